@@ -1,0 +1,36 @@
+/** One page of a list, and the records of it that do not decode. */
+import type { Position } from "./Position.ts"
+
+/** A record that is not what the document describes, kept whole. */
+export interface BadRecord {
+  /** Its place on the page, from 0. */
+  readonly index: number
+  /** Its `id`, if it has a readable one. */
+  readonly id: string | undefined
+  /** Where it first differs, such as `customerDetails.email`; empty where it is no object at all. */
+  readonly path: string
+  readonly expected: string
+  /** What was parsed. */
+  readonly value: unknown
+  /** Its exact text. */
+  readonly text: string
+}
+
+/** One page of a list. */
+export interface Page<Record> {
+  readonly items: ReadonlyArray<Record>
+  /**
+   * The exact text of each item, in the same order: as the API sent it, white space between tokens aside. Field order,
+   * number spelling, duplicate and undocumented fields are all in it. Cut from the body on first use.
+   */
+  readonly texts: () => ReadonlyArray<string>
+  /** With `onBadRecord: "quarantine"`, the records that did not decode. Otherwise empty: the first one fails the page. */
+  readonly bad: ReadonlyArray<BadRecord>
+  /** Where the next page begins, or null at the end of the list (§4.4). */
+  readonly next: Position | null
+  readonly status: number
+  /** The id the server gave the request, if it gave one. */
+  readonly requestId: string | undefined
+  /** Requests it took. */
+  readonly attempts: number
+}

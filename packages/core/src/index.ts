@@ -1,0 +1,11 @@
+/** The public surface of `@payments/core`. */
+export * as Lists from "./Lists.ts"
+export type { BadRecord, Page } from "./Page.ts"
+export { type ListOperation, type ListQuery, PaymentsApi } from "./PaymentsApi.ts"
+export { type ConfigProblem, PaymentsConfig, PaymentsConfigError, type Settings } from "./PaymentsConfig.ts"
+export { BearerKey, PaymentsContract } from "./PaymentsContract.ts"
+export * as Reason from "./PaymentsError.ts"
+export { type ErrorBody, PaymentsError } from "./PaymentsError.ts"
+export * as Position from "./Position.ts"
+export * from "./Records.ts"
+export * as RetryPolicy from "./RetryPolicy.ts"

@@ -1,0 +1,137 @@
+/**
+ * The exact text of JSON, where parsing would lose something: integers beyond 2^53, `1e400`, `1.10`, the place of a key
+ * like `"10"`. Both functions expect text that `JSON.parse` has accepted; neither copies or judges it.
+ */
+
+const quote = 0x22, comma = 0x2c, backslash = 0x5c, openBracket = 0x5b, closeBracket = 0x5d
+const openBrace = 0x7b, closeBrace = 0x7d
+
+/** The index behind the string that begins at `start`. */
+const stringEnd = (text: string, start: number): number => {
+  for (let end = text.indexOf("\"", start + 1); end !== -1; end = text.indexOf("\"", end + 1)) {
+    let before = end - 1
+    while (text.charCodeAt(before) === backslash) before--
+    if ((end - before) % 2 === 1) return end + 1
+  }
+  return text.length
+}
+
+const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
+
+const skipSpace = (text: string, start: number): number => {
+  let at = start
+  while (isSpace(text.charCodeAt(at))) at++
+  return at
+}
+
+/** The index behind the value that begins at `start`. */
+const valueEnd = (text: string, start: number): number => {
+  const first = text.charCodeAt(start)
+  if (first === quote) return stringEnd(text, start)
+  let depth = 0
+  for (let at = start; at < text.length;) {
+    const code = text.charCodeAt(at)
+    if (code === quote) {
+      at = stringEnd(text, at)
+      continue
+    }
+    if (code === openBrace || code === openBracket) depth++
+    else if (code === closeBrace || code === closeBracket) {
+      if (depth === 0) return at
+      if (--depth === 0) return at + 1
+    } else if (depth === 0 && (code === comma || isSpace(code))) return at
+    at++
+  }
+  return text.length
+}
+
+/** The members of the object, or the elements of the array, that begins at `start`. */
+function* members(
+  text: string,
+  start: number
+): Generator<{ readonly key: string; readonly from: number; readonly to: number }> {
+  const keyed = text.charCodeAt(start) === openBrace
+  for (let at = skipSpace(text, start + 1); at < text.length;) {
+    const code = text.charCodeAt(at)
+    if (code === closeBrace || code === closeBracket) return
+    let key = ""
+    if (keyed) {
+      const end = stringEnd(text, at)
+      const parsed: unknown = JSON.parse(text.slice(at, end))
+      key = String(parsed)
+      at = skipSpace(text, skipSpace(text, end) + 1)
+    }
+    const to = valueEnd(text, at)
+    yield { key, from: at, to }
+    at = skipSpace(text, to)
+    if (text.charCodeAt(at) === comma) at = skipSpace(text, at + 1)
+  }
+}
+
+/** Removes the white space between tokens, and nothing else. */
+export const compact = (text: string): string => {
+  if (!/[ \n\r\t]/.test(text)) return text
+  let out = ""
+  let from = 0
+  for (let at = 0; at < text.length;) {
+    const code = text.charCodeAt(at)
+    if (code === quote) at = stringEnd(text, at)
+    else if (isSpace(code)) {
+      out += text.slice(from, at)
+      from = at = skipSpace(text, at)
+    } else at++
+  }
+  return out + text.slice(from)
+}
+
+/** The members of an object as compact text, by name. As in parsing, the last of two members of one name stands. */
+export const membersOf = (object: string): Map<string, string> => {
+  const found = new Map<string, string>()
+  for (const { from, key, to } of members(object, skipSpace(object, 0))) found.set(key, compact(object.slice(from, to)))
+  return found
+}
+
+/** The elements of the array under `name` in the object, each as compact text. */
+export const elementsOf = (object: string, name: string): ReadonlyArray<string> => {
+  let array = -1
+  for (const { from, key } of members(object, skipSpace(object, 0))) if (key === name) array = from
+  if (array === -1 || object.charCodeAt(array) !== openBracket) return []
+  return Array.from(members(object, array), ({ from, to }) => compact(object.slice(from, to)))
+}
+
+/**
+ * Whether text that is not JSON stops before its end: it opens an object or array, or a string in one, that it never
+ * closes. That is what an answer looks like whose rest did not come.
+ */
+export const endsEarly = (text: string): boolean => {
+  const start = skipSpace(text, 0)
+  if (text.charCodeAt(start) !== openBrace && text.charCodeAt(start) !== openBracket) return false
+  let depth = 0
+  for (let at = start; at < text.length;) {
+    const code = text.charCodeAt(at)
+    if (code === quote) {
+      at = stringEnd(text, at)
+      continue
+    }
+    if (code === openBrace || code === openBracket) depth++
+    else if (code === closeBrace || code === closeBracket) {
+      if (--depth === 0) return false
+    }
+    at++
+  }
+  return depth > 0
+}
+
+/** Text in which some number may not be what parsing made of it: 16 digits or more, a fraction or an exponent. */
+export const mayLoseDigits = (text: string): boolean => /[:[,\s]-?(?:\d{16}|\d+[.eE])/.test(text)
+
+/** Whether a number's text names an integer that a safe integer carries to the digit: `1e2` and `1.0` do, `1e16` does not. */
+export const isExactInteger = (source: string): boolean => {
+  const [, whole = "", fraction = "", exponent = "0"] = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(source) ?? []
+  const digits = (whole + fraction).replace(/^0+/, "")
+  const significant = digits.replace(/0+$/, "")
+  const power = Number(exponent) - fraction.length + (digits.length - significant.length)
+  if (significant === "") return true
+  if (power < 0 || significant.length + power > 16) return false
+  return Number(significant + "0".repeat(power)) <= Number.MAX_SAFE_INTEGER
+}

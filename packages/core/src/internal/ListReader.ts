@@ -1,0 +1,196 @@
+/**
+ * Reads one list over any source: checks the query, retries, decodes, follows cursors. Promises to its callers: a
+ * listing ends only at a null cursor or with an error, never goes round, and every error says from where to go on.
+ */
+import { Clock, Effect, Option, Redacted, Result, Schema, Stream } from "effect"
+import * as Lists from "../Lists.ts"
+import type { Page } from "../Page.ts"
+import type { ListOperation, ListQuery, PaymentsApi } from "../PaymentsApi.ts"
+import { type ErrorBody, InvalidRequest, PaginationFault, PaymentsError, type Reason } from "../PaymentsError.ts"
+import * as Position from "../Position.ts"
+import * as RetryPolicy from "../RetryPolicy.ts"
+import { decodePage, describeBody, reasonOfStatus, requestIdOf } from "./PageDecoder.ts"
+import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
+
+/** The service over one source of pages. */
+export const makePaymentsApi = (options: {
+  readonly source: string
+  readonly pages: PageSource
+  readonly retry: RetryPolicy.RetryPolicy
+}): PaymentsApi["Service"] => ({
+  source: options.source,
+  payoutRequests: makeListOperation(Lists.payoutRequests, options.pages, options.retry),
+  payinSources: makeListOperation(Lists.payinSources, options.pages, options.retry),
+  invoices: makeListOperation(Lists.invoices, options.pages, options.retry)
+})
+
+const makeListOperation = <Record, Filters extends object>(
+  list: Lists.ListDefinition<Record, Filters>,
+  source: PageSource,
+  retry: RetryPolicy.RetryPolicy
+): ListOperation<Record, Filters> => {
+  const readPage = Effect.fn(`PaymentsApi.${list.name}.page`)(
+    function*(request: PageRequest, onBadRecord: "fail" | "quarantine") {
+      let attempts = 0
+      const attempt = Effect.suspend(() => {
+        attempts++
+        return tryPage(source, request, onBadRecord)
+      })
+      const { answer, decoded } = yield* attempt.pipe(
+        Effect.mapError((failure) => failed(request, failure, attempts)),
+        Effect.retry(RetryPolicy.schedule(retry))
+      )
+      const page: Page<Record> = {
+        // Sound because decodePage has checked each item against `list.record`, whose type is Record.
+        items: decoded.items as ReadonlyArray<Record>,
+        texts: decoded.texts,
+        bad: decoded.bad,
+        next: decoded.cursor === null ? null : Position.make(positionData(request, decoded.cursor)),
+        status: answer.status,
+        requestId: requestIdOf(answer),
+        attempts
+      }
+      return page
+    }
+  )
+
+  const page = (query?: ListQuery<Filters>) =>
+    Effect.flatMap(toRequest(list, query), (request) => readPage(request, query?.onBadRecord ?? "fail"))
+
+  const pages = (query?: ListQuery<Filters>) =>
+    Stream.unwrap(Effect.map(toRequest(list, query), (first) => {
+      const seen = new Set<string>()
+      const remember = Effect.fnUntraced(function*(request: PageRequest) {
+        if (request.cursor === undefined) return
+        const mark = yield* digest(request.cursor)
+        if (seen.has(mark)) {
+          return yield* failed(request, { reason: new PaginationFault({ kind: "repeatedCursor" }) }, 0)
+        }
+        seen.add(mark)
+      })
+      return Stream.paginate(
+        first,
+        Effect.fnUntraced(function*(request: PageRequest) {
+          yield* remember(request)
+          const current = yield* readPage(request, query?.onBadRecord ?? "fail").pipe(
+            Effect.catch((error) => explainRefusal(error, request))
+          )
+          const next = current.next === null
+            ? Option.none<PageRequest>()
+            : Option.some({ ...request, cursor: Redacted.value(current.next).cursor })
+          return [[current], next] as const
+        })
+      )
+    })).pipe((stream) => query?.prefetch === false ? stream : Stream.buffer(stream, { capacity: 0 }))
+
+  /** A request with a cursor that fails where the same one without it succeeds: it is the cursor that was refused. */
+  const explainRefusal = (error: PaymentsError, request: PageRequest): Effect.Effect<never, PaymentsError> => {
+    if (request.cursor === undefined || ![400, 404, 410, 422].includes(error.status ?? 0)) return Effect.fail(error)
+    return tryPage(source, { ...request, cursor: undefined }, "quarantine").pipe(
+      Effect.mapError(() => error),
+      Effect.flatMap(() =>
+        Effect.fail(
+          failed(
+            request,
+            { reason: new PaginationFault({ kind: "cursorRefused" }), status: error.status },
+            error.attempts
+          )
+        )
+      )
+    )
+  }
+
+  const stream = (query?: ListQuery<Filters>) => Stream.flatMap(pages(query), ({ items }) => Stream.fromArray(items))
+
+  return { page, pages, stream }
+}
+
+interface Failure {
+  readonly reason: Reason
+  readonly status?: number | undefined
+  readonly requestId?: string | undefined
+  readonly body?: ErrorBody | undefined
+}
+
+/** One request and what came of it. */
+const tryPage = Effect.fnUntraced(
+  function*(source: PageSource, request: PageRequest, onBadRecord: "fail" | "quarantine") {
+    const answer: RawAnswer = yield* Effect.mapError(source(request), (reason): Failure => ({ reason }))
+    const facts = { status: answer.status, requestId: requestIdOf(answer) }
+    const refusal = reasonOfStatus(answer, yield* Clock.currentTimeMillis)
+    if (refusal !== undefined) {
+      return yield* Effect.fail<Failure>({ reason: refusal, ...facts, body: describeBody(answer) })
+    }
+    const decoded = decodePage(request, answer, onBadRecord)
+    if (Result.isFailure(decoded)) return yield* Effect.fail<Failure>({ reason: decoded.failure, ...facts })
+    return { answer, decoded: decoded.success }
+  }
+)
+
+const failed = (request: PageRequest, failure: Failure, attempts: number): PaymentsError =>
+  new PaymentsError({
+    list: request.list.name,
+    reason: failure.reason,
+    attempts,
+    status: failure.status,
+    requestId: failure.requestId,
+    body: failure.body,
+    position: request.cursor === undefined ? undefined : Position.make(positionData(request, request.cursor))
+  })
+
+const positionData = (request: PageRequest, cursor: string): Position.PositionData => ({
+  list: request.list.name,
+  cursor,
+  limit: request.limit,
+  filters: request.filters
+})
+
+/** The request that a query means, or what is wrong with the query, before anything is sent. */
+const toRequest = (
+  list: { readonly name: Lists.ListName; readonly label: string; readonly filters: object },
+  query: ListQuery<object> = {}
+): Effect.Effect<PageRequest, PaymentsError> => {
+  const refuse = (problem: string) => Effect.fail(refused(list.name, problem))
+  const { limit, position, onBadRecord: _onBadRecord, prefetch: _prefetch, ...rest } = query
+  const filters: { [field: string]: string } = {}
+  for (const [field, value] of Object.entries(rest)) {
+    if (value === undefined) continue
+    if (!Object.hasOwn(list.filters, field)) {
+      return refuse(
+        `there is no filter of that name; ${list.label} can be filtered by ${Object.keys(list.filters).join(", ")}.`
+      )
+    }
+    if (typeof value !== "string" || value === "") return refuse(`the filter ${field} must be text that is not empty.`)
+    filters[field] = value
+  }
+  if (limit !== undefined && !Schema.is(Lists.PageLimit)(limit)) {
+    return refuse(`limit must be an integer from ${Lists.pageLimit.minimum} to ${Lists.pageLimit.maximum} (§8).`)
+  }
+  const definition = Lists.byName[list.name]
+  if (position === undefined) {
+    return Effect.succeed({ list: definition, limit: limit ?? Lists.pageLimit.default, filters, cursor: undefined })
+  }
+  const saved = Redacted.value(position)
+  if (saved.list !== list.name) return refuse(`the position belongs to ${Lists.byName[saved.list].label}.`)
+  if (limit !== undefined && limit !== saved.limit) return refuse("the position belongs to another limit (§4.4).")
+  const other = Object.entries(filters).find(([field, value]) => saved.filters[field] !== value)
+  if (other !== undefined) return refuse(`the position belongs to another value of the filter ${other[0]}.`)
+  return Effect.succeed({ list: definition, limit: saved.limit, filters: saved.filters, cursor: saved.cursor })
+}
+
+const refused = (list: Lists.ListName, problem: string): PaymentsError =>
+  new PaymentsError({
+    list,
+    reason: new InvalidRequest({ problem }),
+    attempts: 0,
+    status: undefined,
+    requestId: undefined,
+    body: undefined,
+    position: undefined
+  })
+
+/** What is remembered of a cursor: enough to know it again, nothing to read it by. */
+const digest = (cursor: string): Effect.Effect<string> =>
+  Effect.promise(() => crypto.subtle.digest("SHA-256", new TextEncoder().encode(cursor))).pipe(
+    Effect.map((bytes) => String.fromCharCode(...new Uint16Array(bytes)))
+  )

@@ -1,0 +1,225 @@
+/** From an answer to a page: status, envelope (§2.5), records (§2), filters (§4). Pure. */
+import { Duration, Redacted, Result, Schema, SchemaIssue } from "effect"
+import { Headers } from "effect/http"
+import type { AnyList } from "../Lists.ts"
+import type { BadRecord } from "../Page.ts"
+import {
+  type ErrorBody,
+  FilterNotApplied,
+  Forbidden,
+  InvalidRequest,
+  MalformedResponse,
+  NotFound,
+  PaginationFault,
+  RateLimited,
+  type Reason,
+  RedirectRefused,
+  ServerFailure,
+  Timeout,
+  Transport,
+  Unauthorized,
+  UnexpectedStatus
+} from "../PaymentsError.ts"
+import { elementsOf, endsEarly, isExactInteger, mayLoseDigits, membersOf } from "./JsonText.ts"
+import type { PageRequest, RawAnswer } from "./PageSource.ts"
+
+/** A page before its position in a listing is known. */
+export interface DecodedPage {
+  readonly items: ReadonlyArray<unknown>
+  /** The exact text of each item, cut on first use. */
+  readonly texts: () => ReadonlyArray<string>
+  readonly bad: ReadonlyArray<BadRecord>
+  readonly cursor: string | null
+}
+
+/** The reason that a status gives, or nothing for a success: any 2xx, since the document names no status (§4.4). */
+export const reasonOfStatus = (answer: RawAnswer, now: number): Reason | undefined => {
+  const { status } = answer
+  if (status >= 200 && status < 300) return undefined
+  if (status >= 300 && status < 400) return new RedirectRefused({ status })
+  if (status === 401) return new Unauthorized()
+  if (status === 403) return new Forbidden()
+  if (status === 404) return new NotFound()
+  if (status === 408) return new Timeout({ phase: "server" })
+  if (status === 429) return new RateLimited({ retryAfter: retryAfter(answer, now) })
+  if (status >= 400 && status < 500) return new InvalidRequest({ status })
+  if (status >= 500 && status < 600) return new ServerFailure({ status, retryAfter: retryAfter(answer, now) })
+  return new UnexpectedStatus({ status })
+}
+
+const longestBelievable = Duration.hours(24)
+
+/** The wait asked for, in seconds or as a date (RFC 9110 §10.2.3); negative, unparsable or beyond a day is no wish. */
+const retryAfter = (answer: RawAnswer, now: number): Duration.Duration | undefined => {
+  const parsed = Headers.parseRetryAfter(answer.headers["retry-after"] ?? "")
+  if (Result.isFailure(parsed)) return undefined
+  const wait = Headers.retryAfterDelay(parsed.success, now)
+  return Duration.isGreaterThan(wait, longestBelievable) || Duration.isNegative(wait) ? undefined : wait
+}
+
+/** What may be said of an error body, whose shape the document does not show (§7). */
+export const describeBody = (answer: RawAnswer): ErrorBody => ({
+  contentType: /^[\w.+-]+\/[\w.+-]+/.exec(answer.headers["content-type"] ?? "")?.[0],
+  length: answer.text.length,
+  code: findCode(answer.text),
+  text: Redacted.make(answer.text)
+})
+
+const findCode = (text: string): string | undefined => {
+  const parsed = parse(text)
+  const places = isObject(parsed) ? [parsed, parsed["error"], (toArray(parsed["errors"]))[0]] : []
+  return places.flatMap((place) =>
+    isObject(place) ? [place["code"], place["errorCode"], place["error_code"], place["error"]] : []
+  )
+    .find((value): value is string => typeof value === "string" && /^[A-Z0-9_]{1,64}$/.test(value))
+}
+
+/** The id a server gave a request, if it looks like one. */
+export const requestIdOf = (answer: RawAnswer): string | undefined =>
+  [answer.headers["x-request-id"], answer.headers["request-id"], answer.headers["x-correlation-id"]]
+    .find((id) => id !== undefined && /^[A-Za-z0-9._:-]{1,128}$/.test(id))
+
+/** The page in a successful answer; `quarantine` keeps records that do not decode apart instead of failing. */
+export const decodePage = (
+  request: PageRequest,
+  answer: RawAnswer,
+  onBadRecord: "fail" | "quarantine"
+): Result.Result<DecodedPage, Reason> => {
+  const body = parse(answer.text)
+  if (body === notJson) {
+    return Result.fail(
+      endsEarly(answer.text)
+        ? new Transport({ kind: "truncated" })
+        : new MalformedResponse({
+          kind: "notJson",
+          path: "",
+          expected: answer.text === "" ? "an empty body" : describeBody(answer).contentType ?? "no content type"
+        })
+    )
+  }
+  if (!isObject(body)) return malformed("(root)", "expected an object with items and cursor")
+  const records: unknown = body["items"]
+  if (!Array.isArray(records)) return malformed("items", "expected an array")
+  const cursor = body["cursor"]
+  if (!Object.hasOwn(body, "cursor")) return Result.fail(new PaginationFault({ kind: "missingCursor" }))
+  // A lone surrogate has no UTF-8 form, so it could not go back unchanged (§4.4).
+  if (cursor !== null && (typeof cursor !== "string" || !isWellFormed(cursor))) {
+    return malformed("cursor", "expected a string or null")
+  }
+  const check = checkOf(request.list)
+  const suspicious = mayLoseDigits(answer.text)
+  let cut: ReadonlyArray<string> | undefined
+  const texts = () => cut ??= elementsOf(answer.text, "items")
+  const items: Array<unknown> = []
+  const itemTexts: Array<number> = []
+  const bad: Array<BadRecord> = []
+  for (const [index, record] of records.entries()) {
+    const problem = check.is(record)
+      ? suspicious ? check.inexact(texts()[index] ?? "") : undefined
+      : check.explain(record)
+    if (problem === undefined) {
+      const field = unappliedFilter(request, record)
+      if (field !== undefined) return Result.fail(new FilterNotApplied({ field }))
+      items.push(record)
+      itemTexts.push(index)
+    } else if (onBadRecord === "fail") {
+      return malformed(`items[${index}]${problem.path === "" ? "" : `.${problem.path}`}`, problem.expected)
+    } else {
+      const id = isObject(record) ? record["id"] : undefined
+      bad.push({
+        index,
+        id: typeof id === "string" ? id : undefined,
+        ...problem,
+        value: record,
+        text: texts()[index] ?? ""
+      })
+    }
+  }
+  return Result.succeed({
+    items,
+    texts: () => bad.length === 0 ? texts() : itemTexts.map((index) => texts()[index] ?? ""),
+    bad,
+    cursor
+  })
+}
+
+const malformed = (path: string, expected: string): Result.Result<never, Reason> =>
+  Result.fail(new MalformedResponse({ kind: "wrongShape", path, expected }))
+
+interface Problem {
+  readonly path: string
+  readonly expected: string
+}
+
+interface Check {
+  readonly is: (record: unknown) => boolean
+  /** Where a record that is not one goes wrong first. */
+  readonly explain: (record: unknown) => Problem
+  /** The first amount of a record whose digits parsing did not keep. */
+  readonly inexact: (text: string) => Problem | undefined
+}
+
+const checks = new Map<AnyList, Check>()
+
+const checkOf = (list: AnyList): Check => {
+  const known = checks.get(list)
+  if (known !== undefined) return known
+  // A record of any of the three lists is checked the same way, so its type does not matter here.
+  const schema: Schema.Codec<unknown> = list.record
+  const decode = Schema.decodeUnknownResult(schema)
+  const integers = integerFields(list)
+  const check: Check = {
+    is: Schema.is(schema),
+    explain: (record) => {
+      const result = decode(record)
+      return Result.isFailure(result) ? firstProblem(result.failure) : { path: "", expected: "expected a record" }
+    },
+    inexact: (text) => {
+      const members = membersOf(text)
+      const path = integers.find((field) => !isExactInteger(members.get(field) ?? "0") && members.get(field) !== "null")
+      return path === undefined ? undefined : { path, expected: "expected an integer that JSON carries exactly" }
+    }
+  }
+  checks.set(list, check)
+  return check
+}
+
+/** Amounts stand at the top of a record only (§2). */
+const integerFields = (list: AnyList): ReadonlyArray<string> =>
+  Object.entries(list.record.fields).filter(([, field]) => Schema.is(field)(0)).map(([name]) => name)
+
+const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
+
+const firstProblem = (error: Schema.SchemaError): Problem => {
+  const issue = formatIssue(error.issue).issues[0]
+  const path = (issue?.path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join(".")
+  return { path, expected: lowerFirst(issue?.message ?? "expected a record") }
+}
+
+const lowerFirst = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
+
+const unappliedFilter = (request: PageRequest, record: unknown): string | undefined => {
+  const rules: Readonly<Record<string, "equals" | "prefix">> = request.list.filters
+  return Object.entries(request.filters).find(([field, wanted]) => {
+    const value = isObject(record) ? record[field] : undefined
+    return typeof value !== "string" || (rules[field] === "prefix" ? !value.startsWith(wanted) : value !== wanted)
+  })?.[0]
+}
+
+const notJson = Symbol("not JSON")
+
+const parse = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return notJson
+  }
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+const toArray = (value: unknown): ReadonlyArray<unknown> => Array.isArray(value) ? value : []
+
+/** Whether the text holds no lone surrogate. */
+const isWellFormed = (text: string): boolean => text.isWellFormed()

@@ -1,0 +1,2 @@
+/** For tests: lists in memory that answer by the rules of §4. */
+export * as MemoryList from "./MemoryList.ts"

@@ -1,0 +1,4 @@
+import { PaymentsApi } from "../src/index.ts"
+import { suite } from "./PaymentsApiTest.ts"
+
+suite("layerTest", PaymentsApi.layerTest)

@@ -1,0 +1,4 @@
+/** The public surface of `@payments/sandbox`. */
+export type { Fault, FaultRates } from "./Faults.ts"
+export { records } from "./Generator.ts"
+export { type ListenOptions, Sandbox, SandboxError, sandboxKey, type SandboxOptions } from "./Sandbox.ts"

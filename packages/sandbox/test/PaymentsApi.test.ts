@@ -1,0 +1,20 @@
+import { PaymentsApi, PaymentsConfig } from "@payments/core"
+import { layerHttpClient } from "@payments/core/node"
+import { Effect, Layer } from "effect"
+import { suite } from "../../core/test/PaymentsApiTest.ts"
+import { Sandbox } from "../src/index.ts"
+
+const configured = (url: string) => Layer.effect(PaymentsConfig, Sandbox.config(url))
+
+suite("sandbox in process", ({ emptyPageEvery, reservedCursors, ...lists }) =>
+  PaymentsApi.layer.pipe(
+    Layer.provide(Sandbox.layerClient({ lists, emptyPageEvery, reservedCursors })),
+    Layer.provide(configured("http://sandbox.localhost"))
+  ))
+
+suite("sandbox over a socket", ({ emptyPageEvery, reservedCursors, ...lists }) =>
+  PaymentsApi.layer.pipe(
+    Layer.provide(Layer.unwrap(Effect.map(Sandbox, ({ url }) => configured(url)))),
+    Layer.provide(layerHttpClient),
+    Layer.provide(Sandbox.layer({ lists, emptyPageEvery, reservedCursors }))
+  ))
