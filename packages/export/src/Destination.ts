@@ -1,0 +1,46 @@
+/** Destinations by URL: which are known, and the sink behind each. */
+import { Data, Effect, type FileSystem, type Layer, type Path } from "effect"
+import * as FileSink from "./FileSink.ts"
+import type { Sink, SinkError } from "./Sink.ts"
+import * as SqliteSink from "./SqliteSink.ts"
+
+/** A place to export into. */
+export type Destination =
+  | { readonly _tag: "Sqlite"; readonly file: string }
+  | { readonly _tag: "Files"; readonly folder: string; readonly format: typeof FileSink.formats[number] }
+
+/** The text names no destination. */
+export class DestinationError extends Data.TaggedError("DestinationError")<{ readonly problem: string }> {
+  override get message() {
+    return `${this.problem} A destination is sqlite:FILE or file:FOLDER?format=ndjson.`
+  }
+}
+
+/** The destination that a text such as `sqlite:./payments.db` names. */
+export const parse = (text: string): Effect.Effect<Destination, DestinationError> => {
+  const [, scheme, rest = ""] = /^([a-z]+):(.*)$/s.exec(text) ?? []
+  const refuse = (problem: string) => Effect.fail(new DestinationError({ problem }))
+  if (scheme === "sqlite") {
+    return rest === ""
+      ? refuse("sqlite: names no file.")
+      : Effect.succeed({ _tag: "Sqlite", file: withoutAuthority(rest) })
+  }
+  if (scheme !== "file") return refuse("This is no destination.")
+  const [folder = "", query = ""] = rest.split(/\?(.*)/s)
+  if (folder === "") return refuse("file: names no folder.")
+  const options = new URLSearchParams(query)
+  const unknown = [...options.keys()].find((name) => name !== "format")
+  if (unknown !== undefined) return refuse(`file: has no option ${unknown}.`)
+  const wanted = options.get("format") ?? "ndjson"
+  const format = FileSink.formats.find((known) => known === wanted)
+  return format === undefined
+    ? refuse(`file: has no such format; it has ${FileSink.formats.join(", ")}.`)
+    : Effect.succeed({ _tag: "Files", folder: withoutAuthority(folder), format })
+}
+
+/** `///etc` and `/etc` are the same place. */
+const withoutAuthority = (path: string): string => path.replace(/^\/\/(?=\/)/, "")
+
+/** The sink of a destination. */
+export const layer = (destination: Destination): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> =>
+  destination._tag === "Sqlite" ? SqliteSink.layer(destination.file) : FileSink.layer(destination.folder)

@@ -1,0 +1,60 @@
+/** What a program of this project tells its caller, by number. */
+import type { PaymentsConfigError, PaymentsError } from "@payments/core"
+import type { DestinationError } from "./Destination.ts"
+import type { SinkError } from "./Sink.ts"
+
+/** The exit codes of `payments` and `payments-worker`. */
+export const ExitCode = {
+  done: 0,
+  unexpected: 1,
+  usage: 2,
+  configuration: 3,
+  notAuthorized: 4,
+  refused: 5,
+  rateLimited: 6,
+  unavailable: 7,
+  malformed: 8,
+  destination: 9,
+  incomplete: 10,
+  interrupted: 130
+} as const
+
+/** One of {@link ExitCode}. */
+export type ExitCode = typeof ExitCode[keyof typeof ExitCode]
+
+/** The code of an error. */
+export const exitCodeOf = (error: PaymentsError | PaymentsConfigError | SinkError | DestinationError): ExitCode => {
+  switch (error._tag) {
+    case "DestinationError":
+      return ExitCode.usage
+    case "PaymentsConfigError":
+      return ExitCode.configuration
+    case "SinkError":
+      return ExitCode.destination
+    case "PaymentsError":
+      // A query that was never sent is the caller's own slip.
+      return error.reason._tag === "InvalidRequest" && error.reason.status === undefined
+        ? ExitCode.usage
+        : ofReason[error.reason._tag]
+  }
+}
+
+const ofReason: { readonly [Tag in PaymentsError["reason"]["_tag"]]: ExitCode } = {
+  Unauthorized: ExitCode.notAuthorized,
+  Forbidden: ExitCode.notAuthorized,
+  NotFound: ExitCode.refused,
+  InvalidRequest: ExitCode.refused,
+  RateLimited: ExitCode.rateLimited,
+  ServerFailure: ExitCode.unavailable,
+  Transport: ExitCode.unavailable,
+  Timeout: ExitCode.unavailable,
+  MalformedResponse: ExitCode.malformed,
+  PaginationFault: ExitCode.malformed,
+  FilterNotApplied: ExitCode.malformed,
+  RedirectRefused: ExitCode.malformed,
+  UnexpectedStatus: ExitCode.malformed
+}
+
+/** When lists end differently, the lowest code that is not 0 speaks for all of them. */
+export const lowest = (codes: ReadonlyArray<ExitCode>): ExitCode =>
+  codes.filter((code) => code !== ExitCode.done).toSorted((left, right) => left - right)[0] ?? ExitCode.done

@@ -1,0 +1,188 @@
+/**
+ * A scan: one complete traversal of a list into a destination, from the first page, or the last committed one, to the
+ * null cursor. Killed at any instant, the next run goes on from the last committed page.
+ */
+import { Lists, type Page, PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
+import { Clock, Duration, Effect, Result, Stream } from "effect"
+import { ExitCode, exitCodeOf } from "./ExitCode.ts"
+import { type ScanProgress, type ScanSession, Sink, type SinkError } from "./Sink.ts"
+
+/** How to scan. */
+export interface ScanOptions {
+  /** Records per page, 1 to 100; 100 unless given. A cut scan with another limit is begun anew. */
+  readonly limit?: number | undefined
+  /** How long a page that keeps failing is asked for again before the scan gives up; 15 minutes unless given. */
+  readonly patience?: Duration.Duration | undefined
+  /** Told after each committed page, and each time the service makes the scan wait. */
+  readonly onEvent?: ((event: ScanEvent) => Effect.Effect<void>) | undefined
+}
+
+/** What happens during a scan. */
+export type ScanEvent =
+  | {
+    readonly _tag: "Begun"
+    readonly list: Lists.ListName
+    readonly resumed: boolean
+    readonly progress: ScanProgress
+  }
+  | {
+    readonly _tag: "Committed"
+    readonly list: Lists.ListName
+    readonly progress: ScanProgress
+    readonly retries: number
+  }
+  | {
+    readonly _tag: "Waiting"
+    readonly list: Lists.ListName
+    readonly error: PaymentsError
+    readonly wait: Duration.Duration
+  }
+  | { readonly _tag: "Restarted"; readonly list: Lists.ListName }
+
+/** A scan that reached the end of its list. */
+export interface ScanSummary extends ScanProgress {
+  readonly list: Lists.ListName
+  readonly scan: number
+  /** Whether an earlier run had begun it. */
+  readonly resumed: boolean
+  /** Requests that had to be made again, in this run. */
+  readonly retries: number
+  /** Of this run. */
+  readonly elapsed: Duration.Duration
+}
+
+const defaultPatience = Duration.minutes(15)
+/** A refused cursor lets a scan begin again twice; a third one says that this list's cursors do not last. */
+const restartsAllowed = 2
+const firstWait = Duration.seconds(1)
+const longestWait = Duration.minutes(1)
+
+/** Scans one list into the destination, and ends with its null cursor or an error. What was committed stays. */
+export const scan = Effect.fn("Export.scan")(function*(name: Lists.ListName, options: ScanOptions = {}) {
+  const api = yield* PaymentsApi
+  const sink = yield* Sink
+  const emit = options.onEvent ?? (() => Effect.void)
+  const limit = options.limit ?? Lists.pageLimit.default
+  const started = yield* Clock.currentTimeMillis
+  const session = yield* sink.begin(Lists.byName[name], { source: api.source, limit })
+  const state: Traversal = { at: session.resumeAt, retries: 0, progressedAt: undefined, wait: firstWait, restarts: 0 }
+  yield* emit({ _tag: "Begun", list: name, resumed: session.resumeAt !== undefined, progress: yield* session.progress })
+  yield* traverse(name, limit, session, state, emit).pipe(
+    Effect.catchTag(
+      "PaymentsError",
+      (error) => recover(error, options.patience ?? defaultPatience, session, state, emit)
+    ),
+    Effect.repeat({ while: (result) => result === "again" })
+  )
+  yield* session.publish
+  const summary: ScanSummary = {
+    list: name,
+    scan: session.scan,
+    resumed: session.resumeAt !== undefined,
+    retries: state.retries,
+    elapsed: Duration.millis((yield* Clock.currentTimeMillis) - started),
+    ...(yield* session.progress)
+  }
+  return summary
+}, Effect.scoped)
+
+/** How the scan of one list ended. */
+export interface ScanOutcome {
+  readonly list: Lists.ListName
+  readonly result: Result.Result<ScanSummary, PaymentsError | SinkError>
+  readonly exitCode: ExitCode
+}
+
+/** Scans the lists side by side. One that fails does not stop the others. */
+export const scanAll = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}) =>
+  Effect.forEach(
+    names,
+    (list) =>
+      Effect.map(
+        Effect.result(scan(list, options)),
+        (result): ScanOutcome => ({ list, result, exitCode: codeOf(result) })
+      ),
+    {
+      concurrency: "unbounded"
+    }
+  )
+
+const codeOf = (result: ScanOutcome["result"]): ExitCode =>
+  Result.isFailure(result)
+    ? exitCodeOf(result.failure)
+    : result.success.quarantined > 0
+    ? ExitCode.incomplete
+    : ExitCode.done
+
+/** Where a running scan stands. */
+interface Traversal {
+  at: Position.Position | undefined
+  retries: number
+  /** When a page was last committed in this run. */
+  progressedAt: number | undefined
+  wait: Duration.Duration
+  restarts: number
+}
+
+type Emit = (event: ScanEvent) => Effect.Effect<void>
+
+const traverse = Effect.fnUntraced(function*(
+  name: Lists.ListName,
+  limit: number,
+  session: ScanSession,
+  state: Traversal,
+  emit: Emit
+): Effect.fn.Return<"done" | "again", PaymentsError | SinkError, PaymentsApi> {
+  const api = yield* PaymentsApi
+  const pages: Stream.Stream<Page<{ readonly id: string }>, PaymentsError> = api[name].pages({
+    limit,
+    position: state.at,
+    onBadRecord: "quarantine"
+  })
+  yield* Stream.runForEach(
+    pages,
+    Effect.fnUntraced(function*(page) {
+      const texts = page.texts()
+      const progress = yield* session.commit({
+        records: page.items.map((value, index) => ({ id: value.id, value, text: texts[index] ?? "" })),
+        bad: page.bad,
+        next: page.next
+      })
+      state.at = page.next ?? undefined
+      state.retries += page.attempts - 1
+      state.progressedAt = yield* Clock.currentTimeMillis
+      state.wait = firstWait
+      yield* emit({ _tag: "Committed", list: name, progress, retries: state.retries })
+    })
+  )
+  return "done"
+})
+
+/** Whether, and after what wait, a failed traversal goes on from its last committed page. */
+const recover = Effect.fnUntraced(function*(
+  error: PaymentsError,
+  patience: Duration.Duration,
+  session: ScanSession,
+  state: Traversal,
+  emit: Emit
+): Effect.fn.Return<"again", PaymentsError | SinkError> {
+  const { reason } = error
+  if (reason._tag === "PaginationFault" && reason.kind === "cursorRefused" && state.restarts < restartsAllowed) {
+    state.restarts++
+    state.at = undefined
+    yield* session.restart
+    yield* emit({ _tag: "Restarted", list: error.list })
+    return "again"
+  }
+  // A service that has not answered once in this run is more likely set wrong or down than hiccuping: say so at once.
+  if (state.progressedAt === undefined || !RetryPolicy.isRetryable(reason)) return yield* error
+  const asked = reason._tag === "RateLimited" || reason._tag === "ServerFailure" ? reason.retryAfter : undefined
+  const wait = Duration.max(state.wait, asked ?? Duration.zero)
+  const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(wait)
+  if (until - state.progressedAt > Duration.toMillis(patience)) return yield* error
+  state.retries += error.attempts
+  state.wait = Duration.min(Duration.times(state.wait, 2), longestWait)
+  yield* emit({ _tag: "Waiting", list: error.list, error, wait })
+  yield* Effect.sleep(wait)
+  return "again"
+})
