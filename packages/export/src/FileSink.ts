@@ -121,11 +121,12 @@ const render = Effect.fnUntraced(
 /** The manifest, if there is a readable one: a broken one is made anew from the copy. */
 const readManifest = ({ folder, fs, location, path }: Renderer) =>
   onDisk(location, fs.readFileString(path.join(folder, manifestFile))).pipe(
-    Effect.map((text) => Option.getOrUndefined(Schema.decodeOption(ManifestJson)(text))),
+    Effect.map((text) => Schema.decodeOption(ManifestJson)(text)),
     Effect.catchIf(
       (error) => error.reason._tag === "Failed" && error.reason.code === "NotFound",
-      () => Effect.succeed<Manifest | undefined>(undefined)
-    )
+      () => Effect.succeedNone
+    ),
+    Effect.map(Option.getOrUndefined)
   )
 
 const filesOf = (manifest: Manifest | undefined): ReadonlyArray<string> =>

@@ -61,7 +61,8 @@ export class Sandbox extends Context.Service<Sandbox, {
   /** Serves over a socket for as long as the layer lives. */
   static readonly layer = (options: SandboxOptions & ListenOptions = {}): Layer.Layer<Sandbox, SandboxError> => {
     const host = options.host ?? "127.0.0.1"
-    const server = NodeHttpServer.layer(createServer, { host, port: options.port ?? 0 }).pipe(
+    const server = createServer()
+    const listening = NodeHttpServer.layer(() => server, { host, port: options.port ?? 0 }).pipe(
       Layer.catch((error) => Layer.effectContext(Effect.fail(new SandboxError({ code: codeOf(error.cause) }))))
     )
     const serve = HttpRouter.serve(routes(options), {
@@ -71,11 +72,14 @@ export class Sandbox extends Context.Service<Sandbox, {
     })
     const running = Layer.effect(
       Sandbox,
-      Effect.map(HttpServer.HttpServer, ({ address }) => ({
-        url: `http://${host.includes(":") ? `[${host}]` : host}:${"port" in address ? address.port : 0}`
-      }))
+      Effect.gen(function*() {
+        const { address } = yield* HttpServer.HttpServer
+        // Clients keep connections open for the next request; without this the server would wait for them to leave.
+        yield* Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
+        return { url: `http://${host.includes(":") ? `[${host}]` : host}:${"port" in address ? address.port : 0}` }
+      })
     )
-    return Layer.provide(Layer.merge(running, serve), server).pipe(Layer.fresh)
+    return Layer.provide(Layer.provideMerge(running, serve), listening)
   }
 
   /** An `HttpClient` whose every request is answered in process, without a socket. */
@@ -118,10 +122,12 @@ export class Sandbox extends Context.Service<Sandbox, {
 /** What the in-process handler says in the place of a cut connection; no answer has it. */
 const resetStatus = 599
 
-const cutSocket = (request: HttpServerRequest.HttpServerRequest) => {
-  NodeHttpServerRequest.toIncomingMessage(request).socket.destroy()
-  return Effect.never
-}
+/** The answer goes nowhere. One that never came would keep the server from closing. */
+const cutSocket = (request: HttpServerRequest.HttpServerRequest) =>
+  Effect.sync(() => {
+    NodeHttpServerRequest.toIncomingMessage(request).socket.destroy()
+    return HttpServerResponse.empty()
+  })
 
 const faulty = (
   options: SandboxOptions,

@@ -1,0 +1,54 @@
+/** How a program of this workspace is built: one folder that plain `node` runs, without `node_modules`. */
+import { chmodSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { defineConfig, type RolldownOptions } from "rolldown"
+
+/** The oldest Node that Effect 4 runs on. */
+const oldest = { major: 22, minor: 19 }
+
+/**
+ * What runs first. It must be read by any Node, old or new, as a script or as a module: hence the old dialect and no
+ * import statement. Then the bundle is loaded with the compile cache on.
+ */
+const launcher = (name: string): string => `#!/usr/bin/env node
+var version = process.versions.node.split(".")
+if (version[0] < ${oldest.major} || (version[0] == ${oldest.major} && version[1] < ${oldest.minor})) {
+  process.stderr.write("${name}: needs Node ${oldest.major}.${oldest.minor} or later; this is Node " + process.versions.node + ".\\n")
+  process.exitCode = 3
+} else {
+  process.getBuiltinModule("node:module").enableCompileCache()
+  // node:sqlite works, is what this program stands on, and would announce on every run that it is still young.
+  var warn = process.emitWarning
+  process.emitWarning = function (warning) {
+    if (!/SQLite is an experimental feature/.test(warning)) warn.apply(process, arguments)
+  }
+  import("./${name}-main.mjs")
+}
+`
+
+/** Bundles `src/main.ts` of the app in `folder` as \`dist/NAME.js\` and its chunks. */
+export const program = (name: string, folder: string): RolldownOptions => {
+  const { version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { readonly version: string } // our own file
+  return defineConfig({
+    input: { [`${name}-main`]: join(folder, "src/main.ts") },
+    platform: "node",
+    transform: { define: { PAYMENTS_VERSION: JSON.stringify(version) } },
+    output: {
+      dir: join(folder, "dist"),
+      cleanDir: true,
+      format: "esm",
+      minify: true,
+      entryFileNames: "[name].mjs",
+      chunkFileNames: "chunks/[name]-[hash].mjs"
+    },
+    plugins: [{
+      name: "launcher",
+      generateBundle() {
+        this.emitFile({ type: "asset", fileName: `${name}.js`, source: launcher(name) })
+      },
+      writeBundle() {
+        chmodSync(join(folder, `dist/${name}.js`), 0o755)
+      }
+    }]
+  })
+}

@@ -1,0 +1,3 @@
+import { program } from "./bundle.ts"
+
+export default program("payments", import.meta.dirname)

@@ -1,0 +1,142 @@
+/**
+ * How records leave the program. `ndjson` and `json` carry each record's exact text; a table is for people. What goes to
+ * a terminal has its control characters escaped, since text from the API is data; what goes into a pipe is exact.
+ */
+import type { Lists, PaymentsError } from "@payments/core"
+import Table from "cli-table3"
+import { Effect, Stdio, Stream, Terminal } from "effect"
+
+/** The formats of a listing. */
+export const formats = ["table", "json", "ndjson"] as const
+/** {@inheritDoc formats} */
+export type Format = typeof formats[number]
+
+/** Writes the records of one listing. */
+export interface Output {
+  readonly records: (records: ReadonlyArray<unknown>, texts: ReadonlyArray<string>) => Effect.Effect<void>
+  /** Ends the document: the cursor from which the listing goes on, and the error that stopped it, if any. */
+  readonly end: (cursor: string | null, error?: { readonly reason: string; readonly message: string }) => Effect.Effect<void>
+}
+
+/** Writes text to stdout and waits until it is taken. */
+export const print = (text: string) =>
+  Effect.flatMap(Stdio.Stdio, (stdio) => Effect.orDie(Stream.run(Stream.make(text), stdio.stdout())))
+
+/** Writes a line to stderr, which is where this program talks. */
+export const say = (line: string) =>
+  Effect.flatMap(Stdio.Stdio, (stdio) => Effect.orDie(Stream.run(Stream.make(`${line}\n`), stdio.stderr())))
+
+/** Control characters, and marks that change the direction of the text around them. */
+const unprintable = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g // oxlint-disable-line no-control-regex -- they are what is looked for
+
+/** The text with what a terminal would obey escaped as in JSON. */
+export const printable = (text: string): string =>
+  text.replaceAll(unprintable, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`)
+
+/** The output in the given format, or the one that suits where it goes. */
+export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wanted: Format | undefined) {
+  const stdio = yield* Stdio.Stdio
+  const onTerminal = yield* stdio.stdoutIsTerminal
+  const write = (text: string) => Effect.provideService(print(text), Stdio.Stdio, stdio)
+  const exact = (text: string) => onTerminal ? printable(text) : text
+  switch (wanted ?? (onTerminal ? "table" : "ndjson")) {
+    case "ndjson":
+      return ndjson(write, exact)
+    case "json":
+      return json(write, exact)
+    case "table":
+      return table(write, list, onTerminal ? yield* (yield* Terminal.Terminal).columns : Number.POSITIVE_INFINITY)
+  }
+})
+
+type Write = (text: string) => Effect.Effect<void>
+
+const ndjson = (write: Write, exact: (text: string) => string): Output => ({
+  records: (_, texts) => texts.length === 0 ? Effect.void : write(texts.map((text) => `${exact(text)}\n`).join("")),
+  end: () => Effect.void
+})
+
+const json = (write: Write, exact: (text: string) => string): Output => {
+  let count = 0
+  const opening = () => count === 0 ? `{"items":[` : ","
+  return {
+    records: (_, texts) =>
+      Effect.suspend(() => {
+        if (texts.length === 0) return Effect.void
+        const text = `${opening()}\n${texts.map(exact).join(",\n")}`
+        count += texts.length
+        return write(text)
+      }),
+    end: (cursor, error) =>
+      Effect.suspend(() => {
+        const failure = error === undefined ? "" : `,"error":${JSON.stringify(error)}`
+        const head = count === 0 ? opening() : "\n"
+        return write(`${head}],"cursor":${exact(JSON.stringify(cursor))},"count":${count}${failure}}\n`)
+      })
+  }
+}
+
+/** What a table shows of a record: the fields that tell records apart, no personal data. */
+const shown: { readonly [Name in Lists.ListName]: ReadonlyArray<string> } = {
+  payoutRequests: ["id", "reference", "customerId", "status", "statusMessage", "amount", "fee", "createdAt"],
+  payinSources: ["id", "reference", "customerId", "status", "type", "description", "createdAt"],
+  invoices: ["id", "reference", "status", "amount", "contract", "paymentDate", "settlementDate", "settlementTime"]
+}
+
+const narrowest = 6
+const gap = 2
+
+/** The widths of the first page's columns, the widest narrowed until the line fits. */
+const fit = (rows: ReadonlyArray<ReadonlyArray<string>>, width: number): ReadonlyArray<number> => {
+  const widths = (rows[0] ?? []).map((_, column) => gap + Math.max(...rows.map((row) => row[column]?.length ?? 0)))
+  const sum = () => widths.reduce((left, right) => left + right, 0)
+  while (sum() > width) {
+    const widest = widths.indexOf(Math.max(...widths))
+    if ((widths[widest] ?? 0) <= narrowest) break
+    widths[widest] = (widths[widest] ?? 0) - 1
+  }
+  return widths
+}
+
+const noLines = {
+  "top": "", "top-mid": "", "top-left": "", "top-right": "", "bottom": "", "bottom-mid": "", "bottom-left": "", "bottom-right": "",
+  "left": "", "left-mid": "", "mid": "", "mid-mid": "", "right": "", "right-mid": "", "middle": ""
+} as const
+
+const table = (write: Write, list: Lists.AnyList, width: number): Output => {
+  const fields = shown[list.name]
+  let widths: ReadonlyArray<number> | undefined
+  return {
+    records: (records) =>
+      Effect.suspend(() => {
+        if (records.length === 0) return Effect.void
+        const rows = records.map((record) => fields.map((field) => cell(record, field)))
+        const head = widths === undefined ? [fields] : []
+        widths ??= fit([fields, ...rows], width)
+        const page = new Table({
+          colWidths: [...widths],
+          colAligns: fields.map((field) => numeric.has(field) ? "right" : "left"),
+          chars: noLines,
+          style: { "padding-left": 0, "padding-right": gap, compact: true }
+        })
+        page.push(...[...head, ...rows].map((row) => [...row]))
+        return write(`${page.toString().split("\n").map((line) => line.trimEnd()).join("\n")}\n`)
+      }),
+    end: () => Effect.void
+  }
+}
+
+const numeric = new Set(["amount", "fee"])
+
+/** A field as one line: null is said, absent is blank. */
+const cell = (record: unknown, field: string): string => {
+  const value: unknown = typeof record === "object" && record !== null ? Object.getOwnPropertyDescriptor(record, field)?.value : undefined
+  return value === undefined ? "" : value === null ? "null" : printable(typeof value === "string" ? value : JSON.stringify(value))
+}
+
+/** An error as the `error` member of a JSON document. */
+export const describe = (error: PaymentsError) => ({
+  reason: error.reason._tag,
+  message: error.message,
+  ...(error.status === undefined ? {} : { status: error.status })
+})

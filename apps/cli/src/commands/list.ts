@@ -1,0 +1,170 @@
+/** `payments payout-requests list`, `payin-sources list`, `invoices list`. */
+import { type ListOperation, Lists, PaymentsApi, Position } from "@payments/core"
+import { Data, Effect, Option, Record, Redacted, Schema, Stdio, Stream, String } from "effect"
+import { Command, Flag } from "effect/cli"
+import * as CursorFile from "../CursorFile.ts"
+import { describe, type Format, formats, makeOutput, printable, say } from "../Output.ts"
+
+/** Flags that do not go together, or a value that cannot be. */
+export class UsageError extends Data.TaggedError("UsageError")<{ readonly problem: string }> {
+  override get message() {
+    return this.problem
+  }
+}
+
+const optional = <A>(flag: Flag.Flag<A>) => Flag.map(Flag.optional(flag), Option.getOrUndefined)
+
+/** Filters whose flag is not simply the field's name. */
+const flagNames: Readonly<Record<string, string>> = {
+  customerDocumentNumber: "document-number",
+  settlementTime: "settlement-cycle"
+}
+
+const descriptions: Readonly<Record<string, string>> = {
+  reference: "only records with this reference",
+  customerId: "only records of this customer",
+  payoutTargetId: "only payouts to this target",
+  customerDocumentNumber: "only invoices of the customer with this document number",
+  contract: "only invoices of this contract",
+  paymentDate: "only invoices paid at this date-time, sent as typed",
+  settlementDate: "only invoices settled on this day, YYYY-MM-DD",
+  settlementTime: "only invoices of this settlement cycle"
+}
+
+const Day = Schema.String.check(Schema.isPattern(/^\d{4}-\d{2}-\d{2}$/, { message: "must be a day such as 2024-05-31" }))
+
+const filterFlag = (field: string) => {
+  const flag = Flag.String(flagNames[field] ?? String.camelToSnake(field).replaceAll("_", "-")).pipe(Flag.withDescription(descriptions[field] ?? field))
+  return optional(field === "settlementDate" ? Flag.withSchema(flag, Day) : flag)
+}
+
+const pageSize = { default: 20 } as const
+
+const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1, { message: "must be 1 or more" }))
+
+const paging = {
+  limit: optional(
+    Flag.Int("limit").pipe(Flag.withSchema(Lists.PageLimit), Flag.withDescription("records per page, 1 to 100"))
+  ),
+  all: Flag.Boolean("all").pipe(Flag.withDefault(false), Flag.withDescription("read to the end of the list")),
+  max: optional(Flag.Int("max").pipe(Flag.withSchema(Count), Flag.withDescription("read at most this many records"))),
+  cursor: optional(
+    Flag.String("cursor").pipe(Flag.withDescription("go on from this cursor, with the limit and filters it belongs to"))
+  ),
+  cursorFile: optional(
+    Flag.String("cursor-file").pipe(Flag.withDescription("go on from the position in this file, and keep it there"))
+  )
+}
+
+const format = optional(
+  Flag.Literals("format", formats).pipe(Flag.withDescription("table on a terminal, ndjson in a pipe, unless given"))
+)
+
+/** `<list> list`. */
+export const listCommand = (list: Lists.AnyList) =>
+  Command.make(list.label).pipe(
+    Command.withDescription(`Read ${list.label.replace("-", " ")}`),
+    Command.withSubcommands([
+      Command.make("list", { filters: filterFlags(list), ...paging, format }, (input) => runList(list, input)).pipe(
+        Command.withDescription("Print one page, --max records or --all of them"),
+        Command.withExamples([
+          { command: `payments ${list.label} list --limit 5`, description: "the first five" },
+          { command: `payments ${list.label} list --all --format ndjson > ${list.label}.ndjson`, description: "all, exactly as sent" }
+        ])
+      )
+    ])
+  )
+
+const filterFlags = (list: Lists.AnyList): { readonly [field: string]: Flag.Flag<string | undefined> } =>
+  Record.fromIterableWith(Object.keys(list.filters), (field) => [field, filterFlag(field)])
+
+interface Input {
+  readonly filters: { readonly [field: string]: string | undefined }
+  readonly limit: number | undefined
+  readonly all: boolean
+  readonly max: number | undefined
+  readonly cursor: string | undefined
+  readonly cursorFile: string | undefined
+  readonly format: Format | undefined
+}
+
+/** Where a listing is, while it is printed. */
+interface Reading {
+  printed: number
+  next: Position.Position | null
+  /** Records of the page at `next` that are printed already, where --max cut it. */
+  cut: ReadonlyArray<string>
+}
+
+const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
+  const conflict = conflictOf(input)
+  if (conflict !== undefined) return yield* new UsageError({ problem: conflict })
+  const api = yield* PaymentsApi
+  const kept = input.cursorFile === undefined ? undefined : yield* CursorFile.read(input.cursorFile)
+  if (kept !== undefined && kept.source !== api.source) {
+    return yield* new CursorFile.CursorFileError({ problem: "the file belongs to another service or account." })
+  }
+  const output = yield* makeOutput(list, input.format)
+  if (kept?.done === true) {
+    yield* output.end(null)
+    return yield* say("Nothing more: the list was read to its end. Remove the cursor file to begin again.")
+  }
+  const limit = Math.min(input.limit ?? (input.all || input.max !== undefined ? Lists.pageLimit.default : pageSize.default), input.max ?? Infinity)
+  const filters = Record.filter(input.filters, (value) => value !== undefined)
+  const position = input.cursor === undefined
+    ? kept?.position
+    : Position.make({ list: list.name, cursor: input.cursor, limit, filters })
+  const reading: Reading = { printed: 0, next: position ?? null, cut: kept?.printed ?? [] }
+  const keep = (done: boolean) =>
+    input.cursorFile === undefined
+      ? Effect.void
+      : CursorFile.write(input.cursorFile, { source: api.source, position: reading.next ?? undefined, printed: reading.cut, done })
+  // The three operations differ in their records and filters, which are only passed on here.
+  const operation: ListOperation<{ readonly id: string }, object> = api[list.name]
+  const pages = operation.pages({ ...filters, limit: position === undefined ? limit : input.limit && limit, position, prefetch: input.all })
+  const wanted = input.all ? Infinity : input.max ?? 1
+  yield* Stream.runForEachWhile(pages, Effect.fnUntraced(function*(page) {
+    const texts = page.texts()
+    const already = new Set(reading.cut)
+    const fresh = page.items.flatMap((record, index) => already.has(record.id) ? [] : [{ record, text: texts[index] ?? "" }])
+    const taken = input.max === undefined ? fresh : fresh.slice(0, input.max - reading.printed)
+    yield* output.records(taken.map(({ record }) => record), taken.map(({ text }) => text))
+    reading.printed += taken.length
+    if (taken.length < fresh.length) {
+      reading.cut = [...reading.cut, ...taken.map(({ record }) => record.id)]
+    } else {
+      reading.next = page.next
+      reading.cut = []
+    }
+    yield* keep(reading.next === null)
+    return reading.next !== null && (input.max === undefined ? input.all : reading.printed < wanted)
+  })).pipe(
+    Effect.tapError((error) => error._tag === "PaymentsError" ? output.end(cursorOf(reading), describe(error)) : Effect.void),
+    Effect.onInterrupt(() => output.end(cursorOf(reading), { reason: "Interrupted", message: "interrupted" }))
+  )
+  yield* output.end(cursorOf(reading))
+  if (reading.next !== null) yield* sayHowToGoOn(input, reading)
+})
+
+const conflictOf = ({ all, cursor, cursorFile, max }: Input): string | undefined =>
+  all && max !== undefined
+    ? "--all and --max do not go together."
+    : cursor !== undefined && cursorFile !== undefined
+    ? "--cursor and --cursor-file do not go together."
+    : undefined
+
+const cursorOf = ({ next }: Reading): string | null => next === null ? null : Redacted.value(next).cursor
+
+/** A terminal shows the cursor, since a person wants it; a log or a file that stderr may go to does not. */
+const sayHowToGoOn = Effect.fnUntraced(function*(input: Input, reading: Reading) {
+  const cursor = cursorOf(reading) ?? ""
+  const repeated = reading.cut.length > 0 && input.cursorFile === undefined
+    ? ` (its first ${reading.cut.length} records are those just printed)`
+    : ""
+  if (input.cursorFile !== undefined) return yield* say("More records remain. Run the same command again to go on.")
+  const terminal = yield* (yield* Stdio.Stdio).stderrIsTerminal
+  const hint = terminal && printable(cursor) === cursor
+    ? `--cursor '${cursor.replaceAll("'", "'\\''")}'${repeated}`
+    : `--cursor with the cursor that --format json prints${repeated}, or --cursor-file FILE to have it kept`
+  yield* say(`More records remain. Read them all with --all, or go on with the same flags and ${hint}.`)
+})
