@@ -10,7 +10,8 @@ const oldest = { major: 22, minor: 19 }
  * What runs first. It must be read by any Node, old or new, as a script or as a module: hence the old dialect and no
  * import statement. Then the bundle is loaded with the compile cache on.
  */
-const launcher = (name: string): string => `#!/usr/bin/env node
+const launcher = (name: string): string =>
+  `#!/usr/bin/env node
 var version = process.versions.node.split(".")
 if (version[0] < ${oldest.major} || (version[0] == ${oldest.major} && version[1] < ${oldest.minor})) {
   process.stderr.write("${name}: needs Node ${oldest.major}.${oldest.minor} or later; this is Node " + process.versions.node + ".\\n")

@@ -5,7 +5,8 @@
  */
 import { Position } from "@payments/core"
 import { replaceFile } from "@payments/export"
-import { Data, Effect, FileSystem, Option, Schema } from "effect"
+import { usage } from "@payments/export/program"
+import { Effect, FileSystem, Option, Schema } from "effect"
 
 /** Where a listing stands. */
 export interface Standing {
@@ -20,11 +21,7 @@ export interface Standing {
 }
 
 /** The file cannot be used. */
-export class CursorFileError extends Data.TaggedError("CursorFileError")<{ readonly problem: string }> {
-  override get message() {
-    return `--cursor-file: ${this.problem}`
-  }
-}
+const unusable = (problem: string) => usage(`--cursor-file: ${problem}`)
 
 const Kept = Schema.fromJsonString(Schema.Struct({
   version: Schema.Literal(1),
@@ -34,18 +31,19 @@ const Kept = Schema.fromJsonString(Schema.Struct({
   done: Schema.Boolean
 }))
 
-/** What the file says, or nothing if it is not there. */
-export const read = Effect.fnUntraced(function*(file: string) {
+/** What the file says of a listing of this service, or nothing if it is not there. */
+export const read = Effect.fnUntraced(function*(file: string, source: string) {
   const fs = yield* FileSystem.FileSystem
   const text = yield* fs.readFileString(file).pipe(
     Effect.catchIf((error) => error.reason._tag === "NotFound", () => Effect.succeed("")),
-    Effect.mapError((error) => new CursorFileError({ problem: `the file cannot be read (${error.reason._tag}).` }))
+    Effect.mapError((error) => unusable(`the file cannot be read (${error.reason._tag}).`))
   )
   if (text === "") return undefined
-  const unreadable = new CursorFileError({ problem: "the file is not one of this program. Choose another, or remove it." })
+  const unreadable = unusable("the file is not one of this program. Choose another, or remove it.")
   const kept = yield* Effect.mapError(Schema.decodeEffect(Kept)(text), () => unreadable)
   const position = kept.position === null ? Option.some(undefined) : Position.fromJson(kept.position)
   if (Option.isNone(position)) return yield* unreadable
+  if (kept.source !== source) return yield* unusable("the file belongs to another service or account.")
   const standing: Standing = { source: kept.source, position: position.value, printed: kept.printed, done: kept.done }
   return standing
 })
@@ -61,4 +59,4 @@ export const write = (file: string, standing: Standing) =>
       printed: standing.printed,
       done: standing.done
     })
-  ).pipe(Effect.mapError((error) => new CursorFileError({ problem: `the file cannot be written (${error.reason._tag}).` })))
+  ).pipe(Effect.mapError((error) => unusable(`the file cannot be written (${error.reason._tag}).`)))

@@ -3,8 +3,9 @@
  * a terminal has its control characters escaped, since text from the API is data; what goes into a pipe is exact.
  */
 import type { Lists, PaymentsError } from "@payments/core"
-import Table from "cli-table3"
-import { Effect, Stdio, Stream, Terminal } from "effect"
+import { print } from "@payments/export/program"
+import type CliTable from "cli-table3"
+import { Effect, Stdio, Terminal } from "effect"
 
 /** The formats of a listing. */
 export const formats = ["table", "json", "ndjson"] as const
@@ -15,16 +16,11 @@ export type Format = typeof formats[number]
 export interface Output {
   readonly records: (records: ReadonlyArray<unknown>, texts: ReadonlyArray<string>) => Effect.Effect<void>
   /** Ends the document: the cursor from which the listing goes on, and the error that stopped it, if any. */
-  readonly end: (cursor: string | null, error?: { readonly reason: string; readonly message: string }) => Effect.Effect<void>
+  readonly end: (
+    cursor: string | null,
+    error?: { readonly reason: string; readonly message: string }
+  ) => Effect.Effect<void>
 }
-
-/** Writes text to stdout and waits until it is taken. */
-export const print = (text: string) =>
-  Effect.flatMap(Stdio.Stdio, (stdio) => Effect.orDie(Stream.run(Stream.make(text), stdio.stdout())))
-
-/** Writes a line to stderr, which is where this program talks. */
-export const say = (line: string) =>
-  Effect.flatMap(Stdio.Stdio, (stdio) => Effect.orDie(Stream.run(Stream.make(`${line}\n`), stdio.stderr())))
 
 /** Control characters, and marks that change the direction of the text around them. */
 const unprintable = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g // oxlint-disable-line no-control-regex -- they are what is looked for
@@ -44,8 +40,15 @@ export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wante
       return ndjson(write, exact)
     case "json":
       return json(write, exact)
-    case "table":
-      return table(write, list, onTerminal ? yield* (yield* Terminal.Terminal).columns : Number.POSITIVE_INFINITY)
+    case "table": {
+      const { default: Table } = yield* Effect.promise(() => import("cli-table3"))
+      return table(
+        Table,
+        write,
+        list,
+        onTerminal ? yield* (yield* Terminal.Terminal).columns : Number.POSITIVE_INFINITY
+      )
+    }
   }
 })
 
@@ -99,11 +102,24 @@ const fit = (rows: ReadonlyArray<ReadonlyArray<string>>, width: number): Readonl
 }
 
 const noLines = {
-  "top": "", "top-mid": "", "top-left": "", "top-right": "", "bottom": "", "bottom-mid": "", "bottom-left": "", "bottom-right": "",
-  "left": "", "left-mid": "", "mid": "", "mid-mid": "", "right": "", "right-mid": "", "middle": ""
+  "top": "",
+  "top-mid": "",
+  "top-left": "",
+  "top-right": "",
+  "bottom": "",
+  "bottom-mid": "",
+  "bottom-left": "",
+  "bottom-right": "",
+  "left": "",
+  "left-mid": "",
+  "mid": "",
+  "mid-mid": "",
+  "right": "",
+  "right-mid": "",
+  "middle": ""
 } as const
 
-const table = (write: Write, list: Lists.AnyList, width: number): Output => {
+const table = (Table: typeof CliTable, write: Write, list: Lists.AnyList, width: number): Output => {
   const fields = shown[list.name]
   let widths: ReadonlyArray<number> | undefined
   return {
@@ -130,8 +146,14 @@ const numeric = new Set(["amount", "fee"])
 
 /** A field as one line: null is said, absent is blank. */
 const cell = (record: unknown, field: string): string => {
-  const value: unknown = typeof record === "object" && record !== null ? Object.getOwnPropertyDescriptor(record, field)?.value : undefined
-  return value === undefined ? "" : value === null ? "null" : printable(typeof value === "string" ? value : JSON.stringify(value))
+  const value: unknown = typeof record === "object" && record !== null
+    ? Object.getOwnPropertyDescriptor(record, field)?.value
+    : undefined
+  return value === undefined
+    ? ""
+    : value === null
+    ? "null"
+    : printable(typeof value === "string" ? value : JSON.stringify(value))
 }
 
 /** An error as the `error` member of a JSON document. */

@@ -1,8 +1,8 @@
 /** Shows people how an export goes: one line that changes on a terminal, few lines elsewhere. Talks on stderr. */
 import { Lists, type PaymentsError } from "@payments/core"
-import { type ScanEvent, type ScanOutcome } from "@payments/export"
+import type { ScanEvent, ScanOutcome } from "@payments/export"
+import { say } from "@payments/export/program"
 import { Duration, Effect, Result, Stdio, Stream } from "effect"
-import { say } from "./Output.ts"
 
 const count = new Intl.NumberFormat("en-US")
 const redrawEveryMs = 100
@@ -29,15 +29,25 @@ export const makeProgress = Effect.gen(function*() {
     switch (event._tag) {
       case "Begun":
         records.set(event.list, event.progress.records)
-        return event.resumed ? line(`${label}: goes on after ${count.format(event.progress.records)} records of an earlier run`) : draw
+        return event.resumed
+          ? line(`${label}: goes on after ${count.format(event.progress.records)} records of an earlier run`)
+          : draw
       case "Committed":
         records.set(event.list, event.progress.records)
         retries.set(event.list, event.retries)
         return draw
       case "Waiting":
-        return line(`${event.error.message} Asks again in ${Duration.format(Duration.seconds(Math.ceil(Duration.toSeconds(event.wait))))}.`)
+        return line(
+          `${event.error.message} Asks again in ${
+            Duration.format(Duration.seconds(Math.ceil(Duration.toSeconds(event.wait))))
+          }.`
+        )
+      case "Ended":
+        return draw
       case "Restarted":
-        return line(`${label}: the service no longer accepts the cursor; reads the list from its start again, without doubling`)
+        return line(
+          `${label}: the service no longer accepts the cursor; reads the list from its start again, without doubling`
+        )
     }
   }
   const clear = live ? write("\r\u001b[K") : Effect.void
@@ -57,14 +67,22 @@ export const summarize = (outcomes: ReadonlyArray<ScanOutcome>): ReadonlyArray<s
     ]
     const rows = `${count.format(inserted)} new, ${count.format(updated)} changed, ${count.format(unchanged)} unchanged`
     return [
-      `${Lists.byName[list].label.padEnd(16)}${facts.map((fact) => fact.padStart(16)).join("")}   (${rows}${resumed ? ", resumed" : ""})`,
-      ...(quarantined === 0 ? [] : [`${" ".repeat(16)}${count.format(quarantined)} records are not as documented: see the table quarantine`])
+      `${Lists.byName[list].label.padEnd(16)}${facts.map((fact) => fact.padStart(16)).join("")}   (${rows}${
+        resumed ? ", resumed" : ""
+      })`,
+      ...(quarantined === 0
+        ? []
+        : [`${" ".repeat(16)}${count.format(quarantined)} records are not as documented: see the table quarantine`])
     ]
   })
 
 /** Says what went wrong with each list that failed. */
 export const sayFailures = (outcomes: ReadonlyArray<ScanOutcome>) =>
-  Effect.forEach(outcomes, ({ result }) => Result.isFailure(result) ? say(`payments: ${messageOf(result.failure)}`) : Effect.void, { discard: true })
+  Effect.forEach(
+    outcomes,
+    ({ result }) => Result.isFailure(result) ? say(`payments: ${messageOf(result.failure)}`) : Effect.void,
+    { discard: true }
+  )
 
 const messageOf = (error: PaymentsError | { readonly message: string }): string => error.message
 

@@ -1,6 +1,5 @@
 /** The Node entry: the HTTP client tuned for reading pages. */
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
-import * as Undici from "@effect/platform-node/Undici"
 import { Effect, Layer } from "effect"
 import type { HttpClient } from "effect/http"
 
@@ -13,7 +12,11 @@ export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = NodeHttpClien
   Layer.provide(Layer.effect(
     NodeHttpClient.Dispatcher,
     Effect.acquireRelease(
-      Effect.sync(() => new Undici.EnvHttpProxyAgent({ connect: { timeout: 3000 }, noProxy: directHosts() })),
+      // Loaded here, so that a program that asks nothing does not wait for it.
+      Effect.map(
+        Effect.promise(() => import("@effect/platform-node/Undici")),
+        (undici) => new undici.EnvHttpProxyAgent({ connect: { timeout: 3000 }, noProxy: directHosts() })
+      ),
       (agent) => Effect.promise(() => agent.destroy())
     )
   ))

@@ -1,9 +1,9 @@
 /**
  * `file:FOLDER?format=ndjson`. The folder holds its own SQLite copy (`copy.db`), which is what a scan writes; when a scan
  * is complete, the list's file is rendered from it beside the old one and takes its place when `manifest.json` names it.
- * Who reads the manifest first always has a whole snapshot: the files that the last manifest named stay for one round more.
+ * Who reads the manifest first always has a whole snapshot: a file that it named stays until the list's next but one.
  */
-import { Lists } from "@payments/core"
+import type { Lists } from "@payments/core"
 import { Effect, FileSystem, Layer, Option, Path, type PlatformError, Schema, Semaphore } from "effect"
 import { createHash } from "node:crypto"
 import { replaceFile } from "./AtomicFile.ts"
@@ -110,9 +110,9 @@ const render = Effect.fnUntraced(
       lists: { ...before?.lists, [list.label]: { files: [{ file, ...written }], certificate: complete } }
     }
     yield* onDisk(location, replaceFile(path.join(folder, manifestFile), `${JSON.stringify(manifest, null, 2)}\n`))
-    const kept = new Set([...filesOf(manifest), ...filesOf(before)])
+    const kept = [...filesOf(manifest, list), ...filesOf(before, list)]
     const stale = (yield* onDisk(location, fs.readDirectory(folder))).filter((name) =>
-      Lists.all.some(({ label }) => name.startsWith(`${label}-`)) && name.endsWith(".ndjson") && !kept.has(name)
+      name.startsWith(`${list.label}-`) && name.endsWith(".ndjson") && !kept.includes(name)
     )
     for (const name of stale) yield* onDisk(location, fs.remove(path.join(folder, name)))
   }
@@ -129,8 +129,8 @@ const readManifest = ({ folder, fs, location, path }: Renderer) =>
     Effect.map(Option.getOrUndefined)
   )
 
-const filesOf = (manifest: Manifest | undefined): ReadonlyArray<string> =>
-  Object.values(manifest?.lists ?? {}).flatMap(({ files }) => files.map(({ file }) => file))
+const filesOf = (manifest: Manifest | undefined, list: Lists.AnyList): ReadonlyArray<string> =>
+  (manifest?.lists[list.label]?.files ?? []).map(({ file }) => file)
 
 /** Writes each record's exact text on a line of its own, in bounded memory, and has it on disk when it returns. */
 const writeNdjson = Effect.fnUntraced(

@@ -13,7 +13,7 @@ export interface ScanOptions {
   readonly limit?: number | undefined
   /** How long a page that keeps failing is asked for again before the scan gives up; 15 minutes unless given. */
   readonly patience?: Duration.Duration | undefined
-  /** Told after each committed page, and each time the service makes the scan wait. */
+  /** Told of everything that {@link ScanEvent} names, as it happens. */
   readonly onEvent?: ((event: ScanEvent) => Effect.Effect<void>) | undefined
 }
 
@@ -38,6 +38,7 @@ export type ScanEvent =
     readonly wait: Duration.Duration
   }
   | { readonly _tag: "Restarted"; readonly list: Lists.ListName }
+  | { readonly _tag: "Ended"; readonly list: Lists.ListName; readonly outcome: ScanOutcome }
 
 /** A scan that reached the end of its list. */
 export interface ScanSummary extends ScanProgress {
@@ -93,18 +94,17 @@ export interface ScanOutcome {
   readonly exitCode: ExitCode
 }
 
-/** Scans the lists side by side. One that fails does not stop the others. */
+/** Scans the lists side by side. One that fails does not stop the others; each one's end is also an event. */
 export const scanAll = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}) =>
   Effect.forEach(
     names,
-    (list) =>
-      Effect.map(
-        Effect.result(scan(list, options)),
-        (result): ScanOutcome => ({ list, result, exitCode: codeOf(result) })
-      ),
-    {
-      concurrency: "unbounded"
-    }
+    Effect.fnUntraced(function*(list) {
+      const result = yield* Effect.result(scan(list, options))
+      const outcome: ScanOutcome = { list, result, exitCode: codeOf(result) }
+      yield* options.onEvent?.({ _tag: "Ended", list, outcome }) ?? Effect.void
+      return outcome
+    }),
+    { concurrency: "unbounded" }
   )
 
 const codeOf = (result: ScanOutcome["result"]): ExitCode =>

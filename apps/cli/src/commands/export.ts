@@ -1,13 +1,10 @@
 /** `payments export`. */
 import { Lists } from "@payments/core"
 import { Destination, lowestExitCode, scanAll, Sink } from "@payments/export"
-import { Data, Duration, Effect } from "effect"
+import { durationFlag, Ended, print } from "@payments/export/program"
+import { type Duration, Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { print } from "../Output.ts"
 import { makeProgress, sayFailures, summarize } from "../Progress.ts"
-
-/** The work is done and said, and this is how it ended. */
-export class Ended extends Data.TaggedError("Ended")<{ readonly exitCode: number }> {}
 
 const named = Lists.all.map(({ label, name }) => [label, name] as const)
 
@@ -21,10 +18,10 @@ export const exportCommand = Command.make("export", {
     Flag.withMetavar("DESTINATION"),
     Flag.withDescription("sqlite:FILE, or file:FOLDER?format=ndjson")
   ),
-  patience: Flag.String("patience").pipe(
-    Flag.withDefault("15 minutes"),
-    Flag.withDescription("how long a page that keeps failing is asked for again, such as \"30 seconds\""),
-    Flag.mapTryCatch((text) => Duration.fromInputUnsafe(text as Duration.Input), () => "must be a duration such as \"30 seconds\"") // fromInputUnsafe judges the text
+  patience: durationFlag("patience", "PAYMENTS_PATIENCE").pipe(
+    Flag.optional,
+    Flag.map(Option.getOrUndefined),
+    Flag.withDescription("how long a page that keeps failing is asked for again; 15m unless given (PAYMENTS_PATIENCE)")
   )
 }, ({ lists, patience, to }) =>
   Effect.gen(function*() {
@@ -40,12 +37,16 @@ export const exportCommand = Command.make("export", {
   )
 
 /** Exports the lists side by side, shows how it goes, and ends with a summary. */
-export const exportLists = Effect.fnUntraced(function*(names: ReadonlyArray<Lists.ListName>, patience?: Duration.Duration) {
-  const sink = yield* Sink
-  const progress = yield* makeProgress
-  const outcomes = yield* scanAll(names, { onEvent: progress.onEvent, patience }).pipe(Effect.ensuring(progress.clear))
-  yield* sayFailures(outcomes)
-  yield* print([...summarize(outcomes), `Rows: ${sink.location}`, ""].join("\n"))
-  const exitCode = lowestExitCode(outcomes.map((outcome) => outcome.exitCode))
-  if (exitCode !== 0) return yield* new Ended({ exitCode })
-})
+export const exportLists = Effect.fnUntraced(
+  function*(names: ReadonlyArray<Lists.ListName>, patience?: Duration.Duration) {
+    const sink = yield* Sink
+    const progress = yield* makeProgress
+    const outcomes = yield* scanAll(names, { onEvent: progress.onEvent, patience }).pipe(
+      Effect.ensuring(progress.clear)
+    )
+    yield* sayFailures(outcomes)
+    yield* print([...summarize(outcomes), `Rows: ${sink.location}`, ""].join("\n"))
+    const exitCode = lowestExitCode(outcomes.map((outcome) => outcome.exitCode))
+    if (exitCode !== 0) return yield* new Ended({ exitCode, problem: "" })
+  }
+)

@@ -1,16 +1,10 @@
 /** `payments payout-requests list`, `payin-sources list`, `invoices list`. */
 import { type ListOperation, Lists, PaymentsApi, Position } from "@payments/core"
-import { Data, Effect, Option, Record, Redacted, Schema, Stdio, Stream, String } from "effect"
+import { say, usage } from "@payments/export/program"
+import { Effect, Option, Record, Redacted, Schema, Stdio, Stream, String } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as CursorFile from "../CursorFile.ts"
-import { describe, type Format, formats, makeOutput, printable, say } from "../Output.ts"
-
-/** Flags that do not go together, or a value that cannot be. */
-export class UsageError extends Data.TaggedError("UsageError")<{ readonly problem: string }> {
-  override get message() {
-    return this.problem
-  }
-}
+import { describe, type Format, formats, makeOutput, printable } from "../Output.ts"
 
 const optional = <A>(flag: Flag.Flag<A>) => Flag.map(Flag.optional(flag), Option.getOrUndefined)
 
@@ -31,10 +25,14 @@ const descriptions: Readonly<Record<string, string>> = {
   settlementTime: "only invoices of this settlement cycle"
 }
 
-const Day = Schema.String.check(Schema.isPattern(/^\d{4}-\d{2}-\d{2}$/, { message: "must be a day such as 2024-05-31" }))
+const Day = Schema.String.check(
+  Schema.isPattern(/^\d{4}-\d{2}-\d{2}$/, { message: "must be a day such as 2024-05-31" })
+)
 
 const filterFlag = (field: string) => {
-  const flag = Flag.String(flagNames[field] ?? String.camelToSnake(field).replaceAll("_", "-")).pipe(Flag.withDescription(descriptions[field] ?? field))
+  const flag = Flag.String(flagNames[field] ?? String.camelToSnake(field).replaceAll("_", "-")).pipe(
+    Flag.withDescription(descriptions[field] ?? field)
+  )
   return optional(field === "settlementDate" ? Flag.withSchema(flag, Day) : flag)
 }
 
@@ -69,7 +67,10 @@ export const listCommand = (list: Lists.AnyList) =>
         Command.withDescription("Print one page, --max records or --all of them"),
         Command.withExamples([
           { command: `payments ${list.label} list --limit 5`, description: "the first five" },
-          { command: `payments ${list.label} list --all --format ndjson > ${list.label}.ndjson`, description: "all, exactly as sent" }
+          {
+            command: `payments ${list.label} list --all --format ndjson > ${list.label}.ndjson`,
+            description: "all, exactly as sent"
+          }
         ])
       )
     ])
@@ -98,18 +99,18 @@ interface Reading {
 
 const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
   const conflict = conflictOf(input)
-  if (conflict !== undefined) return yield* new UsageError({ problem: conflict })
+  if (conflict !== undefined) return yield* usage(conflict)
   const api = yield* PaymentsApi
-  const kept = input.cursorFile === undefined ? undefined : yield* CursorFile.read(input.cursorFile)
-  if (kept !== undefined && kept.source !== api.source) {
-    return yield* new CursorFile.CursorFileError({ problem: "the file belongs to another service or account." })
-  }
+  const kept = input.cursorFile === undefined ? undefined : yield* CursorFile.read(input.cursorFile, api.source)
   const output = yield* makeOutput(list, input.format)
   if (kept?.done === true) {
     yield* output.end(null)
     return yield* say("Nothing more: the list was read to its end. Remove the cursor file to begin again.")
   }
-  const limit = Math.min(input.limit ?? (input.all || input.max !== undefined ? Lists.pageLimit.default : pageSize.default), input.max ?? Infinity)
+  const limit = Math.min(
+    input.limit ?? (input.all || input.max !== undefined ? Lists.pageLimit.default : pageSize.default),
+    input.max ?? Infinity
+  )
   const filters = Record.filter(input.filters, (value) => value !== undefined)
   const position = input.cursor === undefined
     ? kept?.position
@@ -118,28 +119,45 @@ const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
   const keep = (done: boolean) =>
     input.cursorFile === undefined
       ? Effect.void
-      : CursorFile.write(input.cursorFile, { source: api.source, position: reading.next ?? undefined, printed: reading.cut, done })
+      : CursorFile.write(input.cursorFile, {
+        source: api.source,
+        position: reading.next ?? undefined,
+        printed: reading.cut,
+        done
+      })
   // The three operations differ in their records and filters, which are only passed on here.
   const operation: ListOperation<{ readonly id: string }, object> = api[list.name]
-  const pages = operation.pages({ ...filters, limit: position === undefined ? limit : input.limit && limit, position, prefetch: input.all })
+  const pages = operation.pages({
+    ...filters,
+    limit: position === undefined ? limit : input.limit && limit,
+    position,
+    prefetch: input.all
+  })
   const wanted = input.all ? Infinity : input.max ?? 1
-  yield* Stream.runForEachWhile(pages, Effect.fnUntraced(function*(page) {
-    const texts = page.texts()
-    const already = new Set(reading.cut)
-    const fresh = page.items.flatMap((record, index) => already.has(record.id) ? [] : [{ record, text: texts[index] ?? "" }])
-    const taken = input.max === undefined ? fresh : fresh.slice(0, input.max - reading.printed)
-    yield* output.records(taken.map(({ record }) => record), taken.map(({ text }) => text))
-    reading.printed += taken.length
-    if (taken.length < fresh.length) {
-      reading.cut = [...reading.cut, ...taken.map(({ record }) => record.id)]
-    } else {
-      reading.next = page.next
-      reading.cut = []
-    }
-    yield* keep(reading.next === null)
-    return reading.next !== null && (input.max === undefined ? input.all : reading.printed < wanted)
-  })).pipe(
-    Effect.tapError((error) => error._tag === "PaymentsError" ? output.end(cursorOf(reading), describe(error)) : Effect.void),
+  yield* Stream.runForEachWhile(
+    pages,
+    Effect.fnUntraced(function*(page) {
+      const texts = page.texts()
+      const already = new Set(reading.cut)
+      const fresh = page.items.flatMap((record, index) =>
+        already.has(record.id) ? [] : [{ record, text: texts[index] ?? "" }]
+      )
+      const taken = input.max === undefined ? fresh : fresh.slice(0, input.max - reading.printed)
+      yield* output.records(taken.map(({ record }) => record), taken.map(({ text }) => text))
+      reading.printed += taken.length
+      if (taken.length < fresh.length) {
+        reading.cut = [...reading.cut, ...taken.map(({ record }) => record.id)]
+      } else {
+        reading.next = page.next
+        reading.cut = []
+      }
+      yield* keep(reading.next === null)
+      return reading.next !== null && (input.max === undefined ? input.all : reading.printed < wanted)
+    })
+  ).pipe(
+    Effect.tapError((error) =>
+      error._tag === "PaymentsError" ? output.end(cursorOf(reading), describe(error)) : Effect.void
+    ),
     Effect.onInterrupt(() => output.end(cursorOf(reading), { reason: "Interrupted", message: "interrupted" }))
   )
   yield* output.end(cursorOf(reading))

@@ -1,0 +1,112 @@
+/**
+ * What both programs do with their arguments, errors and exit codes: a usage error says what is wrong on stderr and puts
+ * nothing on stdout; any other error is one line on stderr; the exit code is that of the design. Only main files import
+ * this entry, so that the library does not load a command line.
+ */
+import type { PaymentsConfigError, PaymentsError } from "@payments/core"
+import {
+  Cause,
+  Config,
+  Console,
+  Data,
+  Duration,
+  Effect,
+  Exit,
+  Layer,
+  type Runtime,
+  Schema,
+  Stdio,
+  Stream
+} from "effect"
+import { CliConfig, CliError, CliOutput, Command, Flag, GlobalFlag } from "effect/cli"
+import ms from "ms"
+import type { DestinationError } from "./Destination.ts"
+import { ExitCode, exitCodeOf } from "./ExitCode.ts"
+import type { SinkError } from "./Sink.ts"
+
+/** An end with an exit code of its own. Nothing more is said of it where the problem is empty. */
+export class Ended extends Data.TaggedError("Ended")<{ readonly exitCode: ExitCode; readonly problem: string }> {
+  override get message() {
+    return this.problem
+  }
+}
+
+/** Flags that do not go together, or a value that cannot be. */
+export const usage = (problem: string): Ended => new Ended({ exitCode: ExitCode.usage, problem })
+
+/** Every error that a command may end with. */
+export type ProgramError =
+  | Ended
+  | PaymentsError
+  | PaymentsConfigError
+  | SinkError
+  | DestinationError
+  | CliError.CliError
+
+/** Writes text to stdout and waits until it is taken. */
+export const print = (text: string) =>
+  Effect.flatMap(Stdio.Stdio, (stdio) => Effect.orDie(Stream.run(Stream.make(text), stdio.stdout())))
+
+/** Writes a line to stderr, which is where a program talks. */
+export const say = (line: string) =>
+  Effect.flatMap(Stdio.Stdio, (stdio) => Effect.orDie(Stream.run(Stream.make(`${line}\n`), stdio.stderr())))
+
+/** Runs a command line to its exit code. */
+export const run = <const Name extends string, Input, R, Context>(
+  command: Command.Command<Name, Input, Context, ProgramError, R>,
+  args: ReadonlyArray<string>,
+  version: string
+) =>
+  Command.runWith(command, { version })(args).pipe(
+    Effect.as<ExitCode>(ExitCode.done),
+    Effect.catch((error) => {
+      // The presenter below has said it.
+      if (CliError.isCliError(error)) return Effect.succeed(ExitCode.usage)
+      const said = error.message === "" ? Effect.void : say(`${command.name}: ${error.message}`)
+      return Effect.as(said, error._tag === "Ended" ? error.exitCode : exitCodeOf(error))
+    }),
+    Effect.catchCauseIf(
+      (cause) => !Cause.hasInterruptsOnly(cause),
+      (cause) => Effect.as(say(`${command.name}: unexpected: ${Cause.pretty(cause)}`), ExitCode.unexpected)
+    ),
+    Effect.provide(presentation(command.name))
+  )
+
+const formatter = CliOutput.defaultFormatter()
+
+const presentation = (name: string) =>
+  Layer.mergeAll(
+    CliOutput.layer({ ...formatter, formatVersion: (_name, version) => version }),
+    CliOutput.layerPresenter({
+      present: (event) =>
+        event._tag === "InvalidInvocation"
+          ? Console.error(
+            `${event.errors.map((error) => `${name}: ${formatter.formatCliError(error)}`).join("\n")}\nSee ${
+              event.commandPath.join(" ")
+            } --help`
+          )
+          : CliOutput.defaultPresenter.present(event)
+    }),
+    CliConfig.layer({ builtIns: [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions] })
+  )
+
+/** Ends the process with the exit code that {@link run} came to; an interrupt ends it as `interrupted` says. */
+export const teardown = (interrupted: () => ExitCode): Runtime.Teardown => (exit, onExit) =>
+  onExit(Exit.isSuccess(exit) && typeof exit.value === "number" ? exit.value : interrupted())
+
+/** A duration as people write it: `90s`, `5m`, `2 hours`; from the environment's variable where the flag is not given. */
+export const durationFlag = (name: string, variable: string): Flag.Flag<Duration.Duration> =>
+  Flag.String(name).pipe(
+    Flag.withMetavar("DURATION"),
+    Flag.withFallbackConfig(Config.String(variable)),
+    Flag.withSchema(DurationText),
+    Flag.map((text) => Duration.millis(toMillis(text) ?? 0))
+  )
+
+/** `ms` takes the texts that it knows and answers undefined, or throws, for others. */
+const toMillis = (text: string): number | undefined =>
+  /^\d/.test(text) && text.length <= 100 ? ms(text as ms.StringValue) : undefined
+
+const DurationText = Schema.String.check(
+  Schema.makeFilter((text) => toMillis(text) !== undefined || "must be a duration such as 90s, 5m or 2h")
+)
