@@ -110,9 +110,9 @@ const render = Effect.fnUntraced(
       lists: { ...before?.lists, [list.label]: { files: [{ file, ...written }], certificate: complete } }
     }
     yield* onDisk(location, replaceFile(path.join(folder, manifestFile), `${JSON.stringify(manifest, null, 2)}\n`))
-    const kept = [...filesOf(manifest, list), ...filesOf(before, list)]
+    const kept = new Set([...filesOf(manifest, list), ...filesOf(before, list)])
     const stale = (yield* onDisk(location, fs.readDirectory(folder))).filter((name) =>
-      name.startsWith(`${list.label}-`) && name.endsWith(".ndjson") && !kept.includes(name)
+      name.startsWith(`${list.label}-`) && name.endsWith(".ndjson") && !kept.has(name)
     )
     for (const name of stale) yield* onDisk(location, fs.remove(path.join(folder, name)))
   }

@@ -1,0 +1,73 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Schema } from "effect"
+import { compact, elementsOf, endsEarly, isExactInteger, mayLoseDigits, membersOf } from "../src/internal/JsonText.ts"
+
+/** JSON with white space between all tokens, as a pretty printer or a hand may put it. */
+const spaced = (value: unknown): string => JSON.stringify(value, null, "\t ").replaceAll("\n", "\r\n ")
+
+describe("the exact text of JSON", () => {
+  it.prop("cuts each element of items, white space between tokens aside", [Schema.Array(Schema.Json)], ([items]) => {
+    const body = spaced({ count: 3, items: "first", cursor: "\\\"[{", other: [1, { items: [2] }] }).replace(
+      "\"first\"",
+      () => spaced(items)
+    )
+    assert.deepStrictEqual(elementsOf(body, "items"), items.map((item) => JSON.stringify(item)))
+  })
+
+  it.prop("compacts to what a printer without spaces prints", [Schema.Json], ([value]) => {
+    assert.strictEqual(compact(spaced(value)), JSON.stringify(value))
+  })
+
+  it("keeps what parsing would lose", () => {
+    const record = `{"b":1.10,"10":1e400,"n":9007199254740993,"b":-0.0,"t":"\\u0061 \\\\","__proto__":{"x":[ 1 , 2 ]}}`
+    assert.deepStrictEqual(elementsOf(`{"items":[ ${record} ],"cursor":null}`, "items"), [
+      record.replace("[ 1 , 2 ]", "[1,2]")
+    ])
+  })
+
+  it("finds members by name, escaped or doubled: the last one stands", () => {
+    assert.deepStrictEqual([...membersOf(`{"a":1,"\\u0061":[2, 3],"":"}"}`)], [["a", "[2,3]"], ["", "\"}\""]])
+    assert.deepStrictEqual(elementsOf(`{"items":[1],"\\u0069tems":[2,3]}`, "items"), ["2", "3"])
+  })
+
+  it.prop("tells text that was cut from text that is whole", [Schema.Array(Schema.Json)], ([items]) => {
+    const body = JSON.stringify({ items, cursor: "\\\"]}" })
+    for (let end = 1; end < body.length; end++) assert.isTrue(endsEarly(body.slice(0, end)), body.slice(0, end))
+    assert.isFalse(endsEarly(body))
+    assert.isFalse(endsEarly(`<html>${body}`))
+  })
+
+  it.prop("an integer is exact when its digits survive parsing", [Schema.BigInt], ([integer]) => {
+    for (const digits of [integer, 2n ** 53n - 1n + integer % 3n]) {
+      assert.strictEqual(
+        isExactInteger(String(digits)),
+        digits >= -(2n ** 53n - 1n) && digits <= 2n ** 53n - 1n,
+        String(digits)
+      )
+    }
+  })
+
+  it("judges a number by its text, not by what parsing makes of it", () => {
+    for (
+      const text of [
+        "0",
+        "-0",
+        "0.0",
+        "1e2",
+        "1.50e1",
+        "1200e-2",
+        "9007199254740991",
+        "0e999999999",
+        "9.007199254740991E15"
+      ]
+    ) {
+      assert.isTrue(isExactInteger(text), text)
+    }
+    for (
+      const text of ["9007199254740990.6", "9007199254740992", "1.5", "1e16", "1e400", "1e-400", "15e-1", "1e999999999"]
+    ) {
+      assert.isFalse(isExactInteger(text), text)
+      assert.isTrue(mayLoseDigits(`{"amount":${text}}`), text)
+    }
+  })
+})

@@ -1,0 +1,111 @@
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import { assert, describe, it } from "@effect/vitest"
+import { ConfigProvider, Effect, FileSystem, Layer, Redacted } from "effect"
+import { PaymentsConfig } from "../src/index.ts"
+
+const read = (env: Record<string, string>) =>
+  PaymentsConfig.use(Effect.succeed).pipe(
+    Effect.provide(PaymentsConfig.layerConfig.pipe(
+      Layer.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord(env))),
+      Layer.provide(NodeFileSystem.layer)
+    ))
+  )
+
+const secret = "canary-5ecret"
+const valid = { PAYMENTS_BASE_URL: "https://api.example.com/pay/", PAYMENTS_API_KEY: secret }
+
+describe("PaymentsConfig", () => {
+  it.effect("takes defaults from the two settings that must be there", () =>
+    Effect.gen(function*() {
+      const config = yield* read(valid)
+      assert.strictEqual(config.baseUrl.href, "https://api.example.com/pay")
+      assert.strictEqual(config.invoicesBaseUrl.href, config.baseUrl.href)
+      assert.strictEqual(Redacted.value(config.invoicesApiKey), secret)
+      assert.strictEqual(config.invoiceParameters.settlementTime, "settlementTime")
+      assert.strictEqual(config.source, "https://api.example.com/pay")
+      assert.notInclude(JSON.stringify(config), secret)
+    }))
+
+  it.effect("renames parameters, and tells sources apart by address and account", () =>
+    Effect.gen(function*() {
+      const config = yield* read({
+        ...valid,
+        PAYMENTS_INVOICES_BASE_URL: "http://127.0.0.1:9/x",
+        PAYMENTS_INVOICES_API_KEY: "other",
+        PAYMENTS_ACCOUNT: "north",
+        PAYMENTS_INVOICE_PARAMS: " settlementTime=settlementCycle, limit=pageSize "
+      })
+      assert.deepInclude(config.invoiceParameters, {
+        settlementTime: "settlementCycle",
+        limit: "pageSize",
+        cursor: "cursor"
+      })
+      assert.strictEqual(config.source, "https://api.example.com/pay http://127.0.0.1:9/x north")
+      assert.strictEqual(Redacted.value(config.invoicesApiKey), "other")
+    }))
+
+  it.effect("reads the key from a file, line break aside", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const file = yield* fs.makeTempFileScoped()
+      yield* fs.writeFileString(file, `${secret}\n`)
+      const config = yield* read({ PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL, PAYMENTS_API_KEY_FILE: file })
+      assert.strictEqual(Redacted.value(config.apiKey), secret)
+      const error = yield* Effect.flip(
+        read({ PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL, PAYMENTS_API_KEY_FILE: `${file}.no` })
+      )
+      assert.strictEqual(error.message, "PAYMENTS_API_KEY_FILE cannot be read (NotFound)")
+    }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
+
+  it.effect("lists everything that is missing or wrong at once, by name", () =>
+    Effect.gen(function*() {
+      const error = yield* Effect.flip(read({ PAYMENTS_INVOICES_BASE_URL: "nowhere", PAYMENTS_INVOICE_PARAMS: "x=y" }))
+      assert.deepStrictEqual(error.problems.map(({ setting }) => setting), [
+        "PAYMENTS_BASE_URL",
+        "PAYMENTS_API_KEY",
+        "PAYMENTS_INVOICES_BASE_URL",
+        "PAYMENTS_INVOICE_PARAMS"
+      ])
+    }))
+
+  it.effect.each(
+    [
+      ["ftp://api.example.com", "must begin with https://"],
+      ["http://api.example.com", "plain http:"],
+      [`https://user:${secret}@api.example.com`, "user name or password"],
+      [`https://api.example.com?key=${secret}`, "query or fragment"],
+      ["https://api.example.com/v0", "must not end in /v0 or /v1"],
+      ["https://api.example.com/pay/v1/", "must not end in /v0 or /v1"],
+      [secret, "is not an address"]
+    ] as const
+  )("refuses the address %s without repeating it", ([address, problem]) =>
+    Effect.gen(function*() {
+      const error = yield* Effect.flip(read({ ...valid, PAYMENTS_BASE_URL: address }))
+      assert.include(error.message, problem)
+      assert.notInclude(error.message, secret)
+    }))
+
+  it.effect.each(["http://localhost:1", "http://127.8.9.1", "http://[::1]:2", "http://sandbox.localhost"])(
+    "allows plain http to this machine: %s",
+    (address) => Effect.asVoid(read({ ...valid, PAYMENTS_BASE_URL: address }))
+  )
+
+  it.effect.each([`${secret} x`, `${secret}\nx`, `${secret}é`])(
+    "refuses a key that no header can carry",
+    (key) =>
+      Effect.gen(function*() {
+        const error = yield* Effect.flip(read({ ...valid, PAYMENTS_API_KEY: key }))
+        assert.include(error.message, "PAYMENTS_API_KEY holds a character")
+        assert.notInclude(error.message, secret)
+      })
+  )
+
+  it.effect.each(["limit", "limit=", "limit=a=b", "limit=cursor", "size=limit"])(
+    "refuses the renaming %s",
+    (names) =>
+      Effect.gen(function*() {
+        const error = yield* Effect.flip(read({ ...valid, PAYMENTS_INVOICE_PARAMS: names }))
+        assert.include(error.message, "PAYMENTS_INVOICE_PARAMS")
+      })
+  )
+})

@@ -1,0 +1,35 @@
+/** A real server on this machine that answers each request as the test says, for answers that no working service gives. */
+import { Effect } from "effect"
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
+
+/** Answers one request; `count` is its number, from 1. */
+export type Script = (request: IncomingMessage, response: ServerResponse, count: number) => void
+
+/** Runs the server until the scope closes; gives its address and the paths that were asked. */
+export const scriptedServer = (script: Script) =>
+  Effect.acquireRelease(
+    Effect.callback<{ readonly url: string; readonly requests: Array<string>; readonly close: () => void }>(
+      (resume) => {
+        const requests: Array<string> = []
+        const server = createServer((request, response) => {
+          requests.push(request.url ?? "")
+          script(request, response, requests.length)
+        })
+        server.listen(0, "127.0.0.1", () => {
+          const address = server.address()
+          const port = typeof address === "object" && address !== null ? address.port : 0
+          const close = () => {
+            server.close()
+            server.closeAllConnections()
+          }
+          resume(Effect.succeed({ url: `http://127.0.0.1:${port}`, requests, close }))
+        })
+      }
+    ),
+    ({ close }) => Effect.sync(close)
+  )
+
+/** Answers with a page of these records, as JSON text. */
+export const pageOf = (response: ServerResponse, records: ReadonlyArray<string>, cursor: string | null) =>
+  response.writeHead(200, { "content-type": "application/json" })
+    .end(`{"items":[${records.join(",")}],"cursor":${JSON.stringify(cursor)},"count":${records.length}}`)

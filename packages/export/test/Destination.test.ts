@@ -1,0 +1,35 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { Destination } from "../src/index.ts"
+
+describe("a destination's text", () => {
+  it.effect.each(
+    [
+      ["sqlite:./payments.db", { _tag: "Sqlite", file: "./payments.db" }],
+      ["sqlite:///var/payments.db", { _tag: "Sqlite", file: "/var/payments.db" }],
+      ["file:./folder", { _tag: "Files", folder: "./folder", format: "ndjson" }],
+      ["file:/a b/ñ?format=ndjson", { _tag: "Files", folder: "/a b/ñ", format: "ndjson" }]
+    ] as const
+  )("%s names a place", ([text, expected]) =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* Destination.parse(text), { ...expected })
+    }))
+
+  it.effect.each([
+    "",
+    "payments.db",
+    "sqlite:",
+    "file:",
+    "file:?format=ndjson",
+    "file:x?format=xml",
+    "file:x?fmt=ndjson",
+    "mysql://x"
+  ])(
+    "%s is refused with the forms that are known",
+    (text) =>
+      Effect.gen(function*() {
+        const error = yield* Effect.flip(Destination.parse(text))
+        assert.include(error.message, "sqlite:FILE or file:FOLDER?format=ndjson")
+      })
+  )
+})

@@ -1,0 +1,111 @@
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it } from "@effect/vitest"
+import { type Page, PaymentsApi, PaymentsError, Position, Reason } from "@payments/core"
+import { Duration, Effect, FileSystem, Layer, Stream } from "effect"
+import { join } from "node:path"
+import { scan, type ScanEvent } from "../src/index.ts"
+import * as SqliteSink from "../src/SqliteSink.ts"
+
+const records = Array.from({ length: 50 }, (_, index) => ({ id: `inv_${index}`, amount: index }))
+
+/** The service in memory, whose page at a cursor fails as often as the list of reasons is long. */
+const failing = (onPage: number, reasons: Array<Reason.Reason>) =>
+  Layer.effect(
+    PaymentsApi,
+    Effect.map(PaymentsApi, (api): PaymentsApi["Service"] => ({
+      ...api,
+      invoices: {
+        ...api.invoices,
+        pages: (query) => {
+          let number = 0
+          return api.invoices.pages({ ...query, prefetch: false }).pipe(
+            Stream.mapEffect((page): Effect.Effect<Page<{ readonly id: string }>, PaymentsError> => {
+              const reason = ++number === onPage ? reasons.shift() : undefined
+              return reason === undefined ? Effect.succeed(page) : Effect.fail(
+                new PaymentsError({
+                  list: "invoices",
+                  reason,
+                  attempts: 3,
+                  status: undefined,
+                  requestId: undefined,
+                  body: undefined,
+                  position: query?.position
+                })
+              )
+            })
+          )
+        }
+      }
+    }))
+  ).pipe(Layer.provide(PaymentsApi.layerTest({ invoices: records })))
+
+const run = (api: Layer.Layer<PaymentsApi>, patience?: Duration.Duration) =>
+  Effect.gen(function*() {
+    const fs = yield* FileSystem.FileSystem
+    const file = join(yield* fs.makeTempDirectoryScoped(), "payments.db")
+    const events: Array<ScanEvent> = []
+    const result = yield* scan("invoices", {
+      limit: 10,
+      patience,
+      onEvent: (event) => Effect.sync(() => void events.push(event))
+    }).pipe(
+      Effect.result,
+      Effect.provide(Layer.merge(SqliteSink.layer(file), api))
+    )
+    return { result, tags: events.map(({ _tag }) => _tag) }
+  }).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
+
+const down = () => new Reason.ServerFailure({ status: 503, retryAfter: undefined })
+const refused = () => new Reason.PaginationFault({ kind: "cursorRefused" })
+
+describe("a scan", () => {
+  it.live("waits for a service that went away while it was read, and goes on", () =>
+    Effect.gen(function*() {
+      const { result, tags } = yield* run(failing(3, [down()]))
+      assert.deepInclude(result, { _tag: "Success" })
+      assert.isTrue(result._tag === "Success" && result.success.inserted === 50 && result.success.retries === 3)
+      assert.deepStrictEqual(tags, [
+        "Begun",
+        "Committed",
+        "Committed",
+        "Waiting",
+        "Committed",
+        "Committed",
+        "Committed"
+      ])
+    }))
+
+  it.live("does not wait longer than its patience, nor for what cannot mend, nor for a service that never answered", () =>
+    Effect.gen(function*() {
+      for (
+        const [page, reason, patience] of [
+          [2, down(), Duration.zero],
+          [2, new Reason.Unauthorized(), Duration.minutes(1)],
+          [1, down(), Duration.minutes(1)]
+        ] as const
+      ) {
+        const { result, tags } = yield* run(failing(page, [reason]), patience)
+        assert.isTrue(result._tag === "Failure" && result.failure.reason === reason)
+        assert.notInclude(tags, "Waiting")
+      }
+    }))
+
+  it.live("begins again when its cursor is refused, twice, without doubling a row", () =>
+    Effect.gen(function*() {
+      const twice = yield* run(failing(3, [refused(), refused()]))
+      assert.strictEqual(twice.tags.filter((tag) => tag === "Restarted").length, 2)
+      assert.isTrue(
+        twice.result._tag === "Success" && twice.result.success.records === 50 && twice.result.success.inserted === 50
+      )
+      const thrice = yield* run(failing(3, [refused(), refused(), refused()]))
+      assert.isTrue(thrice.result._tag === "Failure")
+    }))
+
+  it("keeps a position as text without showing it", () => {
+    const position = Position.make({ list: "invoices", cursor: "canary", limit: 10, filters: { contract: "c" } })
+    assert.notInclude(`${position} ${JSON.stringify(position)}`, "canary")
+    const back = Position.fromJson(Position.toJson(position))
+    assert.isTrue(back._tag === "Some" && Position.toJson(back.value) === Position.toJson(position))
+    assert.isTrue(Position.fromJson("{}")._tag === "None")
+  })
+})

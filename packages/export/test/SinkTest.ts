@@ -1,0 +1,222 @@
+/** What every destination must do, whatever happens to the export that writes it. */
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it } from "@effect/vitest"
+import { Lists, PaymentsApi } from "@payments/core"
+import { Deferred, Effect, Exit, Fiber, FileSystem, Layer, Random, Schema } from "effect"
+import { scan, type ScanEvent, type Sink, type SinkError } from "../src/index.ts"
+
+/** One stored record. */
+export interface StoredRow {
+  readonly id: string
+  readonly raw: string
+}
+
+/** A destination in a folder of its own, and how to read it. */
+export interface Destination {
+  readonly layer: (folder: string) => Layer.Layer<Sink, SinkError, NodeServices.NodeServices>
+  /** What a reader sees of a list at any time. */
+  readonly read: (folder: string, list: Lists.AnyList) => ReadonlyArray<StoredRow>
+  /** Whether a reader sees a scan only when it is complete. */
+  readonly snapshots: boolean
+}
+
+const payout = (index: number, amount = index) =>
+  `{"10":1.10,"id":"por_${index}","amount":${amount},"reference":null,"extra":{"n":9007199254740993,"e":1e400}}`
+
+const payouts = (count: number) => Array.from({ length: count }, (_, index) => payout(index))
+
+const expected = (records: ReadonlyArray<string>): ReadonlyArray<StoredRow> =>
+  records.map((raw) => ({ raw, id: /"id":"([^"]*)"/.exec(raw)?.[1] ?? "" }))
+
+const sorted = (rows: ReadonlyArray<StoredRow>) => rows.toSorted((left, right) => left.id.localeCompare(right.id))
+
+/** A page's worth, small, so that a list has many pages. */
+const limit = 10
+
+/** Runs the suite over a destination. */
+export const suite = (name: string, destination: Destination) => {
+  const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeServices.NodeServices>) =>
+    FileSystem.FileSystem.use((fs) => fs.makeTempDirectoryScoped()).pipe(
+      Effect.flatMap(use),
+      Effect.scoped,
+      Effect.provide(NodeServices.layer)
+    )
+
+  const from = (records: ReadonlyArray<string>, source = "memory") =>
+    Layer.effect(PaymentsApi, Effect.map(PaymentsApi, (api) => ({ ...api, source }))).pipe(
+      Layer.provide(PaymentsApi.layerTest({ payoutRequests: records }))
+    )
+
+  /** One run of the export, as a process would do it: the destination is opened and closed. */
+  const run = (
+    folder: string,
+    records: ReadonlyArray<string>,
+    onEvent?: (event: ScanEvent) => Effect.Effect<void>,
+    source?: string
+  ) =>
+    scan("payoutRequests", { limit, onEvent }).pipe(
+      Effect.provide(Layer.merge(destination.layer(folder), from(records, source)))
+    )
+
+  const rows = (folder: string) => sorted(destination.read(folder, Lists.payoutRequests))
+
+  /** Cuts the run right after the given page was committed. */
+  const cutAfter = (folder: string, records: ReadonlyArray<string>, pages: number) =>
+    Effect.gen(function*() {
+      const reached = yield* Deferred.make<void>()
+      const fiber = yield* Effect.forkChild(run(folder, records, (event) =>
+        event._tag === "Committed" && event.progress.pages === pages
+          ? Effect.andThen(Deferred.succeed(reached, undefined), Effect.never)
+          : Effect.void))
+      yield* Deferred.await(reached)
+      yield* Fiber.interrupt(fiber)
+    })
+
+  describe(name, () => {
+    it.live("holds every record once, its text byte for byte", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          const summary = yield* run(folder, payouts(95))
+          assert.deepInclude(summary, {
+            pages: 10,
+            records: 95,
+            inserted: 95,
+            updated: 0,
+            unchanged: 0,
+            quarantined: 0,
+            resumed: false
+          })
+          assert.deepStrictEqual(rows(folder), sorted(expected(payouts(95))))
+        })
+      ))
+
+    it.live("holds an empty list", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          assert.deepInclude(yield* run(folder, []), { pages: 1, records: 0 })
+          assert.deepStrictEqual(rows(folder), [])
+        })
+      ))
+
+    it.live("rescans without doubling a row, and takes what changed", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          yield* run(folder, payouts(30))
+          const again = yield* run(folder, payouts(30))
+          assert.deepInclude(again, { inserted: 0, updated: 0, unchanged: 30 })
+          const changed = [...payouts(30).with(7, payout(7, 70)), payout(30)]
+          const third = yield* run(folder, changed)
+          assert.deepInclude(third, { inserted: 1, updated: 1, unchanged: 29 })
+          assert.deepStrictEqual(rows(folder), sorted(expected(changed)))
+        })
+      ))
+
+    it.live("goes on from the last committed page after a cut", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          yield* cutAfter(folder, payouts(95), 4)
+          if (destination.snapshots) assert.deepStrictEqual(rows(folder), [])
+          const events: Array<ScanEvent> = []
+          const summary = yield* run(folder, payouts(95), (event) => Effect.sync(() => void events.push(event)))
+          assert.isTrue(summary.resumed)
+          assert.deepInclude(summary, { pages: 10, records: 95, inserted: 95 })
+          assert.strictEqual(events.filter(({ _tag }) => _tag === "Committed").length, 6)
+          assert.deepStrictEqual(rows(folder), sorted(expected(payouts(95))))
+        })
+      ))
+
+    it.live("shows readers the last whole list while a scan runs, or the newest rows, never a doubled one", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          yield* run(folder, payouts(40))
+          const changed = Array.from({ length: 40 }, (_, index) => payout(index, index + 1))
+          yield* cutAfter(folder, changed, 2)
+          const seen = rows(folder)
+          assert.strictEqual(new Set(seen.map(({ id }) => id)).size, 40)
+          const mixed = [...changed.slice(0, 20), ...payouts(40).slice(20)]
+          assert.deepStrictEqual(seen, sorted(expected(destination.snapshots ? payouts(40) : mixed)))
+          yield* run(folder, changed)
+          assert.deepStrictEqual(rows(folder), sorted(expected(changed)))
+        })
+      ))
+
+    it.effect.prop("ends equal to the list after any number of cuts anywhere", {
+      size: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 60 })),
+      cuts: Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 6 }))).check(Schema.isMaxLength(4))
+    }, ({ cuts, size }) =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          const pages = Math.max(1, Math.ceil(size / limit))
+          let committed = 0
+          for (const cut of cuts) {
+            // The page that ends the scan cannot be cut off from it.
+            if (committed + cut >= pages) continue
+            committed += cut
+            yield* cutAfter(folder, payouts(size), committed)
+          }
+          yield* run(folder, payouts(size))
+          assert.deepStrictEqual(rows(folder), sorted(expected(payouts(size))))
+        })
+      ), { arbitrary: { runs: 15 } })
+
+    it.live("refuses the data of another source, and keeps what it holds", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          yield* run(folder, payouts(5))
+          const error = yield* Effect.flip(run(folder, payouts(9), undefined, "another merchant"))
+          assert.strictEqual(error.reason._tag, "OtherSource")
+          assert.deepStrictEqual(rows(folder), sorted(expected(payouts(5))))
+        })
+      ))
+
+    it.live("lets one export write a list at a time", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          const reached = yield* Deferred.make<void>()
+          const first = yield* Effect.forkChild(run(folder, payouts(30), (event) =>
+            event._tag === "Committed"
+              ? Effect.andThen(Deferred.succeed(reached, undefined), Effect.never)
+              : Effect.void))
+          yield* Deferred.await(reached)
+          const error = yield* Effect.flip(run(folder, payouts(30)))
+          assert.strictEqual(error.reason._tag, "Locked")
+          yield* Fiber.interrupt(first)
+          assert.isTrue(Exit.isSuccess(yield* Effect.exit(run(folder, payouts(30)))))
+        })
+      ))
+
+    it.live("keeps a record that does not decode, and says so", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          const bad = `{"id":"por_bad","amount":"12","reference":"r"}`
+          const summary = yield* run(folder, [...payouts(3), bad, `{"amount":5}`])
+          assert.deepInclude(summary, { records: 5, quarantined: 2, inserted: 4 })
+          assert.deepStrictEqual(rows(folder), sorted(expected([...payouts(3), bad])))
+        })
+      ))
+
+    it.live("survives fields that are named like parts of a program", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          const hostile = [
+            `{"id":"'); DROP TABLE payout_requests; --","__proto__":{"amount":1},"constructor":null}`,
+            `{"id":"=cmd|' /C calc'!A0","reference":"\\u0000\\ud800\\u001b[31m"}`
+          ]
+          yield* run(folder, hostile)
+          assert.deepStrictEqual(
+            rows(folder).map(({ raw }) => raw).toSorted(),
+            hostile.toSorted()
+          )
+        })
+      ))
+
+    it.live("takes lists in any order, side by side", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          const records = yield* Random.shuffle(payouts(50))
+          yield* run(folder, records)
+          assert.deepStrictEqual(rows(folder), sorted(expected(records)))
+        })
+      ))
+  })
+}
