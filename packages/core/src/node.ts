@@ -15,7 +15,7 @@ export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = NodeHttpClien
       // Loaded here, so that a program that asks nothing does not wait for it.
       Effect.map(
         Effect.promise(() => import("@effect/platform-node/Undici")),
-        (undici) => new undici.EnvHttpProxyAgent({ connect: { timeout: 3000 }, noProxy: directHosts() })
+        ({ default: undici }) => new undici.EnvHttpProxyAgent({ connect: { timeout: 3000 }, noProxy: directHosts() })
       ),
       (agent) => Effect.promise(() => agent.destroy())
     )

@@ -87,7 +87,7 @@ const customerNumber = (index: number, seed: number): number => {
 }
 
 /** Undocumented fields, spelled so that only the exact text keeps them. */
-const undocumented = `"risk":{"10":1.10,"b":{"score":1e400,"serial":9007199254740993},"flags":[ ]}`
+const undocumented = `"risk":{"10":1.10,"b":{"score":1e400,"serial":9007199254740993},"flags":[]}`
 
 const finish = (record: object, index: number, seed: number): string => {
   const text = JSON.stringify(record)

@@ -1,0 +1,163 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { join } from "node:path"
+import { pageOf, type Script, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
+import { payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program.ts"
+
+const key = "canary-key-5ecret"
+
+/** What a service may do, and how the programs end. */
+const faults: ReadonlyArray<readonly [string, Script, number, string]> = [
+  ["a wrong key", (_, response) => response.writeHead(401).end(`{"detail":"${key}"}`), 4, "not authorized"],
+  [
+    "a refused parameter",
+    (_, response) => response.writeHead(400).end(`{"code":"BAD_FILTER"}`),
+    5,
+    "refused the request (400)"
+  ],
+  ["an address without such a list", (_, response) => response.writeHead(404).end(), 5, "not found (404)"],
+  [
+    "a limit on requests",
+    (_, response) => response.writeHead(429, { "retry-after": "3600" }).end(),
+    6,
+    "asks to wait 1h"
+  ],
+  ["a service that fails", (_, response) => response.writeHead(500).end(), 7, "the service failed (500)"],
+  ["truncated JSON", (_, response) => response.writeHead(200).end(`{"items":[{"id":"a"},{"i`), 7, "ended early"],
+  [
+    "HTML instead of JSON",
+    (_, response) => response.writeHead(200, { "content-type": "text/html" }).end("<html>"),
+    8,
+    "not JSON (text/html)"
+  ],
+  [
+    "a redirect",
+    (_, response) => response.writeHead(302, { location: "http://127.0.0.1:1/" }).end(),
+    8,
+    "redirect (302)"
+  ],
+  ["a page without a cursor", (_, response) => response.writeHead(200).end(`{"items":[]}`), 8, "without a cursor"]
+]
+
+const lines = (text: string) => text.split("\n").filter((line) => line !== "")
+
+describe("what goes wrong", () => {
+  it.live.each(faults)(
+    "%s is one clear line and its exit code, and leaves earlier rows as they are",
+    ([, script, code, words]) =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const database = join(folder, "payments.db")
+        let broken = false
+        const server = yield* scriptedServer((request, response, count) =>
+          broken ? script(request, response, count) : pageOf(response, [`{"id":"a","amount":1}`, `{"id":"b"}`], null)
+        )
+        const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: key }
+        const args = ["export", "invoices", "--to", `sqlite:${database}`]
+        assert.strictEqual((yield* payments(args, { env })).code, 0)
+        const before = rowsOf(database, "SELECT * FROM invoices")
+        broken = true
+        const listed = yield* payments(["invoices", "list"], { env })
+        const exported = yield* payments(args, { env })
+        for (const ended of [listed, exported]) {
+          assert.deepStrictEqual([ended.code, lines(ended.stderr).length], [code, 1], ended.stderr)
+          assert.include(ended.stderr, words)
+          assert.notInclude(ended.stderr + ended.stdout, key)
+        }
+        assert.strictEqual(listed.stdout, "")
+        assert.deepStrictEqual(rowsOf(database, "SELECT * FROM invoices"), before)
+        broken = false
+        assert.strictEqual((yield* payments(args, { env })).code, 0)
+        assert.deepStrictEqual(rowsOf(database, "SELECT * FROM invoices"), before)
+      }).pipe(Effect.scoped)
+  )
+
+  it.live("an unreachable host is one clear line and exit code 7", () =>
+    Effect.gen(function*() {
+      const server = yield* scriptedServer((_, response) => response.end())
+      server.close()
+      for (const url of [server.url, "https://nowhere.invalid"]) {
+        const { code, stderr } = yield* payments(["invoices", "list"], {
+          env: { PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: key }
+        })
+        assert.deepStrictEqual([code, lines(stderr).length], [7, 1], stderr)
+        assert.match(stderr, /^payments: invoices: the service could not be reached: /)
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("missing and wrong settings are listed at once, by name, with exit code 3", () =>
+    Effect.gen(function*() {
+      const none = yield* payments(["invoices", "list"])
+      assert.deepStrictEqual([none.code, none.stdout], [3, ""])
+      assert.strictEqual(none.stderr, "payments: PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set\n")
+      const wrong = yield* payments(["export", "--to", "sqlite:never.db"], {
+        env: { PAYMENTS_BASE_URL: `https://user:${key}@api.example.com`, PAYMENTS_INVOICE_PARAMS: "x" }
+      })
+      assert.strictEqual(wrong.code, 3)
+      for (const name of ["PAYMENTS_BASE_URL", "PAYMENTS_API_KEY", "PAYMENTS_INVOICE_PARAMS"]) {
+        assert.include(wrong.stderr, name)
+      }
+      assert.notInclude(wrong.stderr, key)
+    }))
+
+  it.live("an export into the destination of another source is refused with exit code 9", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const [one, other] = [yield* sandboxEnv({ records: 5 }), yield* sandboxEnv({ records: 9 })]
+      for (const to of [`sqlite:${folder}/payments.db`, `file:${folder}/files`]) {
+        assert.strictEqual((yield* payments(["export", "--to", to], { env: one })).code, 0)
+        for (const env of [other, { ...one, PAYMENTS_ACCOUNT: "south" }]) {
+          const { code, stderr } = yield* payments(["export", "--to", to], { env })
+          assert.strictEqual(code, 9)
+          assert.include(stderr, "another source")
+        }
+      }
+      assert.deepStrictEqual(rowsOf(join(folder, "payments.db"), "SELECT count(*) AS n FROM invoices"), [{ n: 5 }])
+    }).pipe(Effect.scoped))
+
+  it.live("the other lists still finish when one fails, and the lowest code speaks", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const database = join(folder, "payments.db")
+      const server = yield* scriptedServer((request, response) =>
+        request.url?.startsWith("/v0/payinSources")
+          ? response.writeHead(200).end("<html>")
+          : request.url?.startsWith("/v1/")
+          ? response.writeHead(403).end()
+          : pageOf(response, [`{"id":"a"}`], null)
+      )
+      const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: key }
+      const { code, stderr, stdout } = yield* payments(["export", "--to", `sqlite:${database}`], { env })
+      assert.deepStrictEqual([code, lines(stderr).length], [4, 2])
+      assert.include(stdout, "payout-requests")
+      assert.deepStrictEqual(rowsOf(database, "SELECT id FROM payout_requests"), [{ id: "a" }])
+    }).pipe(Effect.scoped))
+
+  it.live("records that are not as documented are kept, and the export ends with exit code 10", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const database = join(folder, "payments.db")
+      const env = yield* sandboxEnv({ lists: { invoices: [`{"id":"a","amount":"1,50"}`, `{"id":"b"}`] } })
+      const { code, stdout } = yield* payments(["export", "invoices", "--to", `sqlite:${database}`], { env })
+      assert.strictEqual(code, 10)
+      assert.include(stdout, "1 records are not as documented")
+      assert.deepStrictEqual(rowsOf(database, "SELECT id, path FROM quarantine"), [{ id: "a", path: "amount" }])
+      assert.deepStrictEqual(rowsOf(database, "SELECT id, raw FROM invoices WHERE id = 'a'"), [{
+        id: "a",
+        raw: `{"id":"a","amount":"1,50"}`
+      }])
+    }).pipe(Effect.scoped))
+
+  it.live("a taken port and a destination nobody knows are usage errors", () =>
+    Effect.gen(function*() {
+      const server = yield* scriptedServer((_, response) => response.end())
+      const taken = yield* payments(["sandbox", "--port", new URL(server.url).port])
+      assert.deepStrictEqual([taken.code, taken.stdout], [2, ""])
+      assert.include(taken.stderr, "the port is taken")
+      const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: key }
+      const unknown = yield* payments(["export", "--to", "mysql://x"], { env })
+      assert.deepStrictEqual([unknown.code, lines(unknown.stderr).length], [2, 1])
+      const missing = yield* payments(["export"], { env })
+      assert.strictEqual(missing.code, 2)
+    }).pipe(Effect.scoped))
+})

@@ -1,0 +1,34 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program.ts"
+
+/** As the API sends them; none of it survives `JSON.parse` and `JSON.stringify`. */
+const records = [
+  `{"b":1.10,"id":"x1","10":"before b when parsed","reference":null,"amount":1e2}`,
+  `{"id":"x2","customerDetails":{"name":"Zoë \\u0000 \\ud800","risk":{"10":1e400,"a":[1.0,-0.0]}},"serial":9007199254740993}`,
+  `{"id":"x3","dup":1,"dup":2,"__proto__":{"id":"evil"},"text":"tab\\tslash\\/é\\u00e9"}`
+]
+
+describe("a record's exact text", () => {
+  it.live("comes out of --format ndjson, of the NDJSON file and of raw byte for byte", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const env = yield* sandboxEnv({ lists: { payoutRequests: records } })
+      const listed = yield* payments(["payout-requests", "list", "--format", "ndjson"], { env })
+      assert.deepStrictEqual([listed.code, listed.stderr, listed.stdout], [0, "", `${records.join("\n")}\n`])
+
+      const database = join(folder, "payments.db")
+      for (const to of [`sqlite:${database}`, `file:${folder}/files?format=ndjson`]) {
+        const { code, stderr } = yield* payments(["export", "payout-requests", "--to", to], { env })
+        assert.deepStrictEqual([code, stderr], [0, ""])
+      }
+      assert.deepStrictEqual(
+        rowsOf(database, "SELECT raw FROM payout_requests ORDER BY id").map(({ raw }) => raw),
+        records
+      )
+      const [file = ""] = readdirSync(join(folder, "files")).filter((name) => name.endsWith(".ndjson"))
+      assert.strictEqual(readFileSync(join(folder, "files", file), "utf8"), `${records.join("\n")}\n`)
+    }).pipe(Effect.scoped))
+})

@@ -1,0 +1,74 @@
+import { assert, describe, it } from "@effect/vitest"
+import { records as generated, type SandboxOptions } from "@payments/sandbox"
+import { Console, Effect, Random } from "effect"
+import { createHash } from "node:crypto"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program.ts"
+
+const size = 20_000
+const kills = 10
+
+/** Of each run: the first is a kill while the program loads, the last one well within the list. */
+const momentMs = Random.nextIntBetween(120, 420)
+
+const served = (seed: number): ReadonlyArray<string> => {
+  const { length, textAt } = generated("payoutRequests", size, seed)
+  return Array.from({ length }, (_, index) => textAt(index)).toSorted()
+}
+
+/** What a reader of the files finds: through the manifest, sizes and digests checked. */
+const readFiles = (folder: string): ReadonlyArray<string> => {
+  const manifest = JSON.parse(readFileSync(join(folder, "manifest.json"), "utf8")) as {
+    readonly lists: Record<
+      string,
+      { readonly files: ReadonlyArray<{ readonly file: string; readonly sha256: string; readonly records: number }> }
+    >
+  } // held against its schema in packages/export
+  return (manifest.lists["payout-requests"]?.files ?? []).flatMap(({ file, records, sha256 }) => {
+    const content = readFileSync(join(folder, file))
+    assert.strictEqual(createHash("sha256").update(content).digest("hex"), sha256)
+    const lines = content.toString("utf8").split("\n").slice(0, -1)
+    assert.strictEqual(lines.length, records)
+    return lines
+  })
+}
+
+const destinations = [
+  [
+    "sqlite",
+    (folder: string) => `sqlite:${folder}/payments.db`,
+    (folder: string) =>
+      rowsOf(join(folder, "payments.db"), "SELECT raw FROM payout_requests").map(({ raw }) => String(raw))
+  ],
+  [
+    "file",
+    (folder: string) => `file:${folder}/files?format=ndjson`,
+    (folder: string) => readFiles(join(folder, "files"))
+  ]
+] as const
+
+describe("SIGKILL at ten random moments of an export of 20,000 records", () => {
+  it.live.each(destinations)("%s ends equal to what the API returned", ([, to, read]) =>
+    Effect.gen(function*() {
+      const seed = yield* Random.nextIntBetween(1, 1_000_000)
+      yield* Console.log(`seed ${seed}`)
+      yield* Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const options: SandboxOptions = { records: size, seed, faults: { reset: 0.01, serverError: 0.01 } }
+        const env = yield* sandboxEnv(options)
+        const args = ["export", "payout-requests", "--to", to(folder)]
+        let killed = 0
+        for (let run = 0; run < kills; run++) {
+          const { signal } = yield* payments(args, { env, killAfterMs: yield* momentMs })
+          if (signal === "SIGKILL") killed++
+        }
+        assert.isAtLeast(killed, kills / 2, "too few runs lived long enough to be killed")
+        const last = yield* payments(args, { env })
+        assert.strictEqual(last.code, 0, last.stderr)
+        const [held, expected] = [read(folder).toSorted(), served(seed)]
+        const differing = expected.findIndex((text, index) => held[index] !== text)
+        assert.deepStrictEqual([held.length, differing], [expected.length, -1], `first difference at ${differing}`)
+      }).pipe(Effect.scoped, Random.withSeed(seed))
+    }), 120_000)
+})

@@ -1,0 +1,182 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
+import { labels, payments, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
+
+const lines = (text: string) => text.split("\n").filter((line) => line !== "")
+const idsOf = (ndjson: string) => lines(ndjson).map((line) => String((JSON.parse(line) as { readonly id: unknown }).id)) // every record has one
+
+interface Document {
+  readonly items: ReadonlyArray<{ readonly id: string }>
+  readonly cursor: string | null
+  readonly count: number
+  readonly error?: { readonly reason: string; readonly message: string }
+}
+const documentOf = (text: string) => JSON.parse(text) as Document // its shape is what is tested
+
+describe("payments <list> list", () => {
+  it.live("prints one page, some or all of each list, as ndjson in a pipe", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv({ records: 230 })
+      for (const label of labels) {
+        const page = yield* payments([label, "list"], { env })
+        assert.deepStrictEqual([page.code, lines(page.stdout).length], [0, 20])
+        assert.match(page.stderr, /^More records remain\. Read them all with --all, or go on .*--cursor-file/)
+        const all = yield* payments([label, "list", "--all"], { env })
+        assert.deepStrictEqual([all.code, all.stderr, lines(all.stdout).length], [0, "", 230])
+        assert.deepStrictEqual(idsOf(all.stdout).slice(0, 20), idsOf(page.stdout))
+        const some = yield* payments([label, "list", "--max", "130"], { env })
+        assert.deepStrictEqual(idsOf(some.stdout), idsOf(all.stdout).slice(0, 130))
+        const exact = yield* payments([label, "list", "--max", "230", "--limit", "23"], { env })
+        assert.deepStrictEqual([lines(exact.stdout).length, exact.stderr], [230, ""])
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("applies every filter", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv({ records: 300 })
+      for (
+        const [label, flag, field] of [
+          ["payout-requests", "--reference", "reference"],
+          ["payout-requests", "--customer-id", "customerId"],
+          ["payout-requests", "--payout-target-id", "payoutTargetId"],
+          ["payin-sources", "--reference", "reference"],
+          ["payin-sources", "--customer-id", "customerId"],
+          ["invoices", "--reference", "reference"],
+          ["invoices", "--document-number", "customerDocumentNumber"],
+          ["invoices", "--contract", "contract"],
+          ["invoices", "--payment-date", "paymentDate"],
+          ["invoices", "--settlement-date", "settlementDate"],
+          ["invoices", "--settlement-cycle", "settlementTime"]
+        ] as const
+      ) {
+        const all = lines((yield* payments([label, "list", "--all"], { env })).stdout).map((line) =>
+          JSON.parse(line) as Record<string, unknown> // an object with the field
+        )
+        const wanted = all.find((record) => typeof record[field] === "string")?.[field]
+        const found = yield* payments([label, "list", "--all", flag, String(wanted)], { env })
+        const expected = all.filter((record) => record[field] === wanted).map(({ id }) => id)
+        assert.deepStrictEqual([found.code, idsOf(found.stdout)], [0, expected], `${label} ${flag}`)
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("prints one valid JSON document whatever the number of pages", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv({ records: 45 })
+      const read = (...args: ReadonlyArray<string>) =>
+        Effect.map(payments(["invoices", "list", "--format", "json", ...args], { env }), ({ stdout }) =>
+          documentOf(stdout))
+      const all = yield* read("--all", "--limit", "10")
+      assert.deepStrictEqual([all.items.length, all.cursor, all.count], [45, null, 45])
+      const first = yield* read("--limit", "10")
+      assert.deepStrictEqual([first.items.length, first.count], [10, 10])
+      const second = yield* read("--limit", "10", "--cursor", first.cursor ?? "")
+      assert.deepStrictEqual(
+        second.items.map(({ id }) =>
+          id
+        ),
+        all.items.slice(10, 20).map(({ id }) => id)
+      )
+      const none = yield* read("--reference", "nothing has this")
+      assert.deepStrictEqual(none, { items: [], cursor: null, count: 0 })
+    }).pipe(Effect.scoped))
+
+  it.live("closes the JSON document when a later page fails, and says so with the exit code", () =>
+    Effect.gen(function*() {
+      const server = yield* scriptedServer((request, response) =>
+        request.url?.includes("cursor=") ? response.writeHead(403).end() : pageOf(response, [`{"id":"a"}`], "next+page")
+      )
+      const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" }
+      const { code, stderr, stdout } = yield* payments(["invoices", "list", "--all", "--format", "json"], { env })
+      const { error, ...rest } = documentOf(stdout)
+      assert.deepStrictEqual(rest, { items: [{ id: "a" }], cursor: "next+page", count: 1 })
+      assert.deepStrictEqual([code, error?.reason], [4, "Forbidden"])
+      assert.strictEqual(lines(stderr).length, 1)
+    }).pipe(Effect.scoped))
+
+  it.live("keeps its position in a file: nothing lost or repeated, also where --max cuts a page", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const file = join(folder, "position.json")
+      const env = yield* sandboxEnv({ records: 47 })
+      const seen: Array<string> = []
+      for (let run = 0; run < 8; run++) {
+        const { code, stderr, stdout } = yield* payments(
+          ["invoices", "list", "--limit", "5", "--max", "7", "--cursor-file", file],
+          { env }
+        )
+        assert.strictEqual(code, 0, stderr)
+        seen.push(...idsOf(stdout))
+        assert.strictEqual(statSync(file).mode & 0o777, 0o600)
+      }
+      assert.strictEqual(seen.length, 47)
+      assert.strictEqual(new Set(seen).size, 47)
+      const more = yield* payments(["invoices", "list", "--cursor-file", file], { env })
+      assert.deepStrictEqual([more.code, more.stdout], [0, ""])
+      assert.include(more.stderr, "read to its end")
+    }).pipe(Effect.scoped))
+
+  it.live("refuses a position file of another list, service, limit or program", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const file = join(folder, "position.json")
+      const env = yield* sandboxEnv({ records: 50 })
+      const other = yield* sandboxEnv({ records: 50 })
+      yield* payments(["invoices", "list", "--limit", "5", "--cursor-file", file], { env })
+      const before = readFileSync(file, "utf8")
+      for (
+        const [args, environment] of [
+          [["payin-sources", "list", "--cursor-file", file], env],
+          [["invoices", "list", "--limit", "6", "--cursor-file", file], env],
+          [["invoices", "list", "--contract", "c", "--cursor-file", file], env],
+          [["invoices", "list", "--cursor-file", file], other]
+        ] as const
+      ) {
+        const { code, stderr, stdout } = yield* payments(args, { env: environment })
+        assert.deepStrictEqual([code, stdout, lines(stderr).length], [2, "", 1], stderr)
+      }
+      assert.strictEqual(readFileSync(file, "utf8"), before)
+      writeFileSync(file, "my notes")
+      assert.strictEqual((yield* payments(["invoices", "list", "--cursor-file", file], { env })).code, 2)
+      assert.strictEqual(readFileSync(file, "utf8"), "my notes")
+    }).pipe(Effect.scoped))
+
+  it.live("ends quietly when its reader has seen enough", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv({ records: 5000 })
+      const { code, stderr, stdout } = yield* runProgram(
+        "bash",
+        ["-c", `set -o pipefail; "$NODE" "$BINARY" payout-requests list --all | head -n 3`],
+        { env: { ...env, NODE: process.execPath, BINARY: join(import.meta.dirname, "../dist/payments.js") } }
+      )
+      assert.deepStrictEqual([code, stderr, lines(stdout).length], [0, "", 3])
+    }).pipe(Effect.scoped))
+
+  it.live("refuses what it cannot mean before any request, with nothing on stdout", () =>
+    Effect.gen(function*() {
+      const server = yield* scriptedServer((_, response) => pageOf(response, [], null))
+      const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" }
+      for (
+        const args of [
+          ["--limit", "0"],
+          ["--limit", "101"],
+          ["--limit", "ten"],
+          ["--max", "0"],
+          ["--all", "--max", "5"],
+          ["--cursor", "c", "--cursor-file", "f"],
+          ["--settlement-date", "yesterday"],
+          ["--format", "xml"],
+          ["--reference", ""],
+          ["--customer-id", "an invoice has no such filter"]
+        ]
+      ) {
+        const { code, stderr, stdout } = yield* payments(["invoices", "list", ...args], { env })
+        assert.deepStrictEqual([code, stdout], [2, ""], args.join(" "))
+        assert.match(stderr, /^payments: /, args.join(" "))
+      }
+      assert.deepStrictEqual(server.requests, [])
+      assert.isFalse(existsSync("f"))
+    }).pipe(Effect.scoped))
+})

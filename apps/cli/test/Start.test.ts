@@ -1,0 +1,48 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { readdirSync } from "node:fs"
+import { join } from "node:path"
+import { payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program.ts"
+
+const tables = ["payout_requests", "payin_sources", "invoices"]
+const counts = (file: string) => tables.map((table) => rowsOf(file, `SELECT count(*) AS n FROM ${table}`)[0]?.["n"])
+
+describe("payments start", () => {
+  it.live("exports the embedded sandbox over HTTP, retrying what fails, and again without doubling a row", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      for (const news of ["10,000 new, 0 changed, 0 unchanged", "0 new, 0 changed, 10,000 unchanged"]) {
+        const { code, stderr, stdout } = yield* payments(["start"], { cwd })
+        assert.strictEqual(code, 0, stderr)
+        assert.include(stderr, "embedded sandbox")
+        assert.include(stdout, news)
+        assert.match(stdout, /[1-9]\d* retries/)
+        assert.include(stdout, "./payments-sandbox.db")
+        assert.deepStrictEqual(counts(join(cwd, "payments-sandbox.db")), [10_000, 5000, 10_000])
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("reads the API that the environment names into payments.db", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const env = yield* sandboxEnv({ records: 30 })
+      const { code, stderr } = yield* payments(["start"], { cwd, env })
+      assert.deepStrictEqual([code, stderr], [0, ""])
+      assert.deepStrictEqual(counts(join(cwd, "payments.db")), [30, 30, 30])
+    }).pipe(Effect.scoped))
+
+  it.live("stops and says what is missing where only one setting is there", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      for (
+        const [env, missing] of [
+          [{ PAYMENTS_BASE_URL: "https://api.example.com" }, "PAYMENTS_API_KEY"],
+          [{ PAYMENTS_API_KEY: "k" }, "PAYMENTS_BASE_URL"]
+        ] as const
+      ) {
+        const { code, stderr, stdout } = yield* payments(["start"], { cwd, env })
+        assert.deepStrictEqual([code, stdout, stderr], [3, "", `payments: ${missing} is not set\n`])
+      }
+      assert.deepStrictEqual(readdirSync(cwd), [])
+    }).pipe(Effect.scoped))
+})
