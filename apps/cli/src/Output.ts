@@ -46,11 +46,17 @@ export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wante
         Table,
         write,
         list,
-        onTerminal ? yield* (yield* Terminal.Terminal).columns : Number.POSITIVE_INFINITY
+        onTerminal ? yield* terminalWidth : Infinity
       )
     }
   }
 })
+
+/** A terminal that does not tell its width gets whole lines. */
+const terminalWidth = Effect.map(
+  Effect.flatMap(Terminal.Terminal, ({ columns }) => columns),
+  (columns) => columns || Infinity
+)
 
 type Write = (text: string) => Effect.Effect<void>
 
@@ -86,19 +92,19 @@ const shown: { readonly [Name in Lists.ListName]: ReadonlyArray<string> } = {
   invoices: ["id", "reference", "status", "amount", "contract", "paymentDate", "settlementDate", "settlementTime"]
 }
 
-const narrowest = 6
+const narrowest = 12
 const gap = 2
 
-/** The widths of the first page's columns, the widest narrowed until the line fits. */
+/** The widths of the first page's columns: the widest narrowed until the line fits, then the last ones left out. */
 const fit = (rows: ReadonlyArray<ReadonlyArray<string>>, width: number): ReadonlyArray<number> => {
   const widths = (rows[0] ?? []).map((_, column) => gap + Math.max(...rows.map((row) => row[column]?.length ?? 0)))
-  const sum = () => widths.reduce((left, right) => left + right, 0)
-  while (sum() > width) {
+  for (;;) {
+    if (widths.reduce((left, right) => left + right, 0) <= width || widths.length === 1) return widths
     const widest = widths.indexOf(Math.max(...widths))
-    if ((widths[widest] ?? 0) <= narrowest) break
-    widths[widest] = (widths[widest] ?? 0) - 1
+    const wide = widths[widest] ?? 0
+    if (wide > narrowest) widths[widest] = wide - 1
+    else widths.pop()
   }
-  return widths
 }
 
 const noLines = {
@@ -135,7 +141,7 @@ const table = (Table: typeof CliTable, write: Write, list: Lists.AnyList, width:
           chars: noLines,
           style: { "padding-left": 0, "padding-right": gap, compact: true }
         })
-        page.push(...[...head, ...rows].map((row) => [...row]))
+        page.push(...[...head, ...rows].map((row) => row.slice(0, widths?.length)))
         return write(`${page.toString().split("\n").map((line) => line.trimEnd()).join("\n")}\n`)
       }),
     end: () => Effect.void

@@ -54,27 +54,34 @@ export const makeProgress = Effect.gen(function*() {
   return { onEvent, clear }
 })
 
+const columns = ["records", "new", "changed", "unchanged", "pages", "retries", "seconds"] as const
+
 /** The result of an export as lines for people. */
-export const summarize = (outcomes: ReadonlyArray<ScanOutcome>): ReadonlyArray<string> =>
-  outcomes.flatMap(({ list, result }) => {
-    if (Result.isFailure(result)) return []
-    const { elapsed, inserted, pages, quarantined, records, resumed, retries, unchanged, updated } = result.success
-    const facts = [
-      `${count.format(records)} records`,
-      `${count.format(pages)} pages`,
-      `${count.format(retries)} retries`,
-      `${Duration.toSeconds(elapsed).toFixed(1)} s`
-    ]
-    const rows = `${count.format(inserted)} new, ${count.format(updated)} changed, ${count.format(unchanged)} unchanged`
-    return [
-      `${Lists.byName[list].label.padEnd(16)}${facts.map((fact) => fact.padStart(16)).join("")}   (${rows}${
-        resumed ? ", resumed" : ""
-      })`,
-      ...(quarantined === 0
-        ? []
-        : [`${" ".repeat(16)}${count.format(quarantined)} records are not as documented: see the table quarantine`])
-    ]
-  })
+export const summarize = (outcomes: ReadonlyArray<ScanOutcome>): ReadonlyArray<string> => {
+  const scans = outcomes.flatMap(({ result }) => Result.isSuccess(result) ? [result.success] : [])
+  if (scans.length === 0) return []
+  const row = (name: string, cells: ReadonlyArray<string>) =>
+    name.padEnd(16) + cells.map((cell) => cell.padStart(10)).join("")
+  const rows = scans.map((scan) =>
+    row(Lists.byName[scan.list].label, [
+      ...[scan.records, scan.inserted, scan.updated, scan.unchanged, scan.pages, scan.retries].map((number) =>
+        count.format(number)
+      ),
+      Duration.toSeconds(scan.elapsed).toFixed(1)
+    ])
+  )
+  const notes = scans.flatMap(({ list, quarantined, resumed }) => [
+    ...(resumed
+      ? [`${Lists.byName[list].label}: went on where an earlier run was cut; retries and seconds are this run's`]
+      : []),
+    ...(quarantined === 0
+      ? []
+      : [
+        `${Lists.byName[list].label}: not as documented: ${count.format(quarantined)} records, see the table quarantine`
+      ])
+  ])
+  return [row("", columns), ...rows, ...notes]
+}
 
 /** Says what went wrong with each list that failed. */
 export const sayFailures = (outcomes: ReadonlyArray<ScanOutcome>) =>

@@ -1,0 +1,42 @@
+/** The services that both programs are shown to run on: memory, the sandbox in process, the sandbox over a socket. */
+import { PaymentsApi, PaymentsConfig } from "@payments/core"
+import { layerHttpClient } from "@payments/core/node"
+import { records, Sandbox } from "@payments/sandbox"
+import { Effect, Layer } from "effect"
+
+/** Records in each list of each service. */
+export const size = 120
+
+const generated = (name: "payoutRequests" | "payinSources" | "invoices") => {
+  const { length, textAt } = records(name, size, 1)
+  return Array.from({ length }, (_, index) => textAt(index))
+}
+
+const configured = (url: string) => Layer.effect(PaymentsConfig, Sandbox.config(url, "sandbox seed 1"))
+
+/** Each serves the same records. */
+export const services: ReadonlyArray<readonly [name: string, api: Layer.Layer<PaymentsApi>]> = [
+  [
+    "layerTest",
+    PaymentsApi.layerTest({
+      payoutRequests: generated("payoutRequests"),
+      payinSources: generated("payinSources"),
+      invoices: generated("invoices")
+    })
+  ],
+  [
+    "the sandbox in process",
+    PaymentsApi.layer.pipe(
+      Layer.provide(Sandbox.layerClient({ records: size })),
+      Layer.provide(configured("http://sandbox.localhost"))
+    )
+  ],
+  [
+    "the sandbox over a socket",
+    PaymentsApi.layer.pipe(
+      Layer.provide(Layer.unwrap(Effect.map(Sandbox, ({ url }) => configured(url)))),
+      Layer.provide(layerHttpClient),
+      Layer.provide(Layer.orDie(Sandbox.layer({ records: size })))
+    )
+  ]
+]

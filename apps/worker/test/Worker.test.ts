@@ -1,0 +1,140 @@
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it } from "@effect/vitest"
+import { run } from "@payments/export/program"
+import { ConfigProvider, Effect, Layer } from "effect"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { readdirSync, readFileSync } from "node:fs"
+import { createServer } from "node:http"
+import { join } from "node:path"
+import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
+import { services, size } from "../../cli/test/Services.ts"
+import { worker } from "../src/cli.ts"
+
+const binary = join(import.meta.dirname, "../dist/payments-worker.js")
+
+const tables = ["payout_requests", "payin_sources", "invoices"]
+const counts = (file: string) => tables.map((table) => rowsOf(file, `SELECT count(*) AS n FROM ${table}`)[0]?.["n"])
+
+interface LogLine {
+  readonly message: string
+  readonly level: string
+  readonly annotations: Readonly<Record<string, unknown>>
+}
+const logOf = (text: string): ReadonlyArray<LogLine> =>
+  text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line) as LogLine) // what the logger is to write
+
+const server = (host: string, port: number) => NodeHttpServer.layer(createServer, { host, port })
+
+describe.each(services)("payments-worker over %s", (_, api) => {
+  it.live("keeps a database equal to all three lists", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      const env = ConfigProvider.layer(
+        ConfigProvider.fromEnvRecord({ PAYMENTS_TO: `sqlite:${file}`, PAYMENTS_ONCE: "true" })
+      )
+      for (let round = 0; round < 2; round++) {
+        const code = yield* run(worker({ api, server }), ["run"], "0.0.0").pipe(
+          Effect.provide(Layer.merge(NodeServices.layer, env))
+        )
+        assert.deepStrictEqual([code, counts(file)], [0, tables.map(() => size)])
+      }
+    }).pipe(Effect.scoped))
+})
+
+const untilOk = Effect.fnUntraced(function*(url: string) {
+  for (let tries = 0; tries < 200; tries++) {
+    const status = yield* Effect.promise(() => fetch(url).then((response) => response.status, () => 0))
+    if (status === 200) return true
+    yield* Effect.sleep("50 millis")
+  }
+  return false
+})
+
+const freePort = Effect.scoped(Effect.map(sandboxEnv(), ({ PAYMENTS_BASE_URL }) => new URL(PAYMENTS_BASE_URL).port))
+
+describe("the built worker", () => {
+  it.live("scans again and again, answers health, and ends within seconds of SIGTERM with code 0", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const env = yield* sandboxEnv({ records: 250, faults: { reset: 0.02, serverError: 0.02 } })
+      const port = yield* freePort
+      const child = spawn(process.execPath, [binary, "run", "--to", `file:${folder}/files`, "--every", "300ms"], {
+        env: { PATH: process.env["PATH"], ...env, PAYMENTS_PORT: port },
+        stdio: ["ignore", "pipe", "pipe"]
+      })
+      yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
+      let out = ""
+      child.stdout.on("data", (chunk: Buffer) => out += chunk.toString("utf8"))
+      assert.isTrue(yield* untilOk(`http://127.0.0.1:${port}/health/live`))
+      assert.isTrue(yield* untilOk(`http://127.0.0.1:${port}/health/ready`))
+      yield* Effect.sleep("800 millis")
+      const ended = once(child, "exit")
+      child.kill("SIGTERM")
+      const [code, signal] = yield* Effect.promise(() => ended)
+      assert.deepStrictEqual([code, signal], [0, null])
+      const complete = logOf(out).filter(({ message }) => message === "scan complete")
+      assert.isAtLeast(complete.length, 6)
+      assert.deepInclude(complete[0]?.annotations, { records: 250, inserted: 250, quarantined: 0 })
+      assert.deepInclude(complete.at(-1)?.annotations, { unchanged: 250, inserted: 0 })
+      assert.notInclude(out, env.PAYMENTS_API_KEY)
+      assert.include(readdirSync(join(folder, "files")), "manifest.json")
+    }).pipe(Effect.scoped))
+
+  it.live("is not ready while a list fails, goes on with the others, and says why without the key", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      const env = yield* sandboxEnv({ records: 20 })
+      const wrong = { ...env, PAYMENTS_INVOICES_API_KEY: "canary-5ecret", PAYMENTS_PORT: yield* freePort }
+      const child = spawn(process.execPath, [binary, "run", "--to", `sqlite:${file}`, "--every", "200ms"], {
+        env: { PATH: process.env["PATH"], ...wrong },
+        stdio: ["ignore", "pipe", "pipe"]
+      })
+      yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
+      let out = ""
+      child.stdout.on("data", (chunk: Buffer) => out += chunk.toString("utf8"))
+      assert.isTrue(yield* untilOk(`http://127.0.0.1:${wrong.PAYMENTS_PORT}/health/live`))
+      while (
+        logOf(out.slice(0, out.lastIndexOf("\n") + 1)).filter(({ message }) => message === "scan failed").length < 2
+      ) {
+        yield* Effect.sleep("50 millis")
+      }
+      const ready = yield* Effect.promise(() => fetch(`http://127.0.0.1:${wrong.PAYMENTS_PORT}/health/ready`))
+      assert.strictEqual(ready.status, 503)
+      assert.deepInclude(yield* Effect.promise(() => ready.json()), { ready: false })
+      assert.deepStrictEqual(counts(file), [20, 20, 0])
+      const failed = logOf(out.slice(0, out.lastIndexOf("\n") + 1)).find(({ message }) => message === "scan failed")
+      assert.deepInclude(failed?.annotations, { list: "invoices", reason: "Unauthorized", exitCode: 4 })
+      assert.notInclude(out, "canary-5ecret")
+    }).pipe(Effect.scoped))
+
+  it.live("ends at once with one line and the design's code where it cannot work", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const [one, other] = [yield* sandboxEnv({ records: 3 }), yield* sandboxEnv({ records: 3 })]
+      const start = (args: ReadonlyArray<string>, env: Record<string, string>) =>
+        runProgram(process.execPath, [binary, "run", ...args], { env, cwd: folder })
+      const to = ["--to", `sqlite:${folder}/payments.db`]
+      const noSettings = yield* start(to, {})
+      assert.deepStrictEqual([noSettings.code, noSettings.stderr], [
+        3,
+        "payments-worker: PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set\n"
+      ])
+      assert.strictEqual((yield* start([], one)).code, 2)
+      assert.strictEqual((yield* start(["--to", "nowhere"], one)).code, 2)
+      assert.strictEqual((yield* start([...to, "--every", "soon"], one)).code, 2)
+      assert.strictEqual((yield* start([...to, "--once"], one)).code, 0)
+      const foreign = yield* start([...to, "--every", "1h", "--port", "0"], other)
+      assert.strictEqual(foreign.code, 9)
+      const taken = yield* start([...to, "--port", new URL(one.PAYMENTS_BASE_URL).port], one)
+      assert.deepStrictEqual([taken.code, taken.stderr.split("\n").length], [2, 2])
+    }).pipe(Effect.scoped))
+
+  it("holds nothing of the sandbox", () => {
+    const bundle = readdirSync(join(binary, ".."), { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith("js")).map((name) => readFileSync(join(binary, "..", name), "utf8")).join("")
+    assert.include(bundle, "@payments/export/Sink")
+    assert.notInclude(bundle, "@payments/sandbox")
+  })
+})
