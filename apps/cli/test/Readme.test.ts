@@ -1,0 +1,160 @@
+/**
+ * The README as a newcomer would follow it: in a clean copy of this workspace, with nothing installed, every command of
+ * it in order, in one shell. Also that the tables of the docs say what the code says.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { ExitCode } from "@payments/export"
+import { Effect } from "effect"
+import { execFileSync } from "node:child_process"
+import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
+import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
+
+const root = join(import.meta.dirname, "../../..")
+const text = (file: string) => readFileSync(join(root, file), "utf8")
+
+/** Programs of the machine, not those that the workspace has installed. */
+const machinePath = (process.env["PATH"] ?? "").split(":").filter((folder) => !folder.includes("node_modules")).join(
+  ":"
+)
+const machineEnv = (more: Record<string, string> = {}) => ({
+  PATH: machinePath,
+  HOME: process.env["HOME"] ?? "/",
+  ...more
+})
+
+const cleanCopy = Effect.map(temporaryFolder, (folder) => {
+  const files = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
+    cwd: root,
+    encoding: "utf8"
+  })
+  for (const file of files.split("\0").filter((name) => name !== "" && existsSync(join(root, name)))) {
+    mkdirSync(dirname(join(folder, file)), { recursive: true })
+    cpSync(join(root, file), join(folder, file))
+  }
+  return folder
+})
+
+const blocks = (language: string): ReadonlyArray<string> =>
+  Array.from(
+    text("README.md").matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\`$`, "gms")),
+    ([, body = ""]) => body
+  )
+
+/** Commands that go on until they are stopped are stopped after a while. */
+const stopped = (line: string): string =>
+  /^(payments sandbox|payments-worker run .*--every)/.test(line)
+    ? `timeout --signal=INT 8 ${line.replace(/^([a-z-]+)/, "npm run --silent $1 --")} || test $? = 124`
+    : line
+
+describe("the README", () => {
+  it.live("holds, every command of it, from a clean copy", () =>
+    Effect.gen(function*() {
+      const folder = yield* cleanCopy
+      const env = yield* sandboxEnv({ records: 400 })
+      const keyFile = join(folder, "key")
+      writeFileSync(keyFile, `${env.PAYMENTS_API_KEY}\n`)
+      const commands = blocks("sh").join("").split("\n").map((line) =>
+        stopped(
+          line.replace(/^npm test.*/, ":")
+            .replace("https://payments.example.com", env.PAYMENTS_BASE_URL)
+            .replace("$HOME/.payments-key", keyFile)
+        )
+      )
+      const script = [
+        "set -e",
+        "shopt -s expand_aliases",
+        ...commands.flatMap((line) => [`echo ${quoted(`$ ${line}`)}`, line])
+      ]
+      const { code, stderr, stdout } = yield* runProgram("bash", ["-c", script.join("\n")], {
+        cwd: folder,
+        env: machineEnv()
+      })
+      assert.strictEqual(code, 0, `${stdout}\n${stderr}`)
+
+      const count = (file: string, table: string) =>
+        rowsOf(join(folder, file), `SELECT count(*) AS n FROM ${table}`)[0]?.["n"]
+      assert.deepStrictEqual(
+        ["payout_requests", "payin_sources", "invoices"].map((table) => count("payments-sandbox.db", table)),
+        [
+          10_000,
+          5000,
+          10_000
+        ]
+      )
+      assert.strictEqual(count("payments.db", "invoices"), 400)
+      assert.include(stdout, "export PAYMENTS_BASE_URL=http://127.0.0.1:8787")
+      assert.strictEqual(JSON.parse(readFileSync(join(folder, "payin-sources.json"), "utf8")).count, 400)
+      assert.isTrue(existsSync(join(folder, "payments/manifest.json")))
+      assert.notInclude(stdout + stderr, env.PAYMENTS_API_KEY)
+
+      const [example = ""] = blocks("ts")
+      writeFileSync(join(folder, "apps/cli/readme.ts"), example)
+      const node = join(folder, "node_modules/.bin/node")
+      writeFileSync(
+        join(folder, "apps/cli/tsconfig.readme.json"),
+        JSON.stringify({ extends: "./tsconfig.json", include: ["readme.ts"] })
+      )
+      const compiled = yield* runProgram(
+        join(folder, "node_modules/.bin/tsc"),
+        ["-p", "apps/cli/tsconfig.readme.json"],
+        { cwd: folder }
+      )
+      assert.deepStrictEqual([compiled.code, compiled.stdout], [0, ""])
+      const ran = yield* runProgram(node, ["apps/cli/readme.ts"], { cwd: folder, env: { ...machineEnv(), ...env } })
+      assert.deepStrictEqual([ran.code, ran.stderr], [0, ""])
+      assert.match(ran.stdout, /^\d+ invoices are not settled yet\n2 2 false\n$/)
+
+      const again = yield* runProgram("npm", ["start"], { cwd: folder, env: machineEnv() })
+      assert.strictEqual(again.code, 0, again.stderr)
+      assert.strictEqual(count("payments-sandbox.db", "invoices"), 10_000)
+    }).pipe(Effect.scoped), 300_000)
+
+  it.live("installs and builds without the key", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      writeFileSync(join(folder, "npx"), `#!/bin/sh\nenv > "${folder}/seen"\nexit 1\n`)
+      chmodSync(join(folder, "npx"), 0o755)
+      const secrets = {
+        PAYMENTS_API_KEY: "canary-5ecret",
+        PAYMENTS_INVOICES_API_KEY: "canary-5ecret",
+        PAYMENTS_API_KEY_FILE: "canary-5ecret"
+      }
+      for (const command of ["start", "setup", "turbo"]) {
+        const { code } = yield* runProgram("npm", ["run", command], {
+          cwd: root,
+          env: { ...machineEnv(secrets), PATH: `${folder}:${machinePath}` }
+        })
+        assert.notStrictEqual(code, 0)
+        const seen = readFileSync(join(folder, "seen"), "utf8")
+        assert.include(seen, "PATH=")
+        assert.notInclude(seen, "canary-5ecret", command)
+      }
+    }).pipe(Effect.scoped))
+})
+
+const quoted = (line: string) => `'${line.replaceAll("'", `'\\''`)}'`
+
+describe("the docs", () => {
+  it("name every exit code and every setting, and no other", () => {
+    const operating = text("docs/operating.md")
+    const codes = Array.from(operating.matchAll(/^\| (\d+) \|/gm), ([, code]) => Number(code))
+    assert.deepStrictEqual(codes, Object.values(ExitCode))
+    const settings = new Set(Array.from(operating.matchAll(/^\| `(PAYMENTS_[A-Z_]+)` \|/gm), ([, name]) => name))
+    const sources = ["packages/core/src/PaymentsConfig.ts", "apps/worker/src/cli.ts", "apps/cli/src/commands/export.ts"]
+      .map(text).join("\n")
+    const used = new Set(Array.from(sources.matchAll(/\bPAYMENTS_[A-Z_]+\b/g), ([name]) => name))
+    assert.deepStrictEqual([...settings].toSorted(), [...used].toSorted())
+  })
+
+  it("name files that are there", () => {
+    for (const file of ["README.md", "AGENTS.md", "docs/architecture.md", "docs/operating.md"]) {
+      const named = Array.from(text(file).matchAll(/`((?:packages|apps)\/[^`*]+\.ts)`/g), ([, path = ""]) => path)
+      const linked = Array.from(
+        text(file).matchAll(/\]\((?!https?:)([^)#]+)/g),
+        ([, path = ""]) => join(dirname(file), path)
+      )
+      for (const path of [...named, ...linked]) assert.isTrue(existsSync(join(root, path)), `${file}: ${path}`)
+    }
+  })
+})
