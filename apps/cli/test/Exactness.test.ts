@@ -28,7 +28,7 @@ describe("a record's exact text", () => {
         rowsOf(database, "SELECT raw FROM payout_requests ORDER BY id").map(({ raw }) => raw),
         records
       )
-      const [file = ""] = readdirSync(join(folder, "files")).filter((name) => name.endsWith(".ndjson"))
+      const file = readdirSync(join(folder, "files")).find((name) => name.endsWith(".ndjson")) ?? ""
       assert.strictEqual(readFileSync(join(folder, "files", file), "utf8"), `${records.join("\n")}\n`)
     }).pipe(Effect.scoped))
 })
