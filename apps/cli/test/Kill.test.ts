@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { records as generated, type SandboxOptions } from "@payments/sandbox"
 import { Console, Effect, Random } from "effect"
 import { createHash } from "node:crypto"
-import { readFileSync } from "node:fs"
+import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program.ts"
 
@@ -38,37 +38,47 @@ const destinations = [
   [
     "sqlite",
     (folder: string) => `sqlite:${folder}/payments.db`,
+    (folder: string) => join(folder, "payments.db"),
     (folder: string) =>
       rowsOf(join(folder, "payments.db"), "SELECT raw FROM payout_requests").map(({ raw }) => String(raw))
   ],
   [
     "file",
     (folder: string) => `file:${folder}/files?format=ndjson`,
+    (folder: string) => join(folder, "files/copy.db"),
     (folder: string) => readFiles(join(folder, "files"))
   ]
 ] as const
 
 describe("SIGKILL at ten random moments of an export of 20,000 records", () => {
-  it.live.each(destinations)("%s ends equal to what the API returned", ([, to, read]) =>
-    Effect.gen(function*() {
-      const seed = yield* Random.nextIntBetween(1, 1_000_000)
-      yield* Console.log(`seed ${seed}`)
-      yield* Effect.gen(function*() {
-        const folder = yield* temporaryFolder
-        const options: SandboxOptions = { records: size, seed, faults: { reset: 0.01, serverError: 0.01 } }
-        const env = yield* sandboxEnv(options)
-        const args = ["export", "payout-requests", "--to", to(folder)]
-        let killed = 0
-        for (let run = 0; run < kills; run++) {
-          const { signal } = yield* payments(args, { env, killAfterMs: yield* momentMs })
-          if (signal === "SIGKILL") killed++
-        }
-        assert.isAtLeast(killed, kills / 2, "too few runs lived long enough to be killed")
-        const last = yield* payments(args, { env })
-        assert.strictEqual(last.code, 0, last.stderr)
-        const [held, expected] = [read(folder).toSorted(), served(seed)]
-        const differing = expected.findIndex((text, index) => held[index] !== text)
-        assert.deepStrictEqual([held.length, differing], [expected.length, -1], `first difference at ${differing}`)
-      }).pipe(Effect.scoped, Random.withSeed(seed))
-    }), 120_000)
+  it.live.each(destinations)(
+    "%s ends equal to what the API returned",
+    ([, to, database, read]) =>
+      Effect.gen(function*() {
+        const seed = yield* Random.nextIntBetween(1, 1_000_000)
+        yield* Console.log(`seed ${seed}`)
+        yield* Effect.gen(function*() {
+          const folder = yield* temporaryFolder
+          const options: SandboxOptions = { records: size, seed, faults: { reset: 0.01, serverError: 0.01 } }
+          const env = yield* sandboxEnv(options)
+          const args = ["export", "payout-requests", "--to", to(folder)]
+          const midway = new Set<unknown>()
+          for (let run = 0; run < kills; run++) {
+            const { signal } = yield* payments(args, { env, killAfterMs: yield* momentMs })
+            const [scan] = existsSync(database(folder))
+              ? rowsOf(database(folder), "SELECT scan, pages FROM scans WHERE state = 'running' AND pages > 0")
+              : []
+            if (signal === "SIGKILL" && scan !== undefined) midway.add(`${scan["scan"]}:${scan["pages"]}`)
+          }
+          yield* Console.log(`cut at scan:page ${[...midway].join(" ")}`)
+          assert.isAtLeast(midway.size, 3, "too few kills hit a scan between its first and its last page")
+          const last = yield* payments(args, { env })
+          assert.strictEqual(last.code, 0, last.stderr)
+          const [held, expected] = [read(folder).toSorted(), served(seed)]
+          const differing = expected.findIndex((text, index) => held[index] !== text)
+          assert.deepStrictEqual([held.length, differing], [expected.length, -1], `first difference at ${differing}`)
+        }).pipe(Effect.scoped, Random.withSeed(seed))
+      }),
+    120_000
+  )
 })
