@@ -1,7 +1,8 @@
 /** The public surface of `@payments/core`. */
+export type { ListOperation, ListOperations, ListQuery } from "./ListOperation.ts"
 export * as Lists from "./Lists.ts"
 export type { BadRecord, Page } from "./Page.ts"
-export { type ListOperation, type ListQuery, PaymentsApi } from "./PaymentsApi.ts"
+export { PaymentsApi } from "./PaymentsApi.ts"
 export { type ConfigProblem, PaymentsConfig, PaymentsConfigError, type Settings } from "./PaymentsConfig.ts"
 export { BearerKey, PaymentsContract } from "./PaymentsContract.ts"
 export * as Reason from "./PaymentsError.ts"

@@ -24,10 +24,8 @@ const skipSpace = (text: string, start: number): number => {
   return at
 }
 
-/** The index behind the value that begins at `start`. */
-const valueEnd = (text: string, start: number): number => {
-  const first = text.charCodeAt(start)
-  if (first === quote) return stringEnd(text, start)
+/** The index behind the bracket that closes the object or array at `start`, or undefined if it never closes. */
+const containerEnd = (text: string, start: number): number | undefined => {
   let depth = 0
   for (let at = start; at < text.length;) {
     const code = text.charCodeAt(at)
@@ -36,13 +34,27 @@ const valueEnd = (text: string, start: number): number => {
       continue
     }
     if (code === openBrace || code === openBracket) depth++
-    else if (code === closeBrace || code === closeBracket) {
-      if (depth === 0) return at
-      if (--depth === 0) return at + 1
-    } else if (depth === 0 && (code === comma || isSpace(code))) return at
+    else if ((code === closeBrace || code === closeBracket) && --depth === 0) return at + 1
     at++
   }
-  return text.length
+  return undefined
+}
+
+/** Where a number or a name ends. */
+const scalarEnd = /[\s,\]}]|$/g
+
+/** The index behind the value that begins at `start`. */
+const valueEnd = (text: string, start: number): number => {
+  switch (text.charCodeAt(start)) {
+    case quote:
+      return stringEnd(text, start)
+    case openBrace:
+    case openBracket:
+      return containerEnd(text, start) ?? text.length
+    default:
+      scalarEnd.lastIndex = start
+      return scalarEnd.exec(text)?.index ?? text.length
+  }
 }
 
 /** The members of the object, or the elements of the array, that begins at `start`. */
@@ -105,21 +117,8 @@ export const elementsOf = (object: string, name: string): ReadonlyArray<string> 
  */
 export const endsEarly = (text: string): boolean => {
   const start = skipSpace(text, 0)
-  if (text.charCodeAt(start) !== openBrace && text.charCodeAt(start) !== openBracket) return false
-  let depth = 0
-  for (let at = start; at < text.length;) {
-    const code = text.charCodeAt(at)
-    if (code === quote) {
-      at = stringEnd(text, at)
-      continue
-    }
-    if (code === openBrace || code === openBracket) depth++
-    else if (code === closeBrace || code === closeBracket) {
-      if (--depth === 0) return false
-    }
-    at++
-  }
-  return depth > 0
+  const first = text.charCodeAt(start)
+  return (first === openBrace || first === openBracket) && containerEnd(text, start) === undefined
 }
 
 /** Text in which some number may not be what parsing made of it: 16 digits or more, a fraction or an exponent. */

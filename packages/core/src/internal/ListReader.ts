@@ -3,9 +3,9 @@
  * listing ends only at a null cursor or with an error, never goes round, and every error says from where to go on.
  */
 import { Clock, Effect, Option, Redacted, Result, Schema, Stream } from "effect"
+import type { ListOperation, ListOperations, ListQuery } from "../ListOperation.ts"
 import * as Lists from "../Lists.ts"
 import type { Page } from "../Page.ts"
-import type { ListOperation, ListQuery, PaymentsApi } from "../PaymentsApi.ts"
 import { type ErrorBody, InvalidRequest, PaginationFault, PaymentsError, type Reason } from "../PaymentsError.ts"
 import * as Position from "../Position.ts"
 import * as RetryPolicy from "../RetryPolicy.ts"
@@ -13,11 +13,11 @@ import { decodePage, describeBody, reasonOfStatus, requestIdOf } from "./PageDec
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
 
 /** The service over one source of pages. */
-export const makePaymentsApi = (options: {
+export const makeListOperations = (options: {
   readonly source: string
   readonly pages: PageSource
   readonly retry: RetryPolicy.RetryPolicy
-}): PaymentsApi["Service"] => ({
+}): ListOperations => ({
   source: options.source,
   payoutRequests: makeListOperation(Lists.payoutRequests, options.pages, options.retry),
   payinSources: makeListOperation(Lists.payinSources, options.pages, options.retry),
