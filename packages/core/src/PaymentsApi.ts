@@ -15,7 +15,7 @@ import type { MemoryLists } from "./MemoryList.ts"
 import { PaymentsConfig, type PaymentsConfigError } from "./PaymentsConfig.ts"
 import { defaultRetryPolicy } from "./RetryPolicy.ts"
 
-/** {@inheritDoc ./PaymentsApi} */
+/** The payments service, as three lists. */
 export class PaymentsApi extends Context.Service<PaymentsApi, ListOperations>()("@payments/core/PaymentsApi") {
   /** Asks the service that `PaymentsConfig` names, over any `HttpClient`. */
   static readonly layer: Layer.Layer<PaymentsApi, never, HttpClient.HttpClient | PaymentsConfig> = Layer.effect(

@@ -92,53 +92,46 @@ interface Input {
 /** Where a listing is, while it is printed. */
 interface Reading {
   printed: number
-  next: Position.Position | null
-  /** Records of the page at `next` that are printed already, where --max cut it. */
+  /** Of the page that comes next, or of the one that was cut; null at the start and at the end. */
+  cursor: string | null
+  /** Ids of that page that are printed already. */
   cut: ReadonlyArray<string>
+  done: boolean
 }
 
 const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
   const conflict = conflictOf(input)
   if (conflict !== undefined) return yield* usage(conflict)
   const api = yield* PaymentsApi
-  const kept = input.cursorFile === undefined ? undefined : yield* CursorFile.read(input.cursorFile, api.source)
+  const filters = Record.filter(input.filters, (value) => value !== undefined)
+  const kept = input.cursorFile === undefined ? undefined : yield* CursorFile.read(input.cursorFile, {
+    source: api.source,
+    list: list.name,
+    filters,
+    // With --max, the first run chose a limit that suits it.
+    limit: input.max === undefined ? input.limit : undefined
+  })
   const output = yield* makeOutput(list, input.format)
   if (kept?.done === true) {
     yield* output.end(null)
     return yield* say("Nothing more: the list was read to its end. Remove the cursor file to begin again.")
   }
-  const limit = Math.min(
-    input.limit ?? (input.all || input.max !== undefined ? Lists.pageLimit.default : pageSize.default),
-    input.max ?? Infinity
-  )
-  const filters = Record.filter(input.filters, (value) => value !== undefined)
-  const position = input.cursor === undefined
-    ? kept?.position
-    : Position.make({ list: list.name, cursor: input.cursor, limit, filters })
-  const reading: Reading = { printed: 0, next: position ?? null, cut: kept?.printed ?? [] }
-  const keep = (done: boolean) =>
-    input.cursorFile === undefined
-      ? Effect.void
-      : CursorFile.write(input.cursorFile, {
-        source: api.source,
-        position: reading.next ?? undefined,
-        printed: reading.cut,
-        done
-      })
+  const limit = kept?.limit ?? limitOf(input)
+  const cursor = kept === undefined ? input.cursor ?? null : kept.cursor
+  const reading: Reading = { printed: 0, cursor, cut: kept?.printed ?? [], done: false }
   // The three operations differ in their records and filters, which are only passed on here.
   const operation: ListOperation<{ readonly id: string }, object> = api[list.name]
   const pages = operation.pages({
     ...filters,
-    limit: position === undefined ? limit : input.limit && limit,
-    position,
+    limit,
+    position: cursor === null ? undefined : Position.make({ list: list.name, cursor, limit, filters }),
     prefetch: input.all
   })
-  const wanted = input.all ? Infinity : input.max ?? 1
   yield* Stream.runForEachWhile(
     pages,
     Effect.fnUntraced(function*(page) {
-      const texts = page.texts()
       const already = new Set(reading.cut)
+      const texts = page.texts()
       const fresh = page.items.flatMap((record, index) =>
         already.has(record.id) ? [] : [{ record, text: texts[index] ?? "" }]
       )
@@ -148,21 +141,40 @@ const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
       if (taken.length < fresh.length) {
         reading.cut = [...reading.cut, ...taken.map(({ record }) => record.id)]
       } else {
-        reading.next = page.next
+        reading.cursor = page.next === null ? null : Redacted.value(page.next).cursor
         reading.cut = []
+        reading.done = page.next === null
       }
-      yield* keep(reading.next === null)
-      return reading.next !== null && (input.max === undefined ? input.all : reading.printed < wanted)
+      if (input.cursorFile !== undefined) {
+        yield* CursorFile.write(input.cursorFile, {
+          version: 1,
+          source: api.source,
+          list: list.name,
+          limit,
+          filters,
+          cursor: reading.cursor,
+          printed: reading.cut,
+          done: reading.done
+        })
+      }
+      return input.max === undefined ? input.all : reading.printed < input.max
     })
   ).pipe(
     Effect.tapError((error) =>
-      error._tag === "PaymentsError" ? output.end(cursorOf(reading), describe(error)) : Effect.void
+      error._tag === "PaymentsError" ? output.end(reading.cursor, describe(error)) : Effect.void
     ),
-    Effect.onInterrupt(() => output.end(cursorOf(reading), { reason: "Interrupted", message: "interrupted" }))
+    Effect.onInterrupt(() => output.end(reading.cursor, { reason: "Interrupted", message: "interrupted" }))
   )
-  yield* output.end(cursorOf(reading))
-  if (reading.next !== null) yield* sayHowToGoOn(input, reading)
+  yield* output.end(reading.cursor)
+  if (!reading.done) yield* sayHowToGoOn(input, reading)
 })
+
+/** No page is larger than what is wanted of it, so that a run seldom ends within one. */
+const limitOf = ({ all, limit, max }: Input): number =>
+  Math.min(
+    limit ?? (all || max !== undefined ? Lists.pageLimit.default : pageSize.default),
+    max ?? Lists.pageLimit.maximum
+  )
 
 const conflictOf = ({ all, cursor, cursorFile, max }: Input): string | undefined =>
   all && max !== undefined
@@ -171,11 +183,9 @@ const conflictOf = ({ all, cursor, cursorFile, max }: Input): string | undefined
     ? "--cursor and --cursor-file do not go together."
     : undefined
 
-const cursorOf = ({ next }: Reading): string | null => next === null ? null : Redacted.value(next).cursor
-
 /** A terminal shows the cursor, since a person wants it; a log or a file that stderr may go to does not. */
 const sayHowToGoOn = Effect.fnUntraced(function*(input: Input, reading: Reading) {
-  const cursor = cursorOf(reading) ?? ""
+  const cursor = reading.cursor ?? ""
   const repeated = reading.cut.length > 0 && input.cursorFile === undefined
     ? ` (its first ${reading.cut.length} records are those just printed)`
     : ""
