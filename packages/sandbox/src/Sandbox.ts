@@ -59,28 +59,29 @@ export class Sandbox extends Context.Service<Sandbox, {
   readonly url: string
 }>()("@payments/sandbox/Sandbox") {
   /** Serves over a socket for as long as the layer lives. */
-  static readonly layer = (options: SandboxOptions & ListenOptions = {}): Layer.Layer<Sandbox, SandboxError> => {
-    const host = options.host ?? "127.0.0.1"
-    const server = createServer()
-    const listening = NodeHttpServer.layer(() => server, { host, port: options.port ?? 0 }).pipe(
-      Layer.catch((error) => Layer.effectContext(Effect.fail(new SandboxError({ code: codeOf(error.cause) }))))
-    )
-    const serve = HttpRouter.serve(routes(options), {
-      disableLogger: true,
-      disableListenLog: true,
-      middleware: faulty(options, cutSocket)
-    })
-    const running = Layer.effect(
-      Sandbox,
-      Effect.gen(function*() {
-        const { address } = yield* HttpServer.HttpServer
-        // Clients keep connections open for the next request; without this the server would wait for them to leave.
-        yield* Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
-        return { url: `http://${host.includes(":") ? `[${host}]` : host}:${"port" in address ? address.port : 0}` }
+  static readonly layer = (options: SandboxOptions & ListenOptions = {}): Layer.Layer<Sandbox, SandboxError> =>
+    Layer.unwrap(Effect.sync(() => {
+      const host = options.host ?? "127.0.0.1"
+      const server = createServer()
+      const listening = NodeHttpServer.layer(() => server, { host, port: options.port ?? 0 }).pipe(
+        Layer.catch((error) => Layer.effectContext(Effect.fail(new SandboxError({ code: codeOf(error.cause) }))))
+      )
+      const serve = HttpRouter.serve(routes(options), {
+        disableLogger: true,
+        disableListenLog: true,
+        middleware: faulty(options, cutSocket)
       })
-    )
-    return Layer.provide(Layer.provideMerge(running, serve), listening)
-  }
+      const running = Layer.effect(
+        Sandbox,
+        Effect.gen(function*() {
+          const { address } = yield* HttpServer.HttpServer
+          // Clients keep connections open for the next request; without this the server would wait for them to leave.
+          yield* Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
+          return { url: `http://${host.includes(":") ? `[${host}]` : host}:${"port" in address ? address.port : 0}` }
+        })
+      )
+      return Layer.provide(Layer.provideMerge(running, serve), listening)
+    }))
 
   /** An `HttpClient` whose every request is answered in process, without a socket. */
   static readonly layerClient = (options: SandboxOptions = {}): Layer.Layer<HttpClient.HttpClient> =>
@@ -118,6 +119,9 @@ export class Sandbox extends Context.Service<Sandbox, {
       Effect.map((config) => source === undefined ? config : { ...config, source })
     )
 }
+
+/** Records per page when a request names no limit (§8). For invoices the document shows none; the sandbox takes the same. */
+const documentedLimit = 20
 
 /** What the in-process handler says in the place of a cut connection; no answer has it. */
 const resetStatus = 599
@@ -172,7 +176,7 @@ const routes = (options: SandboxOptions) => {
         filters: filters as Readonly<Record<string, string>>, // the contract decodes every filter as a string
         limit: limit === undefined ? undefined : String(limit),
         cursor
-      }, { defaultLimit: 20, ...options })
+      }, { ...options, defaultLimit: options.defaultLimit ?? documentedLimit })
       return Effect.succeed(
         answer._tag === "Page"
           ? HttpServerResponse.text(answer.body, { contentType: "application/json" })

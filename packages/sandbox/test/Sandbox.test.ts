@@ -1,0 +1,130 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
+import { layerHttpClient } from "@payments/core/node"
+import { Effect, Layer, Redacted, Schema, Stream } from "effect"
+import { records, Sandbox, type SandboxOptions } from "../src/index.ts"
+
+const ask = (url: string, key = "sandbox_key", path = "/v0/payoutRequests") =>
+  Effect.promise(() => fetch(url + path, { headers: { authorization: `Bearer ${key}` } }))
+
+const running = <A, E>(options: SandboxOptions, use: (url: string) => Effect.Effect<A, E>) =>
+  Sandbox.use(({ url }) => use(url)).pipe(Effect.provide(Sandbox.layer(options)))
+
+describe("the sandbox", () => {
+  it.live("lets in only keys that begin with sandbox_, on every list", () =>
+    running({ records: 3 }, (url) =>
+      Effect.gen(function*() {
+        for (const { path } of Lists.all) {
+          assert.strictEqual((yield* ask(url, "sandbox_any", path)).status, 200)
+          for (const key of ["", "live_key", "x sandbox_"]) assert.strictEqual((yield* ask(url, key, path)).status, 401)
+        }
+      })))
+
+  it.live("gives 20 records unless asked, refuses limits beyond 1 to 100 and parameters given twice", () =>
+    running({ records: 200 }, (url) =>
+      Effect.gen(function*() {
+        for (const { path } of Lists.all) {
+          const count = (query: string) =>
+            Effect.gen(function*() {
+              const answer = yield* ask(url, "sandbox_key", path + query)
+              if (answer.status !== 200) return answer.status
+              const body = (yield* Effect.promise(() => answer.json())) as { readonly items: ReadonlyArray<unknown> } // the page envelope
+              return `${body.items.length} records`
+            })
+          assert.strictEqual(yield* count(""), "20 records")
+          assert.strictEqual(yield* count("?limit=1"), "1 records")
+          assert.strictEqual(yield* count("?limit=100"), "100 records")
+          for (const wrong of ["?limit=0", "?limit=101", "?limit=x", "?limit=1&limit=2", "?limit=", "?cursor=x"]) {
+            assert.strictEqual(yield* count(wrong), 400, wrong)
+          }
+        }
+      })))
+
+  it.live("accepts a cursor only with the limit and filters it was given for", () =>
+    running({ records: 200 }, (url) =>
+      Effect.gen(function*() {
+        const first = yield* ask(url, "sandbox_key", "/v0/payoutRequests?limit=10")
+        const { cursor } = (yield* Effect.promise(() => first.json())) as { readonly cursor: string } // more pages follow
+        const go = (query: string) =>
+          Effect.map(ask(url, "sandbox_key", `/v0/payoutRequests?cursor=${cursor}${query}`), ({ status }) => status)
+        assert.strictEqual(yield* go("&limit=10"), 200)
+        for (const other of ["", "&limit=11", "&limit=10&customerId=cus_1"]) assert.strictEqual(yield* go(other), 400)
+      })))
+
+  it.live("fails at the given rates, the same on every run, in process as over a socket", () =>
+    Effect.gen(function*() {
+      const options = { records: 3000, faults: { rateLimited: 0.03, serverError: 0.1, reset: 0.1 } }
+      const config = (url: string) => Layer.effect(PaymentsConfig, Sandbox.config(url))
+      const inProcess = PaymentsApi.layer.pipe(
+        Layer.provide(Sandbox.layerClient(options)),
+        Layer.provide(config("http://sandbox.localhost"))
+      )
+      const overSocket = PaymentsApi.layer.pipe(
+        Layer.provide(Layer.unwrap(Effect.map(Sandbox, ({ url }) => config(url)))),
+        Layer.provide(layerHttpClient),
+        Layer.provide(Sandbox.layer(options))
+      )
+      const attempts = (api: Layer.Layer<PaymentsApi, unknown>) =>
+        PaymentsApi.use(({ payinSources }) => Stream.runCollect(payinSources.pages({ limit: 50 }))).pipe(
+          Effect.map((pages) => pages.map((page) => page.attempts)),
+          Effect.provide(api)
+        )
+      const first = yield* attempts(inProcess)
+      assert.isTrue(first.some((count) => count > 1))
+      assert.deepStrictEqual(yield* attempts(inProcess), first)
+      assert.deepStrictEqual(yield* attempts(overSocket), first)
+    }))
+
+  it.live("serves OpenAPI of the contract", () =>
+    running({}, (url) =>
+      Effect.gen(function*() {
+        const spec = yield* Effect.promise(() => fetch(`${url}/openapi.json`).then((answer) => answer.json()))
+        assert.deepStrictEqual(
+          Object.keys((spec as { readonly paths: object }).paths),
+          Lists.all.map(({ path }) => path)
+        ) // OpenAPI
+      })))
+
+  it("keeps its key redacted", () => {
+    assert.notInclude(JSON.stringify(Effect.runSync(Sandbox.config("http://localhost:1"))), "sandbox_key")
+    assert.isTrue(Redacted.isRedacted(Effect.runSync(Sandbox.config("http://localhost:1")).apiKey))
+  })
+})
+
+describe("generated records", () => {
+  it("are a function of the seed, unique, and as documented", () => {
+    for (const list of Lists.all) {
+      const texts = (seed: number) => {
+        const { length, textAt } = records(list.name, 2000, seed)
+        return Array.from({ length }, (_, index) => textAt(index))
+      }
+      assert.deepStrictEqual(texts(5), texts(5))
+      assert.notDeepEqual(texts(5), texts(6))
+      const parsed = texts(5).map((text): unknown => JSON.parse(text))
+      assert.isTrue(parsed.every(Schema.is(list.record)), list.label)
+      assert.strictEqual(new Set(parsed.map((record) => (record as { readonly id: string }).id)).size, 2000) // checked above
+    }
+  })
+
+  it("hold what a client must survive: other scripts, nulls, missing and undocumented fields, unknown states", () => {
+    const { textAt } = records("payoutRequests", 2000, 1)
+    const all = Array.from({ length: 2000 }, (_, index) => textAt(index)).join("\n")
+    for (
+      const sample of [
+        /[Ͱ-Ͽ]/,
+        /[Ѐ-ӿ]/,
+        /[一-鿿]/,
+        /[؀-ۿ]/,
+        /"customerDetails":null/,
+        /"fee":null/,
+        /"status":"on_hold_by_review"/,
+        /1\.10/,
+        /1e400/,
+        /9007199254740993/
+      ]
+    ) {
+      assert.match(all, sample)
+    }
+    assert.isTrue(all.split("\n").some((line) => !line.includes("statusMessage")))
+  })
+})
