@@ -11,11 +11,12 @@ import { payments } from "./cli.ts"
 /** Replaced by the build. */
 declare const PAYMENTS_VERSION: string
 
-// A reader that has seen enough, such as `head`, is no error.
-process.stdout.on(
-  "error",
-  (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? ExitCode.done : ExitCode.unexpected)
-)
+process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
+  // A reader that has seen enough, such as `head`, is no error.
+  if (code === "EPIPE") process.exit(ExitCode.done)
+  process.stderr.write(`payments: the output cannot be written (${code}).\n`)
+  process.exit(ExitCode.destination)
+})
 
 const api = PaymentsApi.layerConfig.pipe(Layer.provide(layerHttpClient))
 

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
 import { pageOf, type Script, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
-import { payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program.ts"
+import { labels, payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program.ts"
 
 const key = "canary-key-5ecret"
 
@@ -146,6 +146,34 @@ describe("what goes wrong", () => {
         id: "a",
         raw: `{"id":"a","amount":"1,50"}`
       }])
+    }).pipe(Effect.scoped))
+
+  it.live("three exports that begin at once in one new destination all find their place", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv({ records: 30 })
+      for (let round = 0; round < 3; round++) {
+        const folder = yield* temporaryFolder
+        for (const to of [`sqlite:${folder}/payments.db`, `file:${folder}/files`]) {
+          const ended = yield* Effect.forEach(labels, (label) => payments(["export", label, "--to", to], { env }), {
+            concurrency: "unbounded"
+          })
+          assert.deepStrictEqual(ended.map(({ code, stderr }) => [code, stderr]), [[0, ""], [0, ""], [0, ""]])
+        }
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("a file is a file, whatever SQLite would make of its name", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const env = yield* sandboxEnv({ records: 5 })
+      for (const name of [":memory:", "file:x.db?mode=memory", "a b 'ñ.db"]) {
+        assert.strictEqual(
+          (yield* payments(["export", "invoices", "--to", `sqlite:${name}`], { env, cwd })).code,
+          0,
+          name
+        )
+        assert.deepStrictEqual(rowsOf(join(cwd, name), "SELECT count(*) AS n FROM invoices"), [{ n: 5 }])
+      }
     }).pipe(Effect.scoped))
 
   it.live("a taken port and a destination nobody knows are usage errors", () =>

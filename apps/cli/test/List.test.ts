@@ -162,6 +162,17 @@ describe("payments <list> list", () => {
       assert.deepStrictEqual([code, stderr, lines(stdout).length], [0, "", 3])
     }).pipe(Effect.scoped))
 
+  it.live("says that its output cannot be written", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv({ records: 5 })
+      const { code, stderr } = yield* runProgram(
+        "bash",
+        ["-c", `"$NODE" "$BINARY" payout-requests list --all > /dev/full`],
+        { env: { ...env, NODE: process.execPath, BINARY: join(import.meta.dirname, "../dist/payments.js") } }
+      )
+      assert.deepStrictEqual([code, stderr], [9, "payments: the output cannot be written (ENOSPC).\n"])
+    }).pipe(Effect.scoped))
+
   it.live("refuses what it cannot mean before any request, with nothing on stdout", () =>
     Effect.gen(function*() {
       const server = yield* scriptedServer((_, response) => pageOf(response, [], null))

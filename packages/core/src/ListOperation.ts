@@ -24,8 +24,10 @@ export interface ListOperation<Record, Filters> {
   readonly page: (query?: ListQuery<Filters>) => Effect.Effect<Page<Record>, PaymentsError>
   /** All pages from the query's position, or the start, to the null cursor. */
   readonly pages: (query?: ListQuery<Filters>) => Stream.Stream<Page<Record>, PaymentsError>
-  /** The records of those pages, chunked by page. */
-  readonly stream: (query?: ListQuery<Filters>) => Stream.Stream<Record, PaymentsError>
+  /** The records of those pages, chunked by page. One that does not decode fails it: only a page can set one aside. */
+  readonly stream: (query?: Omit<ListQuery<Filters>, "onBadRecord">) => Stream.Stream<Record, PaymentsError>
+  /** The query parameters that are not named as their field is, or may not be: for invoices all of them (§4.3). */
+  readonly parameters: { readonly [field: string]: string }
 }
 
 /** The three lists of one service. */

@@ -4,7 +4,7 @@
  */
 import { Hash, Option, Result, Schema } from "effect"
 import { Base64Url } from "effect/encoding"
-import { PageLimit, pageLimit } from "./Lists.ts"
+import { type ListName, PageLimit, pageLimit } from "./Lists.ts"
 
 /** The records of a list, by index. A record is JSON text, so that it can hold what parsing would lose. */
 export interface MemoryRecords {
@@ -24,6 +24,7 @@ export interface MemoryListOptions {
 
 /** A request as the list understands it: parameters by field name, undefined where not sent. */
 export interface MemoryRequest {
+  readonly list: ListName
   readonly filters: Readonly<Record<string, string | undefined>>
   readonly limit: string | undefined
   readonly cursor: string | undefined
@@ -63,7 +64,7 @@ export const answer = (
   const limit = Number(request.limit ?? options.defaultLimit ?? pageLimit.default)
   if (request.limit === "" || !Schema.is(PageLimit)(limit)) return { _tag: "Refused", code: "INVALID_LIMIT" }
   const wanted = Object.entries(request.filters).filter((entry): entry is [string, string] => entry[1] !== undefined)
-  const binding = Hash.string(JSON.stringify([limit, wanted.toSorted()]))
+  const binding = Hash.string(JSON.stringify([request.list, limit, wanted.toSorted()]))
   const start = request.cursor === undefined ? [0, 1, binding] as const : readCursor(request.cursor)
   if (start === undefined || start[2] !== binding) return { _tag: "Refused", code: "INVALID_CURSOR" }
   const [from, pageNumber] = start

@@ -11,6 +11,7 @@ import { makeHttpPages } from "./internal/HttpPages.ts"
 import { makeListOperations } from "./internal/ListReader.ts"
 import { memoryPages } from "./internal/MemoryPages.ts"
 import type { ListOperations } from "./ListOperation.ts"
+import { defaultInvoiceParameters } from "./Lists.ts"
 import type { MemoryLists } from "./MemoryList.ts"
 import { PaymentsConfig, type PaymentsConfigError } from "./PaymentsConfig.ts"
 import { defaultRetryPolicy } from "./RetryPolicy.ts"
@@ -23,7 +24,12 @@ export class PaymentsApi extends Context.Service<PaymentsApi, ListOperations>()(
     Effect.gen(function*() {
       const config = yield* PaymentsConfig
       const pages = makeHttpPages(config, yield* HttpClient.HttpClient)
-      return makeListOperations({ source: config.source, pages, retry: config.retry })
+      return makeListOperations({
+        source: config.source,
+        pages,
+        retry: config.retry,
+        invoiceParameters: config.invoiceParameters
+      })
     })
   )
 
@@ -38,6 +44,11 @@ export class PaymentsApi extends Context.Service<PaymentsApi, ListOperations>()(
   static readonly layerTest = (lists: MemoryLists): Layer.Layer<PaymentsApi> =>
     Layer.succeed(
       PaymentsApi,
-      makeListOperations({ source: "memory", pages: memoryPages(lists), retry: defaultRetryPolicy })
+      makeListOperations({
+        source: "memory",
+        pages: memoryPages(lists),
+        retry: defaultRetryPolicy,
+        invoiceParameters: defaultInvoiceParameters
+      })
     )
 }

@@ -28,6 +28,8 @@ export interface Settings {
   /** Default: `PAYMENTS_BASE_URL`. */
   readonly PAYMENTS_INVOICES_BASE_URL?: string | undefined
   readonly PAYMENTS_API_KEY?: Redacted.Redacted<string> | undefined
+  /** What the file holds, or why it cannot be read; used where `PAYMENTS_API_KEY` is not set. */
+  readonly PAYMENTS_API_KEY_FILE?: Checked<Redacted.Redacted<string>> | undefined
   /** Default: `PAYMENTS_API_KEY`. */
   readonly PAYMENTS_INVOICES_API_KEY?: Redacted.Redacted<string> | undefined
   /** A name for whose data this is. */
@@ -57,7 +59,10 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
       return "problem" in result ? undefined : result.value
     }
     const baseUrl = checked("PAYMENTS_BASE_URL", checkAddress(settings.PAYMENTS_BASE_URL))
-    const apiKey = checked("PAYMENTS_API_KEY", checkKey(settings.PAYMENTS_API_KEY))
+    const { PAYMENTS_API_KEY: inEnvironment, PAYMENTS_API_KEY_FILE: inFile } = settings
+    const apiKey = inEnvironment !== undefined || inFile === undefined
+      ? checked("PAYMENTS_API_KEY", checkKey(inEnvironment))
+      : checked("PAYMENTS_API_KEY_FILE", "problem" in inFile ? inFile : checkKey(inFile.value, "is empty"))
     const invoicesBaseUrl = isSet(settings.PAYMENTS_INVOICES_BASE_URL)
       ? checked("PAYMENTS_INVOICES_BASE_URL", checkAddress(settings.PAYMENTS_INVOICES_BASE_URL))
       : baseUrl
@@ -98,7 +103,8 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
       return yield* PaymentsConfig.fromSettings({
         PAYMENTS_BASE_URL: yield* text("PAYMENTS_BASE_URL"),
         PAYMENTS_INVOICES_BASE_URL: yield* text("PAYMENTS_INVOICES_BASE_URL"),
-        PAYMENTS_API_KEY: (yield* secret("PAYMENTS_API_KEY")) ?? (yield* keyFile(yield* text("PAYMENTS_API_KEY_FILE"))),
+        PAYMENTS_API_KEY: yield* secret("PAYMENTS_API_KEY"),
+        PAYMENTS_API_KEY_FILE: yield* keyFile(yield* text("PAYMENTS_API_KEY_FILE")),
         PAYMENTS_INVOICES_API_KEY: yield* secret("PAYMENTS_INVOICES_API_KEY"),
         PAYMENTS_ACCOUNT: yield* text("PAYMENTS_ACCOUNT"),
         PAYMENTS_INVOICE_PARAMS: yield* text("PAYMENTS_INVOICE_PARAMS")
@@ -107,7 +113,8 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
   )
 }
 
-type Checked<A> = { readonly value: A } | { readonly problem: string }
+/** A setting that was read, or what is wrong with it. */
+export type Checked<A> = { readonly value: A } | { readonly problem: string }
 
 const isSet = (text: string | undefined): text is string => text !== undefined && text !== ""
 
@@ -115,18 +122,17 @@ const keyFile = Effect.fnUntraced(function*(path: string | undefined) {
   if (!isSet(path)) return undefined
   const fs = yield* FileSystem.FileSystem
   return yield* fs.readFileString(path).pipe(
-    Effect.map((text) => Redacted.make(text.trim())),
-    Effect.mapError((error) =>
-      new PaymentsConfigError({
-        problems: [{ setting: "PAYMENTS_API_KEY_FILE", problem: `cannot be read (${error.reason._tag})` }]
-      })
-    )
+    Effect.map((text): Checked<Redacted.Redacted<string>> => ({ value: Redacted.make(text.trim()) })),
+    Effect.catch((error) => Effect.succeed({ problem: `cannot be read (${error.reason._tag})` }))
   )
 })
 
 /** The key goes into a header: visible ASCII only (RFC 9110 §5.5 and RFC 6750 §2.1 allow no more). */
-const checkKey = (key: Redacted.Redacted<string> | undefined): Checked<Redacted.Redacted<string>> => {
-  if (key === undefined || Redacted.value(key) === "") return { problem: "is not set" }
+const checkKey = (
+  key: Redacted.Redacted<string> | undefined,
+  missing = "is not set"
+): Checked<Redacted.Redacted<string>> => {
+  if (key === undefined || Redacted.value(key) === "") return { problem: missing }
   return /^[\x21-\x7e]+$/.test(Redacted.value(key))
     ? { value: key }
     : { problem: "holds a character that cannot stand in a header, such as a space or a line break" }
@@ -141,7 +147,7 @@ const checkAddress = (text: string | undefined): Checked<URL> => {
     return { problem: "must begin with https:// (plain http: would show the key; only this machine may be asked so)" }
   }
   if (url.username !== "" || url.password !== "") return { problem: "must not hold a user name or password" }
-  if (url.search !== "" || url.hash !== "") return { problem: "must not hold a query or fragment" }
+  if (/[?#]/.test(text)) return { problem: "must not hold a query or fragment" }
   const path = url.pathname.replace(/\/+$/, "")
   if (/\/v[01]$/.test(path)) return { problem: "must not end in /v0 or /v1: the version is added to it" }
   url.pathname = path
@@ -150,7 +156,7 @@ const checkAddress = (text: string | undefined): Checked<URL> => {
 
 /** Whether the host is this machine by its name or address. */
 const isLoopback = (host: string): boolean =>
-  host === "localhost" || host.endsWith(".localhost") || host === "[::1]" || /^127(\.\d{1,3}){3}$/.test(host)
+  host === "localhost" || host.endsWith(".localhost") || host === "127.0.0.1" || host === "[::1]"
 
 const checkParameters = (text: string): Checked<InvoiceParameters> => {
   const known = Object.keys(defaultInvoiceParameters)

@@ -199,7 +199,7 @@ export class PaymentsError extends Data.TaggedError("PaymentsError")<{
   /** The id the server gave the last request, if it gave one. */
   readonly requestId: string | undefined
   readonly body: ErrorBody | undefined
-  /** From where the listing can go on; absent where that is its start. */
+  /** From where the listing can go on; absent where that is its start, as when the cursor itself is the fault. */
   readonly position: Position | undefined
 }> {
   override get message() {

@@ -8,7 +8,7 @@
  * Each record has two schemas made from the same fields: the closed one checks and types a record, the open one (`…Wire`)
  * describes it in the contract, where undocumented fields are allowed.
  */
-import { DateTime, type Option, Schema } from "effect"
+import { DateTime, Option, Schema } from "effect"
 
 /** Absent or null: two different things, both possible for every field but `id` (§2.5). */
 const maybe = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
@@ -134,4 +134,7 @@ export const InvoiceWire = open(invoice).annotate({ identifier: "Invoice" })
  * malformed. A date without a time, such as `settlementDate`, names no instant and gives none.
  */
 export const timestamp = (value: string | null | undefined): Option.Option<DateTime.Utc> =>
-  DateTime.make(typeof value === "string" && /T.*Z$/.test(value) ? value : Number.NaN)
+  typeof value === "string" && /^\d{4}-\d{2}-\d{2}T.*Z$/.test(value)
+    // Parsing rolls a day that does not exist over into the next month.
+    ? Option.filter(DateTime.make(value), (instant) => DateTime.formatIso(instant).startsWith(value.slice(0, 10)))
+    : Option.none()

@@ -23,5 +23,5 @@ export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = NodeHttpClien
 )
 
 const directHosts = (): string =>
-  ["localhost", "127.0.0.1", "[::1]", process.env["NO_PROXY"] ?? process.env["no_proxy"] ?? ""]
+  ["localhost", ".localhost", "127.0.0.1", "[::1]", process.env["NO_PROXY"] ?? process.env["no_proxy"] ?? ""]
     .filter((host) => host !== "").join(",")

@@ -114,6 +114,10 @@ describe("a page over HTTP", () => {
       const cut = yield* failure((_, response) => response.writeHead(200).end(`{"items":[{"id":"a"},{"id`))
       assert.deepInclude(cut.reason, { _tag: "Transport", kind: "truncated" })
       assert.strictEqual(cut.error?.attempts, 3)
+      const half = yield* failure((_, response) =>
+        response.writeHead(200).end(Buffer.from(`{"items":[{"id":"Marí`).subarray(0, -1))
+      )
+      assert.deepInclude(half.reason, { _tag: "Transport", kind: "truncated" })
       const short = yield* failure((_, response) => {
         response.writeHead(200, { "content-length": "1000" }).write(`{"items":[`)
         response.socket?.end()
@@ -178,6 +182,74 @@ describe("a page over HTTP", () => {
       assert.isAtMost(requests.length, length + 2)
     }))
 
+  it.live("knows TLS that cannot be made, and does not try again", () =>
+    Effect.gen(function*() {
+      const server = yield* scriptedServer(html)
+      const error = yield* Effect.flip(ask(server.url.replace("http:", "https:"), (api) => api.invoices.page()))
+      assert.isTrue(error._tag === "PaymentsError" && error.attempts === 1 && error.reason._tag === "Transport")
+      assert.include(error.message, "no secure connection")
+    }))
+
+  it.live.each(["100000", "-5", "soon", "Sat, 01 Jan 2000 00:00:00 GMT"])(
+    "does not obey Retry-After: %s",
+    (wish) =>
+      Effect.gen(function*() {
+        const { error } = yield* failure((_, response) => response.writeHead(503, { "retry-after": wish }).end())
+        assert.strictEqual(error?.attempts, 3)
+      })
+  )
+
+  it.live.each([400, 404, 410, 422])(
+    "tells a cursor refused with %s from a request refused with it",
+    (status) =>
+      Effect.gen(function*() {
+        const cursor = yield* failure((request, response) =>
+          request.url?.includes("cursor=") ? response.writeHead(status).end() : pageOf(response, [`{"id":"a"}`], "old")
+        )
+        assert.deepInclude(cursor.reason, { _tag: "PaginationFault", kind: "cursorRefused" })
+        assert.isUndefined(cursor.error?.position)
+        const everything = yield* failure((_, response, count) =>
+          count === 1 ? pageOf(response, [`{"id":"a"}`], "old") : response.writeHead(status).end()
+        )
+        assert.notStrictEqual(everything.reason?._tag, "PaginationFault")
+        assert.isDefined(everything.error?.position)
+      })
+  )
+
+  it.live("asks for the next page while this one is used, and not ahead of that", () =>
+    Effect.gen(function*() {
+      const server = yield* scriptedServer((_, response, count) => pageOf(response, [`{"id":"${count}"}`], `c${count}`))
+      const asked = (prefetch: boolean) =>
+        ask(server.url, (api) => {
+          server.requests.length = 0
+          return api.invoices.pages({ prefetch }).pipe(
+            Stream.take(1),
+            Stream.runForEach(() => Effect.sleep("300 millis")),
+            Effect.map(() => server.requests.length)
+          )
+        })
+      assert.deepStrictEqual([yield* asked(false), yield* asked(true)], [1, 2])
+    }))
+
+  it.live("goes through the proxy of the environment, but for this machine", () =>
+    Effect.gen(function*() {
+      const tunnels: Array<string> = []
+      const proxy = yield* scriptedServer(html, (path) => tunnels.push(path))
+      const server = yield* scriptedServer((_, response) => pageOf(response, [], null))
+      yield* Effect.acquireRelease(
+        Effect.sync(() => Object.assign(process.env, { HTTPS_PROXY: proxy.url, HTTP_PROXY: proxy.url })),
+        () =>
+          Effect.sync(() => {
+            delete process.env["HTTPS_PROXY"]
+            delete process.env["HTTP_PROXY"]
+          })
+      )
+      yield* ask(server.url, (api) => api.invoices.page())
+      assert.deepStrictEqual([proxy.requests, tunnels], [[], []])
+      yield* Effect.flip(ask("https://payments.invalid", (api) => api.invoices.page()))
+      assert.include(tunnels, "payments.invalid:443")
+    }).pipe(Effect.scoped))
+
   it.live("sends renamed parameters, and the key and nothing else in the headers", () =>
     Effect.gen(function*() {
       let headers: Record<string, unknown> = {}
@@ -201,8 +273,10 @@ describe("a page over HTTP", () => {
       assert.deepInclude(ignored.reason, { _tag: "FilterNotApplied", field: "contract" })
       assert.notInclude(ignored.error?.message, "mine")
       const server = yield* scriptedServer(answer)
-      const page = yield* ask(server.url, (api) => api.invoices.page({ paymentDate: "2024-05-01" }))
-      assert.strictEqual(page.items.length, 1)
+      for (const paymentDate of ["2024-05-01", "2024-05-01T10:00:00Z", "2024-05-01T10:00:00.000Z"]) {
+        const page = yield* ask(server.url, (api) => api.invoices.page({ paymentDate }))
+        assert.strictEqual(page.items.length, 1)
+      }
     }))
 
   it.live("sets a record aside that does not decode, with its place, path and exact text", () =>

@@ -47,6 +47,15 @@ describe("the exact text of JSON", () => {
     }
   })
 
+  it("does not let a long number take long", () => {
+    assert.isFalse(isExactInteger(`1.${"0".repeat(1_000_000)}1`))
+  })
+
+  it("looks closer only where an amount may have lost digits, not at times", () => {
+    assert.isFalse(mayLoseDigits(`{"createdAt":"2024-05-01T10:00:00.000Z","amount":123456789012345,"fee":-1}`))
+    assert.isTrue(mayLoseDigits(`{"amount" : -1234567890123456}`))
+  })
+
   it("judges a number by its text, not by what parsing makes of it", () => {
     for (
       const text of [

@@ -51,10 +51,16 @@ describe("PaymentsConfig", () => {
       yield* fs.writeFileString(file, `${secret}\n`)
       const config = yield* read({ PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL, PAYMENTS_API_KEY_FILE: file })
       assert.strictEqual(Redacted.value(config.apiKey), secret)
-      const error = yield* Effect.flip(
-        read({ PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL, PAYMENTS_API_KEY_FILE: `${file}.no` })
+      const missing = yield* Effect.flip(read({ PAYMENTS_API_KEY_FILE: `${file}.no` }))
+      assert.strictEqual(
+        missing.message,
+        "PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY_FILE cannot be read (NotFound)"
       )
-      assert.strictEqual(error.message, "PAYMENTS_API_KEY_FILE cannot be read (NotFound)")
+      yield* fs.writeFileString(file, "\n")
+      const empty = yield* Effect.flip(
+        read({ PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL, PAYMENTS_API_KEY_FILE: file })
+      )
+      assert.strictEqual(empty.message, "PAYMENTS_API_KEY_FILE is empty")
     }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
 
   it.effect("lists everything that is missing or wrong at once, by name", () =>
@@ -72,6 +78,9 @@ describe("PaymentsConfig", () => {
     [
       ["ftp://api.example.com", "must begin with https://"],
       ["http://api.example.com", "plain http:"],
+      ["http://127.8.9.1", "plain http:"],
+      ["https://api.example.com/pay?", "query or fragment"],
+      ["https://api.example.com/pay#", "query or fragment"],
       [`https://user:${secret}@api.example.com`, "user name or password"],
       [`https://api.example.com?key=${secret}`, "query or fragment"],
       ["https://api.example.com/v0", "must not end in /v0 or /v1"],
@@ -85,7 +94,7 @@ describe("PaymentsConfig", () => {
       assert.notInclude(error.message, secret)
     }))
 
-  it.effect.each(["http://localhost:1", "http://127.8.9.1", "http://[::1]:2", "http://sandbox.localhost"])(
+  it.effect.each(["http://localhost:1", "http://127.0.0.1:3", "http://[::1]:2", "http://sandbox.localhost"])(
     "allows plain http to this machine: %s",
     (address) => Effect.asVoid(read({ ...valid, PAYMENTS_BASE_URL: address }))
   )

@@ -5,8 +5,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 /** Answers one request; `count` is its number, from 1. */
 export type Script = (request: IncomingMessage, response: ServerResponse, count: number) => void
 
-/** Runs the server until the scope closes; gives its address and the paths that were asked. */
-export const scriptedServer = (script: Script) =>
+/** Runs the server until the scope closes; gives its address and the paths that were asked. Tunnels are told and refused. */
+export const scriptedServer = (script: Script, onTunnel: (host: string) => void = () => {}) =>
   Effect.acquireRelease(
     Effect.callback<{ readonly url: string; readonly requests: Array<string>; readonly close: () => void }>(
       (resume) => {
@@ -14,6 +14,10 @@ export const scriptedServer = (script: Script) =>
         const server = createServer((request, response) => {
           requests.push(request.url ?? "")
           script(request, response, requests.length)
+        })
+        server.on("connect", (request, socket) => {
+          onTunnel(request.url ?? "")
+          socket.end("HTTP/1.1 502 Bad Gateway\r\n\r\n")
         })
         server.listen(0, "127.0.0.1", () => {
           const address = server.address()

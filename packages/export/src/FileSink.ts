@@ -1,14 +1,14 @@
 /**
  * `file:FOLDER?format=ndjson`. The folder holds its own SQLite copy (`copy.db`), which is what a scan writes; when a scan
  * is complete, the list's file is rendered from it beside the old one and takes its place when `manifest.json` names it.
- * Who reads the manifest first always has a whole snapshot: a file that it named stays until the list's next but one.
+ * Who reads the manifest first always has a whole snapshot: a file that it named stays until its list is rendered twice more.
  */
-import type { Lists } from "@payments/core"
-import { Effect, FileSystem, Layer, Option, Path, type PlatformError, Schema, Semaphore } from "effect"
+import { Lists } from "@payments/core"
+import { Effect, Equal, FileSystem, Layer, Option, Path, type PlatformError, Schedule, Schema } from "effect"
 import { createHash } from "node:crypto"
 import { replaceFile } from "./AtomicFile.ts"
-import { Failed, Full, Sink, SinkError } from "./Sink.ts"
-import { attempt, makeSink, openStore } from "./SqliteSink.ts"
+import { Sink, SinkError } from "./Sink.ts"
+import { attempt, makeSink, once, openStore, reasonOfCode } from "./SqliteSink.ts"
 import type { CompleteScan, SqliteStore } from "./SqliteStore.ts"
 
 /** The formats a folder can be rendered in. */
@@ -64,25 +64,14 @@ export const layer = (folder: string): Layer.Layer<Sink, SinkError, FileSystem.F
       yield* onDisk(location, fs.makeDirectory(folder, { recursive: true, mode: ownerOnly.folder }))
       const store = yield* openStore(path.join(folder, "copy.db"), location)
       const rows = makeSink(store, location)
-      const oneAtATime = yield* Semaphore.make(1)
-      const renderer: Renderer = { fs, path, store, folder, location }
-      const publish = (list: Lists.AnyList, source: string) =>
-        Effect.scoped(Effect.gen(function*() {
-          yield* Effect.acquireRelease(
-            attempt(location, () => store.lock("manifest", 10_000)),
-            (lock) => Effect.sync(() => lock.close())
-          )
-          const complete = yield* attempt(location, () => store.lastComplete(list))
-          if (complete !== undefined) yield* render(renderer, list, complete, source)
-        })).pipe(oneAtATime.withPermits(1), Effect.provideContext(platform))
+      const publish = publishWith({ fs, path, store, folder, location }).pipe(Effect.provideContext(platform))
       return Sink.of({
         location,
         begin: Effect.fnUntraced(function*(list, request) {
           const session = yield* rows.begin(list, request)
           // An earlier run may have ended between its last commit and its rendering.
-          const untouched = session.resumeAt === undefined
-          if (untouched) yield* publish(list, request.source)
-          return { ...session, publish: publish(list, request.source) }
+          if (session.resumeAt === undefined) yield* publish
+          return { ...session, publish }
         })
       })
     })
@@ -96,25 +85,49 @@ interface Renderer {
   readonly location: string
 }
 
-/** Renders the list as of its last complete scan, unless the manifest already shows that one. */
+/** Renders every list whose last complete scan the manifest does not show. One program at a time; others wait. */
+const publishWith = (renderer: Renderer) =>
+  Effect.scoped(Effect.gen(function*() {
+    const { location, store } = renderer
+    yield* Effect.acquireRelease(
+      once(location, () => store.lock("manifest")).pipe(
+        Effect.retry({ while: ({ reason }) => reason._tag === "Locked", schedule: Schedule.spaced("50 millis") })
+      ),
+      (lock) => Effect.sync(() => lock.close())
+    )
+    const source = yield* attempt(location, () => store.source())
+    if (source === undefined) return
+    for (const list of Lists.all) {
+      const complete = yield* attempt(location, () => store.lastComplete(list))
+      if (complete !== undefined) yield* render(renderer, list, complete, source)
+    }
+  }))
+
 const render = Effect.fnUntraced(
   function*(renderer: Renderer, list: Lists.AnyList, complete: CompleteScan, source: string) {
-    const { folder, fs, location, path } = renderer
-    const before = yield* readManifest(renderer)
-    if (before?.lists[list.label]?.certificate.scan === complete.scan) return
-    const file = `${list.label}-${complete.scan}.ndjson`
+    const { folder, fs, location, path, store } = renderer
+    const found = yield* readManifest(renderer)
+    // A manifest of other data, left behind by a copy that is gone, is none of ours.
+    const before = found?.source === source ? found : undefined
+    if (Equal.equals(before?.lists[list.label]?.certificate, complete)) return
+    const file = `${list.label}-${complete.completedAt.replaceAll(/\D/g, "")}.ndjson`
+    yield* attempt(location, () => store.noteRendered(list, complete.scan, file))
     const written = yield* onDisk(location, writeNdjson(renderer, list, path.join(folder, file)))
     const manifest: Manifest = {
       version: 1,
       source,
       lists: { ...before?.lists, [list.label]: { files: [{ file, ...written }], certificate: complete } }
     }
-    yield* onDisk(location, replaceFile(path.join(folder, manifestFile), `${JSON.stringify(manifest, null, 2)}\n`))
-    const kept = new Set([...filesOf(manifest, list), ...filesOf(before, list)])
-    const stale = (yield* onDisk(location, fs.readDirectory(folder))).filter((name) =>
-      name.startsWith(`${list.label}-`) && name.endsWith(".ndjson") && !kept.has(name)
+    yield* onDisk(
+      location,
+      replaceFile(path.join(folder, manifestFile), `${JSON.stringify(manifest, null, 2)}\n`)
     )
-    for (const name of stale) yield* onDisk(location, fs.remove(path.join(folder, name)))
+    // Only what was rendered here is removed, and not what the last manifest named: somebody may still read that.
+    const kept = new Set([...filesOf(manifest, list), ...filesOf(before, list)])
+    for (const stale of (yield* attempt(location, () => store.rendered(list))).filter((name) => !kept.has(name))) {
+      yield* onDisk(location, fs.remove(path.join(folder, stale), { force: true }))
+      yield* attempt(location, () => store.forgetRendered(stale))
+    }
   }
 )
 
@@ -123,7 +136,7 @@ const readManifest = ({ folder, fs, location, path }: Renderer) =>
   onDisk(location, fs.readFileString(path.join(folder, manifestFile))).pipe(
     Effect.map((text) => Schema.decodeOption(ManifestJson)(text)),
     Effect.catchIf(
-      (error) => error.reason._tag === "Failed" && error.reason.code === "NotFound",
+      (error) => error.reason._tag === "Failed" && error.reason.code === "ENOENT",
       () => Effect.succeedNone
     ),
     Effect.map(Option.getOrUndefined)
@@ -162,6 +175,6 @@ const onDisk = <A, E extends PlatformError.PlatformError | SinkError, R>(
   Effect.mapError(effect, (error): SinkError => {
     if (error._tag === "SinkError") return error
     const cause = error.reason.cause
-    const full = typeof cause === "object" && cause !== null && "code" in cause && cause.code === "ENOSPC"
-    return new SinkError({ location, reason: full ? new Full() : new Failed({ code: error.reason._tag }) })
+    const code = typeof cause === "object" && cause !== null && "code" in cause ? String(cause.code) : error.reason._tag
+    return new SinkError({ location, reason: reasonOfCode(code) })
   })

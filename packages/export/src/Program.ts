@@ -103,9 +103,11 @@ export const durationFlag = (name: string, variable: string): Flag.Flag<Duration
     Flag.map((text) => Duration.millis(toMillis(text) ?? 0))
   )
 
-/** `ms` takes the texts that it knows and answers undefined, or throws, for others. */
-const toMillis = (text: string): number | undefined =>
-  /^\d/.test(text) && text.length <= 100 ? ms(text as ms.StringValue) : undefined
+/** `ms` takes the texts that it knows and answers undefined for others. A number without a unit is not one to guess about. */
+const toMillis = (text: string): number | undefined => {
+  const millis = /^\d+(\.\d+)? ?[a-z]+$/i.test(text) && text.length <= 100 ? ms(text as ms.StringValue) : undefined
+  return millis !== undefined && millis > 0 ? millis : undefined
+}
 
 const DurationText = Schema.String.check(
   Schema.makeFilter((text) => toMillis(text) !== undefined || "must be a duration such as 90s, 5m or 2h")

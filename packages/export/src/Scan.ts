@@ -5,7 +5,7 @@
 import { Lists, type Page, PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
 import { Clock, Duration, Effect, Result, Stream } from "effect"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
-import { type ScanProgress, type ScanSession, Sink, type SinkError } from "./Sink.ts"
+import { type Batch, type ScanProgress, type ScanSession, Sink, type SinkError } from "./Sink.ts"
 
 /** How to scan. */
 export interface ScanOptions {
@@ -65,8 +65,20 @@ export const scan = Effect.fn("Export.scan")(function*(name: Lists.ListName, opt
   const emit = options.onEvent ?? (() => Effect.void)
   const limit = options.limit ?? Lists.pageLimit.default
   const started = yield* Clock.currentTimeMillis
-  const session = yield* sink.begin(Lists.byName[name], { source: api.source, limit })
-  const state: Traversal = { at: session.resumeAt, retries: 0, progressedAt: undefined, wait: firstWait, restarts: 0 }
+  const session = yield* sink.begin(Lists.byName[name], {
+    source: api.source,
+    limit,
+    parameters: api[name].parameters
+  })
+  const state: Traversal = {
+    at: session.resumeAt,
+    saved: session.resumeAt !== undefined,
+    retries: 0,
+    startedAt: started,
+    progressedAt: undefined,
+    wait: firstWait,
+    restarts: 0
+  }
   yield* emit({ _tag: "Begun", list: name, resumed: session.resumeAt !== undefined, progress: yield* session.progress })
   yield* traverse(name, limit, session, state, emit).pipe(
     Effect.catchTag(
@@ -117,7 +129,10 @@ const codeOf = (result: ScanOutcome["result"]): ExitCode =>
 /** Where a running scan stands. */
 interface Traversal {
   at: Position.Position | undefined
+  /** Whether the traversal began at a position that an earlier run had left. */
+  saved: boolean
   retries: number
+  readonly startedAt: number
   /** When a page was last committed in this run. */
   progressedAt: number | undefined
   wait: Duration.Duration
@@ -142,12 +157,7 @@ const traverse = Effect.fnUntraced(function*(
   yield* Stream.runForEach(
     pages,
     Effect.fnUntraced(function*(page) {
-      const texts = page.texts()
-      const progress = yield* session.commit({
-        records: page.items.map((value, index) => ({ id: value.id, value, text: texts[index] ?? "" })),
-        bad: page.bad,
-        next: page.next
-      })
+      const progress = yield* session.commit(toBatch(page))
       state.at = page.next ?? undefined
       state.retries += page.attempts - 1
       state.progressedAt = yield* Clock.currentTimeMillis
@@ -158,6 +168,27 @@ const traverse = Effect.fnUntraced(function*(
   return "done"
 })
 
+/** An id that UTF-8 cannot carry would be stored as another one: such a record counts as having none. */
+const toBatch = (page: Page<{ readonly id: string }>): Batch => {
+  const texts = page.texts()
+  const records = page.items.map((value, index) => ({ id: value.id, value, text: texts[index] ?? "", index }))
+  return {
+    records: records.filter(({ id }) => id.isWellFormed()),
+    bad: [
+      ...page.bad.map((record) => ({ ...record, id: record.id?.isWellFormed() === true ? record.id : undefined })),
+      ...records.filter(({ id }) => !id.isWellFormed()).map(({ index, text, value }) => ({
+        index,
+        id: undefined,
+        path: "id",
+        expected: "expected text that UTF-8 can carry",
+        value,
+        text
+      }))
+    ],
+    next: page.next
+  }
+}
+
 /** Whether, and after what wait, a failed traversal goes on from its last committed page. */
 const recover = Effect.fnUntraced(function*(
   error: PaymentsError,
@@ -167,19 +198,27 @@ const recover = Effect.fnUntraced(function*(
   emit: Emit
 ): Effect.fn.Return<"again", PaymentsError | SinkError> {
   const { reason } = error
-  if (reason._tag === "PaginationFault" && reason.kind === "cursorRefused" && state.restarts < restartsAllowed) {
+  // A cursor that an earlier run left may be refused by now, or lead in circles; the list itself need not.
+  const spent = reason._tag === "PaginationFault" &&
+    (reason.kind === "cursorRefused" || (reason.kind === "repeatedCursor" && state.saved))
+  if (spent && state.restarts < restartsAllowed) {
     state.restarts++
     state.at = undefined
+    state.saved = false
     yield* session.restart
     yield* emit({ _tag: "Restarted", list: error.list })
     return "again"
   }
-  // A service that has not answered once in this run is more likely set wrong or down than hiccuping: say so at once.
-  if (state.progressedAt === undefined || !RetryPolicy.isRetryable(reason)) return yield* error
+  if (!RetryPolicy.isRetryable(reason)) return yield* error
   const asked = reason._tag === "RateLimited" || reason._tag === "ServerFailure" ? reason.retryAfter : undefined
+  // A service that has not answered once in this run is more likely set wrong or down than hiccuping: that is said at
+  // once. One that limits us or names a time has answered.
+  const answered = reason._tag === "RateLimited" || asked !== undefined
+  const since = state.progressedAt ?? (answered ? state.startedAt : undefined)
+  if (since === undefined) return yield* error
   const wait = Duration.max(state.wait, asked ?? Duration.zero)
   const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(wait)
-  if (until - state.progressedAt > Duration.toMillis(patience)) return yield* error
+  if (until - since > Duration.toMillis(patience)) return yield* error
   state.retries += error.attempts
   state.wait = Duration.min(Duration.times(state.wait, 2), longestWait)
   yield* emit({ _tag: "Waiting", list: error.list, error, wait })

@@ -39,10 +39,11 @@ export interface ScanSession {
   readonly publish: Effect.Effect<void, SinkError>
 }
 
-/** What a scan asks, kept with its checkpoint: another request is another scan. */
+/** What a scan asks, kept with its checkpoint: another limit or other parameter names are another scan. */
 export interface ScanRequest {
   readonly source: string
   readonly limit: number
+  readonly parameters: { readonly [field: string]: string }
 }
 
 /** A destination. */
@@ -53,10 +54,10 @@ export class Sink extends Context.Service<Sink, {
   readonly begin: (list: Lists.AnyList, request: ScanRequest) => Effect.Effect<ScanSession, SinkError, Scope.Scope>
 }>()("@payments/export/Sink") {}
 
-/** Another export writes into the same list of the destination. */
+/** Another program writes into the same list of the destination, or holds all of it. */
 export class Locked extends Data.TaggedError("Locked")<{ readonly label: string }> {
   override get message() {
-    return `another export is writing ${this.label} there. Wait for it, or stop it.`
+    return `another program is writing ${this.label} there. Wait for it, or stop it.`
   }
 }
 

@@ -1,5 +1,6 @@
 /** `sqlite:FILE`, the embedded default. */
-import { Clock, DateTime, Effect, Layer } from "effect"
+import { Clock, DateTime, Duration, Effect, Layer, Schedule } from "effect"
+import { resolve } from "node:path"
 import {
   Failed,
   Full,
@@ -11,7 +12,7 @@ import {
   SinkError,
   type SinkReason
 } from "./Sink.ts"
-import { errcodeOf, sqliteFull, SqliteStore } from "./SqliteStore.ts"
+import { errcodeOf, sqliteCode, SqliteStore } from "./SqliteStore.ts"
 
 /** Writes into the file, which is made if it is not there. */
 export const layer = (file: string): Layer.Layer<Sink, SinkError> =>
@@ -19,24 +20,31 @@ export const layer = (file: string): Layer.Layer<Sink, SinkError> =>
 
 /** Opens the store until the scope closes. */
 export const openStore = (file: string, location: string) =>
-  Effect.acquireRelease(attempt(location, () => new SqliteStore(file)), (store) => Effect.sync(() => store.close()))
+  Effect.acquireRelease(
+    // A whole path is never taken for one of SQLite's own names, such as :memory:.
+    attempt(location, () => new SqliteStore(resolve(file))),
+    (store) => Effect.sync(() => store.close())
+  )
 
 /** The port over an open store. */
 export const makeSink = (store: SqliteStore, location: string): Sink["Service"] => ({
   location,
   begin: Effect.fnUntraced(function*(list, request) {
     yield* Effect.acquireRelease(
-      attempt(location, () => store.lock(list.label)),
+      once(location, () => store.lock(list.label)),
       (lock) => Effect.sync(() => lock.close())
     )
-    yield* attempt(location, () => store.bind(request.source))
     const started = yield* now
     const { resumeAt, scan } = yield* attempt(location, () => store.begin(list, request, started))
     const session: ScanSession = {
       scan,
       resumeAt,
       progress: attempt(location, () => store.progress(scan)),
-      commit: (batch) => Effect.flatMap(now, (at) => attempt(location, () => store.commit(list, scan, batch, at))),
+      commit: (batch) =>
+        Effect.flatMap(
+          now,
+          (at) => attempt(location, () => store.commit(list, { scan, source: request.source }, batch, at))
+        ),
       restart: attempt(location, () => store.restart(scan)),
       publish: Effect.void
     }
@@ -44,19 +52,49 @@ export const makeSink = (store: SqliteStore, location: string): Sink["Service"] 
   })
 })
 
-/** Runs one step of the store; whatever it throws is a reason, since its files are not ours alone. */
-export const attempt = <A>(location: string, step: () => A): Effect.Effect<A, SinkError> =>
-  Effect.try({ try: step, catch: (error) => new SinkError({ location, reason: reasonOf(error) }) })
+/** How long another writer of the same database is waited for. Lists are written side by side, a page at a time. */
+const busyFor = Duration.seconds(30)
 
-const reasonOf = (error: unknown): SinkReason => {
+/** Runs one step of the store, again while another writer is at it; other things go on meanwhile. */
+export const attempt = <A>(location: string, step: () => A): Effect.Effect<A, SinkError> =>
+  once(location, step).pipe(
+    Effect.retry({
+      while: ({ reason }) => reason._tag === "Locked",
+      schedule: Schedule.spaced("50 millis").pipe(Schedule.jittered, Schedule.upTo({ duration: busyFor }))
+    })
+  )
+
+/** Runs one step of the store. What its files do to it is a reason; anything else that it throws is a bug of ours. */
+export const once = <A>(location: string, step: () => A): Effect.Effect<A, SinkError> =>
+  Effect.suspend(() => {
+    try {
+      return Effect.succeed(step())
+    } catch (error) {
+      const reason = reasonOf(error)
+      return reason === undefined ? Effect.die(error) : Effect.fail(new SinkError({ location, reason }))
+    }
+  })
+
+const reasonOf = (error: unknown): SinkReason | undefined => {
   if (error instanceof Locked || error instanceof OtherSource || error instanceof NotADestination) return error
   const errcode = errcodeOf(error)
-  if (errcode === sqliteFull) return new Full()
-  if (errcode === 26) return new NotADestination({ problem: "it is not an SQLite database. Choose another file." })
-  if (errcode !== undefined) return new Failed({ code: `SQLite ${errcode}` })
-  return typeof error === "object" && error !== null && "code" in error
-    ? error.code === "ENOSPC" ? new Full() : new Failed({ code: String(error.code) })
-    : new Failed({ code: "unknown" })
+  switch (errcode) {
+    case undefined:
+      return error instanceof Error && "code" in error && "syscall" in error
+        ? reasonOfCode(String(error.code))
+        : undefined
+    case sqliteCode.busy:
+      return new Locked({ label: "the database" })
+    case sqliteCode.full:
+      return new Full()
+    case sqliteCode.notADatabase:
+      return new NotADestination({ problem: "it is not an SQLite database. Choose another file." })
+    default:
+      return new Failed({ code: `SQLite ${errcode}` })
+  }
 }
+
+/** The reason of a system code, such as `ENOSPC`. */
+export const reasonOfCode = (code: string): SinkReason => code === "ENOSPC" ? new Full() : new Failed({ code })
 
 const now = Effect.map(Clock.currentTimeMillis, (millis) => DateTime.formatIso(DateTime.makeUnsafe(millis)))

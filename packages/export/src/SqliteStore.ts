@@ -13,8 +13,18 @@ import { type Batch, Locked, NotADestination, OtherSource, type ScanProgress, ty
 
 /** Of the tables below; a file that says more was written by a later version. */
 const schemaVersion = 1
+/** How a database of ours is told from any other: "PAYR". */
+const applicationId = 0x50415952
 
 const ownerOnly = 0o600
+/** How long SQLite itself waits for another writer. It waits with everything else standing still: the sinks wait longer. */
+const patienceMs = 50
+
+/** A scan that is open, and where it goes on if it was cut. */
+export interface OpenScan {
+  readonly scan: number
+  readonly resumeAt: Position.Position | undefined
+}
 
 /** The last complete scan of a list. */
 export interface CompleteScan {
@@ -34,10 +44,11 @@ export class SqliteStore {
   constructor(file: string) {
     this.#file = file
     createOwned(file)
-    this.#db = new DatabaseSync(file, { timeout: 10_000 })
+    this.#db = new DatabaseSync(file, { timeout: patienceMs })
     try {
+      // Nothing is written into a file before it is known to be ours or empty.
+      if (!this.#isCurrent()) this.#migrate()
       this.#db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
-      this.#migrate()
     } catch (error) {
       this.#db.close()
       throw error
@@ -48,57 +59,57 @@ export class SqliteStore {
     this.#db.close()
   }
 
-  /** Takes the list for this process until the returned lock is closed; it also ends with the process. */
-  lock(label: string, waitMs = 0): { readonly close: () => void } {
+  /** Takes the list, for one user of it, until the returned lock is closed; it also ends with the process. */
+  lock(label: string): { readonly close: () => void } {
     const file = `${this.#file}.${label}.lock`
     createOwned(file)
-    const lock = new DatabaseSync(file, { timeout: waitMs })
+    const lock = new DatabaseSync(file, { timeout: 0 })
     try {
       lock.exec("BEGIN EXCLUSIVE")
       return lock
     } catch (error) {
       lock.close()
-      throw errcodeOf(error) === sqliteBusy ? new Locked({ label }) : error
+      throw errcodeOf(error) === sqliteCode.busy ? new Locked({ label }) : error
     }
   }
 
-  /** Binds a new destination to the source; refuses another one. */
-  bind(source: string): void {
-    this.#transaction(() => {
-      this.#db.prepare("INSERT INTO destination (only, source) VALUES (1, ?) ON CONFLICT DO NOTHING").run(source)
-      const bound = text(this.#db.prepare("SELECT source FROM destination").get(), "source")
-      if (bound !== source) throw new OtherSource({ bound, given: source })
-    })
+  /** The source whose data this is; none before the first commit. */
+  source(): string | undefined {
+    const row = this.#db.prepare("SELECT source FROM destination").get()
+    return row === undefined ? undefined : text(row, "source")
   }
 
   /** The scan that goes on: the list's last one if it was cut and asked the same, else a new one. */
-  begin(
-    list: Lists.AnyList,
-    request: ScanRequest,
-    now: string
-  ): { readonly scan: number; readonly resumeAt: Position.Position | undefined } {
+  begin(list: Lists.AnyList, request: ScanRequest, now: string): OpenScan {
     return this.#transaction(() => {
-      const open = this.#db.prepare(
-        "SELECT scan, checkpoint FROM scans WHERE list = ? AND state = 'running' AND page_limit = ?"
-      )
-        .get(list.label, request.limit)
-      if (open !== undefined) {
+      this.#refuseOther(request.source)
+      const asked = JSON.stringify([request.limit, Object.entries(request.parameters).toSorted()])
+      const open = this.#db.prepare("SELECT scan, asked, checkpoint FROM scans WHERE list = ? AND state = 'running'")
+        .get(list.label)
+      if (open !== undefined && text(open, "asked") === asked) {
         const resumeAt = typeof open["checkpoint"] === "string" ? Position.fromJson(open["checkpoint"]) : Option.none()
         return { scan: number(open, "scan"), resumeAt: Option.getOrUndefined(resumeAt) }
       }
       this.#db.prepare("UPDATE scans SET state = 'abandoned', checkpoint = NULL WHERE list = ? AND state = 'running'")
         .run(list.label)
       const { lastInsertRowid } = this.#db.prepare(
-        "INSERT INTO scans (list, page_limit, state, started_at) VALUES (?, ?, 'running', ?)"
-      )
-        .run(list.label, request.limit, now)
+        "INSERT INTO scans (list, asked, state, started_at) VALUES (?, ?, 'running', ?)"
+      ).run(list.label, asked, now)
       return { scan: Number(lastInsertRowid), resumeAt: undefined }
     })
   }
 
   /** Writes the batch and its checkpoint, or the end of the scan, in one transaction. */
-  commit(list: Lists.AnyList, scan: number, batch: Batch, now: string): ScanProgress {
+  commit(
+    list: Lists.AnyList,
+    { scan, source }: { readonly scan: number; readonly source: string },
+    batch: Batch,
+    now: string
+  ): ScanProgress {
     return this.#transaction(() => {
+      // Bound by the first rows, not by the first attempt: an address may have been mistyped.
+      this.#refuseOther(source)
+      this.#db.prepare("INSERT INTO destination (only, source) VALUES (1, ?) ON CONFLICT DO NOTHING").run(source)
       const table = this.#tableOf(list)
       const counts = { inserted: 0, updated: 0, unchanged: 0 }
       for (const record of batch.records) counts[table.upsert(record.id, record.value, record.text, now)]++
@@ -120,6 +131,9 @@ export class SqliteStore {
         batch.next === null ? now : null,
         scan
       )
+      if (batch.next === null) {
+        this.#db.prepare("DELETE FROM quarantine WHERE list = ? AND scan < ?").run(list.label, scan)
+      }
       return this.progress(scan)
     })
   }
@@ -155,6 +169,24 @@ export class SqliteStore {
       records: number(row, "records"),
       quarantined: number(row, "quarantined")
     }
+  }
+
+  /** Remembers that the file is being rendered, before it is there. */
+  noteRendered(list: Lists.AnyList, scan: number, file: string): void {
+    this.#db.prepare("INSERT INTO rendered (file, list, scan) VALUES (?, ?, ?) ON CONFLICT DO NOTHING").run(
+      file,
+      list.label,
+      scan
+    )
+  }
+
+  /** Every file that was rendered of the list and not forgotten. */
+  rendered(list: Lists.AnyList): ReadonlyArray<string> {
+    return this.#db.prepare("SELECT file FROM rendered WHERE list = ?").all(list.label).map((row) => text(row, "file"))
+  }
+
+  forgetRendered(file: string): void {
+    this.#db.prepare("DELETE FROM rendered WHERE file = ?").run(file)
   }
 
   /** The exact texts of a list's records behind the given row, in the order they were first seen. */
@@ -195,20 +227,32 @@ export class SqliteStore {
     }
   }
 
-  #migrate(): void {
-    const version = number(this.#db.prepare("PRAGMA user_version").get(), "user_version")
-    if (version === schemaVersion) return
-    if (version > schemaVersion) {
+  #refuseOther(source: string): void {
+    const bound = this.source()
+    if (bound !== undefined && bound !== source) throw new OtherSource({ bound, given: source })
+  }
+
+  /** Whether the file has our tables; false for an empty one. */
+  #isCurrent(): boolean {
+    const pragma = (name: string) => number(this.#db.prepare(`PRAGMA ${name}`).get(), name)
+    if (pragma("application_id") !== applicationId) {
+      if (number(this.#db.prepare("SELECT count(*) AS n FROM sqlite_schema").get(), "n") === 0) return false
+      throw new NotADestination({ problem: "it is a database of something else. Choose another file." })
+    }
+    if (pragma("user_version") > schemaVersion) {
       throw new NotADestination({ problem: "it was written by a later version of this program. Use that version." })
     }
+    return pragma("user_version") === schemaVersion
+  }
+
+  #migrate(): void {
     this.#transaction(() => {
-      if (number(this.#db.prepare("SELECT count(*) AS n FROM sqlite_schema").get(), "n") > 0) {
-        throw new NotADestination({ problem: "it is a database of something else. Choose another file." })
-      }
+      // Another process may have been faster.
+      if (this.#isCurrent()) return
       this.#db.exec(`
         CREATE TABLE destination (only INTEGER PRIMARY KEY CHECK (only = 1), source TEXT NOT NULL) STRICT;
         CREATE TABLE scans (
-          scan INTEGER PRIMARY KEY AUTOINCREMENT, list TEXT NOT NULL, page_limit INTEGER NOT NULL,
+          scan INTEGER PRIMARY KEY AUTOINCREMENT, list TEXT NOT NULL, asked TEXT NOT NULL,
           state TEXT NOT NULL CHECK (state IN ('running', 'complete', 'abandoned')),
           checkpoint TEXT, pages INTEGER NOT NULL DEFAULT 0, records INTEGER NOT NULL DEFAULT 0,
           inserted INTEGER NOT NULL DEFAULT 0, updated INTEGER NOT NULL DEFAULT 0, unchanged INTEGER NOT NULL DEFAULT 0,
@@ -220,6 +264,8 @@ export class SqliteStore {
           path TEXT NOT NULL, expected TEXT NOT NULL, raw TEXT NOT NULL
         ) STRICT;
         ${Lists.all.map(createTable).join("\n")}
+        CREATE TABLE rendered (file TEXT PRIMARY KEY, list TEXT NOT NULL, scan INTEGER NOT NULL REFERENCES scans) STRICT;
+        PRAGMA application_id = ${applicationId};
         PRAGMA user_version = ${schemaVersion}`)
     })
   }
@@ -280,7 +326,15 @@ class TableStatements {
 }
 
 /** Makes the file, readable by its owner alone, before SQLite would make it readable by others. */
-const createOwned = (file: string): void => closeSync(openSync(file, "a", ownerOnly))
+const createOwned = (file: string): void => {
+  try {
+    closeSync(openSync(file, "wx", ownerOnly))
+  } catch (error) {
+    // One that is there is not even opened: closing it again would end every lock that this process has on it
+    // (https://sqlite.org/howtocorrupt.html, 2.2).
+    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error
+  }
+}
 
 type Row = Readonly<Record<string, unknown>> | undefined
 
@@ -288,9 +342,7 @@ const text = (row: Row, name: string): string => String(row?.[name] ?? "")
 const number = (row: Row, name: string): number => Number(row?.[name] ?? 0)
 
 /** SQLite's primary result codes (https://sqlite.org/rescode.html). */
-const sqliteBusy = 5
-/** {@inheritDoc sqliteBusy} */
-export const sqliteFull = 13
+export const sqliteCode = { busy: 5, full: 13, notADatabase: 26 } as const
 
 /** The primary result code of an error from SQLite. */
 export const errcodeOf = (error: unknown): number | undefined =>

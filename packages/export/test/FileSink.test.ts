@@ -3,10 +3,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists, PaymentsApi } from "@payments/core"
 import { Effect, FileSystem, Layer, Schema } from "effect"
 import { createHash } from "node:crypto"
-import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as FileSink from "../src/FileSink.ts"
-import { scanAll } from "../src/index.ts"
+import { scan, scanAll } from "../src/index.ts"
 import { type StoredRow, suite } from "./SinkTest.ts"
 
 const manifestOf = (folder: string) =>
@@ -66,13 +66,52 @@ describe("the folder", () => {
       })
     ))
 
-  it.live("renders again what a cut between the last commit and the manifest left out", () =>
+  it.live("renders what a cut between the last commit and the manifest left out, before it reads anything new", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* run(folder, 10)
-        rmSync(join(folder, "manifest.json"))
-        yield* run(folder, 10)
-        assert.deepStrictEqual(counts(folder), [10, 20, 30])
+        const shown = readFileSync(join(folder, "manifest.json"), "utf8")
+        for (
+          const harm of [
+            () => rmSync(join(folder, "manifest.json")),
+            () => writeFileSync(join(folder, "manifest.json"), shown.slice(0, 40))
+          ]
+        ) {
+          harm()
+          const seen: Array<ReadonlyArray<number>> = []
+          yield* scan("invoices", {
+            onEvent: (event) => Effect.sync(() => event._tag === "Begun" && seen.push(counts(folder)))
+          }).pipe(
+            Effect.provide(Layer.merge(FileSink.layer(folder), PaymentsApi.layerTest({})))
+          )
+          assert.deepStrictEqual(seen, [[10, 20, 30]])
+          assert.deepStrictEqual(counts(folder).slice(0, 2), [10, 20])
+          yield* run(folder, 10)
+        }
+      })
+    ))
+
+  it.live("removes no file that it has not rendered", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        const mine = ["invoices-2023.ndjson", "invoices-backup.ndjson", "notes.txt"]
+        for (const name of mine) writeFileSync(join(folder, name), "mine")
+        for (let times = 0; times < 3; times++) yield* run(folder, 10)
+        for (const name of mine) assert.strictEqual(readFileSync(join(folder, name), "utf8"), "mine")
+      })
+    ))
+
+  it.live("shows nothing of a copy that is gone", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        yield* run(folder, 3)
+        for (const name of readdirSync(folder).filter((file) => file.startsWith("copy.db"))) rmSync(join(folder, name))
+        const other = Layer.effect(PaymentsApi, Effect.map(PaymentsApi, (api) => ({ ...api, source: "another" }))).pipe(
+          Layer.provide(PaymentsApi.layerTest({ invoices: [{ id: "x" }] }))
+        )
+        yield* scan("invoices").pipe(Effect.provide(Layer.merge(FileSink.layer(folder), other)))
+        assert.strictEqual(manifestOf(folder).source, "another")
+        assert.deepStrictEqual(counts(folder), [0, 0, 1])
       })
     ))
 })

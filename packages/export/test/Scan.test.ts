@@ -8,19 +8,19 @@ import * as SqliteSink from "../src/SqliteSink.ts"
 
 const records = Array.from({ length: 50 }, (_, index) => ({ id: `inv_${index}`, amount: index }))
 
-/** The service in memory, whose page at a cursor fails as often as the list of reasons is long. */
-const failing = (onPage: number, reasons: Array<Reason.Reason>) =>
-  Layer.effect(
+/** The service in memory, whose pages fail from the given one on, as often as the list of reasons is long. */
+const failing = (onPage: number, reasons: Array<Reason.Reason>) => {
+  let number = 0
+  return Layer.effect(
     PaymentsApi,
     Effect.map(PaymentsApi, (api): PaymentsApi["Service"] => ({
       ...api,
       invoices: {
         ...api.invoices,
         pages: (query) => {
-          let number = 0
           return api.invoices.pages({ ...query, prefetch: false }).pipe(
             Stream.mapEffect((page): Effect.Effect<Page<{ readonly id: string }>, PaymentsError> => {
-              const reason = ++number === onPage ? reasons.shift() : undefined
+              const reason = ++number >= onPage ? reasons.shift() : undefined
               return reason === undefined ? Effect.succeed(page) : Effect.fail(
                 new PaymentsError({
                   list: "invoices",
@@ -38,21 +38,24 @@ const failing = (onPage: number, reasons: Array<Reason.Reason>) =>
       }
     }))
   ).pipe(Layer.provide(PaymentsApi.layerTest({ invoices: records })))
+}
 
-const run = (api: Layer.Layer<PaymentsApi>, patience?: Duration.Duration) =>
+/** A run over one service, and perhaps another run over a second one; gives how the last one went. */
+const run = (api: Layer.Layer<PaymentsApi>, patience?: Duration.Duration, then?: Layer.Layer<PaymentsApi>) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const file = join(yield* fs.makeTempDirectoryScoped(), "payments.db")
-    const events: Array<ScanEvent> = []
-    const result = yield* scan("invoices", {
-      limit: 10,
-      patience,
-      onEvent: (event) => Effect.sync(() => void events.push(event))
-    }).pipe(
-      Effect.result,
-      Effect.provide(Layer.merge(SqliteSink.layer(file), api))
-    )
-    return { result, tags: events.map(({ _tag }) => _tag) }
+    const over = Effect.fnUntraced(function*(service: Layer.Layer<PaymentsApi>) {
+      const events: Array<ScanEvent> = []
+      const onEvent = (event: ScanEvent) => Effect.sync(() => void events.push(event))
+      const result = yield* scan("invoices", { limit: 10, patience, onEvent }).pipe(
+        Effect.result,
+        Effect.provide(Layer.merge(SqliteSink.layer(file), service))
+      )
+      return { result, tags: events.map(({ _tag }) => _tag) }
+    })
+    const first = yield* over(api)
+    return then === undefined ? first : yield* over(then)
   }).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
 
 const down = () => new Reason.ServerFailure({ status: 503, retryAfter: undefined })
@@ -99,6 +102,28 @@ describe("a scan", () => {
       )
       const thrice = yield* run(failing(3, [refused(), refused(), refused()]))
       assert.isTrue(thrice.result._tag === "Failure")
+    }))
+
+  it.live("waits for a service that limits it from the first page on, as long as its patience", () =>
+    Effect.gen(function*() {
+      const limited = () => new Reason.RateLimited({ retryAfter: Duration.millis(100) })
+      const waited = yield* run(failing(1, [limited()]))
+      assert.deepStrictEqual(waited.tags.slice(0, 3), ["Begun", "Waiting", "Committed"])
+      const long = yield* run(failing(1, [new Reason.RateLimited({ retryAfter: Duration.hours(1) })]))
+      assert.isTrue(long.result._tag === "Failure")
+      const tired = yield* run(failing(2, [down(), down(), down(), down()]), Duration.millis(2500))
+      assert.deepStrictEqual(tired.tags, ["Begun", "Committed", "Waiting"])
+      assert.isTrue(tired.result._tag === "Failure" && tired.result.failure.reason._tag === "ServerFailure")
+    }))
+
+  it.live("begins again when the cursor that an earlier run left leads in circles, and only then", () =>
+    Effect.gen(function*() {
+      const circle = () => new Reason.PaginationFault({ kind: "repeatedCursor" })
+      const fresh = yield* run(failing(3, [circle()]))
+      assert.isTrue(fresh.result._tag === "Failure")
+      const saved = yield* run(failing(2, [new Reason.Unauthorized()]), undefined, failing(1, [circle()]))
+      assert.deepStrictEqual(saved.tags.slice(0, 2), ["Begun", "Restarted"])
+      assert.isTrue(saved.result._tag === "Success" && saved.result.success.inserted === 50)
     }))
 
   it("keeps a position as text without showing it", () => {

@@ -169,6 +169,52 @@ export const suite = (name: string, destination: Destination) => {
         })
       ))
 
+    it.live("is bound to a source by its first rows, not by an attempt", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          const unreachable = Layer.effect(
+            PaymentsApi,
+            Effect.map(PaymentsApi, (api): PaymentsApi["Service"] => ({
+              ...api,
+              source: "a mistyped address",
+              payoutRequests: { ...api.payoutRequests, pages: () => api.payoutRequests.pages({ limit: 0 }) }
+            }))
+          ).pipe(Layer.provide(PaymentsApi.layerTest({})))
+          const attempt = scan("payoutRequests").pipe(
+            Effect.provide(Layer.merge(destination.layer(folder), unreachable))
+          )
+          assert.strictEqual((yield* Effect.flip(attempt))._tag, "PaymentsError")
+          yield* run(folder, payouts(5))
+          assert.deepStrictEqual(rows(folder), sorted(expected(payouts(5))))
+        })
+      ))
+
+    it.live("begins anew when it is asked with another limit or other parameter names", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          const again = (more: { readonly limit: number; readonly name: string }) =>
+            scan("payoutRequests", { limit: more.limit }).pipe(
+              Effect.provide(Layer.merge(
+                destination.layer(folder),
+                Layer.effect(
+                  PaymentsApi,
+                  Effect.map(
+                    PaymentsApi,
+                    (api) => ({ ...api, payoutRequests: { ...api.payoutRequests, parameters: { limit: more.name } } })
+                  )
+                ).pipe(Layer.provide(from(payouts(95))))
+              ))
+            )
+          yield* cutAfter(folder, payouts(95), 4)
+          assert.isFalse((yield* again({ limit: 20, name: "limit" })).resumed)
+          yield* cutAfter(folder, payouts(95), 4)
+          assert.isFalse((yield* again({ limit, name: "pageSize" })).resumed)
+          yield* cutAfter(folder, payouts(95), 4)
+          assert.isTrue((yield* run(folder, payouts(95))).resumed)
+          assert.deepStrictEqual(rows(folder), sorted(expected(payouts(95))))
+        })
+      ))
+
     it.live("lets one export write a list at a time", () =>
       inFolder((folder) =>
         Effect.gen(function*() {

@@ -2,11 +2,14 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists, PaymentsApi } from "@payments/core"
 import { Effect, FileSystem, Layer } from "effect"
+import { spawnSync } from "node:child_process"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { tableOf } from "../src/Columns.ts"
 import { scan } from "../src/index.ts"
+import { Locked } from "../src/Sink.ts"
 import * as SqliteSink from "../src/SqliteSink.ts"
+import { SqliteStore } from "../src/SqliteStore.ts"
 import { type StoredRow, suite } from "./SinkTest.ts"
 
 const fileIn = (folder: string) => join(folder, "payments.db")
@@ -92,15 +95,20 @@ describe("the SQLite file", () => {
           fs.writeFileString(file, "not a database, but longer than a header")
       ],
       ["somebody else's database", (file: string) => execute(file, "CREATE TABLE invoices (id INTEGER)")],
-      ["a destination of a later version", (file: string) => execute(file, "PRAGMA user_version = 99")]
+      [
+        "a destination of a later version",
+        (file: string) =>
+          execute(file, "CREATE TABLE t (x); PRAGMA application_id = 0x50415952; PRAGMA user_version = 99")
+      ]
     ] as const
   )("refuses %s and leaves it as it is", ([, make]) =>
     inFolder((folder, fs) =>
       Effect.gen(function*() {
         yield* make(fileIn(folder), fs)
+        const before = yield* fs.readFile(fileIn(folder))
         const error = yield* Effect.flip(run(folder, { payoutRequests: [{ id: "a" }] }))
         assert.strictEqual(error._tag === "SinkError" && error.reason._tag, "NotADestination")
-        assert.notInclude(error.message, "undefined")
+        assert.deepStrictEqual(yield* fs.readFile(fileIn(folder)), before)
       })
     ))
 
@@ -109,6 +117,88 @@ describe("the SQLite file", () => {
       Effect.gen(function*() {
         const error = yield* Effect.flip(run(join(folder, "no", "such"), {}))
         assert.include(error.message, "ENOENT")
+      })
+    ))
+
+  it.live("writes rows and checkpoint together or not at all", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        const records = ["a", "b", "boom", "d"].map((id) => ({ id }))
+        const state = () => [
+          query(folder, "SELECT id FROM payout_requests ORDER BY id").map(({ id }) => id),
+          query(folder, "SELECT pages, checkpoint IS NULL AS start FROM scans WHERE state = 'running'").map((row) => ({
+            ...row
+          }))
+        ]
+        yield* run(folder, {}, "payinSources")
+        yield* execute(
+          fileIn(folder),
+          "CREATE TRIGGER t BEFORE INSERT ON payout_requests WHEN NEW.id = 'boom' BEGIN SELECT RAISE(ABORT, 'x'); END"
+        )
+        const failing = scan("payoutRequests", { limit: 2 }).pipe(
+          Effect.provide(
+            Layer.merge(SqliteSink.layer(fileIn(folder)), PaymentsApi.layerTest({ payoutRequests: records }))
+          )
+        )
+        assert.strictEqual((yield* Effect.flip(failing)).reason._tag, "Failed")
+        assert.deepStrictEqual(state(), [["a", "b"], [{ pages: 1, start: 0 }]])
+        yield* execute(fileIn(folder), "DROP TRIGGER t")
+        assert.deepInclude(yield* failing, { resumed: true, pages: 2, inserted: 4 })
+      })
+    ))
+
+  it.live("writes nothing for a record that has not changed, and forgets the quarantine of older scans", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        const lists = { payoutRequests: [{ id: "a" }, { id: "b", amount: "bad" }] }
+        yield* run(folder, lists)
+        const before = query(folder, "SELECT * FROM payout_requests")
+        for (let times = 0; times < 3; times++) yield* run(folder, lists)
+        assert.deepStrictEqual(query(folder, "SELECT * FROM payout_requests"), before)
+        assert.deepStrictEqual(query(folder, "SELECT scan, id FROM quarantine").map((row) => ({ ...row })), [{
+          scan: 4,
+          id: "b"
+        }])
+      })
+    ))
+
+  it.live("keeps apart ids that no database text can tell apart", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        const summary = yield* run(folder, {
+          payoutRequests: [`{"id":"a\\ud800"}`, `{"id":"a\\udbff"}`, `{"id":"a\\ufffd"}`, `{"id":"a\\u0000"}`]
+        })
+        assert.deepInclude(summary, { records: 4, inserted: 2, quarantined: 2 })
+        assert.deepStrictEqual(query(folder, "SELECT raw FROM quarantine").map(({ raw }) => raw), [
+          `{"id":"a\\ud800"}`,
+          `{"id":"a\\udbff"}`
+        ])
+      })
+    ))
+
+  it.live("stays locked for other processes whatever this one tries", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        const store = new SqliteStore(fileIn(folder))
+        const lock = store.lock("invoices")
+        assert.throws(() => store.lock("invoices"), Locked)
+        const other = () =>
+          spawnSync(process.execPath, [
+            "--input-type=module",
+            "-e",
+            `
+            import { SqliteStore } from ${JSON.stringify(join(import.meta.dirname, "../src/SqliteStore.ts"))}
+            try { new SqliteStore(${
+              JSON.stringify(fileIn(folder))
+            }).lock("invoices"); console.log("taken") } catch (error) { console.log(error._tag) }
+          `
+          ], { encoding: "utf8" }).stdout
+        assert.strictEqual(other(), "Locked\n")
+        lock.close()
+        assert.strictEqual(other(), "taken\n")
+        assert.doesNotThrow(() => store.lock("invoices").close())
+        store.close()
+        yield* Effect.void
       })
     ))
 

@@ -173,6 +173,7 @@ const routes = (options: SandboxOptions) => {
       readonly query: { readonly cursor?: string; readonly limit?: number } & Readonly<Record<string, unknown>>
     }) => {
       const answer = MemoryList.answer(held, {
+        list: name,
         filters: filters as Readonly<Record<string, string>>, // the contract decodes every filter as a string
         limit: limit === undefined ? undefined : String(limit),
         cursor

@@ -70,14 +70,19 @@ const readBody = Effect.fnUntraced(function*(response: HttpClientResponse.HttpCl
 const empty: Reason = new Transport({ kind: "other" })
 
 /** Fails on bytes that are not UTF-8 (RFC 8259 §8.1) rather than put other characters in their place. */
-const decodeUtf8 = (chunks: ReadonlyArray<Uint8Array>): Effect.Effect<string, Reason> =>
-  Effect.try({
-    try: () => {
-      const decoder = new TextDecoder("utf-8", { fatal: true })
-      return chunks.map((chunk) => decoder.decode(chunk, { stream: true })).join("") + decoder.decode()
-    },
+const decodeUtf8 = (chunks: ReadonlyArray<Uint8Array>): Effect.Effect<string, Reason> => {
+  const decoder = new TextDecoder("utf-8", { fatal: true })
+  return Effect.try({
+    try: () => chunks.map((chunk) => decoder.decode(chunk, { stream: true })).join(""),
     catch: () => new MalformedResponse({ kind: "notJson", path: "(root)", expected: "bytes that are not UTF-8" })
-  })
+  }).pipe(
+    Effect.tap(Effect.try({
+      try: () => decoder.decode(),
+      // The last character is not whole: its rest did not come.
+      catch: () => new Transport({ kind: "truncated" })
+    }))
+  )
+}
 
 /** Why no answer came, from the codes that Node and undici put on their errors. Their messages may hold the address. */
 const toReason = (error: HttpClientError.HttpClientError): Reason => {

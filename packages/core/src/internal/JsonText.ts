@@ -121,11 +121,15 @@ export const endsEarly = (text: string): boolean => {
   return (first === openBrace || first === openBracket) && containerEnd(text, start) === undefined
 }
 
-/** Text in which some number may not be what parsing made of it: 16 digits or more, a fraction or an exponent. */
-export const mayLoseDigits = (text: string): boolean => /[:[,\s]-?(?:\d{16}|\d+[.eE])/.test(text)
+/** Text in which a member's number may not be what parsing made of it: 16 digits or more, a fraction or an exponent. */
+export const mayLoseDigits = (text: string): boolean => /"\s*:\s*-?(?:\d{16}|\d+[.eE])/.test(text)
+
+const longestNumber = 100
 
 /** Whether a number's text names an integer that a safe integer carries to the digit: `1e2` and `1.0` do, `1e16` does not. */
 export const isExactInteger = (source: string): boolean => {
+  // A safe integer has 16 digits. Whoever spells one with hundreds is not trusted with money, nor with our time.
+  if (source.length > longestNumber) return false
   const [, whole = "", fraction = "", exponent = "0"] = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(source) ?? []
   const digits = (whole + fraction).replace(/^0+/, "")
   const significant = digits.replace(/0+$/, "")

@@ -17,18 +17,22 @@ export const makeListOperations = (options: {
   readonly source: string
   readonly pages: PageSource
   readonly retry: RetryPolicy.RetryPolicy
+  readonly invoiceParameters: Lists.InvoiceParameters
 }): ListOperations => ({
   source: options.source,
-  payoutRequests: makeListOperation(Lists.payoutRequests, options.pages, options.retry),
-  payinSources: makeListOperation(Lists.payinSources, options.pages, options.retry),
-  invoices: makeListOperation(Lists.invoices, options.pages, options.retry)
+  payoutRequests: { ...makeListOperation(Lists.payoutRequests, options.pages, options.retry), parameters: {} },
+  payinSources: { ...makeListOperation(Lists.payinSources, options.pages, options.retry), parameters: {} },
+  invoices: {
+    ...makeListOperation(Lists.invoices, options.pages, options.retry),
+    parameters: options.invoiceParameters
+  }
 })
 
 const makeListOperation = <Record, Filters extends object>(
   list: Lists.ListDefinition<Record, Filters>,
   source: PageSource,
   retry: RetryPolicy.RetryPolicy
-): ListOperation<Record, Filters> => {
+): Omit<ListOperation<Record, Filters>, "parameters"> => {
   const readPage = Effect.fn(`PaymentsApi.${list.name}.page`)(
     function*(request: PageRequest, onBadRecord: "fail" | "quarantine") {
       let attempts = 0
@@ -64,7 +68,7 @@ const makeListOperation = <Record, Filters extends object>(
         if (request.cursor === undefined) return
         const mark = yield* digest(request.cursor)
         if (seen.has(mark)) {
-          return yield* failed(request, { reason: new PaginationFault({ kind: "repeatedCursor" }) }, 0)
+          return yield* unfollowable(request, { reason: new PaginationFault({ kind: "repeatedCursor" }) }, 0)
         }
         seen.add(mark)
       })
@@ -90,7 +94,7 @@ const makeListOperation = <Record, Filters extends object>(
       Effect.mapError(() => error),
       Effect.flatMap(() =>
         Effect.fail(
-          failed(
+          unfollowable(
             request,
             { reason: new PaginationFault({ kind: "cursorRefused" }), status: error.status },
             error.attempts
@@ -100,7 +104,9 @@ const makeListOperation = <Record, Filters extends object>(
     )
   }
 
-  const stream = (query?: ListQuery<Filters>) => Stream.flatMap(pages(query), ({ items }) => Stream.fromArray(items))
+  const stream = (query?: Omit<ListQuery<Filters>, "onBadRecord">) =>
+    // Without `onBadRecord` the query is still one, which TypeScript cannot see through the generic filters.
+    Stream.flatMap(pages(query as ListQuery<Filters> | undefined), ({ items }) => Stream.fromArray(items))
 
   return { page, pages, stream }
 }
@@ -137,6 +143,10 @@ const failed = (request: PageRequest, failure: Failure, attempts: number): Payme
     body: failure.body,
     position: request.cursor === undefined ? undefined : Position.make(positionData(request, request.cursor))
   })
+
+/** The cursor itself is the fault: the listing can go on only from its start. */
+const unfollowable = (request: PageRequest, failure: Failure, attempts: number): PaymentsError =>
+  failed({ ...request, cursor: undefined }, failure, attempts)
 
 const positionData = (request: PageRequest, cursor: string): Position.PositionData => ({
   list: request.list.name,

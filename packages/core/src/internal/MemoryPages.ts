@@ -14,7 +14,7 @@ export const memoryPages = (lists: MemoryLists): PageSource => {
     Effect.sync((): RawAnswer => {
       const result = answer(
         records[request.list.name],
-        { filters: request.filters, limit: String(request.limit), cursor: request.cursor },
+        { list: request.list.name, filters: request.filters, limit: String(request.limit), cursor: request.cursor },
         lists
       )
       const headers = { "content-type": "application/json" }

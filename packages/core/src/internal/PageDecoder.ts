@@ -1,5 +1,5 @@
 /** From an answer to a page: status, envelope (§2.5), records (§2), filters (§4). Pure. */
-import { Duration, Redacted, Result, Schema, SchemaIssue } from "effect"
+import { Duration, Equal, Option, Redacted, Result, Schema, SchemaIssue } from "effect"
 import { Headers } from "effect/http"
 import type { AnyList } from "../Lists.ts"
 import type { BadRecord } from "../Page.ts"
@@ -20,6 +20,7 @@ import {
   Unauthorized,
   UnexpectedStatus
 } from "../PaymentsError.ts"
+import { timestamp } from "../Records.ts"
 import { elementsOf, endsEarly, isExactInteger, mayLoseDigits, membersOf } from "./JsonText.ts"
 import type { PageRequest, RawAnswer } from "./PageSource.ts"
 
@@ -59,7 +60,7 @@ const retryAfter = (answer: RawAnswer, now: number): Duration.Duration | undefin
 
 /** What may be said of an error body, whose shape the document does not show (§7). */
 export const describeBody = (answer: RawAnswer): ErrorBody => ({
-  contentType: /^[\w.+-]+\/[\w.+-]+/.exec(answer.headers["content-type"] ?? "")?.[0],
+  contentType: /^[\w.+-]{1,30}\/[\w.+-]{1,50}/.exec(answer.headers["content-type"] ?? "")?.[0],
   length: answer.text.length,
   code: findCode(answer.text),
   text: Redacted.make(answer.text)
@@ -202,9 +203,13 @@ const unappliedFilter = (request: PageRequest, record: unknown): string | undefi
   const rules: Readonly<Record<string, "equals" | "prefix">> = request.list.filters
   return Object.entries(request.filters).find(([field, wanted]) => {
     const value = isObject(record) ? record[field] : undefined
-    return typeof value !== "string" || (rules[field] === "prefix" ? !value.startsWith(wanted) : value !== wanted)
+    return typeof value !== "string" || !(rules[field] === "prefix" ? isWithin(value, wanted) : value === wanted)
   })?.[0]
 }
+
+/** Whether a date is the one asked for, or within it: by its text, or as the same instant spelled otherwise. */
+const isWithin = (value: string, wanted: string): boolean =>
+  value.startsWith(wanted) || (Option.isSome(timestamp(wanted)) && Equal.equals(timestamp(value), timestamp(wanted)))
 
 const notJson = Symbol("not JSON")
 
