@@ -4,11 +4,11 @@
  * Who reads the manifest first always has a whole snapshot: a file that it named stays until its list is rendered twice more.
  */
 import { Lists } from "@payments/core"
-import { Effect, Equal, FileSystem, Layer, Option, Path, type PlatformError, Schedule, Schema } from "effect"
+import { Effect, Equal, FileSystem, Layer, Option, Path, type PlatformError, Schema } from "effect"
 import { createHash } from "node:crypto"
 import { replaceFile } from "./AtomicFile.ts"
 import { Sink, SinkError } from "./Sink.ts"
-import { attempt, makeSink, once, openStore, reasonOfCode } from "./SqliteSink.ts"
+import { attempt, makeSink, once, openStore, reasonOfCode, whileBusy } from "./SqliteSink.ts"
 import type { CompleteScan, SqliteStore } from "./SqliteStore.ts"
 
 /** The formats a folder can be rendered in. */
@@ -64,11 +64,12 @@ export const layer = (folder: string): Layer.Layer<Sink, SinkError, FileSystem.F
       yield* onDisk(location, fs.makeDirectory(folder, { recursive: true, mode: ownerOnly.folder }))
       const store = yield* openStore(path.join(folder, "copy.db"), location)
       const rows = makeSink(store, location)
-      const publish = publishWith({ fs, path, store, folder, location }).pipe(Effect.provideContext(platform))
+      const renderer: Renderer = { fs, path, store, folder, location }
       return Sink.of({
         location,
         begin: Effect.fnUntraced(function*(list, request) {
           const session = yield* rows.begin(list, request)
+          const publish = Effect.provideContext(publishWith(renderer, list), platform)
           // An earlier run may have ended between its last commit and its rendering.
           if (session.resumeAt === undefined) yield* publish
           return { ...session, publish }
@@ -85,31 +86,42 @@ interface Renderer {
   readonly location: string
 }
 
-/** Renders every list whose last complete scan the manifest does not show. One program at a time; others wait. */
-const publishWith = (renderer: Renderer) =>
+/**
+ * Renders every list whose last complete scan the manifest does not show: this one, which is ours, and any other that
+ * nobody is writing, for a manifest may have been lost. One program renders at a time; others wait.
+ */
+const publishWith = (renderer: Renderer, own: Lists.AnyList) =>
   Effect.scoped(Effect.gen(function*() {
     const { location, store } = renderer
-    yield* Effect.acquireRelease(
-      once(location, () => store.lock("manifest")).pipe(
-        Effect.retry({ while: ({ reason }) => reason._tag === "Locked", schedule: Schedule.spaced("50 millis") })
-      ),
-      (lock) => Effect.sync(() => lock.close())
-    )
+    const hold = (label: string) =>
+      Effect.acquireRelease(once(location, () => store.lock(label)), (lock) => Effect.sync(() => lock.close()))
+    yield* hold("manifest").pipe(whileBusy(Infinity))
     const source = yield* attempt(location, () => store.source())
     if (source === undefined) return
     for (const list of Lists.all) {
-      const complete = yield* attempt(location, () => store.lastComplete(list))
-      if (complete !== undefined) yield* render(renderer, list, complete, source)
+      if (yield* isShown(renderer, list, source)) continue
+      const rendering = Effect.gen(function*() {
+        if (list !== own) yield* hold(list.label)
+        const complete = yield* attempt(location, () => store.lastComplete(list))
+        if (complete !== undefined) yield* render(renderer, list, complete, source)
+      })
+      yield* Effect.scoped(rendering).pipe(
+        Effect.catchIf(({ reason }) => list !== own && reason._tag === "Locked", () => Effect.void)
+      )
     }
   }))
+
+/** Whether the manifest shows the list as its last complete scan left it, or there is none to show. */
+const isShown = Effect.fnUntraced(function*(renderer: Renderer, list: Lists.AnyList, source: string) {
+  const complete = yield* attempt(renderer.location, () => renderer.store.lastComplete(list))
+  const before = yield* readManifest(renderer, source)
+  return complete === undefined || Equal.equals(before?.lists[list.label]?.certificate, complete)
+})
 
 const render = Effect.fnUntraced(
   function*(renderer: Renderer, list: Lists.AnyList, complete: CompleteScan, source: string) {
     const { folder, fs, location, path, store } = renderer
-    const found = yield* readManifest(renderer)
-    // A manifest of other data, left behind by a copy that is gone, is none of ours.
-    const before = found?.source === source ? found : undefined
-    if (Equal.equals(before?.lists[list.label]?.certificate, complete)) return
+    const before = yield* readManifest(renderer, source)
     const file = `${list.label}-${complete.completedAt.replaceAll(/\D/g, "")}.ndjson`
     yield* attempt(location, () => store.noteRendered(list, complete.scan, file))
     const written = yield* onDisk(location, writeNdjson(renderer, list, path.join(folder, file)))
@@ -131,10 +143,15 @@ const render = Effect.fnUntraced(
   }
 )
 
-/** The manifest, if there is a readable one: a broken one is made anew from the copy. */
-const readManifest = ({ folder, fs, location, path }: Renderer) =>
+/**
+ * The manifest of this source's data, if there is a readable one. A broken one is made anew from the copy; one of other
+ * data, left behind by a copy that is gone, is none of ours.
+ */
+const readManifest = ({ folder, fs, location, path }: Renderer, source: string) =>
   onDisk(location, fs.readFileString(path.join(folder, manifestFile))).pipe(
-    Effect.map((text) => Schema.decodeOption(ManifestJson)(text)),
+    Effect.map((text) =>
+      Option.filter(Schema.decodeOption(ManifestJson)(text), (manifest) => manifest.source === source)
+    ),
     Effect.catchIf(
       (error) => error.reason._tag === "Failed" && error.reason.code === "ENOENT",
       () => Effect.succeedNone

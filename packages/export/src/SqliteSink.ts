@@ -22,18 +22,19 @@ export const layer = (file: string): Layer.Layer<Sink, SinkError> =>
 export const openStore = (file: string, location: string) =>
   Effect.acquireRelease(
     // A whole path is never taken for one of SQLite's own names, such as :memory:.
-    attempt(location, () => new SqliteStore(resolve(file))),
+    once(location, () => new SqliteStore(resolve(file))),
     (store) => Effect.sync(() => store.close())
-  )
+  ).pipe(whileBusy(busyFor))
 
 /** The port over an open store. */
 export const makeSink = (store: SqliteStore, location: string): Sink["Service"] => ({
   location,
   begin: Effect.fnUntraced(function*(list, request) {
+    // Whoever only mends a lost file holds it for a moment; whoever exports, for long: that is said within a second.
     yield* Effect.acquireRelease(
       once(location, () => store.lock(list.label)),
       (lock) => Effect.sync(() => lock.close())
-    )
+    ).pipe(whileBusy("700 millis"))
     const started = yield* now
     const { resumeAt, scan } = yield* attempt(location, () => store.begin(list, request, started))
     const session: ScanSession = {
@@ -52,17 +53,19 @@ export const makeSink = (store: SqliteStore, location: string): Sink["Service"] 
   })
 })
 
+/** Tries again while another program is at it, and lets other things go on meanwhile. */
+export const whileBusy = (duration: Duration.Input) => <A, R>(self: Effect.Effect<A, SinkError, R>) =>
+  Effect.retry(self, {
+    while: ({ reason }) => reason._tag === "Locked",
+    schedule: Schedule.spaced("50 millis").pipe(Schedule.jittered, Schedule.upTo({ duration }))
+  })
+
 /** How long another writer of the same database is waited for. Lists are written side by side, a page at a time. */
 const busyFor = Duration.seconds(30)
 
-/** Runs one step of the store, again while another writer is at it; other things go on meanwhile. */
+/** Runs one step of the store, again while another writer is at it. */
 export const attempt = <A>(location: string, step: () => A): Effect.Effect<A, SinkError> =>
-  once(location, step).pipe(
-    Effect.retry({
-      while: ({ reason }) => reason._tag === "Locked",
-      schedule: Schedule.spaced("50 millis").pipe(Schedule.jittered, Schedule.upTo({ duration: busyFor }))
-    })
-  )
+  once(location, step).pipe(whileBusy(busyFor))
 
 /** Runs one step of the store. What its files do to it is a reason; anything else that it throws is a bug of ours. */
 export const once = <A>(location: string, step: () => A): Effect.Effect<A, SinkError> =>

@@ -26,7 +26,7 @@ export interface OpenScan {
   readonly resumeAt: Position.Position | undefined
 }
 
-/** The last complete scan of a list. */
+/** A scan that reached the end of its list. */
 export interface CompleteScan {
   readonly scan: number
   readonly completedAt: string
@@ -159,10 +159,12 @@ export class SqliteStore {
     }
   }
 
+  /** The list's last complete scan, if the rows still are what it left: no later scan has written any. */
   lastComplete(list: Lists.AnyList): CompleteScan | undefined {
-    const row = this.#db.prepare("SELECT * FROM scans WHERE list = ? AND state = 'complete' ORDER BY scan DESC LIMIT 1")
-      .get(list.label)
-    return row === undefined ? undefined : {
+    const row = this.#db.prepare("SELECT * FROM scans WHERE list = ? AND pages > 0 ORDER BY scan DESC LIMIT 1").get(
+      list.label
+    )
+    return row === undefined || text(row, "state") !== "complete" ? undefined : {
       scan: number(row, "scan"),
       completedAt: text(row, "completed_at"),
       pages: number(row, "pages"),
