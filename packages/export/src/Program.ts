@@ -74,6 +74,10 @@ export const run = <const Name extends string, Input, R, Context>(
 
 const formatter = CliOutput.defaultFormatter()
 
+/** A check of ours says by itself what it expects. */
+const wordsOf = (error: CliError.CliError): string =>
+  formatter.formatCliError(error).replace("Expected: Schema validation failed: ", "It ")
+
 const presentation = (name: string) =>
   Layer.mergeAll(
     CliOutput.layer({ ...formatter, formatVersion: (_name, version) => version }),
@@ -81,9 +85,8 @@ const presentation = (name: string) =>
       present: (event) =>
         event._tag === "InvalidInvocation"
           ? Console.error(
-            `${event.errors.map((error) => `${name}: ${formatter.formatCliError(error)}`).join("\n")}\nSee ${
-              event.commandPath.join(" ")
-            } --help`
+            [...event.errors.map((error) => `${name}: ${wordsOf(error)}`), `See ${event.commandPath.join(" ")} --help`]
+              .join("\n")
           )
           : CliOutput.defaultPresenter.present(event)
     }),

@@ -12,7 +12,8 @@ const named = Lists.all.map(({ label, name }) => [label, name] as const)
 export const exportCommand = Command.make("export", {
   lists: Argument.ChoiceWithValue("list", named).pipe(
     Argument.variadic(),
-    Argument.withDescription("the lists to export; all three if none is named")
+    Argument.withMetavar("LIST"),
+    Argument.withDescription(`${named.map(([label]) => label).join(", ")}; all three if none is named`)
   ),
   to: Flag.String("to").pipe(
     Flag.withMetavar("DESTINATION"),
