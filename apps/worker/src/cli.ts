@@ -8,7 +8,9 @@ import { HttpRouter, type HttpServer, type HttpServerError } from "effect/http"
 import { routes, Status } from "./Status.ts"
 import { forever, once } from "./Worker.ts"
 
-const Port = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65_535 }, { message: "must be from 0 to 65535" }))
+const Port = Schema.Int.check(
+  Schema.isBetween({ minimum: 0, maximum: 65_535 }, { message: "a whole number from 0 to 65535" })
+)
 
 const flags = {
   to: Flag.String("to").pipe(

@@ -15,7 +15,7 @@ export const pageLimit = { minimum: 1, maximum: 100, default: 100 } as const
 
 /** A page size the API accepts: an integer from 1 to 100 (§8). */
 export const PageLimit = Schema.Int.check(
-  Schema.isBetween(pageLimit, { message: `must be from ${pageLimit.minimum} to ${pageLimit.maximum}` })
+  Schema.isBetween(pageLimit, { message: `a whole number from ${pageLimit.minimum} to ${pageLimit.maximum}` })
 )
 
 /** Filters of payout requests (§4.1). A field that is absent does not filter. */

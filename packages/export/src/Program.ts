@@ -74,9 +74,13 @@ export const run = <const Name extends string, Input, R, Context>(
 
 const formatter = CliOutput.defaultFormatter()
 
-/** A check of ours says by itself what it expects. */
+/** A wrong value is not repeated: it may be a filter's. A check of ours says by itself what it expects. */
 const wordsOf = (error: CliError.CliError): string =>
-  formatter.formatCliError(error).replace("Expected: Schema validation failed: ", "It ")
+  error._tag === "InvalidValue" && error.value !== ""
+    ? `Invalid value for ${error.kind === "flag" ? `--${error.option}` : error.option}. Expected: ${
+      error.expected.replace(/^(Expected:? )?(Schema validation failed: )?/, "")
+    }`
+    : formatter.formatCliError(error)
 
 const presentation = (name: string) =>
   Layer.mergeAll(
@@ -113,5 +117,5 @@ const toMillis = (text: string): number | undefined => {
 }
 
 const DurationText = Schema.String.check(
-  Schema.makeFilter((text) => toMillis(text) !== undefined || "must be a duration such as 90s, 5m or 2h")
+  Schema.makeFilter((text) => toMillis(text) !== undefined || "a duration such as 90s, 5m or 2h")
 )

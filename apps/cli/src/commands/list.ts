@@ -26,7 +26,7 @@ const descriptions: Readonly<Record<string, string>> = {
 }
 
 const Day = Schema.String.check(
-  Schema.isPattern(/^\d{4}-\d{2}-\d{2}$/, { message: "must be a day such as 2024-05-31" })
+  Schema.isPattern(/^\d{4}-\d{2}-\d{2}$/, { message: "a day such as 2024-05-31" })
 )
 
 const filterFlag = (field: string) => {
@@ -38,7 +38,7 @@ const filterFlag = (field: string) => {
 
 const pageSize = { default: 20 } as const
 
-const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1, { message: "must be 1 or more" }))
+const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1, { message: "a whole number, 1 or more" }))
 
 const paging = {
   limit: optional(

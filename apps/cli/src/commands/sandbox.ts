@@ -4,7 +4,7 @@ import { Effect, Redacted, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
 
 const whole = (minimum: number, maximum: number) =>
-  Schema.Int.check(Schema.isBetween({ minimum, maximum }, { message: `must be from ${minimum} to ${maximum}` }))
+  Schema.Int.check(Schema.isBetween({ minimum, maximum }, { message: `a whole number from ${minimum} to ${maximum}` }))
 
 /** `payments sandbox`. */
 export const sandboxCommand = Command.make(
