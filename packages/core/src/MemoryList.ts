@@ -107,6 +107,10 @@ const nextMatch = (
 
 /** Whether the record carries each value asked for; a date-time also answers to its date. */
 const matches = (text: string, wanted: ReadonlyArray<[string, string]>): boolean => {
+  // Most records do not even hold the letters; a value that JSON may spell in two ways is looked for by parsing.
+  if (wanted.some(([, value]) => /^[\w .:-]*$/.test(value) && !text.includes(value) && !text.includes("\\u"))) {
+    return false
+  }
   const record: unknown = JSON.parse(text)
   if (typeof record !== "object" || record === null) return false
   return wanted.every(([field, value]) => {

@@ -16,7 +16,7 @@ export const sandboxCommand = Command.make(
       Flag.withDescription("the port on this machine; 0 takes a free one")
     ),
     records: Flag.Int("records").pipe(
-      Flag.withSchema(whole(0, 1_000_000_000)),
+      Flag.withSchema(whole(0, 1_000_000)),
       Flag.withDefault(1000),
       Flag.withDescription("records in each list")
     ),
