@@ -83,3 +83,27 @@ describe("SIGKILL at ten random moments of an export of 20,000 records", () => {
     120_000
   )
 })
+
+describe("Ctrl-C", () => {
+  it.live("ends an export with code 130 and a word on how to go on, which the next run does", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const env = yield* sandboxEnv({ records: 5000 })
+      const args = ["export", "--to", `sqlite:${folder}/payments.db`]
+      const file = join(folder, "payments.db")
+      const cut = yield* payments(args, { env, interruptWhen: () => hasRows(file) })
+      assert.deepStrictEqual([cut.code, cut.stdout], [130, ""])
+      assert.strictEqual(cut.stderr, "payments: interrupted. What was committed is kept: run again to go on.\n")
+      assert.strictEqual((yield* payments(args, { env })).code, 0)
+      assert.deepStrictEqual(rowsOf(file, "SELECT count(*) AS n FROM invoices"), [{ n: 5000 }])
+    }).pipe(Effect.scoped))
+})
+
+const hasRows = (file: string): boolean => {
+  try {
+    return rowsOf(file, "SELECT 1 FROM invoices LIMIT 1").length > 0
+  } catch {
+    // Not there yet, or not yet ours.
+    return false
+  }
+}

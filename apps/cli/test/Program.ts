@@ -25,6 +25,8 @@ export interface RunOptions {
   readonly cwd?: string | undefined
   /** Killed so many milliseconds after its start. */
   readonly killAfterMs?: number | undefined
+  /** Interrupted, as by Ctrl-C, as soon as this holds. */
+  readonly interruptWhen?: (() => boolean) | undefined
 }
 
 /** Runs any program, with nothing of this process's environment but what is given. */
@@ -47,8 +49,14 @@ export const runProgram = (
     const timer = options.killAfterMs === undefined
       ? undefined
       : setTimeout(() => child.kill("SIGKILL"), options.killAfterMs)
+    const poll = setInterval(() => {
+      if (options.interruptWhen?.() !== true) return
+      clearInterval(poll)
+      child.kill("SIGINT")
+    }, 20)
     child.on("close", (code, signal) => {
       clearTimeout(timer)
+      clearInterval(poll)
       resume(
         Effect.succeed({
           code,

@@ -1,7 +1,7 @@
 /** `payments export`. */
 import { Lists } from "@payments/core"
 import { Destination, lowestExitCode, scanAll, Sink } from "@payments/export"
-import { durationFlag, Ended, print } from "@payments/export/program"
+import { durationFlag, Ended, print, say } from "@payments/export/program"
 import { type Duration, Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { makeProgress, sayFailures, summarize } from "../Progress.ts"
@@ -43,7 +43,8 @@ export const exportLists = Effect.fnUntraced(
     const sink = yield* Sink
     const progress = yield* makeProgress
     const outcomes = yield* scanAll(names, { onEvent: progress.onEvent, patience }).pipe(
-      Effect.ensuring(progress.clear)
+      Effect.ensuring(progress.clear),
+      Effect.onInterrupt(() => say("payments: interrupted. What was committed is kept: run again to go on."))
     )
     yield* sayFailures(outcomes)
     yield* print([...summarize(outcomes), `Rows: ${sink.location}`, ""].join("\n"))
