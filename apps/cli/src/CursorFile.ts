@@ -6,7 +6,7 @@
 import { Lists } from "@payments/core"
 import { replaceFile } from "@payments/export"
 import { usage } from "@payments/export/program"
-import { Effect, Equal, FileSystem, Option, Schema } from "effect"
+import { Effect, Equal, FileSystem, Option, Path, Schema } from "effect"
 
 const Standing = Schema.Struct({
   version: Schema.Literal(1),
@@ -38,14 +38,22 @@ const unusable = (problem: string) => usage(`--cursor-file: ${problem}`)
 /** What the file says of the listing that is asked for, or nothing if it is not there. */
 export const read = Effect.fnUntraced(function*(file: string, asked: Asked) {
   const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const kind = yield* Effect.option(fs.stat(file))
+  if (
+    Option.isNone(kind) && (file === "" || !(yield* Effect.orElseSucceed(fs.exists(path.dirname(file)), () => false)))
+  ) {
+    return yield* unusable("its folder is not there.")
+  }
+  if (Option.isSome(kind) && kind.value.type !== "File") return yield* unusable("that is not a plain file.")
   const text = yield* fs.readFileString(file).pipe(
-    Effect.asSome,
-    Effect.catchIf((error) => error.reason._tag === "NotFound", () => Effect.succeedNone),
+    Effect.catchIf((error) => error.reason._tag === "NotFound", () => Effect.succeed("")),
     Effect.mapError((error) => unusable(`the file cannot be read (${error.reason._tag}).`))
   )
-  if (Option.isNone(text)) return undefined
+  // Also the empty file that a script has made to be sure of its name.
+  if (text === "") return undefined
   const standing = yield* Effect.mapError(
-    Schema.decodeEffect(StandingJson)(text.value),
+    Schema.decodeEffect(StandingJson)(text),
     () => unusable("the file is not one of this program. Choose another, or remove it.")
   )
   const other = standing.source !== asked.source
@@ -61,8 +69,12 @@ export const read = Effect.fnUntraced(function*(file: string, asked: Asked) {
   return standing
 })
 
-/** Replaces the file, durably. */
-export const write = (file: string, standing: Standing) =>
-  replaceFile(file, `${Schema.encodeSync(StandingJson)(standing)}\n`).pipe(
+/** Replaces the file, durably; where the name is a link, what it leads to. */
+export const write = Effect.fnUntraced(function*(file: string, standing: Standing) {
+  const fs = yield* FileSystem.FileSystem
+  const target = yield* Effect.orElseSucceed(fs.realPath(file), () => file)
+  const text = yield* Effect.orDie(Schema.encodeEffect(StandingJson)(standing))
+  yield* replaceFile(target, `${text}\n`).pipe(
     Effect.mapError((error) => unusable(`the file cannot be written (${error.reason._tag}).`))
   )
+})

@@ -3,7 +3,7 @@
  * a terminal has its control characters escaped, since text from the API is data; what goes into a pipe is exact.
  */
 import type { Lists, PaymentsError } from "@payments/core"
-import { print } from "@payments/export/program"
+import { print, say } from "@payments/export/program"
 import type CliTable from "cli-table3"
 import { Effect, Stdio, Terminal } from "effect"
 
@@ -22,12 +22,14 @@ export interface Output {
   ) => Effect.Effect<void>
 }
 
-/** Control characters, and marks that change the direction of the text around them. */
-const unprintable = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g // oxlint-disable-line no-control-regex -- they are what is looked for
+/** Control characters, line ends, and invisible marks, such as those that change the direction of the text around them. */
+const unprintable = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
 
-/** The text with what a terminal would obey escaped as in JSON. */
-export const printable = (text: string): string =>
-  text.replaceAll(unprintable, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`)
+const escaped = (character: string): string =>
+  character.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join("")
+
+/** The text with what a terminal would obey, or not show, escaped as in JSON. */
+export const printable = (text: string): string => text.replaceAll(unprintable, escaped)
 
 /** The output in the given format, or the one that suits where it goes. */
 export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wanted: Format | undefined) {
@@ -42,12 +44,8 @@ export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wante
       return json(write, exact)
     case "table": {
       const { default: Table } = yield* Effect.promise(() => import("cli-table3"))
-      return table(
-        Table,
-        write,
-        list,
-        onTerminal ? yield* terminalWidth : Infinity
-      )
+      const talk = (line: string) => Effect.provideService(say(line), Stdio.Stdio, stdio)
+      return table(Table, { write, talk }, list, onTerminal ? yield* terminalWidth : Infinity)
     }
   }
 })
@@ -87,24 +85,29 @@ const json = (write: Write, exact: (text: string) => string): Output => {
 
 /** What a table shows of a record: the fields that tell records apart, no personal data. */
 const shown: { readonly [Name in Lists.ListName]: ReadonlyArray<string> } = {
-  payoutRequests: ["id", "reference", "customerId", "status", "statusMessage", "amount", "fee", "createdAt"],
-  payinSources: ["id", "reference", "customerId", "status", "type", "description", "createdAt"],
-  invoices: ["id", "reference", "status", "amount", "contract", "paymentDate", "settlementDate", "settlementTime"]
+  payoutRequests: ["id", "amount", "status", "reference", "customerId", "fee", "createdAt", "statusMessage"],
+  payinSources: ["id", "status", "reference", "customerId", "createdAt", "type", "description"],
+  invoices: ["id", "amount", "status", "reference", "contract", "settlementDate", "settlementTime", "paymentDate"]
 }
 
 const narrowest = 12
 const gap = 2
 
+/** Never cut: a sum that is not whole is another sum, and an id is there to be copied. */
+const whole = new Set(["id", "amount", "fee"])
+
 /** The widths of the first page's columns: the widest narrowed until the line fits, then the last ones left out. */
-const fit = (rows: ReadonlyArray<ReadonlyArray<string>>, width: number): ReadonlyArray<number> => {
-  const widths = (rows[0] ?? []).map((_, column) => gap + Math.max(...rows.map((row) => row[column]?.length ?? 0)))
-  for (;;) {
-    if (widths.reduce((left, right) => left + right, 0) <= width || widths.length === 1) return widths
-    const widest = widths.indexOf(Math.max(...widths))
-    const wide = widths[widest] ?? 0
-    if (wide > narrowest) widths[widest] = wide - 1
+const fit = (fields: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<string>>, width: number) => {
+  const widths = fields.map((field, column) =>
+    gap + Math.max(field.length, ...rows.map((row) => row[column]?.length ?? 0))
+  )
+  while (widths.length > 1 && widths.reduce((left, right) => left + right, 0) > width) {
+    const narrowable = widths.map((wide, column) => whole.has(fields[column] ?? "") ? 0 : wide)
+    const widest = Math.max(...narrowable)
+    if (widest > narrowest) widths[narrowable.indexOf(widest)] = widest - 1
     else widths.pop()
   }
+  return widths
 }
 
 const noLines = {
@@ -125,7 +128,12 @@ const noLines = {
   "middle": ""
 } as const
 
-const table = (Table: typeof CliTable, write: Write, list: Lists.AnyList, width: number): Output => {
+const table = (
+  Table: typeof CliTable,
+  { talk, write }: { readonly write: Write; readonly talk: Write },
+  list: Lists.AnyList,
+  width: number
+): Output => {
   const fields = shown[list.name]
   let widths: ReadonlyArray<number> | undefined
   return {
@@ -134,7 +142,11 @@ const table = (Table: typeof CliTable, write: Write, list: Lists.AnyList, width:
         if (records.length === 0) return Effect.void
         const rows = records.map((record) => fields.map((field) => cell(record, field)))
         const head = widths === undefined ? [fields] : []
-        widths ??= fit([fields, ...rows], width)
+        widths = (widths ?? fit(fields, rows, width)).map((wide, column) =>
+          whole.has(fields[column] ?? "")
+            ? Math.max(wide, ...rows.map((row) => gap + (row[column]?.length ?? 0)))
+            : wide
+        )
         const page = new Table({
           colWidths: [...widths],
           colAligns: fields.map((field) => numeric.has(field) ? "right" : "left"),
@@ -144,7 +156,7 @@ const table = (Table: typeof CliTable, write: Write, list: Lists.AnyList, width:
         page.push(...[...head, ...rows].map((row) => row.slice(0, widths?.length)))
         return write(`${page.toString().split("\n").map((line) => line.trimEnd()).join("\n")}\n`)
       }),
-    end: () => Effect.void
+    end: (_, error) => widths === undefined && error === undefined ? talk("No records.") : Effect.void
   }
 }
 

@@ -11,7 +11,7 @@ const redrawEveryMs = 100
 export const makeProgress = Effect.gen(function*() {
   const stdio = yield* Stdio.Stdio
   const live = yield* stdio.stderrIsTerminal
-  const write = (text: string) => Effect.orDie(Stream.run(Stream.make(text), stdio.stderr()))
+  const write = (text: string) => Effect.ignore(Stream.run(Stream.make(text), stdio.stderr()))
   const line = (text: string) => live ? write(`\r\u001b[K${text}\n`) : write(`${text}\n`)
   const records = new Map<Lists.ListName, number>()
   const retries = new Map<Lists.ListName, number>()

@@ -16,8 +16,8 @@ export const payments = <R>(
   Command.make("payments").pipe(
     Command.withDescription("Read payout requests, payin sources and invoices, and export them."),
     Command.withSubcommands([
-      ...Lists.all.map((list) => listCommand(list).pipe(Command.provide(api))),
-      exportCommand.pipe(Command.provide(api)),
+      ...Lists.all.map((list) => listCommand(list, api)),
+      exportCommand(api),
       sandboxCommand,
       startCommand(api, http)
     ])

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { PaymentsApi } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { run } from "@payments/export/program"
-import { Effect, Layer, Sink, Stdio } from "effect"
+import { Effect, Layer, Sink, Stdio, Terminal } from "effect"
 import { TestConsole } from "effect/testing"
 import { join } from "node:path"
 import { payments } from "../src/cli.ts"
@@ -29,11 +29,18 @@ const stdio = (screen: Screen) => {
   })
 }
 
+/** A terminal of that width; of none that it tells, where it is 0. */
+const terminalOf = (columns: number) =>
+  Layer.effect(
+    Terminal.Terminal,
+    Effect.map(Terminal.Terminal, (terminal) => ({ ...terminal, columns: Effect.succeed(columns) }))
+  ).pipe(Layer.provide(NodeServices.layer))
+
 const payment = Effect.fnUntraced(
-  function*(api: Layer.Layer<PaymentsApi>, args: ReadonlyArray<string>, terminal = false) {
+  function*(api: Layer.Layer<PaymentsApi>, args: ReadonlyArray<string>, terminal = false, columns = 0) {
     const screen: Screen = { terminal, out: "", err: "" }
     const code = yield* run(payments(api, layerHttpClient), args, "0.0.0").pipe(
-      Effect.provide(Layer.merge(NodeServices.layer, stdio(screen)))
+      Effect.provide(Layer.mergeAll(NodeServices.layer, terminalOf(columns), stdio(screen)))
     )
     return { code, ...screen }
   }
@@ -80,10 +87,10 @@ describe("on a terminal", () => {
       // oxlint-disable-next-line no-control-regex -- they are what must not be there
       assert.notMatch(out, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/)
       const [head = "", a = "", b = "", c = ""] = out.split("\n")
-      assert.match(head, /^id +reference +status +amount +contract/)
+      assert.match(head, /^id +amount +status +reference +contract/)
       assert.include(a, "red\\u001b[31m")
-      assert.match(b, /^b +null +-5/)
-      assert.match(c, /^c +漢字漢字漢字 +1200/)
+      assert.match(b, /^b +-5 +null/)
+      assert.match(c, /^c +1200 +漢字漢字漢字/)
     }))
 
   it.effect("prints ndjson that a terminal cannot obey and JSON still means the same", () =>
@@ -105,6 +112,30 @@ describe("on a terminal", () => {
       assert.deepStrictEqual([next.code, next.out, next.err], [0, `{"id":"b"}\n`, ""])
       const logged = yield* payment(api, ["invoices", "list", "--limit", "1"])
       assert.notInclude(logged.err, cursor)
+    }))
+})
+
+describe("a table", () => {
+  it.effect("never cuts an id or a sum, however narrow the terminal, and says when there is nothing", () =>
+    Effect.gen(function*() {
+      const id = "inv_0123456789012345678901234567890123456789"
+      const api = PaymentsApi.layerTest({
+        invoices: [{
+          id,
+          amount: -9007199254740991,
+          status: "paid",
+          reference: "r".repeat(200),
+          contract: "c".repeat(200)
+        }]
+      })
+      const narrow = yield* payment(api, ["invoices", "list"], true, 40)
+      assert.deepStrictEqual(narrow.out, `id\n${id}\n`)
+      const wider = yield* payment(api, ["invoices", "list"], true, 100)
+      const [, row = ""] = wider.out.split("\n")
+      assert.match(row, /^inv_\d{40} +-9007199254740991  paid +r+… +c+…/)
+      assert.isAtMost(row.length, 100)
+      const none = yield* payment(PaymentsApi.layerTest({}), ["invoices", "list"], true)
+      assert.deepStrictEqual([none.out, none.err], ["", "No records.\n"])
     }))
 })
 

@@ -133,6 +133,26 @@ describe("what goes wrong", () => {
       assert.deepStrictEqual(rowsOf(database, "SELECT id FROM payout_requests"), [{ id: "a" }])
     }).pipe(Effect.scoped))
 
+  it.live("a list that never answers does not keep the others from finishing", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      const server = yield* scriptedServer((request, response) => {
+        if (!request.url?.startsWith("/v0/payoutRequests")) pageOf(response, [`{"id":"a"}`], null)
+      })
+      const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: key }
+      const complete = () => {
+        try {
+          return rowsOf(file, "SELECT list FROM scans WHERE state = 'complete'").length === 2
+        } catch {
+          // Not there yet.
+          return false
+        }
+      }
+      const { code } = yield* payments(["export", "--to", `sqlite:${file}`], { env, interruptWhen: complete })
+      assert.strictEqual(code, 130)
+      assert.isTrue(complete())
+    }).pipe(Effect.scoped))
+
   it.live("records that are not as documented are kept, and the export ends with exit code 10", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
@@ -185,6 +205,8 @@ describe("what goes wrong", () => {
       const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: key }
       const unknown = yield* payments(["export", "--to", "mysql://x"], { env })
       assert.deepStrictEqual([unknown.code, lines(unknown.stderr).length], [2, 1])
+      const first = yield* payments(["export", "--to", "nowhere"])
+      assert.strictEqual(first.code, 2, "what is typed is checked before what is set")
       const missing = yield* payments(["export"], { env })
       assert.strictEqual(missing.code, 2)
     }).pipe(Effect.scoped))

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { existsSync, lstatSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { labels, payments, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
@@ -93,7 +93,55 @@ describe("payments <list> list", () => {
       const { error, ...rest } = documentOf(stdout)
       assert.deepStrictEqual(rest, { items: [{ id: "a" }], cursor: "next+page", count: 1 })
       assert.deepStrictEqual([code, error?.reason], [4, "Forbidden"])
-      assert.strictEqual(lines(stderr).length, 1)
+      assert.deepStrictEqual(lines(stderr).map((line) => line.slice(0, 20)), [
+        "More records remain.",
+        "payments: invoices: "
+      ])
+    }).pipe(Effect.scoped))
+
+  it.live("closes the JSON document, with the cursor to go on from, when it is interrupted", () =>
+    Effect.gen(function*() {
+      let asked = 0
+      const server = yield* scriptedServer((_, response, count) => {
+        asked = count
+        if (count < 3) pageOf(response, [`{"id":"${count}"}`], `c${count}`)
+      })
+      const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" }
+      const { code, stderr, stdout } = yield* payments(["invoices", "list", "--all", "--format", "json"], {
+        env,
+        interruptWhen: () => asked === 3
+      })
+      const { error, ...rest } = documentOf(stdout)
+      assert.deepStrictEqual(rest, { items: [{ id: "1" }, { id: "2" }], cursor: "c2", count: 2 })
+      assert.deepStrictEqual([code, error?.reason], [130, "Interrupted"])
+      assert.match(stderr, /^More records remain/)
+    }).pipe(Effect.scoped))
+
+  it.live("takes a page size that --max is a multiple of, so that the cursor is exact", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv({ records: 400 })
+      const { stdout } = yield* payments(["invoices", "list", "--max", "150", "--format", "json"], { env })
+      const first = documentOf(stdout)
+      const go = yield* payments(["invoices", "list", "--limit", "75", "--cursor", first.cursor ?? ""], { env })
+      const all = yield* payments(["invoices", "list", "--all"], { env })
+      assert.deepStrictEqual([...first.items.map(({ id }) => id), ...idsOf(go.stdout)], idsOf(all.stdout).slice(0, 225))
+    }).pipe(Effect.scoped))
+
+  it.live("takes an empty cursor file as the start, keeps links, and refuses what is no plain file before it asks", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const env = yield* sandboxEnv({ records: 9 })
+      const list = (file: string) => payments(["invoices", "list", "--limit", "3", "--cursor-file", file], { env })
+      const [target, link] = [join(folder, "target"), join(folder, "link")]
+      writeFileSync(target, "")
+      symlinkSync(target, link)
+      assert.strictEqual((yield* list(link)).code, 0)
+      assert.isTrue(lstatSync(link).isSymbolicLink())
+      assert.include(readFileSync(target, "utf8"), "invoices")
+      for (const file of ["", "/dev/null", folder, join(folder, "no/such")]) {
+        const { code, stderr, stdout } = yield* list(file)
+        assert.deepStrictEqual([code, stdout, lines(stderr).length], [2, "", 1], file)
+      }
     }).pipe(Effect.scoped))
 
   it.live("keeps its position in a file: nothing lost or repeated, also where --max cuts a page", () =>
@@ -186,6 +234,7 @@ describe("payments <list> list", () => {
           ["--all", "--max", "5"],
           ["--cursor", "c", "--cursor-file", "f"],
           ["--settlement-date", "canary"],
+          ["--settlement-date", "2024-02-30"],
           ["--format", "xml"],
           ["--reference", ""],
           ["--customer-id", "an invoice has no such filter"]

@@ -98,3 +98,8 @@ export const rowsOf = (file: string, sql: string): ReadonlyArray<Record<string, 
 
 /** The labels of the lists. */
 export const labels: ReadonlyArray<Lists.AnyList["label"]> = ["payout-requests", "payin-sources", "invoices"]
+
+/** A port that was free a moment ago. */
+export const freePort: Effect.Effect<string, unknown> = Effect.scoped(
+  Effect.map(sandboxEnv(), ({ PAYMENTS_BASE_URL }) => new URL(PAYMENTS_BASE_URL).port)
+)

@@ -8,7 +8,7 @@ import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
-import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
+import { freePort, rowsOf, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
 
 const root = join(import.meta.dirname, "../../..")
 const text = (file: string) => readFileSync(join(root, file), "utf8")
@@ -54,9 +54,11 @@ describe("the README", () => {
       const env = yield* sandboxEnv({ records: 400 })
       const keyFile = join(folder, "key")
       writeFileSync(keyFile, `${env.PAYMENTS_API_KEY}\n`)
+      const ports = { "8787": yield* freePort, "9464": yield* freePort }
       const commands = blocks("sh").join("").split("\n").map((line) =>
         stopped(
           line.replace(/^npm test.*/, ":")
+            .replace(/--port (8787|9464)/, (_, port: keyof typeof ports) => `--port ${ports[port]}`)
             .replace("https://payments.example.com", env.PAYMENTS_BASE_URL)
             .replace("$HOME/.payments-key", keyFile)
         )
@@ -83,7 +85,7 @@ describe("the README", () => {
         ]
       )
       assert.strictEqual(count("payments.db", "invoices"), 400)
-      assert.include(stdout, "export PAYMENTS_BASE_URL=http://127.0.0.1:8787")
+      assert.include(stdout, `export PAYMENTS_BASE_URL=http://127.0.0.1:${ports["8787"]}\n`)
       assert.strictEqual(JSON.parse(readFileSync(join(folder, "payin-sources.json"), "utf8")).count, 400)
       assert.isTrue(existsSync(join(folder, "payments/manifest.json")))
       assert.notInclude(stdout + stderr, env.PAYMENTS_API_KEY)
@@ -141,7 +143,7 @@ describe("the docs", () => {
     const codes = Array.from(operating.matchAll(/^\| (\d+) \|/gm), ([, code]) => Number(code))
     assert.deepStrictEqual(codes, Object.values(ExitCode))
     const settings = new Set(Array.from(operating.matchAll(/^\| `(PAYMENTS_[A-Z_]+)` \|/gm), ([, name]) => name))
-    const sources = ["packages/core/src/PaymentsConfig.ts", "apps/worker/src/cli.ts", "apps/cli/src/commands/export.ts"]
+    const sources = ["packages/core/src/PaymentsConfig.ts", "apps/worker/src/cli.ts", "packages/export/src/Program.ts"]
       .map(text).join("\n")
     const used = new Set(Array.from(sources.matchAll(/\bPAYMENTS_[A-Z_]+\b/g), ([name]) => name))
     assert.deepStrictEqual([...settings].toSorted(), [...used].toSorted())

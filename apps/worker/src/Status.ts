@@ -6,8 +6,9 @@ import { HttpRouter, HttpServerResponse } from "effect/http"
 
 /** How it stands with one list. */
 export interface ListStatus {
-  /** `waiting` until its first scan begins. */
-  readonly state: "waiting" | "scanning" | "complete" | "failed"
+  readonly scanning: boolean
+  /** Whether its last scan ended with an error; only a complete one says otherwise. */
+  readonly failed: boolean
   /** Of the running scan, or of the last one. */
   readonly records: number
   /** When the destination was last equal to the list; ISO 8601 UTC. */
@@ -25,7 +26,7 @@ export class Status extends Context.Service<Status, {
   static readonly layer = Layer.effect(
     Status,
     Effect.gen(function*() {
-      const first: ListStatus = { state: "waiting", records: 0, completedAt: null }
+      const first: ListStatus = { scanning: false, failed: false, records: 0, completedAt: null }
       const state = yield* Ref.make<ListStatuses>(Record.fromIterableWith(Lists.all, ({ label }) => [label, first]))
       const update = (list: Lists.ListName, change: Partial<ListStatus>) =>
         Ref.update(state, (lists) => {
@@ -36,7 +37,7 @@ export class Status extends Context.Service<Status, {
         lists: Ref.get(state),
         onEvent: Effect.fnUntraced(function*(event) {
           if (event._tag === "Begun" || event._tag === "Committed") {
-            yield* update(event.list, { state: "scanning", records: event.progress.records })
+            yield* update(event.list, { scanning: true, records: event.progress.records })
           }
           if (event._tag !== "Ended") return
           const { result } = event.outcome
@@ -44,8 +45,8 @@ export class Status extends Context.Service<Status, {
           yield* update(
             event.list,
             Result.isSuccess(result)
-              ? { state: "complete", records: result.success.records, completedAt: now }
-              : { state: "failed" }
+              ? { scanning: false, failed: false, records: result.success.records, completedAt: now }
+              : { scanning: false, failed: true }
           )
         })
       })
@@ -65,7 +66,7 @@ export const routes = HttpRouter.use((router) =>
       "GET",
       "/health/ready",
       Effect.map(status.lists, (lists) => {
-        const ready = Object.values(lists).every(({ completedAt, state }) => completedAt !== null && state !== "failed")
+        const ready = Object.values(lists).every(({ completedAt, failed }) => completedAt !== null && !failed)
         return HttpServerResponse.jsonUnsafe({ ready, lists }, { status: ready ? 200 : 503 })
       })
     )

@@ -1,84 +1,124 @@
 /** The worker's command line. Every flag can also come from the environment. */
 import type { PaymentsApi, PaymentsConfigError } from "@payments/core"
 import { Destination } from "@payments/export"
-import { durationFlag, usage } from "@payments/export/program"
-import { Config, Duration, Effect, Layer, Option, Schema } from "effect"
+import {
+  duration,
+  optionalFlag,
+  patienceFlag,
+  patienceOf,
+  type Reading,
+  setting,
+  usage
+} from "@payments/export/program"
+import { Duration, Effect, Layer } from "effect"
 import { Command, Flag } from "effect/cli"
-import { HttpRouter, type HttpServer, type HttpServerError } from "effect/http"
+import { HttpRouter, HttpServer, type HttpServerError } from "effect/http"
 import { routes, Status } from "./Status.ts"
 import { forever, once } from "./Worker.ts"
 
-const Port = Schema.Int.check(
-  Schema.isBetween({ minimum: 0, maximum: 65_535 }, { message: "a whole number from 0 to 65535" })
-)
-
 const flags = {
-  to: Flag.String("to").pipe(
-    Flag.withMetavar("DESTINATION"),
-    Flag.withDescription("sqlite:FILE, or file:FOLDER?format=ndjson (PAYMENTS_TO)"),
-    Flag.withFallbackConfig(Config.String("PAYMENTS_TO"))
+  to: optionalFlag(
+    Flag.String("to").pipe(
+      Flag.withMetavar("DESTINATION"),
+      Flag.withDescription("sqlite:FILE, or file:FOLDER?format=ndjson (PAYMENTS_TO)")
+    )
   ),
   once: Flag.Boolean("once").pipe(
-    Flag.withDescription("one round, then end; no HTTP (PAYMENTS_ONCE)"),
-    Flag.withFallbackConfig(Config.Boolean("PAYMENTS_ONCE")),
+    Flag.withDescription("one round, then end; no HTTP (PAYMENTS_ONCE=true)"),
     Flag.withDefault(false)
   ),
-  every: durationFlag("every", "PAYMENTS_EVERY").pipe(
-    Flag.withDescription(
-      "from the beginning of one round to that of the next, such as 5m; 5m unless given (PAYMENTS_EVERY)"
-    ),
-    Flag.withDefault(Duration.minutes(5))
+  every: optionalFlag(
+    Flag.String("every").pipe(
+      Flag.withMetavar("DURATION"),
+      Flag.withDescription(
+        "from the beginning of one round to that of the next, 1s or longer; 5m unless given (PAYMENTS_EVERY)"
+      )
+    )
   ),
-  patience: durationFlag("patience", "PAYMENTS_PATIENCE").pipe(
-    Flag.withDescription("how long a page that keeps failing is asked for again; 15m unless given (PAYMENTS_PATIENCE)"),
-    Flag.optional,
-    Flag.map(Option.getOrUndefined)
+  patience: patienceFlag,
+  host: optionalFlag(
+    Flag.String("host").pipe(
+      Flag.withDescription("where HTTP listens; 127.0.0.1 unless given (PAYMENTS_HOST)")
+    )
   ),
-  host: Flag.String("host").pipe(
-    Flag.withDescription("where HTTP listens (PAYMENTS_HOST)"),
-    Flag.withFallbackConfig(Config.String("PAYMENTS_HOST")),
-    Flag.withDefault("127.0.0.1")
-  ),
-  port: Flag.Int("port").pipe(
-    Flag.withDescription("the port of HTTP; 0 takes a free one (PAYMENTS_PORT)"),
-    Flag.withFallbackConfig(Config.Int("PAYMENTS_PORT")),
-    Flag.withSchema(Port),
-    Flag.withDefault(9464)
+  port: optionalFlag(
+    Flag.String("port").pipe(
+      Flag.withMetavar("PORT"),
+      Flag.withDescription("the port of HTTP; 0 takes a free one; 9464 unless given (PAYMENTS_PORT)")
+    )
   )
+}
+
+const text: Reading<string> = { expected: "text", read: (given) => given === "" ? undefined : given }
+
+const yesOrNo: Reading<boolean> = {
+  expected: "true or false",
+  read: (given) => given === "true" ? true : given === "false" ? false : undefined
+}
+
+const port: Reading<number> = {
+  expected: "a whole number from 0 to 65535",
+  read: (given) => /^\d{1,5}$/.test(given) && Number(given) <= 65_535 ? Number(given) : undefined
+}
+
+/** The service is somebody else's: rounds without a pause are a mistake, not a wish. */
+const interval: Reading<Duration.Duration> = {
+  expected: `${duration.expected}, not shorter than 1s`,
+  read: (given) => {
+    const every = duration.read(given)
+    return every !== undefined && Duration.isGreaterThanOrEqualTo(every, Duration.seconds(1)) ? every : undefined
+  }
 }
 
 /** What the worker runs on. */
 export interface Services<R> {
   readonly api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>
   readonly server: (host: string, port: number) => Layer.Layer<HttpServer.HttpServer, HttpServerError.ServeError>
+  /** Run when the worker is to go on until it is stopped: stopping it is then no interruption. */
+  readonly onEndless: Effect.Effect<void>
 }
 
 /** `payments-worker`. */
-export const worker = <R>({ api, server }: Services<R>) =>
+export const worker = <R>({ api, onEndless, server }: Services<R>) =>
   Command.make("payments-worker").pipe(
     Command.withDescription("Keeps a database or files in step with the payments API."),
     Command.withSubcommands([
       Command.make(
         "run",
         flags,
-        Effect.fnUntraced(function*({ every, host, once: single, patience, port, to }) {
+        Effect.fnUntraced(function*(given) {
+          if (given.once && given.every !== undefined) return yield* usage("--once and --every do not go together.")
+          const read = <A>(name: "to" | "every" | "host" | "port", reading: Reading<A>) =>
+            setting({ name, text: given[name] }, `PAYMENTS_${name.toUpperCase()}`, reading)
+          const to = yield* read("to", text)
+          if (to === undefined) return yield* usage("There is no destination: give --to or set PAYMENTS_TO.")
           const destination = Destination.layer(yield* Destination.parse(to))
-          const options = { patience }
+          const options = { patience: yield* patienceOf(given.patience) }
+          // A flag is stronger than the environment.
+          const single = given.once ||
+            (given.every === undefined &&
+              (yield* setting({ name: "once", text: undefined }, "PAYMENTS_ONCE", yesOrNo)) === true)
+          const every = (yield* read("every", interval)) ?? Duration.minutes(5)
+          const host = (yield* read("host", text)) ?? "127.0.0.1"
+          const health = healthAt(server, host, (yield* read("port", port)) ?? 9464)
           const work = single
             ? once(options)
-            : Effect.provide(forever(every, options), health(server, host, port))
-          yield* Effect.provide(work, Layer.mergeAll(destination, api, Status.layer))
+            : Effect.andThen(onEndless, Effect.provide(forever(every, options), health))
+          yield* Effect.provide(work, Layer.mergeAll(destination, api, Status.layer)).pipe(
+            Effect.onInterrupt(() => Effect.logInfo("stopped"))
+          )
         })
       ).pipe(Command.withDescription("Scan all three lists side by side, then again"))
     ])
   )
 
-const health = (server: Services<never>["server"], host: string, port: number) =>
-  HttpRouter.serve(routes, { disableLogger: true, disableListenLog: true }).pipe(
-    Layer.provide(server(host, port)),
-    Layer.catchTag(
-      "ServeError",
-      () =>
-        Layer.effectDiscard(usage(`${host} port ${port} cannot be listened on. Choose others with --host and --port.`))
-    )
+const healthAt = (server: Services<never>["server"], host: string, wanted: number) =>
+  Layer.mergeAll(
+    HttpRouter.serve(routes, { disableLogger: true, disableListenLog: true }),
+    Layer.effectDiscard(Effect.flatMap(HttpServer.HttpServer, ({ address }) =>
+      Effect.annotateLogs(Effect.logInfo("listening"), { host, port: "port" in address ? address.port : wanted })))
+  ).pipe(
+    Layer.provide(server(host, wanted)),
+    Layer.catchTag("ServeError", () =>
+      Layer.effectDiscard(usage(`${host} port ${wanted} cannot be listened on. Choose others with --host and --port.`)))
   )

@@ -8,7 +8,8 @@ import { once } from "node:events"
 import { readdirSync, readFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
-import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
+import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
+import { freePort, rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
 import { services, size } from "../../cli/test/Services.ts"
 import { worker } from "../src/cli.ts"
 
@@ -25,7 +26,7 @@ interface LogLine {
 const logOf = (text: string): ReadonlyArray<LogLine> =>
   text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line) as LogLine) // what the logger is to write
 
-const server = (host: string, port: number) => NodeHttpServer.layer(createServer, { host, port })
+const listen = (host: string, port: number) => NodeHttpServer.layer(createServer, { host, port })
 
 describe.each(services)("payments-worker over %s", (_, api) => {
   it.live("keeps a database equal to all three lists", () =>
@@ -35,7 +36,7 @@ describe.each(services)("payments-worker over %s", (_, api) => {
         ConfigProvider.fromEnvRecord({ PAYMENTS_TO: `sqlite:${file}`, PAYMENTS_ONCE: "true" })
       )
       for (let round = 0; round < 2; round++) {
-        const code = yield* run(worker({ api, server }), ["run"], "0.0.0").pipe(
+        const code = yield* run(worker({ api, server: listen, onEndless: Effect.void }), ["run"], "0.0.0").pipe(
           Effect.provide(Layer.merge(NodeServices.layer, env))
         )
         assert.deepStrictEqual([code, counts(file)], [0, tables.map(() => size)])
@@ -52,15 +53,13 @@ const untilOk = Effect.fnUntraced(function*(url: string) {
   return false
 })
 
-const freePort = Effect.scoped(Effect.map(sandboxEnv(), ({ PAYMENTS_BASE_URL }) => new URL(PAYMENTS_BASE_URL).port))
-
 describe("the built worker", () => {
   it.live("scans again and again, answers health, and ends within seconds of SIGTERM with code 0", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const env = yield* sandboxEnv({ records: 250, faults: { reset: 0.02, serverError: 0.02 } })
       const port = yield* freePort
-      const child = spawn(process.execPath, [binary, "run", "--to", `file:${folder}/files`, "--every", "300ms"], {
+      const child = spawn(process.execPath, [binary, "run", "--to", `file:${folder}/files`, "--every", "1s"], {
         env: { PATH: process.env["PATH"], ...env, PAYMENTS_PORT: port },
         stdio: ["ignore", "pipe", "pipe"]
       })
@@ -69,7 +68,7 @@ describe("the built worker", () => {
       child.stdout.on("data", (chunk: Buffer) => out += chunk.toString("utf8"))
       assert.isTrue(yield* untilOk(`http://127.0.0.1:${port}/health/live`))
       assert.isTrue(yield* untilOk(`http://127.0.0.1:${port}/health/ready`))
-      yield* Effect.sleep("800 millis")
+      yield* Effect.sleep("1500 millis")
       const ended = once(child, "exit")
       child.kill("SIGTERM")
       const [code, signal] = yield* Effect.promise(() => ended)
@@ -87,7 +86,7 @@ describe("the built worker", () => {
       const file = join(yield* temporaryFolder, "payments.db")
       const env = yield* sandboxEnv({ records: 20 })
       const wrong = { ...env, PAYMENTS_INVOICES_API_KEY: "canary-5ecret", PAYMENTS_PORT: yield* freePort }
-      const child = spawn(process.execPath, [binary, "run", "--to", `sqlite:${file}`, "--every", "200ms"], {
+      const child = spawn(process.execPath, [binary, "run", "--to", `sqlite:${file}`, "--every", "1s"], {
         env: { PATH: process.env["PATH"], ...wrong },
         stdio: ["ignore", "pipe", "pipe"]
       })
@@ -129,6 +128,140 @@ describe("the built worker", () => {
       assert.strictEqual(foreign.code, 9)
       const taken = yield* start([...to, "--port", new URL(one.PAYMENTS_BASE_URL).port], one)
       assert.deepStrictEqual([taken.code, taken.stderr.split("\n").length], [2, 2])
+    }).pipe(Effect.scoped))
+
+  it.live("takes every flag, or its variable, and names the one that is wrong", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const env = yield* sandboxEnv({ records: 3 })
+      const to = `sqlite:${folder}/payments.db`
+      const start = (args: ReadonlyArray<string>, more: Record<string, string>) =>
+        runProgram(process.execPath, [binary, "run", ...args], { env: { ...env, ...more }, cwd: folder })
+      for (
+        const [name, wrong] of [
+          ["every", "5"],
+          ["every", "10ms"],
+          ["patience", "long"],
+          ["port", "65536"],
+          ["port", "x"],
+          ["host", ""]
+        ] as const
+      ) {
+        const variable = `PAYMENTS_${name.toUpperCase()}`
+        const byFlag = yield* start(["--to", to, `--${name}`, wrong], {})
+        assert.deepStrictEqual([byFlag.code, byFlag.stdout], [2, ""], name)
+        if (wrong === "") continue
+        assert.match(byFlag.stderr, new RegExp(`^payments-worker: Invalid value for --${name}\\. Expected: .*\n$`))
+        const byVariable = yield* start([], { PAYMENTS_TO: to, [variable]: wrong })
+        assert.match(
+          byVariable.stderr,
+          new RegExp(`^payments-worker: Invalid value for ${variable}\\. Expected: .*\n$`)
+        )
+      }
+      assert.strictEqual((yield* start([], { PAYMENTS_TO: to, PAYMENTS_ONCE: "maybe" })).code, 2)
+      assert.strictEqual((yield* start(["--to", to, "--once", "--every", "5m"], {})).code, 2)
+      assert.strictEqual((yield* start([], { PAYMENTS_TO: to, PAYMENTS_ONCE: "true", PAYMENTS_EVERY: "1h" })).code, 0)
+    }).pipe(Effect.scoped))
+
+  it.live("obeys PAYMENTS_EVERY and PAYMENTS_HOST, a flag over PAYMENTS_ONCE, and says where it listens", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv({ records: 3 })
+      const child = spawn(process.execPath, [binary, "run", "--every", "1s", "--port", "0"], {
+        env: {
+          PATH: process.env["PATH"],
+          ...env,
+          PAYMENTS_TO: `sqlite:${yield* temporaryFolder}/p.db`,
+          PAYMENTS_ONCE: "true",
+          PAYMENTS_HOST: "::1"
+        },
+        stdio: ["ignore", "pipe", "pipe"]
+      })
+      yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
+      let out = ""
+      child.stdout.on("data", (chunk: Buffer) => out += chunk.toString("utf8"))
+      const log = () => logOf(out.slice(0, out.lastIndexOf("\n") + 1))
+      while (log().filter(({ message }) => message === "scan begun").length < 6) yield* Effect.sleep("50 millis")
+      const listening = log().find(({ message }) => message === "listening")
+      assert.strictEqual(listening?.annotations["host"], "::1")
+      assert.isTrue(yield* untilOk(`http://[::1]:${listening?.annotations["port"]}/health/live`))
+      assert.strictEqual(
+        yield* Effect.promise(() =>
+          fetch(`http://127.0.0.1:${listening?.annotations["port"]}/health/live`).then(
+            () => "answered",
+            () => "refused"
+          )
+        ),
+        "refused"
+      )
+      const ended = once(child, "exit")
+      child.kill("SIGINT")
+      assert.deepStrictEqual(yield* Effect.promise(() => ended), [130, null])
+      assert.strictEqual(log().at(-1)?.message, "stopped")
+    }).pipe(Effect.scoped))
+
+  it.live("ends with 130 when SIGTERM cuts the one round of --once, and quietly when nobody reads its log", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      let asked = 0
+      const server = yield* scriptedServer((_request, _response, count) => {
+        asked = count
+      })
+      const child = spawn(process.execPath, [binary, "run", "--once", "--to", `sqlite:${folder}/p.db`], {
+        env: { PATH: process.env["PATH"], PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" },
+        stdio: "ignore"
+      })
+      yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
+      while (asked === 0) yield* Effect.sleep("20 millis")
+      const ended = once(child, "exit")
+      child.kill("SIGTERM")
+      assert.deepStrictEqual(yield* Effect.promise(() => ended), [130, null])
+      const env = yield* sandboxEnv({ records: 3 })
+      const unread = yield* runProgram("bash", [
+        "-c",
+        `set -o pipefail; "$NODE" "$BINARY" run --once --to sqlite:q.db | head -n 1`
+      ], {
+        env: { ...env, NODE: process.execPath, BINARY: binary },
+        cwd: folder
+      })
+      assert.deepStrictEqual([unread.code, unread.stderr], [0, ""])
+    }).pipe(Effect.scoped))
+
+  it.live("is not ready again before a list that failed is complete again", () =>
+    Effect.gen(function*() {
+      let broken = false
+      let invoicesAsked = 0
+      const server = yield* scriptedServer((request, response) => {
+        if (request.url?.startsWith("/v1/")) invoicesAsked++
+        if (broken && request.url?.startsWith("/v1/")) setTimeout(() => response.writeHead(403).end(), 300)
+        else pageOf(response, [`{"id":"a"}`], null)
+      })
+      const port = yield* freePort
+      const child = spawn(process.execPath, [
+        binary,
+        "run",
+        "--every",
+        "1s",
+        "--port",
+        port,
+        "--to",
+        `sqlite:${yield* temporaryFolder}/p.db`
+      ], {
+        env: { PATH: process.env["PATH"], PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" },
+        stdio: "ignore"
+      })
+      yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
+      const ready = `http://127.0.0.1:${port}/health/ready`
+      const status = Effect.promise(() => fetch(ready).then((response) => response.status))
+      assert.isTrue(yield* untilOk(ready))
+      broken = true
+      while ((yield* status) === 200) yield* Effect.sleep("20 millis")
+      const before = invoicesAsked
+      while (invoicesAsked < before + 2) {
+        assert.strictEqual(yield* status, 503)
+        yield* Effect.sleep("20 millis")
+      }
+      broken = false
+      assert.isTrue(yield* untilOk(ready))
     }).pipe(Effect.scoped))
 
   it("holds nothing of the sandbox", () => {

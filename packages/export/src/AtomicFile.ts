@@ -1,15 +1,21 @@
 /** Durable replacement of a small file: who reads it sees the old text or the new, also after a crash. */
 import { Effect, FileSystem, Path } from "effect"
+import { randomUUID } from "node:crypto"
 
 /** Writes beside, syncs, renames, syncs the folder. The file is readable by its owner alone. */
 export const replaceFile = Effect.fnUntraced(function*(target: string, text: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  const beside = `${target}.new`
-  const file = yield* fs.open(beside, { flag: "w", mode: 0o600 })
-  yield* file.writeAll(new TextEncoder().encode(text))
-  yield* file.sync
-  yield* fs.rename(beside, target)
+  // Two at once must not share it.
+  const beside = `${target}.${randomUUID()}.new`
+  yield* Effect.scoped(Effect.gen(function*() {
+    const file = yield* fs.open(beside, { flag: "w", mode: 0o600 })
+    yield* file.writeAll(new TextEncoder().encode(text))
+    yield* file.sync
+  })).pipe(
+    Effect.andThen(fs.rename(beside, target)),
+    Effect.onError(() => Effect.ignore(fs.remove(beside, { force: true })))
+  )
   const folder = yield* fs.open(path.dirname(target), { flag: "r" })
   yield* folder.sync
 }, Effect.scoped)

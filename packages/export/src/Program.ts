@@ -13,8 +13,8 @@ import {
   Effect,
   Exit,
   Layer,
+  Option,
   type Runtime,
-  Schema,
   Stdio,
   Stream
 } from "effect"
@@ -47,9 +47,20 @@ export type ProgramError =
 export const print = (text: string) =>
   Effect.flatMap(Stdio.Stdio, (stdio) => Effect.orDie(Stream.run(Stream.make(text), stdio.stdout())))
 
-/** Writes a line to stderr, which is where a program talks. */
+/** Writes a line to stderr, which is where a program talks. Talk that cannot be written is no reason to stop working. */
 export const say = (line: string) =>
-  Effect.flatMap(Stdio.Stdio, (stdio) => Effect.orDie(Stream.run(Stream.make(`${line}\n`), stdio.stderr())))
+  Effect.flatMap(Stdio.Stdio, (stdio) => Effect.ignore(Stream.run(Stream.make(`${line}\n`), stdio.stderr())))
+
+/** Ends the process with a word, not with a stack trace, when its output cannot be written. */
+export const guardOutput = (name: string): void => {
+  process.stderr.on("error", () => {})
+  process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
+    // A reader that has seen enough, such as `head`, is no error.
+    if (code === "EPIPE") process.exit(ExitCode.done)
+    process.stderr.write(`${name}: the output cannot be written (${code}).\n`)
+    process.exit(ExitCode.destination)
+  })
+}
 
 /** Runs a command line to its exit code. */
 export const run = <const Name extends string, Input, R, Context>(
@@ -99,23 +110,58 @@ const presentation = (name: string) =>
 
 /** Ends the process with the exit code that {@link run} came to; an interrupt ends it as `interrupted` says. */
 export const teardown = (interrupted: () => ExitCode): Runtime.Teardown => (exit, onExit) =>
-  onExit(Exit.isSuccess(exit) && typeof exit.value === "number" ? exit.value : interrupted())
-
-/** A duration as people write it: `90s`, `5m`, `2 hours`; from the environment's variable where the flag is not given. */
-export const durationFlag = (name: string, variable: string): Flag.Flag<Duration.Duration> =>
-  Flag.String(name).pipe(
-    Flag.withMetavar("DURATION"),
-    Flag.withFallbackConfig(Config.String(variable)),
-    Flag.withSchema(DurationText),
-    Flag.map((text) => Duration.millis(toMillis(text) ?? 0))
+  onExit(
+    Exit.isFailure(exit)
+      ? Cause.hasInterruptsOnly(exit.cause) ? interrupted() : ExitCode.unexpected
+      : typeof exit.value === "number"
+      ? exit.value
+      : ExitCode.done
   )
 
-/** `ms` takes the texts that it knows and answers undefined for others. A number without a unit is not one to guess about. */
-const toMillis = (text: string): number | undefined => {
-  const millis = /^\d+(\.\d+)? ?[a-z]+$/i.test(text) && text.length <= 100 ? ms(text as ms.StringValue) : undefined
-  return millis !== undefined && millis > 0 ? millis : undefined
+/** How the text of a setting is read: undefined where it is not `expected`. */
+export interface Reading<A> {
+  readonly read: (text: string) => A | undefined
+  readonly expected: string
 }
 
-const DurationText = Schema.String.check(
-  Schema.makeFilter((text) => toMillis(text) !== undefined || "a duration such as 90s, 5m or 2h")
+/** A flag, or in its absence the environment's variable. What is wrong is said of the one that it came from. */
+export const setting = Effect.fnUntraced(function*<A>(
+  flag: { readonly name: string; readonly text: string | undefined },
+  variable: string,
+  { expected, read }: Reading<A>
+) {
+  const text = flag.text ?? (yield* Effect.orDie(Config.String(variable).pipe(Config.withDefault(undefined))))
+  if (text === undefined) return undefined
+  const value = read(text)
+  if (value !== undefined) return value
+  return yield* usage(
+    `Invalid value for ${flag.text === undefined ? variable : `--${flag.name}`}. Expected: ${expected}`
+  )
+})
+
+/** A duration as people write it. A number without a unit is not one to guess about. */
+export const duration: Reading<Duration.Duration> = {
+  expected: "a duration such as 90s, 5m or 2h",
+  read: (text) => {
+    // `ms` takes the texts that it knows and answers undefined for others.
+    const millis = /^\d+(\.\d+)? ?[a-z]+$/i.test(text) && text.length <= 100 ? ms(text as ms.StringValue) : undefined
+    return millis !== undefined && millis > 0 ? Duration.millis(millis) : undefined
+  }
+}
+
+/** `--patience`, for both programs. */
+export const patienceFlag = optionalFlag(
+  Flag.String("patience").pipe(
+    Flag.withMetavar("DURATION"),
+    Flag.withDescription("how long a page that keeps failing is asked for again; 15m unless given (PAYMENTS_PATIENCE)")
+  )
 )
+
+/** What `--patience` or its variable says. */
+export const patienceOf = (text: string | undefined) =>
+  setting({ name: "patience", text }, "PAYMENTS_PATIENCE", duration)
+
+/** A flag that need not be given. */
+export function optionalFlag<A>(flag: Flag.Flag<A>): Flag.Flag<A | undefined> {
+  return Flag.map(Flag.optional(flag), Option.getOrUndefined)
+}

@@ -82,11 +82,23 @@ export class Full extends Data.TaggedError("Full")<{}> {
   }
 }
 
-/** Reading or writing failed. `code` is the system's own. */
+/** Reading or writing failed. `code` is the system's own, such as `EACCES`, or `SQLite` and its number. */
 export class Failed extends Data.TaggedError("Failed")<{ readonly code: string }> {
   override get message() {
-    return `it cannot be read or written (${this.code}). What was committed is kept.`
+    return `${mends[this.code] ?? "it cannot be read or written. What was committed is kept"} (${this.code}).`
   }
+}
+
+/** What there is to do about the usual ones. SQLite's numbers: https://sqlite.org/rescode.html */
+const mends: { readonly [code: string]: string } = {
+  "ENOENT": "its folder is not there. Make it first",
+  "EISDIR": "it is a folder. Name a file in it",
+  "EEXIST": "it is a file. Name a folder",
+  "ENOTDIR": "a part of its path is a file, not a folder",
+  "EACCES": "there is no permission to write there",
+  "EROFS": "it can only be read there",
+  "SQLite 8": "it can only be read",
+  "SQLite 14": "it cannot be opened. Is it a folder, or one where nothing may be written?"
 }
 
 /** Why a destination could not be written. */

@@ -1,35 +1,36 @@
 /** `payments export`. */
-import { Lists } from "@payments/core"
+import { Lists, type PaymentsApi, type PaymentsConfigError } from "@payments/core"
 import { Destination, lowestExitCode, scanAll, Sink } from "@payments/export"
-import { durationFlag, Ended, print, say } from "@payments/export/program"
-import { type Duration, Effect, Option } from "effect"
+import { Ended, patienceFlag, patienceOf, print, say } from "@payments/export/program"
+import { type Duration, Effect, Layer } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { makeProgress, sayFailures, summarize } from "../Progress.ts"
 
 const named = Lists.all.map(({ label, name }) => [label, name] as const)
 
-/** `payments export`. */
-export const exportCommand = Command.make("export", {
-  lists: Argument.ChoiceWithValue("list", named).pipe(
-    Argument.variadic(),
-    Argument.withMetavar("LIST"),
-    Argument.withDescription(`${named.map(([label]) => label).join(", ")}; all three if none is named`)
-  ),
-  to: Flag.String("to").pipe(
-    Flag.withMetavar("DESTINATION"),
-    Flag.withDescription("sqlite:FILE, or file:FOLDER?format=ndjson")
-  ),
-  patience: durationFlag("patience", "PAYMENTS_PATIENCE").pipe(
-    Flag.optional,
-    Flag.map(Option.getOrUndefined),
-    Flag.withDescription("how long a page that keeps failing is asked for again; 15m unless given (PAYMENTS_PATIENCE)")
-  )
-}, ({ lists, patience, to }) =>
-  Effect.gen(function*() {
-    const destination = yield* Destination.parse(to)
-    const names = lists.length === 0 ? Lists.all.map(({ name }) => name) : [...new Set(lists)]
-    yield* exportLists(names, patience).pipe(Effect.provide(Destination.layer(destination)))
-  })).pipe(
+/** `payments export`, over the given service. */
+export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>) =>
+  Command.make(
+    "export",
+    {
+      lists: Argument.ChoiceWithValue("list", named).pipe(
+        Argument.variadic(),
+        Argument.withMetavar("LIST"),
+        Argument.withDescription(`${named.map(([label]) => label).join(", ")}; all three if none is named`)
+      ),
+      to: Flag.String("to").pipe(
+        Flag.withMetavar("DESTINATION"),
+        Flag.withDescription("sqlite:FILE, or file:FOLDER?format=ndjson")
+      ),
+      patience: patienceFlag
+    },
+    Effect.fnUntraced(function*(input) {
+      const destination = Destination.layer(yield* Destination.parse(input.to))
+      const patience = yield* patienceOf(input.patience)
+      const names = input.lists.length === 0 ? Lists.all.map(({ name }) => name) : [...new Set(input.lists)]
+      yield* Effect.provide(exportLists(names, patience), Layer.merge(destination, api))
+    })
+  ).pipe(
     Command.withDescription("Copy lists into a database or files, going on where an earlier run was cut"),
     Command.withExamples([
       { command: "payments export --to sqlite:./payments.db", description: "all three lists" },
@@ -47,7 +48,8 @@ export const exportLists = Effect.fnUntraced(
       Effect.onInterrupt(() => say("payments: interrupted. What was committed is kept: run again to go on."))
     )
     yield* sayFailures(outcomes)
-    yield* print([...summarize(outcomes), `Rows: ${sink.location}`, ""].join("\n"))
+    const summary = summarize(outcomes)
+    if (summary.length > 0) yield* print([...summary, `Rows: ${sink.location}`, ""].join("\n"))
     const exitCode = lowestExitCode(outcomes.map((outcome) => outcome.exitCode))
     if (exitCode !== 0) return yield* new Ended({ exitCode, problem: "" })
   }

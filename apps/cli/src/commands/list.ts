@@ -1,12 +1,10 @@
 /** `payments payout-requests list`, `payin-sources list`, `invoices list`. */
-import { type ListOperation, Lists, PaymentsApi, Position } from "@payments/core"
-import { say, usage } from "@payments/export/program"
-import { Effect, Option, Record, Redacted, Schema, Stdio, Stream, String } from "effect"
+import { type ListOperation, Lists, PaymentsApi, type PaymentsConfigError, Position, timestamp } from "@payments/core"
+import { optionalFlag, say, usage } from "@payments/export/program"
+import { Effect, type Layer, Option, Record, Redacted, Schema, Stdio, Stream, String } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as CursorFile from "../CursorFile.ts"
 import { describe, type Format, formats, makeOutput, printable } from "../Output.ts"
-
-const optional = <A>(flag: Flag.Flag<A>) => Flag.map(Flag.optional(flag), Option.getOrUndefined)
 
 /** Filters whose flag is not simply the field's name. */
 const flagNames: Readonly<Record<string, string>> = {
@@ -26,14 +24,16 @@ const descriptions: Readonly<Record<string, string>> = {
 }
 
 const Day = Schema.String.check(
-  Schema.isPattern(/^\d{4}-\d{2}-\d{2}$/, { message: "a day such as 2024-05-31" })
+  Schema.makeFilter((text) =>
+    (/^\d{4}-\d{2}-\d{2}$/.test(text) && Option.isSome(timestamp(`${text}T00:00:00Z`))) || "a day such as 2024-05-31"
+  )
 )
 
 const filterFlag = (field: string) => {
   const flag = Flag.String(flagNames[field] ?? String.camelToSnake(field).replaceAll("_", "-")).pipe(
     Flag.withDescription(descriptions[field] ?? field)
   )
-  return optional(field === "settlementDate" ? Flag.withSchema(flag, Day) : flag)
+  return optionalFlag(field === "settlementDate" ? Flag.withSchema(flag, Day) : flag)
 }
 
 const pageSize = { default: 20 } as const
@@ -41,29 +41,39 @@ const pageSize = { default: 20 } as const
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1, { message: "a whole number, 1 or more" }))
 
 const paging = {
-  limit: optional(
+  limit: optionalFlag(
     Flag.Int("limit").pipe(Flag.withSchema(Lists.PageLimit), Flag.withDescription("records per page, 1 to 100"))
   ),
   all: Flag.Boolean("all").pipe(Flag.withDefault(false), Flag.withDescription("read to the end of the list")),
-  max: optional(Flag.Int("max").pipe(Flag.withSchema(Count), Flag.withDescription("read at most this many records"))),
-  cursor: optional(
+  max: optionalFlag(
+    Flag.Int("max").pipe(Flag.withSchema(Count), Flag.withDescription("read at most this many records"))
+  ),
+  cursor: optionalFlag(
     Flag.String("cursor").pipe(Flag.withDescription("go on from this cursor, with the limit and filters it belongs to"))
   ),
-  cursorFile: optional(
+  cursorFile: optionalFlag(
     Flag.String("cursor-file").pipe(Flag.withDescription("go on from the position in this file, and keep it there"))
   )
 }
 
-const format = optional(
+const format = optionalFlag(
   Flag.Literals("format", formats).pipe(Flag.withDescription("table on a terminal, ndjson in a pipe, unless given"))
 )
 
 /** `<list> list`. */
-export const listCommand = (list: Lists.AnyList) =>
+export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>) =>
   Command.make(list.label).pipe(
     Command.withDescription(`Read ${list.label.replace("-", " ")}`),
     Command.withSubcommands([
-      Command.make("list", { filters: filterFlags(list), ...paging, format }, (input) => runList(list, input)).pipe(
+      Command.make(
+        "list",
+        { filters: filterFlags(list), ...paging, format },
+        Effect.fnUntraced(function*(input) {
+          const conflict = conflictOf(input)
+          if (conflict !== undefined) return yield* usage(conflict)
+          yield* Effect.provide(runList(list, input), api)
+        })
+      ).pipe(
         Command.withDescription("Print one page, --max records or --all of them"),
         Command.withExamples([
           { command: `payments ${list.label} list --limit 5`, description: "the first five" },
@@ -100,8 +110,6 @@ interface Reading {
 }
 
 const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
-  const conflict = conflictOf(input)
-  if (conflict !== undefined) return yield* usage(conflict)
   const api = yield* PaymentsApi
   const filters = Record.filter(input.filters, (value) => value !== undefined)
   const kept = input.cursorFile === undefined ? undefined : yield* CursorFile.read(input.cursorFile, {
@@ -161,20 +169,29 @@ const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
     })
   ).pipe(
     Effect.tapError((error) =>
-      error._tag === "PaymentsError" ? output.end(reading.cursor, describe(error)) : Effect.void
+      error._tag === "PaymentsError"
+        ? Effect.andThen(output.end(reading.cursor, describe(error)), sayHowToGoOn(input, limit, reading))
+        : Effect.void
     ),
-    Effect.onInterrupt(() => output.end(reading.cursor, { reason: "Interrupted", message: "interrupted" }))
+    Effect.onInterrupt(() =>
+      Effect.andThen(
+        output.end(reading.cursor, { reason: "Interrupted", message: "interrupted" }),
+        sayHowToGoOn(input, limit, reading)
+      )
+    )
   )
   yield* output.end(reading.cursor)
-  if (!reading.done) yield* sayHowToGoOn(input, reading)
+  yield* sayHowToGoOn(input, limit, reading)
 })
 
-/** No page is larger than what is wanted of it, so that a run seldom ends within one. */
-const limitOf = ({ all, limit, max }: Input): number =>
-  Math.min(
-    limit ?? (all || max !== undefined ? Lists.pageLimit.default : pageSize.default),
-    max ?? Lists.pageLimit.maximum
-  )
+/** No page is larger than what is wanted of it; unless told otherwise, one that --max is a multiple of: no run ends within it. */
+const limitOf = ({ all, limit, max }: Input): number => {
+  if (max === undefined) return limit ?? (all ? Lists.pageLimit.default : pageSize.default)
+  const largest = Math.min(limit ?? Lists.pageLimit.default, max)
+  if (limit !== undefined) return largest
+  for (let size = largest; size >= pageSize.default; size--) if (max % size === 0) return size
+  return largest
+}
 
 const conflictOf = ({ all, cursor, cursorFile, max }: Input): string | undefined =>
   all && max !== undefined
@@ -184,15 +201,14 @@ const conflictOf = ({ all, cursor, cursorFile, max }: Input): string | undefined
     : undefined
 
 /** A terminal shows the cursor, since a person wants it; a log or a file that stderr may go to does not. */
-const sayHowToGoOn = Effect.fnUntraced(function*(input: Input, reading: Reading) {
-  const cursor = reading.cursor ?? ""
-  const repeated = reading.cut.length > 0 && input.cursorFile === undefined
-    ? ` (its first ${reading.cut.length} records are those just printed)`
-    : ""
+const sayHowToGoOn = Effect.fnUntraced(function*(input: Input, limit: number, reading: Reading) {
+  if (reading.done || reading.printed === 0) return
   if (input.cursorFile !== undefined) return yield* say("More records remain. Run the same command again to go on.")
+  const { cursor } = reading
+  const repeated = reading.cut.length > 0 ? ` (its first ${reading.cut.length} records are those just printed)` : ""
   const terminal = yield* (yield* Stdio.Stdio).stderrIsTerminal
-  const hint = terminal && printable(cursor) === cursor
-    ? `--cursor '${cursor.replaceAll("'", "'\\''")}'${repeated}`
-    : `--cursor with the cursor that --format json prints${repeated}, or --cursor-file FILE to have it kept`
-  yield* say(`More records remain. Read them all with --all, or go on with the same flags and ${hint}.`)
+  const hint = cursor !== null && terminal && printable(cursor) === cursor
+    ? `--limit ${limit} --cursor '${cursor.replaceAll("'", "'\\''")}'${repeated}`
+    : `--limit ${limit} --cursor and the cursor that --format json prints${repeated}, or --cursor-file FILE to have it kept`
+  yield* say(`More records remain. Read them all with --all, or go on with the same filters and ${hint}.`)
 })
