@@ -156,7 +156,8 @@ const table = (
         page.push(...[...head, ...rows].map((row) => row.slice(0, widths?.length)))
         return write(`${page.toString().split("\n").map((line) => line.trimEnd()).join("\n")}\n`)
       }),
-    end: (_, error) => widths === undefined && error === undefined ? talk("No records.") : Effect.void
+    end: (cursor, error) =>
+      widths === undefined && cursor === null && error === undefined ? talk("No records.") : Effect.void
   }
 }
 

@@ -136,6 +136,13 @@ describe("a table", () => {
       assert.isAtMost(row.length, 100)
       const none = yield* payment(PaymentsApi.layerTest({}), ["invoices", "list"], true)
       assert.deepStrictEqual([none.out, none.err], ["", "No records.\n"])
+      // An empty page that has a cursor is no end.
+      const gap = yield* payment(PaymentsApi.layerTest({ invoices: [{ id: "a" }], emptyPageEvery: 1 }), [
+        "invoices",
+        "list"
+      ], true)
+      assert.strictEqual(gap.out, "")
+      assert.match(gap.err, /^More records remain\./)
     }))
 })
 

@@ -101,6 +101,8 @@ interface Input {
 
 /** Where a listing is, while it is printed. */
 interface Reading {
+  /** Pages read, empty ones too. */
+  pages: number
   printed: number
   /** Of the page that comes next, or of the one that was cut; null at the start and at the end. */
   cursor: string | null
@@ -126,7 +128,7 @@ const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
   }
   const limit = kept?.limit ?? limitOf(input)
   const cursor = kept === undefined ? input.cursor ?? null : kept.cursor
-  const reading: Reading = { printed: 0, cursor, cut: kept?.printed ?? [], done: false }
+  const reading: Reading = { pages: 0, printed: 0, cursor, cut: kept?.printed ?? [], done: false }
   // The three operations differ in their records and filters, which are only passed on here.
   const operation: ListOperation<{ readonly id: string }, object> = api[list.name]
   const pages = operation.pages({
@@ -145,6 +147,7 @@ const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
       )
       const taken = input.max === undefined ? fresh : fresh.slice(0, input.max - reading.printed)
       yield* output.records(taken.map(({ record }) => record), taken.map(({ text }) => text))
+      reading.pages++
       reading.printed += taken.length
       if (taken.length < fresh.length) {
         reading.cut = [...reading.cut, ...taken.map(({ record }) => record.id)]
@@ -202,7 +205,7 @@ const conflictOf = ({ all, cursor, cursorFile, max }: Input): string | undefined
 
 /** A terminal shows the cursor, since a person wants it; a log or a file that stderr may go to does not. */
 const sayHowToGoOn = Effect.fnUntraced(function*(input: Input, limit: number, reading: Reading) {
-  if (reading.done || reading.printed === 0) return
+  if (reading.done || reading.pages === 0) return
   if (input.cursorFile !== undefined) return yield* say("More records remain. Run the same command again to go on.")
   const { cursor } = reading
   const repeated = reading.cut.length > 0 ? ` (its first ${reading.cut.length} records are those just printed)` : ""
