@@ -1,10 +1,7 @@
-/**
- * A list served from memory by the rules of §4: what `layerTest` and the sandbox answer with. Pure: a request in, an
- * answer out.
- */
+/** A list in memory, served by the rules of §4. */
 import { Hash, Option, Result, Schema } from "effect"
 import { Base64Url } from "effect/encoding"
-import { type ListName, PageLimit, pageLimit } from "./Lists.ts"
+import type { ListServer } from "./ListServer.ts"
 
 /** The records of a list, by index. A record is JSON text, so that it can hold what parsing would lose. */
 export interface MemoryRecords {
@@ -14,26 +11,11 @@ export interface MemoryRecords {
 
 /** How the list behaves where the document leaves it open. */
 export interface MemoryListOptions {
-  /** Records per page when a request names no limit: 20 where the document says so (§8). */
-  readonly defaultLimit?: number | undefined
   /** Cursors end in characters that break when they are not percent-encoded. */
   readonly reservedCursors?: boolean | undefined
   /** Every n-th page is empty and has a cursor. */
   readonly emptyPageEvery?: number | undefined
 }
-
-/** A request as the list understands it: parameters by field name, undefined where not sent. */
-export interface MemoryRequest {
-  readonly list: ListName
-  readonly filters: Readonly<Record<string, string | undefined>>
-  readonly limit: string | undefined
-  readonly cursor: string | undefined
-}
-
-/** A page, or what is wrong with the request. */
-export type MemoryAnswer =
-  | { readonly _tag: "Page"; readonly body: string; readonly records: number }
-  | { readonly _tag: "Refused"; readonly code: "INVALID_LIMIT" | "INVALID_CURSOR" }
 
 /** In-memory lists, each as records (objects, or JSON text where exact spelling matters) and options. */
 export interface MemoryLists extends MemoryListOptions {
@@ -55,22 +37,21 @@ export const recordsOf = (records: ReadonlyArray<object | string> = []): MemoryR
 const Cursor = Schema.fromJsonString(Schema.Tuple([Schema.Int, Schema.Int, Schema.Int]))
 const reserved = "+/=&?#%~ ñ漢"
 
-/** Answers one request. The records are filtered as they are read; a cursor holds only with its filters and limit. */
-export const answer = (
-  records: MemoryRecords,
-  request: MemoryRequest,
-  options: MemoryListOptions = {}
-): MemoryAnswer => {
-  const limit = Number(request.limit ?? options.defaultLimit ?? pageLimit.default)
-  if (request.limit === "" || !Schema.is(PageLimit)(limit)) return { _tag: "Refused", code: "INVALID_LIMIT" }
-  const wanted = Object.entries(request.filters).filter((entry): entry is [string, string] => entry[1] !== undefined)
-  const binding = Hash.string(JSON.stringify([request.list, limit, wanted.toSorted()]))
-  const start = request.cursor === undefined ? [0, 1, binding] as const : readCursor(request.cursor)
-  if (start === undefined || start[2] !== binding) return { _tag: "Refused", code: "INVALID_CURSOR" }
+/** Serves the records. They are filtered as they are read; a cursor holds only with its list, filters and limit. */
+export const serve = (list: string, records: MemoryRecords, options: MemoryListOptions = {}): ListServer =>
+(
+  { cursor, filters, limit }
+) => {
+  const wanted = Object.entries(filters)
+  const binding = Hash.string(JSON.stringify([list, limit, wanted.toSorted()]))
+  const start = cursor === undefined ? [0, 1, binding] as const : readCursor(cursor)
+  if (start === undefined || start[2] !== binding) return { _tag: "CursorRefused" }
   const [from, pageNumber] = start
   const cursorAt = (index: number) =>
     Base64Url.encode(JSON.stringify([index, pageNumber + 1, binding])) + (options.reservedCursors ? reserved : "")
-  if (options.emptyPageEvery !== undefined && pageNumber % options.emptyPageEvery === 0) return page([], cursorAt(from))
+  if (options.emptyPageEvery !== undefined && pageNumber % options.emptyPageEvery === 0) {
+    return { _tag: "Page", items: [], next: cursorAt(from), count: 0 }
+  }
   const items: Array<string> = []
   let index = from
   for (; index < records.length && items.length < limit; index++) {
@@ -78,15 +59,9 @@ export const answer = (
     if (wanted.length === 0 || matches(text, wanted)) items.push(text)
   }
   const more = nextMatch(records, index, wanted)
-  return page(items, more === undefined ? null : cursorAt(more))
-}
-
-const page = (items: ReadonlyArray<string>, cursor: string | null): MemoryAnswer => ({
-  _tag: "Page",
   // `count` is read as the number of items on this page (§2.5 leaves it open).
-  body: `{"items":[${items.join(",")}],"cursor":${JSON.stringify(cursor)},"count":${items.length}}`,
-  records: items.length
-})
+  return { _tag: "Page", items, next: more === undefined ? null : cursorAt(more), count: items.length }
+}
 
 const readCursor = (cursor: string): readonly [number, number, number] | undefined => {
   const plain = cursor.endsWith(reserved) ? cursor.slice(0, -reserved.length) : cursor

@@ -1,2 +1,3 @@
 /** For tests: lists in memory that answer by the rules of §4. */
+export * as ListServer from "./ListServer.ts"
 export * as MemoryList from "./MemoryList.ts"

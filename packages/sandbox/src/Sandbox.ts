@@ -6,8 +6,8 @@
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { BearerKey, type Lists, PaymentsConfig, PaymentsContract } from "@payments/core"
-import { MemoryList } from "@payments/core/testing"
-import { Context, Data, Effect, Layer, Redacted } from "effect"
+import { ListServer, MemoryList } from "@payments/core/testing"
+import { Context, Data, Effect, Layer, Predicate, Record, Redacted } from "effect"
 import {
   HttpClient,
   HttpClientError,
@@ -28,6 +28,8 @@ export interface SandboxOptions extends MemoryList.MemoryListOptions {
   readonly records?: number | { readonly [Name in Lists.ListName]: number } | undefined
   /** Another seed gives other records; 1 unless given. */
   readonly seed?: number | undefined
+  /** Records per page when a request names no limit; 20 unless given (§8). */
+  readonly defaultLimit?: number | undefined
   /** Served in the place of generated records: objects, or JSON text where exact spelling matters. */
   readonly lists?: Pick<MemoryList.MemoryLists, Lists.ListName> | undefined
   readonly faults?: FaultRates | undefined
@@ -169,19 +171,16 @@ const routes = (options: SandboxOptions) => {
     const held = options.lists === undefined
       ? records(name, lengthOf(name), seed)
       : MemoryList.recordsOf(options.lists[name])
+    const server = MemoryList.serve(name, held, options)
     return ({ query: { cursor, limit, ...filters } }: {
       readonly query: { readonly cursor?: string; readonly limit?: number } & Readonly<Record<string, unknown>>
     }) => {
-      const answer = MemoryList.answer(held, {
-        list: name,
-        filters: filters as Readonly<Record<string, string>>, // the contract decodes every filter as a string
-        limit: limit === undefined ? undefined : String(limit),
-        cursor
-      }, { ...options, defaultLimit: options.defaultLimit ?? documentedLimit })
+      const asked = limit ?? options.defaultLimit ?? documentedLimit
+      const answer = server({ filters: Record.filter(filters, Predicate.isString), limit: asked, cursor })
       return Effect.succeed(
         answer._tag === "Page"
-          ? HttpServerResponse.text(answer.body, { contentType: "application/json" })
-          : HttpServerResponse.jsonUnsafe({ code: answer.code }, { status: 400 })
+          ? HttpServerResponse.text(ListServer.renderPage(answer), { contentType: "application/json" })
+          : HttpServerResponse.jsonUnsafe({ code: "INVALID_CURSOR" }, { status: 400 })
       )
     }
   }
