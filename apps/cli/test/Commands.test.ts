@@ -1,7 +1,8 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
-import { PaymentsApi } from "@payments/core"
+import type { PaymentsApi } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
+import { layerTest } from "@payments/core/testing"
 import { run } from "@payments/export/program"
 import { Effect, Layer, Sink, Stdio, Terminal } from "effect"
 import { TestConsole } from "effect/testing"
@@ -65,7 +66,7 @@ describe.each(services)("payments over %s", (_, api) => {
 })
 
 describe("on a terminal", () => {
-  const hostile = PaymentsApi.layerTest({
+  const hostile = layerTest({
     invoices: [
       {
         id: "a",
@@ -105,7 +106,7 @@ describe("on a terminal", () => {
 
   it.effect("says how to go on, with the cursor quoted for the shell", () =>
     Effect.gen(function*() {
-      const api = PaymentsApi.layerTest({ invoices: [{ id: "a" }, { id: "b" }], reservedCursors: true })
+      const api = layerTest({ invoices: [{ id: "a" }, { id: "b" }], reservedCursors: true })
       const shown = yield* payment(api, ["invoices", "list", "--limit", "1"], true)
       const cursor = /--cursor '([^']+)'\.\n$/.exec(shown.err)?.[1] ?? ""
       const next = yield* payment(api, ["invoices", "list", "--limit", "1", "--cursor", cursor])
@@ -119,7 +120,7 @@ describe("a table", () => {
   it.effect("never cuts an id or a sum, however narrow the terminal, and says when there is nothing", () =>
     Effect.gen(function*() {
       const id = "inv_0123456789012345678901234567890123456789"
-      const api = PaymentsApi.layerTest({
+      const api = layerTest({
         invoices: [{
           id,
           amount: -9007199254740991,
@@ -134,10 +135,10 @@ describe("a table", () => {
       const [, row = ""] = wider.out.split("\n")
       assert.match(row, /^inv_\d{40} +-9007199254740991  paid +r+… +c+…/)
       assert.isAtMost(row.length, 100)
-      const none = yield* payment(PaymentsApi.layerTest({}), ["invoices", "list"], true)
+      const none = yield* payment(layerTest({}), ["invoices", "list"], true)
       assert.deepStrictEqual([none.out, none.err], ["", "No records.\n"])
       // An empty page that has a cursor is no end.
-      const gap = yield* payment(PaymentsApi.layerTest({ invoices: [{ id: "a" }], emptyPageEvery: 1 }), [
+      const gap = yield* payment(layerTest({ invoices: [{ id: "a" }], faults: [{ fault: "emptyPage", nth: 1 }] }), [
         "invoices",
         "list"
       ], true)
@@ -149,7 +150,7 @@ describe("a table", () => {
 describe("a usage error", () => {
   it.effect("is said on stderr, once, with nothing on stdout", () =>
     Effect.gen(function*() {
-      const { code, out } = yield* payment(PaymentsApi.layerTest({}), ["invoices", "list", "--limt", "5"])
+      const { code, out } = yield* payment(layerTest({}), ["invoices", "list", "--limt", "5"])
       assert.deepStrictEqual([code, out], [2, ""])
       assert.deepStrictEqual(yield* TestConsole.logLines, [])
       assert.include((yield* TestConsole.errorLines).join("\n"), "payments: Unrecognized flag: --limt")

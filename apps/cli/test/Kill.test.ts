@@ -56,7 +56,11 @@ describe("SIGKILL at ten random moments of an export of 20,000 records", () => {
         yield* Console.log(`seed ${seed}`)
         yield* Effect.gen(function*() {
           const folder = yield* temporaryFolder
-          const options: SandboxOptions = { records: size, seed, faults: { reset: 0.01, serverError: 0.01 } }
+          const options: SandboxOptions = {
+            records: size,
+            seed,
+            faults: [{ fault: "reset", rate: 0.01 }, { fault: "status", status: 500, rate: 0.01 }]
+          }
           const env = yield* sandboxEnv(options)
           const args = ["export", "payout-requests", "--to", to(folder)]
           const midway = new Set<unknown>()

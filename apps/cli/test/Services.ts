@@ -1,6 +1,7 @@
 /** The services that both programs are shown to run on: memory, the sandbox in process, the sandbox over a socket. */
 import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
+import { layerTest } from "@payments/core/testing"
 import { records, Sandbox } from "@payments/sandbox"
 import { Effect, Layer } from "effect"
 
@@ -18,7 +19,7 @@ const configured = (url: string) => Layer.effect(PaymentsConfig, Sandbox.config(
 export const services: ReadonlyArray<readonly [name: string, api: Layer.Layer<PaymentsApi>]> = [
   [
     "layerTest",
-    PaymentsApi.layerTest({
+    layerTest({
       payoutRequests: generated("payoutRequests"),
       payinSources: generated("payinSources"),
       invoices: generated("invoices")

@@ -57,7 +57,10 @@ describe("the built worker", () => {
   it.live("scans again and again, answers health, and ends within seconds of SIGTERM with code 0", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
-      const env = yield* sandboxEnv({ records: 250, faults: { reset: 0.02, serverError: 0.02 } })
+      const env = yield* sandboxEnv({
+        records: 250,
+        faults: [{ fault: "reset", rate: 0.02 }, { fault: "status", status: 500, rate: 0.02 }]
+      })
       const port = yield* freePort
       const child = spawn(process.execPath, [binary, "run", "--to", `file:${folder}/files`, "--every", "1s"], {
         env: { PATH: process.env["PATH"], ...env, PAYMENTS_PORT: port },

@@ -13,15 +13,6 @@ export interface MemoryRecords {
 export interface MemoryListOptions {
   /** Cursors end in characters that break when they are not percent-encoded. */
   readonly reservedCursors?: boolean | undefined
-  /** Every n-th page is empty and has a cursor. */
-  readonly emptyPageEvery?: number | undefined
-}
-
-/** In-memory lists, each as records (objects, or JSON text where exact spelling matters) and options. */
-export interface MemoryLists extends MemoryListOptions {
-  readonly payoutRequests?: ReadonlyArray<object | string> | undefined
-  readonly payinSources?: ReadonlyArray<object | string> | undefined
-  readonly invoices?: ReadonlyArray<object | string> | undefined
 }
 
 /** Records given as objects or as JSON text. */
@@ -49,9 +40,6 @@ export const serve = (list: string, records: MemoryRecords, options: MemoryListO
   const [from, pageNumber] = start
   const cursorAt = (index: number) =>
     Base64Url.encode(JSON.stringify([index, pageNumber + 1, binding])) + (options.reservedCursors ? reserved : "")
-  if (options.emptyPageEvery !== undefined && pageNumber % options.emptyPageEvery === 0) {
-    return { _tag: "Page", items: [], next: cursorAt(from), count: 0 }
-  }
   const items: Array<string> = []
   let index = from
   for (; index < records.length && items.length < limit; index++) {

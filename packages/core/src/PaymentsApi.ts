@@ -2,19 +2,15 @@
  * Reads the three lists (§4). Pages are the primitive: a listing is a stream of them, can start at a saved position, ends
  * only at a null cursor, never goes round, and fails with an error that says from where to go on.
  *
- * `layer` asks a service over any `HttpClient`, `layerConfig` takes the service from the environment, `layerTest` answers
- * from memory with the same semantics.
+ * `layer` asks a service over any `HttpClient`, `layerConfig` takes the service from the environment, and
+ * `layerTest` of `@payments/core/testing` answers from memory with the same semantics.
  */
 import { Context, Effect, type FileSystem, Layer } from "effect"
 import { HttpClient } from "effect/http"
 import { makeHttpPages } from "./internal/HttpPages.ts"
 import { makeListOperations } from "./internal/ListReader.ts"
-import { memoryPages } from "./internal/MemoryPages.ts"
 import type { ListOperations } from "./ListOperation.ts"
-import { defaultInvoiceParameters } from "./Lists.ts"
-import type { MemoryLists } from "./MemoryList.ts"
 import { PaymentsConfig, type PaymentsConfigError } from "./PaymentsConfig.ts"
-import { defaultRetryPolicy } from "./RetryPolicy.ts"
 
 /** The payments service, as three lists. */
 export class PaymentsApi extends Context.Service<PaymentsApi, ListOperations>()("@payments/core/PaymentsApi") {
@@ -39,16 +35,4 @@ export class PaymentsApi extends Context.Service<PaymentsApi, ListOperations>()(
     PaymentsConfigError,
     HttpClient.HttpClient | FileSystem.FileSystem
   > = PaymentsApi.layer.pipe(Layer.provide(PaymentsConfig.layerConfig))
-
-  /** Answers from memory: the same filters, limits, cursors and errors, without HTTP. */
-  static readonly layerTest = (lists: MemoryLists): Layer.Layer<PaymentsApi> =>
-    Layer.succeed(
-      PaymentsApi,
-      makeListOperations({
-        source: "memory",
-        pages: memoryPages(lists),
-        retry: defaultRetryPolicy,
-        invoiceParameters: defaultInvoiceParameters
-      })
-    )
 }

@@ -1,3 +1,15 @@
-/** For tests: lists in memory that answer by the rules of §4. */
+/** For tests: `PaymentsApi` over records that a test gives, and the parts that the sandbox is made of. */
 export * as ListServer from "./ListServer.ts"
 export * as MemoryList from "./MemoryList.ts"
+export { draw, fraction } from "./testing/Draw.ts"
+export { catalogue, conditions, Fault, type FaultOf } from "./testing/Fault.ts"
+export { layerTest, type TestLists } from "./testing/LayerTest.ts"
+export {
+  type ListService,
+  type ListServiceOptions,
+  makeListService,
+  type ServiceAnswer,
+  type ServiceRequest
+} from "./testing/ListService.ts"
+export type { Cut, Encoding, Reply } from "./testing/Reply.ts"
+export { layerClient } from "./testing/ServiceClient.ts"

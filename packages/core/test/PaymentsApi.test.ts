@@ -1,4 +1,4 @@
-import { PaymentsApi } from "../src/index.ts"
+import { layerTest } from "../src/testing.ts"
 import { suite } from "./PaymentsApiTest.ts"
 
-suite("layerTest", PaymentsApi.layerTest)
+suite("layerTest", layerTest)

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, type Layer, Redacted, Stream } from "effect"
 import { type Invoice, type PayinSource, PaymentsApi, type PaymentsError, type PayoutRequest } from "../src/index.ts"
-import type { MemoryLists } from "../src/MemoryList.ts"
+import type { TestLists } from "../src/testing.ts"
 
 const payouts = (count: number): ReadonlyArray<PayoutRequest> =>
   Array.from({ length: count }, (_, index) => ({
@@ -32,8 +32,8 @@ const invoices: ReadonlyArray<Invoice> = Array.from({ length: 60 }, (_, index) =
 const ids = (records: ReadonlyArray<{ readonly id: string }>) => records.map(({ id }) => id)
 
 /** Runs the suite over implementations that serve the given lists. */
-export const suite = (name: string, layer: (lists: MemoryLists) => Layer.Layer<PaymentsApi, unknown>) => {
-  const over = <A, E>(lists: MemoryLists, use: (api: PaymentsApi["Service"]) => Effect.Effect<A, E>) =>
+export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<PaymentsApi, unknown>) => {
+  const over = <A, E>(lists: TestLists, use: (api: PaymentsApi["Service"]) => Effect.Effect<A, E>) =>
     PaymentsApi.use(use).pipe(Effect.provide(layer(lists)))
   const everything = { payoutRequests: payouts(250), payinSources, invoices }
 
@@ -66,7 +66,7 @@ export const suite = (name: string, layer: (lists: MemoryLists) => Layer.Layer<P
         })))
 
     it.live("goes on after an empty page that has a cursor", () =>
-      over({ ...everything, emptyPageEvery: 2 }, (api) =>
+      over({ ...everything, faults: [{ fault: "emptyPage", every: 2 }] }, (api) =>
         Effect.gen(function*() {
           const pages = yield* Stream.runCollect(api.payinSources.pages({ limit: 10 }))
           assert.deepStrictEqual(pages.map(({ items }) => items.length), [10, 0, 10, 0, 10])

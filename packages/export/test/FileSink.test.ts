@@ -1,6 +1,7 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists, PaymentsApi } from "@payments/core"
+import { layerTest } from "@payments/core/testing"
 import { Effect, FileSystem, Layer, Schema } from "effect"
 import { createHash } from "node:crypto"
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
@@ -38,7 +39,7 @@ describe("the folder", () => {
     scanAll(Lists.all.map(({ name }) => name)).pipe(
       Effect.provide(Layer.merge(
         FileSink.layer(folder),
-        PaymentsApi.layerTest({
+        layerTest({
           payoutRequests: Array.from({ length: count }, (_, index) => ({ id: `a${index}` })),
           payinSources: Array.from({ length: count * 2 }, (_, index) => ({ id: `b${index}` })),
           invoices: Array.from({ length: count * 3 }, (_, index) => ({ id: `c${index}` }))
@@ -82,7 +83,7 @@ describe("the folder", () => {
           yield* scan("invoices", {
             onEvent: (event) => Effect.sync(() => event._tag === "Begun" && seen.push(counts(folder)))
           }).pipe(
-            Effect.provide(Layer.merge(FileSink.layer(folder), PaymentsApi.layerTest({})))
+            Effect.provide(Layer.merge(FileSink.layer(folder), layerTest({})))
           )
           assert.deepStrictEqual(seen, [[10, 20, 30]])
           assert.deepStrictEqual(counts(folder).slice(0, 2), [10, 20])
@@ -107,7 +108,7 @@ describe("the folder", () => {
         yield* run(folder, 3)
         for (const name of readdirSync(folder).filter((file) => file.startsWith("copy.db"))) rmSync(join(folder, name))
         const other = Layer.effect(PaymentsApi, Effect.map(PaymentsApi, (api) => ({ ...api, source: "another" }))).pipe(
-          Layer.provide(PaymentsApi.layerTest({ invoices: [{ id: "x" }] }))
+          Layer.provide(layerTest({ invoices: [{ id: "x" }] }))
         )
         yield* scan("invoices").pipe(Effect.provide(Layer.merge(FileSink.layer(folder), other)))
         assert.strictEqual(manifestOf(folder).source, "another")

@@ -1,6 +1,7 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { type Page, PaymentsApi, PaymentsError, Position, Reason } from "@payments/core"
+import { layerTest } from "@payments/core/testing"
 import { Duration, Effect, FileSystem, Layer, Stream } from "effect"
 import { join } from "node:path"
 import { scan, type ScanEvent } from "../src/index.ts"
@@ -37,7 +38,7 @@ const failing = (onPage: number, reasons: Array<Reason.Reason>) => {
         }
       }
     }))
-  ).pipe(Layer.provide(PaymentsApi.layerTest({ invoices: records })))
+  ).pipe(Layer.provide(layerTest({ invoices: records })))
 }
 
 /** A run over one service, and perhaps another run over a second one; gives how the last one went. */

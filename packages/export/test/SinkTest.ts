@@ -2,6 +2,7 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists, PaymentsApi } from "@payments/core"
+import { layerTest } from "@payments/core/testing"
 import { Deferred, Effect, Exit, Fiber, FileSystem, Layer, Random, Schema } from "effect"
 import { scan, type ScanEvent, type Sink, type SinkError } from "../src/index.ts"
 
@@ -44,7 +45,7 @@ export const suite = (name: string, destination: Destination) => {
 
   const from = (records: ReadonlyArray<string>, source = "memory") =>
     Layer.effect(PaymentsApi, Effect.map(PaymentsApi, (api) => ({ ...api, source }))).pipe(
-      Layer.provide(PaymentsApi.layerTest({ payoutRequests: records }))
+      Layer.provide(layerTest({ payoutRequests: records }))
     )
 
   /** One run of the export, as a process would do it: the destination is opened and closed. */
@@ -179,7 +180,7 @@ export const suite = (name: string, destination: Destination) => {
               source: "a mistyped address",
               payoutRequests: { ...api.payoutRequests, pages: () => api.payoutRequests.pages({ limit: 0 }) }
             }))
-          ).pipe(Layer.provide(PaymentsApi.layerTest({})))
+          ).pipe(Layer.provide(layerTest({})))
           const attempt = scan("payoutRequests").pipe(
             Effect.provide(Layer.merge(destination.layer(folder), unreachable))
           )

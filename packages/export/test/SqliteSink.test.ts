@@ -1,6 +1,7 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
-import { Lists, PaymentsApi } from "@payments/core"
+import { Lists } from "@payments/core"
+import { layerTest } from "@payments/core/testing"
 import { Effect, FileSystem, Layer } from "effect"
 import { spawnSync } from "node:child_process"
 import { join } from "node:path"
@@ -38,9 +39,9 @@ const inFolder = <A, E>(use: (folder: string, fs: FileSystem.FileSystem) => Effe
 
 const run = (
   folder: string,
-  lists: Parameters<typeof PaymentsApi.layerTest>[0],
+  lists: Parameters<typeof layerTest>[0],
   list: Lists.ListName = "payoutRequests"
-) => scan(list).pipe(Effect.provide(Layer.merge(SqliteSink.layer(fileIn(folder)), PaymentsApi.layerTest(lists))))
+) => scan(list).pipe(Effect.provide(Layer.merge(SqliteSink.layer(fileIn(folder)), layerTest(lists))))
 
 describe("the SQLite file", () => {
   it.live("has a typed column for every field, null where the field is absent, null or unreadable", () =>
@@ -137,7 +138,7 @@ describe("the SQLite file", () => {
         )
         const failing = scan("payoutRequests", { limit: 2 }).pipe(
           Effect.provide(
-            Layer.merge(SqliteSink.layer(fileIn(folder)), PaymentsApi.layerTest({ payoutRequests: records }))
+            Layer.merge(SqliteSink.layer(fileIn(folder)), layerTest({ payoutRequests: records }))
           )
         )
         assert.strictEqual((yield* Effect.flip(failing)).reason._tag, "Failed")

@@ -1,4 +1,5 @@
 /** The public surface of `@payments/sandbox`. */
-export type { Fault, FaultRates } from "./Faults.ts"
+export type { Fault } from "@payments/core/testing"
 export { records } from "./Generator.ts"
-export { type ListenOptions, Sandbox, SandboxError, sandboxKey, type SandboxOptions } from "./Sandbox.ts"
+export { Sandbox, sandboxKey, type SandboxOptions } from "./Sandbox.ts"
+export { type ListenOptions, SandboxError } from "./SocketServer.ts"

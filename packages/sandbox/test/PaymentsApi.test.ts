@@ -6,15 +6,15 @@ import { Sandbox } from "../src/index.ts"
 
 const configured = (url: string) => Layer.effect(PaymentsConfig, Sandbox.config(url))
 
-suite("sandbox in process", ({ emptyPageEvery, reservedCursors, ...lists }) =>
+suite("sandbox in process", ({ faults, reservedCursors, ...lists }) =>
   PaymentsApi.layer.pipe(
-    Layer.provide(Sandbox.layerClient({ lists, emptyPageEvery, reservedCursors })),
+    Layer.provide(Sandbox.layerClient({ lists, faults, reservedCursors })),
     Layer.provide(configured("http://sandbox.localhost"))
   ))
 
-suite("sandbox over a socket", ({ emptyPageEvery, reservedCursors, ...lists }) =>
+suite("sandbox over a socket", ({ faults, reservedCursors, ...lists }) =>
   PaymentsApi.layer.pipe(
     Layer.provide(Layer.unwrap(Effect.map(Sandbox, ({ url }) => configured(url)))),
     Layer.provide(layerHttpClient),
-    Layer.provide(Sandbox.layer({ lists, emptyPageEvery, reservedCursors }))
+    Layer.provide(Sandbox.layer({ lists, faults, reservedCursors }))
   ))

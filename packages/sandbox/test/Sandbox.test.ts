@@ -53,7 +53,10 @@ describe("the sandbox", () => {
 
   it.live("fails at the given rates, the same on every run, in process as over a socket", () =>
     Effect.gen(function*() {
-      const options = { records: 3000, faults: { rateLimited: 0.03, serverError: 0.1, reset: 0.1 } }
+      const options: SandboxOptions = {
+        records: 3000,
+        faults: [{ fault: "status", status: 503, rate: 0.1 }, { fault: "reset", rate: 0.1 }]
+      }
       const config = (url: string) => Layer.effect(PaymentsConfig, Sandbox.config(url))
       const inProcess = PaymentsApi.layer.pipe(
         Layer.provide(Sandbox.layerClient(options)),

@@ -14,7 +14,11 @@ import { exportLists } from "./export.ts"
 const demonstration = {
   seed: 1,
   records: { payoutRequests: 10_000, payinSources: 5000, invoices: 10_000 },
-  faults: { rateLimited: 0.004, serverError: 0.012, reset: 0.008 }
+  faults: [
+    { fault: "status", status: 429, retryAfter: 1, rate: 0.004 },
+    { fault: "status", status: 500, rate: 0.012 },
+    { fault: "reset", rate: 0.008 }
+  ]
 } as const
 
 /** `payments start`. `api` is the service of the environment, `http` what the embedded sandbox is asked over. */

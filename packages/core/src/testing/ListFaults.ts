@@ -1,0 +1,138 @@
+/**
+ * The faults of what a page holds and where its cursor leads, each a small behaviour laid over a {@link ListServer}.
+ * Records stay the text they are, but for the field that a fault names.
+ */
+import { Option, Result, Schema } from "effect"
+import { Base64Url } from "effect/encoding"
+import { membersOf } from "../internal/JsonText.ts"
+import type { ListPage, ListRequest, ListServer } from "../ListServer.ts"
+import type { FaultOf, listFaults } from "./Fault.ts"
+import type { Meeting } from "./FaultInjector.ts"
+
+type Behaviours = {
+  readonly [Name in keyof typeof listFaults]: (
+    fault: FaultOf<Name>,
+    meeting: Meeting
+  ) => (server: ListServer) => ListServer
+}
+
+/** Changes the page, where there is one. */
+const onPage =
+  (change: (page: ListPage, request: ListRequest, server: ListServer) => ListPage) =>
+  (server: ListServer): ListServer =>
+  (request) => {
+    const answer = server(request)
+    return answer._tag === "Page" ? change(answer, request, server) : answer
+  }
+
+const pageOf = (items: ReadonlyArray<string>, next: string | null): ListPage => ({
+  _tag: "Page",
+  items,
+  next,
+  count: items.length
+})
+
+/** What each fault does. */
+export const listBehaviours: Behaviours = {
+  cursorCycle: ({ length }, { trail }) =>
+    onPage((page) => {
+      if (trail.asked.length < length) return page
+      return { ...page, next: trail.asked.at(-length) ?? detour({ cursor: undefined, skip: 0, round: 1 }) }
+    }),
+  emptyPage: () => () => ({ cursor }) => {
+    const at = readDetour(cursor)
+    return pageOf([], detour({ ...at, round: at.round + 1 }))
+  },
+  shortPage: ({ records }) =>
+    onPage((page, { cursor }) => {
+      if (page.items.length <= records) return page
+      const at = readDetour(cursor)
+      return pageOf(page.items.slice(0, records), detour({ ...at, skip: at.skip + records }))
+    }),
+  largePage: ({ joined }) =>
+    onPage((first, request, server) => {
+      let page = first
+      for (let count = 1; count < joined && page.next !== null; count++) {
+        const more = server({ ...request, cursor: page.next })
+        if (more._tag === "CursorRefused") break
+        page = pageOf([...page.items, ...more.items], more.next)
+      }
+      return page
+    }),
+  emptyList: () => () => () => pageOf([], null),
+  ignoreFilter: ({ field, share = 1 }, { chance }) => (server) => (request) => {
+    const filters = Object.fromEntries(
+      Object.entries(request.filters).filter(([name]) => field !== undefined && name !== field)
+    )
+    if (share === 1) {
+      const answer = server({ ...request, filters })
+      return answer._tag === "Page" ? answer : server(request)
+    }
+    const answer = server(request)
+    const others = server({ ...request, filters, cursor: undefined })
+    if (answer._tag === "CursorRefused" || others._tag === "CursorRefused") return answer
+    const strangers = others.items.filter((item) => !answer.items.includes(item))
+    const items = answer.items.map((item, index) =>
+      chance(index) < share ? strangers[index % strangers.length] ?? item : item
+    )
+    return { ...answer, items }
+  },
+  duplicate: ({ records }, { trail }) =>
+    onPage((page) => pageOf([...trail.before.slice(-records), ...page.items], page.next)),
+  skip: ({ records }) => onPage((page) => pageOf(page.items.slice(records), page.next)),
+  reorder: (_, { trail }) =>
+    onPage((page, request, server) => {
+      const following = page.next === null ? undefined : server({ ...request, cursor: page.next })
+      const other = following?._tag === "Page" ? following.items[0] : undefined
+      const last = page.items.at(-1)
+      if (page.next === null || other === undefined || last === undefined) return page
+      trail.displaced.set(page.next, last)
+      return pageOf([...page.items.slice(0, -1), other], page.next)
+    }),
+  field: ({ field, share = 1, value }, { chance }) =>
+    onPage((page) => ({
+      ...page,
+      items: page.items.map((item, index) => chance(index) < share ? withMember(item, field, value) : item)
+    }))
+}
+
+/** The object with another member of that name, or without it. */
+export const withMember = (object: string, name: string, value: string | undefined): string => {
+  const members = membersOf(object)
+  if (value === undefined) members.delete(name)
+  else members.set(name, value)
+  return `{${Array.from(members, ([key, text]) => `${JSON.stringify(key)}:${text}`).join(",")}}`
+}
+
+/** A way to a page that its own server does not know: the page behind `cursor` without its first records, once more. */
+interface Detour {
+  readonly cursor: string | undefined
+  readonly skip: number
+  /** Tells apart the cursors of pages that lead to the same place. */
+  readonly round: number
+}
+
+const Detour = Schema.fromJsonString(Schema.Tuple([Schema.NullOr(Schema.String), Schema.Int, Schema.Int]))
+const mark = "~"
+
+const detour = ({ cursor, round, skip }: Detour): string =>
+  mark + Base64Url.encode(JSON.stringify([cursor ?? null, skip, round]))
+
+const readDetour = (cursor: string | undefined): Detour => {
+  const plain: Detour = { cursor, skip: 0, round: 0 }
+  if (!cursor?.startsWith(mark)) return plain
+  const text = Base64Url.decodeString(cursor.slice(mark.length))
+  const parts = Result.isFailure(text) ? undefined : Option.getOrUndefined(Schema.decodeOption(Detour)(text.success))
+  return parts === undefined ? plain : { cursor: parts[0] ?? undefined, skip: parts[1], round: parts[2] }
+}
+
+/** A server that also knows the cursors that faults have given out, and puts displaced records in their new place. */
+export const followingDetours = (server: ListServer, trail: Meeting["trail"]): ListServer => (request) => {
+  const at = readDetour(request.cursor)
+  const answer = server({ ...request, cursor: at.cursor })
+  if (answer._tag === "CursorRefused") return answer
+  const displaced = request.cursor === undefined ? undefined : trail.displaced.get(request.cursor)
+  if (at.skip === 0 && displaced === undefined) return answer
+  const items = answer.items.slice(at.skip)
+  return pageOf(displaced === undefined ? items : [displaced, ...items.slice(1)], answer.next)
+}

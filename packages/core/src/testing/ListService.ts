@@ -1,0 +1,118 @@
+/**
+ * The contract of §4 and §5 over any lists, as a function from a request to an answer as data. The sandbox performs the
+ * answer on a socket, {@link layerTest} in process; both meet the same faults.
+ */
+import { all, type AnyList, defaultInvoiceParameters, type InvoiceParameters, type ListName } from "../Lists.ts"
+import { limitOf, type ListAnswer, type ListServers, renderPage } from "../ListServer.ts"
+import type { Fault } from "./Fault.ts"
+import { makeInjector } from "./FaultInjector.ts"
+import { json, type Reply } from "./Reply.ts"
+
+/** What is served, and how where the document leaves it open. */
+export interface ListServiceOptions {
+  readonly servers: ListServers
+  /** Whether a key is let in. */
+  readonly accepts: (key: string) => boolean
+  /** Records per page when a request names no limit: 20 where §8 says so, and for invoices unless given. */
+  readonly defaultLimit?: number | { readonly [Name in ListName]?: number } | undefined
+  /** The names of the invoice list's parameters (§4.3); the field names unless given. */
+  readonly invoiceParameters?: Partial<InvoiceParameters> | undefined
+  readonly faults?: ReadonlyArray<Fault> | undefined
+  /** Draws faults that come at a rate; 1 unless given. */
+  readonly seed?: number | undefined
+}
+
+/** A GET request. */
+export interface ServiceRequest {
+  /** Path and query. */
+  readonly target: string
+  readonly authorization: string | undefined
+  /** Milliseconds since the epoch. */
+  readonly now: number
+}
+
+/** An answer, and what may be told of it: nothing here holds a key, a cursor or a filter's value. */
+export interface ServiceAnswer {
+  readonly reply: Reply
+  /** The list that was asked for, if any. */
+  readonly list: ListName | undefined
+  /** The names of the faults that the request met. */
+  readonly faults: ReadonlyArray<Fault["fault"]>
+}
+
+/** A list service. */
+export interface ListService {
+  readonly answer: (request: ServiceRequest) => ServiceAnswer
+  /** Lays other faults over it, which begin to count now. */
+  readonly setFaults: (faults: ReadonlyArray<Fault>, now: number) => void
+  readonly faults: () => ReadonlyArray<Fault>
+}
+
+const documentedLimit = 20
+
+/** Serves the lists. `now` is when the faults begin. */
+export const makeListService = (options: ListServiceOptions, now: number): ListService => {
+  let faults = options.faults ?? []
+  const seed = options.seed ?? 1
+  let inject = makeInjector(faults, seed, now)
+  const byPath = new Map<string, AnyList>(all.map((list) => [list.path, list]))
+  const names = { ...defaultInvoiceParameters, ...options.invoiceParameters }
+  const answer = (request: ServiceRequest): ServiceAnswer => {
+    const [path = "", query = ""] = split(request.target)
+    const list = byPath.get(path)
+    const refuse = (code: string, status: number): ServiceAnswer => ({
+      reply: json(JSON.stringify({ code }), status),
+      list: list?.name,
+      faults: []
+    })
+    if (list === undefined) return refuse("NOT_FOUND", 404)
+    const key = /^Bearer (\S+)$/i.exec(request.authorization ?? "")?.[1] ?? ""
+    if (!options.accepts(key)) return refuse("UNAUTHORIZED", 401)
+    const given = parametersOf(query, list, names)
+    if (given === undefined) return refuse("INVALID_PARAMETER", 400)
+    const { cursor, limit: limitText, ...filters } = given
+    const limit = limitOf(limitText, defaultLimitOf(options, list.name))
+    if (limit === undefined) return refuse("INVALID_LIMIT", 400)
+    const { met, reply } = inject(
+      { list: list.name, request: { filters, limit, cursor }, now: request.now, query, key },
+      options.servers[list.name],
+      render
+    )
+    return { reply, list: list.name, faults: met }
+  }
+  return {
+    answer,
+    setFaults: (next, since) => {
+      faults = next
+      inject = makeInjector(faults, seed, since)
+    },
+    faults: () => faults
+  }
+}
+
+const split = (target: string): ReadonlyArray<string> => {
+  const at = target.indexOf("?")
+  return at === -1 ? [target] : [target.slice(0, at), target.slice(at + 1)]
+}
+
+const defaultLimitOf = ({ defaultLimit }: ListServiceOptions, list: ListName): number =>
+  (typeof defaultLimit === "object" ? defaultLimit[list] : defaultLimit) ?? documentedLimit
+
+const render = (answer: ListAnswer): Reply =>
+  answer._tag === "Page" ? json(renderPage(answer)) : json(`{"code":"INVALID_CURSOR"}`, 400)
+
+/** The parameters by field name, or undefined where one comes twice. Others are ignored, since none are forbidden. */
+const parametersOf = (
+  query: string,
+  list: AnyList,
+  invoiceNames: Readonly<Record<string, string>>
+): Record<string, string> | undefined => {
+  const sent = new URLSearchParams(query)
+  const found: Record<string, string> = {}
+  for (const field of [...Object.keys(list.filters), "limit", "cursor"]) {
+    const [value, ...more] = sent.getAll(list.service === "invoices" ? invoiceNames[field] ?? field : field)
+    if (more.length > 0) return undefined
+    if (value !== undefined) found[field] = value
+  }
+  return found
+}

@@ -1,0 +1,100 @@
+/** The faults of how a request is answered, each a small behaviour around the answer that would have come. */
+import { membersOf } from "../internal/JsonText.ts"
+import type { FaultOf, replyFaults } from "./Fault.ts"
+import type { Meeting } from "./FaultInjector.ts"
+import { json, type Reply } from "./Reply.ts"
+
+type Behaviours = {
+  readonly [Name in keyof typeof replyFaults]: (
+    fault: FaultOf<Name>,
+    meeting: Meeting
+  ) => (answer: () => Reply) => Reply
+}
+
+/** What each fault does. */
+export const replyBehaviours: Behaviours = {
+  latency: ({ jitterMs = 0, ms }, { chance }) => (answer) => {
+    const reply = answer()
+    return { ...reply, delayMs: (reply.delayMs ?? 0) + ms + chance(0) * jitterMs }
+  },
+  status: ({ retryAfter, retryAfterDate, shape = "code", status }, { now, query }) => () => {
+    const reply = errorBody(shape, status, query)
+    const wish = retryAfterDate === undefined ? retryAfter : new Date(now + retryAfterDate * 1000).toUTCString()
+    return wish === undefined ? reply : { ...reply, headers: { ...reply.headers, "retry-after": String(wish) } }
+  },
+  rateLimit: ({ burst = 1, perSecond }, { buckets, key, now }) => (answer) => {
+    const bucket = buckets.get(key) ?? { tokens: burst, at: now }
+    const tokens = Math.min(burst, bucket.tokens + (now - bucket.at) / 1000 * perSecond)
+    buckets.set(key, { tokens: tokens >= 1 ? tokens - 1 : tokens, at: now })
+    if (tokens >= 1) return answer()
+    const reply = errorBody("code", 429, "")
+    return { ...reply, headers: { ...reply.headers, "retry-after": String(Math.ceil((1 - tokens) / perSecond)) } }
+  },
+  reset: () => (answer) => ({ ...answer(), cut: { after: "nothing", connection: "reset" } }),
+  close: () => (answer) => ({ ...answer(), cut: { after: "nothing", connection: "closed" } }),
+  truncate: ({ bytes, framing = "length" }) => (answer) => {
+    const reply = answer()
+    const after = bytes ?? Math.floor(reply.body.length / 2)
+    return { ...reply, sized: framing === "length", cut: { after, connection: "closed" } }
+  },
+  stall: ({ at }) => (answer) => {
+    const reply = answer()
+    const after = at === "headers" ? "nothing" : Math.floor(reply.body.length / 2)
+    return { ...reply, cut: { after, connection: "open" } }
+  },
+  drip: ({ bytes, everyMs }) => (answer) => ({ ...answer(), drip: { bytes, everyMs } }),
+  compress: ({ encoding }) => (answer) => ({ ...answer(), encoding }),
+  bomb: ({ encoding, mebibytes }) => () => ({ ...json(`{"items":[`), encoding, padding: mebibytes }),
+  body: ({ contentType = "text/html", status = 200, text }) => () => ({
+    status,
+    headers: { "content-type": contentType },
+    body: text
+  }),
+  contentType: ({ value }) => (answer) => {
+    const reply = answer()
+    return { ...reply, headers: { ...reply.headers, "content-type": value } }
+  },
+  redirect: ({ location, status = 302 }) => () => ({ status, headers: { location }, body: "" }),
+  cursorExpires: ({ cursorMs, cursorPages, status = 400 }, { now, request, trail }) => (answer) => {
+    if (request.cursor === undefined) return answer()
+    const issued = trail.issued.get(request.cursor)
+    const stale = cursorMs !== undefined && (issued === undefined || now - issued > cursorMs)
+    const spent = cursorPages !== undefined && trail.pages > cursorPages
+    return stale || spent ? json(`{"code":"CURSOR_EXPIRED"}`, status) : answer()
+  },
+  envelope: ({ duplicate = false, member, name, value }) => (answer) => {
+    const reply = answer()
+    if (reply.status !== 200) return reply
+    const members: ReadonlyArray<readonly [string, string]> = Array.from(membersOf(reply.body))
+    const own = members.find(([key]) => key === member)?.[1]
+    const text = value ?? (name === undefined ? undefined : own)
+    const kept = duplicate ? members : members.filter(([key]) => key !== member)
+    const added: typeof members = text === undefined ? [] : [[name ?? member, text]]
+    const changed = [...kept, ...added].map(([key, held]) => `${JSON.stringify(key)}:${held}`)
+    return { ...reply, body: `{${changed.join(",")}}` }
+  }
+}
+
+/** An error answer. The document shows no shape (§7), so there are five; each repeats the query, as real ones do. */
+const errorBody = (shape: NonNullable<FaultOf<"status">["shape"]>, status: number, query: string): Reply => {
+  const code = `STATUS_${status}`
+  const detail = `cannot answer ${query}`
+  // These have no body (RFC 9110 §15.3.5, §15.3.6, §15.4.5).
+  if ([204, 205, 304].includes(status)) return { status, headers: {}, body: "" }
+  switch (shape) {
+    case "code":
+      return json(JSON.stringify({ code, message: detail }), status)
+    case "nested":
+      return json(JSON.stringify({ error: { code, message: detail } }), status)
+    case "list":
+      return json(JSON.stringify({ errors: [{ code, detail }] }), status)
+    case "problem":
+      return {
+        status,
+        headers: { "content-type": "application/problem+json" },
+        body: JSON.stringify({ type: "about:blank", title: code, status, detail })
+      }
+    case "text":
+      return { status, headers: { "content-type": "text/plain" }, body: detail }
+  }
+}

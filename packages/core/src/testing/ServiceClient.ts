@@ -1,0 +1,58 @@
+/** An `HttpClient` whose requests a {@link ListService} answers in process: no socket, and time is the fiber's clock. */
+import { Clock, Effect, Layer, Stream } from "effect"
+import { HttpClient, HttpClientError, type HttpClientRequest, HttpClientResponse } from "effect/http"
+import type { ListService } from "./ListService.ts"
+import type { Reply } from "./Reply.ts"
+
+/** Asks the service instead of a network. */
+export const layerClient = (make: (now: number) => ListService): Layer.Layer<HttpClient.HttpClient> =>
+  Layer.effect(
+    HttpClient.HttpClient,
+    Effect.gen(function*() {
+      const service = make(yield* Clock.currentTimeMillis)
+      return HttpClient.make(Effect.fnUntraced(function*(request, url) {
+        const { reply } = service.answer({
+          target: url.pathname + url.search,
+          authorization: request.headers["authorization"],
+          now: yield* Clock.currentTimeMillis
+        })
+        return yield* perform(request, reply)
+      }))
+    })
+  )
+
+const perform = Effect.fnUntraced(function*(request: HttpClientRequest.HttpClientRequest, reply: Reply) {
+  if (reply.delayMs !== undefined) yield* Effect.sleep(reply.delayMs)
+  if (reply.cut?.after === "nothing") {
+    if (reply.cut.connection === "open") return yield* Effect.never
+    return yield* new HttpClientError.HttpClientError({
+      reason: new HttpClientError.TransportError({ request, cause: connectionLost })
+    })
+  }
+  const { headers, status } = reply
+  const body = reply.body === ""
+    ? null
+    : reply.cut === undefined && reply.drip === undefined && reply.padding === undefined
+    ? reply.body
+    : yield* Stream.toReadableStreamEffect(pieces(reply))
+  return HttpClientResponse.fromWeb(request, new Response(body, { status, headers }))
+})
+
+/** What Node says of a connection that was cut. */
+const connectionLost = Object.assign(new Error("connection lost"), { code: "ECONNRESET" })
+
+/** The body as it comes. A client sees it inflated, whatever its encoding on the way. */
+const pieces = ({ body, cut, drip, padding }: Reply): Stream.Stream<Uint8Array<ArrayBuffer>, Error> => {
+  const bytes = new TextEncoder().encode(body)
+  const sent = cut === undefined || cut.after === "nothing" ? bytes : bytes.subarray(0, cut.after)
+  const parts = drip === undefined
+    ? Stream.make(sent)
+    : Stream.range(0, Math.ceil(sent.length / drip.bytes) - 1).pipe(
+      Stream.mapEffect((index) =>
+        Effect.as(Effect.sleep(drip.everyMs), sent.subarray(index * drip.bytes, (index + 1) * drip.bytes))
+      )
+    )
+  const spaces = Stream.map(Stream.range(1, padding ?? 0), () => new Uint8Array(1024 * 1024).fill(0x20))
+  const end = cut === undefined ? Stream.empty : cut.connection === "open" ? Stream.never : Stream.fail(connectionLost)
+  return Stream.concat(Stream.concat(parts, padding === undefined ? Stream.empty : spaces), end)
+}

@@ -1,0 +1,145 @@
+/**
+ * Performs the answers of a list service on a socket: the one place that knows how an answer is cut, dripped, compressed
+ * or never finished. Node's own server is used without a router, so that it costs little more than the bytes it sends.
+ */
+import type { Reply, ServiceRequest } from "@payments/core/testing"
+import { Data, Effect } from "effect"
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib"
+
+/** Where a socket listens. */
+export interface ListenOptions {
+  /** 127.0.0.1 unless given. */
+  readonly host?: string | undefined
+  /** A free one is taken for 0, the default. */
+  readonly port?: number | undefined
+}
+
+/** The address cannot be listened on. */
+export class SandboxError extends Data.TaggedError("SandboxError")<{ readonly code: string }> {
+  override get message() {
+    return this.code === "EADDRINUSE"
+      ? "the sandbox cannot start: the port is taken. Choose another one."
+      : `the sandbox cannot start: the address cannot be listened on (${this.code}).`
+  }
+}
+
+/** What a request is answered with: bytes that are sent as they are, or an answer to perform. */
+export type Answer = Buffer | Reply
+
+/** Listens until the scope closes, which cuts every connection; gives the base address. */
+export const listen = Effect.fnUntraced(function*(
+  { host = "127.0.0.1", port = 0 }: ListenOptions,
+  answer: (request: ServiceRequest) => Answer
+) {
+  const server = createServer((request, response) =>
+    perform(
+      answer({ target: request.url ?? "", authorization: request.headers.authorization, now: Date.now() }),
+      request,
+      response
+    )
+  )
+  yield* Effect.acquireRelease(
+    Effect.callback<void, SandboxError>((resume) => {
+      server.once(
+        "error",
+        (error: NodeJS.ErrnoException) => resume(Effect.fail(new SandboxError({ code: error.code ?? "unknown" })))
+      )
+      server.listen(port, host, () => resume(Effect.void))
+    }),
+    () => close(server)
+  )
+  const address = server.address()
+  const bound = typeof address === "object" && address !== null ? address.port : port
+  return `http://${host.includes(":") ? `[${host}]` : host}:${bound}`
+})
+
+const close = (server: Server): Effect.Effect<void> =>
+  Effect.callback((resume) => {
+    server.close(() => resume(Effect.void))
+    // Clients keep connections open for the next request; without this the server would wait for them to leave.
+    server.closeAllConnections()
+  })
+
+const prepared = { "content-type": "application/json" }
+
+const perform = (answer: Answer, request: IncomingMessage, response: ServerResponse): void => {
+  if (Buffer.isBuffer(answer)) {
+    response.writeHead(200, { ...prepared, "content-length": answer.length }).end(answer)
+  } else if (answer.delayMs === undefined) send(answer, request, response)
+  else later(response, answer.delayMs, () => send(answer, request, response))
+}
+
+/** Does something after a while, unless the client has gone. */
+const later = (response: ServerResponse, ms: number, act: () => void): void => {
+  const timer = setTimeout(act, ms)
+  response.once("close", () => clearTimeout(timer))
+}
+
+const send = (reply: Reply, request: IncomingMessage, response: ServerResponse): void => {
+  const { cut } = reply
+  if (cut?.after === "nothing") {
+    leave(cut.connection, request)
+    return
+  }
+  const body = encode(reply)
+  const sized = cut === undefined && reply.drip === undefined || reply.sized === true
+  response.writeHead(reply.status, {
+    ...reply.headers,
+    ...(reply.encoding === undefined ? {} : { "content-encoding": reply.encoding }),
+    ...(sized ? { "content-length": body.length } : {})
+  })
+  if (cut === undefined && reply.drip === undefined) {
+    response.end(body)
+    return
+  }
+  const sent = cut === undefined ? body : body.subarray(0, cut.after)
+  const end = () => {
+    if (cut === undefined) response.end()
+    else leave(cut.connection, request)
+  }
+  if (reply.drip === undefined) response.write(sent, end)
+  else drip(response, sent, reply.drip, end)
+}
+
+const leave = (connection: NonNullable<Reply["cut"]>["connection"], { socket }: IncomingMessage): void => {
+  if (connection === "reset") socket.resetAndDestroy()
+  else if (connection === "closed") socket.end()
+}
+
+const drip = (
+  response: ServerResponse,
+  body: Buffer,
+  { bytes, everyMs }: NonNullable<Reply["drip"]>,
+  end: () => void
+): void => {
+  if (body.length === 0) {
+    end()
+    return
+  }
+  later(response, everyMs, () =>
+    response.write(
+      body.subarray(0, bytes),
+      () => drip(response, body.subarray(bytes), { bytes, everyMs }, end)
+    ))
+}
+
+const mebibyte = 1024 * 1024
+
+const encode = ({ body, encoding, padding = 0 }: Reply): Buffer => {
+  const plain = padding === 0
+    ? Buffer.from(body)
+    : Buffer.concat([Buffer.from(body), Buffer.alloc(padding * mebibyte, " ")])
+  switch (encoding) {
+    case undefined:
+      return plain
+    case "gzip":
+      return gzipSync(plain)
+    case "deflate":
+      return deflateSync(plain)
+    case "br":
+      return brotliCompressSync(plain)
+    case "zstd":
+      return zstdCompressSync(plain)
+  }
+}
