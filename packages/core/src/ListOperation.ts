@@ -6,16 +6,65 @@ import type { PaymentsError } from "./PaymentsError.ts"
 import type { Position } from "./Position.ts"
 import type { Invoice, PayinSource, PayoutRequest } from "./Records.ts"
 
-/** What to list: the list's filters by their field names, and how. */
-export type ListQuery<Filters> = Filters & {
+/** How to list, beside the filters. */
+export interface ListOptions {
   /** Records per page, 1 to 100 (§8); 100 unless given. Anything else is refused before a request. */
   readonly limit?: number | undefined
   /** Where to go on. It brings its own filters and limit; those given beside it must be the same. */
   readonly position?: Position | undefined
-  /** A record that does not decode fails its page (`fail`, the default) or is set aside in `Page.bad`. */
+  /**
+   * Pages that are asked for before they are wanted; 1 unless given, and then the next one is under way as soon as its
+   * cursor is known. 0 asks only for what is wanted.
+   */
+  readonly prefetch?: number | undefined
+}
+
+/** What becomes of a record that does not decode. */
+export interface BadRecordOption {
+  /** It fails its page (`fail`, the default) or is set aside in `Page.bad`. */
   readonly onBadRecord?: "fail" | "quarantine" | undefined
-  /** The next page is asked for while this one is used; `false` asks only when it is wanted. */
-  readonly prefetch?: boolean | undefined
+}
+
+/** What to list, by pages: the list's filters by their field names, and how. */
+export type ListQuery<Filters> = Filters & ListOptions & BadRecordOption
+
+/** What to list, by records. One that does not decode fails the stream: only a page can set it aside. */
+export type StreamQuery<Filters> = Filters & ListOptions & {
+  /** The stream ends after so many records, 0 or more; no page beyond them is asked for. */
+  readonly maxRecords?: number | undefined
+}
+
+/** The days from one date to another, both included, `YYYY-MM-DD`. */
+export interface DateRange {
+  readonly from: string
+  readonly to: string
+}
+
+/**
+ * The values of one filter, each of which is a part of the list: `{ customerId: ["cus_1", "cus_2"] }`, or for dates
+ * `{ settlementDate: { from: "2024-05-01", to: "2024-05-31" } }`. Records without such a value are in no part.
+ */
+export type PartitionBy<Filters> = { readonly [Field in keyof Filters]?: ReadonlyArray<string> | DateRange | undefined }
+
+/** How many parts are read at once. */
+export interface PartitionOptions {
+  /** 4 unless given. All of them keep to the client's pace. */
+  readonly concurrency?: number | undefined
+}
+
+/** What to list of every part; a part has its own positions, so the query has none. */
+export type PartitionQuery<Filters> =
+  & Filters
+  & Omit<ListOptions, "position">
+  & BadRecordOption
+  & PartitionOptions
+
+/** A page of one part of a list. */
+export interface PartPage<Record> {
+  /** The value that the part was cut by. */
+  readonly part: string
+  /** The last page of a part has no `next`. */
+  readonly page: Page<Record>
 }
 
 /** Reads one list. */
@@ -24,8 +73,18 @@ export interface ListOperation<Record, Filters> {
   readonly page: (query?: ListQuery<Filters>) => Effect.Effect<Page<Record>, PaymentsError>
   /** All pages from the query's position, or the start, to the null cursor. */
   readonly pages: (query?: ListQuery<Filters>) => Stream.Stream<Page<Record>, PaymentsError>
-  /** The records of those pages, chunked by page. One that does not decode fails it: only a page can set one aside. */
-  readonly stream: (query?: Omit<ListQuery<Filters>, "onBadRecord">) => Stream.Stream<Record, PaymentsError>
+  /** The records of those pages, chunked by page. */
+  readonly stream: (query?: StreamQuery<Filters>) => Stream.Stream<Record, PaymentsError>
+  /** The pages of several parts of the list, read side by side and given as they come. The first error ends it. */
+  readonly pagesBy: (
+    by: PartitionBy<Filters>,
+    query?: PartitionQuery<Filters>
+  ) => Stream.Stream<PartPage<Record>, PaymentsError>
+  /** The records of several parts of the list, read side by side and given as they come. The first error ends it. */
+  readonly streamBy: (
+    by: PartitionBy<Filters>,
+    query?: PartitionQuery<Filters>
+  ) => Stream.Stream<Record, PaymentsError>
   /** The query parameters that are not named as their field is, or may not be: for invoices all of them (§4.3). */
   readonly parameters: { readonly [field: string]: string }
 }

@@ -1,4 +1,5 @@
 /** One page of a list, and the records of it that do not decode. */
+import type { Duration } from "effect"
 import type { Position } from "./Position.ts"
 
 /** A record that is not what the document describes, kept whole. */
@@ -29,8 +30,12 @@ export interface Page<Record> {
   /** Where the next page begins, or null at the end of the list (§4.4). */
   readonly next: Position | null
   readonly status: number
+  /** The answer's headers, names in lower case. What a service puts there is not shown: think before printing them. */
+  readonly headers: { readonly [name: string]: string | undefined }
+  /** From sending the last request to the end of its answer. */
+  readonly elapsed: Duration.Duration
   /** The id the server gave the request, if it gave one. */
   readonly requestId: string | undefined
-  /** Requests it took. */
+  /** Requests it took, the first one included. */
   readonly attempts: number
 }

@@ -7,9 +7,11 @@
  */
 import { Context, Effect, type FileSystem, Layer } from "effect"
 import { HttpClient } from "effect/http"
+import { makeClient } from "./internal/Client.ts"
 import { makeHttpPages } from "./internal/HttpPages.ts"
-import { makeListOperations } from "./internal/ListReader.ts"
+import { makeListOperation } from "./internal/ListReader.ts"
 import type { ListOperations } from "./ListOperation.ts"
+import { invoices, payinSources, payoutRequests } from "./Lists.ts"
 import { PaymentsConfig, type PaymentsConfigError } from "./PaymentsConfig.ts"
 
 /** The payments service, as three lists. */
@@ -19,13 +21,13 @@ export class PaymentsApi extends Context.Service<PaymentsApi, ListOperations>()(
     PaymentsApi,
     Effect.gen(function*() {
       const config = yield* PaymentsConfig
-      const pages = makeHttpPages(config, yield* HttpClient.HttpClient)
-      return makeListOperations({
+      const client = makeClient(config, makeHttpPages(config, yield* HttpClient.HttpClient))
+      return {
         source: config.source,
-        pages,
-        retry: config.retry,
-        invoiceParameters: config.invoiceParameters
-      })
+        payoutRequests: { ...makeListOperation(payoutRequests, client, config), parameters: {} },
+        payinSources: { ...makeListOperation(payinSources, client, config), parameters: {} },
+        invoices: { ...makeListOperation(invoices, client, config), parameters: config.invoiceParameters }
+      }
     })
   )
 

@@ -2,8 +2,8 @@
  * Where the service is and how to ask it. Everything missing or wrong is reported at once, by the name of its setting,
  * before any request; no value is ever repeated in a report, since it may hold a secret.
  */
-import { Config, Context, Data, Effect, FileSystem, Layer, Redacted } from "effect"
-import { defaultInvoiceParameters, type InvoiceParameters } from "./Lists.ts"
+import { Config, Context, Data, Duration, Effect, FileSystem, Layer, Redacted } from "effect"
+import { all, defaultInvoiceParameters, type InvoiceParameters, type ListName } from "./Lists.ts"
 import { defaultRetryPolicy, type RetryPolicy } from "./RetryPolicy.ts"
 
 /** A setting that is missing or wrong. */
@@ -28,14 +28,41 @@ export interface Settings {
   /** Default: `PAYMENTS_BASE_URL`. */
   readonly PAYMENTS_INVOICES_BASE_URL?: string | undefined
   readonly PAYMENTS_API_KEY?: Redacted.Redacted<string> | undefined
-  /** What the file holds, or why it cannot be read; used where `PAYMENTS_API_KEY` is not set. */
-  readonly PAYMENTS_API_KEY_FILE?: Checked<Redacted.Redacted<string>> | undefined
+  /**
+   * Reads what the file holds, or says why it cannot be read; used where `PAYMENTS_API_KEY` is not set. Read again when
+   * the service no longer accepts the key.
+   */
+  readonly PAYMENTS_API_KEY_FILE?: Effect.Effect<Checked<Redacted.Redacted<string>>> | undefined
   /** Default: `PAYMENTS_API_KEY`. */
   readonly PAYMENTS_INVOICES_API_KEY?: Redacted.Redacted<string> | undefined
   /** A name for whose data this is. */
   readonly PAYMENTS_ACCOUNT?: string | undefined
   /** Renamed query parameters of the invoice list, such as `settlementTime=settlementCycle,limit=pageSize`. */
   readonly PAYMENTS_INVOICE_PARAMS?: string | undefined
+  /** Requests per second, all lists together; a number above 0. No ceiling unless set. */
+  readonly PAYMENTS_MAX_REQUESTS_PER_SECOND?: string | undefined
+  /** Filters whose records are not checked to carry the value asked for, such as `invoices.paymentDate`. */
+  readonly PAYMENTS_UNCHECKED_FILTERS?: string | undefined
+  /** `true` sends `traceparent` to the service; otherwise it learns nothing of our traces. */
+  readonly PAYMENTS_TRACE_HEADERS?: string | undefined
+}
+
+/** How long one attempt at a page may take. */
+export interface Deadlines {
+  /** Until the headers of the answer: 15 s. */
+  readonly headers: Duration.Duration
+  /** Between two parts of the body: 20 s. */
+  readonly stalled: Duration.Duration
+  /** For all of it: 30 s. */
+  readonly attempt: Duration.Duration
+}
+
+/** How long a listing is followed that brings nothing new, which an endless list of fresh cursors would be. */
+export interface Progress {
+  /** Pages in a row without a record: 1,000. A service that searches long sends many. */
+  readonly emptyPages: number
+  /** Pages in a row that hold the same records as earlier pages of the listing: 10. Moving data can repeat a few. */
+  readonly repeatedPages: number
 }
 
 /** Where the service is and how to ask it. */
@@ -44,52 +71,81 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
   readonly invoicesBaseUrl: URL
   readonly apiKey: Redacted.Redacted<string>
   readonly invoicesApiKey: Redacted.Redacted<string>
+  /** The key anew, where it comes from a file: asked for once when the service no longer accepts the one in use. */
+  readonly freshKey: {
+    readonly [Service in "payments" | "invoices"]?: Effect.Effect<Redacted.Redacted<string> | undefined>
+  }
   readonly invoiceParameters: InvoiceParameters
-  readonly retry: RetryPolicy
   /** Whose data this is: both base addresses and the account's name. A destination belongs to one source. */
   readonly source: string
+  readonly retry: RetryPolicy
+  readonly deadlines: Deadlines
+  /** The largest body that is read, in bytes once inflated: 32 MiB. */
+  readonly largestBodyBytes: number
+  readonly progress: Progress
+  /** No ceiling unless given. */
+  readonly maxRequestsPerSecond: number | undefined
+  /** By list, the filters whose records are not checked to carry the value asked for. */
+  readonly uncheckedFilters: { readonly [Name in ListName]?: ReadonlyArray<string> }
+  /** Whether `traceparent` is sent to the service. */
+  readonly traceHeaders: boolean
 }>()("@payments/core/PaymentsConfig") {
   /** Checks the settings, all of them, and fails with everything that is wrong. */
-  static readonly fromSettings = (
+  static readonly fromSettings = Effect.fnUntraced(function*(
     settings: Settings
-  ): Effect.Effect<PaymentsConfig["Service"], PaymentsConfigError> => {
+  ): Effect.fn.Return<PaymentsConfig["Service"], PaymentsConfigError> {
     const problems: Array<ConfigProblem> = []
     const checked = <A>(setting: keyof Settings, result: Checked<A>): A | undefined => {
       if ("problem" in result) problems.push({ setting, problem: result.problem })
       return "problem" in result ? undefined : result.value
     }
     const baseUrl = checked("PAYMENTS_BASE_URL", checkAddress(settings.PAYMENTS_BASE_URL))
-    const { PAYMENTS_API_KEY: inEnvironment, PAYMENTS_API_KEY_FILE: inFile } = settings
-    const apiKey = inEnvironment !== undefined || inFile === undefined
-      ? checked("PAYMENTS_API_KEY", checkKey(inEnvironment))
-      : checked("PAYMENTS_API_KEY_FILE", "problem" in inFile ? inFile : checkKey(inFile.value, "is empty"))
+    const file = settings.PAYMENTS_API_KEY === undefined ? settings.PAYMENTS_API_KEY_FILE : undefined
+    const apiKey = file === undefined
+      ? checked("PAYMENTS_API_KEY", checkKey(settings.PAYMENTS_API_KEY))
+      : checked("PAYMENTS_API_KEY_FILE", checkFile(yield* file))
     const invoicesBaseUrl = isSet(settings.PAYMENTS_INVOICES_BASE_URL)
       ? checked("PAYMENTS_INVOICES_BASE_URL", checkAddress(settings.PAYMENTS_INVOICES_BASE_URL))
       : baseUrl
-    const invoicesApiKey = settings.PAYMENTS_INVOICES_API_KEY !== undefined
+    const ownInvoicesKey = settings.PAYMENTS_INVOICES_API_KEY !== undefined
+    const invoicesApiKey = ownInvoicesKey
       ? checked("PAYMENTS_INVOICES_API_KEY", checkKey(settings.PAYMENTS_INVOICES_API_KEY))
       : apiKey
     const invoiceParameters = checked(
       "PAYMENTS_INVOICE_PARAMS",
       checkParameters(settings.PAYMENTS_INVOICE_PARAMS ?? "")
     )
+    const ceiling = checked("PAYMENTS_MAX_REQUESTS_PER_SECOND", checkRate(settings.PAYMENTS_MAX_REQUESTS_PER_SECOND))
+    const unchecked = checked("PAYMENTS_UNCHECKED_FILTERS", checkFilters(settings.PAYMENTS_UNCHECKED_FILTERS ?? ""))
+    const traceHeaders = checked("PAYMENTS_TRACE_HEADERS", checkSwitch(settings.PAYMENTS_TRACE_HEADERS))
     if (
       problems.length > 0 || baseUrl === undefined || invoicesBaseUrl === undefined || apiKey === undefined ||
-      invoicesApiKey === undefined || invoiceParameters === undefined
+      invoicesApiKey === undefined || invoiceParameters === undefined || unchecked === undefined
     ) {
-      return Effect.fail(new PaymentsConfigError({ problems }))
+      return yield* new PaymentsConfigError({ problems })
     }
     const account = isSet(settings.PAYMENTS_ACCOUNT) ? [settings.PAYMENTS_ACCOUNT] : []
-    return Effect.succeed({
+    const fresh = file === undefined ? undefined : Effect.map(file, (result) => {
+      const read = checkFile(result)
+      return "problem" in read ? undefined : read.value
+    })
+    return {
       baseUrl,
       invoicesBaseUrl,
       apiKey,
       invoicesApiKey,
+      freshKey: fresh === undefined ? {} : ownInvoicesKey ? { payments: fresh } : { payments: fresh, invoices: fresh },
       invoiceParameters,
+      source: [...new Set([baseUrl.href, invoicesBaseUrl.href]), ...account].join(" "),
       retry: defaultRetryPolicy,
-      source: [...new Set([baseUrl.href, invoicesBaseUrl.href]), ...account].join(" ")
-    })
-  }
+      deadlines: { headers: Duration.seconds(15), stalled: Duration.seconds(20), attempt: Duration.seconds(30) },
+      largestBodyBytes: 32 * 1024 * 1024,
+      progress: { emptyPages: 1000, repeatedPages: 10 },
+      maxRequestsPerSecond: ceiling,
+      uncheckedFilters: unchecked,
+      traceHeaders: traceHeaders === true
+    }
+  })
 
   /**
    * Reads the environment through the current `ConfigProvider`: {@link Settings}, with `PAYMENTS_API_KEY_FILE` in the
@@ -104,10 +160,13 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
         PAYMENTS_BASE_URL: yield* text("PAYMENTS_BASE_URL"),
         PAYMENTS_INVOICES_BASE_URL: yield* text("PAYMENTS_INVOICES_BASE_URL"),
         PAYMENTS_API_KEY: yield* secret("PAYMENTS_API_KEY"),
-        PAYMENTS_API_KEY_FILE: yield* keyFile(yield* text("PAYMENTS_API_KEY_FILE")),
+        PAYMENTS_API_KEY_FILE: keyFile(yield* FileSystem.FileSystem, yield* text("PAYMENTS_API_KEY_FILE")),
         PAYMENTS_INVOICES_API_KEY: yield* secret("PAYMENTS_INVOICES_API_KEY"),
         PAYMENTS_ACCOUNT: yield* text("PAYMENTS_ACCOUNT"),
-        PAYMENTS_INVOICE_PARAMS: yield* text("PAYMENTS_INVOICE_PARAMS")
+        PAYMENTS_INVOICE_PARAMS: yield* text("PAYMENTS_INVOICE_PARAMS"),
+        PAYMENTS_MAX_REQUESTS_PER_SECOND: yield* text("PAYMENTS_MAX_REQUESTS_PER_SECOND"),
+        PAYMENTS_UNCHECKED_FILTERS: yield* text("PAYMENTS_UNCHECKED_FILTERS"),
+        PAYMENTS_TRACE_HEADERS: yield* text("PAYMENTS_TRACE_HEADERS")
       })
     })
   )
@@ -118,14 +177,16 @@ export type Checked<A> = { readonly value: A } | { readonly problem: string }
 
 const isSet = (text: string | undefined): text is string => text !== undefined && text !== ""
 
-const keyFile = Effect.fnUntraced(function*(path: string | undefined) {
-  if (!isSet(path)) return undefined
-  const fs = yield* FileSystem.FileSystem
-  return yield* fs.readFileString(path).pipe(
-    Effect.map((text): Checked<Redacted.Redacted<string>> => ({ value: Redacted.make(text.trim()) })),
-    Effect.catch((error) => Effect.succeed({ problem: `cannot be read (${error.reason._tag})` }))
-  )
-})
+const keyFile = (fs: FileSystem.FileSystem, path: string | undefined) =>
+  isSet(path)
+    ? fs.readFileString(path).pipe(
+      Effect.map((text): Checked<Redacted.Redacted<string>> => ({ value: Redacted.make(text.trim()) })),
+      Effect.catch((error) => Effect.succeed({ problem: `cannot be read (${error.reason._tag})` }))
+    )
+    : undefined
+
+const checkFile = (read: Checked<Redacted.Redacted<string>>): Checked<Redacted.Redacted<string>> =>
+  "problem" in read ? read : checkKey(read.value, "is empty")
 
 /** The key goes into a header: visible ASCII only (RFC 9110 §5.5 and RFC 6750 §2.1 allow no more). */
 const checkKey = (
@@ -171,3 +232,33 @@ const checkParameters = (text: string): Checked<InvoiceParameters> => {
     ? { value: { ...defaultInvoiceParameters, ...renamed } }
     : { problem: "gives two fields the same name" }
 }
+
+const checkRate = (text: string | undefined): Checked<number | undefined> => {
+  if (!isSet(text)) return { value: undefined }
+  const rate = Number(text)
+  return Number.isFinite(rate) && rate > 0
+    ? { value: rate }
+    : { problem: "must be a number above 0, such as 10 or 0.5" }
+}
+
+const checkFilters = (text: string): Checked<PaymentsConfig["Service"]["uncheckedFilters"]> => {
+  const known = all.flatMap((list) => Object.keys(list.filters).map((field) => ({ list: list.name, field })))
+  const found: { [Name in ListName]?: Array<string> } = {}
+  for (const name of text.split(",").map((part) => part.trim()).filter((part) => part !== "")) {
+    const filter = known.find(({ field, list }) => `${list}.${field}` === name)
+    if (filter === undefined) {
+      return {
+        problem: `must be LIST.FILTER,… out of ${known.map(({ field, list }) => `${list}.${field}`).join(", ")}`
+      }
+    }
+    ;(found[filter.list] ??= []).push(filter.field)
+  }
+  return { value: found }
+}
+
+const checkSwitch = (text: string | undefined): Checked<boolean> =>
+  !isSet(text) || text === "false"
+    ? { value: false }
+    : text === "true"
+    ? { value: true }
+    : { problem: "must be true or false" }

@@ -15,7 +15,7 @@
  * | `Transport` | refused, reset, name not found, TLS, a body that ends early | all but TLS | 7 |
  * | `Timeout` | no headers, a stalled body, an attempt too long, 408 | yes | 7 |
  * | `MalformedResponse` | a complete answer that is not a page | no | 8 |
- * | `PaginationFault` | a cursor that repeats, is missing or is refused | no | 8 |
+ * | `PaginationFault` | a cursor that repeats, is missing or is refused; pages that bring nothing new | no | 8 |
  * | `FilterNotApplied` | a record without the value that was asked for | no | 8 |
  * | `RedirectRefused` | any 3xx | no | 8 |
  * | `UnexpectedStatus` | any other status | no | 8 |
@@ -125,16 +125,20 @@ export class MalformedResponse extends Data.TaggedError("MalformedResponse")<{
   }
 }
 
-/** The list cannot be followed further: its end was not reached. */
+/**
+ * The list cannot be followed further: its end was not reached. `limitReached` says that page after page brought nothing
+ * new (`PaymentsConfig.progress`).
+ */
 export class PaginationFault extends Data.TaggedError("PaginationFault")<{
-  readonly kind: "repeatedCursor" | "missingCursor" | "cursorRefused"
+  readonly kind: "repeatedCursor" | "missingCursor" | "cursorRefused" | "limitReached"
 }> {
   override get message() {
     return {
       repeatedCursor:
         "pagination fault: the service sent a cursor that it had sent before, so the list would never end.",
       missingCursor: "pagination fault: a page came without a cursor, so its end cannot be told from a cut.",
-      cursorRefused: "pagination fault: the service no longer accepts the cursor. Start again without it."
+      cursorRefused: "pagination fault: the service no longer accepts the cursor. Start again without it.",
+      limitReached: "pagination fault: page after page brings nothing new, so the list may never end."
     }[this.kind]
   }
 }

@@ -1,9 +1,25 @@
 /**
- * Whether a failed attempt is worth another, and how long to wait: a pure function of the reason, the attempt and the
- * server's wish. The waiting is a `Schedule` made from it.
+ * Whether a failed attempt is worth another, and how long to wait: a pure function of the reason, the attempt, the
+ * server's wish and what the client has left to spend on retries. The waiting is in `internal/Retry.ts`.
  */
-import { Duration, Effect, Random, Schedule } from "effect"
-import type { PaymentsError, Reason } from "./PaymentsError.ts"
+import { Duration } from "effect"
+import type { Reason } from "./PaymentsError.ts"
+
+/**
+ * What a client may spend on retries, all its listings together, so that a service that is down is not asked twice as
+ * often: a token bucket, as in the AWS SDKs. A retry costs, one that succeeds gives its cost back, and so does, a little,
+ * every first try that succeeds.
+ */
+export interface RetryBudget {
+  /** Tokens of a full bucket; it begins full. */
+  readonly capacity: number
+  /** Tokens of a retry after a transient failure. */
+  readonly transientCost: number
+  /** Tokens of a retry after a 429, which the service itself spaces out. */
+  readonly throttledCost: number
+  /** Tokens that a first try gives back when it succeeds. */
+  readonly reward: number
+}
 
 /** The numbers of the retry decision. */
 export interface RetryPolicy {
@@ -17,21 +33,32 @@ export interface RetryPolicy {
   readonly cap: Duration.Duration
   /** The longest wait asked for by the server (`Retry-After`) that is waited here; a longer one is handed back in the error. */
   readonly longestHint: Duration.Duration
+  readonly budget: RetryBudget
 }
 
-/** 3 attempts, 50 ms after transient failures, 1 s after 429, at most 20 s; waits asked for up to 30 s. */
+/**
+ * 3 attempts, 50 ms after transient failures, 1 s after 429, at most 20 s; waits asked for up to 30 s. 500 tokens, of
+ * which a transient retry takes 14 and a throttled one 5; a first try that succeeds gives 1 back.
+ */
 export const defaultRetryPolicy: RetryPolicy = {
   attempts: 3,
   transientBase: Duration.millis(50),
   throttledBase: Duration.seconds(1),
   cap: Duration.seconds(20),
-  longestHint: Duration.seconds(30)
+  longestHint: Duration.seconds(30),
+  budget: { capacity: 500, transientCost: 14, throttledCost: 5, reward: 1 }
 }
 
 /** The wait before the next attempt lies between `floor` and `floor + spread`, drawn evenly (full jitter). */
 export type RetryDecision =
   | { readonly retry: false }
-  | { readonly retry: true; readonly floor: Duration.Duration; readonly spread: Duration.Duration }
+  | {
+    readonly retry: true
+    readonly floor: Duration.Duration
+    readonly spread: Duration.Duration
+    /** Tokens it takes. */
+    readonly cost: number
+  }
 
 const stop: RetryDecision = { retry: false }
 
@@ -59,26 +86,22 @@ const nature = (reason: Reason): "permanent" | "transient" | "throttled" => {
 /** Whether the same request can succeed later, with nothing changed. */
 export const isRetryable = (reason: Reason): boolean => nature(reason) !== "permanent"
 
-/** What to do after attempt number `attempt` (from 1) failed for `reason`. */
-export const decide = (policy: RetryPolicy, reason: Reason, attempt: number): RetryDecision => {
+/** What to do after attempt number `attempt` (from 1) failed for `reason`, with `tokens` left in the budget. */
+export const decide = (
+  policy: RetryPolicy,
+  reason: Reason,
+  attempt: number,
+  tokens: number = policy.budget.capacity
+): RetryDecision => {
   const kind = nature(reason)
   if (kind === "permanent" || attempt >= policy.attempts) return stop
-  const base = kind === "throttled" ? policy.throttledBase : policy.transientBase
+  const throttled = kind === "throttled"
+  const cost = throttled ? policy.budget.throttledCost : policy.budget.transientCost
+  // Too much has failed lately: asking again would only add to it.
+  if (tokens < cost) return stop
+  const base = throttled ? policy.throttledBase : policy.transientBase
   const spread = Duration.min(Duration.times(base, 2 ** (attempt - 1)), policy.cap)
   const floor = ("retryAfter" in reason ? reason.retryAfter : undefined) ?? Duration.zero
   // The caller can plan a long wait better than a request that sleeps through it.
-  return Duration.isGreaterThan(floor, policy.longestHint) ? stop : { retry: true, floor, spread }
+  return Duration.isGreaterThan(floor, policy.longestHint) ? stop : { retry: true, floor, spread, cost }
 }
-
-/** Waits as {@link decide} says, and stops when it says so. */
-export const schedule = (policy: RetryPolicy): Schedule.Schedule<number, PaymentsError> =>
-  Schedule.spaced(Duration.zero).pipe(
-    Schedule.setInputType<PaymentsError>(),
-    Schedule.while(({ attempt, input }) => decide(policy, input.reason, attempt).retry),
-    Schedule.modifyDelay(({ attempt, input }) => {
-      const decision = decide(policy, input.reason, attempt)
-      return decision.retry
-        ? Effect.map(Random.next, (draw) => Duration.sum(decision.floor, Duration.times(decision.spread, draw)))
-        : Effect.succeed(Duration.zero)
-    })
-  )

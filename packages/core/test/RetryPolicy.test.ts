@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Exit, Fiber, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { PaymentsError, Reason, RetryPolicy } from "../src/index.ts"
+import * as Retry from "../src/internal/Retry.ts"
 
 const policy = RetryPolicy.defaultRetryPolicy
 const seconds = (count: number | undefined) => count === undefined ? undefined : Duration.seconds(count)
@@ -53,6 +54,26 @@ describe("the retry decision", () => {
     )
   })
 
+  it.each([
+    ["a transient retry costs 14", failing(503), 14, 14],
+    ["and is not made with 13 left", failing(503), 13, undefined],
+    ["a throttled retry costs 5", limited(), 5, 5],
+    ["and is not made with 4 left", limited(), 4, undefined]
+  ])("%s", (_, reason, tokens, cost) => {
+    const decision = RetryPolicy.decide(policy, reason, 1, tokens)
+    assert.strictEqual(decision.retry ? decision.cost : undefined, cost)
+  })
+
+  it("is paid for by what succeeds: a retry's own cost, or 1 for a first try, up to 500", () => {
+    const tokens = { left: 100 }
+    Retry.settle(policy, tokens, { spent: 28 })
+    Retry.settle(policy, tokens, { spent: 0 })
+    assert.strictEqual(tokens.left, 129)
+    tokens.left = 500
+    Retry.settle(policy, tokens, { spent: 0 })
+    assert.strictEqual(tokens.left, 500)
+  })
+
   it.prop("never goes beyond its attempts, and never spreads a wait beyond the cap", [
     Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 60 })),
     Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 60 }))
@@ -78,7 +99,8 @@ describe("the schedule", () => {
         position: undefined
       })
     })
-    const fiber = yield* Effect.forkChild(Effect.exit(Effect.retry(call, RetryPolicy.schedule(policy))))
+    const tokens = { left: policy.budget.capacity }
+    const fiber = yield* Effect.forkChild(Effect.exit(Effect.retry(call, Retry.schedule(policy, tokens, { spent: 0 }))))
     yield* TestClock.adjust("5 minutes")
     assert.isTrue(Exit.isFailure(yield* Fiber.join(fiber)))
     return at

@@ -19,7 +19,7 @@ const failing = (onPage: number, reasons: Array<Reason.Reason>) => {
       invoices: {
         ...api.invoices,
         pages: (query) => {
-          return api.invoices.pages({ ...query, prefetch: false }).pipe(
+          return api.invoices.pages({ ...query, prefetch: 0 }).pipe(
             Stream.mapEffect((page): Effect.Effect<Page<{ readonly id: string }>, PaymentsError> => {
               const reason = ++number >= onPage ? reasons.shift() : undefined
               return reason === undefined ? Effect.succeed(page) : Effect.fail(

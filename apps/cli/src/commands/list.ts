@@ -135,7 +135,7 @@ const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
     ...filters,
     limit,
     position: cursor === null ? undefined : Position.make({ list: list.name, cursor, limit, filters }),
-    prefetch: input.all
+    prefetch: input.all ? 1 : 0
   })
   yield* Stream.runForEachWhile(
     pages,

@@ -22,8 +22,8 @@ const largestBody = ByteSize.mebibytes(32)
 
 /** Asks the configured service. */
 export const makeHttpPages =
-  (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): PageSource => (request) =>
-    client.execute(toHttpRequest(config, request)).pipe(
+  (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): PageSource => (request, key) =>
+    client.execute(toHttpRequest(config, request, key)).pipe(
       Effect.mapError(toReason),
       Effect.timeoutOrElse({ duration: headersWithin, orElse: () => Effect.fail(new Timeout({ phase: "headers" })) }),
       Effect.flatMap(readBody),
@@ -35,7 +35,8 @@ export const makeHttpPages =
 
 const toHttpRequest = (
   config: PaymentsConfig["Service"],
-  request: PageRequest
+  request: PageRequest,
+  key: Redacted.Redacted<string>
 ): HttpClientRequest.HttpClientRequest => {
   const ofInvoices = request.list.service === "invoices"
   const names: Readonly<Record<string, string>> = ofInvoices ? config.invoiceParameters : {}
@@ -49,7 +50,7 @@ const toHttpRequest = (
     // Redacted parameters are sent as they are and stay out of spans and error messages.
     urlParams: pairs.map(([field, value]) => [names[field] ?? field, Redacted.make(value)] as const),
     acceptJson: true
-  }).pipe(HttpClientRequest.bearerToken(ofInvoices ? config.invoicesApiKey : config.apiKey))
+  }).pipe(HttpClientRequest.bearerToken(key))
 }
 
 const readBody = Effect.fnUntraced(function*(response: HttpClientResponse.HttpClientResponse) {

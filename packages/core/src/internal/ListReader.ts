@@ -1,206 +1,156 @@
 /**
- * Reads one list over any source: checks the query, retries, decodes, follows cursors. Promises to its callers: a
- * listing ends only at a null cursor or with an error, never goes round, and every error says from where to go on.
+ * Follows one list from page to page. Promises to its callers: a listing ends only at a null cursor or with an error,
+ * never goes round, and every error says from where to go on.
  */
-import { Clock, Effect, Option, Redacted, Result, Schema, Stream } from "effect"
-import type { ListOperation, ListOperations, ListQuery } from "../ListOperation.ts"
-import * as Lists from "../Lists.ts"
+import { Effect, Fiber, Option, Result, Stream } from "effect"
+import type { ListOperation, ListOptions, PartitionBy, PartitionOptions } from "../ListOperation.ts"
+import type * as Lists from "../Lists.ts"
 import type { Page } from "../Page.ts"
-import { type ErrorBody, InvalidRequest, PaginationFault, PaymentsError, type Reason } from "../PaymentsError.ts"
-import * as Position from "../Position.ts"
-import * as RetryPolicy from "../RetryPolicy.ts"
-import { decodePage, describeBody, reasonOfStatus, requestIdOf } from "./PageDecoder.ts"
-import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
+import type { PaymentsConfig } from "../PaymentsConfig.ts"
+import { PaginationFault, type PaymentsError } from "../PaymentsError.ts"
+import { type Client, failed, type Fetched, positionOf } from "./Client.ts"
+import { decodeRecords, requestIdOf } from "./PageDecoder.ts"
+import type { PageRequest } from "./PageSource.ts"
+import { makeProgressGuard } from "./ProgressGuard.ts"
+import { toParts, toRequest } from "./Query.ts"
 
-/** The service over one source of pages. */
-export const makeListOperations = (options: {
-  readonly source: string
-  readonly pages: PageSource
-  readonly retry: RetryPolicy.RetryPolicy
-  readonly invoiceParameters: Lists.InvoiceParameters
-}): ListOperations => ({
-  source: options.source,
-  payoutRequests: { ...makeListOperation(Lists.payoutRequests, options.pages, options.retry), parameters: {} },
-  payinSources: { ...makeListOperation(Lists.payinSources, options.pages, options.retry), parameters: {} },
-  invoices: {
-    ...makeListOperation(Lists.invoices, options.pages, options.retry),
-    parameters: options.invoiceParameters
-  }
-})
+/** Where a listing goes on. */
+interface Step {
+  readonly request: PageRequest
+  /** The page, where it was asked for ahead. */
+  readonly arriving: Fiber.Fiber<Fetched, PaymentsError> | undefined
+  /** Why it must not be asked for. */
+  readonly fault: PaymentsError | undefined
+  /** Records still wanted. */
+  readonly wanted: number
+}
 
-const makeListOperation = <Record, Filters extends object>(
-  list: Lists.ListDefinition<Record, Filters>,
-  source: PageSource,
-  retry: RetryPolicy.RetryPolicy
+/** Everything a query of any kind may say. */
+type AnyQuery<Filters> = Filters & ListOptions & {
+  readonly onBadRecord?: "fail" | "quarantine" | undefined
+  readonly maxRecords?: number | undefined
+}
+
+/** Reads a list through a client. */
+export const makeListOperation = <Record, Filters extends object>(
+  list: Lists.ListDefinition<Record, Filters> & Lists.AnyList,
+  client: Client,
+  config: PaymentsConfig["Service"]
 ): Omit<ListOperation<Record, Filters>, "parameters"> => {
-  const readPage = Effect.fn(`PaymentsApi.${list.name}.page`)(
-    function*(request: PageRequest, onBadRecord: "fail" | "quarantine") {
-      let attempts = 0
-      const attempt = Effect.suspend(() => {
-        attempts++
-        return tryPage(source, request, onBadRecord)
-      })
-      const { answer, decoded } = yield* attempt.pipe(
-        Effect.mapError((failure) => failed(request, failure, attempts)),
-        Effect.retry(RetryPolicy.schedule(retry))
-      )
-      const page: Page<Record> = {
-        // Sound because decodePage has checked each item against `list.record`, whose type is Record.
-        items: decoded.items as ReadonlyArray<Record>,
-        texts: decoded.texts,
-        bad: decoded.bad,
-        next: decoded.cursor === null ? null : Position.make(positionData(request, decoded.cursor)),
-        status: answer.status,
-        requestId: requestIdOf(answer),
-        attempts
-      }
-      return page
+  const fetch = Effect.fn(`PaymentsApi.${list.name}.page`)((request: PageRequest) => client.fetch(request))
+  const unchecked = config.uncheckedFilters[list.name] ?? []
+  // No filter and no option: all of them may be absent, which TypeScript cannot see of generic filters.
+  const everything = {} as Filters
+
+  const decode = (fetched: Fetched, onBadRecord: "fail" | "quarantine"): Effect.Effect<Page<Record>, PaymentsError> => {
+    const { answer, attempts, elapsed, envelope, request } = fetched
+    const decoded = decodeRecords(request, envelope, onBadRecord)
+    if (Result.isFailure(decoded)) {
+      const failure = { reason: decoded.failure, status: answer.status, requestId: requestIdOf(answer) }
+      return Effect.fail(failed(request, failure, attempts))
     }
-  )
-
-  const page = (query?: ListQuery<Filters>) =>
-    Effect.flatMap(toRequest(list, query), (request) => readPage(request, query?.onBadRecord ?? "fail"))
-
-  const pages = (query?: ListQuery<Filters>) =>
-    Stream.unwrap(Effect.map(toRequest(list, query), (first) => {
-      const seen = new Set<string>()
-      const remember = Effect.fnUntraced(function*(request: PageRequest) {
-        if (request.cursor === undefined) return
-        const mark = yield* digest(request.cursor)
-        if (seen.has(mark)) {
-          return yield* unfollowable(request, { reason: new PaginationFault({ kind: "repeatedCursor" }) }, 0)
-        }
-        seen.add(mark)
-      })
-      return Stream.paginate(
-        first,
-        Effect.fnUntraced(function*(request: PageRequest) {
-          yield* remember(request)
-          const current = yield* readPage(request, query?.onBadRecord ?? "fail").pipe(
-            Effect.catch((error) => explainRefusal(error, request))
-          )
-          const next = current.next === null
-            ? Option.none<PageRequest>()
-            : Option.some({ ...request, cursor: Redacted.value(current.next).cursor })
-          return [[current], next] as const
-        })
-      )
-    })).pipe((stream) => query?.prefetch === false ? stream : Stream.buffer(stream, { capacity: 0 }))
+    const { bad, items, texts } = decoded.success
+    return Effect.succeed({
+      // Sound because decodeRecords has checked each item against `list.record`, whose type is Record.
+      items: items as ReadonlyArray<Record>,
+      texts,
+      bad,
+      next: envelope.cursor === null ? null : positionOf(request, envelope.cursor),
+      status: answer.status,
+      headers: answer.headers,
+      elapsed,
+      requestId: requestIdOf(answer),
+      attempts
+    })
+  }
 
   /** A request with a cursor that fails where the same one without it succeeds: it is the cursor that was refused. */
   const explainRefusal = (error: PaymentsError, request: PageRequest): Effect.Effect<never, PaymentsError> => {
     if (request.cursor === undefined || ![400, 404, 410, 422].includes(error.status ?? 0)) return Effect.fail(error)
-    return tryPage(source, { ...request, cursor: undefined }, "quarantine").pipe(
+    const { attempts, requestId, status } = error
+    const reason = new PaginationFault({ kind: "cursorRefused" })
+    return client.fetchOnce({ ...request, cursor: undefined }).pipe(
       Effect.mapError(() => error),
+      // From the cursor the listing cannot go on: no position.
       Effect.flatMap(() =>
-        Effect.fail(
-          unfollowable(
-            request,
-            { reason: new PaginationFault({ kind: "cursorRefused" }), status: error.status },
-            error.attempts
-          )
-        )
+        Effect.fail(failed({ ...request, cursor: undefined }, { reason, status, requestId }, attempts))
       )
     )
   }
 
-  const stream = (query?: Omit<ListQuery<Filters>, "onBadRecord">) =>
-    // Without `onBadRecord` the query is still one, which TypeScript cannot see through the generic filters.
-    Stream.flatMap(pages(query as ListQuery<Filters> | undefined), ({ items }) => Stream.fromArray(items))
+  const fetchNext = (request: PageRequest) =>
+    fetch(request).pipe(Effect.catch((error) => explainRefusal(error, request)))
 
-  return { page, pages, stream }
-}
-
-interface Failure {
-  readonly reason: Reason
-  readonly status?: number | undefined
-  readonly requestId?: string | undefined
-  readonly body?: ErrorBody | undefined
-}
-
-/** One request and what came of it. */
-const tryPage = Effect.fnUntraced(
-  function*(source: PageSource, request: PageRequest, onBadRecord: "fail" | "quarantine") {
-    const answer: RawAnswer = yield* Effect.mapError(source(request), (reason): Failure => ({ reason }))
-    const facts = { status: answer.status, requestId: requestIdOf(answer) }
-    const refusal = reasonOfStatus(answer, yield* Clock.currentTimeMillis)
-    if (refusal !== undefined) {
-      return yield* Effect.fail<Failure>({ reason: refusal, ...facts, body: describeBody(answer) })
-    }
-    const decoded = decodePage(request, answer, onBadRecord)
-    if (Result.isFailure(decoded)) return yield* Effect.fail<Failure>({ reason: decoded.failure, ...facts })
-    return { answer, decoded: decoded.success }
-  }
-)
-
-const failed = (request: PageRequest, failure: Failure, attempts: number): PaymentsError =>
-  new PaymentsError({
-    list: request.list.name,
-    reason: failure.reason,
-    attempts,
-    status: failure.status,
-    requestId: failure.requestId,
-    body: failure.body,
-    position: request.cursor === undefined ? undefined : Position.make(positionData(request, request.cursor))
-  })
-
-/** The cursor itself is the fault: the listing can go on only from its start. */
-const unfollowable = (request: PageRequest, failure: Failure, attempts: number): PaymentsError =>
-  failed({ ...request, cursor: undefined }, failure, attempts)
-
-const positionData = (request: PageRequest, cursor: string): Position.PositionData => ({
-  list: request.list.name,
-  cursor,
-  limit: request.limit,
-  filters: request.filters
-})
-
-/** The request that a query means, or what is wrong with the query, before anything is sent. */
-const toRequest = (
-  list: { readonly name: Lists.ListName; readonly label: string; readonly filters: object },
-  query: ListQuery<object> = {}
-): Effect.Effect<PageRequest, PaymentsError> => {
-  const refuse = (problem: string) => Effect.fail(refused(list.name, problem))
-  const { limit, position, onBadRecord: _onBadRecord, prefetch: _prefetch, ...rest } = query
-  const filters: { [field: string]: string } = {}
-  for (const [field, value] of Object.entries(rest)) {
-    if (value === undefined) continue
-    if (!Object.hasOwn(list.filters, field)) {
-      return refuse(
-        `there is no filter of that name; ${list.label} can be filtered by ${Object.keys(list.filters).join(", ")}.`
+  /** A listing, as whatever is wanted of its pages. */
+  const walk = <A>(
+    query: AnyQuery<Filters>,
+    project: (page: Page<Record>) => ReadonlyArray<A>
+  ): Stream.Stream<A, PaymentsError> =>
+    Stream.unwrap(Effect.gen(function*() {
+      const first = yield* toRequest(list, query, unchecked)
+      const scope = yield* Effect.scope
+      const guard = makeProgressGuard(first, config.progress)
+      const ahead = query.prefetch ?? 1
+      const wanted = query.maxRecords ?? Number.POSITIVE_INFINITY
+      if (wanted === 0) return Stream.empty
+      const start: Step = { request: first, arriving: undefined, fault: undefined, wanted }
+      const pages = Stream.paginate(
+        start,
+        Effect.fnUntraced(function*(step: Step) {
+          if (step.fault !== undefined) return yield* step.fault
+          const { request } = step
+          const fetched = yield* step.arriving === undefined ? fetchNext(request) : Fiber.join(step.arriving)
+          const { cursor, records } = fetched.envelope
+          const next = cursor === null ? undefined : { ...request, cursor }
+          const fault = next && guard.check(next, records)
+          const wantsMore = next !== undefined && fault === undefined && records.length < step.wanted
+          // The next page is asked for before the records of this one are looked at.
+          const arriving = wantsMore && ahead > 0
+            ? yield* Effect.forkIn(fetchNext(next), scope, { startImmediately: true })
+            : undefined
+          const current = yield* decode(fetched, query.onBadRecord ?? "fail")
+          const left = step.wanted - current.items.length
+          return [
+            project(left < 0 ? { ...current, items: current.items.slice(0, left) } : current),
+            next === undefined || left <= 0
+              ? Option.none<Step>()
+              : Option.some<Step>({ request: next, arriving, fault, wanted: left })
+          ]
+        })
       )
-    }
-    if (typeof value !== "string" || value === "") return refuse(`the filter ${field} must be text that is not empty.`)
-    filters[field] = value
+      return ahead > 1 ? Stream.buffer(pages, { capacity: ahead - 1 }) : pages
+    }))
+
+  const page = (query: AnyQuery<Filters>) =>
+    toRequest(list, query, unchecked).pipe(
+      Effect.flatMap(fetch),
+      Effect.flatMap((fetched) => decode(fetched, query.onBadRecord ?? "fail"))
+    )
+  const pages = (query: AnyQuery<Filters>) => walk(query, (current) => [current])
+  const stream = (query: AnyQuery<Filters>) => walk(query, ({ items }) => items)
+
+  const partition = <A>(
+    by: PartitionBy<Filters>,
+    { concurrency = 4, ...query }: AnyQuery<Filters> & PartitionOptions,
+    read: (query: AnyQuery<Filters>, part: string) => Stream.Stream<A, PaymentsError>
+  ): Stream.Stream<A, PaymentsError> =>
+    Stream.unwrap(
+      Effect.map(toParts(list, by, query, concurrency), ({ field, values }) =>
+        Stream.fromIterable(values).pipe(
+          Stream.flatMap(
+            // With one more filter of the list it is still a query, which TypeScript cannot see of generic filters.
+            (part) => read({ ...query, [field]: part } as unknown as AnyQuery<Filters>, part),
+            { concurrency, bufferSize: 1 }
+          )
+        ))
+    )
+
+  return {
+    page: (query = everything) => page(query),
+    pages: (query = everything) => pages(query),
+    stream: (query = everything) => stream(query),
+    pagesBy: (by, query = everything) =>
+      partition(by, query, (one, part) => Stream.map(pages(one), (current) => ({ part, page: current }))),
+    streamBy: (by, query = everything) => partition(by, query, stream)
   }
-  if (limit !== undefined && !Schema.is(Lists.PageLimit)(limit)) {
-    return refuse(`limit must be an integer from ${Lists.pageLimit.minimum} to ${Lists.pageLimit.maximum} (§8).`)
-  }
-  const definition = Lists.byName[list.name]
-  if (position === undefined) {
-    return Effect.succeed({ list: definition, limit: limit ?? Lists.pageLimit.default, filters, cursor: undefined })
-  }
-  const saved = Redacted.value(position)
-  if (saved.list !== list.name) return refuse(`the position belongs to ${Lists.byName[saved.list].label}.`)
-  if (limit !== undefined && limit !== saved.limit) return refuse("the position belongs to another limit (§4.4).")
-  const other = Object.entries(filters).find(([field, value]) => saved.filters[field] !== value)
-  if (other !== undefined) return refuse(`the position belongs to another value of the filter ${other[0]}.`)
-  return Effect.succeed({ list: definition, limit: saved.limit, filters: saved.filters, cursor: saved.cursor })
 }
-
-const refused = (list: Lists.ListName, problem: string): PaymentsError =>
-  new PaymentsError({
-    list,
-    reason: new InvalidRequest({ problem }),
-    attempts: 0,
-    status: undefined,
-    requestId: undefined,
-    body: undefined,
-    position: undefined
-  })
-
-/** What is remembered of a cursor: enough to know it again, nothing to read it by. */
-const digest = (cursor: string): Effect.Effect<string> =>
-  Effect.promise(() => crypto.subtle.digest("SHA-256", new TextEncoder().encode(cursor))).pipe(
-    Effect.map((bytes) => String.fromCharCode(...new Uint16Array(bytes)))
-  )

@@ -24,13 +24,12 @@ import { timestamp } from "../Records.ts"
 import { elementsOf, endsEarly, isExactInteger, mayLoseDigits, membersOf } from "./JsonText.ts"
 import type { PageRequest, RawAnswer } from "./PageSource.ts"
 
-/** A page before its position in a listing is known. */
-export interface DecodedPage {
+/** The records of a page. */
+export interface DecodedRecords {
   readonly items: ReadonlyArray<unknown>
   /** The exact text of each item, cut on first use. */
   readonly texts: () => ReadonlyArray<string>
   readonly bad: ReadonlyArray<BadRecord>
-  readonly cursor: string | null
 }
 
 /** The reason that a status gives, or nothing for a success: any 2xx, since the document names no status (§4.4). */
@@ -80,12 +79,15 @@ export const requestIdOf = (answer: RawAnswer): string | undefined =>
   [answer.headers["x-request-id"], answer.headers["request-id"], answer.headers["x-correlation-id"]]
     .find((id) => id !== undefined && /^[A-Za-z0-9._:-]{1,128}$/.test(id))
 
-/** The page in a successful answer; `quarantine` keeps records that do not decode apart instead of failing. */
-export const decodePage = (
-  request: PageRequest,
-  answer: RawAnswer,
-  onBadRecord: "fail" | "quarantine"
-): Result.Result<DecodedPage, Reason> => {
+/** The page in a successful answer, before its records are looked at: enough to ask for the next one. */
+export interface Envelope {
+  readonly text: string
+  readonly records: ReadonlyArray<unknown>
+  readonly cursor: string | null
+}
+
+/** Reads the envelope (§2.5). */
+export const openEnvelope = (answer: RawAnswer): Result.Result<Envelope, Reason> => {
   const body = parse(answer.text)
   if (body === notJson) {
     return Result.fail(
@@ -107,10 +109,20 @@ export const decodePage = (
   if (cursor !== null && (typeof cursor !== "string" || !isWellFormed(cursor))) {
     return malformed("cursor", "expected a string or null")
   }
+  return Result.succeed({ text: answer.text, records, cursor })
+}
+
+/** Checks the records of a page; `quarantine` keeps those that do not decode apart instead of failing. */
+export const decodeRecords = (
+  request: PageRequest,
+  { records, text }: Envelope,
+  onBadRecord: "fail" | "quarantine"
+): Result.Result<DecodedRecords, Reason> => {
   const check = checkOf(request.list)
-  const suspicious = mayLoseDigits(answer.text)
+  const suspicious = mayLoseDigits(text)
+  const checked = Object.entries(request.filters).filter(([field]) => !request.unchecked.includes(field))
   let cut: ReadonlyArray<string> | undefined
-  const texts = () => cut ??= elementsOf(answer.text, "items")
+  const texts = () => cut ??= elementsOf(text, "items")
   const items: Array<unknown> = []
   const itemTexts: Array<number> = []
   const bad: Array<BadRecord> = []
@@ -119,7 +131,7 @@ export const decodePage = (
       ? suspicious ? check.inexact(texts()[index] ?? "") : undefined
       : check.explain(record)
     if (problem === undefined) {
-      const field = unappliedFilter(request, record)
+      const field = unappliedFilter(request.list, checked, record)
       if (field !== undefined) return Result.fail(new FilterNotApplied({ field }))
       items.push(record)
       itemTexts.push(index)
@@ -139,8 +151,7 @@ export const decodePage = (
   return Result.succeed({
     items,
     texts: () => bad.length === 0 ? texts() : itemTexts.map((index) => texts()[index] ?? ""),
-    bad,
-    cursor
+    bad
   })
 }
 
@@ -199,9 +210,14 @@ const firstProblem = (error: Schema.SchemaError): Problem => {
 
 const lowerFirst = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
 
-const unappliedFilter = (request: PageRequest, record: unknown): string | undefined => {
-  const rules: Readonly<Record<string, "equals" | "prefix">> = request.list.filters
-  return Object.entries(request.filters).find(([field, wanted]) => {
+/** The first filter whose value the record does not carry. */
+const unappliedFilter = (
+  list: AnyList,
+  asked: ReadonlyArray<readonly [field: string, wanted: string]>,
+  record: unknown
+): string | undefined => {
+  const rules: Readonly<Record<string, "equals" | "prefix">> = list.filters
+  return asked.find(([field, wanted]) => {
     const value = isObject(record) ? record[field] : undefined
     return typeof value !== "string" || !(rules[field] === "prefix" ? isWithin(value, wanted) : value === wanted)
   })?.[0]

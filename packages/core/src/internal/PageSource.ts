@@ -1,5 +1,5 @@
-/** What the client needs to know of a transport: HTTP in production, memory in `layerTest`. */
-import type { Effect } from "effect"
+/** What the client needs to know of a transport. */
+import type { Effect, Redacted } from "effect"
 import type { AnyList } from "../Lists.ts"
 import type { Reason } from "../PaymentsError.ts"
 
@@ -9,6 +9,8 @@ export interface PageRequest {
   readonly limit: number
   readonly filters: Readonly<Record<string, string>>
   readonly cursor: string | undefined
+  /** Filters whose records are not checked. */
+  readonly unchecked: ReadonlyArray<string>
 }
 
 /** An answer, whatever its status. */
@@ -20,4 +22,4 @@ export interface RawAnswer {
 }
 
 /** Answers one request, or fails for a reason that came before an answer. */
-export type PageSource = (request: PageRequest) => Effect.Effect<RawAnswer, Reason>
+export type PageSource = (request: PageRequest, key: Redacted.Redacted<string>) => Effect.Effect<RawAnswer, Reason>
