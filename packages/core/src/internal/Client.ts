@@ -3,10 +3,11 @@
  * here: the pace, the tokens for retries and the keys.
  */
 import { Clock, Duration, Effect, Redacted, Result } from "effect"
-import type { AnyList } from "../Lists.ts"
+import { type AnyList, invoices, payinSources, payoutRequests } from "../Lists.ts"
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import { type ErrorBody, PaymentsError, type Reason } from "../PaymentsError.ts"
 import * as Position from "../Position.ts"
+import { observing } from "./Observed.ts"
 import * as Pace from "./Pace.ts"
 import { describeBody, type Envelope, openEnvelope, reasonOfStatus, requestIdOf } from "./PageDecoder.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
@@ -56,18 +57,21 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
   /** The key anew after it was refused, unless it is the same. */
   const freshKey = Effect.fnUntraced(function*(service: AnyList["service"], refused: Redacted.Redacted<string>) {
     const known = keys[service]
-    const fresh = known === refused ? yield* config.freshKey[service] ?? Effect.succeed(undefined) : known
+    const fresh = known === refused ? yield* config.freshKey[service] ?? Effect.undefined : known
     if (fresh === undefined || Redacted.value(fresh) === Redacted.value(refused)) return undefined
     keys[service] = fresh
     return fresh
   })
 
+  const observe = {
+    payoutRequests: observing(config, payoutRequests),
+    payinSources: observing(config, payinSources),
+    invoices: observing(config, invoices)
+  }
+
   const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) =>
     turn.pipe(
-      Effect.flatMap(() => {
-        count.made++
-        return tryOnce(source, request, key)
-      }),
+      Effect.flatMap(() => observe[request.list.name](count.made++, tryOnce(source, request, key))),
       Effect.tapError(({ reason }) => slowDown(reason))
     )
 

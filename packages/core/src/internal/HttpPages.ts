@@ -2,32 +2,34 @@
  * Pages over any `HttpClient`. Holds over each of them: no redirect is followed, an attempt ends within its deadlines, a
  * body larger than the cap is refused, and nothing of a request's query reaches a span or an error.
  */
-import { ByteSize, Duration, Effect, Redacted, Stream } from "effect"
+import { ByteSize, Effect, Redacted, Stream } from "effect"
 import {
   FetchHttpClient,
   HttpClient,
   type HttpClientError,
   HttpClientRequest,
-  type HttpClientResponse
+  type HttpClientResponse,
+  HttpTraceContext
 } from "effect/http"
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import { MalformedResponse, type Reason, Timeout, Transport } from "../PaymentsError.ts"
+import { addressOf } from "./Observed.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
-
-const headersWithin = Duration.seconds(15)
-const stalledAfter = Duration.seconds(20)
-const attemptWithin = Duration.seconds(30)
-/** Counted on decoded bytes. */
-const largestBody = ByteSize.mebibytes(32)
 
 /** Asks the configured service. */
 export const makeHttpPages =
   (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): PageSource => (request, key) =>
-    client.execute(toHttpRequest(config, request, key)).pipe(
+    Effect.flatMap(traced(config, toHttpRequest(config, request, key)), client.execute).pipe(
       Effect.mapError(toReason),
-      Effect.timeoutOrElse({ duration: headersWithin, orElse: () => Effect.fail(new Timeout({ phase: "headers" })) }),
-      Effect.flatMap(readBody),
-      Effect.timeoutOrElse({ duration: attemptWithin, orElse: () => Effect.fail(new Timeout({ phase: "attempt" })) }),
+      Effect.timeoutOrElse({
+        duration: config.deadlines.headers,
+        orElse: () => Effect.fail(new Timeout({ phase: "headers" }))
+      }),
+      Effect.flatMap((response) => readBody(config, response)),
+      Effect.timeoutOrElse({
+        duration: config.deadlines.attempt,
+        orElse: () => Effect.fail(new Timeout({ phase: "attempt" }))
+      }),
       Effect.provideService(HttpClient.TracerDisabledWhen, () => true),
       Effect.provideService(HttpClient.TracerPropagationEnabled, false),
       Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" })
@@ -40,27 +42,40 @@ const toHttpRequest = (
 ): HttpClientRequest.HttpClientRequest => {
   const ofInvoices = request.list.service === "invoices"
   const names: Readonly<Record<string, string>> = ofInvoices ? config.invoiceParameters : {}
-  const base = ofInvoices ? config.invoicesBaseUrl : config.baseUrl
   const pairs = Object.entries({
     ...request.filters,
     limit: String(request.limit),
     ...(request.cursor === undefined ? {} : { cursor: request.cursor })
   })
-  return HttpClientRequest.get(base.href.replace(/\/$/, "") + request.list.path, {
+  return HttpClientRequest.get(addressOf(config, request.list) + request.list.path, {
     // Redacted parameters are sent as they are and stay out of spans and error messages.
     urlParams: pairs.map(([field, value]) => [names[field] ?? field, Redacted.make(value)] as const),
     acceptJson: true
   }).pipe(HttpClientRequest.bearerToken(key))
 }
 
-const readBody = Effect.fnUntraced(function*(response: HttpClientResponse.HttpClientResponse) {
-  const tooLarge = new MalformedResponse({ kind: "tooLarge", path: "(root)", expected: "32 MiB" })
+/** With the current span's `traceparent`, where the service may know of it (W3C Trace Context). */
+const traced = (config: PaymentsConfig["Service"], request: HttpClientRequest.HttpClientRequest) =>
+  config.traceHeaders
+    ? Effect.matchEager(Effect.currentSpan, {
+      onFailure: () => request,
+      onSuccess: (span) =>
+        HttpClientRequest.setHeader(request, "traceparent", HttpTraceContext.toHeaders(span)["traceparent"] ?? "")
+    })
+    : Effect.succeed(request)
+
+const readBody = Effect.fnUntraced(function*(
+  { deadlines, largestBodyBytes }: PaymentsConfig["Service"],
+  response: HttpClientResponse.HttpClientResponse
+) {
+  const largest = ByteSize.bytes(largestBodyBytes)
+  const tooLarge = new MalformedResponse({ kind: "tooLarge", path: "(root)", expected: ByteSize.format(largest) })
   const chunks = yield* response.stream.pipe(
     Stream.mapError((error): Reason =>
       error.reason._tag === "EmptyBodyError" ? empty : new Transport({ kind: "truncated", code: codeOf(error) })
     ),
-    Stream.limitBytes<Reason, never>(largestBody, () => Stream.fail(tooLarge)),
-    Stream.timeoutOrElse({ duration: stalledAfter, orElse: () => Stream.fail(new Timeout({ phase: "body" })) }),
+    Stream.limitBytes<Reason, never>(largest, () => Stream.fail(tooLarge)),
+    Stream.timeoutOrElse({ duration: deadlines.stalled, orElse: () => Stream.fail(new Timeout({ phase: "body" })) }),
     Stream.runCollect,
     Effect.catchIf((reason) => reason === empty, () => Effect.succeed([]))
   )

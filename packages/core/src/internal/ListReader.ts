@@ -37,7 +37,8 @@ export const makeListOperation = <Record, Filters extends object>(
   client: Client,
   config: PaymentsConfig["Service"]
 ): Omit<ListOperation<Record, Filters>, "parameters"> => {
-  const fetch = Effect.fn(`PaymentsApi.${list.name}.page`)((request: PageRequest) => client.fetch(request))
+  const span = `PaymentsApi.${list.name}.page`
+  const fetch = (request: PageRequest) => Effect.withSpan(client.fetch(request), span, { captureStackTrace: false })
   const unchecked = config.uncheckedFilters[list.name] ?? []
   // No filter and no option: all of them may be absent, which TypeScript cannot see of generic filters.
   const everything = {} as Filters
