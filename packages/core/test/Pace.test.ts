@@ -29,10 +29,10 @@ describe("the pace", () => {
 
   it("halves what was really asked after a 429, then grows back by a tenth a second", () => {
     const asked = Array.from({ length: 20 }).reduce<Pace.Pace>((pace) => Pace.takeTurn(pace, 0)[1], Pace.make())
-    const slow = Pace.slowedDown(asked, 500, 0)
+    const slow = Pace.slowedDown(asked, 1000, 0)
     assert.strictEqual(slow.rate, 10)
-    assert.deepStrictEqual(take(slow, 3, 500)[0], [500, 600, 700])
-    const rateAfter = (seconds: number) => Pace.takeTurn(slow, 500 + seconds * 1000)[1].rate
+    assert.deepStrictEqual(take(slow, 3, 1000)[0], [1000, 1100, 1200])
+    const rateAfter = (seconds: number) => Pace.takeTurn(slow, 1000 + seconds * 1000)[1].rate
     assert.deepStrictEqual([0, 1, 2, 5, 10].map(rateAfter), [10, 12, 14, 20, 30])
   })
 

@@ -1,6 +1,6 @@
 /** What every implementation of `PaymentsApi` must do: in memory, over the sandbox in process, over a socket. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, type Layer, Redacted, Stream } from "effect"
+import { Duration, Effect, type Layer, Redacted, Stream } from "effect"
 import { type Invoice, type PayinSource, PaymentsApi, type PaymentsError, type PayoutRequest } from "../src/index.ts"
 import type { TestLists } from "../src/testing.ts"
 
@@ -177,6 +177,79 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
           assert.strictEqual(error.reason._tag, "PaginationFault")
           assert.strictEqual(error.reason._tag === "PaginationFault" && error.reason.kind, "cursorRefused")
           assert.notInclude(error.message, "expired")
+        })))
+
+    it.live("stops after so many records, and asks for no page beyond them", () =>
+      over(everything, (api) =>
+        Effect.gen(function*() {
+          for (const maxRecords of [0, 1, 99, 100, 101, 250, 1000]) {
+            const some = yield* Stream.runCollect(api.payoutRequests.stream({ maxRecords }))
+            assert.deepStrictEqual(ids(some), ids(payouts(250)).slice(0, maxRecords))
+          }
+          const wrong = yield* Effect.flip(Stream.runCollect(api.payoutRequests.stream({ maxRecords: -1 })))
+          assert.strictEqual(wrong.reason._tag, "InvalidRequest")
+        })))
+
+    it.live("reads parts of a list side by side, each record once", () =>
+      over(everything, (api) =>
+        Effect.gen(function*() {
+          const customers = ["cus_0", "cus_1", "cus_2", "cus_3", "cus_4", "cus_5", "cus_6", "nobody", "cus_0"]
+          const merged = yield* Stream.runCollect(
+            api.payoutRequests.streamBy({ customerId: customers }, { limit: 10, concurrency: 8 })
+          )
+          assert.deepStrictEqual(ids(merged).toSorted(), ids(payouts(250)).toSorted())
+          const pages = yield* Stream.runCollect(api.payoutRequests.pagesBy({ customerId: customers }, { limit: 10 }))
+          for (const customer of new Set(customers)) {
+            const own = pages.filter(({ part }) => part === customer).map(({ page }) => page)
+            assert.deepStrictEqual(
+              ids(own.flatMap(({ items }) => items)),
+              ids(payouts(250).filter(({ customerId }) => customerId === customer))
+            )
+            assert.deepStrictEqual(own.map(({ next }) => next === null).indexOf(true), own.length - 1)
+          }
+          const days = yield* Stream.runCollect(
+            api.invoices.streamBy({ settlementDate: { from: "2024-04-28", to: "2024-05-03" } }, { settlementTime: "1" })
+          )
+          assert.deepStrictEqual(
+            ids(days).toSorted(),
+            ids(invoices.filter(({ settlementDate, settlementTime }) =>
+              settlementDate != null && settlementDate <= "2024-05-03" && settlementTime === "1"
+            )).toSorted()
+          )
+        })))
+
+    it.live("refuses parts that are none", () =>
+      over(everything, (api) =>
+        Effect.gen(function*() {
+          const settlementDate = (from: string, to: string) => api.invoices.streamBy({ settlementDate: { from, to } })
+          for (
+            const list of [
+              api.invoices.streamBy({}),
+              api.invoices.streamBy({ contract: ["a"], reference: ["b"] }),
+              api.invoices.streamBy({ contract: { from: "2024-05-01", to: "2024-05-02" } }),
+              api.invoices.streamBy({ contract: ["a"] }, { contract: "b" }),
+              api.invoices.streamBy({ contract: ["a"] }, { concurrency: 0 }),
+              settlementDate("2024-05-02", "2024-05-01"),
+              settlementDate("2024-02-30", "2024-03-01"),
+              settlementDate("yesterday", "today"),
+              settlementDate("1000-01-01", "9999-01-01")
+            ]
+          ) {
+            const error = yield* Effect.flip(Stream.runDrain(list))
+            assert.deepStrictEqual([error.reason._tag, error.attempts], ["InvalidRequest", 0])
+          }
+        })))
+
+    it.live("tells status, headers, time and attempts of a page", () =>
+      over({ ...everything, faults: [{ fault: "reset", nth: 1 }] }, (api) =>
+        Effect.gen(function*() {
+          const page = yield* api.invoices.page()
+          assert.deepStrictEqual([page.status, page.attempts, page.headers["content-type"]], [
+            200,
+            2,
+            "application/json"
+          ])
+          assert.isTrue(Duration.isGreaterThanOrEqualTo(page.elapsed, Duration.zero))
         })))
 
     it.live("keeps undocumented fields, the difference of absent and null, and the exact text", () => {

@@ -59,7 +59,8 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
     const known = keys[service]
     const fresh = known === refused ? yield* config.freshKey[service] ?? Effect.undefined : known
     if (fresh === undefined || Redacted.value(fresh) === Redacted.value(refused)) return undefined
-    keys[service] = fresh
+    // Both services may have been asked with it.
+    for (const other of ["payments", "invoices"] as const) if (keys[other] === known) keys[other] = fresh
     return fresh
   })
 

@@ -2,7 +2,7 @@
  * Follows one list from page to page. Promises to its callers: a listing ends only at a null cursor or with an error,
  * never goes round, and every error says from where to go on.
  */
-import { Effect, Fiber, Option, Result, Stream } from "effect"
+import { Effect, Option, Result, Stream } from "effect"
 import type { ListOperation, ListOptions, PartitionBy, PartitionOptions } from "../ListOperation.ts"
 import type * as Lists from "../Lists.ts"
 import type { Page } from "../Page.ts"
@@ -10,20 +10,10 @@ import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import { PaginationFault, type PaymentsError } from "../PaymentsError.ts"
 import { type Client, failed, type Fetched, positionOf } from "./Client.ts"
 import { decodeRecords, requestIdOf } from "./PageDecoder.ts"
+import { makePagesAhead } from "./PagesAhead.ts"
 import type { PageRequest } from "./PageSource.ts"
 import { makeProgressGuard } from "./ProgressGuard.ts"
 import { toParts, toRequest } from "./Query.ts"
-
-/** Where a listing goes on. */
-interface Step {
-  readonly request: PageRequest
-  /** The page, where it was asked for ahead. */
-  readonly arriving: Fiber.Fiber<Fetched, PaymentsError> | undefined
-  /** Why it must not be asked for. */
-  readonly fault: PaymentsError | undefined
-  /** Records still wanted. */
-  readonly wanted: number
-}
 
 /** Everything a query of any kind may say. */
 type AnyQuery<Filters> = Filters & ListOptions & {
@@ -90,36 +80,28 @@ export const makeListOperation = <Record, Filters extends object>(
     Stream.unwrap(Effect.gen(function*() {
       const first = yield* toRequest(list, query, unchecked)
       const scope = yield* Effect.scope
-      const guard = makeProgressGuard(first, config.progress)
-      const ahead = query.prefetch ?? 1
       const wanted = query.maxRecords ?? Number.POSITIVE_INFINITY
       if (wanted === 0) return Stream.empty
-      const start: Step = { request: first, arriving: undefined, fault: undefined, wanted }
-      const pages = Stream.paginate(
-        start,
-        Effect.fnUntraced(function*(step: Step) {
-          if (step.fault !== undefined) return yield* step.fault
-          const { request } = step
-          const fetched = yield* step.arriving === undefined ? fetchNext(request) : Fiber.join(step.arriving)
-          const { cursor, records } = fetched.envelope
-          const next = cursor === null ? undefined : { ...request, cursor }
-          const fault = next && guard.check(next, records)
-          const wantsMore = next !== undefined && fault === undefined && records.length < step.wanted
-          // The next page is asked for before the records of this one are looked at.
-          const arriving = wantsMore && ahead > 0
-            ? yield* Effect.forkIn(fetchNext(next), scope, { startImmediately: true })
-            : undefined
-          const current = yield* decode(fetched, query.onBadRecord ?? "fail")
-          const left = step.wanted - current.items.length
-          return [
-            project(left < 0 ? { ...current, items: current.items.slice(0, left) } : current),
-            next === undefined || left <= 0
-              ? Option.none<Step>()
-              : Option.some<Step>({ request: next, arriving, fault, wanted: left })
-          ]
-        })
+      const ahead = query.prefetch ?? 1
+      const guard = makeProgressGuard(first, config.progress)
+      const take = makePagesAhead({ first, fetch: fetchNext, guard, ahead, records: wanted }, scope)
+      return Stream.paginate(
+        { left: wanted, fault: undefined },
+        Effect.fnUntraced(
+          function*({ fault, left }: { readonly left: number; readonly fault: PaymentsError | undefined }) {
+            if (fault !== undefined) return yield* fault
+            const { fetched, following } = yield* take
+            const current = yield* decode(fetched, query.onBadRecord ?? "fail")
+            const items = current.items.length > left ? current.items.slice(0, left) : current.items
+            return [
+              project(items === current.items ? current : { ...current, items }),
+              following === "end"
+                ? Option.none()
+                : Option.some({ left: left - items.length, fault: following === "page" ? undefined : following })
+            ]
+          }
+        )
       )
-      return ahead > 1 ? Stream.buffer(pages, { capacity: ahead - 1 }) : pages
     }))
 
   const page = (query: AnyQuery<Filters>) =>

@@ -56,7 +56,8 @@ export const slowedDown = (pace: Pace, now: number, retryAfterMs: number): Pace 
   const next = Math.max(current.next, now + retryAfterMs)
   // Answers to requests that were already under way say nothing new.
   if (now - current.changedAt < windowMs && current.growth > 0) return { ...current, next }
-  const asked = current.counted / Math.max(1, (now - current.countedFrom) / 1000)
+  // A few requests at once are no rate yet.
+  const asked = current.counted / Math.max(0.1, (now - current.countedFrom) / 1000)
   const reached = Math.min(current.rate, asked)
   const rate = Math.max(slowest, reached * cutBy)
   return { ...current, rate, growth: Math.max(rate, reached) * recoveredPerSecond, changedAt: now, next }

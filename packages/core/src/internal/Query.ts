@@ -6,7 +6,7 @@ import { InvalidRequest, PaymentsError } from "../PaymentsError.ts"
 import type { PageRequest } from "./PageSource.ts"
 
 /** What a query may say beside filters. */
-const options = ["limit", "position", "onBadRecord", "prefetch", "maxRecords"]
+const options = new Set(["limit", "position", "onBadRecord", "prefetch", "maxRecords"])
 
 /** The request that a query means. */
 export const toRequest = (
@@ -17,7 +17,7 @@ export const toRequest = (
   const refuse = (problem: string) => Effect.fail(refused(list.name, problem))
   const filters: { [field: string]: string } = {}
   for (const [field, value] of Object.entries(query)) {
-    if (value === undefined || options.includes(field)) continue
+    if (value === undefined || options.has(field)) continue
     if (!Object.hasOwn(list.filters, field)) {
       return refuse(
         `there is no filter of that name; ${list.label} can be filtered by ${Object.keys(list.filters).join(", ")}.`

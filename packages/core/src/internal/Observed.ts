@@ -1,0 +1,84 @@
+/**
+ * Spans and metrics of requests, by OpenTelemetry's conventions for HTTP clients, without what those would show of a
+ * query: `url.full` ends before the question mark, and neither a cursor, a filter's value nor a header is recorded.
+ */
+import { Clock, Effect, Metric } from "effect"
+import type { AnyList } from "../Lists.ts"
+import type { PaymentsConfig } from "../PaymentsConfig.ts"
+import type { Failure } from "./Client.ts"
+
+/** Seconds, by the conventions' name and buckets. */
+const duration = Metric.histogram("http.client.request.duration", {
+  description: "Duration of HTTP client requests, in seconds.",
+  attributes: { unit: "s" },
+  boundaries: Metric.boundariesFromIterable([
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.075,
+    0.1,
+    0.25,
+    0.5,
+    0.75,
+    1,
+    2.5,
+    5,
+    7.5,
+    10
+  ])
+})
+
+/** The base address that serves a list, without a slash at its end. */
+export const addressOf = (config: PaymentsConfig["Service"], list: AnyList): string =>
+  (list.service === "invoices" ? config.invoicesBaseUrl : config.baseUrl).href.replace(/\/$/, "")
+
+/** Observes the requests of one list: a client span each, and their durations. */
+export const observing = (config: PaymentsConfig["Service"], list: AnyList) => {
+  const address = new URL(addressOf(config, list) + list.path)
+  const attributes = {
+    "http.request.method": "GET",
+    "server.address": address.hostname,
+    "server.port": address.port === "" ? address.protocol === "https:" ? 443 : 80 : Number(address.port),
+    "url.template": list.path
+  }
+  const name = `GET ${list.path}`
+  const spanAttributes = { ...attributes, "url.full": address.href, "url.scheme": address.protocol.slice(0, -1) }
+  const record = (status: number | undefined, error: string | undefined, startedAt: bigint) =>
+    Effect.flatMap(Clock.currentTimeNanos, (now) => {
+      const labels = {
+        ...attributes,
+        "server.port": String(attributes["server.port"]),
+        ...(status === undefined ? {} : { "http.response.status_code": String(status) }),
+        ...(error === undefined ? {} : { "error.type": error })
+      }
+      return Effect.andThen(
+        Metric.update(Metric.withAttributes(duration, labels), Number(now - startedAt) / 1e9),
+        Effect.annotateCurrentSpan({
+          ...(status === undefined ? {} : { "http.response.status_code": status }),
+          ...(error === undefined ? {} : { "error.type": error })
+        })
+      )
+    })
+  /** `resend` counts the requests for this page that were made before. */
+  return <A extends { readonly answer: { readonly status: number } }>(
+    resend: number,
+    exchange: Effect.Effect<A, Failure>
+  ): Effect.Effect<A, Failure> =>
+    Effect.flatMap(Clock.currentTimeNanos, (startedAt) =>
+      exchange.pipe(
+        Effect.tap(({ answer }) => record(answer.status, undefined, startedAt)),
+        Effect.tapError(({ reason, status }) =>
+          record(status, status === undefined ? reason._tag : String(status), startedAt)
+        )
+      )).pipe(
+        Effect.withSpan(
+          name,
+          {
+            kind: "client",
+            attributes: resend === 0 ? spanAttributes : { ...spanAttributes, "http.request.resend_count": resend }
+          },
+          { captureStackTrace: false }
+        )
+      )
+}

@@ -1,0 +1,294 @@
+/** What the listings of one client share: its pace, its budget for retries, its keys, and what is told of its requests. */
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, ConfigProvider, Effect, Fiber, FileSystem, Layer, Redacted, Stream, Tracer } from "effect"
+import { HttpClient } from "effect/http"
+import { TestClock } from "effect/testing"
+import { PaymentsApi, PaymentsConfig } from "../src/index.ts"
+import { layerHttpClient } from "../src/node.ts"
+import { layerClient, layerTest, makeListService, MemoryList } from "../src/testing.ts"
+import { pageOf, scriptedServer } from "./ScriptedServer.ts"
+
+const records = (count: number) => Array.from({ length: count }, (_, index) => ({ id: `inv_${index}` }))
+
+/** A client that counts what it sends, and when. */
+const counting = (client: Layer.Layer<HttpClient.HttpClient>) => {
+  const times: Array<number> = []
+  const counted = Layer.effect(
+    HttpClient.HttpClient,
+    Effect.map(
+      HttpClient.HttpClient,
+      HttpClient.tapRequest(() => Effect.map(Clock.currentTimeMillis, (now) => times.push(now)))
+    )
+  )
+  return { times, layer: Layer.provide(counted, client) }
+}
+
+const service = (options: Partial<Parameters<typeof makeListService>[0]> & { readonly length?: number } = {}) => {
+  const held = MemoryList.recordsOf(records(options.length ?? 50))
+  return layerClient((now) =>
+    makeListService({
+      servers: {
+        payoutRequests: MemoryList.serve("payoutRequests", held),
+        payinSources: MemoryList.serve("payinSources", held),
+        invoices: MemoryList.serve("invoices", held)
+      },
+      accepts: () => true,
+      ...options
+    }, now)
+  )
+}
+
+const configured = (more: Partial<PaymentsConfig["Service"]> = {}) =>
+  Layer.effect(
+    PaymentsConfig,
+    Effect.map(
+      PaymentsConfig.fromSettings({
+        PAYMENTS_BASE_URL: "https://api.example.com",
+        PAYMENTS_API_KEY: Redacted.make("key")
+      }),
+      (config) => ({ ...config, ...more })
+    )
+  )
+
+const apiOver = (client: Layer.Layer<HttpClient.HttpClient>, more: Partial<PaymentsConfig["Service"]> = {}) =>
+  PaymentsApi.layer.pipe(Layer.provide(client), Layer.provide(configured(more)))
+
+/** Moves the clock on until the work is done. */
+const inTime = <A, E>(work: Effect.Effect<A, E>) =>
+  Effect.gen(function*() {
+    const fiber = yield* Effect.forkChild(work)
+    for (let second = 0; second < 600 && fiber.pollUnsafe() === undefined; second++) yield* TestClock.adjust("1 second")
+    return yield* Fiber.join(fiber)
+  })
+
+describe("the listings of one client", () => {
+  it.effect("never ask faster, all together, than the ceiling of requests per second", () =>
+    Effect.gen(function*() {
+      const { layer, times } = counting(service())
+      yield* inTime(
+        PaymentsApi.use(({ invoices, payinSources, payoutRequests }) =>
+          Effect.all(
+            [invoices, payinSources, payoutRequests].map((list) => Stream.runDrain(list.pages({ limit: 10 }))),
+            { concurrency: "unbounded" }
+          )
+        ).pipe(Effect.provide(apiOver(layer, { maxRequestsPerSecond: 5 })))
+      )
+      assert.strictEqual(times.length, 15)
+      const gaps = times.slice(1).map((time, index) => time - (times[index] ?? 0))
+      assert.isTrue(gaps.every((gap) => gap >= 199), gaps.join(" "))
+    }))
+
+  it.effect("all slow down after a 429, wait as long as it asks, and recover", () =>
+    Effect.gen(function*() {
+      const { layer, times } = counting(
+        service({ faults: [{ fault: "status", status: 429, retryAfter: 10, nth: 20 }], length: 1000 })
+      )
+      yield* inTime(
+        PaymentsApi.use(({ invoices, payoutRequests }) =>
+          Effect.all(
+            [invoices, payoutRequests].map((list) => Stream.runDrain(list.pages({ limit: 10 }))),
+            { concurrency: 2 }
+          )
+        ).pipe(Effect.provide(apiOver(layer)))
+      )
+      assert.strictEqual(times.length, 201)
+      const gaps = times.slice(1).map((time, index) => time - (times[index] ?? 0))
+      const pause = Math.max(...gaps)
+      assert.isAtLeast(pause, 10_000)
+      // When the wait is over they begin one after another.
+      assert.isTrue(gaps.slice(gaps.indexOf(pause) + 1).every((gap) => gap >= 1), gaps.join(" "))
+    }))
+
+  it.effect("stop retrying when a service fails everything: 1,000 listings cost 35 requests more", () =>
+    Effect.gen(function*() {
+      const { layer, times } = counting(service({ faults: [{ fault: "status", status: 503 }] }))
+      const failed = yield* inTime(
+        PaymentsApi.use(({ invoices }) =>
+          Effect.forEach(
+            Array.from({ length: 1000 }),
+            () => Effect.flip(Stream.runDrain(invoices.stream())),
+            { concurrency: 100 }
+          )
+        ).pipe(Effect.provide(apiOver(layer)))
+      )
+      assert.isTrue(failed.every(({ reason }) => reason._tag === "ServerFailure"))
+      assert.strictEqual(times.length, 1035)
+    }))
+
+  it.effect("earn retries back by what succeeds", () =>
+    Effect.gen(function*() {
+      const { layer, times } = counting(service({ faults: [{ fault: "reset", every: 2 }] }))
+      const attempts = yield* inTime(
+        PaymentsApi.use(({ invoices }) =>
+          Effect.forEach(Array.from({ length: 500 }), () => Effect.map(invoices.page(), (page) => page.attempts))
+        ).pipe(Effect.provide(apiOver(layer)))
+      )
+      assert.deepStrictEqual([times.length, new Set(attempts)], [999, new Set([1, 2])])
+    }))
+})
+
+describe("a key that is no longer accepted", () => {
+  const rotating = Effect.gen(function*() {
+    const fs = yield* FileSystem.FileSystem
+    const file = `${yield* fs.makeTempDirectoryScoped()}/key`
+    yield* fs.writeFileString(file, "first-key\n")
+    let accepted = "first-key"
+    const { layer, times } = counting(service({ accepts: (key) => key === accepted }))
+    const api = yield* Layer.build(
+      PaymentsApi.layerConfig.pipe(
+        Layer.provide(layer),
+        Layer.provide(ConfigProvider.layer(
+          ConfigProvider.fromEnvRecord({ PAYMENTS_BASE_URL: "https://api.example.com", PAYMENTS_API_KEY_FILE: file })
+        ))
+      )
+    )
+    return {
+      times,
+      list: PaymentsApi.use(({ invoices, payoutRequests }) => Effect.all([invoices.page(), payoutRequests.page()]))
+        .pipe(
+          Effect.provide(api)
+        ),
+      accept: (key: string) => Effect.sync(() => accepted = key),
+      write: (key: string) => fs.writeFileString(file, key)
+    }
+  })
+
+  it.live("is read again from its file, once, and used from then on", () =>
+    Effect.gen(function*() {
+      const { accept, list, times, write } = yield* rotating
+      yield* list
+      yield* accept("second-key")
+      yield* write("second-key")
+      const [first, second] = yield* list
+      assert.deepStrictEqual([first.attempts, second.attempts], [2, 1])
+      assert.strictEqual(times.length, 5)
+      const again = yield* list
+      assert.deepStrictEqual(again.map(({ attempts }) => attempts), [1, 1])
+    }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
+
+  it.live("ends the listing where the file has no other, after one request", () =>
+    Effect.gen(function*() {
+      const { accept, list, times } = yield* rotating
+      yield* accept("second-key")
+      const error = yield* Effect.flip(list)
+      assert.deepStrictEqual([error.reason._tag, error.attempts, times.length], ["Unauthorized", 1, 1])
+    }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
+})
+
+describe("what is told of a request", () => {
+  it.effect("is a client span by OpenTelemetry's conventions, without the query", () =>
+    Effect.gen(function*() {
+      const spans: Array<Tracer.Span> = []
+      const tracer = Tracer.make({
+        span: (options) => {
+          const span = new Tracer.NativeSpan(options)
+          spans.push(span)
+          return span
+        }
+      })
+      yield* inTime(
+        PaymentsApi.use(({ invoices }) => invoices.page({ contract: "c", limit: 7 })).pipe(
+          Effect.provide(apiOver(service({ faults: [{ fault: "status", status: 503, nth: 1 }] }))),
+          Effect.withTracer(tracer)
+        )
+      )
+      const common = {
+        "http.request.method": "GET",
+        "server.address": "api.example.com",
+        "server.port": 443,
+        "url.template": "/v1/invoices",
+        "url.full": "https://api.example.com/v1/invoices",
+        "url.scheme": "https"
+      }
+      const told = spans.map(({ attributes, kind, name }) => [name, kind, Object.fromEntries(attributes)])
+      assert.deepStrictEqual(told, [
+        ["PaymentsApi.invoices.page", "internal", {}],
+        ["GET /v1/invoices", "client", { ...common, "http.response.status_code": 503, "error.type": "503" }],
+        ["GET /v1/invoices", "client", {
+          ...common,
+          "http.request.resend_count": 1,
+          "http.response.status_code": 200
+        }]
+      ])
+    }))
+
+  it.live("goes to the service only when asked for", () =>
+    Effect.gen(function*() {
+      const seen: Array<Record<string, unknown>> = []
+      const server = yield* scriptedServer((request, response) => {
+        seen.push(request.headers)
+        pageOf(response, [], null)
+      })
+      for (const traceHeaders of [false, true]) {
+        yield* PaymentsApi.use(({ invoices }) => invoices.page()).pipe(
+          Effect.provide(apiOver(layerHttpClient, { invoicesBaseUrl: new URL(server.url), traceHeaders }))
+        )
+      }
+      const [silent, traced] = seen
+      assert.deepStrictEqual(Object.keys(silent ?? {}).filter((name) => /trace|b3/.test(name)), [])
+      assert.match(String(traced?.["traceparent"]), /^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/)
+      assert.isUndefined(traced?.["b3"])
+    }).pipe(Effect.scoped))
+})
+
+describe("a listing", () => {
+  it.live("that is interrupted cancels the request in flight at once", () =>
+    Effect.gen(function*() {
+      const closed: Array<number> = []
+      const server = yield* scriptedServer((_, response, count) => {
+        if (count === 1) return pageOf(response, [`{"id":"a"}`], "next")
+        response.once("close", () => closed.push(Date.now()))
+        return undefined
+      })
+      const api = apiOver(layerHttpClient, { invoicesBaseUrl: new URL(server.url) })
+      const fiber = yield* Effect.forkChild(
+        PaymentsApi.use(({ invoices }) => Stream.runDrain(invoices.stream())).pipe(Effect.provide(api))
+      )
+      while (server.requests.length < 2) yield* Effect.sleep("5 millis")
+      yield* Fiber.interrupt(fiber)
+      for (let wait = 0; wait < 100 && closed.length === 0; wait++) yield* Effect.sleep("5 millis")
+      assert.strictEqual(closed.length, 1)
+    }).pipe(Effect.scoped))
+
+  it.live("that is stopped early cancels the page it has asked for ahead", () =>
+    Effect.gen(function*() {
+      let cancelled = false
+      const server = yield* scriptedServer((_, response, count) => {
+        if (count === 1) return pageOf(response, [`{"id":"a"}`], "next")
+        response.once("close", () => cancelled = true)
+        return undefined
+      })
+      const api = apiOver(layerHttpClient, { invoicesBaseUrl: new URL(server.url) })
+      const first = yield* PaymentsApi.use(({ invoices }) => Stream.runHead(invoices.stream())).pipe(
+        Effect.provide(api)
+      )
+      assert.strictEqual(first._tag, "Some")
+      for (let wait = 0; wait < 100 && !cancelled; wait++) yield* Effect.sleep("5 millis")
+      assert.isTrue(cancelled || server.requests.length === 1)
+    }).pipe(Effect.scoped))
+
+  it.live.each([0, 1, 3])("asks for at most %s pages before they are wanted", (prefetch) =>
+    Effect.gen(function*() {
+      const { layer, times } = counting(service({ length: 1000 }))
+      yield* PaymentsApi.use(({ invoices }) =>
+        invoices.pages({ limit: 10, prefetch }).pipe(
+          Stream.take(2),
+          Stream.runForEach(() => Effect.sleep("50 millis")),
+          Effect.map(() => times.length)
+        )
+      ).pipe(Effect.provide(apiOver(layer)))
+      assert.strictEqual(times.length, 2 + prefetch)
+    }))
+
+  it.effect("over layerTest waits on the test's clock", () =>
+    Effect.gen(function*() {
+      const page = yield* inTime(
+        PaymentsApi.use(({ invoices }) => invoices.page()).pipe(
+          Effect.provide(layerTest({ invoices: [{ id: "a" }], faults: [{ fault: "stall", at: "headers", nth: 1 }] }))
+        )
+      )
+      assert.deepStrictEqual([page.attempts, page.items], [2, [{ id: "a" }]])
+      assert.isAtLeast(yield* Clock.currentTimeMillis, 15_000)
+    }))
+})

@@ -1,0 +1,382 @@
+/** Every fault of the catalogue with what core makes of it, and the services that show it. */
+import { assert } from "@effect/vitest"
+import { type Lists, PaymentsApi, PaymentsConfig, type PaymentsError } from "@payments/core"
+import { layerHttpClient } from "@payments/core/node"
+import type { Fault } from "@payments/core/testing"
+import { Duration, Effect, Layer, Redacted } from "effect"
+import { FetchHttpClient, type HttpClient } from "effect/http"
+import { Sandbox, type SandboxOptions } from "../src/index.ts"
+
+/** What must never be seen outside a record or an answer. */
+export const canary = {
+  key: "sandbox_canary-key-5ecret",
+  contract: "cañary contract &=?#/3",
+  personal: "Cañary Pérez-Secreta",
+  document: "9988776655",
+  field: "canaryUndocumentedField"
+}
+
+/** 250 invoices: three pages of 100, 100 and 50. */
+export const records = Array.from({ length: 250 }, (_, index) => ({
+  id: `inv_${index}`,
+  contract: index % 5 === 3 ? canary.contract : `con_${index % 5}`,
+  amount: 1000 + index,
+  settlementDate: "2024-05-01",
+  description: canary.personal,
+  customerDocumentNumber: canary.document,
+  [canary.field]: { deep: canary.personal }
+}))
+const ids = records.map(({ id }) => id)
+
+/** What came of a listing. */
+export interface Outcome {
+  readonly ids: ReadonlyArray<string>
+  /** Of each page. */
+  readonly attempts: ReadonlyArray<number>
+  readonly error: PaymentsError | undefined
+}
+
+/** Faults, and what a listing of the invoices must come to. */
+export interface Case {
+  readonly faults: ReadonlyArray<Fault>
+  readonly query?: Lists.InvoiceFilters
+  readonly config?: Partial<PaymentsConfig["Service"]>
+  readonly expect: (outcome: Outcome) => void
+}
+
+/** The listing comes whole, after so many attempts at its pages. */
+const whole = (...attempts: ReadonlyArray<number>) => (outcome: Outcome) => {
+  assert.isUndefined(outcome.error)
+  assert.deepStrictEqual(outcome.ids, ids)
+  if (attempts.length > 0) assert.deepStrictEqual(outcome.attempts, attempts)
+}
+
+/** It ends with this reason, after so many attempts, having given the records of so many pages. */
+const fails = (reason: object, attempts: number, pages = 0) => ({ error, ids: got }: Outcome) => {
+  assert.deepInclude(error?.reason, reason)
+  assert.strictEqual(error?.attempts, attempts)
+  assert.deepStrictEqual(got, ids.slice(0, pages * 100))
+}
+
+const malformed = (path: string) => fails({ _tag: "MalformedResponse", kind: "wrongShape", path }, 1)
+const quick = { headers: Duration.millis(300), stalled: Duration.millis(300), attempt: Duration.millis(900) }
+
+const cases: { readonly [title: string]: Case } = {
+  "answers late": { faults: [{ fault: "latency", ms: 20, jitterMs: 20 }], expect: whole(1, 1, 1) },
+  "resets the connection once": { faults: [{ fault: "reset", nth: 2 }], expect: whole(1, 2, 1) },
+  "resets every connection": {
+    faults: [{ fault: "reset", from: 2 }],
+    expect: fails({ _tag: "Transport", kind: "reset" }, 3, 1)
+  },
+  "closes the connection once": { faults: [{ fault: "close", nth: 1 }], expect: whole(2, 1, 1) },
+  "closes every connection": {
+    faults: [{ fault: "close" }],
+    expect: ({ error }) => assert.deepInclude(error?.reason, { _tag: "Transport" })
+  },
+  "stops half way, once": { faults: [{ fault: "truncate", nth: 3 }], expect: whole(1, 1, 2) },
+  "stops half way of a promised length": {
+    faults: [{ fault: "truncate", from: 2 }],
+    expect: fails({ _tag: "Transport", kind: "truncated" }, 3, 1)
+  },
+  "stops half way of chunks": {
+    faults: [{ fault: "truncate", framing: "chunked", bytes: 100 }],
+    expect: fails({ _tag: "Transport", kind: "truncated" }, 3)
+  },
+  "never begins to answer": {
+    faults: [{ fault: "stall", at: "headers", from: 2 }],
+    config: { deadlines: quick },
+    expect: fails({ _tag: "Timeout", phase: "headers" }, 3, 1)
+  },
+  "stalls in the middle": {
+    faults: [{ fault: "stall", at: "body" }],
+    config: { deadlines: quick },
+    expect: fails({ _tag: "Timeout", phase: "body" }, 3)
+  },
+  "sends small pieces": { faults: [{ fault: "drip", bytes: 4000, everyMs: 1 }], expect: whole(1, 1, 1) },
+  "sends one byte at a time": {
+    faults: [{ fault: "drip", bytes: 1, everyMs: 20 }],
+    config: { deadlines: quick },
+    expect: fails({ _tag: "Timeout", phase: "attempt" }, 3)
+  },
+  "limits its rate": { faults: [{ fault: "rateLimit", perSecond: 5 }], expect: whole() },
+  "sends HTML": {
+    faults: [{ fault: "body", text: "<html>Sign in</html>" }],
+    expect: fails({ _tag: "MalformedResponse", kind: "notJson", expected: "text/html" }, 1)
+  },
+  "sends nothing": {
+    faults: [{ fault: "body", text: "", contentType: "application/json" }],
+    expect: fails({ _tag: "MalformedResponse", kind: "notJson", expected: "an empty body" }, 1)
+  },
+  "sends half of some JSON as if it were all": {
+    faults: [{ fault: "body", text: `{"items":[{"id":"a"}` }],
+    expect: fails({ _tag: "Transport", kind: "truncated" }, 3)
+  },
+  "sends an array": { faults: [{ fault: "body", text: "[]" }], expect: malformed("(root)") },
+  "names another content type": { faults: [{ fault: "contentType", value: "text/plain" }], expect: whole(1, 1, 1) },
+  "redirects": {
+    faults: [{ fault: "redirect", location: "https://elsewhere.example.com/v1/invoices" }],
+    expect: fails({ _tag: "RedirectRefused", status: 302 }, 1)
+  },
+  "refuses a cursor after two pages": {
+    faults: [{ fault: "cursorExpires", cursorPages: 2 }],
+    expect: fails({ _tag: "PaginationFault", kind: "cursorRefused" }, 1, 2)
+  },
+  "refuses cursors at once, with 410": {
+    faults: [{ fault: "cursorExpires", cursorMs: 0, status: 410 }, { fault: "latency", ms: 5 }],
+    expect: fails({ _tag: "PaginationFault", kind: "cursorRefused" }, 1, 1)
+  },
+  "sends no cursor": {
+    faults: [{ fault: "envelope", member: "cursor" }],
+    expect: fails({ _tag: "PaginationFault", kind: "missingCursor" }, 1)
+  },
+  "sends an empty cursor, which is no end": {
+    faults: [{ fault: "envelope", member: "cursor", value: `""` }],
+    expect: fails({ _tag: "PaginationFault", kind: "cursorRefused" }, 1, 1)
+  },
+  "sends a number as the cursor": {
+    faults: [{ fault: "envelope", member: "cursor", value: "7" }],
+    expect: malformed("cursor")
+  },
+  "sends half a character as the cursor": {
+    faults: [{ fault: "envelope", member: "cursor", value: `"\\ud800"` }],
+    expect: malformed("cursor")
+  },
+  "spells the cursor's name otherwise": {
+    faults: [{ fault: "envelope", member: "cursor", name: "Cursor" }],
+    expect: fails({ _tag: "PaginationFault", kind: "missingCursor" }, 1)
+  },
+  "sends no items": { faults: [{ fault: "envelope", member: "items" }], expect: malformed("items") },
+  "spells the items' name otherwise": {
+    faults: [{ fault: "envelope", member: "items", name: "Items" }],
+    expect: malformed("items")
+  },
+  "sends null for items": {
+    faults: [{ fault: "envelope", member: "items", value: "null" }],
+    expect: malformed("items")
+  },
+  "sends a strange count": {
+    faults: [{ fault: "envelope", member: "count", value: `"many"` }],
+    expect: whole(1, 1, 1)
+  },
+  "sends the cursor twice: the last one counts, as in JSON.parse": {
+    faults: [{ fault: "envelope", member: "cursor", value: "null", duplicate: true, nth: 2 }],
+    expect: ({ error, ids: got }) => {
+      assert.isUndefined(error)
+      assert.deepStrictEqual(got, ids.slice(0, 200))
+    }
+  },
+  "sends __proto__ beside the items": {
+    faults: [{ fault: "envelope", member: "__proto__", value: `{"cursor":"evil","items":[]}` }],
+    expect: whole(1, 1, 1)
+  },
+  "sends __proto__ in the place of the items": {
+    faults: [{ fault: "envelope", member: "items" }, { fault: "envelope", member: "__proto__", value: `{"items":[]}` }],
+    expect: malformed("items")
+  },
+  "sends an address as the cursor, which goes back as a cursor": {
+    faults: [{ fault: "envelope", member: "cursor", value: `"https://elsewhere.example.com/?cursor=1"`, nth: 1 }],
+    expect: fails({ _tag: "PaginationFault", kind: "cursorRefused" }, 1, 1)
+  },
+  "sends addresses as ids": {
+    faults: [{ fault: "field", field: "id", value: `"//elsewhere.example.com/../.."` }],
+    expect: ({ error, ids: got }) => {
+      assert.isUndefined(error)
+      assert.strictEqual(got.length, 250)
+    }
+  },
+  "repeats a cursor": {
+    faults: [{ fault: "cursorCycle", length: 1, pages: "later" }],
+    expect: fails({ _tag: "PaginationFault", kind: "repeatedCursor" }, 0, 2)
+  },
+  "goes round in two": {
+    faults: [{ fault: "cursorCycle", length: 2, pages: "later", nth: 2 }],
+    expect: ({ error }) => assert.deepInclude(error?.reason, { _tag: "PaginationFault", kind: "repeatedCursor" })
+  },
+  "goes round in three, over the first page": {
+    faults: [{ fault: "cursorCycle", length: 3 }],
+    expect: ({ error }) => assert.deepInclude(error?.reason, { _tag: "PaginationFault", kind: "repeatedCursor" })
+  },
+  "sends an empty page with a cursor, now and then": {
+    faults: [{ fault: "emptyPage", every: 2 }],
+    expect: whole(1, 1, 1, 1, 1)
+  },
+  "sends empty pages for ever": {
+    faults: [{ fault: "emptyPage", pages: "later" }],
+    config: { progress: { emptyPages: 50, repeatedPages: 10 } },
+    expect: ({ attempts, error, ids: got }) => {
+      assert.deepInclude(error?.reason, { _tag: "PaginationFault", kind: "limitReached" })
+      assert.isDefined(error?.position)
+      assert.deepStrictEqual([got.length, attempts.length], [100, 52])
+    }
+  },
+  "sends short pages": { faults: [{ fault: "shortPage", records: 30 }], expect: whole(...Array<number>(10).fill(1)) },
+  "ignores the limit": { faults: [{ fault: "largePage", joined: 2 }], expect: whole(1, 1) },
+  "sends an empty list: nobody can tell": {
+    faults: [{ fault: "emptyList" }],
+    expect: (outcome) => assert.deepStrictEqual([outcome.ids, outcome.error], [[], undefined])
+  },
+  "ignores a filter": {
+    faults: [{ fault: "ignoreFilter" }],
+    query: { contract: canary.contract },
+    expect: fails({ _tag: "FilterNotApplied", field: "contract" }, 1)
+  },
+  "ignores one filter of two": {
+    faults: [{ fault: "ignoreFilter", field: "contract" }],
+    query: { contract: canary.contract, settlementDate: "2024-05" },
+    expect: ({ error }) => assert.isUndefined(error)
+  },
+  "applies a filter to some records": {
+    faults: [{ fault: "ignoreFilter", share: 0.1 }],
+    query: { contract: canary.contract },
+    expect: fails({ _tag: "FilterNotApplied", field: "contract" }, 1)
+  },
+  "ignores a filter that is not checked": {
+    faults: [{ fault: "ignoreFilter" }],
+    query: { contract: canary.contract },
+    config: { uncheckedFilters: { invoices: ["contract"] } },
+    expect: whole(1, 1, 1)
+  },
+  "repeats records across pages, which are given as they came": {
+    faults: [{ fault: "duplicate", records: 3, nth: 2 }],
+    expect: ({ ids: got }) =>
+      assert.deepStrictEqual(got, [...ids.slice(0, 100), ...ids.slice(97, 100), ...ids.slice(100)])
+  },
+  "leaves records out: nobody can tell": {
+    faults: [{ fault: "skip", records: 5, nth: 1 }],
+    expect: ({ ids: got }) => assert.deepStrictEqual(got, ids.slice(5))
+  },
+  "puts records in another order": {
+    faults: [{ fault: "reorder", nth: 1 }],
+    expect: ({ ids: got }) =>
+      assert.deepStrictEqual(got, [...ids.slice(0, 99), ids[100] ?? "", ids[99] ?? "", ...ids.slice(101)])
+  },
+  "sends an amount beyond 2^53": {
+    faults: [{ fault: "field", field: "amount", value: "9007199254740993" }],
+    expect: malformed("items[0].amount")
+  },
+  "sends an amount with a fraction": {
+    faults: [{ fault: "field", field: "amount", value: "12.5" }],
+    expect: malformed("items[0].amount")
+  },
+  "sends an amount whose fraction parsing would drop": {
+    faults: [{ fault: "field", field: "amount", value: "9007199254740990.6" }],
+    expect: malformed("items[0].amount")
+  },
+  "sends an amount as text": {
+    faults: [{ fault: "field", field: "amount", value: `"12"` }],
+    expect: malformed("items[0].amount")
+  },
+  "sends null for an amount": {
+    faults: [{ fault: "field", field: "amount", value: "null" }],
+    expect: whole(1, 1, 1)
+  },
+  "spells an amount oddly": {
+    faults: [{ fault: "field", field: "amount", value: "1.20e3" }],
+    expect: whole(1, 1, 1)
+  },
+  "sends a record without an id": {
+    faults: [{ fault: "field", field: "id", pages: "later", share: 0.5 }],
+    expect: ({ error, ids: got }) => {
+      assert.deepInclude(error?.reason, { _tag: "MalformedResponse", kind: "wrongShape" })
+      assert.match(error?.reason._tag === "MalformedResponse" ? error.reason.path : "", /^items\[\d+\]\.id$/)
+      assert.isDefined(error?.position)
+      assert.deepStrictEqual(got, ids.slice(0, 100))
+    }
+  },
+  "adds a field": {
+    faults: [{ fault: "field", field: "undocumented", value: `{"deep":[1e400]}` }],
+    expect: whole(1, 1, 1)
+  }
+}
+
+const statuses = [
+  [400, "InvalidRequest", 1, "code"],
+  [401, "Unauthorized", 1, "nested"],
+  [403, "Forbidden", 1, "list"],
+  [404, "NotFound", 1, "problem"],
+  [408, "Timeout", 3, "text"],
+  [409, "InvalidRequest", 1, "code"],
+  [422, "InvalidRequest", 1, "nested"],
+  [500, "ServerFailure", 3, "list"],
+  [501, "ServerFailure", 1, "problem"],
+  [502, "ServerFailure", 3, "text"],
+  [503, "ServerFailure", 3, "code"],
+  [504, "ServerFailure", 3, "nested"]
+] as const
+
+const statusCases: { readonly [title: string]: Case } = Object.fromEntries([
+  ...statuses.map(([status, tag, attempts, shape]) => [
+    `answers ${status}`,
+    {
+      faults: [{ fault: "status", status, shape, from: 2 }],
+      expect: fails({ _tag: tag }, attempts, 1)
+    } satisfies Case
+  ]),
+  ["answers 429 once, with a wait of no seconds", {
+    faults: [{ fault: "status", status: 429, retryAfter: 0, nth: 1 }],
+    expect: whole(2, 1, 1)
+  }],
+  ["answers 429, with a wait of an hour", {
+    faults: [{ fault: "status", status: 429, retryAfter: 3600 }],
+    expect: fails({ _tag: "RateLimited", retryAfter: Duration.hours(1) }, 1)
+  }],
+  ["answers 429, with a wait as a date", {
+    faults: [{ fault: "status", status: 429, retryAfterDate: 3600 }],
+    expect: ({ error }: Outcome) => {
+      const asked = error?.reason._tag === "RateLimited" ? error.reason.retryAfter : undefined
+      assert.isTrue(asked !== undefined && Duration.toMinutes(asked) > 58 && Duration.toMinutes(asked) <= 60)
+    }
+  }],
+  ["answers 503 once, with an absurd wait", {
+    faults: [{ fault: "status", status: 503, retryAfter: 1e9, nth: 1 }],
+    expect: whole(2, 1, 1)
+  }],
+  ["answers 503 once, with a negative wait", {
+    faults: [{ fault: "status", status: 503, retryAfter: -5, nth: 1 }],
+    expect: whole(2, 1, 1)
+  }],
+  ["answers 503 once, with a wait that is none", {
+    faults: [{ fault: "status", status: 503, retryAfter: "soon", nth: 1 }],
+    expect: whole(2, 1, 1)
+  }],
+  ["revokes the key on page 3", {
+    faults: [{ fault: "status", status: 401, from: 3 }],
+    expect: (outcome: Outcome) => {
+      fails({ _tag: "Unauthorized" }, 1, 2)(outcome)
+      assert.isDefined(outcome.error?.position)
+    }
+  }],
+  ["answers 400 to everything", {
+    faults: [{ fault: "status", status: 400, from: 2 }],
+    expect: (outcome: Outcome) => assert.isDefined(outcome.error?.position)
+  }]
+])
+
+/** All of them, by what the service does. */
+export const everyCase = { ...cases, ...statusCases }
+
+const key = Redacted.make(canary.key)
+
+const configured = (url: string, more: Case["config"] = {}) =>
+  Layer.effect(
+    PaymentsConfig,
+    Effect.map(Sandbox.config(url), (config) => ({ ...config, apiKey: key, invoicesApiKey: key, ...more }))
+  )
+
+const overSocket = (client: Layer.Layer<HttpClient.HttpClient>) => (options: SandboxOptions, config: Case["config"]) =>
+  PaymentsApi.layer.pipe(
+    Layer.provide(Layer.unwrap(Effect.map(Sandbox, ({ url }) => configured(url, config)))),
+    Layer.provide(client),
+    Layer.provide(Sandbox.layer(options))
+  )
+
+/** Each serves and asks in another way. */
+export const services = {
+  "over a socket": overSocket(layerHttpClient),
+  "over a socket, with fetch": overSocket(FetchHttpClient.layer),
+  "in process": (options: SandboxOptions, config: Case["config"]) =>
+    PaymentsApi.layer.pipe(
+      Layer.provide(Sandbox.layerClient(options)),
+      Layer.provide(configured("http://sandbox.localhost", config))
+    )
+}

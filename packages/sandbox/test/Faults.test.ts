@@ -1,0 +1,61 @@
+/** What core makes of every fault of the catalogue: over a socket with two clients, and in process. */
+import { assert, describe, it } from "@effect/vitest"
+import { type Lists, PaymentsApi } from "@payments/core"
+import { catalogue, conditions, Fault } from "@payments/core/testing"
+import { Effect, Result, Schema, Stream } from "effect"
+import { everyCase, type Outcome, records, services } from "./FaultCases.ts"
+
+/** Lists all invoices and tells what came of it. */
+const outcomeOf = (query: Lists.InvoiceFilters = {}) =>
+  Effect.gen(function*() {
+    const { invoices } = yield* PaymentsApi
+    const seen: Array<string> = []
+    const attempts: Array<number> = []
+    const result = yield* invoices.pages(query).pipe(
+      Stream.runForEach((page) =>
+        Effect.sync(() => {
+          attempts.push(page.attempts)
+          seen.push(...page.items.map(({ id }) => id))
+        })
+      ),
+      Effect.result
+    )
+    const outcome: Outcome = {
+      ids: seen,
+      attempts,
+      error: Result.isFailure(result) ? result.failure : undefined
+    }
+    return outcome
+  })
+
+describe.each(Object.entries(services))("%s, a service that", (_, service) => {
+  it.live.each(Object.entries(everyCase))("%s", ([, { config, expect, faults, query }]) =>
+    Effect.gen(function*() {
+      expect(
+        yield* outcomeOf(query).pipe(Effect.provide(service({ lists: { invoices: records }, faults }, config)))
+      )
+    }))
+})
+
+describe("the catalogue of faults", () => {
+  it("has settings beside the conditions, and describes everything", () => {
+    for (const [name, { fields }] of Object.entries(catalogue)) {
+      const own = Object.keys(fields).filter((field) => field !== "fault" && !conditions.includes(field))
+      assert.strictEqual(Object.keys(fields).length, 1 + own.length + conditions.length, name)
+    }
+  })
+
+  it("refuses what is no fault", () => {
+    for (
+      const wrong of [
+        { fault: "gremlin" },
+        { fault: "status" },
+        { fault: "status", status: 42 },
+        { fault: "reset", rate: 2 },
+        { fault: "reset", nth: 0 }
+      ]
+    ) {
+      assert.isFalse(Schema.is(Fault)(wrong))
+    }
+  })
+})
