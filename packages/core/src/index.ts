@@ -1,9 +1,29 @@
 /** The public surface of `@payments/core`. */
-export type { ListOperation, ListOperations, ListQuery } from "./ListOperation.ts"
+export type {
+  BadRecordOption,
+  DateRange,
+  ListOperation,
+  ListOperations,
+  ListOptions,
+  ListQuery,
+  PartitionBy,
+  PartitionOptions,
+  PartitionQuery,
+  PartPage,
+  StreamQuery
+} from "./ListOperation.ts"
 export * as Lists from "./Lists.ts"
 export type { BadRecord, Page } from "./Page.ts"
 export { PaymentsApi } from "./PaymentsApi.ts"
-export { type ConfigProblem, PaymentsConfig, PaymentsConfigError, type Settings } from "./PaymentsConfig.ts"
+export {
+  type Checked,
+  type ConfigProblem,
+  type Deadlines,
+  PaymentsConfig,
+  PaymentsConfigError,
+  type Progress,
+  type Settings
+} from "./PaymentsConfig.ts"
 export { BearerKey, PaymentsContract } from "./PaymentsContract.ts"
 export * as Reason from "./PaymentsError.ts"
 export { type ErrorBody, PaymentsError } from "./PaymentsError.ts"

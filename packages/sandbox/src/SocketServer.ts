@@ -24,6 +24,17 @@ export class SandboxError extends Data.TaggedError("SandboxError")<{ readonly co
   }
 }
 
+/** The error of a server that could not listen. */
+export const listenError = (cause: unknown): SandboxError =>
+  new SandboxError({
+    code: typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string"
+      ? cause.code
+      : "unknown"
+  })
+
+/** The base address of a server that listens there. */
+export const urlOf = (host: string, port: number): string => `http://${host.includes(":") ? `[${host}]` : host}:${port}`
+
 /** What a request is answered with: bytes that are sent as they are, or an answer to perform. */
 export type Answer = Buffer | Reply
 
@@ -41,17 +52,13 @@ export const listen = Effect.fnUntraced(function*(
   )
   yield* Effect.acquireRelease(
     Effect.callback<void, SandboxError>((resume) => {
-      server.once(
-        "error",
-        (error: NodeJS.ErrnoException) => resume(Effect.fail(new SandboxError({ code: error.code ?? "unknown" })))
-      )
+      server.once("error", (error) => resume(Effect.fail(listenError(error))))
       server.listen(port, host, () => resume(Effect.void))
     }),
     () => close(server)
   )
   const address = server.address()
-  const bound = typeof address === "object" && address !== null ? address.port : port
-  return `http://${host.includes(":") ? `[${host}]` : host}:${bound}`
+  return urlOf(host, typeof address === "object" && address !== null ? address.port : port)
 })
 
 const close = (server: Server): Effect.Effect<void> =>

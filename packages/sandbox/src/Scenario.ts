@@ -1,0 +1,68 @@
+/** Named sets of faults: a day that a service may have. */
+import type { Fault } from "@payments/core/testing"
+
+/** What a scenario is. */
+export interface Scenario {
+  readonly description: string
+  readonly faults: ReadonlyArray<Fault>
+}
+
+/** The scenarios, by name. A listing comes whole through `calm`, `flaky`, `throttled` and `hostile`. */
+export const scenarios = {
+  calm: {
+    description: "Nothing goes wrong.",
+    faults: []
+  },
+  flaky: {
+    description: "Late answers, and now and then an error, a cut connection or half a body.",
+    faults: [
+      { fault: "latency", ms: 5, jitterMs: 20 },
+      { fault: "status", status: 503, rate: 0.02 },
+      { fault: "status", status: 500, shape: "nested", rate: 0.01 },
+      { fault: "reset", rate: 0.01 },
+      { fault: "close", rate: 0.01 },
+      { fault: "truncate", rate: 0.01 },
+      { fault: "truncate", framing: "chunked", rate: 0.01 }
+    ]
+  },
+  throttled: {
+    description: "20 requests per second and key, and 429 with Retry-After beyond them.",
+    faults: [{ fault: "rateLimit", perSecond: 20, burst: 20 }]
+  },
+  hostile: {
+    description: "What the document allows and nobody expects: odd pages, compressed bodies, HTML errors, new fields.",
+    faults: [
+      { fault: "emptyPage", every: 7 },
+      { fault: "shortPage", records: 33, every: 5 },
+      { fault: "largePage", joined: 3, every: 11 },
+      { fault: "field", field: "__proto__", value: `{"polluted":true}`, share: 0.02 },
+      { fault: "field", field: "riskScore", value: "1e400", share: 0.02 },
+      { fault: "envelope", member: "count", value: "-1", every: 3 },
+      { fault: "envelope", member: "pageInfo", value: `{"cursor":"not this one"}`, every: 4 },
+      { fault: "contentType", value: "text/plain;charset=UTF-8", every: 6 },
+      { fault: "drip", bytes: 4096, everyMs: 1, every: 8 },
+      { fault: "body", text: "<html><h1>502 Bad Gateway</h1></html>", status: 502, rate: 0.02 },
+      { fault: "status", status: 503, shape: "text", retryAfter: "soon", rate: 0.01 }
+    ]
+  },
+  outage: {
+    description: "After 5 seconds the service fails for 20 seconds, then comes back.",
+    faults: [
+      { fault: "status", status: 503, afterMs: 5000, untilMs: 20_000 },
+      { fault: "reset", afterMs: 20_000, untilMs: 25_000 }
+    ]
+  },
+  drift: {
+    description:
+      "The service changes under its clients: amounts as text in some records, ids that are gone, new fields.",
+    faults: [
+      { fault: "field", field: "amount", value: `"12,50"`, share: 0.005 },
+      { fault: "field", field: "id", share: 0.001 },
+      { fault: "field", field: "state", value: `"SETTLED_V2"`, share: 1 },
+      { fault: "field", field: "createdAt", value: "1714557600", share: 0.005 }
+    ]
+  }
+} as const satisfies { readonly [name: string]: Scenario }
+
+/** The name of a scenario. */
+export type ScenarioName = keyof typeof scenarios
