@@ -30,10 +30,13 @@ export interface ConformanceOptions {
 }
 
 /** Holds all three lists against the document. */
-export const conformance = Effect.fn("Sandbox.conformance")(function*(
+export const conformance: (
   config: PaymentsConfig["Service"],
-  options: ConformanceOptions = {}
-): Effect.fn.Return<ReadonlyArray<Finding>, never, HttpClient.HttpClient> {
+  options?: ConformanceOptions
+) => Effect.Effect<ReadonlyArray<Finding>, never, HttpClient.HttpClient> = Effect.fnUntraced(function*(
+  config,
+  options = {}
+) {
   const client = yield* HttpClient.HttpClient
   const findings: Array<Finding> = []
   for (const list of Lists.all) {
