@@ -1,6 +1,5 @@
 /** A list in memory, served by the rules of §4. */
-import { Hash, Option, Result, Schema } from "effect"
-import { Base64Url } from "effect/encoding"
+import * as ListCursor from "./ListCursor.ts"
 import type { ListServer } from "./ListServer.ts"
 
 /** The records of a list, by index. A record is JSON text, so that it can hold what parsing would lose. */
@@ -24,60 +23,63 @@ export const recordsOf = (records: ReadonlyArray<object | string> = []): MemoryR
   }
 })
 
-/** Where a cursor points: the next record, the page's number, and the request it belongs to. */
-const Cursor = Schema.fromJsonString(Schema.Tuple([Schema.Int, Schema.Int, Schema.Int]))
-const reserved = "+/=&?#%~ ñ漢"
-
-/** Serves the records. They are filtered as they are read; a cursor holds only with its list, filters and limit. */
-export const serve = (list: string, records: MemoryRecords, options: MemoryListOptions = {}): ListServer =>
-(
-  { cursor, filters, limit }
-) => {
-  const wanted = Object.entries(filters)
-  const binding = Hash.string(JSON.stringify([list, limit, wanted.toSorted()]))
-  const start = cursor === undefined ? [0, 1, binding] as const : readCursor(cursor)
-  if (start === undefined || start[2] !== binding) return { _tag: "CursorRefused" }
-  const [from, pageNumber] = start
-  const cursorAt = (index: number) =>
-    Base64Url.encode(JSON.stringify([index, pageNumber + 1, binding])) + (options.reservedCursors ? reserved : "")
-  const items: Array<string> = []
-  let index = from
-  for (; index < records.length && items.length < limit; index++) {
-    const text = records.textAt(index)
-    if (wanted.length === 0 || matches(text, wanted)) items.push(text)
+/**
+ * Serves the records, which must not change. A field that is filtered by is indexed once, when it is first asked for. A
+ * cursor holds only with its list, filters and limit.
+ */
+export const serve = (list: string, records: MemoryRecords, options: MemoryListOptions = {}): ListServer => {
+  const cursors = ListCursor.make(list, { reserved: options.reservedCursors === true })
+  const indexes = new Map<string, FieldIndex>()
+  const indexOf = (field: string): FieldIndex => {
+    const index = indexes.get(field) ?? indexField(records, field)
+    indexes.set(field, index)
+    return index
   }
-  const more = nextMatch(records, index, wanted)
-  // `count` is read as the number of items on this page (§2.5 leaves it open).
-  return { _tag: "Page", items, next: more === undefined ? null : cursorAt(more), count: items.length }
+  return (request) => {
+    const place = request.cursor === undefined ? [0, 1] : cursors.read(request, request.cursor)
+    if (place === undefined) return { _tag: "CursorRefused" }
+    const [from = 0, page = 1] = place
+    const cursorAt = (position: number) => cursors.write(request, [position, page + 1])
+    const found = select(Object.entries(request.filters), indexOf)
+    const length = found?.length ?? records.length
+    const end = Math.min(from + request.limit, length)
+    const items: Array<string> = []
+    for (let position = from; position < end; position++) items.push(records.textAt(found?.[position] ?? position))
+    // `count` is read as the number of items on this page (§2.5 leaves it open).
+    return { _tag: "Page", items, next: end < length ? cursorAt(end) : null, count: items.length }
+  }
 }
 
-const readCursor = (cursor: string): readonly [number, number, number] | undefined => {
-  const plain = cursor.endsWith(reserved) ? cursor.slice(0, -reserved.length) : cursor
-  const text = Base64Url.decodeString(plain)
-  return Result.isFailure(text) ? undefined : Option.getOrUndefined(Schema.decodeOption(Cursor)(text.success))
+/** For each value of a field the records that carry it, in order. */
+type FieldIndex = ReadonlyMap<string, ReadonlyArray<number>>
+
+const indexField = (records: MemoryRecords, field: string): FieldIndex => {
+  const index = new Map<string, Array<number>>()
+  const add = (value: string, record: number) => {
+    const held = index.get(value)
+    if (held === undefined) index.set(value, [record])
+    else held.push(record)
+  }
+  for (let at = 0; at < records.length; at++) {
+    const record: unknown = JSON.parse(records.textAt(at))
+    if (typeof record !== "object" || record === null) continue
+    const value = (record as Record<string, unknown>)[field] // an object parsed from JSON has string keys
+    if (typeof value !== "string") continue
+    add(value, at)
+    // A date-time also answers to its date.
+    const time = field === "paymentDate" ? value.indexOf("T") : -1
+    if (time !== -1) add(value.slice(0, time), at)
+  }
+  return index
 }
 
-const nextMatch = (
-  records: MemoryRecords,
-  from: number,
-  wanted: ReadonlyArray<[string, string]>
-): number | undefined => {
-  for (let index = from; index < records.length; index++) {
-    if (wanted.length === 0 || matches(records.textAt(index), wanted)) return index
-  }
-  return undefined
-}
-
-/** Whether the record carries each value asked for; a date-time also answers to its date. */
-const matches = (text: string, wanted: ReadonlyArray<[string, string]>): boolean => {
-  // Most records do not even hold the letters; a value that JSON may spell in two ways is looked for by parsing.
-  if (wanted.some(([, value]) => /^[\w .:-]*$/.test(value) && !text.includes(value) && !text.includes("\\u"))) {
-    return false
-  }
-  const record: unknown = JSON.parse(text)
-  if (typeof record !== "object" || record === null) return false
-  return wanted.every(([field, value]) => {
-    const held = (record as Record<string, unknown>)[field] // an object parsed from JSON has string keys
-    return held === value || (field === "paymentDate" && typeof held === "string" && held.startsWith(`${value}T`))
-  })
+/** The records that carry every value asked for, in order; undefined where nothing is asked for. */
+const select = (
+  wanted: ReadonlyArray<readonly [field: string, value: string]>,
+  indexOf: (field: string) => FieldIndex
+): ReadonlyArray<number> | undefined => {
+  const found = wanted.map(([field, value]) => indexOf(field).get(value) ?? []).toSorted((a, b) => a.length - b.length)
+  const [fewest, ...others] = found
+  const sets = others.map((records) => new Set(records))
+  return sets.length === 0 ? fewest : fewest?.filter((record) => sets.every((set) => set.has(record)))
 }

@@ -1,193 +1,316 @@
 /**
- * Records as a pure function of (seed, list, index): the same on every machine, at any size. They look like a merchant's
- * data and hold what the document allows or leaves open: names in many scripts, nulls, missing and undocumented fields,
- * states nobody has listed, numbers that parsing would change.
+ * Records as a function of (seed, list, index) and of what has happened to them: the same on every machine, at any size.
+ * They look like a merchant's data and hold what the document allows or leaves open: names in many scripts, hostile text,
+ * nulls, missing and undocumented fields, states nobody has listed, numbers that parsing would change.
+ *
+ * The text is put together from parts that are JSON already, since a server of pages does little else.
  */
 import type { Lists } from "@payments/core"
 import type { MemoryList } from "@payments/core/testing"
+import * as Customers from "./Customers.ts"
+import { draw, permute, pick, unpermute } from "./Draw.ts"
+import { hostileText } from "./HostileText.ts"
+import { type Story, untouched } from "./Life.ts"
+import { createdMs, dateText, dayMs, millisecondsText, secondsText } from "./Timeline.ts"
 
-/** The records of one list. */
-export const records = (list: Lists.ListName, length: number, seed: number): MemoryList.MemoryRecords => ({
-  length,
-  textAt: (index) => generators[list](index, seed)
-})
+export { fraction } from "./Draw.ts"
 
-const firstNames = [
-  "María",
-  "José",
-  "Łucja",
-  "Søren",
-  "Zoë",
-  "Nguyễn",
-  "Αθηνά",
-  "Олена",
-  "美咲",
-  "يوسف",
-  "Siân",
-  "O'Neil"
-]
-const lastNames = [
-  "García Ñáñez",
-  "da Conceição",
-  "Żółkiewska",
-  "Ångström",
-  "d’Arc",
-  "Thị Hương",
-  "Παππά",
-  "Шевчук",
-  "山田",
-  "حداد",
-  "Núñez-Ríos",
-  "de la \"Roca\""
-]
-
-/** 32 bits drawn from the seed and any parts, evenly spread (the finalizer of MurmurHash3, a public-domain function). */
-const draw = (...parts: ReadonlyArray<number>): number => {
-  let state = 0x9e3779b9
-  for (const part of parts) {
-    state = Math.imul(state ^ part ^ (part / 0x1_0000_0000), 0x85ebca6b)
-    state = Math.imul(state ^ (state >>> 13), 0xc2b2ae35)
-    state ^= state >>> 16
-  }
-  return state >>> 0
+/** What makes the records of a list. */
+export interface GeneratorOptions {
+  /** Another seed gives other records. */
+  readonly seed: number
+  /** The share of records with text that breaks whoever trusts it, 0 to 1; 0.02 unless given. */
+  readonly hostileText?: number | undefined
+  /** When a moving world began, in ms since 1970: nothing is paid later without a change. Never unless given. */
+  readonly beganMs?: number | undefined
 }
 
-/** An even draw from [0, 1). */
-export const fraction = (...parts: ReadonlyArray<number>): number => draw(...parts) / 0x1_0000_0000
+/** The records of a list, and what filters ask about them. */
+export interface Generator {
+  /** A record as JSON text. */
+  readonly textAt: (index: number, story?: Story) => string
+  readonly customers: Customers.Customers
+  /** Which of its customer's payout targets or contracts the record names, 0 to 2. */
+  readonly variantOf: (index: number) => number
+  /** When an invoice was paid and when that went into settlement, in ms since 1970; undefined where it is not paid. */
+  readonly paymentOf: (
+    index: number,
+    story: Story
+  ) => { readonly paidMs: number; readonly settledMs: number } | undefined
+}
 
-const pick = <A>(values: readonly [A, ...ReadonlyArray<A>] | ReadonlyArray<A>, random: number): A =>
-  values[random % values.length] as A // an index below the length of a list that is never empty
-
-/** Ids are unique by their index; the rest makes them look drawn. */
-const identify = (prefix: string, index: number, seed: number): string =>
-  `${prefix}_${index.toString(36).padStart(6, "0")}${draw(seed, index, 1).toString(36).padStart(7, "0")}`
-
-const epochMs = Date.UTC(2024, 0, 1)
-/** A record every 137 s on average, by index. */
-const instantMs = (index: number, random: number): number => epochMs + index * 137_000 + random % 137_000
-const seconds = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`
-const milliseconds = (ms: number): string => new Date(ms).toISOString()
-
-/** One in `n` records, and which. */
-const oneIn = (n: number, ...parts: ReadonlyArray<number>): boolean => draw(...parts) % n === 0
-
-const customer = (number: number, seed: number) => ({
-  reference: `customer-${number}`,
-  name: `${pick(firstNames, draw(seed, number, 2))} ${pick(lastNames, draw(seed, number, 3))}`,
-  documentType: pick(["cc", "cc", "cc", "ce", "nit"], draw(seed, number, 4)),
-  documentNumber: String(1_000_000_000 + draw(seed, number, 5) % 900_000_000),
-  email: `customer.${number}@example.com`,
-  phoneNumber: oneIn(9, seed, number, 6) ? null : `+57300${String(draw(seed, number, 7) % 10_000_000).padStart(7, "0")}`
+/** The records of one list as they are in a world that does not move. */
+export const records = (list: Lists.ListName, length: number, seed: number): MemoryList.MemoryRecords => ({
+  length,
+  textAt: make(list, { seed }).textAt
 })
 
-/** A few customers have many records, most have a handful. */
-const customerNumber = (index: number, seed: number): number => {
-  const random = fraction(seed, index, 8)
-  return Math.floor(random * random * (10 + index / 4))
+/** Makes the records of a list. */
+export const make = (list: Lists.ListName, options: GeneratorOptions): Generator => {
+  const key = draw(options.seed, listNumber[list])
+  const customers = Customers.make(draw(key, 0))
+  const variantOf = (index: number) => draw(draw(key, index), 16) % variants
+  const beganMs = options.beganMs ?? Infinity
+  const paymentOf = (index: number, story: Story) => {
+    const of = draw(key, index)
+    const paidMs = story.appearedMs === undefined && !oneIn(5, of, 15)
+      ? created(of, index, story) + delay(of)
+      : Infinity
+    const waits = paidMs > beganMs || paidMs === Infinity
+    if (waits && story.changes === 0) return undefined
+    return {
+      paidMs: waits ? story.firstChangeMs : paidMs,
+      settledMs: story.changes === 0 ? paidMs : story.lastChangeMs
+    }
+  }
+  const shape: Shape = {
+    hostile: Math.round((options.hostileText ?? 0.02) * 0x1_0000_0000),
+    beganMs,
+    personKey: draw(options.seed, 0),
+    people: Array.from({ length: 512 }, () => ({ customer: -1, text: "" })),
+    documentOf: (customer) => documentNumber(options.seed, customer),
+    variantOf,
+    paymentOf
+  }
+  const body = bodies[list]
+  return {
+    customers,
+    variantOf,
+    paymentOf,
+    textAt: (index, story = untouched) => {
+      const of = draw(key, index)
+      const text = body(of, index, customers.of(index), story, shape)
+      return oneIn(20, of, 9) ? `{${text},${undocumented}}` : `{${text}}`
+    }
+  }
+}
+
+/** How many payout targets or contracts a customer has. */
+export const variants = 3
+
+/** Cycles begin at midnight, noon and 17:00. */
+export const settlementTime = (settledMs: number): string => {
+  const hour = settledMs % dayMs / 3_600_000
+  return hour < 12 ? "1" : hour < 17 ? "2" : "3"
+}
+
+/** Money is settled on the day after. Days since 1970. */
+export const settlementDay = (settledMs: number): number => Math.floor(settledMs / dayMs) + 1
+
+/** The longest time from an invoice to its payment in the past, in days. */
+export const longestDelayDays = 7
+
+const smallestDocument = 1_000_000_000
+/** Customers beyond this number do not exist: their document numbers could not be told apart. */
+export const mostCustomers = 2 ** 30
+
+/** The document number of a customer; no two have the same. */
+export const documentNumber = (seed: number, customer: number): string =>
+  String(smallestDocument + permute(15, draw(seed, 5), customer))
+
+/** The customer with that document number, if any. */
+export const customerWithDocument = (seed: number, document: string): number | undefined => {
+  const number = /^\d{10}$/.test(document) ? Number(document) - smallestDocument : -1
+  return number >= 0 && number < mostCustomers ? unpermute(15, draw(seed, 5), number) : undefined
+}
+
+const listNumber: { readonly [Name in Lists.ListName]: number } = { payoutRequests: 1, payinSources: 2, invoices: 3 }
+
+interface Shape extends Pick<Generator, "variantOf" | "paymentOf"> {
+  /** Of 2^32 records. */
+  readonly hostile: number
+  readonly beganMs: number
+  readonly personKey: number
+  /** The details that were used last, by the customer's lower bits. */
+  readonly people: ReadonlyArray<{ customer: number; text: string }>
+  readonly documentOf: (customer: number) => string
+}
+
+/** One in `n`, by a draw. */
+const oneIn = (n: number, of: number, part: number): boolean => draw(of, part) % n === 0
+
+const pairs = Array.from({ length: 36 ** 2 }, (_, pair) => pair.toString(36).padStart(2, "0"))
+/** Six digits to the base of 36. */
+const base36 = (value: number): string => {
+  const high = Math.floor(value / 1296)
+  return `${pairs[Math.floor(high / 1296) % 1296]}${pairs[high % 1296]}${pairs[value % 1296]}`
+}
+
+/** Ids are unique by their index; the rest makes them look drawn. */
+const identify = (prefix: string, index: number, of: number): string =>
+  `${prefix}_${base36(index)}${base36(draw(of, 1) % 36 ** 6)}`
+
+const created = (of: number, index: number, story: Story): number =>
+  story.appearedMs ?? createdMs(index, draw(of, 14) / 0x1_0000_0000)
+
+/** Most are paid within a day, a few after a week. */
+const delay = (of: number): number => {
+  const share = draw(of, 17) / 0x1_0000_0000
+  return Math.floor(share * share * share * longestDelayDays * dayMs)
+}
+
+/** Nothing of the past happens after the world began to move. */
+const updated = (of: number, createdAt: number, story: Story, { beganMs }: Shape): number =>
+  story.changes > 0
+    ? story.lastChangeMs
+    : story.appearedMs ?? Math.min(createdAt + draw(of, 19) % dayMs, Math.max(createdAt, beganMs))
+
+/** A text as a server may spell it: as it is, or with all beyond Latin-1 escaped. */
+interface Spelling {
+  readonly raw: string
+  readonly escaped: string
+}
+
+const spellings = (texts: ReadonlyArray<string>): ReadonlyArray<Spelling> =>
+  texts.map((raw) => ({
+    raw,
+    // Put together from parts of one byte per character: what replacing leaves keeps two.
+    escaped: Array.from(raw, (character) =>
+      character < "\u0100" ? character : `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`).join("")
+  }))
+
+const names = spellings(
+  [
+    "María",
+    "José",
+    "Łucja",
+    "Søren",
+    "Zoë",
+    "Nguyễn",
+    "Αθηνά",
+    "Олена",
+    "美咲",
+    "يوسف",
+    "Siân",
+    "O'Neil"
+  ].flatMap((first) =>
+    [
+      "García Ñáñez",
+      "da Conceição",
+      "Żółkiewska",
+      "Ångström",
+      "d’Arc",
+      "Thị Hương",
+      "Παππά",
+      "Шевчук",
+      "山田",
+      "حداد",
+      "Núñez-Ríos",
+      `de la \\"Roca\\"`
+    ].map((last) => `${first} ${last}`)
+  )
+)
+
+/** The details of a customer. A page that holds one character beyond Latin-1 takes longer to send, so few do. */
+const detailsOf = (of: number, customer: number, hostile: string | undefined, shape: Shape): string => {
+  const held = shape.people[customer % shape.people.length]
+  const usual = hostile === undefined && !oneIn(1000, of, 2)
+  if (usual && held?.customer === customer) return held.text
+  const name = names[draw(draw(shape.personKey, customer), 2) % names.length]
+  const text = person(hostile ?? (usual ? name?.escaped : name?.raw) ?? "", customer, shape)
+  if (!usual || held === undefined) return text
+  text.charCodeAt(0) // joins its parts now, once, and not in every page
+  held.customer = customer
+  held.text = text
+  return text
 }
 
 /** Undocumented fields, spelled so that only the exact text keeps them. */
 const undocumented = `"risk":{"10":1.10,"b":{"score":1e400,"serial":9007199254740993},"flags":[]}`
 
-const finish = (record: object, index: number, seed: number): string => {
-  const text = JSON.stringify(record)
-  return oneIn(20, seed, index, 9) ? `${text.slice(0, -1)},${undocumented}}` : text
+const person = (name: string, customer: number, shape: Shape): string => {
+  const of = draw(shape.personKey, customer)
+  const phone = oneIn(9, of, 6) ? "null" : `"+57300${1_000_000 + draw(of, 7) % 9_000_000}"`
+  return `{"reference":"customer-${customer}","name":"${name}","documentType":"${pick(documentTypes, draw(of, 4))}",` +
+    `"documentNumber":"${
+      shape.documentOf(customer)
+    }","email":"customer.${customer}@example.com","phoneNumber":${phone}` +
+    (oneIn(40, of, 8) ? `,"segment":{"tier":1.0,"since":null}}` : "}")
+}
+const documentTypes = ["cc", "cc", "cc", "ce", "nit"]
+
+/**
+ * Whole thousands mostly, as people pay; now and then a refund, an odd or a large sum, the largest that JSON carries
+ * exactly, or a number that is spelled in another way.
+ */
+const amount = (of: number): number => {
+  const drawn = draw(of, 13)
+  const usual = (1 + drawn % 900) * 1000
+  const rare = draw(of, 12) % 1000
+  if (rare >= 20) return usual
+  if (rare === 0) return Number.MAX_SAFE_INTEGER - drawn % 1000
+  return rare < 5 ? -usual : drawn * 1000 + 7
 }
 
-const status = (usual: ReadonlyArray<string>, index: number, seed: number) =>
-  oneIn(200, seed, index, 10) ? "on_hold_by_review" : pick(usual, draw(seed, index, 11))
+const amountText = (of: number, sum: number): string => {
+  if (!oneIn(100, of, 21) || sum % 1000 !== 0) return String(sum)
+  return oneIn(2, of, 22) ? `${sum / 1000}e3` : `${sum}.0`
+}
 
-/** Whole thousands mostly, as people pay; now and then an odd or very large sum. */
-const amount = (index: number, seed: number): number =>
-  oneIn(50, seed, index, 12) ? draw(seed, index, 13) * 1000 + 7 : (1 + draw(seed, index, 13) % 900) * 1000
+const hostileIn = (of: number, shape: Shape): string | undefined =>
+  draw(of, 10) < shape.hostile ? hostileText(draw(of, 11)) : undefined
 
-const generators: { readonly [Name in Lists.ListName]: (index: number, seed: number) => string } = {
-  payoutRequests: (index, seed) => {
-    const number = customerNumber(index, seed)
-    const created = instantMs(index, draw(seed, index, 14))
-    const sum = amount(index, seed)
-    const state = status(["processing", "processing", "completed", "failed"], index, seed)
-    return finish(
-      {
-        id: identify("por", index, seed),
-        reference: `payout-${index}`,
-        customerId: `cus_${number}`,
-        customerDetails: oneIn(40, seed, index, 15) ? null : customer(number, seed),
-        payoutTargetId: `tgt_${number}_${draw(seed, index, 16) % 3}`,
-        payoutTargetDetails: {
-          reference: `target-${number}`,
-          description: "Cuenta de ahorros – nómina",
-          type: "bankAccount"
-        },
-        status: state,
-        ...(state === "failed" ? { statusMessage: "AUTHENTICATION_FAILED" } : {}),
-        amount: sum,
-        amountSent: state === "completed" ? sum - 900 : 0,
-        fee: oneIn(30, seed, index, 17) ? null : 900,
-        sourceMerchantAccountId: `acc_${draw(seed, index, 18) % 4}`,
-        createdAt: seconds(created),
-        updatedAt: seconds(created + draw(seed, index, 19) % 86_400_000)
-      },
-      index,
-      seed
-    )
+/** The state of a record: drawn anew with each change. */
+const state = (states: ReadonlyArray<string>, first: string, of: number, story: Story): string =>
+  story.appearedMs !== undefined && story.changes === 0
+    ? first
+    : oneIn(200, of, 23 + story.changes)
+    ? "on_hold_by_review"
+    : pick(states, draw(of, 24 + story.changes))
+
+const payoutStates = ["processing", ...Array<string>(7).fill("completed"), "failed", "failed", "reversed"]
+const payinStates = ["pending", ...Array<string>(6).fill("authorized"), "rejected", "expired"]
+const paymentMethods = ["pse", "pse", "card"]
+
+type Body = (of: number, index: number, customer: number, story: Story, shape: Shape) => string
+
+const bodies: { readonly [Name in Lists.ListName]: Body } = {
+  payoutRequests: (of, index, customer, story, shape) => {
+    const hostile = hostileIn(of, shape)
+    const createdAt = created(of, index, story)
+    const sum = amount(of)
+    const status = state(payoutStates, "processing", of, story)
+    const target = `${customer}_${shape.variantOf(index)}`
+    return `"id":"${identify("por", index, of)}","reference":"payout-${index}","customerId":"cus_${customer}",` +
+      `"customerDetails":${oneIn(40, of, 15) ? "null" : detailsOf(of, customer, hostile, shape)},` +
+      `"payoutTargetId":"tgt_${target}","payoutTargetDetails":{"reference":"target-${target}",` +
+      `"description":"${hostile ?? "Cuenta de ahorros (nómina)"}","type":"bankAccount"},"status":"${status}",` +
+      (status === "failed" ? `"statusMessage":"AUTHENTICATION_FAILED",` : "") +
+      `"amount":${amountText(of, sum)},"amountSent":${status === "completed" ? sum - 900 : 0},` +
+      `"fee":${oneIn(30, of, 18) ? "null" : "900"},"sourceMerchantAccountId":"acc_${draw(of, 25) % 4}",` +
+      `"createdAt":"${secondsText(createdAt)}","updatedAt":"${secondsText(updated(of, createdAt, story, shape))}"`
   },
-  payinSources: (index, seed) => {
-    const number = customerNumber(index, seed)
-    const created = instantMs(index, draw(seed, index, 14))
-    const id = identify("pis", index, seed)
-    return finish(
-      {
-        id,
-        reference: `source-${index}`,
-        description: oneIn(12, seed, index, 15) ? null : "Débito automático: suscripción anual ☂",
-        customerId: `cus_${number}`,
-        customerDetails: customer(number, seed),
-        status: status(["pending", "authorized", "authorized", "rejected"], index, seed),
-        ...(oneIn(8, seed, index, 16) ? { statusMessage: "AUTHENTICATION_FAILED" } : {}),
-        authUrl: `https://auth.example.com/authorize/${id}?next=%2Fdone`,
-        redirectUrl: "https://merchant.example.com/back",
-        partialPayinsEnabled: oneIn(2, seed, index, 17),
-        type: "bankAccount",
-        createdAt: seconds(created),
-        updatedAt: seconds(created + draw(seed, index, 18) % 86_400_000)
-      },
-      index,
-      seed
-    )
+  payinSources: (of, index, customer, story, shape) => {
+    const hostile = hostileIn(of, shape)
+    const createdAt = created(of, index, story)
+    const id = identify("pis", index, of)
+    const status = state(payinStates, "pending", of, story)
+    const description = `"${hostile ?? "Débito automático: suscripción anual"}"`
+    return `"id":"${id}","reference":"source-${index}","description":${oneIn(12, of, 15) ? "null" : description},` +
+      `"customerId":"cus_${customer}","customerDetails":${
+        detailsOf(of, customer, hostile, shape)
+      },"status":"${status}",` +
+      (status === "rejected" ? `"statusMessage":"AUTHENTICATION_FAILED",` : "") +
+      `"authUrl":"https://auth.example.com/authorize/${id}?next=%2Fdone",` +
+      `"redirectUrl":"https://merchant.example.com/back","partialPayinsEnabled":${oneIn(2, of, 16)},` +
+      `"type":"bankAccount","createdAt":"${secondsText(createdAt)}",` +
+      `"updatedAt":"${secondsText(updated(of, createdAt, story, shape))}"`
   },
-  invoices: (index, seed) => {
-    const number = customerNumber(index, seed)
-    const created = instantMs(index, draw(seed, index, 14))
-    const paid = !oneIn(5, seed, index, 15)
-    const paidAt = created + draw(seed, index, 16) % 604_800_000
-    const id = identify("inv", index, seed)
-    const sum = amount(index, seed)
-    return finish(
-      {
-        id,
-        reference: `invoice-${index}`,
-        status: paid ? status(["paid"], index, seed) : "pending",
-        amount: sum,
-        description: oneIn(15, seed, index, 17) ? null : `Factura N.º ${index} — "servicio"`,
-        contract: `con_${number % 500}`,
-        customerDocumentNumber: customer(number, seed).documentNumber,
-        createdAt: milliseconds(created),
-        ...(paid
-          ? {
-            paymentDate: milliseconds(paidAt),
-            paymentMethod: pick(["pse", "pse", "card"], draw(seed, index, 18)),
-            paymentSource: "link",
-            paymentAmount: sum,
-            settlementDate: milliseconds(paidAt + 86_400_000).slice(0, 10),
-            settlementTime: pick(["1", "2", "3"], draw(seed, index, 19)),
-            paymentId: `pay_${index}`
-          }
-          : { paymentDate: null }),
-        paymentUrl: `https://pay.example.com/pay/mer_1/${id}`
-      },
-      index,
-      seed
-    )
+  invoices: (of, index, customer, story, shape) => {
+    const sum = amount(of)
+    const id = identify("inv", index, of)
+    const payment = shape.paymentOf(index, story)
+    const status = payment === undefined ? "pending" : oneIn(200, of, 10) ? "on_hold_by_review" : "paid"
+    const description = hostileIn(of, shape) ?? `Factura N.º ${index}: \\"servicio\\"`
+    return `"id":"${id}","reference":"invoice-${index}","status":"${status}","amount":${amountText(of, sum)},` +
+      `"description":${oneIn(15, of, 18) ? "null" : `"${description}"`},` +
+      `"contract":"con_${customer * variants + shape.variantOf(index)}",` +
+      `"customerDocumentNumber":"${shape.documentOf(customer)}",` +
+      `"createdAt":"${millisecondsText(created(of, index, story))}",` +
+      (payment === undefined ? `"paymentDate":null,` : `"paymentDate":"${millisecondsText(payment.paidMs)}",` +
+        `"paymentMethod":"${pick(paymentMethods, draw(of, 26))}","paymentSource":"link","paymentAmount":${sum},` +
+        `"settlementDate":"${dateText(settlementDay(payment.settledMs))}",` +
+        `"settlementTime":"${settlementTime(payment.settledMs)}","paymentId":"pay_${index}",`) +
+      `"paymentUrl":"https://pay.example.com/pay/mer_1/${id}"`
   }
 }

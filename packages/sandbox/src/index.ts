@@ -1,5 +1,11 @@
 /** The public surface of `@payments/sandbox`. */
 export type { Fault } from "@payments/core/testing"
+export { conformance, type ConformanceOptions, type Finding, type Verdict } from "./Conformance.ts"
+export { ControlApi, type Controls } from "./Control.ts"
 export { records } from "./Generator.ts"
-export { Sandbox, sandboxKey, type SandboxOptions } from "./Sandbox.ts"
+export type { Counters, LoggedRequest } from "./Journal.ts"
+export type { OrderName } from "./Order.ts"
+export { type LiveWorld, Sandbox, sandboxKey, type SandboxOptions } from "./Sandbox.ts"
+export { type Scenario, type ScenarioName, scenarios } from "./Scenario.ts"
 export { type ListenOptions, SandboxError } from "./SocketServer.ts"
+export * as World from "./World.ts"

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
-import { Effect, Layer, Redacted, Schema, Stream } from "effect"
-import { records, Sandbox, type SandboxOptions } from "../src/index.ts"
+import { Effect, Layer, Redacted, Stream } from "effect"
+import { Sandbox, type SandboxOptions } from "../src/index.ts"
 
 const ask = (url: string, key = "sandbox_key", path = "/v0/payoutRequests") =>
   Effect.promise(() => fetch(url + path, { headers: { authorization: `Bearer ${key}` } }))
@@ -55,7 +55,7 @@ describe("the sandbox", () => {
     Effect.gen(function*() {
       const options: SandboxOptions = {
         records: 3000,
-        faults: [{ fault: "status", status: 503, rate: 0.1 }, { fault: "reset", rate: 0.1 }]
+        faults: [{ fault: "status", status: 503, rate: 0.05 }, { fault: "reset", rate: 0.05 }]
       }
       const config = (url: string) => Layer.effect(PaymentsConfig, Sandbox.config(url))
       const inProcess = PaymentsApi.layer.pipe(
@@ -91,43 +91,5 @@ describe("the sandbox", () => {
   it("keeps its key redacted", () => {
     assert.notInclude(JSON.stringify(Effect.runSync(Sandbox.config("http://localhost:1"))), "sandbox_key")
     assert.isTrue(Redacted.isRedacted(Effect.runSync(Sandbox.config("http://localhost:1")).apiKey))
-  })
-})
-
-describe("generated records", () => {
-  it("are a function of the seed, unique, and as documented", () => {
-    for (const list of Lists.all) {
-      const texts = (seed: number) => {
-        const { length, textAt } = records(list.name, 2000, seed)
-        return Array.from({ length }, (_, index) => textAt(index))
-      }
-      assert.deepStrictEqual(texts(5), texts(5))
-      assert.notDeepEqual(texts(5), texts(6))
-      const parsed = texts(5).map((text): unknown => JSON.parse(text))
-      assert.isTrue(parsed.every(Schema.is(list.record)), list.label)
-      assert.strictEqual(new Set(parsed.map((record) => (record as { readonly id: string }).id)).size, 2000) // checked above
-    }
-  })
-
-  it("hold what a client must survive: other scripts, nulls, missing and undocumented fields, unknown states", () => {
-    const { textAt } = records("payoutRequests", 2000, 1)
-    const all = Array.from({ length: 2000 }, (_, index) => textAt(index)).join("\n")
-    for (
-      const sample of [
-        /[Ͱ-Ͽ]/,
-        /[Ѐ-ӿ]/,
-        /[一-鿿]/,
-        /[؀-ۿ]/,
-        /"customerDetails":null/,
-        /"fee":null/,
-        /"status":"on_hold_by_review"/,
-        /1\.10/,
-        /1e400/,
-        /9007199254740993/
-      ]
-    ) {
-      assert.match(all, sample)
-    }
-    assert.isTrue(all.split("\n").some((line) => !line.includes("statusMessage")))
   })
 })

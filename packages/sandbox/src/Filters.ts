@@ -1,0 +1,180 @@
+/**
+ * The filters of §4.1 to §4.3 over generated records: for each the few records that can match, computed from the value,
+ * and the test that decides. No record is generated to be looked at.
+ */
+import type { Lists } from "@payments/core"
+import {
+  customerWithDocument,
+  type Generator,
+  longestDelayDays,
+  mostCustomers,
+  settlementDay,
+  settlementTime,
+  variants
+} from "./Generator.ts"
+import type { Life, Story } from "./Life.ts"
+import { dayMs, dayOfDate, firstOf, millisecondsText } from "./Timeline.ts"
+
+/** What a request asks for. */
+export interface Filter {
+  /** Those that can match, in any order and perhaps twice; undefined where they are too many to be named one by one. */
+  readonly candidates: (now: number) => Array<number> | undefined
+  readonly matches: (index: number, story: Story) => boolean
+  /** Whether a change of a record can make it match, or no longer. */
+  readonly changes: boolean
+  /** The one customer it can be about. */
+  readonly customer?: number | undefined
+}
+
+/** What filters are made of. */
+export interface Filtered {
+  readonly list: Lists.ListName
+  readonly seed: number
+  readonly generator: Generator
+  readonly life: Life
+  /** How many records are of the past. */
+  readonly past: number
+}
+
+/** Where candidates are more than this, or a 64th of the list, it is quicker to read the list. */
+const fewest = 16_384
+const share = 64
+
+/** One filter for all that is asked, or undefined where nothing can match. */
+export const make = (filters: Readonly<Record<string, string>>, of: Filtered): Filter | undefined => {
+  const asked: Array<Filter> = []
+  for (const [field, value] of Object.entries(filters)) {
+    const filter = fields[of.list][field]?.(value, of)
+    if (filter === undefined) return undefined
+    asked.push(filter)
+  }
+  const customers = new Set(asked.flatMap(({ customer }) => customer ?? []))
+  if (customers.size > 1) return undefined
+  return {
+    candidates: (now) =>
+      asked.map((filter) => filter.candidates(now)).reduce<Array<number> | undefined>(
+        (least, found) => least === undefined || (found !== undefined && found.length < least.length) ? found : least,
+        undefined
+      ),
+    matches: (index, story) => asked.every((filter) => filter.matches(index, story)),
+    changes: asked.some((filter) => filter.changes)
+  }
+}
+
+type MakeFilter = (value: string, of: Filtered) => Filter | undefined
+
+/** The number behind the prefix, spelled as the generator spells it. */
+const numberIn = (prefix: string, value: string): number | undefined => {
+  const digits = value.startsWith(prefix) ? value.slice(prefix.length) : ""
+  return /^(0|[1-9]\d{0,14})$/.test(digits) ? Number(digits) : undefined
+}
+
+const byReference = (prefix: string): MakeFilter => (value, { life }) => {
+  const wanted = numberIn(prefix, value)
+  return wanted === undefined ? undefined : {
+    candidates: (now) => wanted < life.length(now) ? [wanted] : [],
+    matches: (index) => index === wanted,
+    changes: false
+  }
+}
+
+const ofCustomer = (
+  customer: number | undefined,
+  { generator, life }: Filtered,
+  variant?: number
+): Filter | undefined =>
+  customer === undefined || customer >= mostCustomers ? undefined : {
+    customer,
+    candidates: (now) => generator.customers.recordsOf(customer, life.length(now)),
+    matches: (index) =>
+      generator.customers.of(index) === customer && (variant === undefined || generator.variantOf(index) === variant),
+    changes: false
+  }
+
+const byCustomerId: MakeFilter = (value, of) => ofCustomer(numberIn("cus_", value), of)
+
+const byPayoutTarget: MakeFilter = (value, of) => {
+  const variant = value.endsWith("_0") ? 0 : value.endsWith("_1") ? 1 : value.endsWith("_2") ? 2 : undefined
+  return variant === undefined ? undefined : ofCustomer(numberIn("tgt_", value.slice(0, -2)), of, variant)
+}
+
+const byContract: MakeFilter = (value, of) => {
+  const contract = numberIn("con_", value)
+  return contract === undefined ? undefined : ofCustomer(Math.floor(contract / variants), of, contract % variants)
+}
+
+/**
+ * Invoices paid or settled within a stretch of time: those created in the days before, as far as they were paid in the
+ * past, and those that have changed in it.
+ */
+const byPayment = (
+  fromMs: number,
+  toMs: number,
+  { generator, life, past }: Filtered,
+  matches: (payment: { readonly paidMs: number; readonly settledMs: number }) => boolean
+): Filter => {
+  const day = Math.floor(fromMs / dayMs)
+  const first = Math.min(past, firstOf(day - longestDelayDays))
+  const last = Math.min(past, firstOf(day + 1))
+  return {
+    candidates: (now) => {
+      const length = life.length(now)
+      const changed = life.changedWithin(fromMs, toMs, now, share)
+      if (changed === undefined || last - first > Math.max(fewest, length / share)) return undefined
+      for (let index = first; index < last; index++) changed.push(index)
+      return changed
+    },
+    matches: (index, story) => {
+      const payment = generator.paymentOf(index, story)
+      return payment !== undefined && matches(payment)
+    },
+    changes: true
+  }
+}
+
+const byPaymentDate: MakeFilter = (value, of) => {
+  const day = dayOfDate(value)
+  if (day !== undefined) {
+    return byPayment(day * dayMs, (day + 1) * dayMs, of, ({ paidMs }) => Math.floor(paidMs / dayMs) === day)
+  }
+  const ms = Date.parse(value)
+  return Number.isNaN(ms) || ms < 0 || millisecondsText(ms) !== value
+    ? undefined
+    : byPayment(ms, ms + 1, of, ({ paidMs }) => paidMs === ms)
+}
+
+const bySettlementDate: MakeFilter = (value, of) => {
+  const day = dayOfDate(value)
+  return day === undefined
+    ? undefined
+    : byPayment((day - 1) * dayMs, day * dayMs, of, ({ settledMs }) => settlementDay(settledMs) === day)
+}
+
+const bySettlementTime: MakeFilter = (value, { generator }) =>
+  /^[123]$/.test(value)
+    ? {
+      candidates: () => undefined,
+      matches: (index, story) => {
+        const payment = generator.paymentOf(index, story)
+        return payment !== undefined && settlementTime(payment.settledMs) === value
+      },
+      changes: true
+    }
+    : undefined
+
+const fields: { readonly [Name in Lists.ListName]: Readonly<Record<string, MakeFilter>> } = {
+  payoutRequests: {
+    reference: byReference("payout-"),
+    customerId: byCustomerId,
+    payoutTargetId: byPayoutTarget
+  },
+  payinSources: { reference: byReference("source-"), customerId: byCustomerId },
+  invoices: {
+    reference: byReference("invoice-"),
+    customerDocumentNumber: (value, of) => ofCustomer(customerWithDocument(of.seed, value), of),
+    contract: byContract,
+    paymentDate: byPaymentDate,
+    settlementDate: bySettlementDate,
+    settlementTime: bySettlementTime
+  }
+}

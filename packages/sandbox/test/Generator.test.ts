@@ -1,0 +1,152 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
+import { Schema } from "effect"
+import { make } from "../src/Generator.ts"
+import { records } from "../src/index.ts"
+import { fieldsOf, idOf, listNames } from "./Worlds.ts"
+
+const texts = (list: Lists.ListName, length: number, seed = 1, hostileText?: number) => {
+  const { textAt } = make(list, { seed, hostileText })
+  return Array.from({ length }, (_, index) => textAt(index))
+}
+
+describe("generated records", () => {
+  it("are a function of the seed, unique, and valid whatever share of them is hostile", () => {
+    for (const list of Lists.all) {
+      const { length, textAt } = records(list.name, 2000, 5)
+      assert.deepStrictEqual(Array.from({ length }, (_, index) => textAt(index)), texts(list.name, 2000, 5))
+      assert.notDeepEqual(texts(list.name, 2000, 5), texts(list.name, 2000, 6))
+      for (const share of [0, 0.02, 1]) {
+        const all = texts(list.name, 2000, 5, share)
+        assert.isTrue(all.map(fieldsOf).every(Schema.is(list.record)), list.label)
+        assert.strictEqual(new Set(all.map(idOf)).size, 2000)
+      }
+    }
+  })
+
+  it("hold every field of §2, and nulls, missing and undocumented ones", () => {
+    for (const list of Lists.all) {
+      const all = texts(list.name, 2000)
+      const fields = all.map(fieldsOf)
+      for (const field of Object.keys(list.record.fields)) {
+        assert.isTrue(fields.some((record) => record[field] !== undefined && record[field] !== null), field)
+      }
+      assert.isTrue(fields.some((record) => Object.values(record).includes(null)), list.label)
+      assert.isTrue(fields.some((record) => Object.keys(list.record.fields).some((field) => !(field in record))))
+      assert.isTrue(fields.some(({ status }) => status === "on_hold_by_review"), list.label)
+      for (const sample of [/"10":1\.10/, /1e400/, /9007199254740993/]) assert.match(all.join("\n"), sample)
+    }
+    assert.match(texts("payoutRequests", 2000).join("\n"), /"customerDetails":\{[^{}]*"segment":\{"tier":1\.0/)
+    assert.match(texts("payoutRequests", 2000).join("\n"), /"customerDetails":null/)
+  })
+
+  it("name people in many scripts, as they are and escaped", () => {
+    const all = texts("payoutRequests", 20_000)
+    const parsed = all.map((text) => String(JSON.stringify(fieldsOf(text)["customerDetails"]))).join("\n")
+    for (const script of [/[à-ÿ]/, /[Ͱ-Ͽ]/, /[Ѐ-ӿ]/, /[一-鿿]/, /[؀-ۿ]/, /[ạ-ỹ]/]) {
+      assert.match(parsed, script)
+      assert.match(all.join("\n"), script)
+    }
+    assert.match(all.join("\n"), /"name":"[^"]*\\u0[34]/)
+  })
+
+  it("carry the timestamps of §2: seconds, milliseconds for invoices, dates", () => {
+    for (const list of listNames) {
+      const precision = list === "invoices"
+        ? /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+        : /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/
+      const all = [...texts(list, 500), make(list, { seed: 1 }).textAt(2 ** 30 - 1)].map(fieldsOf)
+      for (const record of all) {
+        for (const field of ["createdAt", "updatedAt", "paymentDate"]) {
+          const value = record[field]
+          if (typeof value !== "string") continue
+          assert.match(value, precision)
+          assert.strictEqual(new Date(value).toISOString().slice(0, 19), value.slice(0, 19))
+          assert.isAtLeast(value.localeCompare(String(record["createdAt"])), 0)
+        }
+        if (typeof record["settlementDate"] !== "string") continue
+        assert.match(record["settlementDate"], /^\d{4}-\d\d-\d\d$/)
+        assert.isAbove(Date.parse(record["settlementDate"]), Date.parse(String(record["paymentDate"])) - 86_400_000)
+      }
+    }
+  })
+
+  it("hold what breaks programs that trust text, in the share that is asked for", () => {
+    const samples = [
+      `"=HYPERLINK(`,
+      `"@SUM`,
+      `"-2+3"`,
+      `\\u001b[31m`,
+      `\u202e`,
+      `\\u0000`,
+      `"\\ud800"`,
+      `\\r\\n`,
+      `ends in a backslash\\\\"`,
+      `__proto__`,
+      `"description":""`,
+      "very long ".repeat(500)
+    ]
+    for (const list of listNames) {
+      const all = texts(list, 1000, 1, 1).join("\n")
+      for (const sample of samples) assert.include(all, sample)
+      assert.strictEqual(
+        texts(list, 1000, 1, 0).filter((text) => samples.some((sample) => text.includes(sample))).length,
+        0
+      )
+      const [none, some] = [texts(list, 5000, 1, 0), texts(list, 5000, 1, 0.1)]
+      const hostile = some.filter((text, index) => text !== none[index]).length
+      assert.approximately(hostile, 500, 100, list)
+    }
+  })
+
+  it("hold negative, very large and oddly spelled amounts, all of them exact integers", () => {
+    const amounts = texts("invoices", 20_000).map((text) => /"amount":([^,]+),/.exec(text)?.[1] ?? "")
+    assert.isTrue(amounts.every((amount) => Number.isSafeInteger(Number(amount))))
+    assert.isTrue(amounts.some((amount) => Number(amount) < 0))
+    assert.isTrue(amounts.some((amount) => Number(amount) > 9_007_199_254_739_000))
+    for (const odd of [/^\d+e3$/, /^\d+\.0$/]) {
+      const share = amounts.filter((amount) => odd.test(amount)).length / amounts.length
+      assert.isTrue(share > 0.001 && share < 0.02)
+    }
+  })
+
+  it("belong to a few customers with many and many with a handful", () => {
+    for (const length of [1000, 100_000]) {
+      const counts = new Map<unknown, number>()
+      for (const text of texts("payoutRequests", length)) {
+        const { customerId } = fieldsOf(text)
+        counts.set(customerId, (counts.get(customerId) ?? 0) + 1)
+      }
+      const sorted = [...counts.values()].toSorted((a, b) => b - a)
+      const top = sorted.slice(0, 8).reduce((a, b) => a + b, 0)
+      assert.isAbove(top, length * 0.25)
+      assert.isBelow(top, length * 0.4)
+      assert.isAbove(sorted.length, length / 10)
+      assert.isAtMost(sorted[Math.floor(sorted.length / 2)] ?? 0, 5)
+    }
+  })
+
+  it("come on days with peaks, fewer at weekends and at night, and are settled in three cycles", () => {
+    const all = texts("invoices", 35_000).map(fieldsOf)
+    const perDay = new Map<string, number>()
+    for (const { createdAt } of all) {
+      const day = String(createdAt).slice(0, 10)
+      perDay.set(day, (perDay.get(day) ?? 0) + 1)
+    }
+    const days = [...perDay].filter(([day]) => day < "2024-02-26") // eight whole weeks
+    const mean = days.reduce((sum, [, count]) => sum + count, 0) / days.length
+    const busiest = Math.max(...days.map(([, count]) => count))
+    assert.isAbove(busiest, 2 * mean)
+    const on = (...weekdays: ReadonlyArray<number>) =>
+      days.filter(([day]) => weekdays.includes(new Date(day).getUTCDay())).reduce((sum, [, count]) => sum + count, 0)
+    assert.isBelow(on(0, 6), on(1, 2))
+    const hours = all.map(({ createdAt }) => Number(String(createdAt).slice(11, 13)))
+    assert.isBelow(hours.filter((hour) => hour < 5).length * 5, hours.filter((hour) => hour >= 9 && hour < 14).length)
+    assert.deepStrictEqual(
+      [...new Set(all.flatMap(({ settlementTime }) => settlementTime === undefined ? [] : [settlementTime]))]
+        .toSorted(),
+      ["1", "2", "3"]
+    )
+    assert.isTrue(all.slice(0, 1000).some(({ settlementDate }) => settlementDate === "2024-01-07")) // the README's example
+  })
+})

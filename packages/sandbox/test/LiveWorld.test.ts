@@ -1,0 +1,198 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
+import { Schema } from "effect"
+import { make, type WorldOptions } from "../src/World.ts"
+import { cursorKinds, fieldsOf, idOf, listNames, orders, random, randomWorld, readAll, testSeed } from "./Worlds.ts"
+
+const hourMs = 3_600_000
+const start = Date.UTC(2024, 0, 1)
+
+/** A world on a clock of its own. */
+const moving = (
+  options: WorldOptions & { readonly rates?: readonly [appear: number, change: number, vanish: number] }
+) => {
+  const clock = { ms: 0 }
+  const [appearPerHour, changePerHour, vanishPerHour] = options.rates ?? [300, 600, 300]
+  return {
+    clock,
+    world: make({ ...options, live: { now: () => clock.ms, appearPerHour, changePerHour, vanishPerHour } })
+  }
+}
+
+describe(`a world that moves (WORLD_SEED=${testSeed})`, () => {
+  it("is a function of seed and time: the same content however it is come by", () => {
+    const times = [0, 1, 999, hourMs, 5.5 * hourMs, 200 * hourMs]
+    for (const list of listNames) {
+      const one = moving({ records: 1200, seed: testSeed }).world
+      const other = moving({ records: 1200, seed: testSeed }).world
+      const forwards = times.map((time) => one.snapshot(list, time))
+      const backwards = times.toReversed().map((time) => other.snapshot(list, time)).toReversed()
+      assert.deepStrictEqual(forwards, backwards)
+      assert.strictEqual(new Set(forwards.map((texts) => texts.join("\n"))).size > 3, true)
+      assert.notDeepEqual(moving({ records: 1200, seed: testSeed + 1 }).world.snapshot(list, hourMs), forwards[3])
+    }
+  })
+
+  it("serves exactly what it holds at each moment, forwards and back, in every order", () => {
+    for (let run = 0; run < 25; run++) {
+      const seed = testSeed + run
+      const { clock, ...options } = randomWorld(seed)
+      const { below } = random(seed + 0.25)
+      const world = make(options)
+      for (const list of listNames) {
+        for (let visit = 0; visit < 4; visit++) {
+          clock.ms = below(50 * hourMs)
+          assert.deepStrictEqual(
+            readAll(world, list, { limit: 1 + below(100) }),
+            world.snapshot(list, clock.ms),
+            `WORLD_SEED=${testSeed} run ${run} ${list} at ${clock.ms} ${JSON.stringify(options)}`
+          )
+        }
+      }
+    }
+  })
+
+  it("returns each record that stays exactly once by keyset cursors, whatever else moves", () => {
+    for (const order of orders) {
+      for (let run = 0; run < 8; run++) {
+        const { below } = random(testSeed + run)
+        const { clock, world } = moving({ records: 700, seed: testSeed + run, order })
+        const list = listNames[run % 3] ?? "invoices"
+        const present = [new Set(world.snapshot(list).map(idOf))]
+        const read = readAll(world, list, { limit: 20 + below(50) }, () => {
+          clock.ms += below(hourMs / 15)
+          present.push(new Set(world.snapshot(list).map(idOf)))
+        }).map(idOf)
+        const what = `WORLD_SEED=${testSeed} run ${run} ${order}`
+        assert.strictEqual(new Set(read).size, read.length, what)
+        const stayed = [...present[0] ?? []].filter((id) => present.every((ids) => ids.has(id)))
+        assert.isAbove(stayed.length, 200, what)
+        const seen = new Set(read)
+        assert.deepStrictEqual(stayed.filter((id) => !seen.has(id)), [], what)
+        assert.notDeepEqual(present[0], present.at(-1), what)
+      }
+    }
+  })
+
+  it("skips records by offset cursors where others vanish, and repeats them where others appear before", () => {
+    const listing = (order: typeof orders[number], rates: readonly [number, number, number], seed: number) => {
+      const { clock, world } = moving({ records: 600, seed, order, cursors: "offset", rates })
+      const before = world.snapshot("payoutRequests").map(idOf)
+      const read = readAll(world, "payoutRequests", { limit: 20 }, () => (clock.ms += hourMs / 10)).map(idOf)
+      const after = new Set(world.snapshot("payoutRequests").map(idOf))
+      const seen = new Set(read)
+      return {
+        skipped: before.filter((id) => after.has(id) && !seen.has(id)).length,
+        repeated: read.length - seen.size
+      }
+    }
+    for (let seed = testSeed; seed < testSeed + 5; seed++) {
+      for (const order of orders) {
+        const vanishing = listing(order, [0, 0, 100], seed)
+        assert.isAbove(vanishing.skipped, 0, `seed ${seed} ${order}`)
+        assert.strictEqual(vanishing.repeated, 0, `seed ${seed} ${order}`)
+      }
+      for (const order of ["newest", "shuffled"] as const) {
+        const appearing = listing(order, [100, 0, 0], seed)
+        assert.isAbove(appearing.repeated, 0, `seed ${seed} ${order}`)
+        assert.strictEqual(appearing.skipped, 0, `seed ${seed} ${order}`)
+      }
+      // Oldest first, new records come behind the reader: nothing is lost or doubled.
+      assert.deepStrictEqual(listing("oldest", [100, 0, 0], seed), { skipped: 0, repeated: 0 })
+    }
+  })
+
+  it("moves at the rates it is told", () => {
+    for (const list of listNames) {
+      const hours = 20
+      const { world } = moving({ records: 5000, seed: testSeed, rates: [100, 60, 40] })
+      const byId = (time: number) => new Map(world.snapshot(list, time).map((text) => [idOf(text), text]))
+      const [before, after] = [byId(0), byId(hours * hourMs)]
+      const stayed = [...before].filter(([id]) => after.has(id))
+      const appeared = [...after.keys()].filter((id) => !before.has(id)).length
+      const about = (count: number, expected: number) =>
+        assert.approximately(count, expected, expected * 0.25, `${list} seed ${testSeed}`)
+      about(appeared, 100 * hours)
+      about(before.size - stayed.length, 40 * hours)
+      // An invoice whose settlement falls on the same day and cycle again shows no change.
+      const changed = stayed.filter(([id, text]) => after.get(id) !== text).length
+      assert.isAtMost(changed, 60 * hours * 1.1)
+      assert.isAbove(changed, 60 * hours * 0.6)
+    }
+  })
+
+  it("holds valid records that were not made, changed, paid or settled in the future", () => {
+    for (const list of listNames) {
+      const { world } = moving({ records: 800, seed: testSeed })
+      const isRecord = Schema.is(Lists.byName[list].record)
+      const [first] = world.snapshot(list, 0).map((text) => String(fieldsOf(text)["createdAt"])).toSorted()
+      assert.isAtLeast(Date.parse(first ?? ""), start)
+      const beganMs = Math.max(
+        ...world.snapshot(list, 0).map((text) => Date.parse(String(fieldsOf(text)["createdAt"])))
+      )
+      for (const time of [0, 3 * hourMs, 100 * hourMs]) {
+        for (const text of world.snapshot(list, time)) {
+          const fields = fieldsOf(text)
+          assert.isTrue(isRecord(fields))
+          // The world began at most a few minutes after the youngest record of its past.
+          const latest = beganMs + time + hourMs
+          for (const field of ["createdAt", "updatedAt", "paymentDate"]) {
+            if (typeof fields[field] !== "string") continue
+            assert.isAtMost(Date.parse(fields[field]), latest, `${field} ${testSeed}`)
+            assert.isAtLeast(Date.parse(fields[field]), Date.parse(String(fields["createdAt"])), `${field} ${testSeed}`)
+          }
+        }
+      }
+    }
+  })
+
+  it("changes state: a new payout is processing until it changes, a new invoice pending until it is paid", () => {
+    const { world } = moving({ records: 50, seed: 11, rates: [20, 10, 0] })
+    /** What has become of the first records that appeared, every half hour. */
+    const histories = (list: Lists.ListName) => {
+      const moments = Array.from({ length: 100 }, (_, step) => world.snapshot(list, step * hourMs / 2).map(fieldsOf))
+      const past = new Set(moments[0]?.map(({ id }) => id))
+      const born = moments[4]?.filter(({ id }) => !past.has(id)).slice(0, 10) ?? []
+      return born.map(({ id }) => moments.flatMap((records) => records.filter((record) => record["id"] === id)))
+    }
+    let waiting = 0
+    for (const states of histories("payoutRequests")) {
+      const updates = states.map((fields) => String(fields["updatedAt"]))
+      assert.deepStrictEqual(updates, updates.toSorted())
+      assert.isAbove(new Set(updates).size, 1)
+      for (const { amount, amountSent, createdAt, status, updatedAt } of states) {
+        assert.strictEqual(amountSent, status === "completed" ? Number(amount) - 900 : 0)
+        if (updatedAt !== createdAt) continue
+        assert.strictEqual(status, "processing")
+        waiting++
+      }
+    }
+    assert.isAbove(waiting, 0)
+    for (const states of histories("invoices")) {
+      const unpaid = states.filter((fields) => fields["paymentDate"] === null)
+      assert.isTrue(unpaid.every(({ status }) => status === "pending"))
+      const paid = states.slice(unpaid.length)
+      assert.strictEqual(new Set(paid.map((fields) => fields["paymentDate"])).size, 1)
+      assert.isAbove(new Set(paid.map((fields) => fields["settlementDate"])).size, 1)
+    }
+  })
+
+  it("works in millions, with either cursor", () => {
+    for (const cursors of cursorKinds) {
+      for (const order of orders) {
+        const { clock, world } = moving({ records: 2_000_000, seed: testSeed, order, cursors })
+        const seen = new Set<string>()
+        let cursor: string | undefined
+        for (let page = 0; page < 20; page++) {
+          clock.ms += 1000
+          const answer = world.servers.invoices({ filters: {}, limit: 100, cursor })
+          assert(answer._tag === "Page")
+          assert.strictEqual(answer.items.length, 100)
+          for (const item of answer.items) seen.add(idOf(item))
+          cursor = answer.next ?? undefined
+        }
+        assert.isAbove(seen.size, cursors === "keyset" ? 1999 : 1900)
+      }
+    }
+  })
+})
