@@ -55,6 +55,7 @@ describe("the sandbox", () => {
     Effect.gen(function*() {
       const options: SandboxOptions = {
         records: 3000,
+        seed: 7,
         faults: [{ fault: "status", status: 503, rate: 0.05 }, { fault: "reset", rate: 0.05 }]
       }
       const config = (url: string) => Layer.effect(PaymentsConfig, Sandbox.config(url))
