@@ -1,16 +1,18 @@
 /** The command line: its commands. */
-import { Lists, type PaymentsApi, type PaymentsConfigError } from "@payments/core"
+import { Lists, type PaymentsApi, type PaymentsConfig, type PaymentsConfigError } from "@payments/core"
 import type { Layer } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
+import { conformanceCommand } from "./commands/conformance.ts"
 import { exportCommand } from "./commands/export.ts"
 import { listCommand } from "./commands/list.ts"
 import { sandboxCommand } from "./commands/sandbox.ts"
 import { startCommand } from "./commands/start.ts"
 
-/** `payments`, over the service of the environment (`api`), and HTTP for its embedded sandbox. */
-export const payments = <R>(
+/** `payments`, over the service of the environment (`api`, `config`), and HTTP for its embedded sandbox. */
+export const payments = <R, R2>(
   api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>,
+  config: Layer.Layer<PaymentsConfig, PaymentsConfigError, R2>,
   http: Layer.Layer<HttpClient.HttpClient>
 ) =>
   Command.make("payments").pipe(
@@ -19,6 +21,7 @@ export const payments = <R>(
       ...Lists.all.map((list) => listCommand(list, api)),
       exportCommand(api),
       sandboxCommand,
+      conformanceCommand(config, http),
       startCommand(api, http)
     ])
   )

@@ -1,7 +1,7 @@
 import "effect/schema/SchemaJITCompiler/enable"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { PaymentsApi } from "@payments/core"
+import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { ExitCode } from "@payments/export"
 import { guardOutput, run, teardown } from "@payments/export/program"
@@ -15,7 +15,7 @@ guardOutput("payments")
 
 const api = PaymentsApi.layerConfig.pipe(Layer.provide(layerHttpClient))
 
-run(payments(api, layerHttpClient), process.argv.slice(2), PAYMENTS_VERSION).pipe(
+run(payments(api, PaymentsConfig.layerConfig, layerHttpClient), process.argv.slice(2), PAYMENTS_VERSION).pipe(
   Effect.provide(NodeServices.layer),
   Effect.provideService(Logger.LogToStderr, true),
   NodeRuntime.runMain({ disableErrorReporting: true, teardown: teardown(() => ExitCode.interrupted) })

@@ -1,6 +1,6 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
-import type { PaymentsApi } from "@payments/core"
+import { type PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { layerTest } from "@payments/core/testing"
 import { run } from "@payments/export/program"
@@ -40,7 +40,7 @@ const terminalOf = (columns: number) =>
 const payment = Effect.fnUntraced(
   function*(api: Layer.Layer<PaymentsApi>, args: ReadonlyArray<string>, terminal = false, columns = 0) {
     const screen: Screen = { terminal, out: "", err: "" }
-    const code = yield* run(payments(api, layerHttpClient), args, "0.0.0").pipe(
+    const code = yield* run(payments(api, PaymentsConfig.layerConfig, layerHttpClient), args, "0.0.0").pipe(
       Effect.provide(Layer.mergeAll(NodeServices.layer, terminalOf(columns), stdio(screen)))
     )
     return { code, ...screen }

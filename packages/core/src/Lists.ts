@@ -2,7 +2,7 @@
  * The three lists (§4): for each its path, record, filters and the names that those have elsewhere. Everything that
  * treats the lists alike (the contract, the client, the command line, destinations) walks these definitions.
  */
-import { Schema } from "effect"
+import { Result, Schema } from "effect"
 import { Invoice, PayinSource, PayoutRequest } from "./Records.ts"
 
 /** The name of a list in code. */
@@ -126,4 +126,19 @@ export const defaultInvoiceParameters: InvoiceParameters = {
   settlementTime: "settlementTime",
   limit: "limit",
   cursor: "cursor"
+}
+
+/** The parameters that `FIELD=NAME,…` renames, and the others as they are; or what is wrong with the text. */
+export const parseInvoiceParameters = (text: string): Result.Result<InvoiceParameters, string> => {
+  const known = Object.keys(defaultInvoiceParameters)
+  const renamed: Record<string, string> = { ...defaultInvoiceParameters }
+  for (const pair of text.split(",").map((part) => part.trim()).filter((part) => part !== "")) {
+    const [, field = "", name = ""] = /^([^=]*)=([^=]*)$/.exec(pair)?.map((part) => part.trim()) ?? []
+    if (!known.includes(field)) return Result.fail(`must be FIELD=NAME,… with fields out of ${known.join(", ")}`)
+    if (name === "") return Result.fail(`gives ${field} no name`)
+    renamed[field] = name
+  }
+  return new Set(Object.values(renamed)).size === known.length
+    ? Result.succeed({ ...defaultInvoiceParameters, ...renamed })
+    : Result.fail("gives two fields the same name")
 }

@@ -2,8 +2,8 @@
  * Where the service is and how to ask it. Everything missing or wrong is reported at once, by the name of its setting,
  * before any request; no value is ever repeated in a report, since it may hold a secret.
  */
-import { Config, Context, Data, Duration, Effect, FileSystem, Layer, Redacted } from "effect"
-import { all, defaultInvoiceParameters, type InvoiceParameters, type ListName } from "./Lists.ts"
+import { Config, Context, Data, Duration, Effect, FileSystem, Layer, Redacted, Result } from "effect"
+import { all, type InvoiceParameters, type ListName, parseInvoiceParameters } from "./Lists.ts"
 import { defaultRetryPolicy, type RetryPolicy } from "./RetryPolicy.ts"
 
 /** A setting that is missing or wrong. */
@@ -220,17 +220,8 @@ const isLoopback = (host: string): boolean =>
   host === "localhost" || host.endsWith(".localhost") || host === "127.0.0.1" || host === "[::1]"
 
 const checkParameters = (text: string): Checked<InvoiceParameters> => {
-  const known = Object.keys(defaultInvoiceParameters)
-  const renamed: Record<string, string> = { ...defaultInvoiceParameters }
-  for (const pair of text.split(",").map((part) => part.trim()).filter((part) => part !== "")) {
-    const [, field = "", name = ""] = /^([^=]*)=([^=]*)$/.exec(pair)?.map((part) => part.trim()) ?? []
-    if (!known.includes(field)) return { problem: `must be FIELD=NAME,… with fields out of ${known.join(", ")}` }
-    if (name === "") return { problem: `gives ${field} no name` }
-    renamed[field] = name
-  }
-  return new Set(Object.values(renamed)).size === known.length
-    ? { value: { ...defaultInvoiceParameters, ...renamed } }
-    : { problem: "gives two fields the same name" }
+  const parsed = parseInvoiceParameters(text)
+  return Result.isSuccess(parsed) ? { value: parsed.success } : { problem: parsed.failure }
 }
 
 const checkRate = (text: string | undefined): Checked<number | undefined> => {

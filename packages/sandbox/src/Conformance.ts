@@ -271,7 +271,7 @@ const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
       }).length
       return found.length === 0
         ? broken("no record, though one has the value")
-        : judge(right === found.length, `${right} of ${records(found.length)} have the value asked for`)
+        : judge(right === found.length, `${right} of ${found.length} with the value asked for`)
     })
   }))
 ]

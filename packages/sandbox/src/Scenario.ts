@@ -1,5 +1,6 @@
 /** Named sets of faults: a day that a service may have. */
-import type { Fault } from "@payments/core/testing"
+import { Fault } from "@payments/core/testing"
+import { Result, Schema, SchemaIssue } from "effect"
 
 /** What a scenario is. */
 export interface Scenario {
@@ -66,3 +67,17 @@ export const scenarios = {
 
 /** The name of a scenario. */
 export type ScenarioName = keyof typeof scenarios
+
+const decode = Schema.decodeUnknownResult(Schema.Array(Fault))
+const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
+
+/** The faults that JSON text holds, one or an array of them; or what is wrong with it. */
+export const faultsFromJson = (text: string): Result.Result<ReadonlyArray<Fault>, string> => {
+  const json = Result.try({ try: (): unknown => JSON.parse(text), catch: () => "no JSON" })
+  if (Result.isFailure(json)) return Result.fail(json.failure)
+  const faults = decode(Array.isArray(json.success) ? json.success : [json.success])
+  if (Result.isSuccess(faults)) return Result.succeed(faults.success)
+  const issue = formatIssue(faults.failure.issue).issues[0]
+  const path = (issue?.path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join(".")
+  return Result.fail(`fault ${path}: ${issue?.message ?? "not in the catalogue"}`)
+}

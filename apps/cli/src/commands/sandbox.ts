@@ -1,36 +1,151 @@
-/** `payments sandbox`. The sandbox is loaded here and in `start`, and nowhere else. */
-import { print, say, usage } from "@payments/export/program"
-import { Effect, Redacted, Schema } from "effect"
+/** `payments sandbox`. The sandbox is loaded here, in `start` and in `conformance`, and nowhere else. */
+import { Lists } from "@payments/core"
+import { optionalFlag, print, say, usage } from "@payments/export/program"
+import type { LoggedRequest, SandboxOptions } from "@payments/sandbox"
+import { Effect, FileSystem, Redacted, Result, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
 
 const whole = (minimum: number, maximum: number) =>
   Schema.Int.check(Schema.isBetween({ minimum, maximum }, { message: `a whole number from ${minimum} to ${maximum}` }))
 
+const port = (name: string) => Flag.Int(name).pipe(Flag.withSchema(whole(0, 65_535)))
+
 /** `payments sandbox`. */
 export const sandboxCommand = Command.make(
   "sandbox",
   {
-    port: Flag.Int("port").pipe(
-      Flag.withSchema(whole(0, 65_535)),
+    port: port("port").pipe(
       Flag.withDefault(8787),
       Flag.withDescription("the port on this machine; 0 takes a free one")
     ),
+    host: optionalFlag(
+      Flag.String("host").pipe(Flag.withDescription("the address to listen on; 127.0.0.1 unless given"))
+    ),
     records: Flag.Int("records").pipe(
-      Flag.withSchema(whole(0, 1_000_000)),
+      Flag.withSchema(whole(0, 1_000_000_000)),
       Flag.withDefault(1000),
       Flag.withDescription("records in each list")
     ),
-    seed: Flag.Int("seed").pipe(Flag.withDefault(1), Flag.withDescription("another seed gives other records"))
-  },
-  Effect.fnUntraced(function*({ port, records, seed }) {
-    const { Sandbox, sandboxKey } = yield* Effect.promise(() => import("@payments/sandbox"))
-    return yield* Effect.gen(function*() {
-      const { url } = yield* Sandbox
-      yield* print(`export PAYMENTS_BASE_URL=${url}\nexport PAYMENTS_API_KEY=${Redacted.value(sandboxKey)}\n`)
-      yield* say(
-        `Serving ${records} records in each list at ${url} until Ctrl-C. Paste the two lines above into another terminal.`
+    seed: Flag.Int("seed").pipe(Flag.withDefault(1), Flag.withDescription("another seed gives other records")),
+    faults: optionalFlag(
+      Flag.String("faults").pipe(
+        Flag.withMetavar("NAME|FILE|JSON"),
+        Flag.withDescription("what goes wrong: calm, flaky, throttled, hostile, outage, drift, or faults as JSON")
       )
+    ),
+    live: Flag.Boolean("live").pipe(
+      Flag.withDefault(false),
+      Flag.withDescription("records appear, change and vanish while they are listed")
+    ),
+    speed: optionalFlag(
+      Flag.Finite("speed").pipe(Flag.withDescription("with --live: virtual hours per hour; 60 unless given"))
+    ),
+    order: optionalFlag(
+      Flag.Literals("order", ["newest", "oldest", "shuffled"]).pipe(
+        Flag.withDescription("the order of records: newest, oldest (unless given) or shuffled")
+      )
+    ),
+    cursors: optionalFlag(
+      Flag.Literals("cursors", ["keyset", "offset"]).pipe(
+        Flag.withDescription("what a cursor holds: the last record (keyset, unless given) or a count (offset)")
+      )
+    ),
+    count: optionalFlag(
+      Flag.Literals("count", ["page", "total", "remaining"]).pipe(
+        Flag.withDescription("what count means: records of the page (unless given), in total, or remaining")
+      )
+    ),
+    hostileText: optionalFlag(
+      Flag.Finite("hostile-text").pipe(
+        Flag.withSchema(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))),
+        Flag.withDescription("the share of records with formulas, escape sequences and the like; 0.02 unless given")
+      )
+    ),
+    invoiceLimit: optionalFlag(
+      Flag.Int("invoice-limit").pipe(
+        Flag.withSchema(whole(1, 100)),
+        Flag.withDescription("invoices per page when no limit is asked for; 20 unless given")
+      )
+    ),
+    invoiceParams: optionalFlag(
+      Flag.String("invoice-params").pipe(
+        Flag.withMetavar("FIELD=NAME,…"),
+        Flag.withDescription("other names of invoice parameters, as in PAYMENTS_INVOICE_PARAMS")
+      )
+    ),
+    prepared: Flag.Boolean("prepared").pipe(
+      Flag.withDefault(false),
+      Flag.withDescription("keep the bytes of served pages, to serve them faster again")
+    ),
+    controlPort: optionalFlag(
+      port("control-port").pipe(Flag.withDescription("serve the control endpoint on this port"))
+    ),
+    log: Flag.Boolean("log").pipe(
+      Flag.withDefault(false),
+      Flag.withDescription("say each request on stderr, as a line of JSON without keys or values")
+    )
+  },
+  Effect.fnUntraced(function*(input) {
+    const sandbox = yield* Effect.promise(() => import("@payments/sandbox"))
+    const parameters = Lists.parseInvoiceParameters(input.invoiceParams ?? "")
+    if (Result.isFailure(parameters)) return yield* usage(`--invoice-params ${parameters.failure}`)
+    if (input.speed !== undefined && !input.live) return yield* usage("--speed is for --live")
+    const options: SandboxOptions = {
+      records: input.records,
+      seed: input.seed,
+      faults: yield* faultsOf(input.faults),
+      live: input.live ? { speed: input.speed } : undefined,
+      order: input.order,
+      cursors: input.cursors,
+      count: input.count,
+      hostileText: input.hostileText,
+      defaultLimit: { invoices: input.invoiceLimit ?? 20 },
+      invoiceParameters: parameters.success
+    }
+    const onRequest = input.log
+      ? (request: LoggedRequest) => void process.stderr.write(`${JSON.stringify(request)}\n`)
+      : undefined
+    const { controlPort, host, port, prepared } = input
+    return yield* Effect.gen(function*() {
+      const { controlUrl, url } = yield* sandbox.Sandbox
+      const key = Redacted.value(sandbox.sandboxKey)
+      yield* print(`export PAYMENTS_BASE_URL=${url}\nexport PAYMENTS_API_KEY=${key}\n`)
+      yield* say(
+        `Serving ${input.records} records in each list at ${url} until Ctrl-C. Paste the two lines above into another terminal.`
+      )
+      if (controlUrl !== undefined) yield* say(`Controls: ${controlUrl}/faults, /counters, /requests, /clock`)
       return yield* Effect.never
-    }).pipe(Effect.provide(Sandbox.layer({ port, records, seed })), Effect.mapError((error) => usage(error.message)))
+    }).pipe(
+      Effect.provide(sandbox.Sandbox.layer({ ...options, host, port, prepared, controlPort, onRequest })),
+      Effect.catchTag("SandboxError", (error) => usage(error.message))
+    )
   })
-).pipe(Command.withDescription("Serve the API on this machine, with made-up records"))
+).pipe(
+  Command.withDescription("Serve the API on this machine, with made-up records"),
+  Command.withExamples([
+    { command: "payments sandbox --records 1000000", description: "a million records in each list" },
+    { command: "payments sandbox --faults flaky", description: "with errors and cut connections now and then" },
+    {
+      command: `payments sandbox --faults '{"fault":"status","status":401,"from":50}'`,
+      description: "the key is revoked on page 50"
+    }
+  ])
+)
+
+/** The faults that a name, JSON or a file names. */
+const faultsOf = Effect.fnUntraced(function*(given: string | undefined) {
+  if (given === undefined) return []
+  const { faultsFromJson, scenarios } = yield* Effect.promise(() => import("@payments/sandbox"))
+  const scenario = Object.entries(scenarios).find(([name]) => name === given)
+  if (scenario !== undefined) return scenario[1].faults
+  const inline = /^\s*[[{]/.test(given)
+  const text = inline
+    ? given
+    : yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.readFileString(given)).pipe(
+      Effect.mapError((error) =>
+        usage(`--faults names no scenario, and no file that can be read (${error.reason._tag})`)
+      )
+    )
+  const faults = faultsFromJson(text)
+  return Result.isSuccess(faults) ? faults.success : yield* usage(`--faults: ${faults.failure}`)
+})

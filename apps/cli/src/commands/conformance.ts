@@ -1,0 +1,69 @@
+/** `payments conformance`. */
+import { Lists, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
+import { ExitCode } from "@payments/export"
+import { duration, Ended, optionalFlag, print, say, usage } from "@payments/export/program"
+import type { Finding } from "@payments/sandbox"
+import { Effect, type Layer, Schema } from "effect"
+import { Command, Flag } from "effect/cli"
+import type { HttpClient } from "effect/http"
+
+/** `payments conformance`, over the service of the environment. */
+export const conformanceCommand = <R>(
+  config: Layer.Layer<PaymentsConfig, PaymentsConfigError, R>,
+  http: Layer.Layer<HttpClient.HttpClient>
+) =>
+  Command.make(
+    "conformance",
+    {
+      pages: Flag.Int("pages").pipe(
+        Flag.withSchema(
+          Schema.Int.check(
+            Schema.isBetween({ minimum: 1, maximum: 10_000 }, { message: "a whole number from 1 to 10000" })
+          )
+        ),
+        Flag.withDefault(10),
+        Flag.withDescription("pages that are read of a list to find its end")
+      ),
+      pause: optionalFlag(
+        Flag.String("pause").pipe(
+          Flag.withMetavar("DURATION"),
+          Flag.withDescription("the rest between two requests; 500ms unless given")
+        )
+      ),
+      format: Flag.Literals("format", ["table", "json"]).pipe(
+        Flag.withDefault("table"),
+        Flag.withDescription("a table, or JSON")
+      )
+    },
+    Effect.fnUntraced(function*({ format, pages, pause }) {
+      const { conformance } = yield* Effect.promise(() => import("@payments/sandbox"))
+      const rest = pause === undefined ? undefined : duration.read(pause)
+      if (pause !== undefined && rest === undefined) return yield* usage(`--pause: expected ${duration.expected}`)
+      const settings = yield* Effect.provide(PaymentsConfig, config)
+      yield* say("Reading, one request after another. Nothing is written.")
+      const findings = yield* Effect.provide(conformance(settings, { pages, pause: rest }), http)
+      yield* print(format === "json" ? `${JSON.stringify(findings, null, 2)}\n` : tableOf(findings))
+      const broken = findings.filter(({ verdict }) => verdict === "does not hold").length
+      if (broken > 0) {
+        return yield* new Ended({
+          exitCode: ExitCode.malformed,
+          problem: `${broken} of ${findings.length} rules do not hold.`
+        })
+      }
+    })
+  ).pipe(Command.withDescription("Hold the service against its document, rule by rule; reads only"))
+
+const marks = { "holds": "holds", "does not hold": "FAILS", "could not be observed": "-" } as const
+
+const tableOf = (findings: ReadonlyArray<Finding>): string => {
+  const width = Math.max(...findings.map(({ rule }) => rule.length))
+  const line = ({ rule, section, seen, verdict }: Finding) =>
+    `  ${marks[verdict].padEnd(5)}  ${section.padEnd(6)}  ${rule.padEnd(width)}  ${seen}`
+  const parts = Lists.all.map(({ label, name }) =>
+    [label, ...findings.filter(({ list }) => list === name).map(line)].join("\n")
+  )
+  const count = (verdict: Finding["verdict"]) => findings.filter((finding) => finding.verdict === verdict).length
+  return `${parts.join("\n\n")}\n\n${count("holds")} hold, ${count("does not hold")} fail, ${
+    count("could not be observed")
+  } could not be observed (-).\n`
+}
