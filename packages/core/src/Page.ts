@@ -9,6 +9,7 @@ export interface BadRecord {
   readonly id: string | undefined
   /** Where it first differs, such as `customerDetails.email`; empty where it is no object at all. */
   readonly path: string
+  /** What should be there. */
   readonly expected: string
   /** What was parsed. */
   readonly value: unknown
@@ -18,6 +19,7 @@ export interface BadRecord {
 
 /** One page of a list. */
 export interface Page<Record> {
+  /** The records, in the server's order; each is the object that was parsed, undocumented fields included. */
   readonly items: ReadonlyArray<Record>
   /**
    * The exact text of each item, in the same order: as the API sent it, white space between tokens aside. Field order,
@@ -28,6 +30,7 @@ export interface Page<Record> {
   readonly bad: ReadonlyArray<BadRecord>
   /** Where the next page begins, or null at the end of the list (§4.4). */
   readonly next: Position | null
+  /** The status of the answer: any 2xx. */
   readonly status: number
   /** The id the server gave the request, if it gave one. */
   readonly requestId: string | undefined

@@ -155,7 +155,8 @@ const takeSignal = (args: ReadonlyArray<unknown>) => {
   const plain = args.map((value) => {
     if (typeof value !== "object" || value === null || !("signal" in value)) return value
     const { signal: given, ...rest } = value
-    if (given instanceof AbortSignal) signal = given
+    // As the types ask; whatever else a caller gives is refused where it is first used.
+    if (given !== undefined) signal = given as AbortSignal
     return rest
   })
   return { plain, signal }
