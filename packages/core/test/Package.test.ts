@@ -52,7 +52,7 @@ const passes = async (file: string, args: ReadonlyArray<string>, cwd: string) =>
 /** The workspace's pnpm, from what its installation has left on this machine. */
 const pnpm = (args: ReadonlyArray<string>, cwd: string) => {
   const name = json(join(core, "../../package.json")).packageManager ?? ""
-  return passes("npx", ["--yes", "--offline", name, ...args], cwd)
+  return passes("npx", ["--yes", "--prefer-offline", name, ...args], cwd)
 }
 
 const linked = (name: string, root = core) => `link:${realpathSync(join(root, "node_modules", name))}`
