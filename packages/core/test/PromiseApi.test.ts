@@ -190,7 +190,7 @@ describe("a loop over a list", () => {
         _,
         payments
       ) => {
-        const iterator = payments.payinSources.stream()[Symbol.asyncIterator]()
+        const iterator = payments.payinSources.stream({ prefetch: false })[Symbol.asyncIterator]()
         const turns = await Promise.all(Array.from({ length: 5 }, () => iterator.next()))
         assert.deepStrictEqual(turns.map(({ done, value }) => done === true ? "end" : Number(value?.id) % 3), [
           1,
@@ -266,6 +266,28 @@ describe("a client that is closed", () => {
       assert.strictEqual((await thrown(() => payments.invoices.page()) as Error).name, "AbortError")
       assert.strictEqual(requests.length, 2)
     }))
+
+  it("has given back what its listings held before what they were made from", async () => {
+    const order: Array<string> = []
+    const note = (what: string) => Effect.sync(() => order.push(what))
+    const slowly = Effect.andThen(Effect.sleep("40 millis"), note("listing"))
+    const held = Layer.effect(
+      PaymentsApi,
+      Effect.gen(function*() {
+        const api = yield* PaymentsApi
+        yield* Effect.addFinalizer(() => note("client"))
+        const stream: typeof api.invoices.stream = (query) => Stream.ensuring(api.invoices.stream(query), slowly)
+        return { ...api, invoices: { ...api.invoices, stream } }
+      })
+    )
+    const payments = await connectWith(
+      held.pipe(Layer.provide(PaymentsApi.layerTest({ invoices: [{ id: "a" }, { id: "b" }] })))
+    )
+    const iterator = payments.invoices.stream()[Symbol.asyncIterator]()
+    assert.deepStrictEqual(await iterator.next(), { done: false, value: { id: "a" } })
+    await payments.close()
+    assert.deepStrictEqual(order, ["listing", "client"])
+  })
 })
 
 describe("the environment", () => {
