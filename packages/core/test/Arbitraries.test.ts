@@ -25,6 +25,11 @@ describe.each(Lists.all.map((list) => [list.label, list] as const))("a drawn rec
       for (const record of await sample(arbitrary)) {
         assert.isTrue(Schema.is(list.record)(record))
         assert.deepStrictEqual(JSON.parse(JSON.stringify(record)), record)
+        // Node 24 does not read back all names that need an escape.
+        JSON.stringify(record, (name, value) => {
+          assert.strictEqual(JSON.stringify(name), `"${name}"`)
+          return value
+        })
         if (!("timestamps" in options)) {
           for (const entry of Object.entries(record)) assert.isTrue(isDocumented(list, entry), JSON.stringify(entry))
         }
