@@ -150,7 +150,7 @@ describe("the docs", () => {
   })
 
   it("name files that are there", () => {
-    for (const file of ["README.md", "AGENTS.md", "docs/architecture.md", "docs/operating.md"]) {
+    for (const file of ["README.md", "AGENTS.md", "docs/architecture.md", "docs/library.md", "docs/operating.md"]) {
       const named = Array.from(text(file).matchAll(/`((?:packages|apps)\/[^`*]+\.ts)`/g), ([, path = ""]) => path)
       const linked = Array.from(
         text(file).matchAll(/\]\((?!https?:)([^)#]+)/g),

@@ -36,7 +36,9 @@ export type StreamQuery<Filters> = Filters & ListOptions & {
 
 /** The days from one date to another, both included, `YYYY-MM-DD`. */
 export interface DateRange {
+  /** The first day. */
   readonly from: string
+  /** The last day, not before the first. */
   readonly to: string
 }
 
@@ -93,7 +95,10 @@ export interface ListOperation<Record, Filters> {
 export interface ListOperations {
   /** Whose data this is; a destination of an export belongs to one source. No secret. */
   readonly source: string
+  /** Money going out (§4.1). */
   readonly payoutRequests: ListOperation<PayoutRequest, PayoutRequestFilters>
+  /** Authorized origins of money coming in (§4.2). */
   readonly payinSources: ListOperation<PayinSource, PayinSourceFilters>
+  /** Bills of the authenticated merchant (§4.3). */
   readonly invoices: ListOperation<Invoice, InvoiceFilters>
 }

@@ -11,6 +11,7 @@ export interface ListRequest {
   readonly filters: Readonly<Record<string, string>>
   /** 1 or more. Whether the API allows it is checked before. */
   readonly limit: number
+  /** The cursor that was sent; none asks for the first page. */
   readonly cursor: string | undefined
 }
 
@@ -20,8 +21,11 @@ export type ListAnswer = ListPage | { readonly _tag: "CursorRefused" }
 /** One page of records, each as JSON text, since parsing would lose what a test is about. */
 export interface ListPage {
   readonly _tag: "Page"
+  /** The records' texts. */
   readonly items: ReadonlyArray<string>
+  /** The cursor of the next page, or null at the end. */
   readonly next: string | null
+  /** What the envelope says of the number of items (§2.5). */
   readonly count: number
 }
 

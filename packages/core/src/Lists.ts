@@ -22,7 +22,9 @@ export const PageLimit = Schema.Int.check(
 export interface PayoutRequestFilters {
   /** The reference given on creation. */
   readonly reference?: string | undefined
+  /** Identifier of the customer. */
   readonly customerId?: string | undefined
+  /** Identifier of the payout target. */
   readonly payoutTargetId?: string | undefined
 }
 
@@ -30,13 +32,17 @@ export interface PayoutRequestFilters {
 export interface PayinSourceFilters {
   /** The reference given on creation. */
   readonly reference?: string | undefined
+  /** Identifier of the customer. */
   readonly customerId?: string | undefined
 }
 
 /** Filters of invoices (§4.3). A field that is absent does not filter. Values are sent as given. */
 export interface InvoiceFilters {
+  /** Reference of the invoice. */
   readonly reference?: string | undefined
+  /** Document number of the customer. */
   readonly customerDocumentNumber?: string | undefined
+  /** Identifier of the contract. */
   readonly contract?: string | undefined
   /** The exact payment date, a date-time or a prefix of one; which of them the service takes is not shown. */
   readonly paymentDate?: string | undefined
@@ -48,11 +54,13 @@ export interface InvoiceFilters {
 
 /** What one list is: the part of the API it comes from, its path below the base address, its record and filters. */
 export interface ListDefinition<Record, Filters> {
+  /** Its name in code. */
   readonly name: ListName
   /** Its name on the command line, in files and in messages. */
   readonly label: string
   /** Which base address serves it (§1). */
   readonly service: "payments" | "invoices"
+  /** Its path below the base address, version included (§9). */
   readonly path: string
   /** The closed check of one record. */
   readonly record: Schema.Struct<Schema.Struct.Fields> & Schema.Codec<Record>

@@ -4,7 +4,9 @@ import type { ListServer } from "./ListServer.ts"
 
 /** The records of a list, by index. A record is JSON text, so that it can hold what parsing would lose. */
 export interface MemoryRecords {
+  /** How many there are. */
   readonly length: number
+  /** The record of that index, from 0. */
   readonly textAt: (index: number) => string
 }
 

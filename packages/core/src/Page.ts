@@ -10,6 +10,7 @@ export interface BadRecord {
   readonly id: string | undefined
   /** Where it first differs, such as `customerDetails.email`; empty where it is no object at all. */
   readonly path: string
+  /** What should be there. */
   readonly expected: string
   /** What was parsed. */
   readonly value: unknown
@@ -19,6 +20,7 @@ export interface BadRecord {
 
 /** One page of a list. */
 export interface Page<Record> {
+  /** The records, in the server's order; each is the object that was parsed, undocumented fields included. */
   readonly items: ReadonlyArray<Record>
   /**
    * The exact text of each item, in the same order: as the API sent it, white space between tokens aside. Field order,
@@ -29,6 +31,7 @@ export interface Page<Record> {
   readonly bad: ReadonlyArray<BadRecord>
   /** Where the next page begins, or null at the end of the list (§4.4). */
   readonly next: Position | null
+  /** The status of the answer: any 2xx. */
   readonly status: number
   /** The answer's headers, names in lower case. What a service puts there is not shown: think before printing them. */
   readonly headers: { readonly [name: string]: string | undefined }

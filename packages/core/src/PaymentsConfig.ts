@@ -10,11 +10,13 @@ import { defaultRetryPolicy, type RetryPolicy } from "./RetryPolicy.ts"
 export interface ConfigProblem {
   /** The environment variable's name. */
   readonly setting: string
+  /** What is wrong, without the value. */
   readonly problem: string
 }
 
 /** All settings that are missing or wrong. */
 export class PaymentsConfigError extends Data.TaggedError("PaymentsConfigError")<{
+  /** All of them, in the order of the settings. */
   readonly problems: ReadonlyArray<ConfigProblem>
 }> {
   override get message() {
@@ -24,9 +26,11 @@ export class PaymentsConfigError extends Data.TaggedError("PaymentsConfigError")
 
 /** The settings as text, named as in the environment. Empty text counts as missing. */
 export interface Settings {
+  /** The address of payout requests and payin sources, without `/v0`. */
   readonly PAYMENTS_BASE_URL?: string | undefined
   /** Default: `PAYMENTS_BASE_URL`. */
   readonly PAYMENTS_INVOICES_BASE_URL?: string | undefined
+  /** The key of §5. */
   readonly PAYMENTS_API_KEY?: Redacted.Redacted<string> | undefined
   /**
    * Reads what the file holds, or says why it cannot be read; used where `PAYMENTS_API_KEY` is not set. Read again when
@@ -67,21 +71,29 @@ export interface Progress {
 
 /** Where the service is and how to ask it. */
 export class PaymentsConfig extends Context.Service<PaymentsConfig, {
+  /** Serves payout requests and payin sources; the version is added to it (§9). */
   readonly baseUrl: URL
+  /** Serves invoices; the version is added to it (§9). */
   readonly invoicesBaseUrl: URL
+  /** The key for payout requests and payin sources (§5). */
   readonly apiKey: Redacted.Redacted<string>
+  /** The key for invoices (§5). */
   readonly invoicesApiKey: Redacted.Redacted<string>
   /** The key anew, where it comes from a file: asked for once when the service no longer accepts the one in use. */
   readonly freshKey: {
     readonly [Service in "payments" | "invoices"]?: Effect.Effect<Redacted.Redacted<string> | undefined>
   }
+  /** The names of the invoice list's query parameters (§4.3). */
   readonly invoiceParameters: InvoiceParameters
   /** Whose data this is: both base addresses and the account's name. A destination belongs to one source. */
   readonly source: string
+  /** When and how often a request is tried again. */
   readonly retry: RetryPolicy
+  /** How long an attempt may take. */
   readonly deadlines: Deadlines
   /** The largest body that is read, in bytes once inflated: 32 MiB. */
   readonly largestBodyBytes: number
+  /** How long a listing is followed that brings nothing new. */
   readonly progress: Progress
   /** No ceiling unless given. */
   readonly maxRequestsPerSecond: number | undefined

@@ -47,6 +47,7 @@ export class NotFound extends Data.TaggedError("NotFound")<{}> {
 
 /** The request was refused, by the service (`status`) or, before any request, here (`problem`). */
 export class InvalidRequest extends Data.TaggedError("InvalidRequest")<{
+  /** The service's answer; absent where the query was refused here. */
   readonly status?: number | undefined
   /** What is wrong, naming fields but never their values. */
   readonly problem?: string | undefined
@@ -57,9 +58,10 @@ export class InvalidRequest extends Data.TaggedError("InvalidRequest")<{
 }
 
 /** Too many requests: 429. `retryAfter` is the wait the server asked for, where it gave a usable one. */
-export class RateLimited
-  extends Data.TaggedError("RateLimited")<{ readonly retryAfter: Duration.Duration | undefined }>
-{
+export class RateLimited extends Data.TaggedError("RateLimited")<{
+  /** The wait the server asked for, if it gave a usable one. */
+  readonly retryAfter: Duration.Duration | undefined
+}> {
   override get message() {
     return this.retryAfter === undefined
       ? "rate limited (429)."
@@ -69,7 +71,9 @@ export class RateLimited
 
 /** The service failed: 5xx. `retryAfter` is the wait it asked for, where it gave a usable one. */
 export class ServerFailure extends Data.TaggedError("ServerFailure")<{
+  /** 500 to 599. */
   readonly status: number
+  /** The wait the server asked for, if it gave a usable one. */
   readonly retryAfter: Duration.Duration | undefined
 }> {
   override get message() {
@@ -79,7 +83,9 @@ export class ServerFailure extends Data.TaggedError("ServerFailure")<{
 
 /** No complete answer came. `code` is the system's own, such as `ECONNREFUSED`, where it gave one. */
 export class Transport extends Data.TaggedError("Transport")<{
+  /** What broke; `other` where the system did not say. */
   readonly kind: "refused" | "reset" | "nameNotFound" | "tls" | "truncated" | "other"
+  /** The system's code, such as `ECONNREFUSED`. */
   readonly code?: string | undefined
 }> {
   override get message() {
@@ -97,6 +103,7 @@ export class Transport extends Data.TaggedError("Transport")<{
 
 /** It took too long: until the headers, between two parts of the body, or for the whole attempt; `server` is a 408. */
 export class Timeout extends Data.TaggedError("Timeout")<{
+  /** What was waited for; `server` is a 408. */
   readonly phase: "connect" | "headers" | "body" | "attempt" | "server"
 }> {
   override get message() {
@@ -112,8 +119,11 @@ export class Timeout extends Data.TaggedError("Timeout")<{
 
 /** The answer is complete but is not a page: `path` says where, `expected` what should be there. */
 export class MalformedResponse extends Data.TaggedError("MalformedResponse")<{
+  /** Not JSON, JSON of another shape, or more than is read. */
   readonly kind: "notJson" | "wrongShape" | "tooLarge"
+  /** Where, such as `items[3].amount`. */
   readonly path: string
+  /** What should be there. */
   readonly expected: string
 }> {
   override get message() {
@@ -130,6 +140,7 @@ export class MalformedResponse extends Data.TaggedError("MalformedResponse")<{
  * new (`PaymentsConfig.progress`).
  */
 export class PaginationFault extends Data.TaggedError("PaginationFault")<{
+  /** What is wrong with the cursor. */
   readonly kind: "repeatedCursor" | "missingCursor" | "cursorRefused" | "limitReached"
 }> {
   override get message() {
@@ -144,7 +155,10 @@ export class PaginationFault extends Data.TaggedError("PaginationFault")<{
 }
 
 /** A record came that does not carry the value asked for in `field`: the service ignores the filter or names it otherwise. */
-export class FilterNotApplied extends Data.TaggedError("FilterNotApplied")<{ readonly field: string }> {
+export class FilterNotApplied extends Data.TaggedError("FilterNotApplied")<{
+  /** The filter, by its field's name. */
+  readonly field: string
+}> {
   override get message() {
     return `the service did not apply the filter ${this.field}: a record came without the value asked for. ` +
       "For invoices, check the parameter's name (PAYMENTS_INVOICE_PARAMS)."
@@ -152,14 +166,20 @@ export class FilterNotApplied extends Data.TaggedError("FilterNotApplied")<{ rea
 }
 
 /** A redirect, which is never followed: the key stays with the address it was given for. */
-export class RedirectRefused extends Data.TaggedError("RedirectRefused")<{ readonly status: number }> {
+export class RedirectRefused extends Data.TaggedError("RedirectRefused")<{
+  /** 300 to 399. */
+  readonly status: number
+}> {
   override get message() {
     return `the service answered with a redirect (${this.status}), which is not followed. Set the final address.`
   }
 }
 
 /** A status that is neither success, redirect nor error. */
-export class UnexpectedStatus extends Data.TaggedError("UnexpectedStatus")<{ readonly status: number }> {
+export class UnexpectedStatus extends Data.TaggedError("UnexpectedStatus")<{
+  /** The status. */
+  readonly status: number
+}> {
   override get message() {
     return `unexpected status ${this.status}.`
   }
@@ -183,6 +203,7 @@ export type Reason =
 
 /** What may be said of the body of an error answer, whose shape the document does not show (§7). */
 export interface ErrorBody {
+  /** Its media type, without parameters. */
   readonly contentType: string | undefined
   /** Characters. */
   readonly length: number
@@ -194,7 +215,9 @@ export interface ErrorBody {
 
 /** Reading a page failed. */
 export class PaymentsError extends Data.TaggedError("PaymentsError")<{
+  /** The list that was read. */
   readonly list: ListName
+  /** What happened. */
   readonly reason: Reason
   /** Requests made for this page. */
   readonly attempts: number
@@ -202,6 +225,7 @@ export class PaymentsError extends Data.TaggedError("PaymentsError")<{
   readonly status: number | undefined
   /** The id the server gave the last request, if it gave one. */
   readonly requestId: string | undefined
+  /** Of the last answer, where it was an error. */
   readonly body: ErrorBody | undefined
   /** From where the listing can go on; absent where that is its start, as when the cursor itself is the fault. */
   readonly position: Position | undefined

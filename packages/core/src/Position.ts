@@ -7,9 +7,13 @@ import { ListName, PageLimit } from "./Lists.ts"
 
 /** What a position holds. */
 export const PositionData = Schema.Struct({
+  /** The list it is a place in. */
   list: ListName,
+  /** The server's cursor, unchanged. */
   cursor: Schema.String,
+  /** Records per page, which must stay the same (§4.4). */
   limit: PageLimit,
+  /** The filters, by their field names. */
   filters: Schema.Record(Schema.String, Schema.String)
 })
 /** {@inheritDoc PositionData} */

@@ -22,69 +22,121 @@ const open = <const Fields extends Schema.Struct.Fields>(fields: Fields) =>
   Schema.StructWithRest(Schema.Struct(fields), [Schema.Record(Schema.String, Schema.Unknown)])
 
 const customerDetails = {
+  /** Reference of the customer. */
   reference: maybe(Schema.String),
+  /** Name of the customer. */
   name: maybe(Schema.String),
+  /** Type of the identity document; observed: `cc`. */
   documentType: maybe(observed(["cc"])),
+  /** Number of the identity document. */
   documentNumber: maybe(Schema.String),
+  /** E-mail address. */
   email: maybe(Schema.String),
+  /** Telephone number. */
   phoneNumber: maybe(Schema.String)
 }
 
 const payoutTargetDetails = {
+  /** Reference of the target. */
   reference: maybe(Schema.String),
+  /** Description of the target. */
   description: maybe(Schema.String),
+  /** Kind of target; observed: `bankAccount`. */
   type: maybe(observed(["bankAccount"]))
 }
 
 const payoutRequest = <Customer extends Schema.Top, Target extends Schema.Top>(customer: Customer, target: Target) => ({
+  /** Identifier of the payout request. */
   id: Schema.String,
+  /** Reference given on creation. Can be filtered by. */
   reference: maybe(Schema.String),
+  /** Identifier of the customer. Can be filtered by. */
   customerId: maybe(Schema.String),
+  /** The customer (§2.1). */
   customerDetails: maybe(customer),
+  /** Identifier of the payout target. Can be filtered by. */
   payoutTargetId: maybe(Schema.String),
+  /** The payout target. */
   payoutTargetDetails: maybe(target),
+  /** State of the request; observed: `processing`. */
   status: maybe(observed(["processing"])),
+  /** Reason or code beside the status; observed: `AUTHENTICATION_FAILED`. */
   statusMessage: maybe(observed(["AUTHENTICATION_FAILED"])),
+  /** Amount of the request; currency and unit are not shown. */
   amount: maybe(Schema.Int),
+  /** Amount that was sent; currency and unit are not shown. */
   amountSent: maybe(Schema.Int),
+  /** Fee charged; currency and unit are not shown. */
   fee: maybe(Schema.Int),
+  /** Identifier of the merchant account that the money is taken from. */
   sourceMerchantAccountId: maybe(Schema.String),
+  /** ISO 8601 in UTC, to the second, such as `2024-05-01T10:00:00Z`. */
   createdAt: maybe(Schema.String),
+  /** ISO 8601 in UTC, to the second. */
   updatedAt: maybe(Schema.String)
 })
 
 const payinSource = <Customer extends Schema.Top>(customer: Customer) => ({
+  /** Identifier of the payin source. */
   id: Schema.String,
+  /** Reference given on creation. Can be filtered by. */
   reference: maybe(Schema.String),
+  /** Description. */
   description: maybe(Schema.String),
+  /** Identifier of the customer. Can be filtered by. */
   customerId: maybe(Schema.String),
+  /** The customer (§2.1). */
   customerDetails: maybe(customer),
+  /** State; observed: `pending`. */
   status: maybe(observed(["pending"])),
+  /** Reason or code beside the status; observed: `AUTHENTICATION_FAILED`. */
   statusMessage: maybe(observed(["AUTHENTICATION_FAILED"])),
+  /** Address where the customer authorizes the source. */
   authUrl: maybe(Schema.String),
+  /** Address that the customer is sent back to. */
   redirectUrl: maybe(Schema.String),
+  /** Whether partial payins are enabled. */
   partialPayinsEnabled: maybe(Schema.Boolean),
+  /** Kind of source; observed: `bankAccount`. */
   type: maybe(observed(["bankAccount"])),
+  /** ISO 8601 in UTC, to the second, such as `2024-05-01T10:00:00Z`. */
   createdAt: maybe(Schema.String),
+  /** ISO 8601 in UTC, to the second. */
   updatedAt: maybe(Schema.String)
 })
 
 const invoice = {
+  /** Identifier of the invoice. */
   id: Schema.String,
+  /** Reference of the invoice. Can be filtered by. */
   reference: maybe(Schema.String),
+  /** State; observed: `paid`. */
   status: maybe(observed(["paid"])),
+  /** Amount of the invoice; currency and unit are not shown. */
   amount: maybe(Schema.Int),
+  /** Free text. */
   description: maybe(Schema.String),
+  /** Identifier of the contract. Can be filtered by. */
   contract: maybe(Schema.String),
+  /** Document number of the customer. Can be filtered by. */
   customerDocumentNumber: maybe(Schema.String),
+  /** ISO 8601 in UTC, to the millisecond, such as `2024-05-01T10:00:00.000Z`. */
   createdAt: maybe(Schema.String),
+  /** ISO 8601 in UTC, to the millisecond. Can be filtered by. */
   paymentDate: maybe(Schema.String),
+  /** How it was paid; observed: `pse`. */
   paymentMethod: maybe(observed(["pse"])),
+  /** Where it was paid from; observed: `link`. */
   paymentSource: maybe(observed(["link"])),
+  /** Amount paid; currency and unit are not shown. */
   paymentAmount: maybe(Schema.Int),
+  /** A date, `YYYY-MM-DD`, of no time zone. Can be filtered by. */
   settlementDate: maybe(Schema.String),
+  /** The settlement cycle; observed: a digit string. Can be filtered by. */
   settlementTime: maybe(Schema.String),
+  /** Identifier of the payment. */
   paymentId: maybe(Schema.String),
+  /** Address of the payment page. */
   paymentUrl: maybe(Schema.String)
 }
 

@@ -33,6 +33,7 @@ export interface RetryPolicy {
   readonly cap: Duration.Duration
   /** The longest wait asked for by the server (`Retry-After`) that is waited here; a longer one is handed back in the error. */
   readonly longestHint: Duration.Duration
+  /** What all listings of a client may spend on retries. */
   readonly budget: RetryBudget
 }
 

@@ -1,7 +1,10 @@
-/** The Node entry: the HTTP client tuned for reading pages. */
+/** The Node entry: the HTTP client tuned for reading pages, and the promise façade over it. */
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
-import { Effect, Layer } from "effect"
+import { ConfigProvider, Effect, Layer } from "effect"
 import type { HttpClient } from "effect/http"
+import { PaymentsApi } from "./PaymentsApi.ts"
+import { connectWith, type Payments } from "./PromiseApi.ts"
 
 /**
  * An `HttpClient` over undici: keeps connections alive, gives up on a connection after 3 s, never follows a redirect, and
@@ -21,6 +24,21 @@ export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = NodeHttpClien
     )
   ))
 )
+
+/**
+ * For code that doesn't write Effect: a client of the service that the environment names (`PAYMENTS_BASE_URL`,
+ * `PAYMENTS_API_KEY` or `PAYMENTS_API_KEY_FILE`, …), over {@link layerHttpClient}.
+ *
+ * @throws `PaymentsConfigError` with every setting that is missing or wrong, by its name.
+ */
+export const connectFromEnvironment = (
+  environment: Readonly<Record<string, string | undefined>> = process.env
+): Promise<Payments> =>
+  connectWith(PaymentsApi.layerConfig.pipe(
+    Layer.provide(layerHttpClient),
+    Layer.provide(NodeFileSystem.layer),
+    Layer.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord(environment)))
+  ))
 
 const directHosts = (): string =>
   ["localhost", ".localhost", "127.0.0.1", "[::1]", process.env["NO_PROXY"] ?? process.env["no_proxy"] ?? ""]

@@ -1,4 +1,5 @@
 /** For tests: `PaymentsApi` over records that a test gives, and the parts that the sandbox is made of. */
+export * as Arbitraries from "./Arbitraries.ts"
 export * as ListCursor from "./ListCursor.ts"
 export * as ListServer from "./ListServer.ts"
 export * as MemoryList from "./MemoryList.ts"

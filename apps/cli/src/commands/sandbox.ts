@@ -8,13 +8,13 @@ import { Command, Flag } from "effect/cli"
 const whole = (minimum: number, maximum: number) =>
   Schema.Int.check(Schema.isBetween({ minimum, maximum }, { message: `a whole number from ${minimum} to ${maximum}` }))
 
-const port = (name: string) => Flag.Int(name).pipe(Flag.withSchema(whole(0, 65_535)))
+const portFlag = (name: string) => Flag.Int(name).pipe(Flag.withSchema(whole(0, 65_535)))
 
 /** `payments sandbox`. */
 export const sandboxCommand = Command.make(
   "sandbox",
   {
-    port: port("port").pipe(
+    port: portFlag("port").pipe(
       Flag.withDefault(8787),
       Flag.withDescription("the port on this machine; 0 takes a free one")
     ),
@@ -78,7 +78,7 @@ export const sandboxCommand = Command.make(
       Flag.withDescription("keep the bytes of served pages, to serve them faster again")
     ),
     controlPort: optionalFlag(
-      port("control-port").pipe(Flag.withDescription("serve the control endpoint on this port"))
+      portFlag("control-port").pipe(Flag.withDescription("serve the control endpoint on this port"))
     ),
     log: Flag.Boolean("log").pipe(
       Flag.withDefault(false),

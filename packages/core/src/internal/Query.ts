@@ -85,14 +85,16 @@ export const toParts = (
     )
   }
   if (field in query) return refuse(`the filter ${field} is what the listing is cut by: it cannot be given beside it.`)
-  if (parts !== undefined && "from" in parts && rules[field] !== "prefix") {
+  if (parts !== undefined && isRange(parts) && rules[field] !== "prefix") {
     return refuse(`${field} holds no dates: give its values.`)
   }
-  const values = parts === undefined ? [] : "from" in parts ? daysOf(parts) : [...new Set(parts)]
+  const values = parts === undefined ? [] : isRange(parts) ? daysOf(parts) : [...new Set(parts)]
   if (values === undefined) return refuse(`the days of ${field} must be two dates YYYY-MM-DD, the first not the later.`)
   if (values.length > mostParts) return refuse(`a listing is cut into ${mostParts} parts at most.`)
   return Effect.succeed({ field, values })
 }
+
+const isRange = (parts: ReadonlyArray<string> | DateRange): parts is DateRange => !Array.isArray(parts)
 
 /** The days from one date to another, both included. */
 const daysOf = ({ from, to }: DateRange): ReadonlyArray<string> | undefined => {

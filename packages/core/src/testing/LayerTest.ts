@@ -13,8 +13,11 @@ type Given<Record> = Record | { readonly [field: string]: unknown } | string
 
 /** What the lists hold and how they behave. A list that is not given is empty. */
 export interface TestLists extends MemoryListOptions {
+  /** Payout requests, in the list's order. */
   readonly payoutRequests?: ReadonlyArray<Given<PayoutRequest>> | undefined
+  /** Payin sources, in the list's order. */
   readonly payinSources?: ReadonlyArray<Given<PayinSource>> | undefined
+  /** Invoices, in the list's order. */
   readonly invoices?: ReadonlyArray<Given<Invoice>> | undefined
   /** What goes wrong, for which requests. */
   readonly faults?: ReadonlyArray<Fault> | undefined

@@ -10,6 +10,7 @@ import { json, type Reply } from "./Reply.ts"
 
 /** What is served, and how where the document leaves it open. */
 export interface ListServiceOptions {
+  /** Answer the requests of each list. */
   readonly servers: ListServers
   /** Whether a key is let in. */
   readonly accepts: (key: string) => boolean
@@ -17,6 +18,7 @@ export interface ListServiceOptions {
   readonly defaultLimit?: number | { readonly [Name in ListName]?: number } | undefined
   /** The names of the invoice list's parameters (§4.3); the field names unless given. */
   readonly invoiceParameters?: Partial<InvoiceParameters> | undefined
+  /** What goes wrong, for which requests. */
   readonly faults?: ReadonlyArray<Fault> | undefined
   /** Draws faults that come at a rate; 1 unless given. */
   readonly seed?: number | undefined
@@ -26,6 +28,7 @@ export interface ListServiceOptions {
 export interface ServiceRequest {
   /** Path and query. */
   readonly target: string
+  /** The header of that name. */
   readonly authorization: string | undefined
   /** Milliseconds since the epoch. */
   readonly now: number
@@ -33,6 +36,7 @@ export interface ServiceRequest {
 
 /** An answer, and what may be told of it: nothing here holds a key, a cursor or a filter's value. */
 export interface ServiceAnswer {
+  /** What to perform. */
   readonly reply: Reply
   /** The list that was asked for, if any. */
   readonly list: ListName | undefined
@@ -42,9 +46,11 @@ export interface ServiceAnswer {
 
 /** A list service. */
 export interface ListService {
+  /** Answers one request; what it met is remembered for the next. */
   readonly answer: (request: ServiceRequest) => ServiceAnswer
   /** Lays other faults over it, which begin to count now. */
   readonly setFaults: (faults: ReadonlyArray<Fault>, now: number) => void
+  /** Those that lie over it now. */
   readonly faults: () => ReadonlyArray<Fault>
 }
 

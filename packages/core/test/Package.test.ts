@@ -1,0 +1,267 @@
+/**
+ * The package as its users get it: packed by pnpm, installed from the tarball into a project outside this workspace, with
+ * nothing of the network. The packages beside it (`effect`, `@effect/platform-node`, TypeScript) are linked from the
+ * workspace's own installation; the tarball itself is really unpacked, and only what is in it can be imported.
+ */
+import { assert, beforeAll, describe, it } from "@effect/vitest"
+import { execFile } from "node:child_process"
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { promisify } from "node:util"
+import { gzipSync } from "node:zlib"
+import { rolldown } from "rolldown"
+import { afterAll } from "vitest"
+
+const core = join(import.meta.dirname, "..")
+const folder = realpathSync(mkdtempSync(join(tmpdir(), "payments-core-")))
+const consumer = join(folder, "consumer")
+const tarball = join(folder, "core.tgz")
+const installed = join(consumer, "node_modules/@payments/core")
+
+const json = (file: string): Manifest => JSON.parse(readFileSync(file, "utf8"))
+
+interface Manifest {
+  readonly packageManager?: string
+  readonly version: string
+  readonly private?: boolean
+  readonly sideEffects?: boolean
+  readonly license?: string
+  readonly scripts: Readonly<Record<string, string>>
+  readonly exports: Readonly<Record<string, string>>
+  readonly dependencies: Readonly<Record<string, string>>
+  readonly peerDependencies: Readonly<Record<string, string>>
+}
+
+/** Runs a program without the settings and the registry of whoever runs the tests. */
+const run = async (file: string, args: ReadonlyArray<string>, cwd: string) => {
+  const env = { PATH: process.env["PATH"], HOME: process.env["HOME"] }
+  const outcome = promisify(execFile)(file, args, { cwd, env, timeout: 120_000 })
+  return outcome.then(({ stdout }) => ({ code: 0, output: stdout }), (error) => ({
+    code: Number(error.code ?? 1),
+    output: `${error.stdout}${error.stderr}${error.killed === true ? "(stopped after 2 minutes)" : ""}`
+  }))
+}
+
+const passes = async (file: string, args: ReadonlyArray<string>, cwd: string) => {
+  const { code, output } = await run(file, args, cwd)
+  assert.strictEqual(code, 0, `${file} ${args.join(" ")}\n${output}`)
+  return output
+}
+
+/** The workspace's pnpm, from what its installation has left on this machine. */
+const pnpm = (args: ReadonlyArray<string>, cwd: string) => {
+  const name = json(join(core, "../../package.json")).packageManager ?? ""
+  return passes("npx", ["--yes", "--prefer-offline", name, ...args], cwd)
+}
+
+const linked = (name: string, root = core) => `link:${realpathSync(join(root, "node_modules", name))}`
+
+beforeAll(async () => {
+  const out = await pnpm(["pack", "--json", "--pack-destination", folder], core)
+  const { filename }: { readonly filename: string } = JSON.parse(out.slice(out.indexOf("{")))
+  await passes("mv", [filename, tarball], folder)
+  mkdirSync(consumer)
+  const beside = { effect: linked("effect"), "@effect/platform-node": linked("@effect/platform-node") }
+  writeFileSync(
+    join(consumer, "package.json"),
+    JSON.stringify({
+      name: "consumer",
+      private: true,
+      type: "module",
+      dependencies: { "@payments/core": `file:${tarball}`, ...beside },
+      devDependencies: { "@types/node": linked("@types/node", join(core, "../..")) },
+      pnpm: { overrides: beside }
+    })
+  )
+  await pnpm(["install", "--offline", "--ignore-workspace", "--ignore-scripts"], consumer)
+}, 120_000)
+
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const sources = readdirSync(join(core, "src"), { recursive: true, encoding: "utf8" })
+  .filter((file) => file.endsWith(".ts")).map((file) => file.slice(0, -3))
+
+describe("the packed package", () => {
+  it("holds the modules with types, maps and sources, a manifest, a readme, and nothing else", async () => {
+    const files = (await passes("tar", ["-tzf", tarball], folder)).trim().split("\n")
+    const expected = sources.flatMap((name) => [
+      `src/${name}.ts`,
+      ...[".js", ".js.map", ".d.ts", ".d.ts.map"].map((ending) => `dist/${name}${ending}`)
+    ])
+    assert.deepStrictEqual(
+      files.toSorted(),
+      ["README.md", "package.json", ...expected].map((file) => `package/${file}`).toSorted()
+    )
+  })
+
+  it("names nothing that only this workspace knows, and installs without a script", () => {
+    const manifest = json(join(installed, "package.json"))
+    assert.notMatch(JSON.stringify(manifest), /(?:workspace|catalog|link|file):/)
+    assert.deepStrictEqual(manifest.peerDependencies, { effect: "~4.1.0" })
+    assert.deepStrictEqual(Object.keys(manifest.dependencies), ["@effect/platform-node"])
+    assert.match(json(join(core, "node_modules/effect/package.json")).version, /^4\.1\./)
+    assert.deepStrictEqual([manifest.sideEffects, manifest.license], [false, "UNLICENSED"])
+    assert.deepStrictEqual(
+      Object.keys(manifest.scripts).filter((name) => /install|prepare|pack|publish/.test(name)),
+      []
+    )
+    assert.deepStrictEqual(manifest.exports, {
+      ".": "./dist/index.js",
+      "./node": "./dist/node.js",
+      "./promise": "./dist/promise.js",
+      "./testing": "./dist/testing.js"
+    })
+  })
+
+  it("imports, in code and declarations, only its peer and its dependency, and Node's own only for its node entry", () => {
+    for (const name of sources) {
+      for (const ending of [".js", ".d.ts"]) {
+        const text = readFileSync(join(installed, `dist/${name}${ending}`), "utf8").replaceAll(/\/\*.*?\*\//gs, "")
+        const imported = Array.from(
+          text.matchAll(/(?:from|import) ?\(?"([^".][^"]*)"/g),
+          ([, specifier = ""]) => specifier
+        )
+        const allowed = name === "node" ? /^(?:effect|@effect\/platform-node)(?:\/|$)/ : /^effect(?:\/|$)/
+        assert.deepStrictEqual(imported.filter((specifier) => !allowed.test(specifier)), [], `${name}${ending}`)
+        assert.notInclude(text, "/// <reference", `${name}${ending}`)
+      }
+    }
+  })
+
+  it("is what publint and arethetypeswrong ask for", async () => {
+    assert.include(await passes(join(core, "node_modules/.bin/publint"), [tarball, "--strict"], folder), "All good!")
+    // ECMAScript modules only: `require` and resolution from before `exports` are not offered.
+    const types = await passes(join(core, "node_modules/.bin/attw"), [tarball, "--profile", "esm-only"], folder)
+    for (const entry of ["", "/node", "/promise", "/testing"]) assert.include(types, `"@payments/core${entry}"`)
+  })
+})
+
+const program = `
+import { type Invoice, PaymentsApi, PaymentsError, timestamp } from "@payments/core"
+import { connectFromEnvironment, layerHttpClient } from "@payments/core/node"
+import { connect, connectWith } from "@payments/core/promise"
+import { Arbitraries, layerTest } from "@payments/core/testing"
+import { Effect, Layer, Stream } from "effect"
+import type { HttpClient } from "effect/http"
+
+const invoices: ReadonlyArray<Invoice> = [{ id: "a", amount: 1, status: "paid" }, { id: "b", amount: null }]
+// @ts-expect-error a field that no invoice has
+const wrong: ReadonlyArray<Invoice> = [{ id: "a", amuont: 1 }]
+const client: Layer.Layer<HttpClient.HttpClient> = layerHttpClient
+
+const sum = PaymentsApi.use((api) =>
+  Stream.runFold(api.invoices.stream({ limit: 1 }), () => 0, (total, { amount }) => total + (amount ?? 0))
+)
+const payments = await connectWith(layerTest({ invoices }))
+const ids: Array<string> = []
+for await (const invoice of payments.invoices.stream({ limit: 1 })) ids.push(invoice.id)
+const page = await payments.invoices.page()
+// @ts-expect-error a filter that the list does not have
+const refused: unknown = await payments.invoices.page({ colour: "red" }).catch((error: unknown) => error)
+await payments.close()
+
+const missing: unknown = await connectFromEnvironment({}).catch((error: unknown) => error)
+console.log(JSON.stringify({
+  sum: await Effect.runPromise(sum.pipe(Effect.provide(layerTest({ invoices })))),
+  ids,
+  texts: page.texts(),
+  refused: refused instanceof PaymentsError ? refused.reason._tag : "?",
+  missing: missing instanceof Error ? missing.message : "?",
+  others: [typeof connect, typeof Arbitraries.record, typeof timestamp, Layer.isLayer(client), wrong.length]
+}))
+`
+
+const deep = `export { makeListOperations } from "@payments/core/internal/ListReader"\n`
+
+describe("an empty project that installs it", () => {
+  const strict = { target: "ES2024", strict: true, exactOptionalPropertyTypes: true, noEmit: true }
+  const project = (file: string, options: object) => {
+    writeFileSync(join(consumer, "tsconfig.json"), JSON.stringify({ compilerOptions: options, files: [file] }))
+    return consumer
+  }
+  const compilers = { 5.9: "node_modules/typescript-5/bin/tsc", 7: "node_modules/typescript/bin/tsc" }
+  const resolutions = {
+    // Effect's own declarations name types of the DOM that Node's do not have.
+    nodenext: { ...strict, module: "NodeNext", lib: ["ES2024"], types: ["node"], skipLibCheck: true },
+    bundler: { ...strict, module: "ESNext", moduleResolution: "bundler", lib: ["ES2024", "DOM"], types: [] }
+  }
+  const all = (["5.9", "7"] as const).flatMap((version) =>
+    (["nodenext", "bundler"] as const).map((resolution) => [version, resolution] as const)
+  )
+
+  it.each(all)(
+    "type-checks with TypeScript %s and %s, against the declarations and, with bundler, inside them",
+    async (version, resolution) => {
+      const compiler = join(core, compilers[version])
+      assert.include(await passes(process.execPath, [compiler, "--version"], consumer), `Version ${version}.`)
+      writeFileSync(join(consumer, "main.ts"), program)
+      await passes(process.execPath, [compiler, "-p", project("main.ts", resolutions[resolution])], consumer)
+      writeFileSync(join(consumer, "deep.ts"), deep)
+      const { output } = await run(
+        process.execPath,
+        [compiler, "-p", project("deep.ts", resolutions[resolution])],
+        consumer
+      )
+      assert.match(output, /^deep\.ts\(1,\d+\): error TS2307/)
+    }
+  )
+
+  it("runs it, through all four entries", async () => {
+    writeFileSync(join(consumer, "main.ts"), program)
+    assert.deepStrictEqual(JSON.parse(await passes(process.execPath, ["main.ts"], consumer)), {
+      sum: 1,
+      ids: ["a", "b"],
+      texts: [`{"id":"a","amount":1,"status":"paid"}`, `{"id":"b","amount":null}`],
+      refused: "InvalidRequest",
+      missing: "PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set",
+      others: ["function", "function", "function", true, 1]
+    })
+  })
+
+  it.each(["internal/ListReader", "internal/ListReader.js", "dist/index.js", "src/index.ts", "PaymentsApi"])(
+    "cannot import %s",
+    async (path) => {
+      const { output } = await run(process.execPath, ["-e", `import("@payments/core/${path}")`], consumer)
+      assert.include(output, "ERR_PACKAGE_PATH_NOT_EXPORTED")
+    }
+  )
+
+  it("bundles listing the invoices without tests, contract, sandbox or Node", async () => {
+    writeFileSync(join(consumer, "list.ts"), listing)
+    const bundle = await rolldown({ input: join(consumer, "list.ts"), cwd: consumer, logLevel: "silent" })
+    const { output: [chunk, ...others] } = await bundle.generate({ format: "esm", minify: true })
+    await bundle.close()
+    assert.deepStrictEqual(others, [])
+    const size = Buffer.byteLength(chunk.code)
+    const compressed = gzipSync(chunk.code, { level: 9 }).length
+    process.stdout.write(`listing invoices over fetch, bundled: ${size} bytes minified, ${compressed} gzipped\n`)
+    const modules = Object.keys(chunk.modules).map((file) => file.replace(/^.*node_modules\//, ""))
+    assert.include(modules, "@payments/core/dist/PaymentsApi.js")
+    const needless =
+      /^node:|^effect\/dist\/(?:Arbitrary|http-api|testing)|platform-node|Sandbox|MemoryList|core\/dist\/testing|Contract|Arbitraries|Promise/
+    assert.deepStrictEqual(modules.filter((file) => needless.test(file)), [])
+    // 191 kB when this was written. Half as much again is a mistake, not growth.
+    assert.isBelow(size, 290_000)
+    const docs = readFileSync(join(core, "../../docs/library.md"), "utf8")
+    const said = /is (\d+) kB, (\d+) kB gzipped/.exec(docs)?.slice(1).map((kilobytes) => Number(kilobytes) * 1000) ?? []
+    assert.deepStrictEqual(said.map((bytes, index) => Math.abs(bytes / ([size, compressed][index] ?? 0) - 1) < 0.05), [
+      true,
+      true
+    ], "the figures in docs/library.md")
+  })
+})
+
+const listing = `
+import { PaymentsApi, PaymentsConfig } from "@payments/core"
+import { Effect, Layer, Redacted, Stream } from "effect"
+import { FetchHttpClient } from "effect/http"
+
+const config = Layer.effect(
+  PaymentsConfig,
+  PaymentsConfig.fromSettings({ PAYMENTS_BASE_URL: "https://api.example.com", PAYMENTS_API_KEY: Redacted.make("k") })
+)
+const live = PaymentsApi.layer.pipe(Layer.provide(FetchHttpClient.layer), Layer.provide(config))
+const list = PaymentsApi.use((api) => Stream.runForEach(api.invoices.stream(), ({ id }) => Effect.log(id)))
+await Effect.runPromise(Effect.provide(list, live))
+`
