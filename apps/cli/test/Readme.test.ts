@@ -3,7 +3,8 @@
  * it in order, in one shell. Also that the tables of the docs say what the code says.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { ExitCode } from "@payments/export"
+import { PaymentsError, Reason, RetryPolicy } from "@payments/core"
+import { ExitCode, exitCodeOf } from "@payments/export"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
@@ -147,6 +148,36 @@ describe("the docs", () => {
       .map(text).join("\n")
     const used = new Set(Array.from(sources.matchAll(/\bPAYMENTS_[A-Z_]+\b/g), ([name]) => name))
     assert.deepStrictEqual([...settings].toSorted(), [...used].toSorted())
+  })
+
+  it("name every reason of a reading error, its exit code and whether it is retried", () => {
+    const rows = text("docs/operating.md").matchAll(/^\| `([A-Z][A-Za-z]+)` \| .* \| ([^|]+) \| (\d+) \| [^|]+ \|$/gm)
+    const said = Array.from(rows, ([, tag, retried = "", code]) => [tag, /^(yes|500)/.test(retried), Number(code)])
+    const retryAfter = undefined
+    const reasons = [
+      new Reason.Unauthorized(),
+      new Reason.Forbidden(),
+      new Reason.NotFound(),
+      new Reason.InvalidRequest({ status: 400 }),
+      new Reason.RateLimited({ retryAfter }),
+      new Reason.ServerFailure({ status: 503, retryAfter }),
+      new Reason.Transport({ kind: "reset" }),
+      new Reason.Timeout({ phase: "headers" }),
+      new Reason.MalformedResponse({ kind: "notJson", path: "", expected: "" }),
+      new Reason.PaginationFault({ kind: "missingCursor" }),
+      new Reason.FilterNotApplied({ field: "contract" }),
+      new Reason.RedirectRefused({ status: 302 }),
+      new Reason.UnexpectedStatus({ status: 600 })
+    ]
+    const facts = { attempts: 1, status: undefined, requestId: undefined, body: undefined, position: undefined }
+    assert.deepStrictEqual(
+      said,
+      reasons.map((reason) => [
+        reason._tag,
+        RetryPolicy.isRetryable(reason),
+        exitCodeOf(new PaymentsError({ list: "invoices", reason, ...facts }))
+      ])
+    )
   })
 
   it("name files that are there", () => {

@@ -42,7 +42,7 @@ const fault = <const Name extends string, const Fields extends Schema.Struct.Fie
   fields: Fields
 ) => Schema.Struct({ fault: Schema.Literal(name), ...fields, ...when }).annotate({ identifier: name, description })
 
-const Encoding = Schema.Literals(["gzip", "deflate", "br", "zstd"])
+const Encoding = described(Schema.Literals(["gzip", "deflate", "br", "zstd"]), "how")
 
 /** Faults of how a request is answered. */
 export const replyFaults = {
@@ -97,7 +97,9 @@ export const replyFaults = {
     contentType: Schema.optionalKey(described(Schema.String, "its type; `text/html` unless given")),
     status: Schema.optionalKey(described(Schema.Int, "200 unless given"))
   }),
-  contentType: fault("contentType", "The page under another content type.", { value: Schema.String }),
+  contentType: fault("contentType", "The page under another content type.", {
+    value: described(Schema.String, "the type")
+  }),
   redirect: fault("redirect", "A redirect to another address.", {
     location: described(Schema.String, "the address"),
     status: Schema.optionalKey(described(Schema.Literals([301, 302, 303, 307, 308]), "302 unless given"))
