@@ -13,7 +13,7 @@ import {
   variants
 } from "./Generator.ts"
 import type { Life, Story } from "./Life.ts"
-import { dayMs, dayOfDate, firstOf, millisecondsText } from "./Timeline.ts"
+import { dayMs, dayOfDate, firstOf } from "./Timeline.ts"
 
 /** What a request asks for. */
 export interface Filter {
@@ -138,7 +138,7 @@ const byPaymentDate: MakeFilter = (value, of) => {
     return byPayment(day * dayMs, (day + 1) * dayMs, of, ({ paidMs }) => Math.floor(paidMs / dayMs) === day)
   }
   const ms = Date.parse(value)
-  return Number.isNaN(ms) || ms < 0 || millisecondsText(ms) !== value
+  return Number.isNaN(ms) || ms < 0 || new Date(ms).toISOString() !== value
     ? undefined
     : byPayment(ms, ms + 1, of, ({ paidMs }) => paidMs === ms)
 }

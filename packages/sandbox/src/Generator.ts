@@ -3,7 +3,7 @@
  * They look like a merchant's data and hold what the document allows or leaves open: names in many scripts, hostile text,
  * nulls, missing and undocumented fields, states nobody has listed, numbers that parsing would change.
  *
- * The text is put together from parts that are JSON already, since a server of pages does little else.
+ * The text is written part by part, each JSON already, since a server of pages does little else.
  */
 import type { Lists } from "@payments/core"
 import type { MemoryList } from "@payments/core/testing"
@@ -11,7 +11,8 @@ import * as Customers from "./Customers.ts"
 import { draw, permute, pick, unpermute } from "./Draw.ts"
 import { hostileText } from "./HostileText.ts"
 import { type Story, untouched } from "./Life.ts"
-import { createdMs, dateText, dayMs, millisecondsText, secondsText } from "./Timeline.ts"
+import { fixed, RecordWriter } from "./RecordWriter.ts"
+import { createdMs, dayMs } from "./Timeline.ts"
 
 export { fraction } from "./Draw.ts"
 
@@ -67,20 +68,22 @@ export const make = (list: Lists.ListName, options: GeneratorOptions): Generator
     hostile: Math.round((options.hostileText ?? 0.02) * 0x1_0000_0000),
     beganMs,
     personKey: draw(options.seed, 0),
-    people: Array.from({ length: 512 }, () => ({ customer: -1, text: "" })),
     documentOf: (customer) => documentNumber(options.seed, customer),
     variantOf,
     paymentOf
   }
   const body = bodies[list]
+  const writer = new RecordWriter()
   return {
     customers,
     variantOf,
     paymentOf,
     textAt: (index, story = untouched) => {
       const of = draw(key, index)
-      const text = body(of, index, customers.of(index), story, shape)
-      return oneIn(20, of, 9) ? `{${text},${undocumented}}` : `{${text}}`
+      body(writer, of, index, customers.of(index), story, shape)
+      if (oneIn(20, of, 9)) writer.put(undocumented)
+      writer.put(closing)
+      return writer.take()
     }
   }
 }
@@ -105,8 +108,8 @@ const smallestDocument = 1_000_000_000
 export const mostCustomers = 2 ** 30
 
 /** The document number of a customer; no two have the same. */
-export const documentNumber = (seed: number, customer: number): string =>
-  String(smallestDocument + permute(15, draw(seed, 5), customer))
+const documentNumber = (seed: number, customer: number): number =>
+  smallestDocument + permute(15, draw(seed, 5), customer)
 
 /** The customer with that document number, if any. */
 export const customerWithDocument = (seed: number, document: string): number | undefined => {
@@ -121,24 +124,17 @@ interface Shape extends Pick<Generator, "variantOf" | "paymentOf"> {
   readonly hostile: number
   readonly beganMs: number
   readonly personKey: number
-  /** The details that were used last, by the customer's lower bits. */
-  readonly people: ReadonlyArray<{ customer: number; text: string }>
-  readonly documentOf: (customer: number) => string
+  readonly documentOf: (customer: number) => number
 }
 
 /** One in `n`, by a draw. */
 const oneIn = (n: number, of: number, part: number): boolean => draw(of, part) % n === 0
 
-const pairs = Array.from({ length: 36 ** 2 }, (_, pair) => pair.toString(36).padStart(2, "0"))
-/** Six digits to the base of 36. */
-const base36 = (value: number): string => {
-  const high = Math.floor(value / 1296)
-  return `${pairs[Math.floor(high / 1296) % 1296]}${pairs[high % 1296]}${pairs[value % 1296]}`
-}
-
 /** Ids are unique by their index; the rest makes them look drawn. */
-const identify = (prefix: string, index: number, of: number): string =>
-  `${prefix}_${base36(index)}${base36(draw(of, 1) % 36 ** 6)}`
+const writeId = (writer: RecordWriter, index: number, of: number): void => {
+  writer.base36(index)
+  writer.base36(draw(of, 1) >>> 1)
+}
 
 const created = (of: number, index: number, story: Story): number =>
   story.appearedMs ?? createdMs(index, draw(of, 14) / 0x1_0000_0000)
@@ -201,31 +197,43 @@ const names = spellings(
   )
 )
 
-/** The details of a customer. A page that holds one character beyond Latin-1 takes longer to send, so few do. */
-const detailsOf = (of: number, customer: number, hostile: string | undefined, shape: Shape): string => {
-  const held = shape.people[customer % shape.people.length]
-  const usual = hostile === undefined && !oneIn(1000, of, 2)
-  if (usual && held?.customer === customer) return held.text
-  const name = names[draw(draw(shape.personKey, customer), 2) % names.length]
-  const text = person(hostile ?? (usual ? name?.escaped : name?.raw) ?? "", customer, shape)
-  if (!usual || held === undefined) return text
-  text.charCodeAt(0) // joins its parts now, once, and not in every page
-  held.customer = customer
-  held.text = text
-  return text
+/** Undocumented fields, spelled so that only the exact text keeps them. */
+const undocumented = fixed(
+  `,"risk":{"10":1.10,"b":{"score":1e400,"serial":9007199254740993},"flags":[]}`
+)
+const closing = fixed("}")
+
+/** The name of a customer. A page that holds one character beyond Latin-1 takes longer to send, so few do. */
+const nameOf = (of: number, person: number): string => {
+  const name = names[draw(person, 2) % names.length]
+  return (oneIn(1000, of, 2) ? name?.raw : name?.escaped) ?? ""
 }
 
-/** Undocumented fields, spelled so that only the exact text keeps them. */
-const undocumented = `"risk":{"10":1.10,"b":{"score":1e400,"serial":9007199254740993},"flags":[]}`
-
-const person = (name: string, customer: number, shape: Shape): string => {
-  const of = draw(shape.personKey, customer)
-  const phone = oneIn(9, of, 6) ? "null" : `"+57300${1_000_000 + draw(of, 7) % 9_000_000}"`
-  return `{"reference":"customer-${customer}","name":"${name}","documentType":"${pick(documentTypes, draw(of, 4))}",` +
-    `"documentNumber":"${
-      shape.documentOf(customer)
-    }","email":"customer.${customer}@example.com","phoneNumber":${phone}` +
-    (oneIn(40, of, 8) ? `,"segment":{"tier":1.0,"since":null}}` : "}")
+const writePerson = (
+  writer: RecordWriter,
+  of: number,
+  customer: number,
+  hostile: string | undefined,
+  shape: Shape
+): void => {
+  const person = draw(shape.personKey, customer)
+  writer.put(parts.personReference)
+  writer.number(customer)
+  writer.put(parts.name)
+  writer.text(hostile ?? nameOf(of, person))
+  writer.put(parts.documentType)
+  writer.text(pick(documentTypes, draw(person, 4)))
+  writer.put(parts.documentNumber)
+  writer.number(shape.documentOf(customer))
+  writer.put(parts.email)
+  writer.number(customer)
+  if (oneIn(9, person, 6)) writer.put(parts.noPhone)
+  else {
+    writer.put(parts.phone)
+    writer.number(1_000_000 + draw(person, 7) % 9_000_000)
+    writer.put(parts.endPhone)
+  }
+  writer.put(oneIn(40, person, 8) ? parts.endPersonSegment : parts.endPerson)
 }
 const documentTypes = ["cc", "cc", "cc", "ce", "nit"]
 
@@ -242,9 +250,11 @@ const amount = (of: number): number => {
   return rare < 5 ? -usual : drawn * 1000 + 7
 }
 
-const amountText = (of: number, sum: number): string => {
-  if (!oneIn(100, of, 21) || sum % 1000 !== 0) return String(sum)
-  return oneIn(2, of, 22) ? `${sum / 1000}e3` : `${sum}.0`
+const writeAmount = (writer: RecordWriter, of: number, sum: number): void => {
+  const odd = oneIn(100, of, 21) && sum % 1000 === 0
+  const short = odd && oneIn(2, of, 22)
+  writer.number(short ? sum / 1000 : sum)
+  if (odd) writer.put(short ? parts.thousands : parts.fraction)
 }
 
 const hostileIn = (of: number, shape: Shape): string | undefined =>
@@ -262,55 +272,218 @@ const payoutStates = ["processing", ...Array<string>(7).fill("completed"), "fail
 const payinStates = ["pending", ...Array<string>(6).fill("authorized"), "rejected", "expired"]
 const paymentMethods = ["pse", "pse", "card"]
 
-type Body = (of: number, index: number, customer: number, story: Story, shape: Shape) => string
+type Body = (
+  writer: RecordWriter,
+  of: number,
+  index: number,
+  customer: number,
+  story: Story,
+  shape: Shape
+) => void
+
+/** What stands between the values. */
+const parts = {
+  personReference: fixed(`{"reference":"customer-`),
+  name: fixed(`","name":"`),
+  documentType: fixed(`","documentType":"`),
+  documentNumber: fixed(`","documentNumber":"`),
+  email: fixed(`","email":"customer.`),
+  noPhone: fixed(`@example.com","phoneNumber":null`),
+  phone: fixed(`@example.com","phoneNumber":"+57300`),
+  endPhone: fixed(`"`),
+  endPersonSegment: fixed(`,"segment":{"tier":1.0,"since":null}}`),
+  endPerson: fixed(`}`),
+  thousands: fixed("e3"),
+  fraction: fixed(".0"),
+  none: fixed("null"),
+  quote: fixed(`"`),
+  true: fixed("true"),
+  false: fixed("false"),
+  status: fixed(`"status":"`),
+  failed: fixed(`","statusMessage":"AUTHENTICATION_FAILED`),
+  amount: fixed(`,"amount":`),
+  customerId: fixed(`","customerId":"cus_`),
+  customerDetails: fixed(`","customerDetails":`),
+  createdAt: fixed(`"createdAt":"`),
+  updatedAt: fixed(`","updatedAt":"`),
+  description: fixed(`","description":`)
+}
+
+const payoutParts = {
+  id: fixed(`{"id":"por_`),
+  reference: fixed(`","reference":"payout-`),
+  payoutTargetId: fixed(`,"payoutTargetId":"tgt_`),
+  variant: fixed("_"),
+  payoutTargetDetails: fixed(`","payoutTargetDetails":{"reference":"target-`),
+  description: fixed(`","description":"`),
+  usualDescription: fixed("Cuenta de ahorros (nómina)"),
+  endTarget: fixed(`","type":"bankAccount"},`),
+  amount: fixed(`","amount":`),
+  amountSent: fixed(`,"amountSent":`),
+  fee: fixed(`,"fee":900,"sourceMerchantAccountId":"acc_`),
+  noFee: fixed(`,"fee":null,"sourceMerchantAccountId":"acc_`),
+  endAccount: fixed(`",`)
+}
+
+const payinParts = {
+  id: fixed(`{"id":"pis_`),
+  reference: fixed(`","reference":"source-`),
+  usualDescription: fixed("Débito automático: suscripción anual"),
+  customerId: fixed(`,"customerId":"cus_`),
+  status: fixed(`,"status":"`),
+  authUrl: fixed(`","authUrl":"https://auth.example.com/authorize/pis_`),
+  redirectUrl: fixed(`?next=%2Fdone","redirectUrl":"https://merchant.example.com/back","partialPayinsEnabled":`),
+  type: fixed(`,"type":"bankAccount",`)
+}
+
+const invoiceParts = {
+  id: fixed(`{"id":"inv_`),
+  reference: fixed(`","reference":"invoice-`),
+  status: fixed(`","status":"`),
+  amount: fixed(`","amount":`),
+  description: fixed(`,"description":`),
+  usualDescription: fixed("Factura N.º "),
+  endDescription: fixed(`: \\"servicio\\"`),
+  contract: fixed(`,"contract":"con_`),
+  document: fixed(`","customerDocumentNumber":"`),
+  createdAt: fixed(`","createdAt":"`),
+  unpaid: fixed(`","paymentDate":null,`),
+  paymentDate: fixed(`","paymentDate":"`),
+  paymentMethod: fixed(`","paymentMethod":"`),
+  paymentSource: fixed(`","paymentSource":"link","paymentAmount":`),
+  settlementDate: fixed(`,"settlementDate":"`),
+  settlementTime: fixed(`","settlementTime":"`),
+  paymentId: fixed(`","paymentId":"pay_`),
+  endPayment: fixed(`",`),
+  paymentUrl: fixed(`"paymentUrl":"https://pay.example.com/pay/mer_1/inv_`)
+}
 
 const bodies: { readonly [Name in Lists.ListName]: Body } = {
-  payoutRequests: (of, index, customer, story, shape) => {
+  payoutRequests: (writer, of, index, customer, story, shape) => {
     const hostile = hostileIn(of, shape)
     const createdAt = created(of, index, story)
     const sum = amount(of)
     const status = state(payoutStates, "processing", of, story)
-    const target = `${customer}_${shape.variantOf(index)}`
-    return `"id":"${identify("por", index, of)}","reference":"payout-${index}","customerId":"cus_${customer}",` +
-      `"customerDetails":${oneIn(40, of, 15) ? "null" : detailsOf(of, customer, hostile, shape)},` +
-      `"payoutTargetId":"tgt_${target}","payoutTargetDetails":{"reference":"target-${target}",` +
-      `"description":"${hostile ?? "Cuenta de ahorros (nómina)"}","type":"bankAccount"},"status":"${status}",` +
-      (status === "failed" ? `"statusMessage":"AUTHENTICATION_FAILED",` : "") +
-      `"amount":${amountText(of, sum)},"amountSent":${status === "completed" ? sum - 900 : 0},` +
-      `"fee":${oneIn(30, of, 18) ? "null" : "900"},"sourceMerchantAccountId":"acc_${draw(of, 25) % 4}",` +
-      `"createdAt":"${secondsText(createdAt)}","updatedAt":"${secondsText(updated(of, createdAt, story, shape))}"`
+    const variant = shape.variantOf(index)
+    const writeTarget = () => {
+      writer.number(customer)
+      writer.put(payoutParts.variant)
+      writer.number(variant)
+    }
+    writer.put(payoutParts.id)
+    writeId(writer, index, of)
+    writer.put(payoutParts.reference)
+    writer.number(index)
+    writer.put(parts.customerId)
+    writer.number(customer)
+    writer.put(parts.customerDetails)
+    if (oneIn(40, of, 15)) writer.put(parts.none)
+    else writePerson(writer, of, customer, hostile, shape)
+    writer.put(payoutParts.payoutTargetId)
+    writeTarget()
+    writer.put(payoutParts.payoutTargetDetails)
+    writeTarget()
+    writer.put(payoutParts.description)
+    if (hostile === undefined) writer.put(payoutParts.usualDescription)
+    else writer.text(hostile)
+    writer.put(payoutParts.endTarget)
+    writer.put(parts.status)
+    writer.text(status)
+    if (status === "failed") writer.put(parts.failed)
+    writer.put(payoutParts.amount)
+    writeAmount(writer, of, sum)
+    writer.put(payoutParts.amountSent)
+    writer.number(status === "completed" ? sum - 900 : 0)
+    writer.put(oneIn(30, of, 18) ? payoutParts.noFee : payoutParts.fee)
+    writer.number(draw(of, 25) % 4)
+    writer.put(payoutParts.endAccount)
+    writer.put(parts.createdAt)
+    writer.seconds(createdAt)
+    writer.put(parts.updatedAt)
+    writer.seconds(updated(of, createdAt, story, shape))
+    writer.put(parts.quote)
   },
-  payinSources: (of, index, customer, story, shape) => {
+  payinSources: (writer, of, index, customer, story, shape) => {
     const hostile = hostileIn(of, shape)
     const createdAt = created(of, index, story)
-    const id = identify("pis", index, of)
     const status = state(payinStates, "pending", of, story)
-    const description = `"${hostile ?? "Débito automático: suscripción anual"}"`
-    return `"id":"${id}","reference":"source-${index}","description":${oneIn(12, of, 15) ? "null" : description},` +
-      `"customerId":"cus_${customer}","customerDetails":${
-        detailsOf(of, customer, hostile, shape)
-      },"status":"${status}",` +
-      (status === "rejected" ? `"statusMessage":"AUTHENTICATION_FAILED",` : "") +
-      `"authUrl":"https://auth.example.com/authorize/${id}?next=%2Fdone",` +
-      `"redirectUrl":"https://merchant.example.com/back","partialPayinsEnabled":${oneIn(2, of, 16)},` +
-      `"type":"bankAccount","createdAt":"${secondsText(createdAt)}",` +
-      `"updatedAt":"${secondsText(updated(of, createdAt, story, shape))}"`
+    writer.put(payinParts.id)
+    writeId(writer, index, of)
+    writer.put(payinParts.reference)
+    writer.number(index)
+    writer.put(parts.description)
+    if (oneIn(12, of, 15)) writer.put(parts.none)
+    else {
+      writer.put(parts.quote)
+      if (hostile === undefined) writer.put(payinParts.usualDescription)
+      else writer.text(hostile)
+      writer.put(parts.quote)
+    }
+    writer.put(payinParts.customerId)
+    writer.number(customer)
+    writer.put(parts.customerDetails)
+    writePerson(writer, of, customer, hostile, shape)
+    writer.put(payinParts.status)
+    writer.text(status)
+    if (status === "rejected") writer.put(parts.failed)
+    writer.put(payinParts.authUrl)
+    writeId(writer, index, of)
+    writer.put(payinParts.redirectUrl)
+    writer.put(oneIn(2, of, 16) ? parts.true : parts.false)
+    writer.put(payinParts.type)
+    writer.put(parts.createdAt)
+    writer.seconds(createdAt)
+    writer.put(parts.updatedAt)
+    writer.seconds(updated(of, createdAt, story, shape))
+    writer.put(parts.quote)
   },
-  invoices: (of, index, customer, story, shape) => {
+  invoices: (writer, of, index, customer, story, shape) => {
     const sum = amount(of)
-    const id = identify("inv", index, of)
     const payment = shape.paymentOf(index, story)
-    const status = payment === undefined ? "pending" : oneIn(200, of, 10) ? "on_hold_by_review" : "paid"
-    const description = hostileIn(of, shape) ?? `Factura N.º ${index}: \\"servicio\\"`
-    return `"id":"${id}","reference":"invoice-${index}","status":"${status}","amount":${amountText(of, sum)},` +
-      `"description":${oneIn(15, of, 18) ? "null" : `"${description}"`},` +
-      `"contract":"con_${customer * variants + shape.variantOf(index)}",` +
-      `"customerDocumentNumber":"${shape.documentOf(customer)}",` +
-      `"createdAt":"${millisecondsText(created(of, index, story))}",` +
-      (payment === undefined ? `"paymentDate":null,` : `"paymentDate":"${millisecondsText(payment.paidMs)}",` +
-        `"paymentMethod":"${pick(paymentMethods, draw(of, 26))}","paymentSource":"link","paymentAmount":${sum},` +
-        `"settlementDate":"${dateText(settlementDay(payment.settledMs))}",` +
-        `"settlementTime":"${settlementTime(payment.settledMs)}","paymentId":"pay_${index}",`) +
-      `"paymentUrl":"https://pay.example.com/pay/mer_1/${id}"`
+    const hostile = hostileIn(of, shape)
+    writer.put(invoiceParts.id)
+    writeId(writer, index, of)
+    writer.put(invoiceParts.reference)
+    writer.number(index)
+    writer.put(invoiceParts.status)
+    writer.text(payment === undefined ? "pending" : oneIn(200, of, 10) ? "on_hold_by_review" : "paid")
+    writer.put(invoiceParts.amount)
+    writeAmount(writer, of, sum)
+    writer.put(invoiceParts.description)
+    if (oneIn(15, of, 18)) writer.put(parts.none)
+    else {
+      writer.put(parts.quote)
+      if (hostile === undefined) {
+        writer.put(invoiceParts.usualDescription)
+        writer.number(index)
+        writer.put(invoiceParts.endDescription)
+      } else writer.text(hostile)
+      writer.put(parts.quote)
+    }
+    writer.put(invoiceParts.contract)
+    writer.number(customer * variants + shape.variantOf(index))
+    writer.put(invoiceParts.document)
+    writer.number(shape.documentOf(customer))
+    writer.put(invoiceParts.createdAt)
+    writer.milliseconds(created(of, index, story))
+    if (payment === undefined) writer.put(invoiceParts.unpaid)
+    else {
+      writer.put(invoiceParts.paymentDate)
+      writer.milliseconds(payment.paidMs)
+      writer.put(invoiceParts.paymentMethod)
+      writer.text(pick(paymentMethods, draw(of, 26)))
+      writer.put(invoiceParts.paymentSource)
+      writer.number(sum)
+      writer.put(invoiceParts.settlementDate)
+      writer.date(settlementDay(payment.settledMs))
+      writer.put(invoiceParts.settlementTime)
+      writer.text(settlementTime(payment.settledMs))
+      writer.put(invoiceParts.paymentId)
+      writer.number(index)
+      writer.put(invoiceParts.endPayment)
+    }
+    writer.put(invoiceParts.paymentUrl)
+    writeId(writer, index, of)
+    writer.put(parts.quote)
   }
 }
