@@ -1,13 +1,16 @@
 /**
- * Puts a record's text together in bytes, and hands it out as one string. A record has some forty parts; adding strings
- * costs three times as much, and leaves behind what has to be collected.
+ * Puts records together in bytes, as they are sent. A record has some forty parts; adding strings and encoding them costs
+ * twice as much, and leaves behind what has to be collected.
  */
 
 const zero = 0x30
 const dash = 0x2d, colon = 0x3a, stop = 0x2e, letterT = 0x54, letterZ = 0x5a
 
-/** Text that is written again and again; it has only characters of Latin-1. */
-export const fixed = (text: string): Uint8Array => Buffer.from(text, "latin1")
+/** Text that is written again and again, in UTF-8. */
+export const fixed = (text: string): Uint8Array => Buffer.from(text)
+
+/** More bytes than numbers and instants write between two fixed texts. */
+const reserve = 64
 
 const digitsOf = (value: number): number =>
   value < 10 ? 1 : value < 100 ? 2 : value < 1000 ? 3 : value < 10_000 ? 4 : value < 100_000 ?
@@ -22,42 +25,21 @@ const digitsOf = (value: number): number =>
     ? 9
     : 10
 
-/** Longer texts than this are not copied. */
-const longest = 512
-
-/** Writes one record after the other. */
+/** A buffer that grows, with what records are made of. */
 export class RecordWriter {
-  /** Room for all that is copied: forty parts, most of them short. */
-  readonly #bytes = Buffer.alloc(32_768)
+  #bytes = Buffer.allocUnsafeSlow(8192)
   #at = 0
-  /** What comes before the bytes, where a text was not copied. */
-  #before = ""
 
   put(text: Uint8Array): void {
+    // Room for the text and for the digits that may follow it.
+    if (this.#at + text.length + reserve > this.#bytes.length) this.#grow(text.length)
     this.#bytes.set(text, this.#at)
     this.#at += text.length
   }
 
-  /** Any text, as the inside of a JSON string. */
-  text(text: string): void {
-    const bytes = this.#bytes
-    let at = this.#at
-    for (let index = 0; index < text.length; index++) {
-      const code = text.charCodeAt(index)
-      if (code > 0xff || index === longest) {
-        // The bytes hold one per character; the few texts beyond that go past them.
-        this.#before += bytes.toString("latin1", 0, this.#at) + text
-        this.#at = 0
-        return
-      }
-      bytes[at++] = code
-    }
-    this.#at = at
-  }
-
   /** An integer. */
   number(value: number): void {
-    if (value < 0 || value > 0x7fff_ffff) return this.text(String(value))
+    if (value < 0 || value > 0x7fff_ffff) return this.put(fixed(String(value)))
     this.digits(value, digitsOf(value))
   }
 
@@ -120,12 +102,25 @@ export class RecordWriter {
     this.#byte(letterZ)
   }
 
-  /** All that was written since the last time. */
-  take(): string {
-    const text = this.#before + this.#bytes.toString("latin1", 0, this.#at)
-    this.#before = ""
+  /** All that was written since the last time, as text. */
+  takeText(): string {
+    const text = this.#bytes.toString("utf8", 0, this.#at)
     this.#at = 0
     return text
+  }
+
+  /** All that was written since the last time, as bytes of the caller's own. */
+  takeBytes(): Uint8Array<ArrayBuffer> {
+    const bytes = Buffer.allocUnsafeSlow(this.#at)
+    this.#bytes.copy(bytes, 0, 0, this.#at)
+    this.#at = 0
+    return bytes
+  }
+
+  #grow(length: number): void {
+    const larger = Buffer.allocUnsafeSlow(2 * (this.#bytes.length + length))
+    this.#bytes.copy(larger, 0, 0, this.#at)
+    this.#bytes = larger
   }
 
   #clock(ms: number): void {
