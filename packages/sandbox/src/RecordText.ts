@@ -4,6 +4,7 @@ import { draw, pick } from "./Draw.ts"
 import { type Facts, oneIn, settlementCycle, settlementDay, variants } from "./Facts.ts"
 import { hostileText } from "./HostileText.ts"
 import type { Story } from "./Life.ts"
+import * as Person from "./Person.ts"
 import { fixed, type RecordWriter } from "./RecordWriter.ts"
 import { dayMs } from "./Timeline.ts"
 
@@ -24,7 +25,8 @@ export const make = (
   options: TextOptions
 ): (writer: RecordWriter, index: number, story: Story) => void => {
   const body = bodies[list]
-  const shape: Shape = { ...options, facts, hostile: Math.round(options.hostileText * 0x1_0000_0000) }
+  const person = Person.make(options.personKey, facts)
+  const shape: Shape = { ...options, facts, person, hostile: Math.round(options.hostileText * 0x1_0000_0000) }
   return (writer, index, story) => {
     const of = facts.keyOf(index)
     body(writer, of, index, story, shape)
@@ -35,6 +37,7 @@ export const make = (
 
 interface Shape extends TextOptions {
   readonly facts: Facts
+  readonly person: Person.WritePerson
   /** Of 2^32 records. */
   readonly hostile: number
 }
@@ -51,89 +54,11 @@ const updated = (of: number, createdAt: number, story: Story, { beganMs }: Shape
     ? story.lastChangeMs
     : story.appearedMs ?? Math.min(createdAt + draw(of, 19) % dayMs, Math.max(createdAt, beganMs))
 
-/** A text as a server may spell it: as it is, or with all beyond Latin-1 escaped. */
-const spellings = (texts: ReadonlyArray<string>) =>
-  texts.map((raw) => ({
-    raw: fixed(raw),
-    escaped: fixed(
-      raw.replaceAll(/[\u0100-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
-    )
-  }))
-
-const names = spellings(
-  [
-    "María",
-    "José",
-    "Łucja",
-    "Søren",
-    "Zoë",
-    "Nguyễn",
-    "Αθηνά",
-    "Олена",
-    "美咲",
-    "يوسف",
-    "Siân",
-    "O'Neil"
-  ].flatMap((first) =>
-    [
-      "García Ñáñez",
-      "da Conceição",
-      "Żółkiewska",
-      "Ångström",
-      "d’Arc",
-      "Thị Hương",
-      "Παππά",
-      "Шевчук",
-      "山田",
-      "حداد",
-      "Núñez-Ríos",
-      `de la \\"Roca\\"`
-    ].map((last) => `${first} ${last}`)
-  )
-)
-
 /** Undocumented fields, spelled so that only the exact text keeps them. */
 const undocumented = fixed(
   `,"risk":{"10":1.10,"b":{"score":1e400,"serial":9007199254740993},"flags":[]}`
 )
 const closing = fixed("}")
-
-/**
- * The name of a customer. A page that is a string takes longer to send when it holds one character beyond Latin-1, so
- * few do.
- */
-const nameOf = (of: number, person: number): Uint8Array => {
-  const name = pick(names, draw(person, 2))
-  return oneIn(1000, of, 2) ? name.raw : name.escaped
-}
-
-const writePerson = (
-  writer: RecordWriter,
-  of: number,
-  customer: number,
-  hostile: Uint8Array | undefined,
-  shape: Shape
-): void => {
-  const person = draw(shape.personKey, customer)
-  writer.put(parts.personReference)
-  writer.number(customer)
-  writer.put(parts.name)
-  writer.put(hostile ?? nameOf(of, person))
-  writer.put(parts.documentType)
-  writer.put(pick(documentTypes, draw(person, 4)))
-  writer.put(parts.documentNumber)
-  writer.number(shape.facts.documentOf(customer))
-  writer.put(parts.email)
-  writer.number(customer)
-  if (oneIn(9, person, 6)) writer.put(parts.noPhone)
-  else {
-    writer.put(parts.phone)
-    writer.number(1_000_000 + draw(person, 7) % 9_000_000)
-    writer.put(parts.endPhone)
-  }
-  writer.put(oneIn(40, person, 8) ? parts.endPersonSegment : parts.endPerson)
-}
-const documentTypes = ["cc", "cc", "cc", "ce", "nit"].map(fixed)
 
 /**
  * Whole thousands mostly, as people pay; now and then a refund, an odd or a large sum, the largest that JSON carries
@@ -189,16 +114,6 @@ type Body = (
 
 /** What stands between the values. */
 const parts = {
-  personReference: fixed(`{"reference":"customer-`),
-  name: fixed(`","name":"`),
-  documentType: fixed(`","documentType":"`),
-  documentNumber: fixed(`","documentNumber":"`),
-  email: fixed(`","email":"customer.`),
-  noPhone: fixed(`@example.com","phoneNumber":null`),
-  phone: fixed(`@example.com","phoneNumber":"+57300`),
-  endPhone: fixed(`"`),
-  endPersonSegment: fixed(`,"segment":{"tier":1.0,"since":null}}`),
-  endPerson: fixed(`}`),
   thousands: fixed("e3"),
   fraction: fixed(".0"),
   none: fixed("null"),
@@ -285,7 +200,7 @@ const bodies: { readonly [Name in Lists.ListName]: Body } = {
     writer.number(customer)
     writer.put(parts.customerDetails)
     if (oneIn(40, of, 15)) writer.put(parts.none)
-    else writePerson(writer, of, customer, hostile, shape)
+    else shape.person(writer, of, customer, hostile)
     writer.put(payoutParts.payoutTargetId)
     writeTarget()
     writer.put(payoutParts.payoutTargetDetails)
@@ -330,7 +245,7 @@ const bodies: { readonly [Name in Lists.ListName]: Body } = {
     writer.put(payinParts.customerId)
     writer.number(customer)
     writer.put(parts.customerDetails)
-    writePerson(writer, of, customer, hostile, shape)
+    shape.person(writer, of, customer, hostile)
     writer.put(payinParts.status)
     writer.put(status)
     if (status === rejected) writer.put(parts.failed)
