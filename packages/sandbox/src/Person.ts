@@ -6,17 +6,37 @@ import { fixed, type RecordWriter } from "./RecordWriter.ts"
 /** Writes the details of a customer, for the record of which `of` is drawn; its name may be hostile. */
 export type WritePerson = (writer: RecordWriter, of: number, customer: number, hostile: Uint8Array | undefined) => void
 
+/** How many customers' details are held; those of a few customers are written over and over. */
+const held = 1024
+
 /** The customers of which `key` is drawn: the same in every list. */
-export const make = (key: number, facts: Facts): WritePerson => (writer, of, customer, hostile) => {
-  const person = draw(key, customer)
+export const make = (key: number, facts: Facts): WritePerson => {
+  const customers = new Float64Array(held).fill(-1)
+  const texts: Array<Uint8Array> = []
+  return (writer, of, customer, hostile) => {
+    const raw = oneIn(1000, of, 2)
+    const slot = customer % held
+    const text = customers[slot] === customer ? texts[slot] : undefined
+    if (text !== undefined && !raw && hostile === undefined) return writer.put(text)
+    const person = draw(key, customer)
+    const name = pick(names, draw(person, 2))
+    const start = writer.length
+    write(writer, customer, person, hostile ?? (raw ? name.raw : name.escaped), facts.documentOf(customer))
+    if (raw || hostile !== undefined) return
+    customers[slot] = customer
+    texts[slot] = writer.since(start)
+  }
+}
+
+const write = (writer: RecordWriter, customer: number, person: number, name: Uint8Array, document: number): void => {
   writer.put(parts.personReference)
   writer.number(customer)
   writer.put(parts.name)
-  writer.put(hostile ?? nameOf(of, person))
+  writer.put(name)
   writer.put(parts.documentType)
   writer.put(pick(documentTypes, draw(person, 4)))
   writer.put(parts.documentNumber)
-  writer.number(facts.documentOf(customer))
+  writer.number(document)
   writer.put(parts.email)
   writer.number(customer)
   if (oneIn(9, person, 6)) writer.put(parts.noPhone)
@@ -43,7 +63,10 @@ const parts = {
   endPerson: fixed(`}`)
 }
 
-/** A text as a server may spell it: as it is, or with all beyond Latin-1 escaped. */
+/**
+ * A text as a server may spell it: as it is, or with all beyond Latin-1 escaped. A page that is a string takes longer to
+ * send when it holds one character beyond Latin-1, so few records do.
+ */
 const spellings = (texts: ReadonlyArray<string>) =>
   texts.map((raw) => ({
     raw: fixed(raw),
@@ -83,12 +106,3 @@ const names = spellings(
     ].map((last) => `${first} ${last}`)
   )
 )
-
-/**
- * The name of a customer. A page that is a string takes longer to send when it holds one character beyond Latin-1, so
- * few do.
- */
-const nameOf = (of: number, person: number): Uint8Array => {
-  const name = pick(names, draw(person, 2))
-  return oneIn(1000, of, 2) ? name.raw : name.escaped
-}

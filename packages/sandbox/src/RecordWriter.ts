@@ -25,6 +25,9 @@ const digitsOf = (value: number): number =>
     ? 9
     : 10
 
+/** Calling for a copy takes as long as copying so many bytes one by one. */
+const shortest = 12
+
 /** A buffer that grows, with what records are made of. */
 export class RecordWriter {
   #bytes = Buffer.allocUnsafeSlow(8192)
@@ -33,8 +36,13 @@ export class RecordWriter {
   put(text: Uint8Array): void {
     // Room for the text and for the digits that may follow it.
     if (this.#at + text.length + reserve > this.#bytes.length) this.#grow(text.length)
-    this.#bytes.set(text, this.#at)
-    this.#at += text.length
+    const at = this.#at
+    if (text.length > shortest) this.#bytes.set(text, at)
+    else {
+      const bytes = this.#bytes
+      for (let index = 0; index < text.length; index++) bytes[at + index] = text[index] ?? 0
+    }
+    this.#at = at + text.length
   }
 
   /** An integer. */
@@ -100,6 +108,16 @@ export class RecordWriter {
     this.#byte(stop)
     this.digits(ms % 1000, 3)
     this.#byte(letterZ)
+  }
+
+  /** Where the next part goes. */
+  get length(): number {
+    return this.#at
+  }
+
+  /** A copy of what was written from that place on. */
+  since(start: number): Uint8Array {
+    return Uint8Array.prototype.slice.call(this.#bytes, start, this.#at)
   }
 
   /** All that was written since the last time, as text. */
