@@ -3,7 +3,7 @@
  * against large; with `rss N` it serves all N payout requests and prints the memory that this took.
  */
 import { ListServer } from "@payments/core/testing"
-import { World } from "@payments/sandbox"
+import { RecordWriter, World } from "@payments/sandbox"
 
 const lists = ["payoutRequests", "payinSources", "invoices"] as const
 const [command, count] = process.argv.slice(2)
@@ -23,10 +23,12 @@ const median = (run: () => void, runs: number): number => {
   return times.toSorted((a, b) => a - b)[Math.floor(runs / 2)] ?? 0
 }
 
+const writer = new RecordWriter()
+
 /** The bytes of a page: written as such, or by way of its text. */
 const ways = {
   bytes: (world: World.World, list: typeof lists[number], request: ListServer.ListRequest) =>
-    world.bytes[list](request),
+    world.bytes[list](request, writer),
   text: (world: World.World, list: typeof lists[number], request: ListServer.ListRequest) => {
     const page = world.servers[list](request)
     return page._tag === "Page" ? Buffer.from(ListServer.renderPage(page)) : undefined

@@ -4,7 +4,7 @@ import * as BlockCounts from "./BlockCounts.ts"
 import * as Filters from "./Filters.ts"
 import type { Generator } from "./Generator.ts"
 import type { Order } from "./Order.ts"
-import { fixed, RecordWriter } from "./RecordWriter.ts"
+import { fixed, type RecordWriter } from "./RecordWriter.ts"
 
 /** A list and the order that it is in. */
 export interface GeneratedList extends Filters.Filtered {
@@ -15,9 +15,14 @@ export interface GeneratedList extends Filters.Filtered {
 /** A list that answers: with a page, or with the bytes of one, which takes half the time. */
 export interface Served {
   readonly server: ListServer.ListServer
-  /** The envelope of §2.5 in UTF-8, as {@link ListServer.renderPage} gives it; undefined where the cursor is refused. */
-  readonly bytes: (request: ListServer.ListRequest) => Uint8Array<ArrayBuffer> | undefined
+  readonly bytes: PageBytes
 }
+
+/**
+ * The envelope of §2.5 in UTF-8, as `renderPage` gives it; undefined where the cursor is refused. The bytes are the
+ * writer's: they hold until it is used again.
+ */
+export type PageBytes = (request: ListServer.ListRequest, writer: RecordWriter) => Uint8Array | undefined
 
 /** A page before its records are written. */
 interface Chosen {
@@ -140,7 +145,6 @@ export const serve = (list: GeneratedList, options: ListOptions, now: () => numb
     }
   }
 
-  const writer = new RecordWriter()
   return {
     server: (request) => {
       const chosen = choose(request)
@@ -153,7 +157,7 @@ export const serve = (list: GeneratedList, options: ListOptions, now: () => numb
         count
       }
     },
-    bytes: (request) => {
+    bytes: (request, writer) => {
       const chosen = choose(request)
       if (chosen === undefined) return undefined
       const { count, indexes, next, time } = chosen

@@ -127,10 +127,9 @@ export class RecordWriter {
     return text
   }
 
-  /** All that was written since the last time, as bytes of the caller's own. */
-  takeBytes(): Uint8Array<ArrayBuffer> {
-    const bytes = Buffer.allocUnsafeSlow(this.#at)
-    this.#bytes.copy(bytes, 0, 0, this.#at)
+  /** All that was written since the last time, as bytes that stay as they are until the next is written. */
+  takeBytes(): Uint8Array {
+    const bytes = this.#bytes.subarray(0, this.#at)
     this.#at = 0
     return bytes
   }

@@ -45,10 +45,10 @@ export interface LiveOptions {
 export interface World {
   readonly servers: ListServer.ListServers
   /**
-   * The same answers as the bytes that are sent: the envelope of §2.5 in UTF-8, or undefined where the cursor is refused.
-   * For whoever changes nothing in a page; it takes half the time.
+   * The same answers as the bytes that are sent, for whoever changes nothing in a page: it takes half the time. Writers
+   * are best used again, each once its bytes are sent; fresh memory for each page costs as much as the page.
    */
-  readonly bytes: { readonly [Name in Lists.ListName]: (request: ListServer.ListRequest) => Uint8Array | undefined }
+  readonly bytes: { readonly [Name in Lists.ListName]: GeneratedList.PageBytes }
   /**
    * All records of a list at a virtual time, now unless given, in the list's order. It looks at every record there has
    * ever been, by no index: what tests compare with.

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { ListServer } from "@payments/core/testing"
+import { RecordWriter } from "../src/RecordWriter.ts"
 import { make } from "../src/World.ts"
 import { fieldsOf, idOf, listNames, orders, pageOf, random, randomWorld, readAll, scan, testSeed } from "./Worlds.ts"
 
@@ -140,6 +141,7 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
   })
 
   it("gives the bytes of a page as its text says", () => {
+    const writer = new RecordWriter()
     for (let run = 0; run < 20; run++) {
       const { clock, ...options } = randomWorld(testSeed + run)
       const { below } = random(testSeed + run + 0.75)
@@ -150,12 +152,12 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
           const request = { filters, limit: 1 + below(100), cursor: undefined }
           const text = ListServer.renderPage(pageOf(world, list, request))
           assert.strictEqual(
-            Buffer.from(world.bytes[list](request) ?? []).toString(),
+            Buffer.from(world.bytes[list](request, writer) ?? []).toString(),
             text,
             `WORLD_SEED=${testSeed} ${run}`
           )
         }
-        assert.isUndefined(world.bytes[list]({ filters: {}, limit: 10, cursor: "x" }))
+        assert.isUndefined(world.bytes[list]({ filters: {}, limit: 10, cursor: "x" }, writer))
       }
     }
   })
