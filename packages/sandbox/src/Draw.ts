@@ -12,8 +12,8 @@ export const draw = (of: number, part: number): number => {
 export const fraction = (...parts: ReadonlyArray<number>): number =>
   parts.reduce((state, part) => draw(state, part), 0x2545f491) / 0x1_0000_0000
 
-/** The member that a draw falls on. */
-export const pick = (values: ReadonlyArray<string>, drawn: number): string => values[drawn % values.length] ?? ""
+/** The member that a draw falls on, of a list that is not empty. */
+export const pick = <A>(values: ReadonlyArray<A>, drawn: number): A => values[drawn % values.length] as A // below its length
 
 /** One round of the network below. */
 const round = (half: number, key: number, odd: number, mask: number): number => {

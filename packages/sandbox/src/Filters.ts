@@ -4,16 +4,16 @@
  */
 import type { Lists } from "@payments/core"
 import {
-  customerWithDocument,
-  type Generator,
+  type Facts,
   longestDelayDays,
   mostCustomers,
+  type Payment,
+  settlementCycle,
   settlementDay,
-  settlementTime,
   variants
-} from "./Generator.ts"
+} from "./Facts.ts"
 import type { Life, Story } from "./Life.ts"
-import { dayMs, dayOfDate, firstOf, millisecondsText } from "./Timeline.ts"
+import { dayMs, dayOfDate, firstOf } from "./Timeline.ts"
 
 /** What a request asks for. */
 export interface Filter {
@@ -29,8 +29,7 @@ export interface Filter {
 /** What filters are made of. */
 export interface Filtered {
   readonly list: Lists.ListName
-  readonly seed: number
-  readonly generator: Generator
+  readonly facts: Facts
   readonly life: Life
   /** How many records are of the past. */
   readonly past: number
@@ -63,7 +62,7 @@ export const make = (filters: Readonly<Record<string, string>>, of: Filtered): F
 
 type MakeFilter = (value: string, of: Filtered) => Filter | undefined
 
-/** The number behind the prefix, spelled as the generator spells it. */
+/** The number behind the prefix, spelled as the facts spells it. */
 const numberIn = (prefix: string, value: string): number | undefined => {
   const digits = value.startsWith(prefix) ? value.slice(prefix.length) : ""
   return /^(0|[1-9]\d{0,14})$/.test(digits) ? Number(digits) : undefined
@@ -80,14 +79,14 @@ const byReference = (prefix: string): MakeFilter => (value, { life }) => {
 
 const ofCustomer = (
   customer: number | undefined,
-  { generator, life }: Filtered,
+  { facts, life }: Filtered,
   variant?: number
 ): Filter | undefined =>
   customer === undefined || customer >= mostCustomers ? undefined : {
     customer,
-    candidates: (now) => generator.customers.recordsOf(customer, life.length(now)),
+    candidates: (now) => facts.customers.recordsOf(customer, life.length(now)),
     matches: (index) =>
-      generator.customers.of(index) === customer && (variant === undefined || generator.variantOf(index) === variant),
+      facts.customers.of(index) === customer && (variant === undefined || facts.variantOf(index) === variant),
     changes: false
   }
 
@@ -110,8 +109,8 @@ const byContract: MakeFilter = (value, of) => {
 const byPayment = (
   fromMs: number,
   toMs: number,
-  { generator, life, past }: Filtered,
-  matches: (payment: { readonly paidMs: number; readonly settledMs: number }) => boolean
+  { facts, life, past }: Filtered,
+  matches: (payment: Payment) => boolean
 ): Filter => {
   const day = Math.floor(fromMs / dayMs)
   const first = Math.min(past, firstOf(day - longestDelayDays))
@@ -125,7 +124,7 @@ const byPayment = (
       return changed
     },
     matches: (index, story) => {
-      const payment = generator.paymentOf(index, story)
+      const payment = facts.paymentOf(index, story)
       return payment !== undefined && matches(payment)
     },
     changes: true
@@ -138,7 +137,7 @@ const byPaymentDate: MakeFilter = (value, of) => {
     return byPayment(day * dayMs, (day + 1) * dayMs, of, ({ paidMs }) => Math.floor(paidMs / dayMs) === day)
   }
   const ms = Date.parse(value)
-  return Number.isNaN(ms) || ms < 0 || millisecondsText(ms) !== value
+  return Number.isNaN(ms) || ms < 0 || new Date(ms).toISOString() !== value
     ? undefined
     : byPayment(ms, ms + 1, of, ({ paidMs }) => paidMs === ms)
 }
@@ -150,13 +149,13 @@ const bySettlementDate: MakeFilter = (value, of) => {
     : byPayment((day - 1) * dayMs, day * dayMs, of, ({ settledMs }) => settlementDay(settledMs) === day)
 }
 
-const bySettlementTime: MakeFilter = (value, { generator }) =>
+const bySettlementTime: MakeFilter = (value, { facts }) =>
   /^[123]$/.test(value)
     ? {
       candidates: () => undefined,
       matches: (index, story) => {
-        const payment = generator.paymentOf(index, story)
-        return payment !== undefined && settlementTime(payment.settledMs) === value
+        const payment = facts.paymentOf(index, story)
+        return payment !== undefined && String(settlementCycle(payment.settledMs)) === value
       },
       changes: true
     }
@@ -171,7 +170,7 @@ const fields: { readonly [Name in Lists.ListName]: Readonly<Record<string, MakeF
   payinSources: { reference: byReference("source-"), customerId: byCustomerId },
   invoices: {
     reference: byReference("invoice-"),
-    customerDocumentNumber: (value, of) => ofCustomer(customerWithDocument(of.seed, value), of),
+    customerDocumentNumber: (value, of) => ofCustomer(of.facts.customerWithDocument(value), of),
     contract: byContract,
     paymentDate: byPaymentDate,
     settlementDate: bySettlementDate,

