@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { pageOf, type Script, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { labels, payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program.ts"
@@ -98,6 +99,7 @@ describe("what goes wrong", () => {
         assert.include(wrong.stderr, name)
       }
       assert.notInclude(wrong.stderr, key)
+      assert.isFalse(existsSync("never.db"))
     }))
 
   it.live("an export into the destination of another source is refused with exit code 9", () =>
