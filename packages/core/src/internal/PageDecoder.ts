@@ -23,6 +23,7 @@ import {
 import { timestamp } from "../Records.ts"
 import { elementsOf, endsEarly, isExactInteger, mayLoseDigits, membersOf } from "./JsonText.ts"
 import type { PageRequest, RawAnswer } from "./PageSource.ts"
+import { recordCheck } from "./RecordCheck.ts"
 
 /** A page before its position in a listing is known. */
 export interface DecodedPage {
@@ -108,7 +109,7 @@ export const decodePage = (
     return malformed("cursor", "expected a string or null")
   }
   const check = checkOf(request.list)
-  const suspicious = mayLoseDigits(answer.text)
+  const suspicious = check.mayBeInexact(answer.text)
   let cut: ReadonlyArray<string> | undefined
   const texts = () => cut ??= elementsOf(answer.text, "items")
   const items: Array<unknown> = []
@@ -153,6 +154,8 @@ interface Problem {
 }
 
 interface Check {
+  /** Whether the page may hold an amount whose digits parsing did not keep. */
+  readonly mayBeInexact: (page: string) => boolean
   readonly is: (record: unknown) => boolean
   /** Where a record that is not one goes wrong first. */
   readonly explain: (record: unknown) => Problem
@@ -170,7 +173,8 @@ const checkOf = (list: AnyList): Check => {
   const decode = Schema.decodeUnknownResult(schema)
   const integers = integerFields(list)
   const check: Check = {
-    is: Schema.is(schema),
+    mayBeInexact: mayLoseDigits(integers),
+    is: recordCheck(list.record),
     explain: (record) => {
       const result = decode(record)
       return Result.isFailure(result) ? firstProblem(result.failure) : { path: "", expected: "expected a record" }
