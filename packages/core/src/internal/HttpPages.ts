@@ -2,7 +2,7 @@
  * Pages over any `HttpClient`. Holds over each of them: no redirect is followed, an attempt ends within its deadlines, a
  * body larger than the cap is refused, and nothing of a request's query reaches a span or an error.
  */
-import { ByteSize, Duration, Effect, Redacted, Stream } from "effect"
+import { type Clock, Context, Effect, Redacted, Result, Stream } from "effect"
 import {
   FetchHttpClient,
   HttpClient,
@@ -13,25 +13,45 @@ import {
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import { MalformedResponse, type Reason, Timeout, Transport } from "../PaymentsError.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
+import { systemCode } from "./SystemCode.ts"
+import { notDecoded, tooLarge, wholeBody, wholeBodyOf } from "./WholeBody.ts"
 
-const headersWithin = Duration.seconds(15)
-const stalledAfter = Duration.seconds(20)
-const attemptWithin = Duration.seconds(30)
-/** Counted on decoded bytes. */
-const largestBody = ByteSize.mebibytes(32)
+const headersWithinMs = 15_000
+const stalledAfterMs = 20_000
+const attemptWithinMs = 30_000
+/** Bytes, decoded; where the client is ours, also as sent. */
+const largestBody = 32 * 2 ** 20
 
 /** Asks the configured service. */
 export const makeHttpPages =
   (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): PageSource => (request) =>
-    client.execute(toHttpRequest(config, request)).pipe(
-      Effect.mapError(toReason),
-      Effect.timeoutOrElse({ duration: headersWithin, orElse: () => Effect.fail(new Timeout({ phase: "headers" })) }),
-      Effect.flatMap(readBody),
-      Effect.timeoutOrElse({ duration: attemptWithin, orElse: () => Effect.fail(new Timeout({ phase: "attempt" })) }),
-      Effect.provideService(HttpClient.TracerDisabledWhen, () => true),
-      Effect.provideService(HttpClient.TracerPropagationEnabled, false),
-      Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" })
-    )
+    withinDeadlines((progress, clock) =>
+      client.execute(toHttpRequest(config, request)).pipe(
+        Effect.mapError(toReason),
+        Effect.flatMap((response) => {
+          const { headers, status } = response
+          const onBytes = () => {
+            progress.movedAt = clock.currentTimeMillisUnsafe()
+          }
+          progress.phase = "body"
+          onBytes()
+          return Effect.flatMap(readBody(response, onBytes), (bytes) =>
+            Effect.fromResult(
+              Result.map(
+                decodeUtf8(bytes, headers["content-encoding"]),
+                (text): RawAnswer => ({ status, headers, text })
+              )
+            ))
+        })
+      )
+    ).pipe(Effect.provideContext(quiet))
+
+/** No span of the client's own, no trace headers, no redirect followed. */
+const quiet = Context.empty().pipe(
+  Context.add(HttpClient.TracerDisabledWhen, () => true),
+  Context.add(HttpClient.TracerPropagationEnabled, false),
+  Context.add(FetchHttpClient.RequestInit, { redirect: "manual" })
+)
 
 const toHttpRequest = (
   config: PaymentsConfig["Service"],
@@ -52,41 +72,104 @@ const toHttpRequest = (
   }).pipe(HttpClientRequest.bearerToken(ofInvoices ? config.invoicesApiKey : config.apiKey))
 }
 
-const readBody = Effect.fnUntraced(function*(response: HttpClientResponse.HttpClientResponse) {
-  const tooLarge = new MalformedResponse({ kind: "tooLarge", path: "(root)", expected: "32 MiB" })
-  const chunks = yield* response.stream.pipe(
+/** How far an attempt has come. */
+interface Progress {
+  readonly startedAt: number
+  phase: "headers" | "body"
+  /** When bytes last came. */
+  movedAt: number
+}
+
+/** Ends an attempt when a deadline passes. One fiber sleeps from deadline to deadline, however many parts a body has. */
+const withinDeadlines = <A, R>(
+  attempt: (progress: Progress, clock: Clock.Clock) => Effect.Effect<A, Reason, R>
+): Effect.Effect<A, Reason, R> =>
+  Effect.clockWith((clock) => {
+    const startedAt = clock.currentTimeMillisUnsafe()
+    const progress: Progress = { startedAt, phase: "headers", movedAt: startedAt }
+    const watch = Effect.gen(function*() {
+      for (;;) {
+        const next = nextDeadline(progress)
+        const left = next.at - clock.currentTimeMillisUnsafe()
+        if (left <= 0) return yield* Effect.fail<Reason>(new Timeout({ phase: next.phase }))
+        yield* Effect.sleep(left)
+      }
+    })
+    return Effect.raceFirst(attempt(progress, clock), watch)
+  })
+
+const nextDeadline = (
+  { movedAt, phase, startedAt }: Progress
+): { readonly at: number; readonly phase: Timeout["phase"] } => {
+  const whole = startedAt + attemptWithinMs
+  const step = phase === "headers" ? startedAt + headersWithinMs : movedAt + stalledAfterMs
+  return step < whole ? { at: step, phase } : { at: whole, phase: "attempt" }
+}
+
+const readBody = (
+  response: HttpClientResponse.HttpClientResponse,
+  onBytes: () => void
+): Effect.Effect<Uint8Array, Reason> => {
+  const whole = wholeBodyOf(response)
+  if (whole !== undefined) return whole[wholeBody](largestBody, onBytes)
+  const chunks: Array<Uint8Array> = []
+  let size = 0
+  return response.stream.pipe(
     Stream.mapError((error): Reason =>
-      error.reason._tag === "EmptyBodyError" ? empty : new Transport({ kind: "truncated", code: codeOf(error) })
+      error.reason._tag === "EmptyBodyError" ? empty : new Transport({ kind: "truncated", code: systemCode(error) })
     ),
-    Stream.limitBytes<Reason, never>(largestBody, () => Stream.fail(tooLarge)),
-    Stream.timeoutOrElse({ duration: stalledAfter, orElse: () => Stream.fail(new Timeout({ phase: "body" })) }),
-    Stream.runCollect,
-    Effect.catchIf((reason) => reason === empty, () => Effect.succeed([]))
-  )
-  const answer: RawAnswer = { status: response.status, headers: response.headers, text: yield* decodeUtf8(chunks) }
-  return answer
-})
-
-const empty: Reason = new Transport({ kind: "other" })
-
-/** Fails on bytes that are not UTF-8 (RFC 8259 §8.1) rather than put other characters in their place. */
-const decodeUtf8 = (chunks: ReadonlyArray<Uint8Array>): Effect.Effect<string, Reason> => {
-  const decoder = new TextDecoder("utf-8", { fatal: true })
-  return Effect.try({
-    try: () => chunks.map((chunk) => decoder.decode(chunk, { stream: true })).join(""),
-    catch: () => new MalformedResponse({ kind: "notJson", path: "(root)", expected: "bytes that are not UTF-8" })
-  }).pipe(
-    Effect.tap(Effect.try({
-      try: () => decoder.decode(),
-      // The last character is not whole: its rest did not come.
-      catch: () => new Transport({ kind: "truncated" })
-    }))
+    Stream.runForEachArray((some) => {
+      onBytes()
+      for (const chunk of some) {
+        chunks.push(chunk)
+        size += chunk.length
+      }
+      return size > largestBody ? Effect.fail(tooLarge(largestBody)) : Effect.void
+    }),
+    Effect.catchIf((reason) => reason === empty, () => Effect.void),
+    Effect.map(() => concat(chunks, size))
   )
 }
 
+const empty: Reason = new Transport({ kind: "other" })
+
+const concat = (chunks: ReadonlyArray<Uint8Array>, size: number): Uint8Array => {
+  const [only] = chunks
+  if (chunks.length === 1 && only !== undefined) return only
+  const all = new Uint8Array(size)
+  let at = 0
+  for (const chunk of chunks) {
+    all.set(chunk, at)
+    at += chunk.length
+  }
+  return all
+}
+
+/** Fails on bytes that are not UTF-8 (RFC 8259 §8.1) rather than put other characters in their place. */
+const decodeUtf8 = (bytes: Uint8Array, coding: string | undefined): Result.Result<string, Reason> => {
+  const decoder = new TextDecoder("utf-8", { fatal: true })
+  try {
+    return Result.succeed(decoder.decode(bytes))
+  } catch {
+    // What only lacks the rest of its last character was cut; the rest did not come.
+    try {
+      decoder.decode(bytes, { stream: true })
+      return Result.fail(new Transport({ kind: "truncated" }))
+    } catch {
+      return Result.fail(coding === undefined || coding === "identity" ? notUtf8 : notDecoded)
+    }
+  }
+}
+
+const notUtf8: Reason = new MalformedResponse({
+  kind: "notJson",
+  path: "(root)",
+  expected: "bytes that are not UTF-8"
+})
+
 /** Why no answer came, from the codes that Node and undici put on their errors. Their messages may hold the address. */
 const toReason = (error: HttpClientError.HttpClientError): Reason => {
-  const code = codeOf(error)
+  const code = systemCode(error)
   if (code === undefined) return new Transport({ kind: "other" })
   if (code === "UND_ERR_CONNECT_TIMEOUT" || code === "ETIMEDOUT") return new Timeout({ phase: "connect" })
   if (code === "ECONNREFUSED") return new Transport({ kind: "refused", code })
@@ -96,22 +179,4 @@ const toReason = (error: HttpClientError.HttpClientError): Reason => {
   }
   if (/CERT|TLS|SSL|VERIFY|SIGNATURE/.test(code)) return new Transport({ kind: "tls", code })
   return new Transport({ kind: "other", code })
-}
-
-/** The first system code along the chain of causes. */
-const codeOf = (error: unknown): string | undefined => {
-  let current = error
-  for (let depth = 0; depth < 8 && typeof current === "object" && current !== null; depth++) {
-    if ("code" in current && typeof current.code === "string" && /^[A-Z0-9_]{1,64}$/.test(current.code)) {
-      return current.code
-    }
-    current = "errors" in current && Array.isArray(current.errors) && current.errors.length > 0
-      ? current.errors[0]
-      : "reason" in current
-      ? current.reason
-      : "cause" in current
-      ? current.cause
-      : undefined
-  }
-  return undefined
 }
