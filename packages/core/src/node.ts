@@ -3,8 +3,8 @@ import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import type { Dispatcher } from "@effect/platform-node/Undici"
 import { Effect, Layer } from "effect"
 import { HttpClient, HttpClientError, type HttpClientRequest, HttpClientResponse } from "effect/http"
-import { NodeAnswer } from "./internal/NodeAnswer.ts"
 import { acceptEncoding } from "./internal/NodeDecoder.ts"
+import { NodeExchange } from "./internal/NodeExchange.ts"
 
 /**
  * An `HttpClient` over undici: keeps connections alive, at most 64 to an address, gives up on a connection after 3 s,
@@ -43,54 +43,30 @@ const isRead = ({ body, headers, method }: HttpClientRequest.HttpClientRequest):
   method === "GET" && body._tag === "Empty" && headers["upgrade"] === undefined
 
 const reads = (dispatcher: Dispatcher): HttpClient.HttpClient =>
-  HttpClient.make((request, url, signal, fiber) =>
-    Effect.callback<HttpClientResponse.HttpClientResponse, HttpClientError.HttpClientError>((resume) => {
-      let controller: Dispatcher.DispatchController | undefined
-      let answer: NodeAnswer | undefined
-      let unwanted = false
-      const abort = () => {
-        unwanted = true
-        if (answer !== undefined) answer.close()
-        else controller?.abort(new Error("the request is no longer wanted"))
-      }
-      const fail = (cause: unknown) =>
-        resume(Effect.fail(
+  HttpClient.make((request, url, signal, fiber) => {
+    const options: Dispatcher.DispatchOptions = {
+      ...fiber.getRef(NodeHttpClient.UndiciOptions),
+      method: "GET",
+      origin: url.origin,
+      path: url.pathname + url.search,
+      // Between programs of one machine, packing costs more than it saves.
+      headers: url.protocol === "http:" || request.headers["accept-encoding"] !== undefined
+        ? request.headers
+        : { ...request.headers, "accept-encoding": acceptEncoding },
+      // Deadlines are whoever asks'.
+      headersTimeout: 0,
+      bodyTimeout: 0
+    }
+    const exchange = new NodeExchange()
+    exchange.closeOn(signal)
+    return exchange.send(dispatcher, options).pipe(
+      Effect.mapBoth({
+        onSuccess: (response) => HttpClientResponse.fromWeb(request, response),
+        onFailure: (cause) =>
           new HttpClientError.HttpClientError({ reason: new HttpClientError.TransportError({ request, cause }) })
-        ))
-      try {
-        dispatcher.dispatch({
-          ...fiber.getRef(NodeHttpClient.UndiciOptions),
-          method: "GET",
-          origin: url.origin,
-          path: url.pathname + url.search,
-          // Between programs of one machine, packing costs more than it saves.
-          headers: url.protocol === "http:" || request.headers["accept-encoding"] !== undefined
-            ? request.headers
-            : { ...request.headers, "accept-encoding": acceptEncoding },
-          // Deadlines are whoever asks'.
-          headersTimeout: 0,
-          bodyTimeout: 0
-        }, {
-          onRequestStart: (started) => {
-            controller = started
-            if (unwanted) abort()
-          },
-          onResponseStart: (started, status, headers) => {
-            if (status < 200) return
-            answer = new NodeAnswer(started, status, headers)
-            resume(Effect.succeed(HttpClientResponse.fromWeb(request, answer.toResponse())))
-          },
-          onResponseData: (_, chunk) => answer?.arrived(chunk),
-          onResponseEnd: () => answer?.ended(),
-          onResponseError: (_, error) => answer === undefined ? fail(error) : answer.ended(error)
-        })
-      } catch (error) {
-        fail(error)
-      }
-      signal.addEventListener("abort", abort, { once: true })
-      return Effect.sync(abort)
-    })
-  )
+      })
+    )
+  })
 
 const directHosts = (): string =>
   ["localhost", ".localhost", "127.0.0.1", "[::1]", process.env["NO_PROXY"] ?? process.env["no_proxy"] ?? ""]

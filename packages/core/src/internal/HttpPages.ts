@@ -2,7 +2,7 @@
  * Pages over any `HttpClient`. Holds over each of them: no redirect is followed, an attempt ends within its deadlines, a
  * body larger than the cap is refused, and nothing of a request's query reaches a span or an error.
  */
-import { type Clock, Context, Effect, Redacted, Result, Stream } from "effect"
+import { type Clock, Context, Effect, Redacted, Result, Stream, Tracer } from "effect"
 import {
   FetchHttpClient,
   HttpClient,
@@ -44,9 +44,15 @@ export const makeHttpPages =
             ))
         })
       )
-    ).pipe(Effect.provideContext(quiet))
+    ).pipe(Effect.updateContext(quieted))
 
-/** No span of the client's own, no trace headers, no redirect followed. */
+/**
+ * No span of the client's own, no trace headers, no redirect followed. The caller's span is left out too: a request is
+ * remembered by the runtime for a while, and through its span all that the page holds would be.
+ */
+const quieted = (context: Context.Context<never>): Context.Context<never> =>
+  Context.merge(Context.omit(Tracer.ParentSpan)(context), quiet)
+
 const quiet = Context.empty().pipe(
   Context.add(HttpClient.TracerDisabledWhen, () => true),
   Context.add(HttpClient.TracerPropagationEnabled, false),
@@ -95,7 +101,15 @@ const withinDeadlines = <A, R>(
         yield* Effect.sleep(left)
       }
     })
-    return Effect.raceFirst(attempt(progress, clock), watch)
+    let outcome: A | undefined
+    const kept = Effect.map(attempt(progress, clock), (value) => {
+      outcome = value
+    })
+    return Effect.map(Effect.raceFirst(kept, watch), () => {
+      const value = outcome as A // the watch never succeeds
+      outcome = undefined
+      return value
+    })
   })
 
 const nextDeadline = (

@@ -2,7 +2,7 @@
  * Reads one list over any source: checks the query, retries, decodes, follows cursors. Promises to its callers: a
  * listing ends only at a null cursor or with an error, never goes round, and every error says from where to go on.
  */
-import { Clock, Effect, Option, Redacted, Result, Schema, Stream } from "effect"
+import { Array as Arr, Clock, Effect, Option, Redacted, Result, Schema, Stream } from "effect"
 import type { ListOperation, ListOperations, ListQuery } from "../ListOperation.ts"
 import * as Lists from "../Lists.ts"
 import type { Page } from "../Page.ts"
@@ -64,9 +64,8 @@ const makeListOperation = <Record, Filters extends object>(
   const pages = (query?: ListQuery<Filters>) =>
     Stream.unwrap(Effect.map(toRequest(list, query), (first) => {
       const seen = new Set<string>()
-      const remember = Effect.fnUntraced(function*(request: PageRequest) {
-        if (request.cursor === undefined) return
-        const mark = yield* digest(request.cursor)
+      const remember = Effect.fnUntraced(function*(request: PageRequest, made: Promise<string>) {
+        const mark = yield* Effect.promise(() => made)
         if (seen.has(mark)) {
           return yield* unfollowable(request, { reason: new PaginationFault({ kind: "repeatedCursor" }) }, 0)
         }
@@ -75,10 +74,12 @@ const makeListOperation = <Record, Filters extends object>(
       return Stream.paginate(
         first,
         Effect.fnUntraced(function*(request: PageRequest) {
-          yield* remember(request)
+          // Made while the page is on its way: a list that goes round costs one request more, all others no time.
+          const mark = request.cursor === undefined ? undefined : digest(request.cursor)
           const current = yield* readPage(request, query?.onBadRecord ?? "fail").pipe(
             Effect.catch((error) => explainRefusal(error, request))
           )
+          if (mark !== undefined) yield* remember(request, mark)
           const next = current.next === null
             ? Option.none<PageRequest>()
             : Option.some({ ...request, cursor: Redacted.value(current.next).cursor })
@@ -106,7 +107,11 @@ const makeListOperation = <Record, Filters extends object>(
 
   const stream = (query?: Omit<ListQuery<Filters>, "onBadRecord">) =>
     // Without `onBadRecord` the query is still one, which TypeScript cannot see through the generic filters.
-    Stream.flatMap(pages(query as ListQuery<Filters> | undefined), ({ items }) => Stream.fromArray(items))
+    pages(query as ListQuery<Filters> | undefined).pipe(
+      Stream.map(({ items }) => items),
+      Stream.filter(Arr.isReadonlyArrayNonEmpty),
+      Stream.flattenArray
+    )
 
   return { page, pages, stream }
 }
@@ -200,7 +205,7 @@ const refused = (list: Lists.ListName, problem: string): PaymentsError =>
   })
 
 /** What is remembered of a cursor: enough to know it again, nothing to read it by. */
-const digest = (cursor: string): Effect.Effect<string> =>
-  Effect.promise(() => crypto.subtle.digest("SHA-256", new TextEncoder().encode(cursor))).pipe(
-    Effect.map((bytes) => String.fromCharCode(...new Uint16Array(bytes)))
-  )
+const digest = async (cursor: string): Promise<string> => {
+  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(cursor))
+  return String.fromCharCode(...new Uint16Array(bytes))
+}
