@@ -9,6 +9,7 @@ import type { Page } from "../Page.ts"
 import { type ErrorBody, InvalidRequest, PaginationFault, PaymentsError, type Reason } from "../PaymentsError.ts"
 import * as Position from "../Position.ts"
 import * as RetryPolicy from "../RetryPolicy.ts"
+import { cursorMarks } from "./CursorMark.ts"
 import { decodePage, describeBody, reasonOfStatus, requestIdOf } from "./PageDecoder.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
 
@@ -64,22 +65,23 @@ const makeListOperation = <Record, Filters extends object>(
   const pages = (query?: ListQuery<Filters>) =>
     Stream.unwrap(Effect.map(toRequest(list, query), (first) => {
       const seen = new Set<string>()
-      const remember = Effect.fnUntraced(function*(request: PageRequest, made: Promise<string>) {
-        const mark = yield* Effect.promise(() => made)
+      const markOf = cursorMarks()
+      const remember = (request: PageRequest): Effect.Effect<void, PaymentsError> => {
+        if (request.cursor === undefined) return Effect.void
+        const mark = markOf(request.cursor)
         if (seen.has(mark)) {
-          return yield* unfollowable(request, { reason: new PaginationFault({ kind: "repeatedCursor" }) }, 0)
+          return Effect.fail(unfollowable(request, { reason: new PaginationFault({ kind: "repeatedCursor" }) }, 0))
         }
         seen.add(mark)
-      })
+        return Effect.void
+      }
       return Stream.paginate(
         first,
         Effect.fnUntraced(function*(request: PageRequest) {
-          // Made while the page is on its way: a list that goes round costs one request more, all others no time.
-          const mark = request.cursor === undefined ? undefined : digest(request.cursor)
+          yield* remember(request)
           const current = yield* readPage(request, query?.onBadRecord ?? "fail").pipe(
             Effect.catch((error) => explainRefusal(error, request))
           )
-          if (mark !== undefined) yield* remember(request, mark)
           const next = current.next === null
             ? Option.none<PageRequest>()
             : Option.some({ ...request, cursor: Redacted.value(current.next).cursor })
@@ -203,9 +205,3 @@ const refused = (list: Lists.ListName, problem: string): PaymentsError =>
     body: undefined,
     position: undefined
   })
-
-/** What is remembered of a cursor: enough to know it again, nothing to read it by. */
-const digest = async (cursor: string): Promise<string> => {
-  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(cursor))
-  return String.fromCharCode(...new Uint16Array(bytes))
-}
