@@ -1,7 +1,7 @@
 /**
  * What is remembered of a cursor: 128 bits to know it again by, nothing to read it by. They are drawn with a key of their
- * own for every listing, so that no server can choose two cursors that look the same, and by chance none in 10^30 does.
- * It takes a fraction of a microsecond, where a digest of the platform is a round trip to another thread.
+ * own for every listing, so that no server can choose two cursors that look the same; by chance two of a million do in one
+ * of 10^26 listings. It takes a fraction of a microsecond, where a digest of the platform is a round trip to another thread.
  */
 
 /** Marks cursors of one listing. */

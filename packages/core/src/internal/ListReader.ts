@@ -10,7 +10,14 @@ import { type ErrorBody, InvalidRequest, PaginationFault, PaymentsError, type Re
 import * as Position from "../Position.ts"
 import * as RetryPolicy from "../RetryPolicy.ts"
 import { cursorMarks } from "./CursorMark.ts"
-import { decodePage, describeBody, reasonOfStatus, requestIdOf } from "./PageDecoder.ts"
+import {
+  decodeEnvelope,
+  decodeRecords,
+  describeBody,
+  type Envelope,
+  reasonOfStatus,
+  requestIdOf
+} from "./PageDecoder.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
 
 /** The service over one source of pages. */
@@ -34,33 +41,49 @@ const makeListOperation = <Record, Filters extends object>(
   source: PageSource,
   retry: RetryPolicy.RetryPolicy
 ): Omit<ListOperation<Record, Filters>, "parameters"> => {
-  const readPage = Effect.fn(`PaymentsApi.${list.name}.page`)(
-    function*(request: PageRequest, onBadRecord: "fail" | "quarantine") {
-      let attempts = 0
-      const attempt = Effect.suspend(() => {
-        attempts++
-        return tryPage(source, request, onBadRecord)
-      })
-      const { answer, decoded } = yield* attempt.pipe(
-        Effect.mapError((failure) => failed(request, failure, attempts)),
-        Effect.retry(RetryPolicy.schedule(retry))
-      )
-      const page: Page<Record> = {
-        // Sound because decodePage has checked each item against `list.record`, whose type is Record.
-        items: decoded.items as ReadonlyArray<Record>,
-        texts: decoded.texts,
-        bad: decoded.bad,
-        next: decoded.cursor === null ? null : Position.make(positionData(request, decoded.cursor)),
-        status: answer.status,
-        requestId: requestIdOf(answer),
-        attempts
-      }
-      return page
+  const read = Effect.fn(`PaymentsApi.${list.name}.page`)(function*(request: PageRequest) {
+    let attempts = 0
+    const attempt = Effect.suspend(() => {
+      attempts++
+      return tryPage(source, request)
+    })
+    const { answer, envelope } = yield* attempt.pipe(
+      Effect.mapError((failure) => failed(request, failure, attempts)),
+      Effect.retry(RetryPolicy.schedule(retry))
+    )
+    const arrived: Arrived = { request, answer, envelope, attempts }
+    return arrived
+  })
+
+  /** A page that does not decode would not decode the next time either: no attempt is made for it. */
+  const decode = (
+    { answer, attempts, envelope, request }: Arrived,
+    onBadRecord: "fail" | "quarantine" = "fail"
+  ): Effect.Effect<Page<Record>, PaymentsError> => {
+    const decoded = decodeRecords(request, answer, envelope, onBadRecord)
+    const { status } = answer
+    const requestId = requestIdOf(answer)
+    if (Result.isFailure(decoded)) {
+      return Effect.fail(failed(request, { reason: decoded.failure, status, requestId }, attempts))
     }
-  )
+    const { bad, cursor, items, texts } = decoded.success
+    return Effect.succeed({
+      // Sound because decodeRecords has checked each item against `list.record`, whose type is Record.
+      items: items as ReadonlyArray<Record>,
+      texts,
+      bad,
+      next: cursor === null ? null : Position.make(positionData(request, cursor)),
+      status,
+      requestId,
+      attempts
+    })
+  }
 
   const page = (query?: ListQuery<Filters>) =>
-    Effect.flatMap(toRequest(list, query), (request) => readPage(request, query?.onBadRecord ?? "fail"))
+    toRequest(list, query).pipe(
+      Effect.flatMap(read),
+      Effect.flatMap((arrived) => decode(arrived, query?.onBadRecord))
+    )
 
   const pages = (query?: ListQuery<Filters>) =>
     Stream.unwrap(Effect.map(toRequest(list, query), (first) => {
@@ -79,21 +102,28 @@ const makeListOperation = <Record, Filters extends object>(
         first,
         Effect.fnUntraced(function*(request: PageRequest) {
           yield* remember(request)
-          const current = yield* readPage(request, query?.onBadRecord ?? "fail").pipe(
-            Effect.catch((error) => explainRefusal(error, request))
-          )
-          const next = current.next === null
-            ? Option.none<PageRequest>()
-            : Option.some({ ...request, cursor: Redacted.value(current.next).cursor })
-          return [[current], next] as const
+          const arrived = yield* read(request).pipe(Effect.catch((error) => explainRefusal(error, request)))
+          const { cursor } = arrived.envelope
+          return [
+            [arrived],
+            cursor === null ? Option.none<PageRequest>() : Option.some({ ...request, cursor })
+          ] as const
         })
       )
-    })).pipe((stream) => query?.prefetch === false ? stream : Stream.buffer(stream, { capacity: 0 }))
+    })).pipe(
+      (arriving) =>
+        query?.prefetch === false
+          ? Stream.mapEffect(arriving, (arrived) => decode(arrived, query?.onBadRecord))
+          : Stream.buffer(arriving, { capacity: 0 }).pipe(
+            // Gives way, so that the next page is asked for before the records of this one are looked at.
+            Stream.mapEffect((arrived) => Effect.andThen(Effect.yieldNow, decode(arrived, query?.onBadRecord)))
+          )
+    )
 
   /** A request with a cursor that fails where the same one without it succeeds: it is the cursor that was refused. */
   const explainRefusal = (error: PaymentsError, request: PageRequest): Effect.Effect<never, PaymentsError> => {
     if (request.cursor === undefined || ![400, 404, 410, 422].includes(error.status ?? 0)) return Effect.fail(error)
-    return tryPage(source, { ...request, cursor: undefined }, "quarantine").pipe(
+    return tryPage(source, { ...request, cursor: undefined }).pipe(
       Effect.mapError(() => error),
       Effect.flatMap(() =>
         Effect.fail(
@@ -118,6 +148,15 @@ const makeListOperation = <Record, Filters extends object>(
   return { page, pages, stream }
 }
 
+/** A page whose envelope is known and whose records are not. */
+interface Arrived {
+  readonly request: PageRequest
+  readonly answer: RawAnswer
+  readonly envelope: Envelope
+  /** Requests it took. */
+  readonly attempts: number
+}
+
 interface Failure {
   readonly reason: Reason
   readonly status?: number | undefined
@@ -127,16 +166,16 @@ interface Failure {
 
 /** One request and what came of it. */
 const tryPage = Effect.fnUntraced(
-  function*(source: PageSource, request: PageRequest, onBadRecord: "fail" | "quarantine") {
+  function*(source: PageSource, request: PageRequest) {
     const answer: RawAnswer = yield* Effect.mapError(source(request), (reason): Failure => ({ reason }))
     const facts = { status: answer.status, requestId: requestIdOf(answer) }
     const refusal = reasonOfStatus(answer, yield* Clock.currentTimeMillis)
     if (refusal !== undefined) {
       return yield* Effect.fail<Failure>({ reason: refusal, ...facts, body: describeBody(answer) })
     }
-    const decoded = decodePage(request, answer, onBadRecord)
-    if (Result.isFailure(decoded)) return yield* Effect.fail<Failure>({ reason: decoded.failure, ...facts })
-    return { answer, decoded: decoded.success }
+    const envelope = decodeEnvelope(answer)
+    if (Result.isFailure(envelope)) return yield* Effect.fail<Failure>({ reason: envelope.failure, ...facts })
+    return { answer, envelope: envelope.success }
   }
 )
 

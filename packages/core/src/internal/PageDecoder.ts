@@ -81,12 +81,14 @@ export const requestIdOf = (answer: RawAnswer): string | undefined =>
   [answer.headers["x-request-id"], answer.headers["request-id"], answer.headers["x-correlation-id"]]
     .find((id) => id !== undefined && /^[A-Za-z0-9._:-]{1,128}$/.test(id))
 
-/** The page in a successful answer; `quarantine` keeps records that do not decode apart instead of failing. */
-export const decodePage = (
-  request: PageRequest,
-  answer: RawAnswer,
-  onBadRecord: "fail" | "quarantine"
-): Result.Result<DecodedPage, Reason> => {
+/** What a page holds, before its records are looked at. */
+export interface Envelope {
+  readonly records: ReadonlyArray<unknown>
+  readonly cursor: string | null
+}
+
+/** The envelope (§2.5) in a successful answer. */
+export const decodeEnvelope = (answer: RawAnswer): Result.Result<Envelope, Reason> => {
   const body = parse(answer.text)
   if (body === notJson) {
     return Result.fail(
@@ -108,6 +110,16 @@ export const decodePage = (
   if (cursor !== null && (typeof cursor !== "string" || !isWellFormed(cursor))) {
     return malformed("cursor", "expected a string or null")
   }
+  return Result.succeed({ records, cursor })
+}
+
+/** The records (§2) of an envelope; `quarantine` keeps those that do not decode apart instead of failing. */
+export const decodeRecords = (
+  request: PageRequest,
+  answer: RawAnswer,
+  { cursor, records }: Envelope,
+  onBadRecord: "fail" | "quarantine"
+): Result.Result<DecodedPage, Reason> => {
   const check = checkOf(request.list)
   const suspicious = check.mayBeInexact(answer.text)
   let cut: ReadonlyArray<string> | undefined
