@@ -159,15 +159,16 @@ const concat = (chunks: ReadonlyArray<Uint8Array>, size: number): Uint8Array => 
   return all
 }
 
+const utf8 = new TextDecoder("utf-8", { fatal: true })
+
 /** Fails on bytes that are not UTF-8 (RFC 8259 §8.1) rather than put other characters in their place. */
 const decodeUtf8 = (bytes: Uint8Array, coding: string | undefined): Result.Result<string, Reason> => {
-  const decoder = new TextDecoder("utf-8", { fatal: true })
   try {
-    return Result.succeed(decoder.decode(bytes))
+    return Result.succeed(utf8.decode(bytes))
   } catch {
     // What only lacks the rest of its last character was cut; the rest did not come.
     try {
-      decoder.decode(bytes, { stream: true })
+      new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: true })
       return Result.fail(new Transport({ kind: "truncated" }))
     } catch {
       return Result.fail(coding === undefined || coding === "identity" ? notUtf8 : notDecoded)
