@@ -124,6 +124,8 @@ export const decodeRecords = (
   const suspicious = check.mayBeInexact(answer.text)
   let cut: ReadonlyArray<string> | undefined
   const texts = () => cut ??= elementsOf(answer.text, "items")
+  const wanted = Object.entries(request.filters)
+  const rules: Readonly<Record<string, "equals" | "prefix">> = request.list.filters
   const items: Array<unknown> = []
   const itemTexts: Array<number> = []
   const bad: Array<BadRecord> = []
@@ -132,7 +134,7 @@ export const decodeRecords = (
       ? suspicious ? check.inexact(texts()[index] ?? "") : undefined
       : check.explain(record)
     if (problem === undefined) {
-      const field = unappliedFilter(request, record)
+      const field = unappliedFilter(wanted, rules, record)
       if (field !== undefined) return Result.fail(new FilterNotApplied({ field }))
       items.push(record)
       itemTexts.push(index)
@@ -215,13 +217,16 @@ const firstProblem = (error: Schema.SchemaError): Problem => {
 
 const lowerFirst = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
 
-const unappliedFilter = (request: PageRequest, record: unknown): string | undefined => {
-  const rules: Readonly<Record<string, "equals" | "prefix">> = request.list.filters
-  return Object.entries(request.filters).find(([field, wanted]) => {
+const unappliedFilter = (
+  wanted: ReadonlyArray<readonly [field: string, value: string]>,
+  rules: Readonly<Record<string, "equals" | "prefix">>,
+  record: unknown
+): string | undefined =>
+  wanted.find(([field, wantedValue]) => {
     const value = isObject(record) ? record[field] : undefined
-    return typeof value !== "string" || !(rules[field] === "prefix" ? isWithin(value, wanted) : value === wanted)
+    return typeof value !== "string" ||
+      !(rules[field] === "prefix" ? isWithin(value, wantedValue) : value === wantedValue)
   })?.[0]
-}
 
 /** Whether a date is the one asked for, or within it: by its text, or as the same instant spelled otherwise. */
 const isWithin = (value: string, wanted: string): boolean =>
