@@ -97,7 +97,7 @@ const withinDeadlines = <A, R>(
       for (;;) {
         const next = nextDeadline(progress)
         const left = next.at - clock.currentTimeMillisUnsafe()
-        if (left <= 0) return yield* Effect.fail<Reason>(new Timeout({ phase: next.phase }))
+        if (left <= 0) return yield* new Timeout({ phase: next.phase })
         yield* Effect.sleep(left)
       }
     })
