@@ -1,24 +1,34 @@
 /** The Node entry: the HTTP client tuned for reading pages, and the promise façade over it. */
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
+import type { Dispatcher } from "@effect/platform-node/Undici"
 import { ConfigProvider, Effect, Layer } from "effect"
-import type { HttpClient } from "effect/http"
+import { HttpClient, HttpClientError, type HttpClientRequest, HttpClientResponse } from "effect/http"
+import { acceptEncoding } from "./internal/NodeDecoder.ts"
+import { NodeExchange } from "./internal/NodeExchange.ts"
 import { PaymentsApi } from "./PaymentsApi.ts"
 import { connectWith, type Payments } from "./PromiseApi.ts"
 
 /**
- * An `HttpClient` over undici: keeps connections alive, gives up on a connection after 3 s, never follows a redirect, and
- * goes through the proxy that `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` name, as other Node programs do. This machine
- * itself is always reached directly. Extra certificate authorities come from `NODE_EXTRA_CA_CERTS`.
+ * An `HttpClient` over undici: keeps connections alive, at most 64 to an address, gives up on a connection after 3 s,
+ * never follows a redirect, and goes through the proxy that `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` name, as other Node
+ * programs do. This machine itself is always reached directly. Extra certificate authorities come from
+ * `NODE_EXTRA_CA_CERTS`. Answers may come compressed (gzip, deflate, br, zstd) and are decoded.
  */
-export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = NodeHttpClient.layerUndiciNoDispatcher.pipe(
+export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = HttpClient.layerMergedContext(
+  Effect.map(
+    Effect.all([NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher]),
+    ([other, dispatcher]) => withReads(other, reads(dispatcher))
+  )
+).pipe(
   Layer.provide(Layer.effect(
     NodeHttpClient.Dispatcher,
     Effect.acquireRelease(
       // Loaded here, so that a program that asks nothing does not wait for it.
       Effect.map(
         Effect.promise(() => import("@effect/platform-node/Undici")),
-        ({ default: undici }) => new undici.EnvHttpProxyAgent({ connect: { timeout: 3000 }, noProxy: directHosts() })
+        ({ default: undici }) =>
+          new undici.EnvHttpProxyAgent({ connect: { timeout: 3000 }, connections: 64, noProxy: directHosts() })
       ),
       (agent) => Effect.promise(() => agent.destroy())
     )
@@ -39,6 +49,42 @@ export const connectFromEnvironment = (
     Layer.provide(NodeFileSystem.layer),
     Layer.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord(environment)))
   ))
+
+/** Reads go the fast way. Whatever has a body goes Effect's own. */
+const withReads = (other: HttpClient.HttpClient, fast: HttpClient.HttpClient): HttpClient.HttpClient =>
+  HttpClient.makeWith<never, never, HttpClientError.HttpClientError, never>(
+    Effect.flatMap((request) => (isRead(request) ? fast : other).execute(request)),
+    Effect.succeed
+  )
+
+const isRead = ({ body, headers, method }: HttpClientRequest.HttpClientRequest): boolean =>
+  method === "GET" && body._tag === "Empty" && headers["upgrade"] === undefined
+
+const reads = (dispatcher: Dispatcher): HttpClient.HttpClient =>
+  HttpClient.make((request, url, signal, fiber) => {
+    const options: Dispatcher.DispatchOptions = {
+      ...fiber.getRef(NodeHttpClient.UndiciOptions),
+      method: "GET",
+      origin: url.origin,
+      path: url.pathname + url.search,
+      // Between programs of one machine, packing costs more than it saves.
+      headers: url.protocol === "http:" || request.headers["accept-encoding"] !== undefined
+        ? request.headers
+        : { ...request.headers, "accept-encoding": acceptEncoding },
+      // Deadlines are whoever asks'.
+      headersTimeout: 0,
+      bodyTimeout: 0
+    }
+    const exchange = new NodeExchange()
+    exchange.closeOn(signal)
+    return exchange.send(dispatcher, options).pipe(
+      Effect.mapBoth({
+        onSuccess: (response) => HttpClientResponse.fromWeb(request, response),
+        onFailure: (cause) =>
+          new HttpClientError.HttpClientError({ reason: new HttpClientError.TransportError({ request, cause }) })
+      })
+    )
+  })
 
 const directHosts = (): string =>
   ["localhost", ".localhost", "127.0.0.1", "[::1]", process.env["NO_PROXY"] ?? process.env["no_proxy"] ?? ""]

@@ -52,8 +52,19 @@ describe("the exact text of JSON", () => {
   })
 
   it("looks closer only where an amount may have lost digits, not at times", () => {
-    assert.isFalse(mayLoseDigits(`{"createdAt":"2024-05-01T10:00:00.000Z","amount":123456789012345,"fee":-1}`))
-    assert.isTrue(mayLoseDigits(`{"amount" : -1234567890123456}`))
+    const risky = mayLoseDigits(["amount", "fee"])
+    assert.isFalse(
+      risky(`{"at":"2024-05-01T10:00:00.000Z","amount":123456789012345,"fee":-1,"risk":1.10,"b":"\\u0031"}`)
+    )
+    assert.isTrue(risky(`{"amount" : -1234567890123456}`))
+    for (const name of ["f\\u0065e", "fe\\u0065", "\\u0066\\u0065\\u0065"]) {
+      assert.isTrue(risky(`{"${name}" :1.5}`), name)
+    }
+    assert.isFalse(mayLoseDigits([])(`{"amount":1.5}`))
+  })
+
+  it("does not let many escapes take long", () => {
+    assert.isFalse(mayLoseDigits(["amount"])(`{"name":"${"\\u0041".repeat(1_000_000)}"}`))
   })
 
   it("judges a number by its text, not by what parsing makes of it", () => {
@@ -76,7 +87,7 @@ describe("the exact text of JSON", () => {
       const text of ["9007199254740990.6", "9007199254740992", "1.5", "1e16", "1e400", "1e-400", "15e-1", "1e999999999"]
     ) {
       assert.isFalse(isExactInteger(text), text)
-      assert.isTrue(mayLoseDigits(`{"amount":${text}}`), text)
+      assert.isTrue(mayLoseDigits(["amount"])(`{"amount":${text}}`), text)
     }
   })
 })

@@ -41,6 +41,7 @@ export const scenarios = {
       { fault: "envelope", member: "count", value: "-1", every: 3 },
       { fault: "envelope", member: "pageInfo", value: `{"cursor":"not this one"}`, every: 4 },
       { fault: "contentType", value: "text/plain;charset=UTF-8", every: 6 },
+      { fault: "compress", encoding: "gzip", every: 9 },
       { fault: "drip", bytes: 4096, everyMs: 1, every: 8 },
       { fault: "body", text: "<html><h1>502 Bad Gateway</h1></html>", status: 502, rate: 0.02 },
       { fault: "status", status: 503, shape: "text", retryAfter: "soon", rate: 0.01 }

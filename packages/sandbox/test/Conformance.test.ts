@@ -1,9 +1,9 @@
 /** The suite that holds a service against the document, held against right and wrong services. */
 import { assert, describe, it } from "@effect/vitest"
-import { Lists, PaymentsConfig } from "@payments/core"
+import { Lists, type PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { type Fault, layerClient, makeListService } from "@payments/core/testing"
-import { Duration, Effect, Layer } from "effect"
+import { Duration, Effect, type Layer } from "effect"
 import type { HttpClient } from "effect/http"
 import { conformance, type Finding, Sandbox, World } from "../src/index.ts"
 
@@ -78,8 +78,11 @@ describe("the conformance suite", () => {
       for (const rule of rules) assert.include(found, rule)
       const others = found.filter((rule) => !rules.includes(rule))
       // A page that holds too much also repeats records, and a cursor that leads back gives the same page.
-      const follows = ["a string cursor, sent with the same limit, gives the next page", "items is an array of objects"]
-      assert.deepStrictEqual(others.filter((rule) => !follows.includes(rule)), [])
+      const follows = new Set([
+        "a string cursor, sent with the same limit, gives the next page",
+        "items is an array of objects"
+      ])
+      assert.deepStrictEqual(others.filter((rule) => !follows.has(rule)), [])
     }))
 
   it.live("finds a service that lets any key in", () =>

@@ -98,6 +98,21 @@ const cases: { readonly [title: string]: Case } = {
     config: { deadlines: quick },
     expect: fails({ _tag: "Timeout", phase: "attempt" }, 3)
   },
+  "compresses its answers with gzip": { faults: [{ fault: "compress", encoding: "gzip" }], expect: whole(1, 1, 1) },
+  "compresses its answers with br": { faults: [{ fault: "compress", encoding: "br" }], expect: whole(1, 1, 1) },
+  "compresses its answers with zstd": { faults: [{ fault: "compress", encoding: "zstd" }], expect: whole(1, 1, 1) },
+  "stops half way of a compressed answer": {
+    faults: [{ fault: "compress", encoding: "gzip", nth: 2 }, { fault: "truncate", bytes: 300, nth: 2 }],
+    expect: whole(1, 2, 1)
+  },
+  "sends a gzip bomb": {
+    faults: [{ fault: "bomb", encoding: "gzip", mebibytes: 40 }],
+    expect: fails({ _tag: "MalformedResponse", kind: "tooLarge" }, 1)
+  },
+  "sends a br bomb": {
+    faults: [{ fault: "bomb", encoding: "br", mebibytes: 40 }],
+    expect: fails({ _tag: "MalformedResponse", kind: "tooLarge" }, 1)
+  },
   "limits its rate": { faults: [{ fault: "rateLimit", perSecond: 5 }], expect: whole() },
   "sends HTML": {
     faults: [{ fault: "body", text: "<html>Sign in</html>" }],

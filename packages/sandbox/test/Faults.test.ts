@@ -38,6 +38,11 @@ describe.each(Object.entries(services))("%s, a service that", (_, service) => {
 })
 
 describe("the catalogue of faults", () => {
+  it("has a reaction of core's for each fault", () => {
+    const shown = new Set(Object.values(everyCase).flatMap(({ faults }) => faults.map(({ fault }) => fault)))
+    assert.deepStrictEqual(Object.keys(catalogue).filter((name) => !shown.has(name as Fault["fault"])), []) // its own names
+  })
+
   it("has settings beside the conditions, and describes everything", () => {
     for (const [name, { fields }] of Object.entries(catalogue)) {
       const own = Object.keys(fields).filter((field) => field !== "fault" && !conditions.includes(field))

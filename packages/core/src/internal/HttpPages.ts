@@ -2,7 +2,7 @@
  * Pages over any `HttpClient`. Holds over each of them: no redirect is followed, an attempt ends within its deadlines, a
  * body larger than the cap is refused, and nothing of a request's query reaches a span or an error.
  */
-import { ByteSize, Effect, Redacted, Stream } from "effect"
+import { type Clock, Context, Duration, Effect, Redacted, Result, Stream, Tracer } from "effect"
 import {
   FetchHttpClient,
   HttpClient,
@@ -11,29 +11,59 @@ import {
   type HttpClientResponse,
   HttpTraceContext
 } from "effect/http"
-import type { PaymentsConfig } from "../PaymentsConfig.ts"
+import type { Deadlines, PaymentsConfig } from "../PaymentsConfig.ts"
 import { MalformedResponse, type Reason, Timeout, Transport } from "../PaymentsError.ts"
 import { addressOf } from "./Observed.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
+import { systemCode } from "./SystemCode.ts"
+import { notDecoded, tooLarge, wholeBody, wholeBodyOf } from "./WholeBody.ts"
 
 /** Asks the configured service. */
 export const makeHttpPages =
-  (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): PageSource => (request, key) =>
-    Effect.flatMap(traced(config, toHttpRequest(config, request, key)), client.execute).pipe(
+  (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): PageSource => (request, key) => {
+    const plain = toHttpRequest(config, request, key)
+    return config.traceHeaders
+      ? Effect.flatMap(traced(plain), (known) => exchange(config, client, known))
+      : exchange(config, client, plain)
+  }
+
+const exchange = (
+  config: PaymentsConfig["Service"],
+  client: HttpClient.HttpClient,
+  request: HttpClientRequest.HttpClientRequest
+): Effect.Effect<RawAnswer, Reason> =>
+  withinDeadlines(config.deadlines, (progress, clock) =>
+    client.execute(request).pipe(
       Effect.mapError(toReason),
-      Effect.timeoutOrElse({
-        duration: config.deadlines.headers,
-        orElse: () => Effect.fail(new Timeout({ phase: "headers" }))
-      }),
-      Effect.flatMap((response) => readBody(config, response)),
-      Effect.timeoutOrElse({
-        duration: config.deadlines.attempt,
-        orElse: () => Effect.fail(new Timeout({ phase: "attempt" }))
-      }),
-      Effect.provideService(HttpClient.TracerDisabledWhen, () => true),
-      Effect.provideService(HttpClient.TracerPropagationEnabled, false),
-      Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" })
-    )
+      Effect.flatMap((response) => {
+        const { headers, status } = response
+        const onBytes = () => {
+          progress.movedAt = clock.currentTimeMillisUnsafe()
+        }
+        progress.phase = "body"
+        onBytes()
+        return Effect.flatMap(readBody(response, config.largestBodyBytes, onBytes), (bytes) =>
+          Effect.fromResult(
+            Result.map(
+              decodeUtf8(bytes, headers["content-encoding"]),
+              (text): RawAnswer => ({ status, headers, text })
+            )
+          ))
+      })
+    )).pipe(Effect.updateContext(quieted))
+
+/**
+ * No span of the client's own, no trace headers, no redirect followed. The caller's span is left out too: a request is
+ * remembered by the runtime for a while, and through its span all that the page holds would be.
+ */
+const quieted = (context: Context.Context<never>): Context.Context<never> =>
+  Context.merge(Context.omit(Tracer.ParentSpan)(context), quiet)
+
+const quiet = Context.empty().pipe(
+  Context.add(HttpClient.TracerDisabledWhen, () => true),
+  Context.add(HttpClient.TracerPropagationEnabled, false),
+  Context.add(FetchHttpClient.RequestInit, { redirect: "manual" })
+)
 
 const toHttpRequest = (
   config: PaymentsConfig["Service"],
@@ -54,55 +84,126 @@ const toHttpRequest = (
   }).pipe(HttpClientRequest.bearerToken(key))
 }
 
-/** With the current span's `traceparent`, where the service may know of it (W3C Trace Context). */
-const traced = (config: PaymentsConfig["Service"], request: HttpClientRequest.HttpClientRequest) =>
-  config.traceHeaders
-    ? Effect.matchEager(Effect.currentSpan, {
-      onFailure: () => request,
-      onSuccess: (span) =>
-        HttpClientRequest.setHeader(request, "traceparent", HttpTraceContext.toHeaders(span)["traceparent"] ?? "")
+/** With the current span's `traceparent`, for a service that may know of it (W3C Trace Context). */
+const traced = (request: HttpClientRequest.HttpClientRequest) =>
+  Effect.matchEager(Effect.currentSpan, {
+    onFailure: () => request,
+    onSuccess: (span) =>
+      HttpClientRequest.setHeader(request, "traceparent", HttpTraceContext.toHeaders(span)["traceparent"] ?? "")
+  })
+
+/** How far an attempt has come. */
+interface Progress {
+  readonly startedAt: number
+  phase: "headers" | "body"
+  /** When bytes last came. */
+  movedAt: number
+}
+
+/** Ends an attempt when a deadline passes. One fiber sleeps from deadline to deadline, however many parts a body has. */
+const withinDeadlines = <A, R>(
+  deadlines: Deadlines,
+  attempt: (progress: Progress, clock: Clock.Clock) => Effect.Effect<A, Reason, R>
+): Effect.Effect<A, Reason, R> =>
+  Effect.clockWith((clock) => {
+    const startedAt = clock.currentTimeMillisUnsafe()
+    const progress: Progress = { startedAt, phase: "headers", movedAt: startedAt }
+    const watch = Effect.gen(function*() {
+      for (;;) {
+        const next = nextDeadline(deadlines, progress)
+        const left = next.at - clock.currentTimeMillisUnsafe()
+        if (left <= 0) return yield* new Timeout({ phase: next.phase })
+        yield* Effect.sleep(left)
+      }
     })
-    : Effect.succeed(request)
+    let outcome: A | undefined
+    const kept = Effect.map(attempt(progress, clock), (value) => {
+      outcome = value
+    })
+    return Effect.map(Effect.raceFirst(kept, watch), () => {
+      const value = outcome as A // the watch never succeeds
+      outcome = undefined
+      return value
+    })
+  })
 
-const readBody = Effect.fnUntraced(function*(
-  { deadlines, largestBodyBytes }: PaymentsConfig["Service"],
-  response: HttpClientResponse.HttpClientResponse
-) {
-  const largest = ByteSize.bytes(largestBodyBytes)
-  const tooLarge = new MalformedResponse({ kind: "tooLarge", path: "(root)", expected: ByteSize.format(largest) })
-  const chunks = yield* response.stream.pipe(
+const nextDeadline = (
+  deadlines: Deadlines,
+  { movedAt, phase, startedAt }: Progress
+): { readonly at: number; readonly phase: Timeout["phase"] } => {
+  const whole = startedAt + Duration.toMillis(deadlines.attempt)
+  const step = phase === "headers"
+    ? startedAt + Duration.toMillis(deadlines.headers)
+    : movedAt + Duration.toMillis(deadlines.stalled)
+  return step < whole ? { at: step, phase } : { at: whole, phase: "attempt" }
+}
+
+const readBody = (
+  response: HttpClientResponse.HttpClientResponse,
+  largestBody: number,
+  onBytes: () => void
+): Effect.Effect<Uint8Array, Reason> => {
+  const whole = wholeBodyOf(response)
+  if (whole !== undefined) return whole[wholeBody](largestBody, onBytes)
+  const chunks: Array<Uint8Array> = []
+  let size = 0
+  return response.stream.pipe(
     Stream.mapError((error): Reason =>
-      error.reason._tag === "EmptyBodyError" ? empty : new Transport({ kind: "truncated", code: codeOf(error) })
+      error.reason._tag === "EmptyBodyError" ? empty : new Transport({ kind: "truncated", code: systemCode(error) })
     ),
-    Stream.limitBytes<Reason, never>(largest, () => Stream.fail(tooLarge)),
-    Stream.timeoutOrElse({ duration: deadlines.stalled, orElse: () => Stream.fail(new Timeout({ phase: "body" })) }),
-    Stream.runCollect,
-    Effect.catchIf((reason) => reason === empty, () => Effect.succeed([]))
-  )
-  const answer: RawAnswer = { status: response.status, headers: response.headers, text: yield* decodeUtf8(chunks) }
-  return answer
-})
-
-const empty: Reason = new Transport({ kind: "other" })
-
-/** Fails on bytes that are not UTF-8 (RFC 8259 §8.1) rather than put other characters in their place. */
-const decodeUtf8 = (chunks: ReadonlyArray<Uint8Array>): Effect.Effect<string, Reason> => {
-  const decoder = new TextDecoder("utf-8", { fatal: true })
-  return Effect.try({
-    try: () => chunks.map((chunk) => decoder.decode(chunk, { stream: true })).join(""),
-    catch: () => new MalformedResponse({ kind: "notJson", path: "(root)", expected: "bytes that are not UTF-8" })
-  }).pipe(
-    Effect.tap(Effect.try({
-      try: () => decoder.decode(),
-      // The last character is not whole: its rest did not come.
-      catch: () => new Transport({ kind: "truncated" })
-    }))
+    Stream.runForEachArray((some) => {
+      onBytes()
+      for (const chunk of some) {
+        chunks.push(chunk)
+        size += chunk.length
+      }
+      return size > largestBody ? Effect.fail(tooLarge(largestBody)) : Effect.void
+    }),
+    Effect.catchIf((reason) => reason === empty, () => Effect.void),
+    Effect.map(() => concat(chunks, size))
   )
 }
 
+const empty: Reason = new Transport({ kind: "other" })
+
+const concat = (chunks: ReadonlyArray<Uint8Array>, size: number): Uint8Array => {
+  const [only] = chunks
+  if (chunks.length === 1 && only !== undefined) return only
+  const all = new Uint8Array(size)
+  let at = 0
+  for (const chunk of chunks) {
+    all.set(chunk, at)
+    at += chunk.length
+  }
+  return all
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true })
+
+/** Fails on bytes that are not UTF-8 (RFC 8259 §8.1) rather than put other characters in their place. */
+const decodeUtf8 = (bytes: Uint8Array, coding: string | undefined): Result.Result<string, Reason> => {
+  try {
+    return Result.succeed(utf8.decode(bytes))
+  } catch {
+    // What only lacks the rest of its last character was cut; the rest did not come.
+    try {
+      new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: true })
+      return Result.fail(new Transport({ kind: "truncated" }))
+    } catch {
+      return Result.fail(coding === undefined || coding === "identity" ? notUtf8 : notDecoded)
+    }
+  }
+}
+
+const notUtf8: Reason = new MalformedResponse({
+  kind: "notJson",
+  path: "(root)",
+  expected: "bytes that are not UTF-8"
+})
+
 /** Why no answer came, from the codes that Node and undici put on their errors. Their messages may hold the address. */
 const toReason = (error: HttpClientError.HttpClientError): Reason => {
-  const code = codeOf(error)
+  const code = systemCode(error)
   if (code === undefined) return new Transport({ kind: "other" })
   if (code === "UND_ERR_CONNECT_TIMEOUT" || code === "ETIMEDOUT") return new Timeout({ phase: "connect" })
   if (code === "ECONNREFUSED") return new Transport({ kind: "refused", code })
@@ -112,22 +213,4 @@ const toReason = (error: HttpClientError.HttpClientError): Reason => {
   }
   if (/CERT|TLS|SSL|VERIFY|SIGNATURE/.test(code)) return new Transport({ kind: "tls", code })
   return new Transport({ kind: "other", code })
-}
-
-/** The first system code along the chain of causes. */
-const codeOf = (error: unknown): string | undefined => {
-  let current = error
-  for (let depth = 0; depth < 8 && typeof current === "object" && current !== null; depth++) {
-    if ("code" in current && typeof current.code === "string" && /^[A-Z0-9_]{1,64}$/.test(current.code)) {
-      return current.code
-    }
-    current = "errors" in current && Array.isArray(current.errors) && current.errors.length > 0
-      ? current.errors[0]
-      : "reason" in current
-      ? current.reason
-      : "cause" in current
-      ? current.cause
-      : undefined
-  }
-  return undefined
 }

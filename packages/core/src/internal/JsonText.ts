@@ -1,6 +1,6 @@
 /**
  * The exact text of JSON, where parsing would lose something: integers beyond 2^53, `1e400`, `1.10`, the place of a key
- * like `"10"`. Both functions expect text that `JSON.parse` has accepted; neither copies or judges it.
+ * like `"10"`. All functions expect text that `JSON.parse` has accepted; none copies or judges it.
  */
 
 const quote = 0x22, comma = 0x2c, backslash = 0x5c, openBracket = 0x5b, closeBracket = 0x5d
@@ -24,8 +24,14 @@ const skipSpace = (text: string, start: number): number => {
   return at
 }
 
+/** What a scan met on its way. */
+interface Met {
+  /** White space between tokens. */
+  space: boolean
+}
+
 /** The index behind the bracket that closes the object or array at `start`, or undefined if it never closes. */
-const containerEnd = (text: string, start: number): number | undefined => {
+const containerEnd = (text: string, start: number, met?: Met): number | undefined => {
   let depth = 0
   for (let at = start; at < text.length;) {
     const code = text.charCodeAt(at)
@@ -35,6 +41,7 @@ const containerEnd = (text: string, start: number): number | undefined => {
     }
     if (code === openBrace || code === openBracket) depth++
     else if ((code === closeBrace || code === closeBracket) && --depth === 0) return at + 1
+    else if (met !== undefined && isSpace(code)) met.space = true
     at++
   }
   return undefined
@@ -44,39 +51,32 @@ const containerEnd = (text: string, start: number): number | undefined => {
 const scalarEnd = /[\s,\]}]|$/g
 
 /** The index behind the value that begins at `start`. */
-const valueEnd = (text: string, start: number): number => {
+const valueEnd = (text: string, start: number, met?: Met): number => {
   switch (text.charCodeAt(start)) {
     case quote:
       return stringEnd(text, start)
     case openBrace:
     case openBracket:
-      return containerEnd(text, start) ?? text.length
+      return containerEnd(text, start, met) ?? text.length
     default:
       scalarEnd.lastIndex = start
       return scalarEnd.exec(text)?.index ?? text.length
   }
 }
 
-/** The members of the object, or the elements of the array, that begins at `start`. */
-function* members(
-  text: string,
-  start: number
-): Generator<{ readonly key: string; readonly from: number; readonly to: number }> {
-  const keyed = text.charCodeAt(start) === openBrace
-  for (let at = skipSpace(text, start + 1); at < text.length;) {
-    const code = text.charCodeAt(at)
-    if (code === closeBrace || code === closeBracket) return
-    let key = ""
-    if (keyed) {
-      const end = stringEnd(text, at)
-      const parsed: unknown = JSON.parse(text.slice(at, end))
-      key = String(parsed)
-      at = skipSpace(text, skipSpace(text, end) + 1)
-    }
-    const to = valueEnd(text, at)
-    yield { key, from: at, to }
-    at = skipSpace(text, to)
-    if (text.charCodeAt(at) === comma) at = skipSpace(text, at + 1)
+/** Where the next member or element begins, behind the end of one. */
+const behindComma = (text: string, end: number): number => {
+  const at = skipSpace(text, end)
+  return text.charCodeAt(at) === comma ? skipSpace(text, at + 1) : at
+}
+
+/** Visits the members of an object: `visit` is told the name and where the value begins, and tells where it ends. */
+const eachMember = (object: string, visit: (key: string, from: number) => number): void => {
+  for (let at = skipSpace(object, skipSpace(object, 0) + 1); object.charCodeAt(at) === quote;) {
+    const end = stringEnd(object, at)
+    const key = object.slice(at + 1, end - 1)
+    const from = skipSpace(object, skipSpace(object, end) + 1)
+    at = behindComma(object, visit(key.includes("\\") ? String(JSON.parse(`"${key}"`)) : key, from))
   }
 }
 
@@ -99,16 +99,37 @@ export const compact = (text: string): string => {
 /** The members of an object as compact text, by name. As in parsing, the last of two members of one name stands. */
 export const membersOf = (object: string): Map<string, string> => {
   const found = new Map<string, string>()
-  for (const { from, key, to } of members(object, skipSpace(object, 0))) found.set(key, compact(object.slice(from, to)))
+  eachMember(object, (key, from) => {
+    const to = valueEnd(object, from)
+    found.set(key, compact(object.slice(from, to)))
+    return to
+  })
   return found
 }
 
 /** The elements of the array under `name` in the object, each as compact text. */
 export const elementsOf = (object: string, name: string): ReadonlyArray<string> => {
-  let array = -1
-  for (const { from, key } of members(object, skipSpace(object, 0))) if (key === name) array = from
-  if (array === -1 || object.charCodeAt(array) !== openBracket) return []
-  return Array.from(members(object, array), ({ from, to }) => compact(object.slice(from, to)))
+  let elements: Array<string> = []
+  eachMember(object, (key, from) => {
+    if (key !== name) return valueEnd(object, from)
+    elements = []
+    return object.charCodeAt(from) === openBracket ? cutArray(object, from, elements) : valueEnd(object, from)
+  })
+  return elements
+}
+
+/** Cuts the array at `start` into its elements; gives the index behind it. Reads the text once, whatever is in it. */
+const cutArray = (text: string, start: number, elements: Array<string>): number => {
+  const met: Met = { space: false }
+  let at = skipSpace(text, start + 1)
+  while (at < text.length && text.charCodeAt(at) !== closeBracket) {
+    met.space = false
+    const end = valueEnd(text, at, met)
+    const element = text.slice(at, end)
+    elements.push(met.space ? compact(element) : element)
+    at = behindComma(text, end)
+  }
+  return at + 1
 }
 
 /**
@@ -121,8 +142,18 @@ export const endsEarly = (text: string): boolean => {
   return (first === openBrace || first === openBracket) && containerEnd(text, start) === undefined
 }
 
-/** Text in which a member's number may not be what parsing made of it: 16 digits or more, a fraction or an exponent. */
-export const mayLoseDigits = (text: string): boolean => /"\s*:\s*-?(?:\d{16}|\d+[.eE])/.test(text)
+/**
+ * Tells text in which a member of one of these names may hold a number that parsing did not keep: 16 digits or more, a
+ * fraction or an exponent. Names are letters. It may tell too much, never too little: a name can be spelled with escapes (RFC 8259 §7).
+ */
+export const mayLoseDigits = (names: ReadonlyArray<string>): (text: string) => boolean => {
+  if (names.length === 0) return () => false
+  const risky = new RegExp(`"(?:${names.join("|")})"\\s*:\\s*-?(?:\\d{16}|\\d+[.eE])`)
+  return (text) => risky.test(text) || (text.includes("\\u") && escapedName.test(text))
+}
+
+/** The last escaped character of a member's name. Read once, however many escapes there are. */
+const escapedName = /\\u[^"\\]*"\s*:/
 
 const longestNumber = 100
 

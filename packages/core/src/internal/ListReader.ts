@@ -9,6 +9,7 @@ import type { Page } from "../Page.ts"
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import { PaginationFault, type PaymentsError } from "../PaymentsError.ts"
 import { type Client, failed, type Fetched, positionOf } from "./Client.ts"
+import { inSpan } from "./Observed.ts"
 import { decodeRecords, requestIdOf } from "./PageDecoder.ts"
 import { makePagesAhead } from "./PagesAhead.ts"
 import type { PageRequest } from "./PageSource.ts"
@@ -28,7 +29,7 @@ export const makeListOperation = <Record, Filters extends object>(
   config: PaymentsConfig["Service"]
 ): Omit<ListOperation<Record, Filters>, "parameters"> => {
   const span = `PaymentsApi.${list.name}.page`
-  const fetch = (request: PageRequest) => Effect.withSpan(client.fetch(request), span, { captureStackTrace: false })
+  const fetch = (request: PageRequest) => inSpan(span, {}, client.fetch(request))
   const unchecked = config.uncheckedFilters[list.name] ?? []
   // No filter and no option: all of them may be absent, which TypeScript cannot see of generic filters.
   const everything = {} as Filters

@@ -2,7 +2,7 @@
  * Spans and metrics of requests, by OpenTelemetry's conventions for HTTP clients, without what those would show of a
  * query: `url.full` ends before the question mark, and neither a cursor, a filter's value nor a header is recorded.
  */
-import { Clock, Effect, Metric } from "effect"
+import { Cause, Clock, Effect, Exit, Metric, type Tracer } from "effect"
 import type { AnyList } from "../Lists.ts"
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import type { Failure } from "./Client.ts"
@@ -44,41 +44,57 @@ export const observing = (config: PaymentsConfig["Service"], list: AnyList) => {
   }
   const name = `GET ${list.path}`
   const spanAttributes = { ...attributes, "url.full": address.href, "url.scheme": address.protocol.slice(0, -1) }
-  const record = (status: number | undefined, error: string | undefined, startedAt: bigint) =>
-    Effect.flatMap(Clock.currentTimeNanos, (now) => {
-      const labels = {
-        ...attributes,
-        "server.port": String(attributes["server.port"]),
-        ...(status === undefined ? {} : { "http.response.status_code": String(status) }),
-        ...(error === undefined ? {} : { "error.type": error })
-      }
-      return Effect.andThen(
-        Metric.update(Metric.withAttributes(duration, labels), Number(now - startedAt) / 1e9),
-        Effect.annotateCurrentSpan({
-          ...(status === undefined ? {} : { "http.response.status_code": status }),
-          ...(error === undefined ? {} : { "error.type": error })
-        })
-      )
-    })
+  const record = (status: number | undefined, error: string | undefined, seconds: number) => {
+    const labels = {
+      ...attributes,
+      "server.port": String(attributes["server.port"]),
+      ...(status === undefined ? {} : { "http.response.status_code": String(status) }),
+      ...(error === undefined ? {} : { "error.type": error })
+    }
+    return Metric.update(Metric.withAttributes(duration, labels), seconds)
+  }
   /** `resend` counts the requests for this page that were made before. */
   return <A extends { readonly answer: { readonly status: number } }>(
     resend: number,
     exchange: Effect.Effect<A, Failure>
   ): Effect.Effect<A, Failure> =>
     Effect.flatMap(Clock.currentTimeNanos, (startedAt) =>
-      exchange.pipe(
-        Effect.tap(({ answer }) => record(answer.status, undefined, startedAt)),
-        Effect.tapError(({ reason, status }) =>
-          record(status, status === undefined ? reason._tag : String(status), startedAt)
-        )
-      )).pipe(
-        Effect.withSpan(
-          name,
-          {
-            kind: "client",
-            attributes: resend === 0 ? spanAttributes : { ...spanAttributes, "http.request.resend_count": resend }
-          },
-          { captureStackTrace: false }
-        )
-      )
+      inSpan(
+        name,
+        {
+          kind: "client",
+          attributes: resend === 0 ? spanAttributes : { ...spanAttributes, "http.request.resend_count": resend }
+        },
+        exchange,
+        (exit, span, endedAt) => {
+          const failure = Exit.isFailure(exit) ? exit.cause.reasons.find(Cause.isFailReason)?.error : undefined
+          const status = Exit.isSuccess(exit) ? exit.value.answer.status : failure?.status
+          // An interruption is the caller's, and no error of the service.
+          const error = failure === undefined ? undefined : String(failure.status ?? failure.reason._tag)
+          if (status !== undefined) span.attribute("http.response.status_code", status)
+          if (error !== undefined) span.attribute("error.type", error)
+          return record(status, error, Number(endedAt - startedAt) / 1e9)
+        }
+      ))
 }
+
+/**
+ * Runs within a span that remembers whether it went well, but not what came of it: spans may be kept for long, and a page
+ * is large.
+ */
+export const inSpan = <A, E, R>(
+  name: string,
+  options: Tracer.SpanOptionsNoTrace,
+  effect: Effect.Effect<A, E, R>,
+  onEnd: (exit: Exit.Exit<A, E>, span: Tracer.Span, endedAt: bigint) => Effect.Effect<void> = () => Effect.void
+): Effect.Effect<A, E, Exclude<R, Tracer.ParentSpan>> =>
+  Effect.flatMap(
+    Effect.makeSpan(name, options),
+    (span) =>
+      Effect.onExit(Effect.withParentSpan(effect, span), (exit) =>
+        Effect.flatMap(Clock.currentTimeNanos, (endedAt) => {
+          const told = onEnd(exit, span, endedAt)
+          span.end(endedAt, Exit.asVoid(exit))
+          return told
+        }))
+  )

@@ -23,6 +23,7 @@ import {
 import { timestamp } from "../Records.ts"
 import { elementsOf, endsEarly, isExactInteger, mayLoseDigits, membersOf } from "./JsonText.ts"
 import type { PageRequest, RawAnswer } from "./PageSource.ts"
+import { recordCheck } from "./RecordCheck.ts"
 
 /** The records of a page. */
 export interface DecodedRecords {
@@ -119,7 +120,7 @@ export const decodeRecords = (
   onBadRecord: "fail" | "quarantine"
 ): Result.Result<DecodedRecords, Reason> => {
   const check = checkOf(request.list)
-  const suspicious = mayLoseDigits(text)
+  const suspicious = check.mayBeInexact(text)
   const checked = Object.entries(request.filters).filter(([field]) => !request.unchecked.includes(field))
   let cut: ReadonlyArray<string> | undefined
   const texts = () => cut ??= elementsOf(text, "items")
@@ -164,6 +165,8 @@ interface Problem {
 }
 
 interface Check {
+  /** Whether the page may hold an amount whose digits parsing did not keep. */
+  readonly mayBeInexact: (page: string) => boolean
   readonly is: (record: unknown) => boolean
   /** Where a record that is not one goes wrong first. */
   readonly explain: (record: unknown) => Problem
@@ -181,7 +184,8 @@ const checkOf = (list: AnyList): Check => {
   const decode = Schema.decodeUnknownResult(schema)
   const integers = integerFields(list)
   const check: Check = {
-    is: Schema.is(schema),
+    mayBeInexact: mayLoseDigits(integers),
+    is: recordCheck(list.record),
     explain: (record) => {
       const result = decode(record)
       return Result.isFailure(result) ? firstProblem(result.failure) : { path: "", expected: "expected a record" }

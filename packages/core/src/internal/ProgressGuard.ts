@@ -5,7 +5,7 @@
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import { PaginationFault, type PaymentsError } from "../PaymentsError.ts"
 import { failed } from "./Client.ts"
-import { fingerprint } from "./Fingerprint.ts"
+import { cursorMarks } from "./CursorMark.ts"
 import type { PageRequest } from "./PageSource.ts"
 
 /** Watches one listing. */
@@ -19,13 +19,14 @@ export const makeProgressGuard = (
   first: PageRequest,
   { emptyPages, repeatedPages }: PaymentsConfig["Service"]["progress"]
 ): ProgressGuard => {
-  const cursors = new Set(first.cursor === undefined ? [] : [fingerprint(first.cursor)])
+  const mark = cursorMarks()
+  const cursors = new Set(first.cursor === undefined ? [] : [mark(first.cursor)])
   const contents = new Set<string>()
   let empty = 0
   let repeated = 0
   return {
     check: (next, records) => {
-      const cursor = fingerprint(next.cursor ?? "")
+      const cursor = mark(next.cursor ?? "")
       if (cursors.has(cursor)) {
         // Its cursors lead nowhere, so the listing can go on only from its start: no position.
         return failed({ ...next, cursor: undefined }, { reason: new PaginationFault({ kind: "repeatedCursor" }) }, 0)
@@ -33,7 +34,7 @@ export const makeProgressGuard = (
       cursors.add(cursor)
       empty = records.length === 0 ? empty + 1 : 0
       if (records.length > 0) {
-        const content = fingerprint(records.map(idOf).join("\n"))
+        const content = mark(records.map(idOf).join("\n"))
         repeated = contents.has(content) ? repeated + 1 : 0
         contents.add(content)
       }

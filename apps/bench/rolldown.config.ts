@@ -1,0 +1,16 @@
+/** Our code is measured as the programs ship it, in one bundle; peers and undici as their packages ship them. */
+import { join } from "node:path"
+import { defineConfig } from "rolldown"
+
+export default defineConfig({
+  input: { bench: join(import.meta.dirname, "src/main.ts"), child: join(import.meta.dirname, "src/child.ts") },
+  platform: "node",
+  external: ["got", "stripe", "undici", "zod"],
+  output: {
+    dir: join(import.meta.dirname, "dist"),
+    cleanDir: true,
+    format: "esm",
+    entryFileNames: "[name].mjs",
+    chunkFileNames: "[name]-[hash].mjs"
+  }
+})

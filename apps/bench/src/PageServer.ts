@@ -1,0 +1,89 @@
+/**
+ * The other side of every measurement: a bare `node:http` server, in a process of its own, that sends bytes it has
+ * prepared, so that what is measured is the client. The records are the sandbox's, undocumented fields included.
+ *
+ * | address | answers |
+ * |---|---|
+ * | `/v0/payoutRequests` | the pages, by cursor |
+ * | `/slow/v0/payoutRequests` | the same, 50 ms later |
+ * | `/times/N/v0/payoutRequests` | the same pages N times over, each time under new cursors |
+ * | `/down/v0/payoutRequests` | 503 |
+ * | `/v1/payouts` | the same records in Stripe's list shape, by `starting_after` |
+ * | `/requests` | how many requests came since this was last asked |
+ */
+import { records } from "@payments/sandbox"
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
+
+export const pageSize = 100
+export const slowMs = 50
+
+/** Listens on a free port of this machine; gives the address. */
+export const listen = (length: number): Promise<string> => {
+  const { bodies, stripe } = prepare(length)
+  let requests = 0
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    const url = request.url ?? ""
+    if (url === "/requests") {
+      send(response, Buffer.from(String(requests)))
+      requests = 0
+      return
+    }
+    requests++
+    if (url.startsWith("/v1/payouts")) return send(response, stripe.get(parameter(url, "starting_after")))
+    if (url.startsWith("/down/")) return void response.writeHead(503).end()
+    const index = pageOfCursor(parameter(url, "cursor"))
+    const times = /^\/times\/(\d+)\//.exec(url)?.[1]
+    if (times !== undefined) return send(response, repeated(bodies, index, Number(times)))
+    if (url.startsWith("/slow/")) return void setTimeout(() => send(response, bodies[index]), slowMs)
+    send(response, bodies[index])
+  }
+  const server = createServer({ keepAliveTimeout: 600_000 }, answer)
+  return new Promise((resolve) => {
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address()
+      resolve(`http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`)
+    })
+  })
+}
+
+const send = (response: ServerResponse, body: Buffer | undefined): void => {
+  if (body === undefined) return void response.writeHead(400).end()
+  response.writeHead(200, { "content-type": "application/json", "content-length": body.length }).end(body)
+}
+
+const prepare = (length: number) => {
+  const { textAt } = records("payoutRequests", length, 1)
+  const bodies: Array<Buffer> = []
+  const stripe = new Map<string | undefined, Buffer>()
+  let before: string | undefined
+  for (let from = 0; from < length; from += pageSize) {
+    const items = Array.from({ length: Math.min(pageSize, length - from) }, (_, offset) => textAt(from + offset))
+    const more = from + pageSize < length
+    const cursor = more ? cursorOfPage(bodies.length + 1) : null
+    const list = `[${items.join(",")}]`
+    bodies.push(Buffer.from(`{"items":${list},"cursor":${JSON.stringify(cursor)},"count":${items.length}}`))
+    stripe.set(before, Buffer.from(`{"object":"list","data":${list},"has_more":${more},"url":"/v1/payouts"}`))
+    before = /"id":"([^"]*)"/.exec(items.at(-1) ?? "")?.[1]
+  }
+  return { bodies, stripe }
+}
+
+/** As long as cursors usually are, so that its part of the work is not flattered. Always of one length. */
+const cursorOfPage = (page: number): string =>
+  Buffer.from(`payoutRequests:100:${String(page).padStart(10, "0")}`).toString("base64url")
+
+const pageOfCursor = (cursor: string | undefined): number =>
+  cursor === undefined ? 0 : Number(Buffer.from(cursor, "base64url").toString().slice(-10))
+
+/** The page in the place that its number has, with the cursor of the next number in it. */
+const repeated = (bodies: ReadonlyArray<Buffer>, page: number, times: number): Buffer | undefined => {
+  const body = bodies[page % bodies.length]
+  const last = page + 1 === bodies.length * times
+  if (body === undefined) return undefined
+  const end = body.lastIndexOf(`,"cursor":`)
+  const cursor = last ? null : cursorOfPage(page + 1)
+  return Buffer.concat([body.subarray(0, end), Buffer.from(`,"cursor":${JSON.stringify(cursor)},"count":${pageSize}}`)])
+}
+
+const parameter = (url: string, name: string): string | undefined =>
+  new URL(url, "http://localhost").searchParams.get(name) ?? undefined

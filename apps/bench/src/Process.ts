@@ -1,0 +1,52 @@
+/** Runs a part of a measurement in a process of its own. */
+import { type ChildProcess, fork } from "node:child_process"
+import { once } from "node:events"
+import type { Tally } from "./Tally.ts"
+import type { WorkloadName } from "./workloads/all.ts"
+
+/** What a child can be told to do. */
+export type Order =
+  | { readonly do: "listen"; readonly records: number }
+  | { readonly do: "run"; readonly workload: WorkloadName; readonly url: string }
+  | { readonly do: "storm"; readonly url: string; readonly listings: number }
+
+/** What came of it. */
+export interface Answer {
+  readonly url?: string
+  readonly ms?: number
+  readonly tally?: Tally
+  /** Bytes, since the process began. */
+  readonly peakRss?: number
+}
+
+/** A child that obeys until it is disposed of. */
+export class Process implements AsyncDisposable {
+  readonly #child: ChildProcess
+
+  constructor() {
+    // Beside this file: the bundle when this is one, else the source, which Node runs as it is.
+    this.#child = fork(new URL(import.meta.url.endsWith(".ts") ? "./child.ts" : "./child.mjs", import.meta.url))
+  }
+
+  async tell(order: Order): Promise<Answer> {
+    const ended = new AbortController()
+    try {
+      const answer = once(this.#child, "message", { signal: ended.signal })
+      const exit = once(this.#child, "exit", { signal: ended.signal }).then(([code]) => {
+        throw new Error(`the process that was told to ${order.do} ended with ${String(code)}`)
+      })
+      this.#child.send(order)
+      const [message] = await Promise.race([answer, exit]) as [Answer] // our own child sends nothing else
+      return message
+    } finally {
+      ended.abort()
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#child.exitCode !== null) return
+    const exit = once(this.#child, "exit")
+    this.#child.disconnect()
+    await exit
+  }
+}

@@ -1,0 +1,63 @@
+/** Figures, as a person and as a program reads them. */
+import { readFileSync } from "node:fs"
+import { createRequire } from "node:module"
+import { cpus, totalmem } from "node:os"
+
+/** A number, and what it should be where that was promised. */
+export interface Figure {
+  readonly name: string
+  readonly value: number
+  readonly unit: "records/s" | "×" | "MiB" | "requests"
+  readonly atLeast?: number
+  readonly atMost?: number
+}
+
+/** The middle one. */
+export const median = (values: ReadonlyArray<number>): number => {
+  const sorted = values.toSorted((a, b) => a - b)
+  const middle = sorted.length >> 1
+  const [low = Number.NaN, high = Number.NaN] = [sorted[(sorted.length - 1) >> 1], sorted[middle]]
+  return (low + high) / 2
+}
+
+/** Whether the promise holds; undefined where there is none. */
+export const holds = ({ atLeast, atMost, value }: Figure): boolean | undefined =>
+  atLeast === undefined && atMost === undefined
+    ? undefined
+    : value >= (atLeast ?? Number.NEGATIVE_INFINITY) && value <= (atMost ?? Number.POSITIVE_INFINITY)
+
+/** What the figures were taken on. */
+export const machine = () => ({
+  cpu: cpus()[0]?.model ?? "unknown",
+  cores: cpus().length,
+  memoryGiB: Math.round(totalmem() / 2 ** 30),
+  node: process.versions.node,
+  versions: Object.fromEntries(
+    ["effect", "undici", "stripe", "zod", "got"].map((name) => [name, versionOf(name)] as const)
+  )
+})
+
+const versionOf = (name: string): string => {
+  const folder = createRequire(import.meta.url).resolve.paths(name)?.map((path) => `${path}/${name}/package.json`) ?? []
+  for (const path of folder) {
+    try {
+      return (JSON.parse(readFileSync(path, "utf8")) as { readonly version: string }).version // every package has one
+    } catch {
+      // Not in this folder: the next one up.
+    }
+  }
+  return "unknown"
+}
+
+const digits = { "records/s": 0, "×": 3, MiB: 1, requests: 0 } as const
+
+/** The figures in lines, those with a target marked. */
+export const render = (figures: ReadonlyArray<Figure>): string => {
+  const width = Math.max(...figures.map(({ name }) => name.length))
+  return figures.map((figure) => {
+    const { atLeast, atMost, name, unit, value } = figure
+    const target = atLeast !== undefined ? `  target ≥ ${atLeast}` : atMost !== undefined ? `  target ≤ ${atMost}` : ""
+    const verdict = { true: "  ok", false: "  MISSED", undefined: "" }[`${holds(figure)}`]
+    return `${name.padEnd(width)}  ${value.toFixed(digits[unit]).padStart(8)} ${unit}${target}${verdict}`
+  }).join("\n")
+}

@@ -1,0 +1,34 @@
+/** A process of a measurement: the server, or one workload. What it is to do comes in messages. */
+import "effect/schema/SchemaJITCompiler/enable"
+import { listen } from "./PageServer.ts"
+import type { Answer, Order } from "./Process.ts"
+import { workloads } from "./workloads/all.ts"
+
+const obey = async (order: Order): Promise<Answer> => {
+  switch (order.do) {
+    case "listen":
+      return { url: await listen(order.records) }
+    case "run": {
+      const run = await workloads[order.workload]()
+      const start = performance.now()
+      const tally = await run(order.url)
+      return { ms: performance.now() - start, tally, peakRss: process.resourceUsage().maxRSS * 1024 }
+    }
+    case "storm": {
+      const { storm } = await import("./workloads/ours.ts")
+      await storm(order.url, order.listings)
+      return {}
+    }
+  }
+}
+
+process.on("message", (order: Order) => {
+  obey(order).then(
+    (answer) => process.send?.(answer),
+    (error: unknown) => {
+      console.error(error)
+      process.exit(1)
+    }
+  )
+})
+process.on("disconnect", () => process.exit())

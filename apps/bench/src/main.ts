@@ -1,0 +1,39 @@
+/** `pnpm bench core [--records N] [--rounds N] [--json FILE] [--check]` */
+import { writeFileSync } from "node:fs"
+import { parseArgs } from "node:util"
+import { core, fullSizes } from "./core.ts"
+import { holds, machine, render } from "./Report.ts"
+
+const usage = `usage: pnpm bench core [flags]
+  --records N   of the list that is read for speed and memory (${fullSizes.records}, a multiple of 100)
+  --rounds N    to take medians of (${fullSizes.rounds})
+  --json FILE   write the figures there too
+  --check       exit with 1 where a target is missed`
+
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: {
+    records: { type: "string", default: String(fullSizes.records) },
+    rounds: { type: "string", default: String(fullSizes.rounds) },
+    json: { type: "string" },
+    check: { type: "boolean", default: false }
+  }
+})
+const sizes = { ...fullSizes, records: Number(values.records), rounds: Number(values.rounds) }
+const isCount = (value: number) => Number.isInteger(value) && value > 0
+
+if (positionals.join(" ") !== "core" || !isCount(sizes.records / 100) || !isCount(sizes.rounds)) {
+  console.error(usage)
+  process.exitCode = 2
+} else {
+  const about = machine()
+  console.log(`${about.cpu}, ${about.cores} cores, ${about.memoryGiB} GiB, Node ${about.node}`)
+  console.log(Object.entries(about.versions).map((pair) => pair.join(" ")).join(", "))
+  console.log(`${sizes.records} records in pages of 100 over loopback; medians of ${sizes.rounds} interleaved rounds\n`)
+  const figures = await core(sizes, (line) => console.error(line))
+  console.log(`\n${render(figures)}`)
+  if (values.json !== undefined) {
+    writeFileSync(values.json, `${JSON.stringify({ machine: about, sizes, figures }, undefined, 2)}\n`)
+  }
+  if (values.check && figures.some((figure) => holds(figure) === false)) process.exitCode = 1
+}

@@ -1,0 +1,17 @@
+/** The workloads by name. Each runs in a process of its own, and loads only what it measures. */
+import type { Workload } from "../Tally.ts"
+
+export const workloads = {
+  "floor": async () => (await import("./floor.ts")).sequential,
+  "floor, prefetching": async () => (await import("./floor.ts")).prefetching,
+  "PaymentsApi": async () => (await import("./ours.ts")).stream,
+  "PaymentsApi, exact texts": async () => (await import("./ours.ts")).exactTexts,
+  "PaymentsApi over fetch": async () => (await import("./ours.ts")).overFetch,
+  "PaymentsApi over Effect's undici": async () => (await import("./ours.ts")).overStockUndici,
+  "PaymentsApi, 30 ms per page": async () => (await import("./ours.ts")).slowConsumer,
+  "stripe-node": async () => (await import("./stripeNode.ts")).autoPagination,
+  "fetch + zod": async () => (await import("./fetchZod.ts")).listing,
+  "got.paginate": async () => (await import("./gotPaginate.ts")).paginate
+} as const satisfies Record<string, () => Promise<Workload>>
+
+export type WorkloadName = keyof typeof workloads

@@ -1,0 +1,50 @@
+/** What many teams write: `fetch`, and a zod schema of the same fields that keeps undocumented ones. */
+import { z } from "zod"
+import { pageSize } from "../PageServer.ts"
+import { count, tally, type Workload } from "../Tally.ts"
+
+const maybe = <S extends z.ZodType>(schema: S) => schema.nullable().optional()
+const text = maybe(z.string())
+const amount = maybe(z.int())
+
+const Page = z.looseObject({
+  items: z.array(z.looseObject({
+    id: z.string(),
+    reference: text,
+    customerId: text,
+    customerDetails: maybe(z.looseObject({
+      reference: text,
+      name: text,
+      documentType: text,
+      documentNumber: text,
+      email: text,
+      phoneNumber: text
+    })),
+    payoutTargetId: text,
+    payoutTargetDetails: maybe(z.looseObject({ reference: text, description: text, type: text })),
+    status: text,
+    statusMessage: text,
+    amount,
+    amountSent: amount,
+    fee: amount,
+    sourceMerchantAccountId: text,
+    createdAt: text,
+    updatedAt: text
+  })),
+  cursor: z.string().nullable()
+})
+
+export const listing: Workload = async (url) => {
+  const total = tally()
+  const address = new URL(`${url}/v0/payoutRequests?limit=${pageSize}`)
+  for (let cursor: string | null | undefined; cursor !== null;) {
+    if (cursor !== undefined) address.searchParams.set("cursor", cursor)
+    const response = await fetch(address, {
+      headers: { authorization: "Bearer sandbox_key", accept: "application/json" }
+    })
+    const page = Page.parse(await response.json())
+    count(total, page.items)
+    cursor = page.cursor
+  }
+  return total
+}

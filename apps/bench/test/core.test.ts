@@ -1,0 +1,28 @@
+import { assert, describe, it } from "@effect/vitest"
+import { core } from "../src/core.ts"
+import { holds, median, render } from "../src/Report.ts"
+
+describe("the benchmark of core", () => {
+  it("reads the same records with every client, and counts what a server that is down is asked", async () => {
+    const figures = await core(
+      { records: 2000, rounds: 1, slowRecords: 200, memoryTimes: 2, stormListings: 20 },
+      () => {}
+    )
+    assert.isTrue(figures.every(({ value }) => Number.isFinite(value)), render(figures))
+    assert.isTrue(figures.filter(({ unit }) => unit === "records/s").every(({ value }) => value > 0))
+    assert.isAtLeast(figures.find(({ unit }) => unit === "requests")?.value ?? -1, 0)
+  })
+
+  it("says which promise holds", () => {
+    const figure = { name: "a", unit: "×" } as const
+    assert.isTrue(holds({ ...figure, value: 0.9, atLeast: 0.9 }))
+    assert.isFalse(holds({ ...figure, value: 0.89, atLeast: 0.9 }))
+    assert.isFalse(holds({ ...figure, value: 1.06, atMost: 1.05 }))
+    assert.isUndefined(holds({ ...figure, value: 1 }))
+    assert.include(render([{ ...figure, value: 0.5, atLeast: 0.9 }]), "MISSED")
+  })
+
+  it("takes the middle one", () => {
+    assert.deepStrictEqual([median([3, 1, 2]), median([4, 1, 2, 3])], [2, 2.5])
+  })
+})
