@@ -7,7 +7,7 @@ import { assert, beforeAll, describe, it } from "@effect/vitest"
 import { execFile } from "node:child_process"
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { promisify } from "node:util"
 import { gzipSync } from "node:zlib"
 import { rolldown } from "rolldown"
@@ -114,7 +114,21 @@ describe("the packed package", () => {
     })
   })
 
-  it("imports, in code and declarations, only its peer and its dependency, and Node's own only for its node entry", () => {
+  it("imports, in code and declarations, only its peer, and all else only for its node entry", () => {
+    // What these modules of the node entry need of Node is theirs alone.
+    const ofNode = /^node$|^internal\/Node/
+    const reached = new Set<string>()
+    const follow = (name: string) => {
+      if (reached.has(name) || ofNode.test(name)) return
+      reached.add(name)
+      const text = readFileSync(join(installed, `dist/${name}.js`), "utf8").replaceAll(/\/\*.*?\*\//gs, "")
+      for (const [, path = ""] of text.matchAll(/(?:from|import) ?\(?"(\.[^"]*)\.js"/g)) {
+        const next = join(dirname(name), path)
+        assert.isFalse(ofNode.test(next), `${name} imports ${next}`)
+        follow(next)
+      }
+    }
+    for (const entry of ["index", "promise", "testing"]) follow(entry)
     for (const name of sources) {
       for (const ending of [".js", ".d.ts"]) {
         const text = readFileSync(join(installed, `dist/${name}${ending}`), "utf8").replaceAll(/\/\*.*?\*\//gs, "")
@@ -122,7 +136,9 @@ describe("the packed package", () => {
           text.matchAll(/(?:from|import) ?\(?"([^".][^"]*)"/g),
           ([, specifier = ""]) => specifier
         )
-        const allowed = name === "node" ? /^(?:effect|@effect\/platform-node)(?:\/|$)/ : /^effect(?:\/|$)/
+        const allowed = ofNode.test(name)
+          ? /^(?:effect(?:\/|$)|@effect\/platform-node(?:\/|$)|node:)/
+          : /^effect(?:\/|$)/
         assert.deepStrictEqual(imported.filter((specifier) => !allowed.test(specifier)), [], `${name}${ending}`)
         assert.notInclude(text, "/// <reference", `${name}${ending}`)
       }

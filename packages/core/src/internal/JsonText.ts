@@ -143,13 +143,20 @@ export const endsEarly = (text: string): boolean => {
 }
 
 /**
- * Tells text in which a member of one of these names may hold a number that parsing did not keep: 16 digits or more, a
- * fraction or an exponent. Names are letters. It may tell too much, never too little: a name can be spelled with escapes (RFC 8259 §7).
+ * Tells text in which a member of one of these names may hold a number that parsing did not keep. Names are letters. It
+ * may tell too much, never too little: a name can be spelled with escapes (RFC 8259 §7).
  */
 export const mayLoseDigits = (names: ReadonlyArray<string>): (text: string) => boolean => {
   if (names.length === 0) return () => false
-  const risky = new RegExp(`"(?:${names.join("|")})"\\s*:\\s*-?(?:\\d{16}|\\d+[.eE])`)
-  return (text) => risky.test(text) || (text.includes("\\u") && escapedName.test(text))
+  // Fewer than 16 digits without a fraction or an exponent are kept.
+  const risky = new RegExp(`"(?:${names.join("|")})"\\s*:\\s*(-?(?:\\d{16}|\\d+[.eE])[\\d.eE+-]*)`, "g")
+  return (text) => {
+    risky.lastIndex = 0
+    for (let found = risky.exec(text); found !== null; found = risky.exec(text)) {
+      if (!isExactInteger(found[1] ?? "")) return true
+    }
+    return text.includes("\\u") && escapedName.test(text)
+  }
 }
 
 /** The last escaped character of a member's name. Read once, however many escapes there are. */

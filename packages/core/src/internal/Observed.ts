@@ -2,7 +2,7 @@
  * Spans and metrics of requests, by OpenTelemetry's conventions for HTTP clients, without what those would show of a
  * query: `url.full` ends before the question mark, and neither a cursor, a filter's value nor a header is recorded.
  */
-import { Cause, Clock, Effect, Exit, Metric, type Tracer } from "effect"
+import { Cause, Clock, Effect, Exit, Metric, Tracer } from "effect"
 import type { AnyList } from "../Lists.ts"
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import type { Failure } from "./Client.ts"
@@ -91,7 +91,7 @@ export const inSpan = <A, E, R>(
   Effect.flatMap(
     Effect.makeSpan(name, options),
     (span) =>
-      Effect.onExit(Effect.withParentSpan(effect, span), (exit) =>
+      Effect.onExit(Effect.provideService(effect, Tracer.ParentSpan, span), (exit) =>
         Effect.flatMap(Clock.currentTimeNanos, (endedAt) => {
           const told = onEnd(exit, span, endedAt)
           span.end(endedAt, Exit.asVoid(exit))
