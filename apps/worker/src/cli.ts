@@ -104,7 +104,8 @@ export const worker = <R>({ api, onEndless, server }: Services<R>) =>
           const work = single
             ? once(options)
             : Effect.andThen(onEndless, Effect.provide(forever(every, options), health))
-          yield* Effect.provide(work, Layer.mergeAll(destination, api, Status.layer)).pipe(
+          // The settings are checked first: a wrong one leaves no empty destination behind.
+          yield* Effect.provide(work, Layer.provideMerge(Layer.merge(destination, Status.layer), api)).pipe(
             Effect.onInterrupt(() => Effect.logInfo("stopped"))
           )
         })

@@ -4,8 +4,10 @@ import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import type { Dispatcher } from "@effect/platform-node/Undici"
 import { ConfigProvider, Effect, Layer } from "effect"
 import { HttpClient, HttpClientError, type HttpClientRequest, HttpClientResponse } from "effect/http"
+import { withDirectRead } from "./internal/DirectReads.ts"
 import { acceptEncoding } from "./internal/NodeDecoder.ts"
 import { NodeExchange } from "./internal/NodeExchange.ts"
+import { readOver, ReadWatch } from "./internal/NodeRead.ts"
 import { PaymentsApi } from "./PaymentsApi.ts"
 import { connectWith, type Payments } from "./PromiseApi.ts"
 
@@ -15,25 +17,37 @@ import { connectWith, type Payments } from "./PromiseApi.ts"
  * programs do. This machine itself is always reached directly. Extra certificate authorities come from
  * `NODE_EXTRA_CA_CERTS`. Answers may come compressed (gzip, deflate, br, zstd) and are decoded.
  */
-export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = HttpClient.layerMergedContext(
-  Effect.map(
-    Effect.all([NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher]),
-    ([other, dispatcher]) => withReads(other, reads(dispatcher))
-  )
-).pipe(
-  Layer.provide(Layer.effect(
-    NodeHttpClient.Dispatcher,
-    Effect.acquireRelease(
-      // Loaded here, so that a program that asks nothing does not wait for it.
-      Effect.map(
-        Effect.promise(() => import("@effect/platform-node/Undici")),
-        ({ default: undici }) =>
-          new undici.EnvHttpProxyAgent({ connect: { timeout: 3000 }, connections: 64, noProxy: directHosts() })
-      ),
-      (agent) => Effect.promise(() => agent.destroy())
+export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = Layer.effect(
+  HttpClient.HttpClient,
+  Effect.gen(function*() {
+    // Loaded here, so that a program that asks nothing does not wait for it.
+    const { default: undici } = yield* Effect.promise(() => import("@effect/platform-node/Undici"))
+    const options = { connect: { timeout: 3000 }, connections: 64 }
+    const release = (agent: Dispatcher) => Effect.promise(() => agent.destroy())
+    const straight = yield* Effect.acquireRelease(Effect.sync(() => new undici.Agent(options)), release)
+    const proxied = yield* Effect.acquireRelease(
+      Effect.sync(() => new undici.EnvHttpProxyAgent({ ...options, noProxy: directHosts() })),
+      release
     )
-  ))
+    const watch = yield* Effect.acquireRelease(
+      Effect.sync(() => new ReadWatch()),
+      (all) => Effect.sync(() => all.close())
+    )
+    const other = yield* Effect.provideService(NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher, proxied)
+    return withDirectRead(
+      withReads(other, reads(proxied)),
+      (request) =>
+        Effect.suspend(() =>
+          readOver(mayBeProxied(request.origin) ? [proxied, () => {}] : [straight, () => {}], watch, request)
+        )
+    )
+  })
 )
+
+/** Whether a proxy may stand before that address. Asking `EnvHttpProxyAgent` takes long where there is none. */
+const mayBeProxied = (origin: string): boolean =>
+  ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"].some((name) => (process.env[name] ?? "") !== "") &&
+  !/^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?$/.test(origin)
 
 /**
  * For code that doesn't write Effect: a client of the service that the environment names (`PAYMENTS_BASE_URL`,

@@ -68,8 +68,9 @@ describe("the listings of one client", () => {
       const { layer, times } = counting(service())
       yield* inTime(
         PaymentsApi.use(({ invoices, payinSources, payoutRequests }) =>
-          Effect.all(
-            [invoices, payinSources, payoutRequests].map((list) => Stream.runDrain(list.pages({ limit: 10 }))),
+          Effect.forEach(
+            [invoices, payinSources, payoutRequests],
+            (list) => Stream.runDrain(list.pages({ limit: 10 })),
             { concurrency: "unbounded" }
           )
         ).pipe(Effect.provide(apiOver(layer, { maxRequestsPerSecond: 5 })))
@@ -86,8 +87,9 @@ describe("the listings of one client", () => {
       )
       yield* inTime(
         PaymentsApi.use(({ invoices, payoutRequests }) =>
-          Effect.all(
-            [invoices, payoutRequests].map((list) => Stream.runDrain(list.pages({ limit: 10 }))),
+          Effect.forEach(
+            [invoices, payoutRequests],
+            (list) => Stream.runDrain(list.pages({ limit: 10 })),
             { concurrency: 2 }
           )
         ).pipe(Effect.provide(apiOver(layer)))

@@ -56,7 +56,8 @@ describe("the exact text of JSON", () => {
     assert.isFalse(
       risky(`{"at":"2024-05-01T10:00:00.000Z","amount":123456789012345,"fee":-1,"risk":1.10,"b":"\\u0031"}`)
     )
-    assert.isTrue(risky(`{"amount" : -1234567890123456}`))
+    assert.isTrue(risky(`{"amount" : -12345678901234567}`))
+    assert.isFalse(risky(`{"amount" : -1234567890123456,"fee":1.5e3}`))
     for (const name of ["f\\u0065e", "fe\\u0065", "\\u0066\\u0065\\u0065"]) {
       assert.isTrue(risky(`{"${name}" :1.5}`), name)
     }

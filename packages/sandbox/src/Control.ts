@@ -60,7 +60,7 @@ export const serveControls = Effect.fnUntraced(
       disableListenLog: true
     }).pipe(Layer.provideMerge(NodeHttpServer.layer(() => server, { host, port })))
     const context = yield* Layer.build(served).pipe(
-      Effect.catch((error): Effect.Effect<never, SandboxError> => Effect.fail(listenError(error.cause)))
+      Effect.mapError((error): SandboxError => listenError(error.cause))
     )
     // Clients keep connections open for the next request; without this the server would wait for them to leave.
     yield* Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))

@@ -2,7 +2,7 @@
 import { Lists, type PaymentsApi, type PaymentsConfigError } from "@payments/core"
 import { Destination, lowestExitCode, scanAll, Sink } from "@payments/export"
 import { Ended, patienceFlag, patienceOf, print, say } from "@payments/export/program"
-import { type Duration, Effect, type Layer } from "effect"
+import { type Duration, Effect, Layer } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { makeProgress, sayFailures, summarize } from "../Progress.ts"
 
@@ -29,7 +29,7 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       const patience = yield* patienceOf(input.patience)
       const names = input.lists.length === 0 ? Lists.all.map(({ name }) => name) : [...new Set(input.lists)]
       // The settings are checked first: a wrong one leaves no empty destination behind.
-      yield* exportLists(names, patience).pipe(Effect.provide(destination), Effect.provide(api))
+      yield* Effect.provide(exportLists(names, patience), Layer.provideMerge(destination, api))
     })
   ).pipe(
     Command.withDescription("Copy lists into a database or files, going on where an earlier run was cut"),

@@ -2,7 +2,7 @@
  * One client of a service: asks for a page until it comes or must not be asked for again. What its listings share is kept
  * here: the pace, the tokens for retries and the keys.
  */
-import { Clock, Duration, Effect, Redacted, Result } from "effect"
+import { Duration, Effect, Redacted, Result } from "effect"
 import { type AnyList, invoices, payinSources, payoutRequests } from "../Lists.ts"
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import { type ErrorBody, PaymentsError, type Reason } from "../PaymentsError.ts"
@@ -38,21 +38,21 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
   const tokens: Retry.RetryTokens = { left: config.retry.budget.capacity }
   const keys = { payments: config.apiKey, invoices: config.invoicesApiKey }
 
-  const turn = Effect.flatMap(Clock.currentTimeMillis, (now) => {
-    const [at, after] = Pace.takeTurn(pace, now)
-    pace = after
-    return at > now ? Effect.sleep(at - now) : Effect.void
-  })
+  const inTurn = <A>(exchange: Effect.Effect<A, Failure>): Effect.Effect<A, Failure> =>
+    Effect.clockWith((clock) => {
+      const now = clock.currentTimeMillisUnsafe()
+      const [at, after] = Pace.takeTurn(pace, now)
+      pace = after
+      return at > now ? Effect.andThen(Effect.sleep(at - now), exchange) : exchange
+    })
 
-  const slowDown = (reason: Reason) =>
-    reason._tag === "RateLimited"
-      ? Effect.map(Clock.currentTimeMillis, (now) => {
-        const asked = reason.retryAfter ?? Duration.zero
-        // A longer wait is handed back to the caller; the others find out by asking.
-        const wait = Duration.isGreaterThan(asked, config.retry.longestHint) ? 0 : Duration.toMillis(asked)
-        pace = Pace.slowedDown(pace, now, wait)
-      })
-      : Effect.void
+  const slowDown = (asked: Duration.Duration | undefined) =>
+    Effect.clockWith((clock) => {
+      // A longer wait is handed back to the caller; the others find out by asking.
+      const long = asked === undefined || Duration.isGreaterThan(asked, config.retry.longestHint)
+      pace = Pace.slowedDown(pace, clock.currentTimeMillisUnsafe(), long ? 0 : Duration.toMillis(asked))
+      return Effect.void
+    })
 
   /** The key anew after it was refused, unless it is the same. */
   const freshKey = Effect.fnUntraced(function*(service: AnyList["service"], refused: Redacted.Redacted<string>) {
@@ -71,39 +71,48 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
   }
 
   const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) =>
-    turn.pipe(
-      Effect.flatMap(() => observe[request.list.name](count.made++, tryOnce(source, request, key))),
-      Effect.tapError(({ reason }) => slowDown(reason))
-    )
+    inTurn(Effect.suspend(() => observe[request.list.name](count.made++, tryOnce(source(request, key)))))
 
-  const attempt = (request: PageRequest, count: Attempts) =>
+  /** Once, but for a key that is no longer accepted. */
+  const attempt = (
+    request: PageRequest,
+    count: Attempts
+  ): Effect.Effect<Fetched, PaymentsError> =>
     Effect.suspend(() => {
       const key = keys[request.list.service]
-      return exchange(request, key, count).pipe(
-        Effect.catchIf(
-          ({ reason }) => reason._tag === "Unauthorized",
-          (failure) =>
-            Effect.flatMap(
-              freshKey(request.list.service, key),
-              (fresh) => fresh === undefined ? Effect.fail(failure) : exchange(request, fresh, count)
-            )
-        )
+      return Effect.mapBoth(
+        Effect.catch(exchange(request, key, count), (failure) => {
+          switch (failure.reason._tag) {
+            case "RateLimited":
+              return Effect.andThen(slowDown(failure.reason.retryAfter), Effect.fail(failure))
+            case "Unauthorized":
+              return Effect.flatMap(freshKey(request.list.service, key), (fresh) =>
+                fresh === undefined ? Effect.fail(failure) : exchange(request, fresh, count))
+            default:
+              return Effect.fail(failure)
+          }
+        }),
+        {
+          onFailure: (failure) =>
+            failed(request, failure, count.made),
+          onSuccess: (arrived): Fetched => ({ ...arrived, request, attempts: count.made })
+        }
       )
-    }).pipe(
-      Effect.mapError((failure) => failed(request, failure, count.made)),
-      Effect.map((arrived): Fetched => ({ ...arrived, request, attempts: count.made }))
-    )
+    })
 
-  const fetch = Effect.fnUntraced(function*(request: PageRequest) {
-    const count: Attempts = { made: 0 }
-    const spending: Retry.RetrySpending = { spent: 0 }
-    const fetched = yield* Effect.retry(
-      attempt(request, count),
-      Retry.schedule(config.retry, tokens, spending)
-    )
-    Retry.settle(config.retry, tokens, spending)
-    return fetched
-  })
+  const fetch = (request: PageRequest): Effect.Effect<Fetched, PaymentsError> =>
+    Effect.suspend(() => {
+      const count: Attempts = { made: 0 }
+      const spending: Retry.RetrySpending = { spent: 0 }
+      const once = attempt(request, count)
+      // Most pages come at once: what decides about retries is made for the others.
+      return Effect.catch(once, (error) => Retry.again(error, once, config.retry, tokens, spending)).pipe(
+        Effect.map((fetched) => {
+          Retry.settle(config.retry, tokens, spending)
+          return fetched
+        })
+      )
+    })
 
   return { fetch, fetchOnce: (request) => attempt(request, { made: 0 }) }
 }
@@ -121,21 +130,30 @@ export interface Failure {
 }
 
 /** One request and what came of it. */
-const tryOnce = Effect.fnUntraced(
-  function*(source: PageSource, request: PageRequest, key: Redacted.Redacted<string>) {
-    const sentAt = yield* Clock.currentTimeMillis
-    const answer: RawAnswer = yield* Effect.mapError(source(request, key), (reason): Failure => ({ reason }))
-    const now = yield* Clock.currentTimeMillis
-    const facts = { status: answer.status, requestId: requestIdOf(answer) }
-    const refusal = reasonOfStatus(answer, now)
-    if (refusal !== undefined) {
-      return yield* Effect.fail<Failure>({ reason: refusal, ...facts, body: describeBody(answer) })
-    }
-    const envelope = openEnvelope(answer)
-    if (Result.isFailure(envelope)) return yield* Effect.fail<Failure>({ reason: envelope.failure, ...facts })
-    return { answer, envelope: envelope.success, elapsed: Duration.millis(now - sentAt) }
-  }
-)
+const tryOnce = (asked: Effect.Effect<RawAnswer, Reason>) =>
+  Effect.clockWith((clock) => {
+    const sentAt = clock.currentTimeMillisUnsafe()
+    return Effect.matchEffect(asked, {
+      onFailure: (reason) => Effect.fail<Failure>({ reason }),
+      onSuccess: (answer) => {
+        const now = clock.currentTimeMillisUnsafe()
+        const refusal = reasonOfStatus(answer, now)
+        if (refusal !== undefined) {
+          const { status } = answer
+          return Effect.fail<Failure>({
+            reason: refusal,
+            status,
+            requestId: requestIdOf(answer),
+            body: describeBody(answer)
+          })
+        }
+        const envelope = openEnvelope(answer)
+        return Result.isSuccess(envelope)
+          ? Effect.succeed({ answer, envelope: envelope.success, elapsed: Duration.millis(now - sentAt) })
+          : Effect.fail<Failure>({ reason: envelope.failure, status: answer.status, requestId: requestIdOf(answer) })
+      }
+    })
+  })
 
 /** The error that a failure makes of a request. It names the position of the request, from which a listing can go on. */
 export const failed = (request: PageRequest, failure: Failure, attempts: number): PaymentsError =>

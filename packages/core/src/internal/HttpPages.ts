@@ -2,30 +2,86 @@
  * Pages over any `HttpClient`. Holds over each of them: no redirect is followed, an attempt ends within its deadlines, a
  * body larger than the cap is refused, and nothing of a request's query reaches a span or an error.
  */
-import { type Clock, Context, Duration, Effect, Redacted, Result, Stream, Tracer } from "effect"
-import {
-  FetchHttpClient,
-  HttpClient,
-  type HttpClientError,
-  HttpClientRequest,
-  type HttpClientResponse,
-  HttpTraceContext
-} from "effect/http"
+import { type Clock, Context, Effect, Redacted, Result, Stream, Tracer } from "effect"
+import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse, HttpTraceContext } from "effect/http"
+import { invoices, payinSources, payoutRequests } from "../Lists.ts"
 import type { Deadlines, PaymentsConfig } from "../PaymentsConfig.ts"
 import { MalformedResponse, type Reason, Timeout, Transport } from "../PaymentsError.ts"
+import { nextDeadline, type Progress } from "./Deadline.ts"
+import { type DirectAnswer, directReadOf, notDecoded, tooLarge } from "./DirectReads.ts"
 import { addressOf } from "./Observed.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
-import { systemCode } from "./SystemCode.ts"
-import { notDecoded, tooLarge, wholeBody, wholeBodyOf } from "./WholeBody.ts"
+import { connectionReason, systemCode } from "./SystemCode.ts"
 
 /** Asks the configured service. */
-export const makeHttpPages =
-  (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): PageSource => (request, key) => {
-    const plain = toHttpRequest(config, request, key)
-    return config.traceHeaders
-      ? Effect.flatMap(traced(plain), (known) => exchange(config, client, known))
-      : exchange(config, client, plain)
+export const makeHttpPages = (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): PageSource => {
+  const ask = asking(config, client)
+  return config.traceHeaders ? (request, key) => Effect.flatMap(traceparent, (trace) => ask(request, key, trace)) : ask
+}
+
+type Ask = (request: PageRequest, key: Redacted.Redacted<string>, trace?: Header) => Effect.Effect<RawAnswer, Reason>
+
+type Header = Readonly<Record<string, string>>
+
+const asking = (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): Ask => {
+  const addresses = {
+    payoutRequests: new URL(addressOf(config, payoutRequests) + payoutRequests.path),
+    payinSources: new URL(addressOf(config, payinSources) + payinSources.path),
+    invoices: new URL(addressOf(config, invoices) + invoices.path)
   }
+  const read = directReadOf(client)
+  const { deadlines, largestBodyBytes } = config
+  if (read === undefined) {
+    return (request, key, trace) => {
+      const named = HttpClientRequest.get(addresses[request.list.name].href, {
+        // Redacted parameters are sent as they are and stay out of spans and error messages.
+        urlParams: parametersOf(config, request).map(([name, value]) => [name, Redacted.make(value)] as const),
+        acceptJson: true,
+        ...(trace === undefined ? {} : { headers: trace })
+      })
+      return exchange(config, client, HttpClientRequest.bearerToken(named, key))
+    }
+  }
+  return (request, key, trace) => {
+    const { origin, pathname } = addresses[request.list.name]
+    return Effect.flatMap(
+      read({
+        origin,
+        path: `${pathname}?${new URLSearchParams(parametersOf(config, request))}`,
+        headers: { accept: "application/json", authorization: `Bearer ${Redacted.value(key)}`, ...trace },
+        deadlines,
+        cap: largestBodyBytes
+      }),
+      toAnswer
+    )
+  }
+}
+
+const toAnswer = (
+  { bytes, headers, status }: DirectAnswer
+): Effect.Effect<RawAnswer, Reason> => {
+  const text = decodeUtf8(bytes, headers["content-encoding"])
+  return Result.isSuccess(text)
+    ? Effect.succeed({ status, headers, text: text.success })
+    : Effect.fail(text.failure)
+}
+
+const parametersOf = (
+  config: PaymentsConfig["Service"],
+  { cursor, filters, limit, list }: PageRequest
+): Array<[name: string, value: string]> => {
+  const names: Readonly<Record<string, string>> = list.service === "invoices" ? config.invoiceParameters : {}
+  const pairs = Object.entries(filters).map(([field, value]): [string, string] => [names[field] ?? field, value])
+  pairs.push([names["limit"] ?? "limit", String(limit)])
+  if (cursor !== undefined) pairs.push([names["cursor"] ?? "cursor", cursor])
+  return pairs
+}
+
+/** The current span's `traceparent`, for a service that may know of it (W3C Trace Context). */
+const traceparent: Effect.Effect<Header> = Effect.matchEager(Effect.currentSpan, {
+  onFailure: () => ({}),
+  onSuccess: (span) => ({ traceparent: HttpTraceContext.toHeaders(span)["traceparent"] ?? "" })
+})
 
 const exchange = (
   config: PaymentsConfig["Service"],
@@ -34,7 +90,7 @@ const exchange = (
 ): Effect.Effect<RawAnswer, Reason> =>
   withinDeadlines(config.deadlines, (progress, clock) =>
     client.execute(request).pipe(
-      Effect.mapError(toReason),
+      Effect.mapError(connectionReason),
       Effect.flatMap((response) => {
         const { headers, status } = response
         const onBytes = () => {
@@ -42,13 +98,10 @@ const exchange = (
         }
         progress.phase = "body"
         onBytes()
-        return Effect.flatMap(readBody(response, config.largestBodyBytes, onBytes), (bytes) =>
-          Effect.fromResult(
-            Result.map(
-              decodeUtf8(bytes, headers["content-encoding"]),
-              (text): RawAnswer => ({ status, headers, text })
-            )
-          ))
+        return Effect.flatMap(
+          readBody(response, config.largestBodyBytes, onBytes),
+          (bytes) => toAnswer({ status, headers, bytes })
+        )
       })
     )).pipe(Effect.updateContext(quieted))
 
@@ -64,41 +117,6 @@ const quiet = Context.empty().pipe(
   Context.add(HttpClient.TracerPropagationEnabled, false),
   Context.add(FetchHttpClient.RequestInit, { redirect: "manual" })
 )
-
-const toHttpRequest = (
-  config: PaymentsConfig["Service"],
-  request: PageRequest,
-  key: Redacted.Redacted<string>
-): HttpClientRequest.HttpClientRequest => {
-  const ofInvoices = request.list.service === "invoices"
-  const names: Readonly<Record<string, string>> = ofInvoices ? config.invoiceParameters : {}
-  const pairs = Object.entries({
-    ...request.filters,
-    limit: String(request.limit),
-    ...(request.cursor === undefined ? {} : { cursor: request.cursor })
-  })
-  return HttpClientRequest.get(addressOf(config, request.list) + request.list.path, {
-    // Redacted parameters are sent as they are and stay out of spans and error messages.
-    urlParams: pairs.map(([field, value]) => [names[field] ?? field, Redacted.make(value)] as const),
-    acceptJson: true
-  }).pipe(HttpClientRequest.bearerToken(key))
-}
-
-/** With the current span's `traceparent`, for a service that may know of it (W3C Trace Context). */
-const traced = (request: HttpClientRequest.HttpClientRequest) =>
-  Effect.matchEager(Effect.currentSpan, {
-    onFailure: () => request,
-    onSuccess: (span) =>
-      HttpClientRequest.setHeader(request, "traceparent", HttpTraceContext.toHeaders(span)["traceparent"] ?? "")
-  })
-
-/** How far an attempt has come. */
-interface Progress {
-  readonly startedAt: number
-  phase: "headers" | "body"
-  /** When bytes last came. */
-  movedAt: number
-}
 
 /** Ends an attempt when a deadline passes. One fiber sleeps from deadline to deadline, however many parts a body has. */
 const withinDeadlines = <A, R>(
@@ -127,24 +145,11 @@ const withinDeadlines = <A, R>(
     })
   })
 
-const nextDeadline = (
-  deadlines: Deadlines,
-  { movedAt, phase, startedAt }: Progress
-): { readonly at: number; readonly phase: Timeout["phase"] } => {
-  const whole = startedAt + Duration.toMillis(deadlines.attempt)
-  const step = phase === "headers"
-    ? startedAt + Duration.toMillis(deadlines.headers)
-    : movedAt + Duration.toMillis(deadlines.stalled)
-  return step < whole ? { at: step, phase } : { at: whole, phase: "attempt" }
-}
-
 const readBody = (
   response: HttpClientResponse.HttpClientResponse,
   largestBody: number,
   onBytes: () => void
 ): Effect.Effect<Uint8Array, Reason> => {
-  const whole = wholeBodyOf(response)
-  if (whole !== undefined) return whole[wholeBody](largestBody, onBytes)
   const chunks: Array<Uint8Array> = []
   let size = 0
   return response.stream.pipe(
@@ -200,17 +205,3 @@ const notUtf8: Reason = new MalformedResponse({
   path: "(root)",
   expected: "bytes that are not UTF-8"
 })
-
-/** Why no answer came, from the codes that Node and undici put on their errors. Their messages may hold the address. */
-const toReason = (error: HttpClientError.HttpClientError): Reason => {
-  const code = systemCode(error)
-  if (code === undefined) return new Transport({ kind: "other" })
-  if (code === "UND_ERR_CONNECT_TIMEOUT" || code === "ETIMEDOUT") return new Timeout({ phase: "connect" })
-  if (code === "ECONNREFUSED") return new Transport({ kind: "refused", code })
-  if (code === "ENOTFOUND" || code === "EAI_AGAIN") return new Transport({ kind: "nameNotFound", code })
-  if (code === "ECONNRESET" || code === "EPIPE" || code === "UND_ERR_SOCKET") {
-    return new Transport({ kind: "reset", code })
-  }
-  if (/CERT|TLS|SSL|VERIFY|SIGNATURE/.test(code)) return new Transport({ kind: "tls", code })
-  return new Transport({ kind: "other", code })
-}

@@ -155,8 +155,17 @@ export const mayLoseDigits = (names: ReadonlyArray<string>): (text: string) => b
     for (let found = risky.exec(text); found !== null; found = risky.exec(text)) {
       if (!isExactInteger(found[1] ?? "")) return true
     }
-    return text.includes("\\u") && escapedName.test(text)
+    return hasEscapedLetter(text) && escapedName.test(text)
   }
+}
+
+/** Whether a letter of ASCII is spelled with an escape, as `\\u0061`; other letters are in no name that is looked for. */
+const hasEscapedLetter = (text: string): boolean => {
+  for (let at = text.indexOf("\\u00"); at !== -1; at = text.indexOf("\\u00", at + 4)) {
+    const high = text.charCodeAt(at + 4)
+    if (high >= 0x34 && high <= 0x37) return true
+  }
+  return false
 }
 
 /** The last escaped character of a member's name. Read once, however many escapes there are. */

@@ -1,5 +1,5 @@
 /**
- * One request over undici, and its answer: a web `Response` whose body can also be taken whole ({@link WholeBody}).
+ * One request over undici, and its answer as a web `Response`, for whoever treats it as any other `HttpClient`.
  * Bytes are gathered as they arrive; where nobody takes them, a little of them, then the connection is told to wait.
  *
  * The runtime may hold an answer long after its use, until it cleans up in full. So nothing but the little that is
@@ -8,16 +8,13 @@
 import type { Dispatcher } from "@effect/platform-node/Undici"
 import { Effect } from "effect"
 import { pipeline, Readable } from "node:stream"
-import { type Reason, Transport } from "../PaymentsError.ts"
-import { decodeStream, decodeWhole, isPlain } from "./NodeDecoder.ts"
-import { systemCode } from "./SystemCode.ts"
-import { tooLarge, type WholeBody, wholeBody } from "./WholeBody.ts"
+import { decodeStream } from "./NodeDecoder.ts"
 
 /** Bytes that wait for a reader before the connection waits. A page fits. */
 const unreadBytes = 256 * 1024
 
 /** A request that is sent once. */
-export class NodeExchange implements Dispatcher.DispatchHandler, WholeBody {
+export class NodeExchange implements Dispatcher.DispatchHandler {
   #controller: Dispatcher.DispatchController | undefined
   #unwanted = false
   /** Whoever waits for the headers, or for what came instead. */
@@ -117,30 +114,7 @@ export class NodeExchange implements Dispatcher.DispatchHandler, WholeBody {
     const response = new Response(body, { headers })
     // A `Response` cannot be made with every status that a server can send.
     Object.defineProperty(response, "status", { value: status })
-    return Object.assign(response, { [wholeBody]: this[wholeBody].bind(this) })
-  }
-
-  [wholeBody](cap: number, onBytes: () => void): Effect.Effect<Uint8Array, Reason> {
-    const gathered = Effect.callback<Uint8Array, Reason>((resume) => {
-      const settle = (outcome: Effect.Effect<Uint8Array, Reason>) => {
-        this.#wake = undefined
-        resume(outcome)
-      }
-      this.#wake = () => {
-        onBytes()
-        if (this.#size > cap) {
-          this.close()
-          settle(Effect.fail(tooLarge(cap)))
-        } else if (this.#end === "whole") settle(Effect.succeed(this.#taken()))
-        else if (this.#end !== undefined) settle(Effect.fail(truncated(this.#end.error)))
-      }
-      this.#resume()
-      this.#wake()
-      return Effect.sync(() => this.close())
-    })
-    return isPlain(this.#coding)
-      ? gathered
-      : Effect.flatMap(gathered, (bytes) => decodeWhole(this.#coding, bytes, cap))
+    return response
   }
 
   #taken(): Uint8Array {
@@ -180,8 +154,6 @@ export class NodeExchange implements Dispatcher.DispatchHandler, WholeBody {
       : pipeline(Readable.from(this.#raw()), decoder, () => {})[Symbol.asyncIterator]()
   }
 }
-
-const truncated = (error: unknown): Reason => new Transport({ kind: "truncated", code: systemCode(error) })
 
 const headersOf = (fields: Readonly<Record<string, string | ReadonlyArray<string> | undefined>>): Headers => {
   const headers = new Headers()

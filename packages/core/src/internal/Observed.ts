@@ -44,14 +44,19 @@ export const observing = (config: PaymentsConfig["Service"], list: AnyList) => {
   }
   const name = `GET ${list.path}`
   const spanAttributes = { ...attributes, "url.full": address.href, "url.scheme": address.protocol.slice(0, -1) }
-  const record = (status: number | undefined, error: string | undefined, seconds: number) => {
-    const labels = {
+  const metrics = new Map<string, typeof duration>()
+  const metricOf = (status: number | undefined, error: string | undefined) => {
+    const outcome = `${status} ${error}`
+    const known = metrics.get(outcome)
+    if (known !== undefined) return known
+    const metric = Metric.withAttributes(duration, {
       ...attributes,
       "server.port": String(attributes["server.port"]),
       ...(status === undefined ? {} : { "http.response.status_code": String(status) }),
       ...(error === undefined ? {} : { "error.type": error })
-    }
-    return Metric.update(Metric.withAttributes(duration, labels), seconds)
+    })
+    metrics.set(outcome, metric)
+    return metric
   }
   /** `resend` counts the requests for this page that were made before. */
   return <A extends { readonly answer: { readonly status: number } }>(
@@ -73,7 +78,7 @@ export const observing = (config: PaymentsConfig["Service"], list: AnyList) => {
           const error = failure === undefined ? undefined : String(failure.status ?? failure.reason._tag)
           if (status !== undefined) span.attribute("http.response.status_code", status)
           if (error !== undefined) span.attribute("error.type", error)
-          return record(status, error, Number(endedAt - startedAt) / 1e9)
+          return Metric.update(metricOf(status, error), Number(endedAt - startedAt) / 1e9)
         }
       ))
 }

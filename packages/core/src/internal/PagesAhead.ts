@@ -32,7 +32,11 @@ export const makePagesAhead = (
   const coming: Array<Deferred.Deferred<TakenPage, PaymentsError>> = []
   /** Not asked for yet: as many pages as allowed are on their way or waiting. */
   let waiting: PageRequest | undefined = options.first
+  /** Whoever takes pages waits for the next one, which is as good as taken. */
+  let wanted = false
   let records = 0
+
+  const mayAsk = () => coming.length - (wanted ? 1 : 0) < options.ahead
 
   const ask = (request: PageRequest): Effect.Effect<void> =>
     Effect.suspend(() => {
@@ -57,16 +61,18 @@ export const makePagesAhead = (
     if (fault !== undefined) return Effect.succeed({ fetched, following: fault })
     waiting = next
     const taken: TakenPage = { fetched, following: "page" }
-    return coming.length < options.ahead ? Effect.as(ask(next), taken) : Effect.succeed(taken)
+    return mayAsk() ? Effect.as(ask(next), taken) : Effect.succeed(taken)
   }
 
   return Effect.gen(function*() {
+    wanted = true
     if (coming.length === 0 && waiting !== undefined) yield* ask(waiting)
     const [next] = coming
     if (next === undefined) return yield* Effect.die(new Error("a page was taken beyond the last one"))
     const taken = yield* Deferred.await(next)
+    wanted = false
     coming.shift()
-    if (waiting !== undefined && coming.length < options.ahead) yield* ask(waiting)
+    if (waiting !== undefined && mayAsk()) yield* ask(waiting)
     return taken
   })
 }

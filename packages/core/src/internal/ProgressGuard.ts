@@ -27,8 +27,8 @@ export const makeProgressGuard = (
   return {
     check: (next, records) => {
       const cursor = mark(next.cursor ?? "")
+      // Its cursors lead nowhere, so the listing can go on only from its start: no position.
       if (cursors.has(cursor)) {
-        // Its cursors lead nowhere, so the listing can go on only from its start: no position.
         return failed({ ...next, cursor: undefined }, { reason: new PaginationFault({ kind: "repeatedCursor" }) }, 0)
       }
       cursors.add(cursor)

@@ -41,6 +41,23 @@ export const schedule = (
 const delay = ({ floor, spread }: Extract<RetryDecision, { readonly retry: true }>) =>
   Effect.map(Random.next, (draw) => Duration.sum(floor, Duration.times(spread, draw)))
 
+/** What comes of more attempts after the first one has failed. */
+export const again = <A>(
+  error: PaymentsError,
+  attempt: Effect.Effect<A, PaymentsError>,
+  policy: RetryPolicy,
+  tokens: RetryTokens,
+  spending: RetrySpending
+): Effect.Effect<A, PaymentsError> => {
+  let first: PaymentsError | undefined = error
+  const next = Effect.suspend(() => {
+    const failed = first
+    first = undefined
+    return failed === undefined ? attempt : Effect.fail(failed)
+  })
+  return Effect.retry(next, schedule(policy, tokens, spending))
+}
+
 /** A page came: what its retries took is given back, and a first try adds a little. */
 export const settle = (policy: RetryPolicy, tokens: RetryTokens, { spent }: RetrySpending): void => {
   tokens.left = Math.min(policy.budget.capacity, tokens.left + (spent === 0 ? policy.budget.reward : spent))

@@ -1,0 +1,24 @@
+/** When an attempt at a page must have come further. */
+import { Duration } from "effect"
+import type { Deadlines } from "../PaymentsConfig.ts"
+import type { Timeout } from "../PaymentsError.ts"
+
+/** How far an attempt has come. Times are milliseconds of one clock. */
+export interface Progress {
+  readonly startedAt: number
+  phase: "headers" | "body"
+  /** When bytes last came. */
+  movedAt: number
+}
+
+/** The next deadline, and what will have been waited for. */
+export const nextDeadline = (
+  deadlines: Deadlines,
+  { movedAt, phase, startedAt }: Progress
+): { readonly at: number; readonly phase: Timeout["phase"] } => {
+  const whole = startedAt + Duration.toMillis(deadlines.attempt)
+  const step = phase === "headers"
+    ? startedAt + Duration.toMillis(deadlines.headers)
+    : movedAt + Duration.toMillis(deadlines.stalled)
+  return step < whole ? { at: step, phase } : { at: whole, phase: "attempt" }
+}

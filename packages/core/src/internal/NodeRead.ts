@@ -1,0 +1,184 @@
+/**
+ * A read over undici that gathers the whole body: nothing between the socket and the bytes but what the promises of
+ * `HttpPages` ask for (deadlines, caps, no redirect followed, codings undone, an interruption that closes the connection).
+ */
+import type { Dispatcher } from "@effect/platform-node/Undici"
+import { Effect } from "effect"
+import { type Reason, Timeout, Transport } from "../PaymentsError.ts"
+import { nextDeadline, type Progress } from "./Deadline.ts"
+import { type DirectAnswer, type DirectRequest, tooLarge } from "./DirectReads.ts"
+import { acceptEncoding, decodeWhole, isPlain } from "./NodeDecoder.ts"
+import { connectionReason, systemCode } from "./SystemCode.ts"
+
+/** Ends reads whose deadline has passed. One timer for all of them, however many begin and end. */
+export class ReadWatch {
+  readonly #reads = new Set<NodeRead>()
+  #timer: NodeJS.Timeout | undefined
+
+  add(read: NodeRead): void {
+    this.#reads.add(read)
+    if (this.#timer === undefined) this.#arm()
+  }
+
+  remove(read: NodeRead): void {
+    this.#reads.delete(read)
+  }
+
+  close(): void {
+    clearTimeout(this.#timer)
+    for (const read of this.#reads) read.close()
+  }
+
+  #arm(): void {
+    let next = Number.POSITIVE_INFINITY
+    for (const read of this.#reads) next = Math.min(next, read.deadline().at)
+    this.#timer = next === Number.POSITIVE_INFINITY
+      ? undefined
+      : setTimeout(() => this.#look(), Math.max(1, next - performance.now())).unref()
+  }
+
+  #look(): void {
+    const now = performance.now()
+    for (const read of this.#reads) {
+      const { at, phase } = read.deadline()
+      if (at <= now) read.fail(new Timeout({ phase }))
+    }
+    this.#arm()
+  }
+}
+
+/** Where a read goes: a connection, and what to call when it has ended. */
+export type Way = readonly [dispatcher: Pick<Dispatcher, "dispatch">, release: () => void]
+
+/** Reads once. */
+export const readOver = (
+  [dispatcher, release]: Way,
+  watch: ReadWatch,
+  request: DirectRequest
+): Effect.Effect<DirectAnswer, Reason> =>
+  Effect.callback((resume) => {
+    const read = new NodeRead(request, watch, (outcome) => {
+      release()
+      resume(outcome)
+    })
+    watch.add(read)
+    const { origin, path } = request
+    // Between programs of one machine, packing costs more than it saves.
+    const headers = origin.startsWith("https:")
+      ? { ...request.headers, "accept-encoding": acceptEncoding }
+      : request.headers
+    try {
+      // Deadlines are ours.
+      dispatcher.dispatch({ method: "GET", origin, path, headers, headersTimeout: 0, bodyTimeout: 0 }, read)
+    } catch (error) {
+      read.fail(connectionReason(error))
+    }
+    return Effect.sync(() => {
+      release()
+      read.close()
+    })
+  })
+
+type Resume = (outcome: Effect.Effect<DirectAnswer, Reason>) => void
+
+class NodeRead implements Dispatcher.DispatchHandler {
+  readonly #request: DirectRequest
+  readonly #watch: ReadWatch
+  readonly #progress: Progress
+  #resume: Resume | undefined
+  #controller: Dispatcher.DispatchController | undefined
+  #status = 0
+  #headers: Readonly<Record<string, string | undefined>> = {}
+  #chunks: Array<Uint8Array> = []
+  #size = 0
+
+  constructor(request: DirectRequest, watch: ReadWatch, resume: Resume) {
+    const startedAt = performance.now()
+    this.#request = request
+    this.#watch = watch
+    this.#progress = { startedAt, phase: "headers", movedAt: startedAt }
+    this.#resume = resume
+  }
+
+  deadline() {
+    return nextDeadline(this.#request.deadlines, this.#progress)
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    if (this.#resume === undefined) this.close()
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
+  ): void {
+    // An interim answer (RFC 9110 §15.2); the one that counts follows.
+    if (status < 200) return
+    this.#status = status
+    this.#headers = joined(headers)
+    this.#progress.phase = "body"
+    this.#progress.movedAt = performance.now()
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
+    this.#chunks.push(chunk)
+    this.#size += chunk.length
+    this.#progress.movedAt = performance.now()
+    if (this.#size > this.#request.cap) this.fail(tooLarge(this.#request.cap))
+  }
+
+  onResponseEnd(): void {
+    this.#controller = undefined
+    const [only] = this.#chunks
+    const bytes = this.#chunks.length === 1 && only !== undefined ? only : Buffer.concat(this.#chunks, this.#size)
+    const coding = this.#headers["content-encoding"]?.trim().toLowerCase() ?? ""
+    const answer = { status: this.#status, headers: this.#headers }
+    this.#settle(
+      isPlain(coding)
+        ? Effect.succeed({ ...answer, bytes })
+        : Effect.map(decodeWhole(coding, bytes, this.#request.cap), (decoded) => ({ ...answer, bytes: decoded }))
+    )
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#controller = undefined
+    this.#settle(Effect.fail(
+      this.#progress.phase === "headers"
+        ? connectionReason(error)
+        : new Transport({ kind: "truncated", code: systemCode(error) })
+    ))
+  }
+
+  fail(reason: Reason): void {
+    this.#settle(Effect.fail(reason))
+    this.close()
+  }
+
+  /** Nobody wants the rest: the connection is closed. */
+  close(): void {
+    this.#settle(undefined)
+    this.#controller?.abort(new Error("the answer is no longer wanted"))
+  }
+
+  #settle(outcome: Effect.Effect<DirectAnswer, Reason> | undefined): void {
+    const resume = this.#resume
+    this.#resume = undefined
+    this.#chunks = []
+    this.#watch.remove(this)
+    if (outcome !== undefined) resume?.(outcome)
+  }
+}
+
+/** A field that comes several times, as one (RFC 9110 §5.3). */
+const joined = (
+  headers: Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
+): Readonly<Record<string, string | undefined>> => {
+  const fields: Record<string, string | undefined> = {}
+  for (const name in headers) {
+    const value = headers[name]
+    fields[name] = typeof value === "string" ? value : value?.join(", ")
+  }
+  return fields
+}
