@@ -10,6 +10,7 @@ export {
   type ListService,
   type ListServiceOptions,
   makeListService,
+  type RoutedRequest,
   type ServiceAnswer,
   type ServiceRequest
 } from "./testing/ListService.ts"

@@ -11,6 +11,7 @@ import {
   type ListService,
   makeListService,
   MemoryList,
+  type Reply,
   type ServiceAnswer,
   type ServiceRequest
 } from "@payments/core/testing"
@@ -19,6 +20,7 @@ import type { HttpClient } from "effect/http"
 import { OpenApi } from "effect/http-api"
 import { type Controls, serveControls } from "./Control.ts"
 import * as Journal from "./Journal.ts"
+import { RecordWriter } from "./RecordWriter.ts"
 import { listen, type ListenOptions, type SandboxError } from "./SocketServer.ts"
 import * as World from "./World.ts"
 
@@ -73,27 +75,33 @@ export class Sandbox extends Context.Service<
     Layer.effect(
       Sandbox,
       Effect.gen(function*() {
-        const { advance, service } = makeService(options, yield* Clock.currentTimeMillis)
+        const { advance, service, write } = makeService(options, yield* Clock.currentTimeMillis)
         const journal = Journal.make(options.onRequest)
         const record = (answered: ServiceAnswer, { now }: ServiceRequest) => {
           journal.record(answered, now)
           return answered
         }
-        const pages = options.prepared === true && options.live === undefined ? new Map<string, Prepared>() : undefined
+        const prepared = options.prepared === true && options.live === undefined
+          ? new Map<string, Prepared>()
+          : undefined
         const url = yield* listen(options, (request) => {
-          const held = service.faults().length === 0 ? pages?.get(request.target) : undefined
-          if (held !== undefined && accepts(keyOf(request))) {
-            record(held.answer, request)
-            return held.bytes
+          if (service.faults().length === 0) {
+            const held = prepared?.get(request.target)
+            if (held !== undefined && accepts(keyOf(request))) {
+              record({ list: held.list, reply: pageReply, faults: [] }, request)
+              return held
+            }
+            const page = write(request)
+            if (page !== undefined) {
+              record({ list: page.list, reply: pageReply, faults: [] }, request)
+              if (prepared === undefined) return page
+              const kept = { bytes: page.bytes.slice(), list: page.list }
+              page.sent()
+              prepared.set(request.target, kept)
+              return kept
+            }
           }
-          const answer = record(service.answer(request), request)
-          if (answer.list !== undefined && answer.reply.status === 200 && answer.faults.length === 0) {
-            pages?.set(request.target, {
-              answer: { ...answer, reply: { ...answer.reply, body: "" } },
-              bytes: Buffer.from(answer.reply.body)
-            })
-          }
-          return answer.reply
+          return record(service.answer(request), request).reply
         })
         const controls: Controls = {
           faults: Effect.sync(service.faults),
@@ -123,23 +131,45 @@ export class Sandbox extends Context.Service<
 
 const accepts = (key: string): boolean => key.startsWith("sandbox_")
 
-const makeService = (
-  options: SandboxOptions,
-  now: number
-): { readonly service: ListService; readonly advance: (ms: number) => number } => {
+/** A page in bytes, which holds until it is said to be sent. */
+interface WrittenPage {
+  readonly list: Lists.ListName
+  readonly bytes: Uint8Array
+  readonly sent: () => void
+}
+
+interface Served {
+  readonly service: ListService
+  readonly advance: (ms: number) => number
+  /** The page that a request asks for, without faults and without text on the way; undefined where it gets another answer. */
+  readonly write: (request: ServiceRequest) => WrittenPage | undefined
+}
+
+const makeService = (options: SandboxOptions, now: number): Served => {
   const { live } = options
   const began = performance.now()
   let advanced = 0
   const virtualNow = () => (performance.now() - began) * (live?.speed ?? 60) + advanced
-  const servers = options.lists === undefined
-    ? World.make({ ...options, live: live === undefined ? undefined : { ...live, now: virtualNow } }).servers
-    : heldServers(options.lists, options)
+  const world = options.lists === undefined
+    ? World.make({ ...options, live: live === undefined ? undefined : { ...live, now: virtualNow } })
+    : undefined
+  const servers = world?.servers ?? heldServers(options.lists ?? {}, options)
   const service = makeListService({ ...options, servers, accepts }, now)
+  const writers: Array<RecordWriter> = []
   return {
     service: { ...service, answer: (request) => describeContract(request) ?? service.answer(request) },
     advance: (ms) => {
       advanced += ms
       return virtualNow()
+    },
+    write: (request) => {
+      const routed = world === undefined ? undefined : service.route(request)
+      if (world === undefined || routed === undefined || "reply" in routed) return undefined
+      const writer = writers.pop() ?? new RecordWriter()
+      const bytes = world.bytes[routed.list](routed.page, writer)
+      const sent = () => void writers.push(writer)
+      if (bytes === undefined) sent()
+      return bytes === undefined ? undefined : { list: routed.list, bytes, sent }
     }
   }
 }
@@ -153,11 +183,14 @@ const heldServers = (
   invoices: MemoryList.serve("invoices", MemoryList.recordsOf(lists.invoices), options)
 })
 
-/** A page that was served before: its bytes, and the answer without them. */
+/** A page that was served before. */
 interface Prepared {
-  readonly bytes: Buffer
-  readonly answer: ServiceAnswer
+  readonly bytes: Uint8Array
+  readonly list: Lists.ListName
 }
+
+/** What is told of a page whose bytes are sent. */
+const pageReply: Reply = { status: 200, headers: {}, body: "" }
 
 const keyOf = ({ authorization }: ServiceRequest): string => authorization?.slice("Bearer ".length) ?? ""
 

@@ -35,8 +35,15 @@ export const listenError = (cause: unknown): SandboxError =>
 /** The base address of a server that listens there. */
 export const urlOf = (host: string, port: number): string => `http://${host.includes(":") ? `[${host}]` : host}:${port}`
 
-/** What a request is answered with: bytes that are sent as they are, or an answer to perform. */
-export type Answer = Buffer | Reply
+/** The bytes of a page, to be sent as they are. */
+export interface PageBytes {
+  readonly bytes: Uint8Array
+  /** Called when they have been sent: they may then become those of another page. */
+  readonly sent?: () => void
+}
+
+/** What a request is answered with: the bytes of a page, or an answer to perform. */
+export type Answer = PageBytes | Reply
 
 /** Listens until the scope closes, which cuts every connection; gives the base address. */
 export const listen = Effect.fnUntraced(function*(
@@ -68,11 +75,10 @@ const close = (server: Server): Effect.Effect<void> =>
     server.closeAllConnections()
   })
 
-const prepared = { "content-type": "application/json" }
-
 const perform = (answer: Answer, request: IncomingMessage, response: ServerResponse): void => {
-  if (Buffer.isBuffer(answer)) {
-    response.writeHead(200, { ...prepared, "content-length": answer.length }).end(answer)
+  if ("bytes" in answer) {
+    response.writeHead(200, { "content-type": "application/json", "content-length": answer.bytes.length })
+    response.end(answer.bytes, answer.sent)
   } else if (answer.delayMs === undefined) send(answer, request, response)
   else later(response, answer.delayMs, () => send(answer, request, response))
 }
