@@ -8,13 +8,25 @@ import type { WorkloadName } from "./workloads/all.ts"
 export type Order =
   | { readonly do: "listen"; readonly records: number }
   | { readonly do: "run"; readonly workload: WorkloadName; readonly url: string }
+  | { readonly do: "serve"; readonly options: ServeOptions }
+  | { readonly do: "first"; readonly records: number }
+  | { readonly do: "load"; readonly url: string; readonly pages: number; readonly requests: number }
+  | { readonly do: "walk"; readonly url: string }
+  | { readonly do: "memory" }
   | { readonly do: "storm"; readonly url: string; readonly listings: number }
+
+/** A server of the sandbox's, or a bare one that sends one of its pages. */
+export type ServeOptions =
+  | { readonly kind: "bare" }
+  | { readonly kind: "generated" | "prepared"; readonly records: number }
+  | { readonly kind: "parts"; readonly records: number; readonly parts: number; readonly slowMs: number }
 
 /** What came of it. */
 export interface Answer {
   readonly url?: string
   readonly ms?: number
   readonly tally?: Tally
+  readonly records?: number
   /** Bytes, since the process began. */
   readonly peakRss?: number
 }
@@ -23,9 +35,10 @@ export interface Answer {
 export class Process implements AsyncDisposable {
   readonly #child: ChildProcess
 
-  constructor() {
+  constructor(flags: ReadonlyArray<string> = []) {
     // Beside this file: the bundle when this is one, else the source, which Node runs as it is.
-    this.#child = fork(new URL(import.meta.url.endsWith(".ts") ? "./child.ts" : "./child.mjs", import.meta.url))
+    const file = new URL(import.meta.url.endsWith(".ts") ? "./child.ts" : "./child.mjs", import.meta.url)
+    this.#child = fork(file, { execArgv: [...process.execArgv, ...flags] })
   }
 
   async tell(order: Order): Promise<Answer> {

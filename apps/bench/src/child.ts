@@ -14,6 +14,24 @@ const obey = async (order: Order): Promise<Answer> => {
       const tally = await run(order.url)
       return { ms: performance.now() - start, tally, peakRss: process.resourceUsage().maxRSS * 1024 }
     }
+    case "serve": {
+      const { serve } = await import("./SandboxServer.ts")
+      return { url: await serve(order.options) }
+    }
+    case "first": {
+      const { firstPage } = await import("./SandboxServer.ts")
+      return { ms: await firstPage(order.records) }
+    }
+    case "load": {
+      const { load } = await import("./Load.ts")
+      return { ms: await load(order.url, order.pages, order.requests) }
+    }
+    case "walk": {
+      const { walk } = await import("./Load.ts")
+      return { records: await walk(order.url) }
+    }
+    case "memory":
+      return { peakRss: process.resourceUsage().maxRSS * 1024 }
     case "storm": {
       const { storm } = await import("./workloads/ours.ts")
       await storm(order.url, order.listings)

@@ -1,10 +1,11 @@
-/** `pnpm bench core [--records N] [--rounds N] [--json FILE] [--check]` */
+/** `pnpm bench core|sandbox [--records N] [--rounds N] [--json FILE] [--check]` */
 import { writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
 import { core, fullSizes } from "./core.ts"
 import { holds, machine, render } from "./Report.ts"
+import { fullSandboxSizes, sandbox } from "./sandbox.ts"
 
-const usage = `usage: pnpm bench core [flags]
+const usage = `usage: pnpm bench core|sandbox [flags]
   --records N   of the list that is read for speed and memory (${fullSizes.records}, a multiple of 100)
   --rounds N    to take medians of (${fullSizes.rounds})
   --json FILE   write the figures there too
@@ -22,7 +23,7 @@ const { positionals, values } = parseArgs({
 const sizes = { ...fullSizes, records: Number(values.records), rounds: Number(values.rounds) }
 const isCount = (value: number) => Number.isInteger(value) && value > 0
 
-if (positionals.join(" ") !== "core" || !isCount(sizes.records / 100) || !isCount(sizes.rounds)) {
+if (!["core", "sandbox"].includes(positionals.join(" ")) || !isCount(sizes.records / 100) || !isCount(sizes.rounds)) {
   console.error(usage)
   process.exitCode = 2
 } else {
@@ -30,7 +31,10 @@ if (positionals.join(" ") !== "core" || !isCount(sizes.records / 100) || !isCoun
   console.log(`${about.cpu}, ${about.cores} cores, ${about.memoryGiB} GiB, Node ${about.node}`)
   console.log(Object.entries(about.versions).map((pair) => pair.join(" ")).join(", "))
   console.log(`${sizes.records} records in pages of 100 over loopback; medians of ${sizes.rounds} interleaved rounds\n`)
-  const figures = await core(sizes, (line) => console.error(line))
+  const say = (line: string) => console.error(line)
+  const figures = positionals[0] === "core"
+    ? await core(sizes, say)
+    : await sandbox({ ...fullSandboxSizes, records: sizes.records, rounds: sizes.rounds }, say)
   console.log(`\n${render(figures)}`)
   if (values.json !== undefined) {
     writeFileSync(values.json, `${JSON.stringify({ machine: about, sizes, figures }, undefined, 2)}\n`)

@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { core } from "../src/core.ts"
 import { holds, median, render } from "../src/Report.ts"
+import { sandbox } from "../src/sandbox.ts"
 
-describe("the benchmark of core", () => {
+describe("the benchmark", () => {
   it("reads the same records with every client, and counts what a server that is down is asked", async () => {
     const figures = await core(
       { records: 2000, rounds: 1, slowRecords: 200, memoryTimes: 2, stormListings: 20 },
@@ -11,6 +12,14 @@ describe("the benchmark of core", () => {
     assert.isTrue(figures.every(({ value }) => Number.isFinite(value)), render(figures))
     assert.isTrue(figures.filter(({ unit }) => unit === "records/s").every(({ value }) => value > 0))
     assert.isAtLeast(figures.find(({ unit }) => unit === "requests")?.value ?? -1, 0)
+  })
+
+  it("serves and reads every page of the sandbox", async () => {
+    const figures = await sandbox(
+      { records: 2000, rounds: 1, requests: 40, short: { first: 100, memory: 200 }, long: 2000 },
+      () => {}
+    )
+    assert.isTrue(figures.every(({ value }) => Number.isFinite(value) && value > 0), render(figures))
   })
 
   it("says which promise holds", () => {

@@ -1,0 +1,61 @@
+/** Asks a server as fast as it answers, without looking at what it says but for the cursor. */
+import { Pool } from "undici"
+
+const path = "/v0/payoutRequests?limit=100"
+const headers = { authorization: "Bearer sandbox_key" }
+const connections = 8
+
+const get = async (pool: Pool, cursor: string | undefined): Promise<Buffer> => {
+  const { body, statusCode } = await pool.request({
+    method: "GET",
+    path: cursor === undefined ? path : `${path}&cursor=${encodeURIComponent(cursor)}`,
+    headers
+  })
+  if (statusCode !== 200) throw new Error(`status ${statusCode}`)
+  return Buffer.from(await body.arrayBuffer())
+}
+
+const cursorOf = (page: Buffer): string | undefined =>
+  /"cursor":"([^"]*)"/.exec(page.toString("latin1", page.lastIndexOf(`"cursor"`)))?.[1]
+
+/** Reads so many pages again and again, several at once, after each has been read once; gives the milliseconds. */
+export const load = async (url: string, pages: number, requests: number): Promise<number> => {
+  const pool = new Pool(url, { connections })
+  const cursors: Array<string | undefined> = [undefined]
+  while (cursors.length < pages) {
+    // Each cursor comes from the page before.
+    // oxlint-disable-next-line no-await-in-loop
+    const cursor = cursorOf(await get(pool, cursors.at(-1)))
+    if (cursor === undefined) break
+    cursors.push(cursor)
+  }
+  let asked = 0
+  const ask = async () => {
+    for (; asked < requests;) {
+      // Several of these run side by side.
+      // oxlint-disable-next-line no-await-in-loop
+      await get(pool, cursors[asked++ % cursors.length])
+    }
+  }
+  const start = performance.now()
+  await Promise.all(Array.from({ length: connections }, ask))
+  const ms = performance.now() - start
+  await pool.close()
+  return ms
+}
+
+/** Reads the list from its first page to its end; gives the number of records. */
+export const walk = async (url: string): Promise<number> => {
+  const pool = new Pool(url, { connections: 1 })
+  let records = 0
+  for (let cursor: string | undefined;;) {
+    // Each cursor comes from the page before.
+    // oxlint-disable-next-line no-await-in-loop
+    const page = await get(pool, cursor)
+    records += Number(/"count":(\d+)\}$/.exec(page.toString("latin1", page.length - 40))?.[1])
+    cursor = cursorOf(page)
+    if (cursor === undefined) break
+  }
+  await pool.close()
+  return records
+}

@@ -1,0 +1,58 @@
+/** The sandbox as it is run, and the bare server that it is held against. */
+import { ListServer } from "@payments/core/testing"
+import { Sandbox, type SandboxOptions, World } from "@payments/sandbox"
+import { Effect, ManagedRuntime } from "effect"
+import { createServer } from "node:http"
+import type { ServeOptions } from "./Process.ts"
+
+/** Serves for as long as the process lives; gives the base address. */
+export const serve = (options: ServeOptions): Promise<string> => {
+  switch (options.kind) {
+    case "bare":
+      return bare()
+    case "generated":
+      return sandbox({ records: options.records })
+    case "prepared":
+      return sandbox({ records: options.records, prepared: true })
+    case "parts": {
+      const { parts, records, slowMs } = options
+      return sandbox({
+        lists: {
+          payoutRequests: Array.from({ length: records }, (_, index) => ({
+            id: `por_${index}`,
+            customerId: `cus_${index % parts}`
+          }))
+        },
+        faults: [{ fault: "latency", ms: slowMs }]
+      })
+    }
+  }
+}
+
+const sandbox = (options: SandboxOptions & { readonly prepared?: boolean }): Promise<string> =>
+  ManagedRuntime.make(Sandbox.layer(options)).runPromise(Sandbox.use(({ url }) => Effect.succeed(url)))
+
+/** One page of 100 records, prepared, for every request. */
+const bare = (): Promise<string> => {
+  const page = World.make({ records: 100_000 }).servers.payoutRequests({ filters: {}, limit: 100, cursor: undefined })
+  if (page._tag !== "Page") throw new Error("no page")
+  const body = Buffer.from(ListServer.renderPage(page))
+  const server = createServer((_, response) => {
+    response.writeHead(200, { "content-type": "application/json", "content-length": body.length }).end(body)
+  })
+  return new Promise((resolve) => {
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address()
+      resolve(`http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`)
+    })
+  })
+}
+
+/** Milliseconds from making a sandbox of so many records in each list to the end of its first answer. */
+export const firstPage = async (records: number): Promise<number> => {
+  const start = performance.now()
+  const url = await serve({ kind: "generated", records })
+  const answer = await fetch(`${url}/v0/payoutRequests?limit=100`, { headers: { authorization: "Bearer sandbox_key" } })
+  await answer.arrayBuffer()
+  return performance.now() - start
+}

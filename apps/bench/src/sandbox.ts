@@ -1,0 +1,115 @@
+/** The figures of `@payments/sandbox`, beside a bare server, all in one run. */
+import { Process, type ServeOptions } from "./Process.ts"
+import { type Figure, median } from "./Report.ts"
+
+/** How much to do. */
+export interface SandboxSizes {
+  readonly rounds: number
+  /** Of every round and server. */
+  readonly requests: number
+  /** Of the list that is served for speed. */
+  readonly records: number
+  /** Of the short and the long list, for the first answer and for memory. */
+  readonly short: { readonly first: number; readonly memory: number }
+  readonly long: number
+}
+
+/** What the targets are meant for. */
+export const fullSandboxSizes: SandboxSizes = {
+  rounds: 7,
+  requests: 4000,
+  records: 100_000,
+  short: { first: 1000, memory: 100_000 },
+  long: 10_000_000
+}
+
+/** Measures everything. `say` is told what is under way. */
+export const sandbox = async (sizes: SandboxSizes, say: (line: string) => void): Promise<ReadonlyArray<Figure>> => [
+  ...await speed(sizes, say),
+  ...await first(sizes, say),
+  ...await memory(sizes, say)
+]
+
+const speed = async (
+  { records, requests, rounds }: SandboxSizes,
+  say: (line: string) => void
+): Promise<ReadonlyArray<Figure>> => {
+  await using stack = new AsyncDisposableStack()
+  const start = async (options: ServeOptions) => {
+    const { url } = await stack.use(new Process()).tell({ do: "serve", options })
+    if (url === undefined) throw new Error("the server gave no address")
+    return { kind: options.kind, url, rates: Array<number>() }
+  }
+  const client = stack.use(new Process())
+  const servers = [
+    await start({ kind: "bare" }),
+    await start({ kind: "generated", records }),
+    await start({ kind: "prepared", records })
+  ]
+  for (let round = 0; round <= rounds; round++) {
+    for (const { kind, rates, url } of servers) {
+      const { ms } = await client.tell({ do: "load", url, pages: 200, requests })
+      if (ms === undefined) throw new Error("no time was taken")
+      const rate = requests / ms * 1000
+      if (round > 0) rates.push(rate)
+      say(`${round === 0 ? "warm-up" : `round ${round} of ${rounds}`}: ${kind} ${rate.toFixed(0)} pages/s`)
+    }
+  }
+  const [bare = 0, generated = 0, prepared = 0] = servers.map(({ rates }) => median(rates))
+  return [
+    { name: "bare node:http, one prepared page", value: bare, unit: "pages/s" },
+    { name: "the sandbox, generated pages", value: generated, unit: "pages/s" },
+    { name: "the sandbox, prepared pages", value: prepared, unit: "pages/s" },
+    { name: "generated ÷ bare", value: generated / bare, unit: "×", atLeast: 0.3 },
+    { name: "prepared ÷ bare", value: prepared / bare, unit: "×", atLeast: 0.8 }
+  ]
+}
+
+const first = async (
+  { long, rounds, short }: SandboxSizes,
+  say: (line: string) => void
+): Promise<ReadonlyArray<Figure>> => {
+  const time = async (records: number): Promise<number> => {
+    await using process = new Process()
+    const { ms } = await process.tell({ do: "first", records })
+    if (ms === undefined) throw new Error("no time was taken")
+    say(`first answer of ${records} records: ${ms.toFixed(1)} ms`)
+    return ms
+  }
+  const times = { short: Array<number>(), long: Array<number>() }
+  for (let round = 0; round < rounds; round++) {
+    times.short.push(await time(short.first))
+    times.long.push(await time(long))
+  }
+  return [{
+    name: `first answer, ${long} ÷ ${short.first} records`,
+    value: median(times.long) / median(times.short),
+    unit: "×",
+    atMost: 3
+  }]
+}
+
+const memory = async ({ long, short }: SandboxSizes, say: (line: string) => void): Promise<ReadonlyArray<Figure>> => {
+  const peak = async (records: number, flags: ReadonlyArray<string>): Promise<number> => {
+    await using server = new Process(flags)
+    await using client = new Process()
+    const { url } = await server.tell({ do: "serve", options: { kind: "generated", records } })
+    const walked = await client.tell({ do: "walk", url: url ?? "" })
+    if (walked.records !== records) throw new Error(`read ${walked.records} of ${records} records`)
+    const { peakRss = 0 } = await server.tell({ do: "memory" })
+    say(
+      `memory after ${records} records${flags.length === 0 ? "" : ` with ${flags.join(" ")}`}: ${
+        (peakRss / 2 ** 20).toFixed(0)
+      } MiB`
+    )
+    return peakRss
+  }
+  // V8 lets its young generation grow with time, whatever is served; held small, it shows what the sandbox itself holds.
+  const flags = ["--max-semi-space-size=8"]
+  const plain = await peak(long, []) / await peak(short.memory, [])
+  const held = await peak(long, flags) / await peak(short.memory, flags)
+  return [
+    { name: `peak RSS, ${long} ÷ ${short.memory} records`, value: plain, unit: "×", atMost: 1.15 },
+    { name: `the same with ${flags.join(" ")}`, value: held, unit: "×", atMost: 1.15 }
+  ]
+}
