@@ -55,11 +55,7 @@ export interface PartitionOptions {
 }
 
 /** What to list of every part; a part has its own positions, so the query has none. */
-export type PartitionQuery<Filters> =
-  & Filters
-  & Omit<ListOptions, "position">
-  & BadRecordOption
-  & PartitionOptions
+export type PartitionQuery<Filters> = Filters & Omit<ListOptions, "position"> & PartitionOptions
 
 /** A page of one part of a list. */
 export interface PartPage<Record> {
@@ -80,7 +76,7 @@ export interface ListOperation<Record, Filters> {
   /** The pages of several parts of the list, read side by side and given as they come. The first error ends it. */
   readonly pagesBy: (
     by: PartitionBy<Filters>,
-    query?: PartitionQuery<Filters>
+    query?: PartitionQuery<Filters> & BadRecordOption
   ) => Stream.Stream<PartPage<Record>, PaymentsError>
   /** The records of several parts of the list, read side by side and given as they come. The first error ends it. */
   readonly streamBy: (

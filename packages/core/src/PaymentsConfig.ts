@@ -3,6 +3,7 @@
  * before any request; no value is ever repeated in a report, since it may hold a secret.
  */
 import { Config, Context, Data, Duration, Effect, FileSystem, Layer, Redacted, Result } from "effect"
+import { defaultSlowDown, type SlowDown } from "./internal/Pace.ts"
 import { all, type InvoiceParameters, type ListName, parseInvoiceParameters } from "./Lists.ts"
 import { defaultRetryPolicy, type RetryPolicy } from "./RetryPolicy.ts"
 
@@ -95,8 +96,10 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
   readonly largestBodyBytes: number
   /** How long a listing is followed that brings nothing new. */
   readonly progress: Progress
-  /** No ceiling unless given. */
+  /** All lists together. No ceiling unless given. */
   readonly maxRequestsPerSecond: number | undefined
+  /** How much slower all listings of a client ask after a 429, and how they recover. */
+  readonly slowDown: SlowDown
   /** By list, the filters whose records are not checked to carry the value asked for. */
   readonly uncheckedFilters: { readonly [Name in ListName]?: ReadonlyArray<string> }
   /** Whether `traceparent` is sent to the service. */
@@ -154,6 +157,7 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
       largestBodyBytes: 32 * 1024 * 1024,
       progress: { emptyPages: 1000, repeatedPages: 10 },
       maxRequestsPerSecond: ceiling,
+      slowDown: defaultSlowDown,
       uncheckedFilters: unchecked,
       traceHeaders: traceHeaders === true
     }

@@ -6,7 +6,7 @@
  *
  * | reason | when | retried | exit code |
  * |---|---|---|---|
- * | `Unauthorized` | 401 | no | 4 |
+ * | `Unauthorized` | 401 | once, with the key file read again | 4 |
  * | `Forbidden` | 403 | no | 4 |
  * | `NotFound` | 404 | no | 5 |
  * | `InvalidRequest` | any other 4xx, or a query refused before any request | no | 5 |
@@ -229,6 +229,8 @@ export class PaymentsError extends Data.TaggedError("PaymentsError")<{
   readonly body: ErrorBody | undefined
   /** From where the listing can go on; absent where that is its start, as when the cursor itself is the fault. */
   readonly position: Position | undefined
+  /** The part that failed, where a list was read in parts (`pagesBy`, `streamBy`). */
+  readonly part?: Redacted.Redacted<string> | undefined
 }> {
   override get message() {
     const facts = [

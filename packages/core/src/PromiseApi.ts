@@ -40,6 +40,8 @@ export interface ConnectOptions {
   readonly uncheckedFilters?: ReadonlyArray<string> | undefined
   /** Whether `traceparent` is sent to the service; not unless asked for. */
   readonly traceHeaders?: boolean | undefined
+  /** Anything else in the place of its default, such as `retry`, `deadlines` or `slowDown`. */
+  readonly config?: Partial<PaymentsConfig["Service"]> | undefined
   /** What sends the requests; the platform's `fetch` unless given. On Node, `layerHttpClient` of `@payments/core/node`. */
   readonly httpClient?: Layer.Layer<HttpClient.HttpClient> | undefined
 }
@@ -81,7 +83,7 @@ const names = {
   maxRequestsPerSecond: "PAYMENTS_MAX_REQUESTS_PER_SECOND",
   uncheckedFilters: "PAYMENTS_UNCHECKED_FILTERS",
   traceHeaders: "PAYMENTS_TRACE_HEADERS"
-} as const satisfies { readonly [Option in Exclude<keyof ConnectOptions, "httpClient">]: keyof Settings }
+} as const satisfies { readonly [Option in Exclude<keyof ConnectOptions, "httpClient" | "config">]: keyof Settings }
 
 /** The options are checked as settings are, and reported by their own names. */
 const configOf = (options: ConnectOptions): Effect.Effect<PaymentsConfig["Service"], PaymentsConfigError> => {
@@ -93,16 +95,19 @@ const configOf = (options: ConnectOptions): Effect.Effect<PaymentsConfig["Servic
     [names.invoicesApiKey]: secret(options.invoicesApiKey),
     [names.account]: options.account,
     [names.invoiceParameters]: Object.entries(options.invoiceParameters ?? {})
-      .map(([field, name]) => `${field}=${name}`).join(","),
+      .filter(([, name]) => name !== undefined).map(([field, name]) => `${field}=${name}`).join(","),
     [names.maxRequestsPerSecond]: options.maxRequestsPerSecond?.toString(),
     [names.uncheckedFilters]: options.uncheckedFilters?.join(","),
     [names.traceHeaders]: options.traceHeaders?.toString()
-  }).pipe(Effect.mapError(({ problems }) =>
-    new PaymentsConfigError({
-      problems: problems.map(({ problem, setting }) => ({
-        problem,
-        setting: Object.entries(names).find(([, name]) => name === setting)?.[0] ?? setting
-      }))
-    })
-  ))
+  }).pipe(
+    Effect.map((config) => ({ ...config, ...options.config })),
+    Effect.mapError(({ problems }) =>
+      new PaymentsConfigError({
+        problems: problems.map(({ problem, setting }) => ({
+          problem,
+          setting: Object.entries(names).find(([, name]) => name === setting)?.[0] ?? setting
+        }))
+      })
+    )
+  )
 }

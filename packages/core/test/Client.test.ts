@@ -4,7 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Clock, ConfigProvider, Effect, Fiber, FileSystem, Layer, Redacted, Stream, Tracer } from "effect"
 import { HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
-import { PaymentsApi, PaymentsConfig } from "../src/index.ts"
+import { PaymentsApi, PaymentsConfig, type PaymentsError } from "../src/index.ts"
 import { layerHttpClient } from "../src/node.ts"
 import { layerClient, layerTest, makeListService, MemoryList } from "../src/testing.ts"
 import { pageOf, scriptedServer } from "./ScriptedServer.ts"
@@ -100,6 +100,35 @@ describe("the listings of one client", () => {
       assert.isAtLeast(pause, 10_000)
       // When the wait is over they begin one after another.
       assert.isTrue(gaps.slice(gaps.indexOf(pause) + 1).every((gap) => gap >= 1), gaps.join(" "))
+    }))
+
+  it.effect("that wait for their turn wait longer when a 429 says so", () =>
+    Effect.gen(function*() {
+      const { layer, times } = counting(
+        service({ faults: [{ fault: "status", status: 429, retryAfter: 20, nth: 1 }], length: 1000 })
+      )
+      yield* inTime(
+        PaymentsApi.use(({ invoices }) =>
+          Effect.forEach(Array.from({ length: 20 }), () => invoices.page(), { concurrency: "unbounded" })
+        ).pipe(Effect.provide(apiOver(layer, { maxRequestsPerSecond: 10 })))
+      )
+      const [first, ...later] = times
+      assert.deepStrictEqual([first, later.length], [0, 20])
+      assert.isTrue(later.every((time) => time >= 20_000), later.join(" "))
+    }))
+
+  it.effect("that are interrupted give their turn back", () =>
+    Effect.gen(function*() {
+      const { layer, times } = counting(service())
+      yield* PaymentsApi.use(({ invoices }) =>
+        Effect.gen(function*() {
+          const waiting = yield* Effect.forEach(Array.from({ length: 100 }), () => Effect.forkChild(invoices.page()))
+          yield* TestClock.adjust("1500 millis")
+          yield* Fiber.interruptAll(waiting)
+          yield* inTime(invoices.page())
+        })
+      ).pipe(Effect.provide(apiOver(layer, { maxRequestsPerSecond: 1 })))
+      assert.isBelow(times.at(-1) ?? 0, 4000)
     }))
 
   it.effect("stop retrying when a service fails everything: 1,000 listings cost 35 requests more", () =>
@@ -282,6 +311,89 @@ describe("a listing", () => {
       ).pipe(Effect.provide(apiOver(layer)))
       assert.strictEqual(times.length, 2 + prefetch)
     }))
+
+  it.live("takes an id for nothing but text, and pages without one for no repetition", () =>
+    Effect.gen(function*() {
+      const monsters = [`{"id":{"toString":1,"valueOf":1}}`, `{"id":${"[".repeat(50_000)}${"]".repeat(50_000)}}`]
+      const hostile = layerTest({ invoices: [...monsters, ...monsters, ...records(20)] })
+      const error = yield* Effect.flip(
+        PaymentsApi.use(({ invoices }) => Stream.runDrain(invoices.stream({ limit: 2 }))).pipe(Effect.provide(hostile))
+      )
+      assert.deepInclude(error.reason, { _tag: "MalformedResponse", path: "items[0].id" })
+      const nameless = layerTest({ invoices: Array.from({ length: 300 }, (_, amount) => ({ amount })) })
+      const pages = yield* PaymentsApi.use(({ invoices }) =>
+        Stream.runCollect(invoices.pages({ limit: 10, onBadRecord: "quarantine" }))
+      ).pipe(Effect.provide(nameless))
+      assert.strictEqual(pages.flatMap(({ bad }) => bad).length, 300)
+    }))
+
+  it.live("ends where the same records come again and again in another order under fresh cursors", () =>
+    Effect.gen(function*() {
+      const held = records(100)
+      const shuffling = layerClient((now) => {
+        let page = 0
+        const server = () => {
+          page++
+          const items = held.map((_, index) => JSON.stringify(held[(index * 37 + page) % 100]))
+          return { _tag: "Page", items, next: `fresh-${page}`, count: 100 } as const
+        }
+        return makeListService({
+          servers: { payoutRequests: server, payinSources: server, invoices: server },
+          accepts: () => true
+        }, now)
+      })
+      const error = yield* Effect.flip(
+        PaymentsApi.use(({ invoices }) => Stream.runDrain(invoices.stream())).pipe(Effect.provide(apiOver(shuffling)))
+      )
+      assert.isTrue(error._tag === "PaymentsError" && error.reason._tag === "PaginationFault")
+      assert.include(error.message, "page after page brings nothing new")
+    }))
+
+  it.live("by records refuses to set a record aside, and by pages to count records", () =>
+    Effect.gen(function*() {
+      const api = yield* PaymentsApi
+      // As plain JavaScript, or a query made for another operation, could ask.
+      const quarantine: object = { onBadRecord: "quarantine" }
+      const counted: object = { maxRecords: 5 }
+      for (
+        const list of [
+          api.invoices.stream(quarantine),
+          api.invoices.streamBy({ contract: ["a"] }, quarantine),
+          api.invoices.pages(counted)
+        ]
+      ) {
+        assert.strictEqual(
+          (yield* Effect.flip(Stream.runDrain<unknown, PaymentsError, never>(list))).reason._tag,
+          "InvalidRequest"
+        )
+      }
+    }).pipe(Effect.provide(layerTest({}))))
+
+  it.live("in parts names the part that failed, to the caller alone", () =>
+    Effect.gen(function*() {
+      const api = layerTest({
+        invoices: records(10).map((record) => ({ ...record, contract: "canary-contract" })),
+        faults: [{ fault: "status", status: 403 }]
+      })
+      const error = yield* Effect.flip(
+        PaymentsApi.use(({ invoices }) => Stream.runDrain(invoices.streamBy({ contract: ["canary-contract"] }))).pipe(
+          Effect.provide(api)
+        )
+      )
+      assert.strictEqual(error.reason._tag, "Forbidden")
+      assert.strictEqual(error.part === undefined ? "" : Redacted.value(error.part), "canary-contract")
+      assert.notInclude(`${error.message} ${JSON.stringify(error)}`, "canary")
+    }))
+
+  it.live("says of one page too that its cursor was refused", () =>
+    Effect.gen(function*() {
+      const api = yield* PaymentsApi
+      const first = yield* api.invoices.page({ limit: 10 })
+      const position = Redacted.make({ ...Redacted.value(first.next ?? assert.fail("one page")), cursor: "expired" })
+      const error = yield* Effect.flip(api.invoices.page({ position }))
+      assert.deepInclude(error.reason, { _tag: "PaginationFault", kind: "cursorRefused" })
+      assert.isUndefined(error.position)
+    }).pipe(Effect.provide(layerTest({ invoices: records(30) }))))
 
   it.effect("over layerTest waits on the test's clock", () =>
     Effect.gen(function*() {

@@ -2,7 +2,7 @@
  * One client of a service: asks for a page until it comes or must not be asked for again. What its listings share is kept
  * here: the pace, the tokens for retries and the keys.
  */
-import { Duration, Effect, Redacted, Result } from "effect"
+import { type Clock, Duration, Effect, Redacted, Result, Semaphore } from "effect"
 import { type AnyList, invoices, payinSources, payoutRequests } from "../Lists.ts"
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import { type ErrorBody, PaymentsError, type Reason } from "../PaymentsError.ts"
@@ -34,17 +34,30 @@ export interface Client {
 
 /** A client over one source of pages. */
 export const makeClient = (config: PaymentsConfig["Service"], source: PageSource): Client => {
-  let pace = Pace.make(config.maxRequestsPerSecond)
+  let pace = Pace.make(config.maxRequestsPerSecond, config.slowDown)
   const tokens: Retry.RetryTokens = { left: config.retry.budget.capacity }
   const keys = { payments: config.apiKey, invoices: config.invoicesApiKey }
 
+  /** Those who wait for their turn, in the order they came. */
+  const queue = Semaphore.makeUnsafe(1)
+
+  const take = (clock: Clock.Clock): boolean => {
+    const now = clock.currentTimeMillisUnsafe()
+    if (pace.next > now) return false
+    pace = Pace.asked(pace, now)
+    return true
+  }
+
+  /** The first in the queue waits until the pace allows a request, however often it changes meanwhile. */
+  const turn = (clock: Clock.Clock): Effect.Effect<void> =>
+    Effect.suspend(() =>
+      take(clock)
+        ? Effect.void
+        : Effect.flatMap(Effect.sleep(pace.next - clock.currentTimeMillisUnsafe()), () => turn(clock))
+    )
+
   const inTurn = <A>(exchange: Effect.Effect<A, Failure>): Effect.Effect<A, Failure> =>
-    Effect.clockWith((clock) => {
-      const now = clock.currentTimeMillisUnsafe()
-      const [at, after] = Pace.takeTurn(pace, now)
-      pace = after
-      return at > now ? Effect.andThen(Effect.sleep(at - now), exchange) : exchange
-    })
+    Effect.clockWith((clock) => take(clock) ? exchange : Effect.andThen(queue.withPermits(1)(turn(clock)), exchange))
 
   const slowDown = (asked: Duration.Duration | undefined) =>
     Effect.clockWith((clock) => {

@@ -2,12 +2,12 @@
  * Follows one list from page to page. Promises to its callers: a listing ends only at a null cursor or with an error,
  * never goes round, and every error says from where to go on.
  */
-import { Effect, Option, Result, Stream } from "effect"
+import { Effect, Option, Redacted, Result, Stream } from "effect"
 import type { ListOperation, ListOptions, PartitionBy, PartitionOptions } from "../ListOperation.ts"
 import type * as Lists from "../Lists.ts"
 import type { Page } from "../Page.ts"
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
-import { PaginationFault, type PaymentsError } from "../PaymentsError.ts"
+import { PaginationFault, PaymentsError } from "../PaymentsError.ts"
 import { type Client, failed, type Fetched, positionOf } from "./Client.ts"
 import { inSpan } from "./Observed.ts"
 import { decodeRecords, requestIdOf } from "./PageDecoder.ts"
@@ -59,13 +59,13 @@ export const makeListOperation = <Record, Filters extends object>(
   /** A request with a cursor that fails where the same one without it succeeds: it is the cursor that was refused. */
   const explainRefusal = (error: PaymentsError, request: PageRequest): Effect.Effect<never, PaymentsError> => {
     if (request.cursor === undefined || ![400, 404, 410, 422].includes(error.status ?? 0)) return Effect.fail(error)
-    const { attempts, requestId, status } = error
+    const { attempts, body, requestId, status } = error
     const reason = new PaginationFault({ kind: "cursorRefused" })
     return client.fetchOnce({ ...request, cursor: undefined }).pipe(
       Effect.mapError(() => error),
       // From the cursor the listing cannot go on: no position.
       Effect.flatMap(() =>
-        Effect.fail(failed({ ...request, cursor: undefined }, { reason, status, requestId }, attempts))
+        Effect.fail(failed({ ...request, cursor: undefined }, { reason, status, requestId, body }, attempts))
       )
     )
   }
@@ -76,10 +76,11 @@ export const makeListOperation = <Record, Filters extends object>(
   /** A listing, as whatever is wanted of its pages. */
   const walk = <A>(
     query: AnyQuery<Filters>,
+    kind: "pages" | "records",
     project: (page: Page<Record>) => ReadonlyArray<A>
   ): Stream.Stream<A, PaymentsError> =>
     Stream.unwrap(Effect.gen(function*() {
-      const first = yield* toRequest(list, query, unchecked)
+      const first = yield* toRequest(list, query, unchecked, kind)
       const scope = yield* Effect.scope
       const wanted = query.maxRecords ?? Number.POSITIVE_INFINITY
       if (wanted === 0) return Stream.empty
@@ -106,12 +107,12 @@ export const makeListOperation = <Record, Filters extends object>(
     }))
 
   const page = (query: AnyQuery<Filters>) =>
-    toRequest(list, query, unchecked).pipe(
-      Effect.flatMap(fetch),
+    toRequest(list, query, unchecked, "pages").pipe(
+      Effect.flatMap(fetchNext),
       Effect.flatMap((fetched) => decode(fetched, query.onBadRecord ?? "fail"))
     )
-  const pages = (query: AnyQuery<Filters>) => walk(query, (current) => [current])
-  const stream = (query: AnyQuery<Filters>) => walk(query, ({ items }) => items)
+  const pages = (query: AnyQuery<Filters>) => walk(query, "pages", (current) => [current])
+  const stream = (query: AnyQuery<Filters>) => walk(query, "records", ({ items }) => items)
 
   const partition = <A>(
     by: PartitionBy<Filters>,
@@ -123,7 +124,11 @@ export const makeListOperation = <Record, Filters extends object>(
         Stream.fromIterable(values).pipe(
           Stream.flatMap(
             // With one more filter of the list it is still a query, which TypeScript cannot see of generic filters.
-            (part) => read({ ...query, [field]: part } as unknown as AnyQuery<Filters>, part),
+            (part) =>
+              Stream.mapError(
+                read({ ...query, [field]: part } as unknown as AnyQuery<Filters>, part),
+                (error) => new PaymentsError({ ...error, part: Redacted.make(part) })
+              ),
             { concurrency, bufferSize: 1 }
           )
         ))

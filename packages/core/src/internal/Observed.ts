@@ -75,7 +75,11 @@ export const observing = (config: PaymentsConfig["Service"], list: AnyList) => {
           const failure = Exit.isFailure(exit) ? exit.cause.reasons.find(Cause.isFailReason)?.error : undefined
           const status = Exit.isSuccess(exit) ? exit.value.answer.status : failure?.status
           // An interruption is the caller's, and no error of the service.
-          const error = failure === undefined ? undefined : String(failure.status ?? failure.reason._tag)
+          const error = failure === undefined
+            ? undefined
+            : failure.status !== undefined && failure.status >= 400
+            ? String(failure.status)
+            : failure.reason._tag
           if (status !== undefined) span.attribute("http.response.status_code", status)
           if (error !== undefined) span.attribute("error.type", error)
           return Metric.update(metricOf(status, error), Number(endedAt - startedAt) / 1e9)

@@ -2,18 +2,33 @@
  * How fast a client asks: never faster than its ceiling, slower after a 429, and not at all before the moment that the
  * service named. One pace is shared by all listings of a client. Deciding is pure; waiting is the caller's.
  *
- * After a 429 the rate is halved (of what was really asked), at most once a second, and then grows back by a tenth of
- * what it was each second: multiplicative decrease, additive recovery.
+ * After a 429 the rate is cut (to half of what was really asked, unless told otherwise), at most once a second, and then
+ * grows back by a tenth of what it was each second: multiplicative decrease, additive recovery.
  */
+
+/** The numbers of the slow-down. */
+export interface SlowDown {
+  /** What a 429 leaves of the rate; 0.5. */
+  readonly factor: number
+  /** What grows back each second, as a share of the rate before the 429; 0.1. */
+  readonly recoveryPerSecond: number
+  /** No rate is lower, in requests per second; 0.2. */
+  readonly slowestPerSecond: number
+}
+
+/** Half, a tenth a second, one request in 5 s. */
+export const defaultSlowDown: SlowDown = { factor: 0.5, recoveryPerSecond: 0.1, slowestPerSecond: 0.2 }
 
 /** Where the pace stands. Times are milliseconds of one clock, rates are requests per second. */
 export interface Pace {
+  readonly slowDown: SlowDown
   readonly ceiling: number
   readonly rate: number
   /** How much the rate grows per second. */
   readonly growth: number
-  /** When the rate last changed. */
-  readonly changedAt: number
+  /** When the rate was last cut, and when it last grew. */
+  readonly cutAt: number
+  readonly grownAt: number
   /** The earliest moment of the next request. */
   readonly next: number
   /** Requests since `countedFrom`, to know the rate that a 429 answers to. */
@@ -21,33 +36,31 @@ export interface Pace {
   readonly countedFrom: number
 }
 
-const slowest = 0.2
-const cutBy = 0.5
-const recoveredPerSecond = 0.1
 const windowMs = 1000
 
 /** The pace of a client that has not asked yet. No ceiling means as fast as answers come. */
-export const make = (ceiling: number = Number.POSITIVE_INFINITY): Pace => ({
+export const make = (ceiling: number = Number.POSITIVE_INFINITY, slowDown: SlowDown = defaultSlowDown): Pace => ({
+  slowDown,
   ceiling,
   rate: ceiling,
   growth: 0,
-  changedAt: Number.NEGATIVE_INFINITY,
+  cutAt: Number.NEGATIVE_INFINITY,
+  grownAt: Number.NEGATIVE_INFINITY,
   next: Number.NEGATIVE_INFINITY,
   counted: 0,
   countedFrom: Number.NEGATIVE_INFINITY
 })
 
-/** Takes the next turn: when it comes, and the pace after it. */
-export const takeTurn = (pace: Pace, now: number): readonly [at: number, after: Pace] => {
+/** The pace after a request at this moment, which is not before {@link Pace.next}. */
+export const asked = (pace: Pace, now: number): Pace => {
   const current = recovered(pace, now)
-  const at = Math.max(now, current.next)
-  const fresh = at - current.countedFrom >= windowMs
-  return [at, {
+  const fresh = now - current.countedFrom >= windowMs
+  return {
     ...current,
-    next: Number.isFinite(current.rate) ? at + 1000 / current.rate : at,
+    next: Number.isFinite(current.rate) ? now + 1000 / current.rate : now,
     counted: fresh ? 1 : current.counted + 1,
-    countedFrom: fresh ? at : current.countedFrom
-  }]
+    countedFrom: fresh ? now : current.countedFrom
+  }
 }
 
 /** After a 429, whose answer may have named a wait. */
@@ -55,18 +68,22 @@ export const slowedDown = (pace: Pace, now: number, retryAfterMs: number): Pace 
   const current = recovered(pace, now)
   const next = Math.max(current.next, now + retryAfterMs)
   // Answers to requests that were already under way say nothing new.
-  if (now - current.changedAt < windowMs && current.growth > 0) return { ...current, next }
+  if (now - current.cutAt < windowMs) return { ...current, next }
+  const { factor, recoveryPerSecond, slowestPerSecond } = current.slowDown
   // A few requests at once are no rate yet.
-  const asked = current.counted / Math.max(0.1, (now - current.countedFrom) / 1000)
-  const reached = Math.min(current.rate, asked)
-  const rate = Math.max(slowest, reached * cutBy)
-  return { ...current, rate, growth: Math.max(rate, reached) * recoveredPerSecond, changedAt: now, next }
+  const measured = current.counted / Math.max(0.1, (now - current.countedFrom) / 1000)
+  const reached = Math.min(current.rate, measured)
+  const rate = Math.min(current.rate, Math.max(slowestPerSecond, reached * factor))
+  return { ...current, rate, growth: Math.max(rate, reached) * recoveryPerSecond, cutAt: now, grownAt: now, next }
 }
 
 const recovered = (pace: Pace, now: number): Pace => {
-  if (pace.growth === 0) return pace
-  const seconds = (now - pace.changedAt) / 1000
-  if (seconds < 1) return pace
-  const rate = Math.min(pace.ceiling, pace.rate + pace.growth * Math.floor(seconds))
-  return { ...pace, rate, changedAt: pace.changedAt + Math.floor(seconds) * 1000 }
+  const seconds = Math.floor((now - pace.grownAt) / 1000)
+  return pace.growth === 0 || seconds < 1
+    ? pace
+    : {
+      ...pace,
+      rate: Math.min(pace.ceiling, pace.rate + pace.growth * seconds),
+      grownAt: pace.grownAt + seconds * 1000
+    }
 }

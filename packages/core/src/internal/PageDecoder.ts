@@ -139,6 +139,9 @@ export const decodeRecords = (
     } else if (onBadRecord === "fail") {
       return malformed(`items[${index}]${problem.path === "" ? "" : `.${problem.path}`}`, problem.expected)
     } else {
+      // What can be read of it must be what was asked for.
+      const field = unappliedFilter(request.list, checked.filter(([name]) => isReadable(record, name)), record)
+      if (field !== undefined) return Result.fail(new FilterNotApplied({ field }))
       const id = isObject(record) ? record["id"] : undefined
       bad.push({
         index,
@@ -213,6 +216,8 @@ const firstProblem = (error: Schema.SchemaError): Problem => {
 }
 
 const lowerFirst = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
+
+const isReadable = (record: unknown, field: string): boolean => isObject(record) && typeof record[field] === "string"
 
 /** The first filter whose value the record does not carry. */
 const unappliedFilter = (

@@ -19,22 +19,24 @@ export const makeProgressGuard = (
   first: PageRequest,
   { emptyPages, repeatedPages }: PaymentsConfig["Service"]["progress"]
 ): ProgressGuard => {
-  const mark = cursorMarks()
-  const cursors = new Set(first.cursor === undefined ? [] : [mark(first.cursor)])
+  const { markCursor, markRecords } = cursorMarks()
+  const cursors = new Set(first.cursor === undefined ? [] : [markCursor(first.cursor)])
   const contents = new Set<string>()
   let empty = 0
   let repeated = 0
   return {
     check: (next, records) => {
-      const cursor = mark(next.cursor ?? "")
+      const cursor = markCursor(next.cursor ?? "")
       // Its cursors lead nowhere, so the listing can go on only from its start: no position.
       if (cursors.has(cursor)) {
         return failed({ ...next, cursor: undefined }, { reason: new PaginationFault({ kind: "repeatedCursor" }) }, 0)
       }
       cursors.add(cursor)
       empty = records.length === 0 ? empty + 1 : 0
-      if (records.length > 0) {
-        const content = mark(records.map(idOf).join("\n"))
+      const ids = records.map(idOf)
+      // Records without a readable id are not known again.
+      if (ids.length > 0 && ids.every((id) => id !== undefined)) {
+        const content = markRecords(ids)
         repeated = contents.has(content) ? repeated + 1 : 0
         contents.add(content)
       }
@@ -45,5 +47,8 @@ export const makeProgressGuard = (
   }
 }
 
-const idOf = (record: unknown): string =>
-  typeof record === "object" && record !== null && "id" in record ? String(record.id) : ""
+/** The records have not been looked at yet: an id may be anything. */
+const idOf = (record: unknown): string | undefined =>
+  typeof record === "object" && record !== null && "id" in record && typeof record.id === "string"
+    ? record.id
+    : undefined

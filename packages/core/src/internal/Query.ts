@@ -1,6 +1,6 @@
 /** From a query to a request, or what is wrong with it, before anything is sent. */
 import { Effect, Redacted, Schema } from "effect"
-import type { DateRange, ListOptions } from "../ListOperation.ts"
+import type { BadRecordOption, DateRange, ListOptions } from "../ListOperation.ts"
 import * as Lists from "../Lists.ts"
 import { InvalidRequest, PaymentsError } from "../PaymentsError.ts"
 import type { PageRequest } from "./PageSource.ts"
@@ -11,8 +11,9 @@ const options = new Set(["limit", "position", "onBadRecord", "prefetch", "maxRec
 /** The request that a query means. */
 export const toRequest = (
   list: Lists.AnyList,
-  query: ListOptions & { readonly maxRecords?: number | undefined },
-  unchecked: ReadonlyArray<string>
+  query: ListOptions & BadRecordOption & { readonly maxRecords?: number | undefined },
+  unchecked: ReadonlyArray<string>,
+  wanted: "pages" | "records"
 ): Effect.Effect<PageRequest, PaymentsError> => {
   const refuse = (problem: string) => Effect.fail(refused(list.name, problem))
   const filters: { [field: string]: string } = {}
@@ -31,6 +32,10 @@ export const toRequest = (
   if (limit !== undefined && !Schema.is(Lists.PageLimit)(limit)) {
     return refuse(`limit must be an integer from ${Lists.pageLimit.minimum} to ${Lists.pageLimit.maximum} (§8).`)
   }
+  if (wanted === "records" && query.onBadRecord === "quarantine") {
+    return refuse("only a page can set a record aside: ask for pages, or let a bad record fail the stream.")
+  }
+  if (wanted === "pages" && maxRecords !== undefined) return refuse("maxRecords is for a stream of records.")
   if (maxRecords !== undefined && !(Number.isSafeInteger(maxRecords) && maxRecords >= 0)) {
     return refuse("maxRecords must be a whole number, 0 or more.")
   }
@@ -41,6 +46,8 @@ export const toRequest = (
     return Effect.succeed({ list, limit: limit ?? Lists.pageLimit.default, filters, cursor: undefined, unchecked })
   }
   const saved = Redacted.value(position)
+  const unknown = Object.keys(saved.filters).find((field) => !Object.hasOwn(list.filters, field))
+  if (unknown !== undefined) return refuse("the position holds a filter that the list does not have.")
   if (saved.list !== list.name) return refuse(`the position belongs to ${Lists.byName[saved.list].label}.`)
   if (limit !== undefined && limit !== saved.limit) return refuse("the position belongs to another limit (§4.4).")
   const other = Object.entries(filters).find(([field, value]) => saved.filters[field] !== value)
@@ -84,7 +91,9 @@ export const toParts = (
       `there is no filter of that name; ${list.label} can be cut by ${Object.keys(list.filters).join(", ")}.`
     )
   }
-  if (field in query) return refuse(`the filter ${field} is what the listing is cut by: it cannot be given beside it.`)
+  if (Object.entries(query).some(([name, value]) => name === field && value !== undefined)) {
+    return refuse(`the filter ${field} is what the listing is cut by: it cannot be given beside it.`)
+  }
   if (parts !== undefined && isRange(parts) && rules[field] !== "prefix") {
     return refuse(`${field} holds no dates: give its values.`)
   }
