@@ -51,6 +51,7 @@ describe("the built program", () => {
           ["invoices", "list"],
           ["export"],
           ["sandbox"],
+          ["conformance"],
           ["start"]
         ]
       ) {

@@ -1,0 +1,100 @@
+/** `payments sandbox` and `payments conformance`, as a newcomer runs them from the docs. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { spawn } from "node:child_process"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { binary, payments, sandboxEnv, temporaryFolder } from "./Program.ts"
+
+/** The sandbox as a process of its own until the scope closes; gives the settings that it prints. */
+const running = (...args: ReadonlyArray<string>) =>
+  Effect.acquireRelease(
+    Effect.callback<{ readonly env: Record<string, string>; readonly stop: () => void }>((resume) => {
+      const child = spawn(process.execPath, [binary, "sandbox", "--port", "0", ...args], {
+        env: { PATH: process.env["PATH"] }
+      })
+      let out = ""
+      child.stdout.on("data", (chunk: Buffer) => {
+        out += chunk.toString()
+        const env = Object.fromEntries(
+          Array.from(out.matchAll(/^export (\w+)=(.*)$/gm), ([, name, value]) => [name, value])
+        )
+        if (env["PAYMENTS_API_KEY"] !== undefined) resume(Effect.succeed({ env, stop: () => child.kill("SIGKILL") }))
+      })
+    }),
+    ({ stop }) => Effect.sync(stop)
+  )
+
+describe("payments sandbox", () => {
+  it.live("revokes the key on page 50, as the docs say", () =>
+    Effect.gen(function*() {
+      const { env } = yield* running("--records", "10000", "--faults", `{"fault":"status","status":401,"from":50}`)
+      const { code, stderr, stdout } = yield* payments(["invoices", "list", "--all"], { env })
+      assert.strictEqual(code, 4, stderr)
+      assert.strictEqual(stdout.split("\n").length - 1, 4900)
+      assert.include(stderr, "not authorized")
+    }).pipe(Effect.scoped))
+
+  it.live("takes faults by a scenario's name and from a file, and other names of invoice parameters", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const file = join(folder, "faults.json")
+      writeFileSync(file, `[{"fault":"emptyPage","every":2},{"fault":"status","status":503,"nth":1}]`)
+      for (const faults of ["flaky", file]) {
+        const { env } = yield* running("--records", "300", "--faults", faults, "--invoice-params", "limit=size")
+        const settings = { ...env, PAYMENTS_INVOICE_PARAMS: "limit=size" }
+        const { code, stdout } = yield* payments(["invoices", "list", "--all"], { env: settings })
+        assert.deepStrictEqual([code, stdout.split("\n").length - 1], [0, 300])
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("starts with ten million records at once", () =>
+    Effect.gen(function*() {
+      const { env } = yield* running("--records", "10000000", "--live", "--order", "newest")
+      const { code, stdout } = yield* payments(["payout-requests", "list", "--limit", "5"], { env })
+      assert.deepStrictEqual([code, stdout.split("\n").length - 1], [0, 5])
+    }).pipe(Effect.scoped))
+
+  it.live.each<readonly [flag: string, value: string]>([
+    ["--faults", "no-such-scenario"],
+    ["--faults", `{"fault":"gremlin"}`],
+    ["--faults", `{"fault":"reset","nht":1}`],
+    ["--invoice-params", "nonsense"],
+    ["--hostile-text", "2"],
+    ["--speed", "5"]
+  ])("refuses %s %s as a wrong use", ([flag, value]) =>
+    Effect.gen(function*() {
+      const { code, stderr, stdout } = yield* payments(["sandbox", "--port", "0", flag, value])
+      assert.deepStrictEqual([code, stdout], [2, ""])
+      assert.include(stderr, flag)
+    }))
+})
+
+describe("payments conformance", () => {
+  it.live("ends with 0 where every rule holds, as a table and as JSON", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv()
+      const table = yield* payments(["conformance", "--pause", "1ms"], { env })
+      assert.strictEqual(table.code, 0, table.stderr)
+      assert.match(table.stdout, /^invoices$/m)
+      assert.match(table.stdout, /^ {2}holds {2}§4\.4\.3/m)
+      const json = yield* payments(["conformance", "--pause", "1ms", "--format", "json"], { env })
+      const findings: unknown = JSON.parse(json.stdout)
+      assert.isTrue(Array.isArray(findings) && findings.length > 40)
+    }).pipe(Effect.scoped))
+
+  it.live("ends with 8 where one does not, and says which", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv({ faults: [{ fault: "ignoreFilter", field: "contract" }] })
+      const { code, stderr, stdout } = yield* payments(["conformance", "--pause", "1ms"], { env })
+      assert.strictEqual(code, 8)
+      assert.match(stdout, /FAILS {2}§4\.3 +contract filters/)
+      assert.match(stderr, /1 of \d+ rules do not hold/)
+    }).pipe(Effect.scoped))
+
+  it.live("refuses a pause without a unit", () =>
+    Effect.gen(function*() {
+      const { code, stdout } = yield* payments(["conformance", "--pause", "5"])
+      assert.deepStrictEqual([code, stdout], [2, ""])
+    }))
+})
