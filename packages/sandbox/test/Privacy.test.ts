@@ -4,33 +4,22 @@ import { PaymentsApi, type PaymentsError } from "@payments/core"
 import { Cause, Effect, Exit, Layer, Redacted, References, Stream } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { Otlp } from "effect/observability"
-import { createServer } from "node:http"
 import { inspect } from "node:util"
+import { scriptedServer } from "../../core/test/ScriptedServer.ts"
 import { canary, everyCase, records, services } from "./FaultCases.ts"
 
 /** A collector of traces, metrics and logs, as they would leave the process. */
-const collector = Effect.acquireRelease(
-  Effect.callback<{ readonly url: string; readonly received: Array<string>; readonly close: () => void }>((resume) => {
-    const received: Array<string> = []
-    const server = createServer((request, response) => {
-      const chunks: Array<Buffer> = []
-      request.on("data", (chunk: Buffer) => chunks.push(chunk)).on("end", () => {
-        received.push(`${request.url} ${Buffer.concat(chunks).toString()}`)
-        response.writeHead(200, { "content-type": "application/json" }).end("{}")
-      })
+const collector = Effect.gen(function*() {
+  const received: Array<string> = []
+  const { url } = yield* scriptedServer((request, response) => {
+    const chunks: Array<Buffer> = []
+    request.on("data", (chunk: Buffer) => chunks.push(chunk)).on("end", () => {
+      received.push(`${request.url} ${Buffer.concat(chunks).toString()}`)
+      response.writeHead(200, { "content-type": "application/json" }).end("{}")
     })
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address()
-      const port = typeof address === "object" && address !== null ? address.port : 0
-      const close = () => {
-        server.close()
-        server.closeAllConnections()
-      }
-      resume(Effect.succeed({ url: `http://127.0.0.1:${port}`, received, close }))
-    })
-  }),
-  ({ close }) => Effect.sync(close)
-)
+  })
+  return { url, received }
+})
 
 /** A secret as it could be written. */
 const forms = (secret: string): ReadonlyArray<string> => [
