@@ -298,6 +298,13 @@ const cases: { readonly [title: string]: Case } = {
       assert.deepStrictEqual(got, ids.slice(0, 100))
     }
   },
+  "spells an amount's name with an escape, and loses digits": {
+    faults: [
+      { fault: "field", field: "amount" },
+      { fault: "envelope", member: "items", value: `[{"id":"a","\\u0061mount":1.5}]` }
+    ],
+    expect: malformed("items[0].amount")
+  },
   "adds a field": {
     faults: [{ fault: "field", field: "undocumented", value: `{"deep":[1e400]}` }],
     expect: whole(1, 1, 1)

@@ -21,7 +21,15 @@ import {
   UnexpectedStatus
 } from "../PaymentsError.ts"
 import { timestamp } from "../Records.ts"
-import { elementsOf, endsEarly, isExactInteger, mayLoseDigits, membersOf } from "./JsonText.ts"
+import {
+  elementsOf,
+  endsEarly,
+  hasEscapedName,
+  isExactInteger,
+  mayLoseDigits,
+  membersOf,
+  parseExactly
+} from "./JsonText.ts"
 import type { PageRequest, RawAnswer } from "./PageSource.ts"
 import { recordCheck } from "./RecordCheck.ts"
 
@@ -83,6 +91,8 @@ export const requestIdOf = (answer: RawAnswer): string | undefined =>
 /** The page in a successful answer, before its records are looked at: enough to ask for the next one. */
 export interface Envelope {
   readonly text: string
+  /** Whether the name of a member is spelled with an escape. */
+  readonly escapedNames: boolean
   readonly records: ReadonlyArray<unknown>
   readonly cursor: string | null
 }
@@ -101,6 +111,20 @@ export const openEnvelope = (answer: RawAnswer): Result.Result<Envelope, Reason>
         })
     )
   }
+  const escapedNames = hasEscapedName(answer.text)
+  return readEnvelope(answer.text, escapedNames ? exactly(answer.text) : body, escapedNames)
+}
+
+/** Nesting too deep for us is left to the platform. */
+const exactly = (text: string): unknown => {
+  try {
+    return parseExactly(text)
+  } catch {
+    return parse(text)
+  }
+}
+
+const readEnvelope = (text: string, body: unknown, escapedNames: boolean): Result.Result<Envelope, Reason> => {
   if (!isObject(body)) return malformed("(root)", "expected an object with items and cursor")
   const records: unknown = body["items"]
   if (!Array.isArray(records)) return malformed("items", "expected an array")
@@ -110,17 +134,17 @@ export const openEnvelope = (answer: RawAnswer): Result.Result<Envelope, Reason>
   if (cursor !== null && (typeof cursor !== "string" || !isWellFormed(cursor))) {
     return malformed("cursor", "expected a string or null")
   }
-  return Result.succeed({ text: answer.text, records, cursor })
+  return Result.succeed({ text, escapedNames, records, cursor })
 }
 
 /** Checks the records of a page; `quarantine` keeps those that do not decode apart instead of failing. */
 export const decodeRecords = (
   request: PageRequest,
-  { records, text }: Envelope,
+  { escapedNames, records, text }: Envelope,
   onBadRecord: "fail" | "quarantine"
 ): Result.Result<DecodedRecords, Reason> => {
   const check = checkOf(request.list)
-  const suspicious = check.mayBeInexact(text)
+  const suspicious = escapedNames || check.mayBeInexact(text)
   const checked = Object.entries(request.filters).filter(([field]) => !request.unchecked.includes(field))
   let cut: ReadonlyArray<string> | undefined
   const texts = () => cut ??= elementsOf(text, "items")
