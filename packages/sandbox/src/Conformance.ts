@@ -107,7 +107,6 @@ const asking = (
       ),
       Effect.tap(Effect.sleep(pause)),
       Effect.provideService(HttpClient.TracerDisabledWhen, () => true),
-      Effect.provideService(HttpClient.TracerPropagationEnabled, false),
       // A redirect would take the key along to an address that nobody has looked at.
       Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" })
     )
