@@ -155,4 +155,22 @@ describe("a usage error", () => {
       assert.deepStrictEqual(yield* TestConsole.logLines, [])
       assert.include((yield* TestConsole.errorLines).join("\n"), "payments: Unrecognized flag: --limt")
     }))
+
+  it.effect("says what a sandbox cannot be asked for", () =>
+    Effect.gen(function*() {
+      for (
+        const [flags, problem] of [
+          [["--live", "--speed", "1e15"], "a number from 0 to 1000000"],
+          [["--live", "--speed=-60"], "a number from 0 to 1000000"],
+          [["--live", "--prepared"], "--prepared is for a world that stands still, not --live"],
+          [["--control-host", "0.0.0.0"], "--control-host is for --control-port"],
+          [["--faults", `{"fault":"sttus"}`], "fault 0: unknown fault `sttus`; one of latency, status, "],
+          [["--faults", `{"fault":"body","text":"x","status":9999}`], "fault 0.status: "]
+        ] as const
+      ) {
+        const { code, err, out } = yield* payment(layerTest({}), ["sandbox", "--port", "0", ...flags])
+        const said = [err, ...(yield* TestConsole.errorLines)].join("\n")
+        assert.deepStrictEqual([code, out, said.includes(problem)], [2, "", true], `${flags.join(" ")}: ${said}`)
+      }
+    }))
 })

@@ -3,10 +3,11 @@ export * as Arbitraries from "./Arbitraries.ts"
 export * as ListCursor from "./ListCursor.ts"
 export * as ListServer from "./ListServer.ts"
 export * as MemoryList from "./MemoryList.ts"
-export { draw, fraction } from "./testing/Draw.ts"
+export { draw, fraction, mix } from "./testing/Draw.ts"
 export { catalogue, conditions, Fault, type FaultOf } from "./testing/Fault.ts"
 export { layerTest, type TestLists } from "./testing/LayerTest.ts"
 export {
+  keyOf,
   type ListService,
   type ListServiceOptions,
   makeListService,
@@ -14,5 +15,6 @@ export {
   type ServiceAnswer,
   type ServiceRequest
 } from "./testing/ListService.ts"
+export { makeRecent, type Recent } from "./testing/Recent.ts"
 export type { Cut, Encoding, Reply } from "./testing/Reply.ts"
 export { layerClient } from "./testing/ServiceClient.ts"

@@ -4,8 +4,8 @@
  * because a list is too short. Nothing of a record, cursor or key is in what it tells.
  */
 import { Lists, type PaymentsConfig } from "@payments/core"
-import { Data, Duration, Effect, Redacted } from "effect"
-import { HttpClient, HttpClientRequest } from "effect/http"
+import { Data, Duration, Effect, Redacted, Stream } from "effect"
+import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 
 /** What came of a rule. */
 export type Verdict = "holds" | "does not hold" | "could not be observed"
@@ -94,19 +94,39 @@ const asking = (
     const held = key === "wrong" ? Redacted.make("wrong-key") : ofInvoices ? config.invoicesApiKey : config.apiKey
     return client.execute(key === "none" ? request : HttpClientRequest.bearerToken(request, held)).pipe(
       Effect.flatMap((response) =>
-        Effect.map(response.text, (text): Answer => ({ status: response.status, page: pageIn(text, response.status) }))
+        Effect.map(
+          textOf(response, config.largestBodyBytes),
+          (text): Answer => ({ status: response.status, page: pageIn(text, response.status) })
+        )
       ),
       Effect.timeout(config.deadlines.attempt),
-      Effect.mapError((error) => new Unseen({ why: `no answer (${error._tag})` })),
+      Effect.mapError((error) => error._tag === "Unseen" ? error : new Unseen({ why: `no answer (${error._tag})` })),
       Effect.filterOrFail(
-        ({ status }) => status !== 429 && status < 500,
+        ({ status }) => status >= 200 && status < 300 || status >= 400 && status < 500 && status !== 429,
         ({ status }) => new Unseen({ why: `the service answered ${status}` })
       ),
       Effect.tap(Effect.sleep(pause)),
-      Effect.provideService(HttpClient.TracerDisabledWhen, () => true)
+      Effect.provideService(HttpClient.TracerDisabledWhen, () => true),
+      // A redirect would take the key along to an address that nobody has looked at.
+      Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" })
     )
   }
 }
+
+/** The body as text, of so many bytes at most. */
+const textOf = (response: HttpClientResponse.HttpClientResponse, most: number) =>
+  Effect.suspend(() => {
+    let size = 0
+    return response.stream.pipe(
+      Stream.tap((part) => {
+        size += part.length
+        return size > most ? Effect.fail(new Unseen({ why: `an answer of more than ${most} bytes` })) : Effect.void
+      }),
+      Stream.decodeText(),
+      Stream.mkString,
+      Effect.catchReason("HttpClientError", "EmptyBodyError", () => Effect.succeed(""))
+    )
+  })
 
 const pageIn = (text: string, status: number): Answer["page"] => {
   if (status < 200 || status >= 300) return undefined
@@ -139,6 +159,37 @@ interface Rule {
   readonly section: string
   readonly rule: string
   readonly see: (ask: Ask) => Effect.Effect<Sight, Unseen>
+}
+
+/** What comes of a limit beyond those that are documented: a refusal is right, if a documented limit is served. */
+const servedOrRefused = Effect.fnUntraced(function*(
+  ask: Ask,
+  documented: string,
+  limit: string,
+  see: (length: number, records: number) => Sight
+) {
+  const served = yield* pageOf(ask, { limit: documented })
+  const answer = yield* ask({ limit })
+  if (answer.page !== undefined) return see(itemsOf(answer).length, itemsOf(served).length)
+  return answer.status < 300 ? unseen("the answer is not JSON") : holds(`status ${answer.status}`)
+})
+
+const merchantScope: Rule = {
+  section: "§5",
+  rule: "invoices are those of the key's merchant",
+  see: () => Effect.succeed(unseen("one key shows one merchant"))
+}
+
+const smallestPage: Rule = {
+  section: "§8",
+  rule: "no page size below 1 is served",
+  see: (ask) =>
+    servedOrRefused(
+      ask,
+      "1",
+      "0",
+      (length, ofOne) => ofOne === 0 ? unseen("the list is empty") : judge(length > 0, records(length))
+    )
 }
 
 const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
@@ -212,10 +263,33 @@ const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
       return unseen(`the list has more than ${pages} pages`)
     })
   },
+  {
+    section: "§4.4.4",
+    rule: "a cursor passed back unchanged is accepted, again too",
+    see: Effect.fnUntraced(function*(ask) {
+      const cursor = cursorOf(yield* pageOf(ask, { limit: "2" }))
+      if (typeof cursor !== "string") return unseen("the list has one page of 2")
+      const once = yield* ask({ limit: "2", cursor })
+      const again = yield* ask({ limit: "2", cursor })
+      const refused = [once, again].find(({ page }) => page === undefined)
+      if (refused !== undefined) return broken(`status ${refused.status}`)
+      if (JSON.stringify(idsOf(once)) !== JSON.stringify(idsOf(again))) {
+        return unseen("two answers differ; the list may have changed in between")
+      }
+      const encoded = encodeURIComponent(cursor) !== cursor
+      return holds(`the same page twice; the cursor has ${encoded ? "characters" : "no character"} to percent-encode`)
+    })
+  },
   ...(["none", "wrong"] as const).map((key): Rule => ({
     section: "§5",
     rule: key === "none" ? "a request without a key is refused" : "a request with a wrong key is refused",
-    see: (ask) => Effect.map(ask({ limit: "1" }, key), ({ status }) => judge(status >= 400, `status ${status}`))
+    see: Effect.fnUntraced(function*(ask) {
+      // A service that refuses everything says nothing of keys.
+      yield* pageOf(ask, { limit: "1" })
+      const { status } = yield* ask({ limit: "1" }, key)
+      if (status < 300) return broken(`status ${status}`)
+      return status === 401 || status === 403 ? holds(`status ${status}`) : unseen(`status ${status}, not 401 or 403`)
+    })
   })),
   {
     section: "§5",
@@ -223,6 +297,7 @@ const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
     see: (ask) =>
       Effect.map(ask({ limit: "1" }), ({ status }) => judge(status >= 200 && status < 300, `status ${status}`))
   },
+  ...(list.service === "invoices" ? [merchantScope] : []),
   {
     section: "§8",
     rule: "limit is the most records of a page",
@@ -237,14 +312,14 @@ const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
     section: "§8",
     rule: "no page is larger than 100, whatever is asked",
     see: (ask) =>
-      Effect.map(ask({ limit: "101" }), (answer) =>
-        answer.page === undefined
-          ? holds(`status ${answer.status}`)
-          : itemsOf(answer).length === 0
-          ? unseen("the list is empty")
-          : judge(itemsOf(answer).length <= 100, records(itemsOf(answer).length)))
+      servedOrRefused(
+        ask,
+        "100",
+        "101",
+        (length) => length === 0 ? unseen("the list is empty") : judge(length <= 100, records(length))
+      )
   },
-  ...(list.service === "invoices" ? [] : [{
+  ...(list.service === "invoices" ? [smallestPage] : [{
     section: "§8",
     rule: "20 records come unless a limit is given",
     see: (ask: Ask) =>

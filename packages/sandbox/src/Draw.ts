@@ -1,11 +1,10 @@
 /** Chance that is the same on every machine: each draw is a function of what it is for. */
+import { mix } from "@payments/core/testing"
 
-/** 32 even bits drawn for a part of something (the finalizer of MurmurHash3, a public-domain function). */
+/** 32 even bits drawn for a part of something. */
 export const draw = (of: number, part: number): number => {
-  let state = of ^ Math.imul(part + 1, 0x9e3779b1)
-  state = Math.imul(state ^ (state >>> 16), 0x85ebca6b)
-  state = Math.imul(state ^ (state >>> 13), 0xc2b2ae35)
-  return (state ^ (state >>> 16)) >>> 0
+  const state = of ^ Math.imul(part + 1, 0x9e3779b1)
+  return mix(state ^ (state >>> 16)) >>> 0
 }
 
 /** An even draw from [0, 1) for a chain of parts. */

@@ -32,6 +32,11 @@ export interface Life {
   readonly still: boolean
   /** When the world began, in ms since 1970: the end of the past. Infinite where nothing happens. */
   readonly beganMs: number
+  /**
+   * The last moment that can be asked for: by then 2^24 records have appeared (2^30 in all), or a century has
+   * passed.
+   */
+  readonly longestMs: number
   /** How many records have ever been, gone ones included. */
   readonly length: (now: number) => number
   /** When the record appears; 0 for those of the past. */
@@ -52,6 +57,7 @@ export interface Life {
 export const still = (length: number): Life => ({
   still: true,
   beganMs: Infinity,
+  longestMs: Infinity,
   length: () => length,
   appears: () => 0,
   vanishes: () => Infinity,
@@ -62,6 +68,11 @@ export const still = (length: number): Life => ({
 })
 
 const hourMs = 3_600_000
+const centuryMs = 100 * 365 * 24 * hourMs
+/** Records of a list, and changes of a record, that are counted exactly. */
+const most = 2 ** 30
+/** Records that appear while a list lives. Gone ones are passed over one by one, which must not take minutes. */
+const mostBirths = 2 ** 24
 
 /** A list that begins with `past` records at `beganMs` and then moves. */
 export const moving = (past: number, beganMs: number, rates: Rates, key: number): Life => {
@@ -95,6 +106,11 @@ export const moving = (past: number, beganMs: number, rates: Rates, key: number)
   return {
     still: false,
     beganMs,
+    longestMs: Math.min(
+      centuryMs,
+      rates.appear === 0 ? Infinity : Math.min(mostBirths, most - past) * betweenBirths,
+      most * period
+    ),
     length,
     appears,
     vanishes,
@@ -111,7 +127,7 @@ export const moving = (past: number, beganMs: number, rates: Rates, key: number)
       }
     },
     nextChange: (index, now) => rates.change === 0 ? Infinity : turnMs(index, turns(index, now)),
-    changedWithin: (fromMs, toMs, now, most) => {
+    changedWithin: (fromMs, toMs, now, atMost) => {
       const from = Math.max(0, fromMs - beganMs - 1) / period
       const to = Math.min(now, toMs - beganMs + 1) / period
       if (rates.change === 0 || from > to) return []
@@ -119,7 +135,7 @@ export const moving = (past: number, beganMs: number, rates: Rates, key: number)
       const bits = Scatter.bitsFor(count)
       const parts = 2 ** bits
       const [first, last] = [Math.floor(from * parts), Math.floor(to * parts)]
-      if ((last - first + 1) * most > parts) return undefined
+      if ((last - first + 1) * atMost > parts) return undefined
       const found: Array<number> = []
       for (let part = first; part <= last; part++) {
         const index = phases.indexAt(part % parts, bits)

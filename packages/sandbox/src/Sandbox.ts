@@ -6,6 +6,7 @@
 import { type Lists, PaymentsConfig, PaymentsContract } from "@payments/core"
 import {
   type Fault,
+  keyOf,
   layerClient,
   type ListServer,
   type ListService,
@@ -18,7 +19,7 @@ import {
 import { Clock, Context, Effect, Layer, Redacted } from "effect"
 import type { HttpClient } from "effect/http"
 import { OpenApi } from "effect/http-api"
-import { type Controls, serveControls } from "./Control.ts"
+import { BadControl, type Controls, serveControls, StandsStill } from "./Control.ts"
 import * as Journal from "./Journal.ts"
 import { RecordWriter } from "./RecordWriter.ts"
 import { listen, type ListenOptions, type SandboxError } from "./SocketServer.ts"
@@ -26,7 +27,7 @@ import * as World from "./World.ts"
 
 /** How a live world moves: the rates of {@link World.LiveOptions}, and its clock. */
 export interface LiveWorld extends Omit<World.LiveOptions, "now"> {
-  /** Virtual milliseconds per real one; 60 unless given, so that an hour passes in a minute. 0 moves only by hand. */
+  /** Virtual milliseconds per real one; 0 to 1,000,000; 60 unless given, so that an hour passes in a minute. 0 moves only by hand. */
   readonly speed?: number | undefined
 }
 
@@ -53,6 +54,8 @@ export interface ServeOptions extends ListenOptions {
   readonly prepared?: boolean | undefined
   /** Serves the control endpoint on this port too; 0 takes a free one. */
   readonly controlPort?: number | undefined
+  /** Where the control endpoint listens: 127.0.0.1 unless given, whatever `host` is. */
+  readonly controlHost?: string | undefined
   /** Told of each request as it is answered. */
   readonly onRequest?: ((request: Journal.LoggedRequest) => void) | undefined
 }
@@ -86,7 +89,7 @@ export class Sandbox extends Context.Service<
           : undefined
         const url = yield* listen(options, (request) => {
           if (service.faults().length === 0) {
-            const held = prepared?.get(request.target)
+            const held = request.method === "GET" ? prepared?.get(request.target) : undefined
             if (held !== undefined && accepts(keyOf(request))) {
               record({ list: held.list, reply: pageReply, faults: [] }, request)
               return held
@@ -108,11 +111,11 @@ export class Sandbox extends Context.Service<
           setFaults: (faults) => Effect.map(Clock.currentTimeMillis, (now) => service.setFaults(faults, now)),
           counters: Effect.sync(journal.counters),
           requests: Effect.sync(journal.requests),
-          advance: (ms) => Effect.sync(() => advance(ms))
+          advance
         }
         const controlUrl = options.controlPort === undefined
           ? undefined
-          : yield* serveControls(controls, { host: options.host, port: options.controlPort })
+          : yield* serveControls(controls, { host: options.controlHost, port: options.controlPort })
         return { ...controls, url, controlUrl }
       })
     )
@@ -129,6 +132,12 @@ export class Sandbox extends Context.Service<
     )
 }
 
+/** The fastest clock: a virtual hour in 3.6 ms. */
+export const mostSpeed = 1_000_000
+
+const clockEnds = (longestMs: number) =>
+  `the clock ends at ${Math.floor(longestMs)} ms: by then a list has grown by 2^24 records, or a century has passed`
+
 const accepts = (key: string): boolean => key.startsWith("sandbox_")
 
 /** A page in bytes, which holds until it is said to be sent. */
@@ -140,16 +149,18 @@ interface WrittenPage {
 
 interface Served {
   readonly service: ListService
-  readonly advance: (ms: number) => number
+  readonly advance: Controls["advance"]
   /** The page that a request asks for, without faults and without text on the way; undefined where it gets another answer. */
   readonly write: (request: ServiceRequest) => WrittenPage | undefined
 }
 
 const makeService = (options: SandboxOptions, now: number): Served => {
   const { live } = options
+  const speed = live?.speed ?? 60
+  if (!(speed >= 0 && speed <= mostSpeed)) throw new RangeError(`live.speed must be from 0 to ${mostSpeed}`)
   const began = performance.now()
   let advanced = 0
-  const virtualNow = () => (performance.now() - began) * (live?.speed ?? 60) + advanced
+  const virtualNow = () => (performance.now() - began) * speed + advanced
   const world = options.lists === undefined
     ? World.make({ ...options, live: live === undefined ? undefined : { ...live, now: virtualNow } })
     : undefined
@@ -158,10 +169,16 @@ const makeService = (options: SandboxOptions, now: number): Served => {
   const writers: Array<RecordWriter> = []
   return {
     service: { ...service, answer: (request) => describeContract(request) ?? service.answer(request) },
-    advance: (ms) => {
-      advanced += ms
-      return virtualNow()
-    },
+    advance: (ms) =>
+      Effect.suspend(() => {
+        if (world === undefined || live === undefined) {
+          return Effect.fail(new StandsStill({ problem: "the world stands still; a live one has a clock" }))
+        }
+        const left = world.longestMs - virtualNow()
+        if (!(ms <= left)) return Effect.fail(new BadControl({ problem: clockEnds(world.longestMs) }))
+        advanced += ms
+        return Effect.succeed(virtualNow())
+      }),
     write: (request) => {
       const routed = world === undefined ? undefined : service.route(request)
       if (world === undefined || routed === undefined || "reply" in routed) return undefined
@@ -191,8 +208,6 @@ interface Prepared {
 
 /** What is told of a page whose bytes are sent. */
 const pageReply: Reply = { status: 200, headers: {}, body: "" }
-
-const keyOf = ({ authorization }: ServiceRequest): string => authorization?.slice("Bearer ".length) ?? ""
 
 /** The contract itself, for whoever wants to see it. */
 const describeContract = ({ target }: ServiceRequest): ServiceAnswer | undefined =>

@@ -1,5 +1,5 @@
 /** Named sets of faults: a day that a service may have. */
-import { Fault } from "@payments/core/testing"
+import { catalogue, type Fault } from "@payments/core/testing"
 import { Result, Schema, SchemaIssue } from "effect"
 
 /** What a scenario is. */
@@ -69,16 +69,45 @@ export const scenarios = {
 /** The name of a scenario. */
 export type ScenarioName = keyof typeof scenarios
 
-const decode = Schema.decodeUnknownResult(Schema.Array(Fault), { onExcessProperty: "error" })
+/** As many faults as may lie over a service. */
+const mostFaults = 100
+
 const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
 
-/** The faults that JSON text holds, one or an array of them; or what is wrong with it. */
-export const faultsFromJson = (text: string): Result.Result<ReadonlyArray<Fault>, string> => {
-  const json = Result.try({ try: (): unknown => JSON.parse(text), catch: () => "no JSON" })
-  if (Result.isFailure(json)) return Result.fail(json.failure)
-  const faults = decode(Array.isArray(json.success) ? json.success : [json.success])
-  if (Result.isSuccess(faults)) return Result.succeed(faults.success)
-  const issue = formatIssue(faults.failure.issue).issues[0]
-  const path = (issue?.path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join(".")
-  return Result.fail(`fault ${path}: ${issue?.message ?? "not in the catalogue"}`)
+/** What the text holds by the schema, or what is wrong with it, without any value of it. */
+const decode = <S extends Schema.ConstraintDecoder<unknown>>(schema: S, value: unknown, name: string) =>
+  Result.mapError(Schema.decodeUnknownResult(schema, { onExcessProperty: "error" })(value), ({ issue }) => {
+    const [first] = formatIssue(issue).issues
+    const path = (first?.path ?? []).map((part) => String(typeof part === "object" ? part.key : part))
+    return `${[name, ...path].filter((part) => part !== "").join(".")}: ${first?.message ?? "not as expected"}`
+  })
+
+const parse = (text: string): Result.Result<unknown, string> =>
+  Result.try({ try: (): unknown => JSON.parse(text), catch: () => "no JSON" })
+
+/** What JSON text holds by the schema; or what is wrong with it. */
+export const readJson = <S extends Schema.ConstraintDecoder<unknown>>(schema: S, text: string) =>
+  Result.flatMap(parse(text), (value) => decode(schema, value, ""))
+
+/** The faults that JSON text holds, one or an array of them or the name of a scenario; or what is wrong with it. */
+export const faultsFromJson = (text: string): Result.Result<ReadonlyArray<Fault>, string> =>
+  Result.flatMap(parse(text), (value): Result.Result<ReadonlyArray<Fault>, string> => {
+    if (typeof value === "string") {
+      const scenario = Object.entries(scenarios).find(([name]) => name === value)
+      return scenario === undefined
+        ? Result.fail(`no such scenario; one of ${Object.keys(scenarios).join(", ")}`)
+        : Result.succeed(scenario[1].faults)
+    }
+    const given: ReadonlyArray<unknown> = Array.isArray(value) ? value : [value]
+    if (given.length > mostFaults) return Result.fail(`${given.length} faults are too many; at most ${mostFaults}`)
+    return Result.all(given.map((one, index) => faultOf(one, `fault ${index}`)))
+  })
+
+const faultOf = (value: unknown, where: string): Result.Result<Fault, string> => {
+  const name: unknown = typeof value === "object" && value !== null && "fault" in value ? value.fault : undefined
+  const known = Object.entries(catalogue).find(([key]) => key === name)
+  if (known !== undefined) return decode(known[1], value, where)
+  // What was written is said again only where it may be a misspelt name.
+  const unknown = typeof name === "string" && /^\w{1,40}$/.test(name) ? `unknown fault \`${name}\`` : "unknown fault"
+  return Result.fail(`${where}: ${unknown}; one of ${Object.keys(catalogue).join(", ")}`)
 }

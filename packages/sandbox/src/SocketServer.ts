@@ -5,7 +5,7 @@
 import type { Reply, ServiceRequest } from "@payments/core/testing"
 import { Data, Effect } from "effect"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
-import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib"
+import { type Encode, makeEncoder } from "./Encoder.ts"
 
 /** Where a socket listens. */
 export interface ListenOptions {
@@ -32,8 +32,12 @@ export const listenError = (cause: unknown): SandboxError =>
       : "unknown"
   })
 
-/** The base address of a server that listens there. */
-export const urlOf = (host: string, port: number): string => `http://${host.includes(":") ? `[${host}]` : host}:${port}`
+/** The base address for clients on this machine of a server that listens there: of all addresses, the loopback one. */
+export const urlOf = (host: string, address: unknown, port: number): string => {
+  const bound = typeof address === "object" && address !== null && "address" in address ? address.address : undefined
+  const named = bound === "0.0.0.0" ? "127.0.0.1" : bound === "::" ? "::1" : host
+  return `http://${named.includes(":") ? `[${named}]` : named}:${port}`
+}
 
 /** The bytes of a page, to be sent as they are. */
 export interface PageBytes {
@@ -50,13 +54,14 @@ export const listen = Effect.fnUntraced(function*(
   { host = "127.0.0.1", port = 0 }: ListenOptions,
   answer: (request: ServiceRequest) => Answer
 ) {
-  const server = createServer((request, response) =>
-    perform(
-      answer({ target: request.url ?? "", authorization: request.headers.authorization, now: Date.now() }),
+  const encode = makeEncoder()
+  const server = createServer((request, response) => {
+    const { headers: { authorization }, method, url: target = "" } = request
+    guarded(
       request,
-      response
+      () => perform(answer({ method, target, authorization, now: Date.now() }), encode, request, response)
     )
-  )
+  })
   yield* Effect.acquireRelease(
     Effect.callback<void, SandboxError>((resume) => {
       server.once("error", (error) => resume(Effect.fail(listenError(error))))
@@ -65,7 +70,7 @@ export const listen = Effect.fnUntraced(function*(
     () => close(server)
   )
   const address = server.address()
-  return urlOf(host, typeof address === "object" && address !== null ? address.port : port)
+  return urlOf(host, address, typeof address === "object" && address !== null ? address.port : port)
 })
 
 const close = (server: Server): Effect.Effect<void> =>
@@ -75,27 +80,54 @@ const close = (server: Server): Effect.Effect<void> =>
     server.closeAllConnections()
   })
 
-const perform = (answer: Answer, request: IncomingMessage, response: ServerResponse): void => {
+/** Does something that must not bring the whole server down: where it throws, its own connection is reset. */
+const guarded = (request: IncomingMessage, act: () => void): void => {
+  try {
+    act()
+  } catch {
+    request.socket.resetAndDestroy()
+  }
+}
+
+const perform = (answer: Answer, encode: Encode, request: IncomingMessage, response: ServerResponse): void => {
   if ("bytes" in answer) {
     response.writeHead(200, { "content-type": "application/json", "content-length": answer.bytes.length })
     response.end(answer.bytes, answer.sent)
-  } else if (answer.delayMs === undefined) send(answer, request, response)
-  else later(response, answer.delayMs, () => send(answer, request, response))
+    return
+  }
+  const act = () => send(answer, encode, request, response)
+  if (answer.delayMs === undefined) act()
+  else later(response, answer.delayMs, () => guarded(request, act))
 }
+
+/** Node takes a longer time for no time at all. */
+const longestTimerMs = 2 ** 31 - 1
 
 /** Does something after a while, unless the client has gone. */
 const later = (response: ServerResponse, ms: number, act: () => void): void => {
-  const timer = setTimeout(act, ms)
-  response.once("close", () => clearTimeout(timer))
+  const forget = () => clearTimeout(timer)
+  const timer = setTimeout(() => {
+    // A body in small pieces waits many times.
+    response.off("close", forget)
+    act()
+  }, Math.min(ms, longestTimerMs))
+  response.once("close", forget)
 }
 
-const send = (reply: Reply, request: IncomingMessage, response: ServerResponse): void => {
-  const { cut } = reply
-  if (cut?.after === "nothing") {
-    leave(cut.connection, request)
-    return
+const send = (reply: Reply, encode: Encode, request: IncomingMessage, response: ServerResponse): void => {
+  if (reply.cut?.after === "nothing") leave(reply.cut.connection, request)
+  else if (reply.encoding === undefined && reply.padding === undefined) {
+    sendBody(reply, Buffer.from(reply.body), request, response)
+  } else {
+    encode(reply).then(
+      (body) => guarded(request, () => sendBody(reply, body, request, response)),
+      () => request.socket.resetAndDestroy()
+    )
   }
-  const body = encode(reply)
+}
+
+const sendBody = (reply: Reply, body: Buffer, request: IncomingMessage, response: ServerResponse): void => {
+  const { cut } = reply
   const sized = cut === undefined && reply.drip === undefined || reply.sized === true
   response.writeHead(reply.status, {
     ...reply.headers,
@@ -106,7 +138,7 @@ const send = (reply: Reply, request: IncomingMessage, response: ServerResponse):
     response.end(body)
     return
   }
-  const sent = cut === undefined ? body : body.subarray(0, cut.after)
+  const sent = cut === undefined || cut.after === "nothing" ? body : body.subarray(0, cut.after)
   const end = () => {
     if (cut === undefined) response.end()
     else leave(cut.connection, request)
@@ -135,24 +167,4 @@ const drip = (
       body.subarray(0, bytes),
       () => drip(response, body.subarray(bytes), { bytes, everyMs }, end)
     ))
-}
-
-const mebibyte = 1024 * 1024
-
-const encode = ({ body, encoding, padding = 0 }: Reply): Buffer => {
-  const plain = padding === 0
-    ? Buffer.from(body)
-    : Buffer.concat([Buffer.from(body), Buffer.alloc(padding * mebibyte, " ")])
-  switch (encoding) {
-    case undefined:
-      return plain
-    case "gzip":
-      return gzipSync(plain)
-    case "deflate":
-      return deflateSync(plain)
-    case "br":
-      return brotliCompressSync(plain)
-    case "zstd":
-      return zstdCompressSync(plain)
-  }
 }

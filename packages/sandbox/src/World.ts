@@ -31,7 +31,10 @@ export interface WorldOptions extends GeneratedList.ListOptions {
  * and disappearances grow and shrink with it.
  */
 export interface LiveOptions {
-  /** Virtual time: milliseconds since the world began, 0 or more. Nothing here waits for it. */
+  /**
+   * Virtual time: milliseconds since the world began, 0 or more. Nothing here waits for it. Beyond {@link World.longestMs}
+   * the world stands still.
+   */
   readonly now: () => number
   /** 60 unless given. */
   readonly appearPerHour?: number | undefined
@@ -43,6 +46,8 @@ export interface LiveOptions {
 
 /** A world and its lists. */
 export interface World {
+  /** The last moment of virtual time, in ms: by then 2^24 records have appeared in a list, or a century has passed. */
+  readonly longestMs: number
   readonly servers: ListServer.ListServers
   /**
    * The same answers as the bytes that are sent, for whoever changes nothing in a page: it takes half the time. Writers
@@ -58,19 +63,23 @@ export interface World {
 
 /** Makes a world. Limits arrive resolved at its servers, so the page size where none is asked for (§8) is not its own. */
 export const make = (options: WorldOptions = {}): World => {
-  const now = options.live?.now ?? (() => 0)
   const lists = { payoutRequests: listOf("payoutRequests", options), payinSources: listOf("payinSources", options) }
   const all = { ...lists, invoices: listOf("invoices", options) }
+  const longestMs = Math.min(...Object.values(all).map(({ life }) => life.longestMs))
+  const clock = options.live?.now ?? (() => 0)
+  const now = () => Math.min(clock(), longestMs)
   const serve = (name: Lists.ListName) => GeneratedList.serve(all[name], options, now)
   const [payoutRequests, payinSources, invoices] = [serve("payoutRequests"), serve("payinSources"), serve("invoices")]
   return {
+    longestMs,
     servers: {
       payoutRequests: payoutRequests.server,
       payinSources: payinSources.server,
       invoices: invoices.server
     },
     bytes: { payoutRequests: payoutRequests.bytes, payinSources: payinSources.bytes, invoices: invoices.bytes },
-    snapshot: (name, timeMs = now()) => {
+    snapshot: (name, time = now()) => {
+      const timeMs = Math.min(time, longestMs)
       const { generator, life, order } = all[name]
       return Array.from({ length: life.length(timeMs) }, (_, index) => index)
         .filter((index) => life.isPresent(index, timeMs))

@@ -38,7 +38,14 @@ export const sandboxCommand = Command.make(
       Flag.withDescription("records appear, change and vanish while they are listed")
     ),
     speed: optionalFlag(
-      Flag.Finite("speed").pipe(Flag.withDescription("with --live: virtual hours per hour; 60 unless given"))
+      Flag.Finite("speed").pipe(
+        Flag.withSchema(
+          Schema.Finite.check(
+            Schema.isBetween({ minimum: 0, maximum: 1_000_000 }, { message: "a number from 0 to 1000000" })
+          )
+        ),
+        Flag.withDescription("with --live: virtual hours per hour, 0 to 1000000; 60 unless given")
+      )
     ),
     order: optionalFlag(
       Flag.Literals("order", ["newest", "oldest", "shuffled"]).pipe(
@@ -80,6 +87,11 @@ export const sandboxCommand = Command.make(
     controlPort: optionalFlag(
       portFlag("control-port").pipe(Flag.withDescription("serve the control endpoint on this port"))
     ),
+    controlHost: optionalFlag(
+      Flag.String("control-host").pipe(
+        Flag.withDescription("with --control-port: the address it listens on; 127.0.0.1 unless given")
+      )
+    ),
     log: Flag.Boolean("log").pipe(
       Flag.withDefault(false),
       Flag.withDescription("say each request on stderr, as a line of JSON without keys or values")
@@ -90,6 +102,10 @@ export const sandboxCommand = Command.make(
     const parameters = Lists.parseInvoiceParameters(input.invoiceParams ?? "")
     if (Result.isFailure(parameters)) return yield* usage(`--invoice-params ${parameters.failure}`)
     if (input.speed !== undefined && !input.live) return yield* usage("--speed is for --live")
+    if (input.prepared && input.live) return yield* usage("--prepared is for a world that stands still, not --live")
+    if (input.controlHost !== undefined && input.controlPort === undefined) {
+      return yield* usage("--control-host is for --control-port")
+    }
     const options: SandboxOptions = {
       records: input.records,
       seed: input.seed,
@@ -105,7 +121,7 @@ export const sandboxCommand = Command.make(
     const onRequest = input.log
       ? (request: LoggedRequest) => void process.stderr.write(`${JSON.stringify(request)}\n`)
       : undefined
-    const { controlPort, host, port, prepared } = input
+    const { controlHost, controlPort, host, port, prepared } = input
     return yield* Effect.gen(function*() {
       const { controlUrl, url } = yield* sandbox.Sandbox
       const key = Redacted.value(sandbox.sandboxKey)
@@ -116,7 +132,7 @@ export const sandboxCommand = Command.make(
       if (controlUrl !== undefined) yield* say(`Controls: ${controlUrl}/faults, /counters, /requests, /clock`)
       return yield* Effect.never
     }).pipe(
-      Effect.provide(sandbox.Sandbox.layer({ ...options, host, port, prepared, controlPort, onRequest })),
+      Effect.provide(sandbox.Sandbox.layer({ ...options, host, port, prepared, controlPort, controlHost, onRequest })),
       Effect.catchTag("SandboxError", (error) => usage(error.message))
     )
   })

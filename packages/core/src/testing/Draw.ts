@@ -1,14 +1,19 @@
 /** Even draws that are a pure function of what they are drawn from: the same on every run. */
 import { Hash } from "effect"
 
-/** 32 bits drawn from any parts, evenly spread (the finalizer of MurmurHash3, a public-domain function). */
+/** Spreads 32 bits over 32 others (the end of MurmurHash3's finalizer, a public-domain function). */
+export const mix = (state: number): number => {
+  const once = Math.imul(state, 0x85ebca6b)
+  const twice = Math.imul(once ^ (once >>> 13), 0xc2b2ae35)
+  return twice ^ (twice >>> 16)
+}
+
+/** 32 bits drawn from any parts, evenly spread. */
 export const draw = (...parts: ReadonlyArray<number | string>): number => {
   let state = 0x9e3779b9
   for (const part of parts) {
     const word = typeof part === "string" ? Hash.string(part) : part
-    state = Math.imul(state ^ word ^ (word / 0x1_0000_0000), 0x85ebca6b)
-    state = Math.imul(state ^ (state >>> 13), 0xc2b2ae35)
-    state ^= state >>> 16
+    state = mix(state ^ word ^ (word / 0x1_0000_0000))
   }
   return state >>> 0
 }

@@ -14,8 +14,22 @@ const described = <S extends Schema.Top>(schema: S, description: string) => sche
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
 const Share = Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))
 const Millis = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))
+/** How long a timer can wait: Node takes a longer time for no time at all. */
+const Wait = Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 2 ** 31 - 1 }))
+const Status = Schema.Int.check(Schema.isBetween({ minimum: 200, maximum: 599 }))
+/** What Node sends as a header's value. */
+const HeaderText = Schema.String.check(Schema.makeFilter((text) => /^[ -~]*$/.test(text) || "visible ASCII and spaces"))
 /** JSON as text, so that it can say what parsing would lose. */
-const JsonText = Schema.String
+const JsonText = Schema.String.check(Schema.makeFilter((text) => isJson(text) || "JSON text"))
+
+const isJson = (text: string): boolean => {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
 
 /** Which requests a fault meets. Every condition that is given must hold; with none, it meets all requests. */
 const when = {
@@ -47,13 +61,13 @@ const Encoding = described(Schema.Literals(["gzip", "deflate", "br", "zstd"]), "
 /** Faults of how a request is answered. */
 export const replyFaults = {
   latency: fault("latency", "The answer comes late.", {
-    ms: described(Millis, "milliseconds"),
-    jitterMs: Schema.optionalKey(described(Millis, "up to so many more, drawn from the seed"))
+    ms: described(Wait, "milliseconds"),
+    jitterMs: Schema.optionalKey(described(Wait, "up to so many more, drawn from the seed"))
   }),
   status: fault("status", "An error answer in the place of the page.", {
-    status: described(Schema.Int.check(Schema.isBetween({ minimum: 200, maximum: 599 })), "the HTTP status"),
+    status: described(Status, "the HTTP status"),
     retryAfter: Schema.optionalKey(
-      described(Schema.Union([Schema.Finite, Schema.String]), "Retry-After: seconds, or any text as it is")
+      described(Schema.Union([Schema.Finite, HeaderText]), "Retry-After: seconds, or any text as it is")
     ),
     retryAfterDate: Schema.optionalKey(
       described(Schema.Finite, "Retry-After as a date, so many seconds from now")
@@ -72,7 +86,10 @@ export const replyFaults = {
   reset: fault("reset", "The connection is reset before an answer.", {}),
   close: fault("close", "The connection is closed before an answer.", {}),
   truncate: fault("truncate", "The body stops before its end and the connection is closed.", {
-    bytes: Schema.optionalKey(described(Schema.Int, "bytes that still come; half of the body unless given")),
+    bytes: Schema.optionalKey(described(
+      Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)),
+      "bytes that still come; half of the body unless given"
+    )),
     framing: Schema.optionalKey(
       described(
         Schema.Literals(["length", "chunked"]),
@@ -85,23 +102,26 @@ export const replyFaults = {
   }),
   drip: fault("drip", "The body comes in small pieces.", {
     bytes: described(Count, "bytes per piece"),
-    everyMs: described(Millis, "milliseconds between pieces")
+    everyMs: described(Wait, "milliseconds between pieces")
   }),
   compress: fault("compress", "The body is compressed, asked for or not.", { encoding: Encoding }),
   bomb: fault("bomb", "A compressed body that inflates to many mebibytes.", {
     encoding: Encoding,
-    mebibytes: described(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1024 })), "its size once inflated")
+    mebibytes: described(
+      Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 256 })),
+      "its size once inflated, 256 at most"
+    )
   }),
   body: fault("body", "Another body in the place of the page.", {
     text: described(Schema.String, "the body"),
-    contentType: Schema.optionalKey(described(Schema.String, "its type; `text/html` unless given")),
-    status: Schema.optionalKey(described(Schema.Int, "200 unless given"))
+    contentType: Schema.optionalKey(described(HeaderText, "its type; `text/html` unless given")),
+    status: Schema.optionalKey(described(Status, "200 unless given"))
   }),
   contentType: fault("contentType", "The page under another content type.", {
-    value: described(Schema.String, "the type")
+    value: described(HeaderText, "the type")
   }),
   redirect: fault("redirect", "A redirect to another address.", {
-    location: described(Schema.String, "the address"),
+    location: described(HeaderText, "the address"),
     status: Schema.optionalKey(described(Schema.Literals([301, 302, 303, 307, 308]), "302 unless given"))
   }),
   cursorExpires: fault("cursorExpires", "A cursor is refused after a time, or after so many pages.", {
@@ -127,7 +147,10 @@ export const listFaults = {
     records: described(Count, "records on the page")
   }),
   largePage: fault("largePage", "More records than the limit.", {
-    joined: described(Count, "pages that come as one")
+    joined: described(
+      Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100 })),
+      "pages that come as one, 100 at most"
+    )
   }),
   emptyList: fault("emptyList", "An empty list in the place of a full one.", {}),
   ignoreFilter: fault("ignoreFilter", "Records that were not asked for.", {

@@ -1,20 +1,21 @@
 /** Chooses which faults a request meets, and remembers of earlier requests what the faults need. */
 import type { ListName } from "../Lists.ts"
 import type { ListPage, ListRequest, ListServer } from "../ListServer.ts"
-import { fraction } from "./Draw.ts"
+import { draw, fraction } from "./Draw.ts"
 import { type Fault, listFaults, type replyFaults } from "./Fault.ts"
 import { followingDetours, listBehaviours } from "./ListFaults.ts"
+import { makeRecent, type Recent } from "./Recent.ts"
 import type { Reply } from "./Reply.ts"
 import { replyBehaviours } from "./ReplyFaults.ts"
 
-/** What is remembered of a listing, which is known by its list, filters and limit. */
+/** What is remembered of a listing, which is known by its key, list, filters and limit. */
 export interface Trail {
   /** The cursors asked for, in turn; undefined begins the listing. A request that comes again at once counts once. */
   readonly asked: Array<string | undefined>
   /** When each cursor was given. */
-  readonly issued: Map<string, number>
+  readonly issued: Recent<string, number>
   /** Records that stand first on the page behind a cursor, in the place of its own. */
-  readonly displaced: Map<string, string>
+  readonly displaced: Recent<string, string>
   /** Pages since the listing began. */
   pages: number
   /** The records of the page before, and of this one. */
@@ -30,8 +31,8 @@ export interface Meeting {
   readonly query: string
   readonly key: string
   readonly trail: Trail
-  /** Of the fault itself, by key. */
-  readonly buckets: Map<string, { readonly tokens: number; readonly at: number }>
+  /** Of the fault itself, by a hash of the key: the key itself is not kept. */
+  readonly buckets: Recent<number, { readonly tokens: number; readonly at: number }>
   /** An even draw from [0, 1), the same whenever this request comes for the same time. */
   readonly chance: (index: number) => number
 }
@@ -61,21 +62,30 @@ export type Inject = (
 /** How much is remembered: a test's listings are shorter, and a server that runs for weeks must not grow. */
 const longestTrail = 10_000
 const mostTrails = 1000
+const mostVisits = 10_000
+const mostBuckets = 10_000
 
 interface FaultState {
   eligible: number
   met: number
-  readonly visits: Map<string, number>
+  /** How often each request came, by a hash of its query. Of two with one hash, each counts for both. */
+  readonly visits: Recent<number, number>
   readonly buckets: Meeting["buckets"]
 }
 
 /** Lays these faults over a service, from the moment `since`. */
 export const makeInjector = (faults: ReadonlyArray<Fault>, seed: number, since: number): Inject => {
-  const states = faults.map((): FaultState => ({ eligible: 0, met: 0, visits: new Map(), buckets: new Map() }))
-  const trails = new Map<string, Trail>()
+  const states = faults.map((): FaultState => ({
+    eligible: 0,
+    met: 0,
+    visits: makeRecent(mostVisits),
+    buckets: makeRecent(mostBuckets)
+  }))
+  const trails = makeRecent<string, Trail>(mostTrails)
   return (incoming, server, render) => {
     if (faults.length === 0) return { reply: render(server(incoming.request)), met: [] }
     const trail = trailOf(trails, incoming)
+    const visitor = draw(incoming.query)
     let listServer = followingDetours(server, trail)
     let answer = () => {
       const page = listServer(incoming.request)
@@ -86,10 +96,12 @@ export const makeInjector = (faults: ReadonlyArray<Fault>, seed: number, since: 
     for (const [index, fault] of faults.entries()) {
       const state = states[index]
       if (state === undefined) continue
-      const visit = state.visits.get(incoming.query) ?? 0
-      if (!meets(fault, state, incoming, since, () => fraction(seed, index, incoming.list, incoming.query, visit))) {
-        continue
+      const visit = state.visits.get(visitor) ?? 0
+      const chance = () => {
+        state.visits.set(visitor, visit + 1)
+        return fraction(seed, index, incoming.list, incoming.query, visit)
       }
+      if (!meets(fault, state, incoming, since, chance)) continue
       met.push(fault.fault)
       const meeting: Meeting = {
         ...incoming,
@@ -128,7 +140,7 @@ const layReply = (fault: ReplyFault, meeting: Meeting): (answer: () => Reply) =>
 const meets = (
   fault: Fault,
   state: FaultState,
-  { list, now, query, request }: InjectedRequest,
+  { list, now, request }: InjectedRequest,
   since: number,
   chance: () => number
 ): boolean => {
@@ -140,23 +152,24 @@ const meets = (
   if (fault.nth !== undefined && number !== fault.nth) return false
   if (number < (fault.from ?? 1) || number > (fault.to ?? Number.POSITIVE_INFINITY)) return false
   if (fault.every !== undefined && number % fault.every !== 0) return false
-  if (fault.rate !== undefined) {
-    const drawn = chance()
-    state.visits.set(query, (state.visits.get(query) ?? 0) + 1)
-    if (drawn >= fault.rate) return false
-  }
+  if (fault.rate !== undefined && chance() >= fault.rate) return false
   if (state.met >= (fault.times ?? Number.POSITIVE_INFINITY)) return false
   state.met++
   return true
 }
 
-const trailOf = (trails: Map<string, Trail>, { list, request }: InjectedRequest): Trail => {
-  const name = JSON.stringify([list, request.limit, Object.entries(request.filters).toSorted()])
+const trailOf = (trails: Recent<string, Trail>, { key, list, request }: InjectedRequest): Trail => {
+  const name = JSON.stringify([draw(key), list, request.limit, Object.entries(request.filters).toSorted()])
   const trail: Trail = trails.get(name) ??
-    { asked: [], issued: new Map(), displaced: new Map(), pages: 0, before: [], current: [] }
-  trails.delete(name)
+    {
+      asked: [],
+      issued: makeRecent(longestTrail),
+      displaced: makeRecent(longestTrail),
+      pages: 0,
+      before: [],
+      current: []
+    }
   trails.set(name, trail)
-  dropOldest(trails, mostTrails)
   if (trail.asked.length === 0 || trail.asked.at(-1) !== request.cursor) {
     trail.asked.push(request.cursor)
     if (trail.asked.length > longestTrail) trail.asked.shift()
@@ -170,13 +183,4 @@ const trailOf = (trails: Map<string, Trail>, { list, request }: InjectedRequest)
 const remember = (trail: Trail, page: ListPage, now: number): void => {
   trail.current = page.items
   if (page.next !== null) trail.issued.set(page.next, now)
-  dropOldest(trail.issued, longestTrail)
-  dropOldest(trail.displaced, longestTrail)
-}
-
-const dropOldest = (map: Map<string, unknown>, most: number): void => {
-  for (const key of map.keys()) {
-    if (map.size <= most) return
-    map.delete(key)
-  }
 }

@@ -24,8 +24,10 @@ export interface ListServiceOptions {
   readonly seed?: number | undefined
 }
 
-/** A GET request. */
+/** A request. */
 export interface ServiceRequest {
+  /** GET unless given. Any other is refused on a list. */
+  readonly method?: string | undefined
   /** Path and query. */
   readonly target: string
   /** The header of that name. */
@@ -86,7 +88,11 @@ export const makeListService = (options: ListServiceOptions, now: number): ListS
       faults: []
     })
     if (list === undefined) return refuse("NOT_FOUND", 404)
-    const key = /^Bearer (\S+)$/i.exec(request.authorization ?? "")?.[1] ?? ""
+    if ((request.method ?? "GET") !== "GET") {
+      const { reply, ...refused } = refuse("METHOD_NOT_ALLOWED", 405)
+      return { ...refused, reply: { ...reply, headers: { ...reply.headers, allow: "GET" } } }
+    }
+    const key = keyOf(request)
     if (!options.accepts(key)) return refuse("UNAUTHORIZED", 401)
     const given = parametersOf(query, list, names)
     if (given === undefined) return refuse("INVALID_PARAMETER", 400)
@@ -110,6 +116,10 @@ export const makeListService = (options: ListServiceOptions, now: number): ListS
     faults: () => faults
   }
 }
+
+/** The key that a request carries (§5); empty where it carries none. */
+export const keyOf = ({ authorization }: Pick<ServiceRequest, "authorization">): string =>
+  /^Bearer (\S+)$/i.exec(authorization ?? "")?.[1] ?? ""
 
 const split = (target: string): ReadonlyArray<string> => {
   const at = target.indexOf("?")

@@ -1,5 +1,6 @@
 /** The faults of how a request is answered, each a small behaviour around the answer that would have come. */
 import { membersOf } from "../internal/JsonText.ts"
+import { draw } from "./Draw.ts"
 import type { FaultOf, replyFaults } from "./Fault.ts"
 import type { Meeting } from "./FaultInjector.ts"
 import { json, type Reply } from "./Reply.ts"
@@ -23,9 +24,10 @@ export const replyBehaviours: Behaviours = {
     return wish === undefined ? reply : { ...reply, headers: { ...reply.headers, "retry-after": String(wish) } }
   },
   rateLimit: ({ burst = 1, perSecond }, { buckets, key, now }) => (answer) => {
-    const bucket = buckets.get(key) ?? { tokens: burst, at: now }
+    const owner = draw(key)
+    const bucket = buckets.get(owner) ?? { tokens: burst, at: now }
     const tokens = Math.min(burst, bucket.tokens + (now - bucket.at) / 1000 * perSecond)
-    buckets.set(key, { tokens: tokens >= 1 ? tokens - 1 : tokens, at: now })
+    buckets.set(owner, { tokens: tokens >= 1 ? tokens - 1 : tokens, at: now })
     if (tokens >= 1) return answer()
     const reply = errorBody("code", 429, "")
     return { ...reply, headers: { ...reply.headers, "retry-after": String(Math.ceil((1 - tokens) / perSecond)) } }

@@ -12,6 +12,7 @@ export const layerClient = (make: (now: number) => ListService): Layer.Layer<Htt
       const service = make(yield* Clock.currentTimeMillis)
       return HttpClient.make(Effect.fnUntraced(function*(request, url) {
         const { reply } = service.answer({
+          method: request.method,
           target: url.pathname + url.search,
           authorization: request.headers["authorization"],
           now: yield* Clock.currentTimeMillis

@@ -1,0 +1,104 @@
+/** What faults may say, and what they remember. */
+import { assert, describe, it } from "@effect/vitest"
+import { Schema } from "effect"
+import { recordsOf, serve } from "../src/MemoryList.ts"
+import { Fault } from "../src/testing/Fault.ts"
+import { keyOf, makeListService } from "../src/testing/ListService.ts"
+import { makeRecent } from "../src/testing/Recent.ts"
+
+describe("a fault is refused", () => {
+  it.each<unknown>([
+    { fault: "body", text: "x", status: 9999 },
+    { fault: "body", text: "x", status: 199 },
+    { fault: "body", text: "x", contentType: "a\r\nb: c" },
+    { fault: "contentType", value: "a\nb" },
+    { fault: "redirect", location: "https://x/漢" },
+    { fault: "status", status: 429, retryAfter: "später\n" },
+    { fault: "truncate", bytes: -1 },
+    { fault: "latency", ms: 2 ** 31 },
+    { fault: "latency", ms: 1, jitterMs: 2 ** 31 },
+    { fault: "drip", bytes: 1, everyMs: 2 ** 31 },
+    { fault: "field", field: "id", value: "12,50" },
+    { fault: "envelope", member: "count", value: "{" },
+    { fault: "bomb", encoding: "br", mebibytes: 257 },
+    { fault: "largePage", joined: 1e9 }
+  ])("that no answer can be made of: %j", (fault) => assert.isFalse(Schema.is(Fault)(fault)))
+})
+
+const records = recordsOf(Array.from({ length: 3 }, (_, index) => ({ id: String(index) })))
+const service = (faults: ReadonlyArray<Fault>, seed = 1) =>
+  makeListService({
+    servers: {
+      payoutRequests: serve("payoutRequests", records, {}),
+      payinSources: serve("payinSources", records, {}),
+      invoices: serve("invoices", records, {})
+    },
+    accepts: (key) => key !== "",
+    faults,
+    seed
+  }, 0)
+
+const ask = (served: ReturnType<typeof service>, query = "", key = "one", method?: string) =>
+  served.answer({ target: `/v1/invoices${query}`, authorization: `Bearer ${key}`, now: 0, method }).reply
+
+describe("a list service", () => {
+  it("forgets the keys and the queries that it has not seen for long", () => {
+    const limited = service([{ fault: "rateLimit", perSecond: 1e-9 }])
+    assert.deepStrictEqual([ask(limited).status, ask(limited).status], [200, 429])
+    for (let other = 0; other < 10_000; other++) ask(limited, "", `key-${other}`)
+    assert.strictEqual(ask(limited).status, 200)
+
+    // A query whose draw is another when it comes again; forgotten, it has that of the first time.
+    const drawn = (visits: number, query: string) => {
+      const faulty = service([{ fault: "status", status: 503, rate: 0.5 }])
+      return Array.from({ length: visits }, () => ask(faulty, query).status)
+    }
+    const query = Array.from({ length: 100 }, (_, index) => `?limit=1&of=${index}`).find((one) => {
+      const [first, second] = drawn(2, one)
+      return first === 503 && second === 200
+    }) ?? ""
+    const faulty = service([{ fault: "status", status: 503, rate: 0.5 }])
+    assert.strictEqual(ask(faulty, query).status, 503)
+    for (let other = 0; other < 11_000; other++) ask(faulty, `?limit=1&other=${other}`)
+    assert.strictEqual(ask(faulty, query).status, 503)
+  })
+
+  it("keeps only the last entries of what it remembers", () => {
+    const recent = makeRecent<number, number>(10)
+    for (let count = 0; count < 1000; count++) recent.set(count, count)
+    assert.deepStrictEqual([recent.size(), recent.get(989), recent.get(990)], [10, undefined, 990])
+    recent.set(990, 1)
+    recent.set(1000, 1)
+    assert.deepStrictEqual([recent.get(990), recent.get(991)], [1, undefined])
+  })
+
+  it("keeps the listings of two keys apart", () => {
+    const served = service([{ fault: "duplicate", records: 1 }])
+    const pageOf = (key: string, cursor?: string) => {
+      const { body } = ask(served, `?limit=1${cursor === undefined ? "" : `&cursor=${cursor}`}`, key)
+      return JSON.parse(body) as { readonly items: ReadonlyArray<object>; readonly cursor: string } // the envelope
+    }
+    const { cursor } = pageOf("one")
+    pageOf("two")
+    pageOf("two", cursor)
+    const { items } = pageOf("one", cursor)
+    assert.deepStrictEqual(items, [{ id: "0" }, { id: "1" }])
+  })
+
+  it("answers only GET, and says so", () => {
+    for (const method of ["POST", "PUT", "DELETE", "PATCH"]) {
+      const { headers, status } = ask(service([]), "", "one", method)
+      assert.deepStrictEqual([status, headers["allow"]], [405, "GET"], method)
+    }
+    assert.strictEqual(ask(service([]), "", "one", "GET").status, 200)
+  })
+
+  it("takes a key only from Bearer", () => {
+    assert.deepStrictEqual(
+      ["Bearer a", "bearer a", "Basic! sandbox_a", "Bearer a b", "Bearer ", undefined].map((authorization) =>
+        keyOf({ authorization })
+      ),
+      ["a", "a", "", "", "", ""]
+    )
+  })
+})

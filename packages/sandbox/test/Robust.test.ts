@@ -1,0 +1,210 @@
+/** What a sandbox must survive: faults that cannot be performed, bombs, clocks that run away, and strangers. */
+import { assert, describe, it } from "@effect/vitest"
+import type { Fault } from "@payments/core/testing"
+import { Effect, Layer } from "effect"
+import { request } from "node:http"
+import { Sandbox, type SandboxOptions, World } from "../src/index.ts"
+import { listNames } from "./Worlds.ts"
+
+const headers = { authorization: "Bearer sandbox_key" }
+const invoices = "/v1/invoices?limit=1"
+
+const running = <A, E>(
+  options: Parameters<typeof Sandbox.layer>[0],
+  use: (sandbox: Sandbox["Service"]) => Effect.Effect<A, E>
+) => Sandbox.use(use).pipe(Effect.provide(Sandbox.layer(options)))
+
+/** The status of an answer, or the code of the error that came instead. */
+const statusOf = (url: string, init: RequestInit = {}) =>
+  Effect.promise(() =>
+    fetch(url, { headers, redirect: "manual", ...init }).then(
+      ({ status }) => String(status),
+      (error: { readonly cause?: { readonly code?: string } }) => error.cause?.code ?? "unknown"
+    )
+  )
+
+/** As a client that names another host than the one it asks, which `fetch` does not let one do. */
+const send = (
+  url: string,
+  options: { readonly method?: string; readonly headers?: Record<string, string>; readonly body?: string }
+) =>
+  Effect.callback<{ readonly status: number; readonly text: string }>((resume) => {
+    const outgoing = request(url, { method: options.method ?? "GET", headers: options.headers ?? {} }, (answer) => {
+      const parts: Array<Buffer> = []
+      answer.on("data", (part: Buffer) => parts.push(part))
+      answer.on("end", () =>
+        resume(Effect.succeed({ status: answer.statusCode ?? 0, text: Buffer.concat(parts).toString() })))
+    })
+    // A body that is too large may be answered before it is read.
+    outgoing.on("error", () =>
+      resume(Effect.succeed({ status: 0, text: "" })))
+    outgoing.end(options.body)
+  })
+
+describe("the sandbox", () => {
+  // Given as values, they pass no schema.
+  it.live.each<Fault>([
+    { fault: "body", text: "x", status: 9999 },
+    { fault: "contentType", value: "a\nb" },
+    { fault: "redirect", location: "https://x/漢" },
+    { fault: "status", status: 429, retryAfter: "später\n" }
+  ])(
+    "resets the one connection on which %j cannot be performed, and serves on",
+    (fault) =>
+      running({ faults: [{ ...fault, nth: 1 }, { fault: "latency", ms: 1 }] }, ({ url }) =>
+        Effect.gen(function*() {
+          const expected = fault.fault === "latency" ? "200" : "ECONNRESET"
+          assert.include([expected, "UND_ERR_SOCKET"], yield* statusOf(url + invoices))
+          assert.strictEqual(yield* statusOf(url + invoices), "200")
+        }))
+  )
+
+  it.live("waits long where waits add up beyond what a timer takes", () =>
+    running(
+      { faults: [{ fault: "latency", ms: 2 ** 31 - 1 }, { fault: "latency", ms: 2 ** 31 - 1 }] },
+      ({ url }) =>
+        Effect.gen(function*() {
+          const answer = yield* Effect.promise(() =>
+            fetch(url + invoices, { headers, signal: AbortSignal.timeout(200) }).then(() => "answered", () => "waiting")
+          )
+          assert.strictEqual(answer, "waiting")
+        })
+    ))
+
+  it.live("answers others while it makes a bomb, and makes it once", () =>
+    running(
+      { faults: [{ fault: "bomb", encoding: "gzip", mebibytes: 64, list: "invoices" }] },
+      ({ url }) =>
+        Effect.gen(function*() {
+          const done: Array<string> = []
+          const bomb = (name: string) =>
+            send(url + invoices, { headers }).pipe(
+              Effect.tap(({ status }) => Effect.sync(() => done.push(`${name} ${status}`)))
+            )
+          const page = send(`${url}/v0/payoutRequests`, { headers }).pipe(
+            Effect.tap(({ status }) => Effect.sync(() => done.push(`page ${status}`)))
+          )
+          yield* Effect.all([bomb("bomb"), bomb("again"), Effect.delay(page, 1)], { concurrency: "unbounded" })
+          assert.deepStrictEqual(done.toSorted(), ["again 200", "bomb 200", "page 200"])
+          assert.strictEqual(done[0], "page 200")
+        })
+    ))
+
+  it.live("answers only GET, also where it has the page prepared", () =>
+    running({ prepared: true }, ({ url }) =>
+      Effect.gen(function*() {
+        assert.strictEqual(yield* statusOf(url + invoices), "200")
+        for (const method of ["POST", "DELETE"]) assert.strictEqual(yield* statusOf(url + invoices, { method }), "405")
+        const stranger = { headers: { authorization: "1234567sandbox_key" } }
+        assert.strictEqual(yield* statusOf(url + invoices, stranger), "401")
+      })))
+
+  it.live("that listens everywhere tells an address on this machine, and keeps its controls there", () =>
+    running({ host: "0.0.0.0", controlPort: 0 }, ({ controlUrl, url }) =>
+      Effect.gen(function*() {
+        assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/)
+        assert.strictEqual(yield* statusOf(url + invoices), "200")
+        // Another address of the loopback network reaches what listens everywhere, and only that.
+        const elsewhere = (address: string) => address.replace("127.0.0.1", "127.0.0.2")
+        assert.strictEqual(yield* statusOf(elsewhere(url) + invoices), "200")
+        assert.strictEqual(yield* statusOf(`${elsewhere(controlUrl ?? "")}/faults`), "ECONNREFUSED")
+      })))
+
+  it("takes no speed but 0 to 1,000,000", () => {
+    for (const speed of [-60, 1e15, Number.NaN]) {
+      const build = Effect.runSyncExit(Effect.scoped(Layer.build(Sandbox.layerClient({ live: { speed } }))))
+      assert.strictEqual(build._tag, "Failure", String(speed))
+    }
+  })
+})
+
+describe("a world's time", () => {
+  it("ends, whatever the clock and the rates say, while a list can still be read", () => {
+    for (const [appearPerHour, changePerHour] of [[0, 0], [60, 120], [1e300, 0], [60, 1e300]] as const) {
+      const world = World.make({ records: 10, live: { now: () => Infinity, appearPerHour, changePerHour } })
+      assert.isBelow(world.longestMs, 101 * 366 * 24 * 3_600_000)
+      for (const name of listNames) {
+        assert.strictEqual(world.servers[name]({ filters: {}, limit: 2, cursor: undefined })._tag, "Page")
+      }
+    }
+  })
+})
+
+const controlled = <A, E>(
+  options: SandboxOptions,
+  use: (controlUrl: string, sandbox: Sandbox["Service"]) => Effect.Effect<A, E>
+) => running({ ...options, controlPort: 0 }, (sandbox) => use(sandbox.controlUrl ?? "", sandbox))
+
+const typed = { "content-type": "application/json" }
+
+describe("the control endpoint", () => {
+  it.live("refuses what a web page could send, and names that lead here", () =>
+    controlled({}, (url, { faults }) =>
+      Effect.gen(function*() {
+        const { host, port } = new URL(url)
+        const put = (more: Record<string, string>) =>
+          Effect.map(
+            send(`${url}/faults`, { method: "PUT", headers: { ...typed, ...more }, body: `{"fault":"reset"}` }),
+            ({ status }) => status
+          )
+        assert.strictEqual(yield* put({ origin: "https://elsewhere.example.com" }), 403)
+        assert.strictEqual(yield* put({ origin: "null" }), 403)
+        for (const name of ["elsewhere.example.com", `elsewhere.example.com:${port}`, "127.0.0.1", "127.0.0.1:1"]) {
+          assert.strictEqual(yield* put({ host: name }), 403, name)
+          assert.strictEqual((yield* send(`${url}/requests`, { headers: { host: name } })).status, 403, name)
+        }
+        for (const type of ["text/plain", "application/x-www-form-urlencoded", "application/jsonx"]) {
+          assert.strictEqual(yield* put({ "content-type": type }), 415, type)
+        }
+        assert.deepStrictEqual(yield* faults, [])
+        for (const name of [host, `localhost:${port}`, `[::1]:${port}`]) {
+          assert.strictEqual(yield* put({ host: name }), 200, name)
+        }
+        assert.deepStrictEqual(yield* faults, [{ fault: "reset" }])
+      })))
+
+  it.live("takes one fault, an array or a scenario's name, and says what is wrong with anything else", () =>
+    controlled({}, (url, { faults }) =>
+      Effect.gen(function*() {
+        const put = (body: string) =>
+          Effect.map(
+            send(`${url}/faults`, { method: "PUT", headers: typed, body }),
+            ({ status, text }) => [status, JSON.parse(text) as unknown] as const
+          )
+        assert.deepStrictEqual(yield* put(`{"fault":"reset"}`), [200, [{ fault: "reset" }]])
+        assert.deepStrictEqual(yield* put(`[{"fault":"close"}]`), [200, [{ fault: "close" }]])
+        assert.strictEqual((yield* put(`"throttled"`))[0], 200)
+        const set = yield* faults
+        for (
+          const [body, problem] of [
+            ["[", /^no JSON$/],
+            [`"stormy"`, /^no such scenario; one of calm, /],
+            [`{"fault":"sttus","status":503}`, /^fault 0: unknown fault `sttus`; one of latency, status, /],
+            [`{"fault":"reset","rat":0.5}`, /^fault 0\.rat: /],
+            [JSON.stringify(Array.from({ length: 101 }, () => ({ fault: "reset" }))), /^101 faults are too many/],
+            [`[{"fault":"body","text":"${"x".repeat(2 ** 20)}"}]`, /larger than 1 MiB/]
+          ] as const
+        ) {
+          const [status, answer] = yield* put(body)
+          assert.strictEqual(status, 400, problem.source)
+          assert.match((answer as { readonly problem: string }).problem, problem) // as the contract says
+        }
+        assert.deepStrictEqual(yield* faults, set)
+      })))
+
+  it.live("moves no clock that stands still, and none beyond its end", () =>
+    Effect.gen(function*() {
+      const advance = (url: string, body: string) => send(`${url}/clock`, { method: "POST", headers: typed, body })
+      const still = yield* controlled({}, (url) => advance(url, `{"advanceMs":1}`))
+      assert.deepStrictEqual([still.status, /stands still/.test(still.text)], [409, true])
+      yield* controlled({ live: { speed: 0 } }, (url, sandbox) =>
+        Effect.gen(function*() {
+          for (const wrong of [`{"advanceMs":1e300}`, `{"advanceMs":-1}`, `{"advanceMs":1e400}`, `{"ms":1}`, "1"]) {
+            const { status, text } = yield* advance(url, wrong)
+            assert.deepStrictEqual([status, text.startsWith(`{"problem":"`)], [400, true], `${wrong}: ${text}`)
+          }
+          assert.strictEqual((yield* advance(url, `{"advanceMs":5}`)).text, `{"nowMs":5}`)
+          assert.strictEqual(yield* statusOf(sandbox.url + invoices), "200")
+        }))
+    }))
+})
