@@ -23,8 +23,7 @@ export const load = async (url: string, pages: number, requests: number): Promis
   const pool = new Pool(url, { connections })
   const cursors: Array<string | undefined> = [undefined]
   while (cursors.length < pages) {
-    // Each cursor comes from the page before.
-    // oxlint-disable-next-line no-await-in-loop
+    // oxlint-disable-next-line no-await-in-loop -- each cursor comes from the page before
     const cursor = cursorOf(await get(pool, cursors.at(-1)))
     if (cursor === undefined) break
     cursors.push(cursor)
@@ -32,8 +31,7 @@ export const load = async (url: string, pages: number, requests: number): Promis
   let asked = 0
   const ask = async () => {
     for (; asked < requests;) {
-      // Several of these run side by side.
-      // oxlint-disable-next-line no-await-in-loop
+      // oxlint-disable-next-line no-await-in-loop -- several of these loops run side by side
       await get(pool, cursors[asked++ % cursors.length])
     }
   }
@@ -49,8 +47,7 @@ export const walk = async (url: string): Promise<number> => {
   const pool = new Pool(url, { connections: 1 })
   let records = 0
   for (let cursor: string | undefined;;) {
-    // Each cursor comes from the page before.
-    // oxlint-disable-next-line no-await-in-loop
+    // oxlint-disable-next-line no-await-in-loop -- each cursor comes from the page before
     const page = await get(pool, cursor)
     records += Number(/"count":(\d+)\}$/.exec(page.toString("latin1", page.length - 40))?.[1])
     cursor = cursorOf(page)

@@ -36,10 +36,7 @@ export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = Layer.effect(
     const other = yield* Effect.provideService(NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher, proxied)
     return withDirectRead(
       withReads(other, reads(proxied)),
-      (request) =>
-        Effect.suspend(() =>
-          readOver(mayBeProxied(request.origin) ? [proxied, () => {}] : [straight, () => {}], watch, request)
-        )
+      (request) => Effect.suspend(() => readOver(mayBeProxied(request.origin) ? proxied : straight, watch, request))
     )
   })
 )

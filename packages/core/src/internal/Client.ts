@@ -84,7 +84,9 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
   }
 
   const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) =>
-    inTurn(Effect.suspend(() => observe[request.list.name](count.made++, tryOnce(source(request, key)))))
+    inTurn(Effect.suspend(() => observe[request.list.name](count.made++, tryOnce(source(request, key))))).pipe(
+      Effect.tapError(({ reason }) => reason._tag === "RateLimited" ? slowDown(reason.retryAfter) : Effect.void)
+    )
 
   /** Once, but for a key that is no longer accepted. */
   const attempt = (
@@ -94,17 +96,10 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
     Effect.suspend(() => {
       const key = keys[request.list.service]
       return Effect.mapBoth(
-        Effect.catch(exchange(request, key, count), (failure) => {
-          switch (failure.reason._tag) {
-            case "RateLimited":
-              return Effect.andThen(slowDown(failure.reason.retryAfter), Effect.fail(failure))
-            case "Unauthorized":
-              return Effect.flatMap(freshKey(request.list.service, key), (fresh) =>
-                fresh === undefined ? Effect.fail(failure) : exchange(request, fresh, count))
-            default:
-              return Effect.fail(failure)
-          }
-        }),
+        Effect.catchIf(exchange(request, key, count), ({ reason }) =>
+          reason._tag === "Unauthorized", (failure) =>
+          Effect.flatMap(freshKey(request.list.service, key), (fresh) =>
+            fresh === undefined ? Effect.fail(failure) : exchange(request, fresh, count))),
         {
           onFailure: (failure) =>
             failed(request, failure, count.made),

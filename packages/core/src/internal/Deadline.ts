@@ -22,3 +22,7 @@ export const nextDeadline = (
     : movedAt + Duration.toMillis(deadlines.stalled)
   return step < whole ? { at: step, phase } : { at: whole, phase: "attempt" }
 }
+
+/** When to look at the deadline: a body that has begun may stall sooner than its headers were due. */
+export const lookAt = (deadlines: Deadlines, progress: Progress, now: number): number =>
+  Math.min(nextDeadline(deadlines, progress).at, now + Duration.toMillis(deadlines.stalled))

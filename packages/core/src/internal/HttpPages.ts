@@ -7,7 +7,7 @@ import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse
 import { invoices, payinSources, payoutRequests } from "../Lists.ts"
 import type { Deadlines, PaymentsConfig } from "../PaymentsConfig.ts"
 import { MalformedResponse, type Reason, Timeout, Transport } from "../PaymentsError.ts"
-import { nextDeadline, type Progress } from "./Deadline.ts"
+import { lookAt, nextDeadline, type Progress } from "./Deadline.ts"
 import { type DirectAnswer, directReadOf, notDecoded, tooLarge } from "./DirectReads.ts"
 import { addressOf } from "./Observed.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
@@ -128,10 +128,10 @@ const withinDeadlines = <A, R>(
     const progress: Progress = { startedAt, phase: "headers", movedAt: startedAt }
     const watch = Effect.gen(function*() {
       for (;;) {
+        const now = clock.currentTimeMillisUnsafe()
         const next = nextDeadline(deadlines, progress)
-        const left = next.at - clock.currentTimeMillisUnsafe()
-        if (left <= 0) return yield* new Timeout({ phase: next.phase })
-        yield* Effect.sleep(left)
+        if (next.at <= now) return yield* new Timeout({ phase: next.phase })
+        yield* Effect.sleep(lookAt(deadlines, progress, now) - now)
       }
     })
     let outcome: A | undefined

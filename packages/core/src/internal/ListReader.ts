@@ -123,9 +123,9 @@ export const makeListOperation = <Record, Filters extends object>(
       Effect.map(toParts(list, by, query, concurrency), ({ field, values }) =>
         Stream.fromIterable(values).pipe(
           Stream.flatMap(
-            // With one more filter of the list it is still a query, which TypeScript cannot see of generic filters.
             (part) =>
               Stream.mapError(
+                // With one more filter of the list it is still a query, which TypeScript cannot see of generic filters.
                 read({ ...query, [field]: part } as unknown as AnyQuery<Filters>, part),
                 (error) => new PaymentsError({ ...error, part: Redacted.make(part) })
               ),

@@ -5,7 +5,7 @@
 import type { Dispatcher } from "@effect/platform-node/Undici"
 import { Effect } from "effect"
 import { type Reason, Timeout, Transport } from "../PaymentsError.ts"
-import { nextDeadline, type Progress } from "./Deadline.ts"
+import { lookAt, nextDeadline, type Progress } from "./Deadline.ts"
 import { type DirectAnswer, type DirectRequest, tooLarge } from "./DirectReads.ts"
 import { acceptEncoding, decodeWhole, isPlain } from "./NodeDecoder.ts"
 import { connectionReason, systemCode } from "./SystemCode.ts"
@@ -14,10 +14,12 @@ import { connectionReason, systemCode } from "./SystemCode.ts"
 export class ReadWatch {
   readonly #reads = new Set<NodeRead>()
   #timer: NodeJS.Timeout | undefined
+  /** When the timer is to go off. */
+  #lookAt = Number.POSITIVE_INFINITY
 
   add(read: NodeRead): void {
     this.#reads.add(read)
-    if (this.#timer === undefined) this.#arm()
+    if (read.lookAt() < this.#lookAt) this.#arm()
   }
 
   remove(read: NodeRead): void {
@@ -30,11 +32,12 @@ export class ReadWatch {
   }
 
   #arm(): void {
-    let next = Number.POSITIVE_INFINITY
-    for (const read of this.#reads) next = Math.min(next, read.deadline().at)
-    this.#timer = next === Number.POSITIVE_INFINITY
+    clearTimeout(this.#timer)
+    this.#lookAt = Number.POSITIVE_INFINITY
+    for (const read of this.#reads) this.#lookAt = Math.min(this.#lookAt, read.lookAt())
+    this.#timer = this.#lookAt === Number.POSITIVE_INFINITY
       ? undefined
-      : setTimeout(() => this.#look(), Math.max(1, next - performance.now())).unref()
+      : setTimeout(() => this.#look(), Math.max(1, this.#lookAt - performance.now())).unref()
   }
 
   #look(): void {
@@ -47,20 +50,14 @@ export class ReadWatch {
   }
 }
 
-/** Where a read goes: a connection, and what to call when it has ended. */
-export type Way = readonly [dispatcher: Pick<Dispatcher, "dispatch">, release: () => void]
-
 /** Reads once. */
 export const readOver = (
-  [dispatcher, release]: Way,
+  dispatcher: Dispatcher,
   watch: ReadWatch,
   request: DirectRequest
 ): Effect.Effect<DirectAnswer, Reason> =>
   Effect.callback((resume) => {
-    const read = new NodeRead(request, watch, (outcome) => {
-      release()
-      resume(outcome)
-    })
+    const read = new NodeRead(request, watch, resume)
     watch.add(read)
     const { origin, path } = request
     // Between programs of one machine, packing costs more than it saves.
@@ -73,10 +70,7 @@ export const readOver = (
     } catch (error) {
       read.fail(connectionReason(error))
     }
-    return Effect.sync(() => {
-      release()
-      read.close()
-    })
+    return Effect.sync(() => read.close())
   })
 
 type Resume = (outcome: Effect.Effect<DirectAnswer, Reason>) => void
@@ -102,6 +96,11 @@ class NodeRead implements Dispatcher.DispatchHandler {
 
   deadline() {
     return nextDeadline(this.#request.deadlines, this.#progress)
+  }
+
+  /** When to look at the deadline, which may come nearer meanwhile. */
+  lookAt(): number {
+    return lookAt(this.#request.deadlines, this.#progress, performance.now())
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
