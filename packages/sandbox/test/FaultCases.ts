@@ -92,6 +92,11 @@ const cases: { readonly [title: string]: Case } = {
     config: { deadlines: quick },
     expect: fails({ _tag: "Timeout", phase: "body" }, 3)
   },
+  "stalls in the middle, long before its headers would have been due": {
+    faults: [{ fault: "stall", at: "body" }],
+    config: { deadlines: { ...quick, headers: Duration.minutes(1), attempt: Duration.minutes(2) } },
+    expect: fails({ _tag: "Timeout", phase: "body" }, 3)
+  },
   "sends small pieces": { faults: [{ fault: "drip", bytes: 4000, everyMs: 1 }], expect: whole(1, 1, 1) },
   "sends one byte at a time": {
     faults: [{ fault: "drip", bytes: 1, everyMs: 20 }],
