@@ -1,11 +1,8 @@
-/** Every fault of the catalogue with what core makes of it, and the services that show it. */
+/** Every fault of the catalogue with what core makes of it. */
 import { assert } from "@effect/vitest"
-import { type Lists, PaymentsApi, PaymentsConfig, type PaymentsError } from "@payments/core"
-import { layerHttpClient } from "@payments/core/node"
+import type { Lists, PaymentsConfig, PaymentsError } from "@payments/core"
 import type { Fault } from "@payments/core/testing"
-import { Duration, Effect, Layer, Redacted } from "effect"
-import { FetchHttpClient, type HttpClient } from "effect/http"
-import { Sandbox, type SandboxOptions } from "../src/index.ts"
+import { Duration } from "effect"
 
 /** What must never be seen outside a record or an answer. */
 export const canary = {
@@ -381,29 +378,3 @@ const statusCases: { readonly [title: string]: Case } = Object.fromEntries([
 
 /** All of them, by what the service does. */
 export const everyCase = { ...cases, ...statusCases }
-
-const key = Redacted.make(canary.key)
-
-const configured = (url: string, more: Case["config"] = {}) =>
-  Layer.effect(
-    PaymentsConfig,
-    Effect.map(Sandbox.config(url), (config) => ({ ...config, apiKey: key, invoicesApiKey: key, ...more }))
-  )
-
-const overSocket = (client: Layer.Layer<HttpClient.HttpClient>) => (options: SandboxOptions, config: Case["config"]) =>
-  PaymentsApi.layer.pipe(
-    Layer.provide(Layer.unwrap(Effect.map(Sandbox, ({ url }) => configured(url, config)))),
-    Layer.provide(client),
-    Layer.provide(Sandbox.layer(options))
-  )
-
-/** Each serves and asks in another way. */
-export const services = {
-  "over a socket": overSocket(layerHttpClient),
-  "over a socket, with fetch": overSocket(FetchHttpClient.layer),
-  "in process": (options: SandboxOptions, config: Case["config"]) =>
-    PaymentsApi.layer.pipe(
-      Layer.provide(Sandbox.layerClient(options)),
-      Layer.provide(configured("http://sandbox.localhost", config))
-    )
-}

@@ -3,7 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { type Lists, PaymentsApi } from "@payments/core"
 import { catalogue, conditions, Fault } from "@payments/core/testing"
 import { Effect, Result, Schema, Stream } from "effect"
-import { everyCase, type Outcome, records, services } from "./FaultCases.ts"
+import { everyCase, type Outcome, records } from "./FaultCases.ts"
+import { services } from "./FaultServices.ts"
 
 /** Lists all invoices and tells what came of it. */
 const outcomeOf = (query: Lists.InvoiceFilters = {}) =>

@@ -1,0 +1,157 @@
+/** How a listing is followed, stopped and refused. */
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Effect, Fiber, Redacted, Stream } from "effect"
+import { PaymentsApi, type PaymentsError } from "../src/index.ts"
+import { layerHttpClient } from "../src/node.ts"
+import { layerClient, layerTest, makeListService } from "../src/testing.ts"
+import { apiOver, counting, inTime, records, service } from "./Clients.ts"
+import { pageOf, scriptedServer } from "./ScriptedServer.ts"
+
+describe("a listing", () => {
+  it.live("that is interrupted cancels the request in flight at once", () =>
+    Effect.gen(function*() {
+      const closed: Array<number> = []
+      const server = yield* scriptedServer((_, response, count) => {
+        if (count === 1) return pageOf(response, [`{"id":"a"}`], "next")
+        response.once("close", () => closed.push(Date.now()))
+        return undefined
+      })
+      const api = apiOver(layerHttpClient, { invoicesBaseUrl: new URL(server.url) })
+      const fiber = yield* Effect.forkChild(
+        PaymentsApi.use(({ invoices }) => Stream.runDrain(invoices.stream())).pipe(Effect.provide(api))
+      )
+      while (server.requests.length < 2) yield* Effect.sleep("5 millis")
+      yield* Fiber.interrupt(fiber)
+      for (let wait = 0; wait < 100 && closed.length === 0; wait++) yield* Effect.sleep("5 millis")
+      assert.strictEqual(closed.length, 1)
+    }).pipe(Effect.scoped))
+
+  it.live("that is stopped early cancels the page it has asked for ahead", () =>
+    Effect.gen(function*() {
+      let cancelled = false
+      const server = yield* scriptedServer((_, response, count) => {
+        if (count === 1) return pageOf(response, [`{"id":"a"}`], "next")
+        response.once("close", () => cancelled = true)
+        return undefined
+      })
+      const api = apiOver(layerHttpClient, { invoicesBaseUrl: new URL(server.url) })
+      yield* PaymentsApi.use(({ invoices }) =>
+        invoices.stream().pipe(
+          Stream.take(1),
+          // Not left before the second page is on its way.
+          Stream.runForEach(() =>
+            Effect.repeat(Effect.sleep("5 millis"), { until: () => server.requests.length === 2 })
+          )
+        )
+      ).pipe(Effect.provide(api))
+      for (let wait = 0; wait < 100 && !cancelled; wait++) yield* Effect.sleep("5 millis")
+      assert.isTrue(cancelled)
+    }).pipe(Effect.scoped))
+
+  it.live.each([0, 1, 3])("asks for at most %s pages before they are wanted", (prefetch) =>
+    Effect.gen(function*() {
+      const { layer, times } = counting(service({ length: 1000 }))
+      yield* PaymentsApi.use(({ invoices }) =>
+        invoices.pages({ limit: 10, prefetch }).pipe(
+          Stream.take(2),
+          Stream.runForEach(() => Effect.sleep("50 millis")),
+          Effect.map(() => times.length)
+        )
+      ).pipe(Effect.provide(apiOver(layer)))
+      assert.strictEqual(times.length, 2 + prefetch)
+    }))
+
+  it.live("takes an id for nothing but text, and pages without one for no repetition", () =>
+    Effect.gen(function*() {
+      const monsters = [`{"id":{"toString":1,"valueOf":1}}`, `{"id":${"[".repeat(50_000)}${"]".repeat(50_000)}}`]
+      const hostile = layerTest({ invoices: [...monsters, ...monsters, ...records(20)] })
+      const error = yield* Effect.flip(
+        PaymentsApi.use(({ invoices }) => Stream.runDrain(invoices.stream({ limit: 2 }))).pipe(Effect.provide(hostile))
+      )
+      assert.deepInclude(error.reason, { _tag: "MalformedResponse", path: "items[0].id" })
+      const nameless = layerTest({ invoices: Array.from({ length: 300 }, (_, amount) => ({ amount })) })
+      const pages = yield* PaymentsApi.use(({ invoices }) =>
+        Stream.runCollect(invoices.pages({ limit: 10, onBadRecord: "quarantine" }))
+      ).pipe(Effect.provide(nameless))
+      assert.strictEqual(pages.flatMap(({ bad }) => bad).length, 300)
+    }))
+
+  it.live("ends where the same records come again and again in another order under fresh cursors", () =>
+    Effect.gen(function*() {
+      const held = records(100)
+      const shuffling = layerClient((now) => {
+        let page = 0
+        const server = () => {
+          page++
+          const items = held.map((_, index) => JSON.stringify(held[(index * 37 + page) % 100]))
+          return { _tag: "Page", items, next: `fresh-${page}`, count: 100 } as const
+        }
+        return makeListService({
+          servers: { payoutRequests: server, payinSources: server, invoices: server },
+          accepts: () => true
+        }, now)
+      })
+      const error = yield* Effect.flip(
+        PaymentsApi.use(({ invoices }) => Stream.runDrain(invoices.stream())).pipe(Effect.provide(apiOver(shuffling)))
+      )
+      assert.isTrue(error._tag === "PaymentsError" && error.reason._tag === "PaginationFault")
+      assert.include(error.message, "page after page brings nothing new")
+    }))
+
+  it.live("by records refuses to set a record aside, and by pages to count records", () =>
+    Effect.gen(function*() {
+      const api = yield* PaymentsApi
+      // As plain JavaScript, or a query made for another operation, could ask.
+      const quarantine: object = { onBadRecord: "quarantine" }
+      const counted: object = { maxRecords: 5 }
+      for (
+        const list of [
+          api.invoices.stream(quarantine),
+          api.invoices.streamBy({ contract: ["a"] }, quarantine),
+          api.invoices.pages(counted)
+        ]
+      ) {
+        assert.strictEqual(
+          (yield* Effect.flip(Stream.runDrain<unknown, PaymentsError, never>(list))).reason._tag,
+          "InvalidRequest"
+        )
+      }
+    }).pipe(Effect.provide(layerTest({}))))
+
+  it.live("in parts names the part that failed, to the caller alone", () =>
+    Effect.gen(function*() {
+      const api = layerTest({
+        invoices: records(10).map((record) => ({ ...record, contract: "canary-contract" })),
+        faults: [{ fault: "status", status: 403 }]
+      })
+      const error = yield* Effect.flip(
+        PaymentsApi.use(({ invoices }) => Stream.runDrain(invoices.streamBy({ contract: ["canary-contract"] }))).pipe(
+          Effect.provide(api)
+        )
+      )
+      assert.strictEqual(error.reason._tag, "Forbidden")
+      assert.strictEqual(error.part === undefined ? "" : Redacted.value(error.part), "canary-contract")
+      assert.notInclude(`${error.message} ${JSON.stringify(error)}`, "canary")
+    }))
+
+  it.live("says of one page too that its cursor was refused", () =>
+    Effect.gen(function*() {
+      const api = yield* PaymentsApi
+      const first = yield* api.invoices.page({ limit: 10 })
+      const position = Redacted.make({ ...Redacted.value(first.next ?? assert.fail("one page")), cursor: "expired" })
+      const error = yield* Effect.flip(api.invoices.page({ position }))
+      assert.deepInclude(error.reason, { _tag: "PaginationFault", kind: "cursorRefused" })
+      assert.isUndefined(error.position)
+    }).pipe(Effect.provide(layerTest({ invoices: records(30) }))))
+
+  it.effect("over layerTest waits on the test's clock", () =>
+    Effect.gen(function*() {
+      const page = yield* inTime(
+        PaymentsApi.use(({ invoices }) => invoices.page()).pipe(
+          Effect.provide(layerTest({ invoices: [{ id: "a" }], faults: [{ fault: "stall", at: "headers", nth: 1 }] }))
+        )
+      )
+      assert.deepStrictEqual([page.attempts, page.items], [2, [{ id: "a" }]])
+      assert.isAtLeast(yield* Clock.currentTimeMillis, 15_000)
+    }))
+})
