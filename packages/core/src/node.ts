@@ -29,6 +29,7 @@ export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = Layer.effect(
       Effect.sync(() => new undici.EnvHttpProxyAgent({ ...options, noProxy: directHosts() })),
       release
     )
+    const direct = proxyIsNamed() ? isThisMachine : () => true
     const watch = yield* Effect.acquireRelease(
       Effect.sync(() => new ReadWatch()),
       (all) => Effect.sync(() => all.close())
@@ -36,15 +37,16 @@ export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = Layer.effect(
     const other = yield* Effect.provideService(NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher, proxied)
     return withDirectRead(
       withReads(other, reads(proxied)),
-      (request) => Effect.suspend(() => readOver(mayBeProxied(request.origin) ? proxied : straight, watch, request))
+      (request) => Effect.suspend(() => readOver(direct(request.origin) ? straight : proxied, watch, request))
     )
   })
 )
 
-/** Whether a proxy may stand before that address. Asking `EnvHttpProxyAgent` takes long where there is none. */
-const mayBeProxied = (origin: string): boolean =>
-  ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"].some((name) => (process.env[name] ?? "") !== "") &&
-  !/^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?$/.test(origin)
+/** Asking `EnvHttpProxyAgent` takes long where there is no proxy. */
+const proxyIsNamed = (): boolean =>
+  ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"].some((name) => (process.env[name] ?? "") !== "")
+
+const isThisMachine = (origin: string): boolean => /^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?$/.test(origin)
 
 /**
  * For code that doesn't write Effect: a client of the service that the environment names (`PAYMENTS_BASE_URL`,

@@ -58,17 +58,33 @@ describe("the exact text of JSON", () => {
 
   it("does not let a long number take long", () => {
     assert.isFalse(isExactInteger(`1.${"0".repeat(1_000_000)}1`))
+    assert.isTrue(mayLoseDigits(`{"a":${"1.1".repeat(1_000_000)}}`))
   })
 
-  it("looks closer only where an amount may have lost digits, not at times", () => {
-    const risky = mayLoseDigits(["amount", "fee"])
-    assert.isFalse(
-      risky(`{"at":"2024-05-01T10:00:00.000Z","amount":123456789012345,"fee":-1,"risk":1.10,"b":"\\u0031"}`)
-    )
-    assert.isTrue(risky(`{"amount" : -12345678901234567}`))
-    assert.isFalse(risky(`{"amount" : -1234567890123456,"fee":1.5e3}`))
-    assert.isFalse(mayLoseDigits([])(`{"amount":1.5}`))
+  it("looks closer only where parsing may have rounded, not at times, rates and addresses", () => {
+    assert.isFalse(mayLoseDigits(`{"at":"2024-05-01T10:00:00.000Z","amount":-9007199254740991,"fee":1.5e3,"risk":1.10,
+      "x":1200e-2,"host":"10.0.0.1","e-mail":"9e-4@example.com","version":"1.1.1"}`))
+    for (const text of ["1.00000000000000000001", "-1e-400", "10000000000000000001e-19", `0.${"0".repeat(400)}1`]) {
+      assert.isTrue(mayLoseDigits(`{"amount" :\n ${text}}`), text)
+    }
   })
+
+  const Digits = Schema.String.check(Schema.isPattern(/^\d{1,18}$/))
+  it.prop(
+    "never passes over an integer by rounding",
+    [Digits, Digits, Schema.Int.check(Schema.isBetween({ minimum: -40, maximum: 5 })), Schema.Boolean],
+    ([whole, fraction, power, zeros]) => {
+      for (
+        const one of [whole, `${BigInt(whole)}.${fraction}`, `1.${zeros ? "0".repeat(14) : "9".repeat(15)}${fraction}`]
+      ) {
+        for (const text of [one, `${one}e${power}`, `-${one}E${power}`]) {
+          if (!/^-?(0|[1-9]\d*)(\.|[eE]|$)/.test(text)) continue
+          const lost = Number.isSafeInteger(Number(text)) && !isExactInteger(text)
+          if (lost) assert.isTrue(mayLoseDigits(`{"fee":${text},"at":1}`), text)
+        }
+      }
+    }
+  )
 
   it("knows names that are spelled with escapes from values that are", () => {
     for (const name of ["f\\u0065e", "\\\"", "a\\\\", "\\n"]) {
@@ -113,7 +129,11 @@ describe("the exact text of JSON", () => {
       const text of ["9007199254740990.6", "9007199254740992", "1.5", "1e16", "1e400", "1e-400", "15e-1", "1e999999999"]
     ) {
       assert.isFalse(isExactInteger(text), text)
-      assert.isTrue(mayLoseDigits(["amount"])(`{"amount":${text}}`), text)
+      assert.strictEqual(
+        mayLoseDigits(`{"amount":${text}}`),
+        Number.isSafeInteger(Number(text)) && /[.]|e-/.test(text),
+        text
+      )
     }
   })
 })

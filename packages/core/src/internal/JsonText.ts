@@ -4,7 +4,7 @@
  */
 
 const quote = 0x22, colon = 0x3a, comma = 0x2c, backslash = 0x5c, openBracket = 0x5b, closeBracket = 0x5d
-const openBrace = 0x7b, closeBrace = 0x7d
+const openBrace = 0x7b, closeBrace = 0x7d, minus = 0x2d, plus = 0x2b, point = 0x2e
 
 /** The index behind the string that begins at `start`. */
 const stringEnd = (text: string, start: number): number => {
@@ -142,22 +142,41 @@ export const endsEarly = (text: string): boolean => {
   return (first === openBrace || first === openBracket) && containerEnd(text, start) === undefined
 }
 
+/** A safe integer has 16 digits. Whoever spells one with hundreds is not trusted with money, nor with our time. */
+const longestNumber = 100
+
 /**
- * Tells text in which a member of one of these names may hold a number that parsing did not keep. Names are letters. It
- * may tell too much, never too little, but for names that are spelled with escapes: see {@link hasEscapedName}.
+ * Whether the text may hold a member whose number parsing made an integer, and a safe one, though it is another number:
+ * `1.00000000000000000001`, `1e-400`. That takes a point or an exponent below 0. It may tell too much, never too little.
  */
-export const mayLoseDigits = (names: ReadonlyArray<string>): (text: string) => boolean => {
-  if (names.length === 0) return () => false
-  // Fewer than 16 digits without a fraction or an exponent are kept.
-  const risky = new RegExp(`"(?:${names.join("|")})"\\s*:\\s*(-?(?:\\d{16}|\\d+[.eE])[\\d.eE+-]*)`, "g")
-  return (text) => {
-    risky.lastIndex = 0
-    for (let found = risky.exec(text); found !== null; found = risky.exec(text)) {
-      if (!isExactInteger(found[1] ?? "")) return true
-    }
-    return false
+export const mayLoseDigits = (text: string): boolean => {
+  for (let at = text.indexOf("."); at !== -1; at = text.indexOf(".", at + 1)) {
+    if (isDigit(text.charCodeAt(at - 1)) && isRounded(text, at)) return true
   }
+  for (let at = text.indexOf("-"); at !== -1; at = text.indexOf("-", at + 1)) {
+    if (isExponentMark(text.charCodeAt(at - 1)) && isDigit(text.charCodeAt(at - 2)) && isRounded(text, at)) return true
+  }
+  return false
 }
+
+/** Whether the number around `at`, if it is the value of a member, is an integer only by rounding. */
+const isRounded = (text: string, at: number): boolean => {
+  let start = at
+  let end = at
+  while (isOfNumber(text.charCodeAt(start - 1)) && at - start <= longestNumber) start--
+  const before = text.charCodeAt(start - 1)
+  if (at - start <= longestNumber && before !== colon && !isSpace(before)) return false
+  while (isOfNumber(text.charCodeAt(end)) && end - at <= longestNumber) end++
+  const source = text.slice(start, end)
+  return source.length > longestNumber || (Number.isInteger(Number(source)) && !isExactInteger(source))
+}
+
+const isDigit = (code: number): boolean => code >= 0x30 && code <= 0x39
+
+const isExponentMark = (code: number): boolean => code === 0x45 || code === 0x65
+
+const isOfNumber = (code: number): boolean =>
+  isDigit(code) || code === point || code === minus || code === plus || isExponentMark(code)
 
 /** Whether the name of a member is spelled with an escape, as `"\\u0061mount"` (RFC 8259 §7). */
 export const hasEscapedName = (text: string): boolean => {
@@ -197,11 +216,8 @@ export const parseExactly = (text: string): unknown => {
   }
 }
 
-const longestNumber = 100
-
 /** Whether a number's text names an integer that a safe integer carries to the digit: `1e2` and `1.0` do, `1e16` does not. */
 export const isExactInteger = (source: string): boolean => {
-  // A safe integer has 16 digits. Whoever spells one with hundreds is not trusted with money, nor with our time.
   if (source.length > longestNumber) return false
   const [, whole = "", fraction = "", exponent = "0"] = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(source) ?? []
   const digits = (whole + fraction).replace(/^0+/, "")

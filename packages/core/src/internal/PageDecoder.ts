@@ -144,7 +144,7 @@ export const decodeRecords = (
   onBadRecord: "fail" | "quarantine"
 ): Result.Result<DecodedRecords, Reason> => {
   const check = checkOf(request.list)
-  const suspicious = escapedNames || check.mayBeInexact(text)
+  const suspicious = escapedNames || (check.integers.length > 0 && mayLoseDigits(text))
   const checked = Object.entries(request.filters).filter(([field]) => !request.unchecked.includes(field))
   let cut: ReadonlyArray<string> | undefined
   const texts = () => cut ??= elementsOf(text, "items")
@@ -192,8 +192,8 @@ interface Problem {
 }
 
 interface Check {
-  /** Whether the page may hold an amount whose digits parsing did not keep. */
-  readonly mayBeInexact: (page: string) => boolean
+  /** The fields that hold amounts. They stand at the top of a record only (§2). */
+  readonly integers: ReadonlyArray<string>
   readonly is: (record: unknown) => boolean
   /** Where a record that is not one goes wrong first. */
   readonly explain: (record: unknown) => Problem
@@ -211,7 +211,7 @@ const checkOf = (list: AnyList): Check => {
   const decode = Schema.decodeUnknownResult(schema)
   const integers = integerFields(list)
   const check: Check = {
-    mayBeInexact: mayLoseDigits(integers),
+    integers,
     is: recordCheck(list.record),
     explain: (record) => {
       const result = decode(record)
@@ -227,7 +227,6 @@ const checkOf = (list: AnyList): Check => {
   return check
 }
 
-/** Amounts stand at the top of a record only (§2). */
 const integerFields = (list: AnyList): ReadonlyArray<string> =>
   Object.entries(list.record.fields).filter(([, field]) => Schema.is(field)(0)).map(([name]) => name)
 

@@ -73,6 +73,9 @@ export const makePagesAhead = (
     wanted = false
     coming.shift()
     if (waiting !== undefined && mayAsk()) yield* ask(waiting)
+    // Over a connection that is used again, Node sends in the next turn of its event loop. The service should have its
+    // request before this page keeps us busy.
+    if (coming.length > 0) yield* Effect.yieldNow
     return taken
   })
 }
