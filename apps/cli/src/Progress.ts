@@ -29,7 +29,7 @@ export const makeProgress = Effect.gen(function*() {
     switch (event._tag) {
       case "Begun":
         records.set(event.list, event.progress.records)
-        return event.resumed
+        return event.start === "resumed"
           ? line(`${label}: goes on after ${count.format(event.progress.records)} records of an earlier run`)
           : draw
       case "Committed":
@@ -70,8 +70,8 @@ export const summarize = (outcomes: ReadonlyArray<ScanOutcome>): ReadonlyArray<s
       Duration.toSeconds(scan.elapsed).toFixed(1)
     ])
   )
-  const notes = scans.flatMap(({ list, quarantined, resumed }) => [
-    ...(resumed
+  const notes = scans.flatMap(({ list, quarantined, start }) => [
+    ...(start === "resumed"
       ? [`${Lists.byName[list].label}: went on where an earlier run was cut; retries and seconds are this run's`]
       : []),
     ...(quarantined === 0

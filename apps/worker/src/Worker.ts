@@ -45,7 +45,7 @@ const logEvent = (event: ScanEvent): Effect.Effect<void> => {
   switch (event._tag) {
     case "Begun":
       return Effect.logInfo("scan begun").pipe(
-        Effect.annotateLogs({ list, resumed: event.resumed, records: event.progress.records })
+        Effect.annotateLogs({ list, start: event.start, records: event.progress.records })
       )
     case "Committed":
       return Effect.logDebug("page committed").pipe(Effect.annotateLogs({ list, ...event.progress }))
@@ -75,11 +75,11 @@ const logOutcome = ({ exitCode, list, result }: ScanOutcome): Effect.Effect<void
       Effect.annotateLogs({ list: label, reason: reason._tag, error: message, exitCode })
     )
   }
-  const { elapsed, inserted, pages, quarantined, records, resumed, retries, scan, unchanged, updated } = result.success
+  const { elapsed, inserted, pages, quarantined, records, retries, scan, start, unchanged, updated } = result.success
   return Effect.logInfo("scan complete").pipe(Effect.annotateLogs({
     list: label,
     scan,
-    resumed,
+    start,
     pages,
     records,
     inserted,

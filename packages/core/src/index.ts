@@ -1,4 +1,5 @@
 /** The public surface of `@payments/core`. */
+export { membersOf } from "./ExactText.ts"
 export type { SlowDown } from "./internal/Pace.ts"
 export type {
   BadRecordOption,

@@ -16,6 +16,57 @@ export interface Column {
 /** The table of a list. */
 export const tableOf = (list: Lists.AnyList): string => String.camelToSnake(list.name)
 
+/** What a column holds. */
+export type Cell = string | number | null
+
+/** How the records of a list become rows. */
+export interface Layout {
+  readonly table: string
+  /** All of them, `id` first. */
+  readonly columns: ReadonlyArray<Column>
+  readonly amounts: ReadonlyArray<Column>
+  /** The paths of a record's fields that the document does not show; those that do not look like names as `(other)`. */
+  readonly undocumentedIn: (record: unknown) => ReadonlyArray<string>
+}
+
+const layouts = new Map<Lists.AnyList, Layout>()
+
+/** The layout of a list. */
+export const layoutOf = (list: Lists.AnyList): Layout => {
+  const known = layouts.get(list)
+  if (known !== undefined) return known
+  const columns = columnsOf(list)
+  const layout: Layout = {
+    table: tableOf(list),
+    columns,
+    amounts: columns.filter(({ kind }) => kind === "integer"),
+    undocumentedIn: strangersTo(columns)
+  }
+  layouts.set(list, layout)
+  return layout
+}
+
+const strangersTo = (columns: ReadonlyArray<Column>) => {
+  const fields = new Map<string, Set<string> | undefined>()
+  for (const { path: [field, inner] } of columns) {
+    const inners = fields.get(field)
+    fields.set(field, inner === undefined ? undefined : (inners ?? new Set()).add(inner))
+  }
+  const nameOf = (field: string) => /^[A-Za-z_]\w{0,63}$/.test(field) ? field : "(other)"
+  return (record: unknown): ReadonlyArray<string> => {
+    if (typeof record !== "object" || record === null) return []
+    const strangers = new Set<string>()
+    for (const [field, value] of Object.entries(record)) {
+      const inners = fields.get(field)
+      if (inners !== undefined) {
+        if (typeof value !== "object" || value === null) continue
+        for (const inner of Object.keys(value)) if (!inners.has(inner)) strangers.add(`${field}.${nameOf(inner)}`)
+      } else if (!fields.has(field)) strangers.add(nameOf(field))
+    }
+    return [...strangers]
+  }
+}
+
 /** The columns of a list, `id` first, in the document's order. */
 export const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> =>
   fieldsOf(list.record.ast).flatMap(([field, ast]): ReadonlyArray<Column> => {
@@ -30,13 +81,11 @@ export const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> =>
   })
 
 /** What a column holds of a record: null where the field is absent, null or of another type. */
-export const valueOf = (column: Column, record: unknown): string | number | null => {
-  const [field, inner] = column.path
-  const outer = memberOf(record, field)
-  const value = inner === undefined ? outer : memberOf(outer, inner)
+export const valueOf = (column: Column, record: unknown): Cell => {
+  const value = fieldOf(column, record)
   switch (column.kind) {
     case "text":
-      return typeof value === "string" ? value : null
+      return typeof value === "string" ? storable(value) : null
     case "integer":
       return typeof value === "number" && Number.isSafeInteger(value) ? value : null
     case "boolean":
@@ -44,8 +93,25 @@ export const valueOf = (column: Column, record: unknown): string | number | null
   }
 }
 
+const fieldOf = ({ path: [field, inner] }: Column, record: unknown): unknown => {
+  const outer = memberOf(record, field)
+  return inner === undefined ? outer : memberOf(outer, inner)
+}
+
+/** Text that every destination can hold: not every database takes NUL, and half a surrogate pair has no UTF-8 form. */
+const storable = (text: string): string =>
+  text.isWellFormed() && !text.includes("\0") ? text : text.toWellFormed().replaceAll("\0", "\ufffd")
+
+/** Whether a column holds another text than the record, because it could not be held. */
+export const isReplaced = (column: Column, record: unknown): boolean => {
+  const value = fieldOf(column, record)
+  return column.kind === "text" && typeof value === "string" && storable(value) !== value
+}
+
 const memberOf = (value: unknown, name: string): unknown =>
-  typeof value === "object" && value !== null ? Object.getOwnPropertyDescriptor(value, name)?.value : undefined
+  typeof value === "object" && value !== null && Object.hasOwn(value, name)
+    ? (value as { readonly [name: string]: unknown })[name] // parsed JSON has no getters
+    : undefined
 
 /** The fields of a struct, without the null that each may also be. */
 const fieldsOf = (ast: SchemaAST.AST): ReadonlyArray<readonly [string, SchemaAST.AST]> =>

@@ -7,9 +7,10 @@ import { Lists } from "@payments/core"
 import { Effect, Equal, FileSystem, Layer, Option, Path, type PlatformError, Schema } from "effect"
 import { createHash } from "node:crypto"
 import { replaceFile } from "./AtomicFile.ts"
+import * as Certificate from "./Certificate.ts"
 import { Sink, SinkError } from "./Sink.ts"
-import { attempt, makeSink, once, openStore, reasonOfCode, whileBusy } from "./SqliteSink.ts"
-import type { CompleteScan, SqliteStore } from "./SqliteStore.ts"
+import { openStore, reasonOfCode, type SqliteStore } from "./SqliteStore.ts"
+import { makeSink } from "./SqlSink.ts"
 
 /** The formats a folder can be rendered in. */
 export const formats = ["ndjson"] as const
@@ -34,13 +35,7 @@ export const Manifest = Schema.Struct({
     Schema.Struct({
       files: Schema.Array(RenderedFile),
       /** Of the scan that the files show. */
-      certificate: Schema.Struct({
-        scan: Schema.Int,
-        completedAt: Schema.String,
-        pages: Schema.Int,
-        records: Schema.Int,
-        quarantined: Schema.Int
-      })
+      certificate: Certificate.Certificate
     })
   )
 })
@@ -63,10 +58,11 @@ export const layer = (folder: string): Layer.Layer<Sink, SinkError, FileSystem.F
       const location = `file:${folder}`
       yield* onDisk(location, fs.makeDirectory(folder, { recursive: true, mode: ownerOnly.folder }))
       const store = yield* openStore(path.join(folder, "copy.db"), location)
-      const rows = makeSink(store, location)
+      const rows = makeSink(store)
       const renderer: Renderer = { fs, path, store, folder, location }
       return Sink.of({
         location,
+        hold: rows.hold,
         begin: Effect.fnUntraced(function*(list, request) {
           const session = yield* rows.begin(list, request)
           const publish = Effect.provideContext(publishWith(renderer, list), platform)
@@ -92,17 +88,15 @@ interface Renderer {
  */
 const publishWith = (renderer: Renderer, own: Lists.AnyList) =>
   Effect.scoped(Effect.gen(function*() {
-    const { location, store } = renderer
-    const hold = (label: string) =>
-      Effect.acquireRelease(once(location, () => store.lock(label)), (lock) => Effect.sync(() => lock.close()))
-    yield* hold("manifest").pipe(whileBusy(Infinity))
-    const source = yield* attempt(location, () => store.source())
+    const { store } = renderer
+    yield* store.hold("manifest", "wait")
+    const source = yield* store.source
     if (source === undefined) return
     for (const list of Lists.all) {
       if (yield* isShown(renderer, list, source)) continue
       const rendering = Effect.gen(function*() {
-        if (list !== own) yield* hold(list.label)
-        const complete = yield* attempt(location, () => store.lastComplete(list))
+        if (list !== own) yield* store.hold(list.label, "refuse")
+        const complete = yield* lastComplete(store, list)
         if (complete !== undefined) yield* render(renderer, list, complete, source)
       })
       yield* Effect.scoped(rendering).pipe(
@@ -111,19 +105,28 @@ const publishWith = (renderer: Renderer, own: Lists.AnyList) =>
     }
   }))
 
+/** The certificate of the list's last complete scan, if the rows still are what it left: no later scan has written any. */
+const lastComplete = (store: SqliteStore, list: Lists.AnyList) =>
+  Effect.map(store.scans(list), (scans) => {
+    const last = scans.find(({ checkpoint, state }) => state !== "running" || checkpoint !== undefined)
+    return last?.state === "complete" && last.part === "" && last.certificate !== undefined
+      ? Certificate.fromJson(last.certificate)
+      : undefined
+  })
+
 /** Whether the manifest shows the list as its last complete scan left it, or there is none to show. */
 const isShown = Effect.fnUntraced(function*(renderer: Renderer, list: Lists.AnyList, source: string) {
-  const complete = yield* attempt(renderer.location, () => renderer.store.lastComplete(list))
+  const complete = yield* lastComplete(renderer.store, list)
   const before = yield* readManifest(renderer, source)
   return complete === undefined || Equal.equals(before?.lists[list.label]?.certificate, complete)
 })
 
 const render = Effect.fnUntraced(
-  function*(renderer: Renderer, list: Lists.AnyList, complete: CompleteScan, source: string) {
+  function*(renderer: Renderer, list: Lists.AnyList, complete: Certificate.Certificate, source: string) {
     const { folder, fs, location, path, store } = renderer
     const before = yield* readManifest(renderer, source)
     const file = `${list.label}-${complete.completedAt.replaceAll(/\D/g, "")}.ndjson`
-    yield* attempt(location, () => store.noteRendered(list, complete.scan, file))
+    yield* store.noteRendered(list, complete.scan, file)
     const written = yield* onDisk(location, writeNdjson(renderer, list, path.join(folder, file)))
     const manifest: Manifest = {
       version: 1,
@@ -136,9 +139,9 @@ const render = Effect.fnUntraced(
     )
     // Only what was rendered here is removed, and not what the last manifest named: somebody may still read that.
     const kept = new Set([...filesOf(manifest, list), ...filesOf(before, list)])
-    for (const stale of (yield* attempt(location, () => store.rendered(list))).filter((name) => !kept.has(name))) {
+    for (const stale of (yield* store.rendered(list)).filter((name) => !kept.has(name))) {
       yield* onDisk(location, fs.remove(path.join(folder, stale), { force: true }))
-      yield* attempt(location, () => store.forgetRendered(stale))
+      yield* store.forgetRendered(stale)
     }
   }
 )
@@ -164,20 +167,21 @@ const filesOf = (manifest: Manifest | undefined, list: Lists.AnyList): ReadonlyA
 
 /** Writes each record's exact text on a line of its own, in bounded memory, and has it on disk when it returns. */
 const writeNdjson = Effect.fnUntraced(
-  function*({ fs, store, location }: Renderer, list: Lists.AnyList, target: string) {
+  function*({ fs, store }: Renderer, list: Lists.AnyList, target: string) {
     const file = yield* fs.open(target, { flag: "w", mode: ownerOnly.file })
     const sha256 = createHash("sha256")
     let records = 0
     let bytes = 0
-    for (let after = 0;;) {
-      const chunk = yield* attempt(location, () => store.texts(list, after, rowsAtOnce))
-      if (chunk.texts.length === 0) break
-      const lines = new TextEncoder().encode(`${chunk.texts.join("\n")}\n`)
+    for (let after = -1;;) {
+      const rows = yield* store.rows(list, after, rowsAtOnce)
+      const last = rows.at(-1)
+      if (last === undefined) break
+      const lines = new TextEncoder().encode(`${rows.map(({ raw }) => raw).join("\n")}\n`)
       yield* file.writeAll(lines)
       sha256.update(lines)
-      records += chunk.texts.length
+      records += rows.length
       bytes += lines.length
-      after = chunk.last
+      after = last.row
     }
     yield* file.sync
     return { records, bytes, sha256: sha256.digest("hex") }

@@ -3,9 +3,18 @@
  * null cursor. Killed at any instant, the next run goes on from the last committed page.
  */
 import { Lists, type Page, PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
-import { Clock, Duration, Effect, Result, Stream } from "effect"
+import { Clock, Duration, Effect, Result, type Scope, Stream } from "effect"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
-import { type Batch, type ScanProgress, type ScanSession, Sink, type SinkError } from "./Sink.ts"
+import {
+  type Batch,
+  type Part,
+  type ReadRecord,
+  type ScanProgress,
+  type ScanSession,
+  type ScanStart,
+  Sink,
+  type SinkError
+} from "./Sink.ts"
 
 /** How to scan. */
 export interface ScanOptions {
@@ -13,6 +22,17 @@ export interface ScanOptions {
   readonly limit?: number | undefined
   /** How long a page that keeps failing is asked for again before the scan gives up; 15 minutes unless given. */
   readonly patience?: Duration.Duration | undefined
+  /** Members whose difference alone is no change (`authUrl`, which a service may sign anew every time). */
+  readonly ignoredFields?: ReadonlyArray<string> | undefined
+  /** The share of a list that may go missing at once, 0 to 1; 0.1 unless given. */
+  readonly missingLimit?: number | undefined
+  /** Whether another program that writes the list is waited for; refused unless given. */
+  readonly onLocked?: "refuse" | "wait" | undefined
+  /**
+   * The most records that are written at once; 1,000 unless given. A batch is one page, and grows only while the destination
+   * is slower than the API.
+   */
+  readonly largestBatch?: number | undefined
   /** Told of everything that {@link ScanEvent} names, as it happens. */
   readonly onEvent?: ((event: ScanEvent) => Effect.Effect<void>) | undefined
 }
@@ -22,7 +42,8 @@ export type ScanEvent =
   | {
     readonly _tag: "Begun"
     readonly list: Lists.ListName
-    readonly resumed: boolean
+    readonly part: Part | undefined
+    readonly start: ScanStart
     readonly progress: ScanProgress
   }
   | {
@@ -43,9 +64,10 @@ export type ScanEvent =
 /** A scan that reached the end of its list. */
 export interface ScanSummary extends ScanProgress {
   readonly list: Lists.ListName
+  readonly part: Part | undefined
   readonly scan: number
-  /** Whether an earlier run had begun it. */
-  readonly resumed: boolean
+  /** Whether it went on where an earlier run was cut, and why not. */
+  readonly start: ScanStart
   /** Requests that had to be made again, in this run. */
   readonly retries: number
   /** Of this run. */
@@ -60,6 +82,40 @@ const longestWait = Duration.minutes(1)
 
 /** Scans one list into the destination, and ends with its null cursor or an error. What was committed stays. */
 export const scan = Effect.fn("Export.scan")(function*(name: Lists.ListName, options: ScanOptions = {}) {
+  const sink = yield* Sink
+  yield* sink.hold(Lists.byName[name], options.onLocked ?? "refuse")
+  return yield* traversal(name, undefined, options)
+}, Effect.scoped)
+
+/** Which parts of a list to scan, and how many at once. */
+export interface PartsOptions extends ScanOptions {
+  /** The filter that cuts the list. */
+  readonly field: string
+  readonly values: ReadonlyArray<string>
+  /** 4 unless given. */
+  readonly concurrency?: number | undefined
+}
+
+/**
+ * Scans the parts of a list that a filter cuts out, several at once. Each has a checkpoint and a certificate of its own. A
+ * record that is in no part is not read, so nothing is concluded to be missing.
+ */
+export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.ListName, options: PartsOptions) {
+  const sink = yield* Sink
+  yield* sink.hold(Lists.byName[name], options.onLocked ?? "refuse")
+  return yield* Effect.forEach(
+    options.values,
+    (value) => traversal(name, { field: options.field, value }, options),
+    { concurrency: options.concurrency ?? 4 }
+  )
+}, Effect.scoped)
+
+/** Scans a list that is held, or a part of it. */
+const traversal = Effect.fnUntraced(function*(
+  name: Lists.ListName,
+  part: Part | undefined,
+  options: ScanOptions
+): Effect.fn.Return<ScanSummary, PaymentsError | SinkError, PaymentsApi | Sink | Scope.Scope> {
   const api = yield* PaymentsApi
   const sink = yield* Sink
   const emit = options.onEvent ?? (() => Effect.void)
@@ -68,7 +124,10 @@ export const scan = Effect.fn("Export.scan")(function*(name: Lists.ListName, opt
   const session = yield* sink.begin(Lists.byName[name], {
     source: api.source,
     limit,
-    parameters: api[name].parameters
+    parameters: api[name].parameters,
+    part,
+    ignoredFields: options.ignoredFields,
+    missingLimit: options.missingLimit
   })
   const state: Traversal = {
     at: session.resumeAt,
@@ -79,8 +138,8 @@ export const scan = Effect.fn("Export.scan")(function*(name: Lists.ListName, opt
     wait: firstWait,
     restarts: 0
   }
-  yield* emit({ _tag: "Begun", list: name, resumed: session.resumeAt !== undefined, progress: yield* session.progress })
-  yield* traverse(name, limit, session, state, emit).pipe(
+  yield* emit({ _tag: "Begun", list: name, part, start: session.start, progress: yield* session.progress })
+  yield* traverse(name, part, limit, options.largestBatch ?? defaultLargestBatch, session, state, emit).pipe(
     Effect.catchTag(
       "PaymentsError",
       (error) => recover(error, options.patience ?? defaultPatience, session, state, emit)
@@ -88,16 +147,16 @@ export const scan = Effect.fn("Export.scan")(function*(name: Lists.ListName, opt
     Effect.repeat({ while: (result) => result === "again" })
   )
   yield* session.publish
-  const summary: ScanSummary = {
+  return {
     list: name,
+    part,
     scan: session.scan,
-    resumed: session.resumeAt !== undefined,
+    start: session.start,
     retries: state.retries,
     elapsed: Duration.millis((yield* Clock.currentTimeMillis) - started),
     ...(yield* session.progress)
   }
-  return summary
-}, Effect.scoped)
+})
 
 /** How the scan of one list ended. */
 export interface ScanOutcome {
@@ -122,7 +181,7 @@ export const scanAll = (names: ReadonlyArray<Lists.ListName>, options: ScanOptio
 const codeOf = (result: ScanOutcome["result"]): ExitCode =>
   Result.isFailure(result)
     ? exitCodeOf(result.failure)
-    : result.success.quarantined > 0
+    : result.success.quarantined > 0 || result.success.heldBack > 0
     ? ExitCode.incomplete
     : ExitCode.done
 
@@ -141,53 +200,61 @@ interface Traversal {
 
 type Emit = (event: ScanEvent) => Effect.Effect<void>
 
+const defaultLargestBatch = 1000
+
 const traverse = Effect.fnUntraced(function*(
   name: Lists.ListName,
+  part: Part | undefined,
   limit: number,
+  largestBatch: number,
   session: ScanSession,
   state: Traversal,
   emit: Emit
 ): Effect.fn.Return<"done" | "again", PaymentsError | SinkError, PaymentsApi> {
   const api = yield* PaymentsApi
-  const pages: Stream.Stream<Page<{ readonly id: string }>, PaymentsError> = api[name].pages({
-    limit,
-    position: state.at,
-    onBadRecord: "quarantine"
-  })
-  yield* Stream.runForEach(
-    pages,
-    Effect.fnUntraced(function*(page) {
-      const progress = yield* session.commit(toBatch(page))
-      state.at = page.next ?? undefined
-      state.retries += page.attempts - 1
+  const query = { limit, position: state.at, onBadRecord: "quarantine" } as const
+  const pages: Stream.Stream<Page<{ readonly id: string }>, PaymentsError> = api[name].pages(
+    part === undefined ? query : { ...query, [part.field]: part.value }
+  )
+  yield* pages.pipe(
+    // What has come while a batch was written is the next batch.
+    Stream.buffer({ capacity: Math.max(1, Math.floor(largestBatch / limit)) }),
+    Stream.runForEachArray(Effect.fnUntraced(function*(some) {
+      const progress = yield* session.commit(toBatch(some))
+      state.at = some.at(-1)?.next ?? undefined
+      for (const { attempts } of some) state.retries += attempts - 1
       state.progressedAt = yield* Clock.currentTimeMillis
       state.wait = firstWait
       yield* emit({ _tag: "Committed", list: name, progress, retries: state.retries })
-    })
+    }))
   )
   return "done"
 })
 
-/** An id that UTF-8 cannot carry would be stored as another one: such a record counts as having none. */
-const toBatch = (page: Page<{ readonly id: string }>): Batch => {
+const toBatch = (pages: ReadonlyArray<Page<{ readonly id: string }>>): Batch => ({
+  pages: pages.length,
+  reads: pages.flatMap(readsOf),
+  next: pages.at(-1)?.next ?? null
+})
+
+/** The records of a page in its order, those that do not decode among them. */
+const readsOf = (page: Page<{ readonly id: string }>): ReadonlyArray<ReadRecord> => {
   const texts = page.texts()
-  const records = page.items.map((value, index) => ({ id: value.id, value, text: texts[index] ?? "", index }))
-  return {
-    records: records.filter(({ id }) => id.isWellFormed()),
-    bad: [
-      ...page.bad.map((record) => ({ ...record, id: record.id?.isWellFormed() === true ? record.id : undefined })),
-      ...records.filter(({ id }) => !id.isWellFormed()).map(({ index, text, value }) => ({
-        index,
-        id: undefined,
-        path: "id",
-        expected: "expected text that UTF-8 can carry",
-        value,
-        text
-      }))
-    ],
-    next: page.next
+  const reads = page.items.map((value, index): ReadRecord =>
+    isStorable(value.id)
+      ? { id: value.id, value, text: texts[index] ?? "", problem: undefined }
+      : { id: undefined, value, text: texts[index] ?? "", problem: notStorable }
+  )
+  for (const { expected, id, index, path, text, value } of page.bad) {
+    reads.splice(index, 0, { id: isStorable(id) ? id : undefined, value, text, problem: { path, expected } })
   }
+  return reads
 }
+
+/** An id that some database cannot hold would be stored as another one: such a record counts as having none. */
+const isStorable = (id: string | undefined): boolean => id?.isWellFormed() === true && !id.includes("\0")
+
+const notStorable = { path: "id", expected: "expected text without NUL that UTF-8 can carry" }
 
 /** Whether, and after what wait, a failed traversal goes on from its last committed page. */
 const recover = Effect.fnUntraced(function*(
@@ -209,6 +276,8 @@ const recover = Effect.fnUntraced(function*(
     yield* emit({ _tag: "Restarted", list: error.list })
     return "again"
   }
+  // This listing leads nowhere; another one may.
+  if (reason._tag === "PaginationFault") yield* session.giveUp
   if (!RetryPolicy.isRetryable(reason)) return yield* error
   const asked = reason._tag === "RateLimited" || reason._tag === "ServerFailure" ? reason.retryAfter : undefined
   // A service that has not answered once in this run is more likely set wrong or down than hiccuping: that is said at

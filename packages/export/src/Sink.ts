@@ -2,41 +2,68 @@
  * The port through which a scan writes into a destination. A sink promises: a batch and its checkpoint are committed
  * together or not at all; a destination takes the data of one source; one writer per list.
  */
-import type { BadRecord, Lists, Position } from "@payments/core"
+import type { Lists, Position } from "@payments/core"
 import { Context, Data, type Effect, type Scope } from "effect"
+import type { Counts } from "./Tally.ts"
 
-/** A page on its way into a destination, with the checkpoint behind it. */
+/** A record on its way into a destination. */
+export interface ReadRecord {
+  readonly id: string | undefined
+  /** What was parsed. */
+  readonly value: unknown
+  /** Its exact text. */
+  readonly text: string
+  /** Why it does not decode: such a record is stored where it has an id, and listed with path and text in any case. */
+  readonly problem: { readonly path: string; readonly expected: string } | undefined
+}
+
+/** Pages on their way into a destination, with the checkpoint behind them. */
 export interface Batch {
-  readonly records: ReadonlyArray<{ readonly id: string; readonly value: unknown; readonly text: string }>
-  /** Records that did not decode: stored where they have an id, and listed with path and text in any case. */
-  readonly bad: ReadonlyArray<BadRecord>
+  readonly pages: number
+  /** In the order they were read: of two records with one id the last one stands. */
+  readonly reads: ReadonlyArray<ReadRecord>
   /** Where the scan goes on; null ends it. */
   readonly next: Position.Position | null
 }
 
-/** What a scan has committed so far, over all its runs. */
-export interface ScanProgress {
-  readonly pages: number
-  readonly records: number
-  readonly inserted: number
-  readonly updated: number
-  readonly unchanged: number
-  readonly quarantined: number
+/** What a scan has come to so far, over all its runs. */
+export interface ScanProgress extends Counts {
+  /** Rows that the scan's end found missing. */
+  readonly missing: number
+  /** Rows that were not marked missing, because they are too many at once. */
+  readonly heldBack: number
+  /** Fields that the document does not show, and how many records had them. */
+  readonly undocumented: { readonly [path: string]: number }
 }
 
-/** A scan of one list that is open for writing. */
+/** How the scan begins: where an earlier run was cut, or anew, and why. */
+export type ScanStart = "resumed" | "first" | "afterComplete" | "otherRequest" | "afterFailure"
+
+/** A scan of one list, or of a part of one, that is open for writing. */
 export interface ScanSession {
   /** Counts up per destination. */
   readonly scan: number
+  readonly start: ScanStart
   /** Where the scan goes on, where an earlier run of it was cut. */
   readonly resumeAt: Position.Position | undefined
-  readonly progress: Effect.Effect<ScanProgress, SinkError>
-  /** Writes the batch and its checkpoint in one transaction. With `next: null` it also ends the scan. */
+  readonly progress: Effect.Effect<ScanProgress>
+  /**
+   * Writes the batch and its checkpoint in one transaction; with `next: null` it also ends the scan. A batch that changes
+   * no row may wait for the next one, a few thousand records at most: a cut only lets them be read again.
+   */
   readonly commit: (batch: Batch) => Effect.Effect<ScanProgress, SinkError>
   /** Begins the scan's traversal again. What was read is kept. */
   readonly restart: Effect.Effect<void, SinkError>
+  /** Ends a scan that cannot reach its end. What was read is kept; the next scan begins anew. */
+  readonly giveUp: Effect.Effect<void, SinkError>
   /** Makes the complete list visible, where that takes more than the last commit. */
   readonly publish: Effect.Effect<void, SinkError>
+}
+
+/** The part of a list that has this value of a filter. */
+export interface Part {
+  readonly field: string
+  readonly value: string
 }
 
 /** What a scan asks, kept with its checkpoint: another limit or other parameter names are another scan. */
@@ -44,20 +71,33 @@ export interface ScanRequest {
   readonly source: string
   readonly limit: number
   readonly parameters: { readonly [field: string]: string }
+  /** All of the list unless given. */
+  readonly part?: Part | undefined
+  /** Members whose difference alone is no change: their rows stay as they are. */
+  readonly ignoredFields?: ReadonlyArray<string> | undefined
+  /** The share of a list's rows that may go missing at once, 0 to 1; 0.1 unless given. */
+  readonly missingLimit?: number | undefined
 }
 
 /** A destination. */
 export class Sink extends Context.Service<Sink, {
   /** Where the rows are, for people. */
   readonly location: string
-  /** Opens a scan of the list, going on with the last one if that was cut; holds the list until the scope closes. */
+  /** Holds the list for this program until the scope closes. */
+  readonly hold: (list: Lists.AnyList, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
+  /** Opens a scan of a list that is held, going on with the last one if that was cut. */
   readonly begin: (list: Lists.AnyList, request: ScanRequest) => Effect.Effect<ScanSession, SinkError, Scope.Scope>
 }>()("@payments/export/Sink") {}
 
 /** Another program writes into the same list of the destination, or holds all of it. */
-export class Locked extends Data.TaggedError("Locked")<{ readonly label: string }> {
+export class Locked extends Data.TaggedError("Locked")<{
+  readonly label: string
+  /** Which process, on which machine, since when, where it has said so. */
+  readonly holder?: string | undefined
+}> {
   override get message() {
-    return `another program is writing ${this.label} there. Wait for it, or stop it.`
+    const who = this.holder === undefined ? "another program" : `another program (${this.holder})`
+    return `${who} is writing ${this.label} there. Wait for it (--on-locked wait), or stop it.`
   }
 }
 

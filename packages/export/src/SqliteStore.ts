@@ -1,45 +1,76 @@
 /**
- * The durable engine: tables, checkpoints and locks in one SQLite file. Synchronous, so that a batch is one unbroken
- * transaction; the sinks wrap it in effects. Every commit is on disk when it returns (WAL, `synchronous=FULL`); the file
- * and its companions are readable by their owner alone.
+ * A {@link Store} in one SQLite file. Synchronous inside, so that a commit is one unbroken transaction. Every commit is on
+ * disk when it returns (WAL, `synchronous=FULL`); the file and its companions are readable by their owner alone.
  */
-import { type BadRecord, Lists, Position } from "@payments/core"
-import { Option } from "effect"
-import { hash } from "node:crypto"
+import { Lists } from "@payments/core"
+import { Duration, Effect, Schedule, type Scope } from "effect"
 import { closeSync, openSync } from "node:fs"
-import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
-import { type Column, columnsOf, tableOf, valueOf } from "./Columns.ts"
-import { type Batch, Locked, NotADestination, OtherSource, type ScanProgress, type ScanRequest } from "./Sink.ts"
-
-/** Of the tables below; a file that says more was written by a later version. */
-const schemaVersion = 1
-/** How a database of ours is told from any other: "PAYR". */
-const applicationId = 0x50415952
+import { hostname } from "node:os"
+import { resolve } from "node:path"
+import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite"
+import { layoutOf } from "./Columns.ts"
+import type { StoredRow } from "./Plan.ts"
+import type { Piece } from "./RowSet.ts"
+import { Failed, Full, Locked, NotADestination, OtherSource, SinkError, type SinkReason } from "./Sink.ts"
+import { migrate } from "./SqliteSchema.ts"
+import type { ChangeRow, Commit, FullRow, NewScan, ScanRow, Store } from "./Store.ts"
 
 const ownerOnly = 0o600
-/** How long SQLite itself waits for another writer. It waits with everything else standing still: the sinks wait longer. */
+/** How long SQLite itself waits for another writer. It waits with everything else standing still: the rest is waited here. */
 const patienceMs = 50
+/** How long another writer of the same database is waited for. Lists are written side by side, a batch at a time. */
+const busyFor = Duration.seconds(30)
 
-/** A scan that is open, and where it goes on if it was cut. */
-export interface OpenScan {
-  readonly scan: number
-  readonly resumeAt: Position.Position | undefined
+/** A store that is also the folder of rendered files' memory. */
+export interface SqliteStore extends Store {
+  /** Remembers that the file is being rendered, before it is there. */
+  readonly noteRendered: (list: Lists.AnyList, scan: number, file: string) => Effect.Effect<void, SinkError>
+  /** Every file that was rendered of the list and not forgotten. */
+  readonly rendered: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<string>, SinkError>
+  readonly forgetRendered: (file: string) => Effect.Effect<void, SinkError>
 }
 
-/** A scan that reached the end of its list. */
-export interface CompleteScan {
-  readonly scan: number
-  readonly completedAt: string
-  readonly pages: number
-  readonly records: number
-  readonly quarantined: number
-}
+/** Opens the file, which is made if it is not there, until the scope closes. */
+export const openStore = (file: string, location: string): Effect.Effect<SqliteStore, SinkError, Scope.Scope> =>
+  Effect.acquireRelease(
+    // A whole path is never taken for one of SQLite's own names, such as :memory:.
+    once(location, () => new Database(resolve(file))),
+    (database) => Effect.sync(() => database.close())
+  ).pipe(
+    whileBusy(busyFor),
+    Effect.map((database): SqliteStore => {
+      const run = <A>(step: () => A) => whileBusy(busyFor)(once(location, step))
+      return {
+        location,
+        hold: (label, onLocked) =>
+          Effect.acquireRelease(once(location, () => database.lock(label)), (lock) => Effect.sync(() => lock.close()))
+            .pipe(
+              // Whoever only mends a lost file holds it for a moment; whoever exports, for long: that is said within a second.
+              whileBusy(onLocked === "wait" ? Duration.infinity : Duration.millis(700)),
+              Effect.andThen(run(() => database.noteHolder(label)))
+            ),
+        source: run(() => database.source()),
+        rebind: (source) => run(() => database.rebind(source)),
+        scans: (list) => run(() => database.scans(list)),
+        start: (scan) => run(() => database.start(scan)),
+        find: (list, ids) => run(() => database.find(list, ids)),
+        textsOf: (list, rows) => run(() => database.textsOf(list, rows)),
+        seen: (scans) => run(() => database.seen(scans)),
+        missing: (list) => run(() => database.missing(list)),
+        commit: (commit) => run(() => database.commit(commit)),
+        rows: (list, after, count) => run(() => database.rows(list, after, count)),
+        changes: (after, count, lists) => run(() => database.changes(after, count, lists)),
+        noteRendered: (list, scan, file) => run(() => database.noteRendered(list, scan, file)),
+        rendered: (list) => run(() => database.rendered(list)),
+        forgetRendered: (file) => run(() => database.forgetRendered(file))
+      }
+    })
+  )
 
-/** An open destination file. */
-export class SqliteStore {
+class Database {
   readonly #db: DatabaseSync
   readonly #file: string
-  readonly #tables = new Map<Lists.ListName, TableStatements>()
+  readonly #statements = new Map<string, StatementSync>()
 
   constructor(file: string) {
     this.#file = file
@@ -47,7 +78,7 @@ export class SqliteStore {
     this.#db = new DatabaseSync(file, { timeout: patienceMs })
     try {
       // Nothing is written into a file before it is known to be ours or empty.
-      if (!this.#isCurrent()) this.#migrate()
+      migrate(this.#db)
       this.#db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
     } catch (error) {
       this.#db.close()
@@ -69,152 +100,225 @@ export class SqliteStore {
       return lock
     } catch (error) {
       lock.close()
-      throw errcodeOf(error) === sqliteCode.busy ? new Locked({ label }) : error
+      if (errcodeOf(error) !== sqliteCode.busy) throw error
+      const row = this.#get("SELECT holder FROM holders WHERE label = ?", label)
+      throw new Locked({ label, holder: row === undefined ? undefined : text(row, "holder") })
     }
   }
 
-  /** The source whose data this is; none before the first commit. */
+  /** Says who holds it, for whoever is refused. */
+  noteHolder(label: string): void {
+    const holder = `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}`
+    this.#run("INSERT OR REPLACE INTO holders (label, holder) VALUES (?, ?)", label, holder)
+  }
+
   source(): string | undefined {
-    const row = this.#db.prepare("SELECT source FROM destination").get()
+    const row = this.#get("SELECT source FROM destination")
     return row === undefined ? undefined : text(row, "source")
   }
 
-  /** The scan that goes on: the list's last one if it was cut and asked the same, else a new one. */
-  begin(list: Lists.AnyList, request: ScanRequest, now: string): OpenScan {
+  rebind(source: string): void {
+    this.#run("UPDATE destination SET source = ?", source)
+  }
+
+  scans(list: Lists.AnyList): ReadonlyArray<ScanRow> {
+    return this.#all(
+      `SELECT * FROM scans AS s WHERE list = ? AND scan >= coalesce((SELECT max(scan) FROM scans
+      WHERE list = s.list AND part = s.part AND state = 'complete'), 0) ORDER BY scan DESC`,
+      list.label
+    ).map(toScan)
+  }
+
+  start({ asked, firstRow, list, now, part, tally }: NewScan): number {
     return this.#transaction(() => {
-      this.#refuseOther(request.source)
-      const asked = JSON.stringify([request.limit, Object.entries(request.parameters).toSorted()])
-      const open = this.#db.prepare("SELECT scan, asked, checkpoint FROM scans WHERE list = ? AND state = 'running'")
-        .get(list.label)
-      if (open !== undefined && text(open, "asked") === asked) {
-        const resumeAt = typeof open["checkpoint"] === "string" ? Position.fromJson(open["checkpoint"]) : Option.none()
-        return { scan: number(open, "scan"), resumeAt: Option.getOrUndefined(resumeAt) }
-      }
-      this.#db.prepare("UPDATE scans SET state = 'abandoned', checkpoint = NULL WHERE list = ? AND state = 'running'")
-        .run(list.label)
-      const { lastInsertRowid } = this.#db.prepare(
-        "INSERT INTO scans (list, asked, state, started_at) VALUES (?, ?, 'running', ?)"
-      ).run(list.label, asked, now)
-      return { scan: Number(lastInsertRowid), resumeAt: undefined }
+      this.#run(
+        `UPDATE scans SET state = 'abandoned', ended_at = ?
+        WHERE list = ? AND part = ? AND state = 'running'`,
+        now,
+        list.label,
+        part
+      )
+      const { lastInsertRowid } = this.#statement(
+        `INSERT INTO scans (list, part, asked, state, first_row, tally, started_at) VALUES (?, ?, ?, 'running', ?, ?, ?)`
+      ).run(list.label, part, asked, firstRow, tally, now)
+      return Number(lastInsertRowid)
     })
   }
 
-  /** Writes the batch and its checkpoint, or the end of the scan, in one transaction. */
-  commit(
-    list: Lists.AnyList,
-    { scan, source }: { readonly scan: number; readonly source: string },
-    batch: Batch,
-    now: string
-  ): ScanProgress {
-    return this.#transaction(() => {
+  find(list: Lists.AnyList, ids: ReadonlyArray<string>) {
+    const { table } = layoutOf(list)
+    const stored = new Map<string, StoredRow>()
+    const one = this.#statement(`SELECT row, hash, missing_since FROM ${table} WHERE id = ?`)
+    for (const id of ids) {
+      const found = one.get(id)
+      if (found === undefined) continue
+      stored.set(id, { row: number(found, "row"), hash: text(found, "hash"), missing: found["missing_since"] !== null })
+    }
+    const last = this.#get(`SELECT max(row) AS row FROM ${table}`)?.["row"]
+    return { stored, nextRow: typeof last === "number" ? last + 1 : 0 }
+  }
+
+  textsOf(list: Lists.AnyList, rows: ReadonlyArray<number>): ReadonlyMap<number, string> {
+    const one = this.#statement(`SELECT raw FROM ${layoutOf(list).table} WHERE row = ?`)
+    return new Map(rows.map((row) => [row, text(one.get(row), "raw")]))
+  }
+
+  seen(scans: ReadonlyArray<number>): ReadonlyArray<Piece> {
+    return scans.flatMap((scan) =>
+      this.#all("SELECT piece, bits FROM seen WHERE scan = ?", scan)
+        .map((row) => ({ index: number(row, "piece"), bits: bytes(row, "bits") }))
+    )
+  }
+
+  missing(list: Lists.AnyList) {
+    const { table } = layoutOf(list)
+    const rows = this.#all(`SELECT row FROM ${table} WHERE missing_since IS NOT NULL`).map((row) => number(row, "row"))
+    return { rows, present: number(this.#get(`SELECT count(*) AS n FROM ${table}`), "n") - rows.length }
+  }
+
+  commit({ again = false, checkpoint, end, list, now, plan, scan, seen, source, tally }: Commit): void {
+    const { columns, table } = layoutOf(list)
+    this.#transaction(() => {
       // Bound by the first rows, not by the first attempt: an address may have been mistyped.
-      this.#refuseOther(source)
-      this.#db.prepare("INSERT INTO destination (only, source) VALUES (1, ?) ON CONFLICT DO NOTHING").run(source)
-      const table = this.#tableOf(list)
-      const counts = { inserted: 0, updated: 0, unchanged: 0 }
-      for (const record of batch.records) counts[table.upsert(record.id, record.value, record.text, now)]++
-      for (const record of batch.bad) {
-        if (record.id !== undefined) counts[table.upsert(record.id, record.value, record.text, now)]++
-        this.#quarantine(list, scan, record)
+      const bound = this.source()
+      if (bound === undefined) this.#run("INSERT INTO destination (only, source) VALUES (1, ?)", source)
+      else if (bound !== source) throw new OtherSource({ bound, given: source })
+      if (again) {
+        this.#run("DELETE FROM quarantine WHERE scan = ?", scan)
+        this.#run("DELETE FROM seen WHERE scan = ?", scan)
       }
-      this.#db.prepare(
-        `UPDATE scans SET pages = pages + 1, records = records + ?, inserted = inserted + ?, updated = updated + ?,
-        unchanged = unchanged + ?, quarantined = quarantined + ?, checkpoint = ?, state = ?, completed_at = ? WHERE scan = ?`
-      ).run(
-        batch.records.length + batch.bad.length,
-        counts.inserted,
-        counts.updated,
-        counts.unchanged,
-        batch.bad.length,
-        batch.next === null ? null : Position.toJson(batch.next),
-        batch.next === null ? "complete" : "running",
-        batch.next === null ? now : null,
+      const names = columns.map(({ name }) => name)
+      const insert = this.#statement(
+        `INSERT INTO ${table} (${names.join(", ")}, raw, hash, changed_at, first_seen_at, row) VALUES (${
+          Array.from({ length: names.length + 5 }, () => "?").join(", ")
+        })`
+      )
+      const update = this.#statement(
+        `UPDATE ${table} SET ${names.map((name) => `${name} = ?`).join(", ")}, raw = ?, hash = ?, changed_at = ?,
+        missing_since = NULL WHERE row = ?`
+      )
+      for (const { cells, hash, isNew, raw, row } of plan.writes) {
+        if (isNew) insert.run(...cells, raw, hash, now, now, row)
+        else update.run(...cells, raw, hash, now, row)
+      }
+      for (const row of plan.found) this.#run(`UPDATE ${table} SET missing_since = NULL WHERE row = ?`, row)
+      const tell = this.#statement(
+        "INSERT INTO changes (list, scan, at, kind, id, fields, before, after) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+      )
+      for (const { after, before = null, fields, id, kind } of plan.changes) {
+        tell.run(list.label, scan, now, kind, id, JSON.stringify(fields), before, after)
+      }
+      for (const { expected, id = null, path, raw } of plan.quarantined) {
+        this.#run(
+          "INSERT INTO quarantine (scan, list, id, path, expected, raw) VALUES (?, ?, ?, ?, ?, ?)",
+          scan,
+          list.label,
+          id,
+          path,
+          expected,
+          raw
+        )
+      }
+      for (const { bits, index } of seen) {
+        this.#run("INSERT OR REPLACE INTO seen (scan, piece, bits) VALUES (?, ?, ?)", scan, index, bits)
+      }
+      const pages = "json_extract(?1, '$.counts.pages')"
+      const records = "json_extract(?1, '$.counts.records')"
+      this.#run(
+        `UPDATE scans SET tally = ?1, pages = ${pages}, records = ${records}, checkpoint = ?2 WHERE scan = ?3`,
+        tally,
+        checkpoint ?? null,
         scan
       )
-      if (batch.next === null) {
-        this.#db.prepare("DELETE FROM quarantine WHERE list = ? AND scan < ?").run(list.label, scan)
+      if (end === undefined) return
+      this.#run(
+        "UPDATE scans SET state = ?, certificate = ?, ended_at = ? WHERE scan = ?",
+        end.state,
+        end.certificate ?? null,
+        now,
+        scan
+      )
+      for (const row of end.missing) {
+        this.#run(`UPDATE ${table} SET missing_since = ? WHERE row = ?`, now, row)
+        this.#run(
+          `INSERT INTO changes (list, scan, at, kind, id, fields) SELECT ?, ?, ?, 'missing', id, '[]' FROM ${table}
+          WHERE row = ?`,
+          list.label,
+          scan,
+          now,
+          row
+        )
       }
-      return this.progress(scan)
+      for (const one of end.forget) {
+        this.#run("DELETE FROM seen WHERE scan = ?", one)
+        this.#run("DELETE FROM quarantine WHERE scan = ?", one)
+      }
     })
   }
 
-  /** Lets the scan begin its traversal again, rows kept. */
-  restart(scan: number): void {
-    this.#transaction(() => {
-      this.#db.prepare("DELETE FROM quarantine WHERE scan = ?").run(scan)
-      this.#db.prepare("UPDATE scans SET checkpoint = NULL, pages = 0, records = 0, quarantined = 0 WHERE scan = ?")
-        .run(scan)
-    })
+  rows(list: Lists.AnyList, after: number, count: number): ReadonlyArray<FullRow> {
+    return this.#all(`SELECT * FROM ${layoutOf(list).table} WHERE row > ? ORDER BY row LIMIT ?`, after, count)
+      .map((row) => ({
+        row: number(row, "row"),
+        id: text(row, "id"),
+        raw: text(row, "raw"),
+        hash: text(row, "hash"),
+        cells: row,
+        firstSeenAt: text(row, "first_seen_at"),
+        changedAt: text(row, "changed_at"),
+        missingSince: optional(row, "missing_since")
+      }))
   }
 
-  progress(scan: number): ScanProgress {
-    const row = this.#db.prepare("SELECT * FROM scans WHERE scan = ?").get(scan)
-    return {
-      pages: number(row, "pages"),
-      records: number(row, "records"),
-      inserted: number(row, "inserted"),
-      updated: number(row, "updated"),
-      unchanged: number(row, "unchanged"),
-      quarantined: number(row, "quarantined")
-    }
-  }
-
-  /** The list's last complete scan, if the rows still are what it left: no later scan has written any. */
-  lastComplete(list: Lists.AnyList): CompleteScan | undefined {
-    const row = this.#db.prepare("SELECT * FROM scans WHERE list = ? AND pages > 0 ORDER BY scan DESC LIMIT 1").get(
-      list.label
-    )
-    return row === undefined || text(row, "state") !== "complete" ? undefined : {
+  changes(after: number, count: number, lists: ReadonlyArray<Lists.AnyList>): ReadonlyArray<ChangeRow> {
+    return this.#all(
+      `SELECT * FROM changes WHERE seq > ? AND list IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?`,
+      after,
+      JSON.stringify(lists.map(({ label }) => label)),
+      count
+    ).map((row) => ({
+      seq: number(row, "seq"),
+      list: text(row, "list"),
       scan: number(row, "scan"),
-      completedAt: text(row, "completed_at"),
-      pages: number(row, "pages"),
-      records: number(row, "records"),
-      quarantined: number(row, "quarantined")
-    }
+      at: text(row, "at"),
+      kind: text(row, "kind") as ChangeRow["kind"], // the table's own check
+      id: text(row, "id"),
+      fields: JSON.parse(text(row, "fields")) as ReadonlyArray<string>, // only commit writes it
+      before: optional(row, "before"),
+      after: optional(row, "after")
+    }))
   }
 
-  /** Remembers that the file is being rendered, before it is there. */
   noteRendered(list: Lists.AnyList, scan: number, file: string): void {
-    this.#db.prepare("INSERT INTO rendered (file, list, scan) VALUES (?, ?, ?) ON CONFLICT DO NOTHING").run(
-      file,
-      list.label,
-      scan
-    )
+    this.#run("INSERT INTO rendered (file, list, scan) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", file, list.label, scan)
   }
 
-  /** Every file that was rendered of the list and not forgotten. */
   rendered(list: Lists.AnyList): ReadonlyArray<string> {
-    return this.#db.prepare("SELECT file FROM rendered WHERE list = ?").all(list.label).map((row) => text(row, "file"))
+    return this.#all("SELECT file FROM rendered WHERE list = ?", list.label).map((row) => text(row, "file"))
   }
 
   forgetRendered(file: string): void {
-    this.#db.prepare("DELETE FROM rendered WHERE file = ?").run(file)
+    this.#run("DELETE FROM rendered WHERE file = ?", file)
   }
 
-  /** The exact texts of a list's records behind the given row, in the order they were first seen. */
-  texts(
-    list: Lists.AnyList,
-    after: number,
-    count: number
-  ): { readonly last: number; readonly texts: ReadonlyArray<string> } {
-    const rows = this.#db.prepare(
-      `SELECT rowid AS row, raw FROM ${tableOf(list)} WHERE rowid > ? ORDER BY rowid LIMIT ?`
-    ).all(after, count)
-    const last = rows.at(-1)
-    return { last: last === undefined ? after : number(last, "row"), texts: rows.map((row) => text(row, "raw")) }
-  }
-
-  #quarantine(list: Lists.AnyList, scan: number, record: BadRecord): void {
-    this.#db.prepare("INSERT INTO quarantine (scan, list, id, path, expected, raw) VALUES (?, ?, ?, ?, ?, ?)")
-      .run(scan, list.label, record.id ?? null, record.path, record.expected, record.text)
-  }
-
-  #tableOf(list: Lists.AnyList): TableStatements {
-    const known = this.#tables.get(list.name)
+  #statement(sql: string): StatementSync {
+    const known = this.#statements.get(sql)
     if (known !== undefined) return known
-    const table = new TableStatements(this.#db, list)
-    this.#tables.set(list.name, table)
-    return table
+    const statement = this.#db.prepare(sql)
+    this.#statements.set(sql, statement)
+    return statement
+  }
+
+  #run(sql: string, ...values: ReadonlyArray<SQLInputValue>): void {
+    this.#statement(sql).run(...values)
+  }
+
+  #get(sql: string, ...values: ReadonlyArray<SQLInputValue>): Row {
+    return this.#statement(sql).get(...values)
+  }
+
+  #all(sql: string, ...values: ReadonlyArray<SQLInputValue>) {
+    return this.#statement(sql).all(...values)
   }
 
   #transaction<A>(body: () => A): A {
@@ -227,103 +331,6 @@ export class SqliteStore {
       if (this.#db.isTransaction) this.#db.exec("ROLLBACK")
       throw error
     }
-  }
-
-  #refuseOther(source: string): void {
-    const bound = this.source()
-    if (bound !== undefined && bound !== source) throw new OtherSource({ bound, given: source })
-  }
-
-  /** Whether the file has our tables; false for an empty one. */
-  #isCurrent(): boolean {
-    const pragma = (name: string) => number(this.#db.prepare(`PRAGMA ${name}`).get(), name)
-    if (pragma("application_id") !== applicationId) {
-      if (number(this.#db.prepare("SELECT count(*) AS n FROM sqlite_schema").get(), "n") === 0) return false
-      throw new NotADestination({ problem: "it is a database of something else. Choose another file." })
-    }
-    if (pragma("user_version") > schemaVersion) {
-      throw new NotADestination({ problem: "it was written by a later version of this program. Use that version." })
-    }
-    return pragma("user_version") === schemaVersion
-  }
-
-  #migrate(): void {
-    this.#transaction(() => {
-      // Another process may have been faster.
-      if (this.#isCurrent()) return
-      this.#db.exec(`
-        CREATE TABLE destination (only INTEGER PRIMARY KEY CHECK (only = 1), source TEXT NOT NULL) STRICT;
-        CREATE TABLE scans (
-          scan INTEGER PRIMARY KEY AUTOINCREMENT, list TEXT NOT NULL, asked TEXT NOT NULL,
-          state TEXT NOT NULL CHECK (state IN ('running', 'complete', 'abandoned')),
-          checkpoint TEXT, pages INTEGER NOT NULL DEFAULT 0, records INTEGER NOT NULL DEFAULT 0,
-          inserted INTEGER NOT NULL DEFAULT 0, updated INTEGER NOT NULL DEFAULT 0, unchanged INTEGER NOT NULL DEFAULT 0,
-          quarantined INTEGER NOT NULL DEFAULT 0, started_at TEXT NOT NULL, completed_at TEXT
-        ) STRICT;
-        CREATE UNIQUE INDEX one_running_scan ON scans (list) WHERE state = 'running';
-        CREATE TABLE quarantine (
-          scan INTEGER NOT NULL REFERENCES scans, list TEXT NOT NULL, id TEXT,
-          path TEXT NOT NULL, expected TEXT NOT NULL, raw TEXT NOT NULL
-        ) STRICT;
-        ${Lists.all.map(createTable).join("\n")}
-        CREATE TABLE rendered (file TEXT PRIMARY KEY, list TEXT NOT NULL, scan INTEGER NOT NULL REFERENCES scans) STRICT;
-        PRAGMA application_id = ${applicationId};
-        PRAGMA user_version = ${schemaVersion}`)
-    })
-  }
-}
-
-const sqlTypes = { text: "TEXT", integer: "INTEGER", boolean: "INTEGER" } as const
-
-const createTable = (list: Lists.AnyList): string => {
-  const columns = columnsOf(list).map(({ kind, name }) =>
-    `${name} ${sqlTypes[kind]}${name === "id" ? " NOT NULL UNIQUE" : ""}`
-  )
-  return `CREATE TABLE ${tableOf(list)} (
-    ${columns.join(", ")}, raw TEXT NOT NULL, hash TEXT NOT NULL, first_seen_at TEXT NOT NULL, changed_at TEXT NOT NULL
-  ) STRICT;`
-}
-
-/** The prepared statements of one table. A record whose text is the same as before writes nothing. */
-class TableStatements {
-  readonly #columns: ReadonlyArray<Column>
-  readonly #find: StatementSync
-  readonly #insert: StatementSync
-  readonly #update: StatementSync
-
-  constructor(db: DatabaseSync, list: Lists.AnyList) {
-    const table = tableOf(list)
-    this.#columns = columnsOf(list).filter(({ name }) => name !== "id")
-    const names = this.#columns.map(({ name }) => name)
-    this.#find = db.prepare(`SELECT hash FROM ${table} WHERE id = ?`)
-    this.#insert = db.prepare(
-      `INSERT INTO ${table} (${names.join(", ")}, raw, hash, changed_at, first_seen_at, id) VALUES (${
-        Array.from({ length: names.length + 5 }, () => "?").join(", ")
-      })`
-    )
-    this.#update = db.prepare(
-      `UPDATE ${table} SET ${
-        names.map((name) => `${name} = ?`).join(", ")
-      }, raw = ?, hash = ?, changed_at = ? WHERE id = ?`
-    )
-  }
-
-  upsert(id: string, value: unknown, raw: string, now: string): "inserted" | "updated" | "unchanged" {
-    const digest = hash("sha256", raw)
-    const found = this.#find.get(id)
-    if (found?.["hash"] === digest) return "unchanged"
-    const cells: ReadonlyArray<SQLInputValue> = [
-      ...this.#columns.map((column) => valueOf(column, value)),
-      raw,
-      digest,
-      now
-    ]
-    if (found !== undefined) {
-      this.#update.run(...cells, id)
-      return "updated"
-    }
-    this.#insert.run(...cells, now, id)
-    return "inserted"
   }
 }
 
@@ -338,16 +345,74 @@ const createOwned = (file: string): void => {
   }
 }
 
-type Row = Readonly<Record<string, unknown>> | undefined
+type Row = Readonly<Record<string, SQLOutputValue>> | undefined
 
 const text = (row: Row, name: string): string => String(row?.[name] ?? "")
+const optional = (row: Row, name: string): string | undefined => row?.[name] == null ? undefined : String(row[name])
 const number = (row: Row, name: string): number => Number(row?.[name] ?? 0)
+const bytes = (row: Row, name: string): Uint8Array => {
+  const value = row?.[name]
+  return value instanceof Uint8Array ? value : new Uint8Array()
+}
+
+const toScan = (row: Row): ScanRow => ({
+  scan: number(row, "scan"),
+  part: text(row, "part"),
+  asked: text(row, "asked"),
+  state: text(row, "state") as ScanRow["state"], // the table's own check
+  checkpoint: optional(row, "checkpoint"),
+  firstRow: number(row, "first_row"),
+  tally: text(row, "tally"),
+  certificate: optional(row, "certificate"),
+  startedAt: text(row, "started_at"),
+  endedAt: optional(row, "ended_at")
+})
+
+/** Tries again while another program is at it, and lets other things go on meanwhile. */
+const whileBusy = (duration: Duration.Duration) => <A, R>(self: Effect.Effect<A, SinkError, R>) =>
+  Effect.retry(self, {
+    while: ({ reason }) => reason._tag === "Locked",
+    schedule: Schedule.spaced("50 millis").pipe(Schedule.jittered, Schedule.upTo({ duration }))
+  })
+
+/** Runs one step of the database. What its files do to it is a reason; anything else that it throws is a bug of ours. */
+const once = <A>(location: string, step: () => A): Effect.Effect<A, SinkError> =>
+  Effect.suspend(() => {
+    try {
+      return Effect.succeed(step())
+    } catch (error) {
+      const reason = reasonOf(error)
+      return reason === undefined ? Effect.die(error) : Effect.fail(new SinkError({ location, reason }))
+    }
+  })
 
 /** SQLite's primary result codes (https://sqlite.org/rescode.html). */
-export const sqliteCode = { busy: 5, full: 13, notADatabase: 26 } as const
+const sqliteCode = { busy: 5, full: 13, notADatabase: 26 } as const
 
 /** The primary result code of an error from SQLite. */
-export const errcodeOf = (error: unknown): number | undefined =>
+const errcodeOf = (error: unknown): number | undefined =>
   typeof error === "object" && error !== null && "errcode" in error && typeof error.errcode === "number"
     ? error.errcode & 0xff
     : undefined
+
+const reasonOf = (error: unknown): SinkReason | undefined => {
+  if (error instanceof Locked || error instanceof OtherSource || error instanceof NotADestination) return error
+  const errcode = errcodeOf(error)
+  switch (errcode) {
+    case undefined:
+      return error instanceof Error && "code" in error && "syscall" in error
+        ? reasonOfCode(String(error.code))
+        : undefined
+    case sqliteCode.busy:
+      return new Locked({ label: "the database" })
+    case sqliteCode.full:
+      return new Full()
+    case sqliteCode.notADatabase:
+      return new NotADestination({ problem: "it is not an SQLite database. Choose another file." })
+    default:
+      return new Failed({ code: `SQLite ${errcode}` })
+  }
+}
+
+/** The reason of a system code, such as `ENOSPC`. */
+export const reasonOfCode = (code: string): SinkReason => code === "ENOSPC" ? new Full() : new Failed({ code })

@@ -49,7 +49,7 @@ const run = (api: Layer.Layer<PaymentsApi>, patience?: Duration.Duration, then?:
     const over = Effect.fnUntraced(function*(service: Layer.Layer<PaymentsApi>) {
       const events: Array<ScanEvent> = []
       const onEvent = (event: ScanEvent) => Effect.sync(() => void events.push(event))
-      const result = yield* scan("invoices", { limit: 10, patience, onEvent }).pipe(
+      const result = yield* scan("invoices", { limit: 10, largestBatch: 10, patience, onEvent }).pipe(
         Effect.result,
         Effect.provide(Layer.merge(SqliteSink.layer(file), service))
       )

@@ -55,7 +55,7 @@ export const suite = (name: string, destination: Destination) => {
     onEvent?: (event: ScanEvent) => Effect.Effect<void>,
     source?: string
   ) =>
-    scan("payoutRequests", { limit, onEvent }).pipe(
+    scan("payoutRequests", { limit, largestBatch: limit, onEvent }).pipe(
       Effect.provide(Layer.merge(destination.layer(folder), from(records, source)))
     )
 
@@ -85,7 +85,7 @@ export const suite = (name: string, destination: Destination) => {
             updated: 0,
             unchanged: 0,
             quarantined: 0,
-            resumed: false
+            start: "first"
           })
           assert.deepStrictEqual(rows(folder), sorted(expected(payouts(95))))
         })
@@ -119,7 +119,7 @@ export const suite = (name: string, destination: Destination) => {
           if (destination.snapshots) assert.deepStrictEqual(rows(folder), [])
           const events: Array<ScanEvent> = []
           const summary = yield* run(folder, payouts(95), (event) => Effect.sync(() => void events.push(event)))
-          assert.isTrue(summary.resumed)
+          assert.strictEqual(summary.start, "resumed")
           assert.deepInclude(summary, { pages: 10, records: 95, inserted: 95 })
           assert.strictEqual(events.filter(({ _tag }) => _tag === "Committed").length, 6)
           assert.deepStrictEqual(rows(folder), sorted(expected(payouts(95))))
@@ -207,11 +207,11 @@ export const suite = (name: string, destination: Destination) => {
               ))
             )
           yield* cutAfter(folder, payouts(95), 4)
-          assert.isFalse((yield* again({ limit: 20, name: "limit" })).resumed)
+          assert.strictEqual((yield* again({ limit: 20, name: "limit" })).start, "otherRequest")
           yield* cutAfter(folder, payouts(95), 4)
-          assert.isFalse((yield* again({ limit, name: "pageSize" })).resumed)
+          assert.strictEqual((yield* again({ limit, name: "pageSize" })).start, "otherRequest")
           yield* cutAfter(folder, payouts(95), 4)
-          assert.isTrue((yield* run(folder, payouts(95))).resumed)
+          assert.strictEqual((yield* run(folder, payouts(95))).start, "resumed")
           assert.deepStrictEqual(rows(folder), sorted(expected(payouts(95))))
         })
       ))

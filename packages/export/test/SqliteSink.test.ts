@@ -2,15 +2,14 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
-import { Effect, FileSystem, Layer } from "effect"
+import { Effect, Exit, FileSystem, Layer, Scope } from "effect"
 import { spawnSync } from "node:child_process"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { tableOf } from "../src/Columns.ts"
 import { scan } from "../src/index.ts"
-import { Locked } from "../src/Sink.ts"
 import * as SqliteSink from "../src/SqliteSink.ts"
-import { SqliteStore } from "../src/SqliteStore.ts"
+import { openStore } from "../src/SqliteStore.ts"
 import { type StoredRow, suite } from "./SinkTest.ts"
 
 const fileIn = (folder: string) => join(folder, "payments.db")
@@ -31,7 +30,7 @@ suite("sqlite:FILE", {
   snapshots: false
 })
 
-const inFolder = <A, E>(use: (folder: string, fs: FileSystem.FileSystem) => Effect.Effect<A, E>) =>
+const inFolder = <A, E>(use: (folder: string, fs: FileSystem.FileSystem) => Effect.Effect<A, E, Scope.Scope>) =>
   FileSystem.FileSystem.use((fs) => Effect.flatMap(fs.makeTempDirectoryScoped(), (folder) => use(folder, fs))).pipe(
     Effect.scoped,
     Effect.provide(NodeServices.layer)
@@ -136,7 +135,7 @@ describe("the SQLite file", () => {
           fileIn(folder),
           "CREATE TRIGGER t BEFORE INSERT ON payout_requests WHEN NEW.id = 'boom' BEGIN SELECT RAISE(ABORT, 'x'); END"
         )
-        const failing = scan("payoutRequests", { limit: 2 }).pipe(
+        const failing = scan("payoutRequests", { limit: 2, largestBatch: 2 }).pipe(
           Effect.provide(
             Layer.merge(SqliteSink.layer(fileIn(folder)), layerTest({ payoutRequests: records }))
           )
@@ -144,7 +143,7 @@ describe("the SQLite file", () => {
         assert.strictEqual((yield* Effect.flip(failing)).reason._tag, "Failed")
         assert.deepStrictEqual(state(), [["a", "b"], [{ pages: 1, start: 0 }]])
         yield* execute(fileIn(folder), "DROP TRIGGER t")
-        assert.deepInclude(yield* failing, { resumed: true, pages: 2, inserted: 4 })
+        assert.deepInclude(yield* failing, { start: "resumed", pages: 2, inserted: 4 })
       })
     ))
 
@@ -169,10 +168,11 @@ describe("the SQLite file", () => {
         const summary = yield* run(folder, {
           payoutRequests: [`{"id":"a\\ud800"}`, `{"id":"a\\udbff"}`, `{"id":"a\\ufffd"}`, `{"id":"a\\u0000"}`]
         })
-        assert.deepInclude(summary, { records: 4, inserted: 2, quarantined: 2 })
+        assert.deepInclude(summary, { records: 4, inserted: 1, quarantined: 3, nameless: 3 })
         assert.deepStrictEqual(query(folder, "SELECT raw FROM quarantine").map(({ raw }) => raw), [
           `{"id":"a\\ud800"}`,
-          `{"id":"a\\udbff"}`
+          `{"id":"a\\udbff"}`,
+          `{"id":"a\\u0000"}`
         ])
       })
     ))
@@ -180,26 +180,29 @@ describe("the SQLite file", () => {
   it.live("stays locked for other processes whatever this one tries", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
-        const store = new SqliteStore(fileIn(folder))
-        const lock = store.lock("invoices")
-        assert.throws(() => store.lock("invoices"), Locked)
+        const store = yield* openStore(fileIn(folder), "here")
+        const taken = yield* Scope.make()
+        yield* Scope.provide(store.hold("invoices", "refuse"), taken)
+        const error = yield* Effect.flip(store.hold("invoices", "refuse"))
+        assert.include(error.message, `process ${process.pid} on`)
         const other = () =>
           spawnSync(process.execPath, [
             "--input-type=module",
             "-e",
             `
-            import { SqliteStore } from ${JSON.stringify(join(import.meta.dirname, "../src/SqliteStore.ts"))}
-            try { new SqliteStore(${
-              JSON.stringify(fileIn(folder))
-            }).lock("invoices"); console.log("taken") } catch (error) { console.log(error._tag) }
-          `
-          ], { encoding: "utf8" }).stdout
-        assert.strictEqual(other(), "Locked\n")
-        lock.close()
+            import { Effect } from "effect"
+            import { openStore } from ${JSON.stringify(join(import.meta.dirname, "../src/SqliteStore.ts"))}
+            const holding = Effect.flatMap(openStore(${JSON.stringify(fileIn(folder))}, "here"), (store) =>
+              store.hold("invoices", "refuse"))
+            console.log(await Effect.runPromise(Effect.scoped(Effect.match(holding, {
+              onFailure: ({ reason }) => reason._tag + " " + reason.holder,
+              onSuccess: () => "taken"
+            }))))`
+          ], { encoding: "utf8", cwd: import.meta.dirname }).stdout
+        assert.match(other(), new RegExp(`^Locked process ${process.pid} on `))
+        yield* Scope.close(taken, Exit.void)
         assert.strictEqual(other(), "taken\n")
-        assert.doesNotThrow(() => store.lock("invoices").close())
-        store.close()
-        yield* Effect.void
+        yield* store.hold("invoices", "refuse")
       })
     ))
 

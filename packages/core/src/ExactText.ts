@@ -1,0 +1,9 @@
+/** Parts of a record's exact text. */
+import * as JsonText from "./internal/JsonText.ts"
+
+/**
+ * The members of a JSON object by name, each as its exact text, white space between tokens aside: `{"amount":"1.10"}` where
+ * parsing would give the number 1.1. As in parsing, the last of two members of one name stands. The text must be one that
+ * `JSON.parse` takes, such as those of `Page.texts`.
+ */
+export const membersOf = (object: string): ReadonlyMap<string, string> => JsonText.membersOf(object)

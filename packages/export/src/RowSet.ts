@@ -1,0 +1,89 @@
+/** A set of row numbers, in pieces that are stored one by one: a scan of a million rows is 122 pieces of 1 KiB. */
+
+/** Rows to a piece. */
+const pieceRows = 8192
+const pieceBytes = pieceRows / 8
+
+/** Piece `index` holds the rows from `index × 8192`, a bit each, the lowest bit of the first byte first. */
+export interface Piece {
+  readonly index: number
+  readonly bits: Uint8Array
+}
+
+/** Row numbers, from 0. A piece may be given several times: a row is in the set that is in one of them. */
+export class RowSet {
+  readonly #pieces = new Map<number, Uint8Array>()
+  readonly #changed = new Set<number>()
+  #size = 0
+
+  constructor(pieces: Iterable<Piece> = []) {
+    for (const { bits, index } of pieces) {
+      const held = this.#pieces.get(index) ?? new Uint8Array(pieceBytes)
+      for (let byte = 0; byte < pieceBytes; byte++) held[byte] = (held[byte] ?? 0) | (bits[byte] ?? 0)
+      this.#pieces.set(index, held)
+    }
+    for (const piece of this.#pieces.values()) for (const byte of piece) this.#size += ones(byte)
+  }
+
+  get size(): number {
+    return this.#size
+  }
+
+  has(row: number): boolean {
+    const piece = this.#pieces.get(Math.floor(row / pieceRows))
+    return piece !== undefined && ((piece[(row % pieceRows) >> 3] ?? 0) & (1 << (row & 7))) !== 0
+  }
+
+  /** Whether the row is new. */
+  add(row: number): boolean {
+    const index = Math.floor(row / pieceRows)
+    let piece = this.#pieces.get(index)
+    if (piece === undefined) this.#pieces.set(index, piece = new Uint8Array(pieceBytes))
+    const byte = (row % pieceRows) >> 3
+    const held = piece[byte] ?? 0
+    const bit = 1 << (row & 7)
+    if ((held & bit) !== 0) return false
+    piece[byte] = held | bit
+    this.#size++
+    this.#changed.add(index)
+    return true
+  }
+
+  clear(): void {
+    this.#pieces.clear()
+    this.#changed.clear()
+    this.#size = 0
+  }
+
+  /** The pieces that differ from what was last stored. */
+  changed(): ReadonlyArray<Piece> {
+    return [...this.#changed].map((index) => ({ index, bits: this.#pieces.get(index) ?? new Uint8Array(pieceBytes) }))
+  }
+
+  /** What {@link changed} gave is stored. */
+  stored(): void {
+    this.#changed.clear()
+  }
+
+  /** The rows below `end` that none of these sets holds, in order. */
+  static *inNone(sets: ReadonlyArray<RowSet>, end: number): Generator<number> {
+    for (let index = 0; index * pieceRows < end; index++) {
+      const pieces = sets.map((set) => set.#pieces.get(index)).filter((piece) => piece !== undefined)
+      for (let byte = 0; byte < pieceBytes; byte++) {
+        let held = 0
+        for (const piece of pieces) held |= piece[byte] ?? 0
+        if (held === 0xff) continue
+        for (let bit = 0; bit < 8; bit++) {
+          const row = index * pieceRows + byte * 8 + bit
+          if ((held & (1 << bit)) === 0 && row < end) yield row
+        }
+      }
+    }
+  }
+}
+
+const ones = (byte: number): number => {
+  let count = 0
+  for (let rest = byte; rest !== 0; rest &= rest - 1) count++
+  return count
+}

@@ -1,0 +1,123 @@
+/** The tables of an SQLite destination, and how those of earlier versions become them. */
+import { Lists } from "@payments/core"
+import type { DatabaseSync } from "node:sqlite"
+import { columnsOf, tableOf } from "./Columns.ts"
+import { NotADestination } from "./Sink.ts"
+import * as Tally from "./Tally.ts"
+
+/** Of the tables below; a file that says more was written by a later version. */
+const version = 2
+/** How a database of ours is told from any other: "PAYR". */
+const applicationId = 0x50415952
+
+/** Brings the file to this version, or refuses it untouched. */
+export const migrate = (db: DatabaseSync): void => {
+  if (versionOf(db) === version) return
+  db.exec("BEGIN IMMEDIATE")
+  try {
+    // Another process may have been faster.
+    const from = versionOf(db)
+    if (from === 0) create(db)
+    if (from === 1) fromVersion1(db)
+    db.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}; COMMIT`)
+  } catch (error) {
+    if (db.isTransaction) db.exec("ROLLBACK")
+    throw error
+  }
+}
+
+/** 0 for an empty file. */
+const versionOf = (db: DatabaseSync): number => {
+  const read = (sql: string) => Number(Object.values(db.prepare(sql).get() ?? {})[0])
+  if (read("PRAGMA application_id") !== applicationId) {
+    if (read("SELECT count(*) FROM sqlite_schema") === 0) return 0
+    throw new NotADestination({ problem: "it is a database of something else. Choose another file." })
+  }
+  const found = read("PRAGMA user_version")
+  if (found > version) {
+    throw new NotADestination({ problem: "it was written by a later version of this program. Use that version." })
+  }
+  return found
+}
+
+const sqlTypes = { text: "TEXT", integer: "INTEGER", boolean: "INTEGER" } as const
+
+const create = (db: DatabaseSync): void => {
+  db.exec(`
+    CREATE TABLE destination (only INTEGER PRIMARY KEY CHECK (only = 1), source TEXT NOT NULL) STRICT;
+    CREATE TABLE holders (label TEXT PRIMARY KEY, holder TEXT NOT NULL) STRICT;
+    ${scans}
+    ${Lists.all.map(rowsOf).join("\n")}
+    CREATE TABLE rendered (file TEXT PRIMARY KEY, list TEXT NOT NULL, scan INTEGER NOT NULL) STRICT;`)
+}
+
+const scans = `
+  CREATE TABLE scans (
+    scan INTEGER PRIMARY KEY AUTOINCREMENT, list TEXT NOT NULL, part TEXT NOT NULL, asked TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('running', 'complete', 'incomplete', 'abandoned')),
+    checkpoint TEXT, first_row INTEGER NOT NULL, pages INTEGER NOT NULL DEFAULT 0, records INTEGER NOT NULL DEFAULT 0,
+    tally TEXT NOT NULL, certificate TEXT, started_at TEXT NOT NULL, ended_at TEXT
+  ) STRICT;
+  CREATE UNIQUE INDEX one_running_scan ON scans (list, part) WHERE state = 'running';
+  CREATE INDEX scans_of_a_part ON scans (list, part, state, scan);
+  CREATE TABLE seen (scan INTEGER NOT NULL, piece INTEGER NOT NULL, bits BLOB NOT NULL, PRIMARY KEY (scan, piece)) STRICT;
+  CREATE TABLE quarantine (
+    scan INTEGER NOT NULL, list TEXT NOT NULL, id TEXT, path TEXT NOT NULL, expected TEXT NOT NULL, raw TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX quarantine_of_a_scan ON quarantine (scan);
+  CREATE TABLE changes (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, list TEXT NOT NULL, scan INTEGER NOT NULL, at TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('insert', 'update', 'missing', 'returned')),
+    id TEXT NOT NULL, fields TEXT NOT NULL, before TEXT, after TEXT
+  ) STRICT;`
+
+/** The table of a list, and a view of it that tells when each row was last seen. */
+const rowsOf = (list: Lists.AnyList): string => {
+  const table = tableOf(list)
+  const columns = columnsOf(list).map(({ kind, name }) =>
+    `${name} ${sqlTypes[kind]}${name === "id" ? " NOT NULL UNIQUE" : ""}`
+  )
+  const byte = `hex(substr(seen.bits, t.row % 8192 / 8 + 1, 1))`
+  const nibble = `instr('123456789ABCDEF', substr(${byte}, 2 - t.row % 8 / 4, 1))`
+  return `
+    CREATE TABLE ${table} (
+      row INTEGER PRIMARY KEY, ${
+    columns.join(", ")
+  }, raw TEXT NOT NULL, hash TEXT NOT NULL, first_seen_at TEXT NOT NULL,
+      changed_at TEXT NOT NULL, missing_since TEXT
+    ) STRICT;
+    CREATE INDEX missing_${table} ON ${table} (row) WHERE missing_since IS NOT NULL;
+    CREATE VIEW ${table}_seen AS SELECT t.*, max(t.changed_at, coalesce((
+      SELECT max(coalesce(scans.ended_at, scans.started_at)) FROM scans JOIN seen ON seen.scan = scans.scan
+      WHERE scans.list = '${list.label}' AND seen.piece = t.row / 8192 AND (${nibble} >> (t.row % 4)) & 1
+    ), t.changed_at)) AS last_seen_at FROM ${table} AS t;`
+}
+
+/** Version 1 knew no row numbers, seen rows, changes, parts or missing rows. A scan that was cut goes on, but concludes nothing. */
+const fromVersion1 = (db: DatabaseSync): void => {
+  const tally = Tally.toJson({ ...Tally.none, blind: true })
+  db.exec(`
+    CREATE TABLE holders (label TEXT PRIMARY KEY, holder TEXT NOT NULL) STRICT;
+    DROP INDEX one_running_scan;
+    ALTER TABLE scans RENAME TO old_scans;
+    ALTER TABLE quarantine RENAME TO old_quarantine;
+    ALTER TABLE rendered RENAME TO old_rendered;
+    ${Lists.all.map((list) => `ALTER TABLE ${tableOf(list)} RENAME TO old_${tableOf(list)};`).join("\n")}
+    ${scans}
+    CREATE TABLE rendered (file TEXT PRIMARY KEY, list TEXT NOT NULL, scan INTEGER NOT NULL) STRICT;
+    ${Lists.all.map(rowsOf).join("\n")}
+    INSERT INTO scans (scan, list, part, asked, state, checkpoint, first_row, pages, records, tally, started_at, ended_at)
+      SELECT scan, list, '', substr(asked, 1, length(asked) - 1) || ',[]]', state, checkpoint, 0, pages, records,
+        json_set('${tally}', '$.counts.pages', pages, '$.counts.records', records, '$.counts.inserted', inserted,
+          '$.counts.updated', updated, '$.counts.unchanged', unchanged, '$.counts.quarantined', quarantined),
+        started_at, completed_at FROM old_scans;
+    INSERT INTO quarantine SELECT scan, list, id, path, expected, raw FROM old_quarantine;
+    INSERT INTO rendered SELECT file, list, scan FROM old_rendered;
+    DROP TABLE old_quarantine; DROP TABLE old_rendered; DROP TABLE old_scans;`)
+  for (const list of Lists.all) {
+    const table = tableOf(list)
+    const names = [...columnsOf(list).map(({ name }) => name), "raw", "hash", "first_seen_at", "changed_at"].join(", ")
+    db.exec(`INSERT INTO ${table} (row, ${names}) SELECT row_number() OVER (ORDER BY rowid) - 1, ${names}
+      FROM old_${table}; DROP TABLE old_${table};`)
+  }
+}

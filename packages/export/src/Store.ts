@@ -1,0 +1,133 @@
+/**
+ * What a database must do for the engine: keep rows, checkpoints and locks. The engine ({@link makeSink} of `SqlSink.ts`)
+ * decides what is written; a store writes it in one transaction, so that rows, changes and checkpoint never disagree.
+ */
+import type { Lists } from "@payments/core"
+import type { Effect, Scope } from "effect"
+import type { Plan, StoredRow } from "./Plan.ts"
+import type { Piece } from "./RowSet.ts"
+import type { SinkError } from "./Sink.ts"
+
+/** A scan as it is kept. */
+export interface ScanRow {
+  readonly scan: number
+  /** The part's name and value as JSON; empty for the whole list. */
+  readonly part: string
+  /** The request as JSON. */
+  readonly asked: string
+  readonly state: "running" | "complete" | "incomplete" | "abandoned"
+  /** A position as JSON, of a running scan that has committed a page. */
+  readonly checkpoint: string | undefined
+  /** Row numbers from here on did not exist when it began. */
+  readonly firstRow: number
+  /** As `Tally.toJson` wrote it. */
+  readonly tally: string
+  /** As `Certificate.toJson` wrote it, of a complete scan. */
+  readonly certificate: string | undefined
+  readonly startedAt: string
+  readonly endedAt: string | undefined
+}
+
+/** A scan that begins. */
+export interface NewScan {
+  readonly list: Lists.AnyList
+  readonly part: string
+  readonly asked: string
+  readonly firstRow: number
+  readonly tally: string
+  readonly now: string
+}
+
+/** One transaction of a scan. */
+export interface Commit {
+  readonly list: Lists.AnyList
+  readonly scan: number
+  readonly source: string
+  readonly now: string
+  readonly plan: Omit<Plan, "tally">
+  readonly tally: string
+  readonly checkpoint: string | undefined
+  /** Pieces of the set of seen rows that changed. */
+  readonly seen: ReadonlyArray<Piece>
+  /** The scan's end. */
+  readonly end?: {
+    readonly state: "complete" | "incomplete"
+    readonly certificate: string | undefined
+    /** Rows that are missing from now on. */
+    readonly missing: ReadonlyArray<number>
+    /** Sets of seen rows of these scans are no longer needed. */
+    readonly forget: ReadonlyArray<number>
+  }
+  /** The traversal begins again: what was seen and quarantined in this scan is forgotten first. */
+  readonly again?: boolean
+}
+
+/** A row of a list's table. */
+export interface FullRow {
+  readonly row: number
+  readonly id: string
+  readonly raw: string
+  readonly hash: string
+  /** By column. */
+  readonly cells: { readonly [column: string]: unknown }
+  readonly firstSeenAt: string
+  readonly changedAt: string
+  readonly missingSince: string | undefined
+}
+
+/** What became of a record, as it is kept. */
+export interface ChangeRow {
+  /** Grows with every change of any list; no later one ever gets a lower number. */
+  readonly seq: number
+  /** The list's name, as on the command line. */
+  readonly list: string
+  readonly scan: number
+  readonly at: string
+  readonly kind: "insert" | "update" | "missing" | "returned"
+  readonly id: string
+  readonly fields: ReadonlyArray<string>
+  readonly before: string | undefined
+  readonly after: string | undefined
+}
+
+/** A database. */
+export interface Store {
+  /** Where the rows are, for people. Without a password. */
+  readonly location: string
+  /** Holds a list, or another thing of that name, for one writer until the scope closes. */
+  readonly hold: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
+  /** Whose data this is; nobody's before the first commit. */
+  readonly source: Effect.Effect<string | undefined, SinkError>
+  /** Binds the destination to another source. */
+  readonly rebind: (source: string) => Effect.Effect<void, SinkError>
+  /** The scans of a list, the newest first; those before a complete scan of their part may be left out. */
+  readonly scans: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
+  /** Keeps a new scan, and abandons a running one of the same part; gives its number. */
+  readonly start: (scan: NewScan) => Effect.Effect<number, SinkError>
+  /** The rows that hold these ids, and the first row number that is free. */
+  readonly find: (
+    list: Lists.AnyList,
+    ids: ReadonlyArray<string>
+  ) => Effect.Effect<{ readonly stored: ReadonlyMap<string, StoredRow>; readonly nextRow: number }, SinkError>
+  /** The texts of rows. */
+  readonly textsOf: (
+    list: Lists.AnyList,
+    rows: ReadonlyArray<number>
+  ) => Effect.Effect<ReadonlyMap<number, string>, SinkError>
+  /** The pieces of the sets of rows that these scans saw. */
+  readonly seen: (scans: ReadonlyArray<number>) => Effect.Effect<ReadonlyArray<Piece>, SinkError>
+  /** The rows that are missing, and how many are not. */
+  readonly missing: (
+    list: Lists.AnyList
+  ) => Effect.Effect<{ readonly rows: ReadonlyArray<number>; readonly present: number }, SinkError>
+  /** Writes all of it in one transaction, durably, or nothing. Fails where the list is no longer held or bound. */
+  readonly commit: (commit: Commit) => Effect.Effect<void, SinkError>
+  /** The next rows of a list behind a row number, in their order. */
+  readonly rows: (list: Lists.AnyList, after: number, count: number) => Effect.Effect<ReadonlyArray<FullRow>, SinkError>
+  /** The next changes behind a sequence number, in their order. */
+  readonly changes: (
+    after: number,
+    count: number,
+    lists: ReadonlyArray<Lists.AnyList>
+  ) => Effect.Effect<ReadonlyArray<ChangeRow>, SinkError>
+}
