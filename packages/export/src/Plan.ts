@@ -3,7 +3,7 @@
  * scan's tally. Pure but for the row numbers that it adds to the set of seen ones; the stores only carry it out.
  */
 import { membersOf } from "@payments/core"
-import { hash } from "node:crypto"
+import * as crypto from "node:crypto"
 import { type Cell, isReplaced, type Layout, valueOf } from "./Columns.ts"
 import type { RowSet } from "./RowSet.ts"
 import type { ReadRecord } from "./Sink.ts"
@@ -82,7 +82,7 @@ export interface HashedRead extends ReadRecord {
 export const hashed = (read: ReadRecord): HashedRead => ({ ...read, hash: contentHash(read.text) })
 
 /** The content hash of a record's exact text. */
-export const contentHash = (text: string): string => hash("sha256", text)
+export const contentHash = (text: string): string => crypto.hash("sha256", text)
 
 /** The stored rows that some record of the batch differs from. */
 export const differing = (

@@ -80,7 +80,7 @@ const open = Effect.fnUntraced(function*(
   const part = partOf(request)
   const asked = askedOf(request)
   const scans = yield* store.scans(list)
-  const [last] = scans.filter((scan) => scan.part === part)
+  const last = scans.find((scan) => scan.part === part)
   const telling = scans.some((scan) => scan.state === "complete" && (scan.part === "" || scan.part === part))
   if (last?.state === "running" && last.asked === asked) {
     const position = Option.getOrUndefined(Option.flatMap(Option.fromUndefinedOr(last.checkpoint), Position.fromJson))
@@ -105,9 +105,7 @@ const open = Effect.fnUntraced(function*(
 })
 
 const startAfter = (scans: ReadonlyArray<ScanRow>, part: string): ScanStart => {
-  const [last] = scans.filter((scan) =>
-    scan.part === part && (scan.state !== "running" || scan.checkpoint !== undefined)
-  )
+  const last = scans.find((scan) => scan.part === part && (scan.state !== "running" || scan.checkpoint !== undefined))
   switch (last?.state) {
     case undefined:
       return "first"

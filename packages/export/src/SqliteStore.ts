@@ -2,7 +2,7 @@
  * A {@link Store} in one SQLite file. Synchronous inside, so that a commit is one unbroken transaction. Every commit is on
  * disk when it returns (WAL, `synchronous=FULL`); the file and its companions are readable by their owner alone.
  */
-import { Lists } from "@payments/core"
+import type { Lists } from "@payments/core"
 import { Duration, Effect, Schedule, type Scope } from "effect"
 import { closeSync, openSync } from "node:fs"
 import { hostname } from "node:os"
@@ -60,9 +60,9 @@ export const openStore = (file: string, location: string): Effect.Effect<SqliteS
         commit: (commit) => run(() => database.commit(commit)),
         rows: (list, after, count) => run(() => database.rows(list, after, count)),
         changes: (after, count, lists) => run(() => database.changes(after, count, lists)),
-        noteRendered: (list, scan, file) => run(() => database.noteRendered(list, scan, file)),
+        noteRendered: (list, scan, name) => run(() => database.noteRendered(list, scan, name)),
         rendered: (list) => run(() => database.rendered(list)),
-        forgetRendered: (file) => run(() => database.forgetRendered(file))
+        forgetRendered: (name) => run(() => database.forgetRendered(name))
       }
     })
   )
