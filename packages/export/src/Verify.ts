@@ -133,8 +133,7 @@ export const verifyAgainstApi = Effect.fnUntraced(function*(
   list: Lists.AnyList
 ): Effect.fn.Return<Verified, SinkError | PaymentsError, PaymentsApi | Scope.Scope> {
   const api = yield* PaymentsApi
-  const certificate = (yield* reader.scans(list)).find(({ part, state }) => part === "" && state === "complete")
-    ?.certificate
+  const complete = (yield* reader.scans(list)).find(({ part, state }) => part === "" && state === "complete")
   const differences: Array<Difference> = []
   const tell = (id: string | undefined, problem: string) => differences.push({ list: list.name, id, problem })
   const seen = new RowSet()
