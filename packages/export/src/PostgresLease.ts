@@ -92,7 +92,7 @@ const release = (client: PostgresClient, schema: string, { epoch, label }: Lease
   client.once(
     `UPDATE ${schema}.leases SET epoch = epoch + 1, expires = '-infinity' WHERE label = $1 AND epoch = $2::bigint`,
     [label, String(epoch)]
-  ).pipe(Effect.timeout("3 seconds"), Effect.interruptible, Effect.ignore)
+  ).pipe(Effect.timeout("3 seconds"), Effect.ignore)
 
 /**
  * Runs a transaction under the lease, once: one whose COMMIT was never answered is run again by the client, and finds here
