@@ -26,6 +26,8 @@ export interface ScanOptions {
   readonly ignoredFields?: ReadonlyArray<string> | undefined
   /** The share of a list that may go missing at once, 0 to 1; 0.1 unless given. */
   readonly missingLimit?: number | undefined
+  /** Binds a destination of another source to this one, for a service that has moved. */
+  readonly rebind?: boolean | undefined
   /** Whether another program that writes the list is waited for; refused unless given. */
   readonly onLocked?: "refuse" | "wait" | undefined
   /**
@@ -127,7 +129,8 @@ const traversal = Effect.fnUntraced(function*(
     parameters: api[name].parameters,
     part,
     ignoredFields: options.ignoredFields,
-    missingLimit: options.missingLimit
+    missingLimit: options.missingLimit,
+    rebind: options.rebind
   })
   const state: Traversal = {
     at: session.resumeAt,
@@ -158,10 +161,10 @@ const traversal = Effect.fnUntraced(function*(
   }
 })
 
-/** How the scan of one list ended. */
+/** How the scan of one list, or of all the parts that were asked for, ended. */
 export interface ScanOutcome {
   readonly list: Lists.ListName
-  readonly result: Result.Result<ScanSummary, PaymentsError | SinkError>
+  readonly result: Result.Result<ReadonlyArray<ScanSummary>, PaymentsError | SinkError>
   readonly exitCode: ExitCode
 }
 
@@ -169,19 +172,29 @@ export interface ScanOutcome {
 export const scanAll = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}) =>
   Effect.forEach(
     names,
-    Effect.fnUntraced(function*(list) {
-      const result = yield* Effect.result(scan(list, options))
-      const outcome: ScanOutcome = { list, result, exitCode: codeOf(result) }
-      yield* options.onEvent?.({ _tag: "Ended", list, outcome }) ?? Effect.void
-      return outcome
-    }),
+    (list) => outcomeOf(list, Effect.map(scan(list, options), (summary) => [summary]), options),
     { concurrency: "unbounded" }
   )
+
+/** Scans the parts of one list. The first one that fails ends it. */
+export const scanAllParts = (list: Lists.ListName, options: PartsOptions) =>
+  outcomeOf(list, scanParts(list, options), options)
+
+const outcomeOf = Effect.fnUntraced(function*<R>(
+  list: Lists.ListName,
+  scans: Effect.Effect<ReadonlyArray<ScanSummary>, PaymentsError | SinkError, R>,
+  { onEvent }: ScanOptions
+) {
+  const result = yield* Effect.result(scans)
+  const outcome: ScanOutcome = { list, result, exitCode: codeOf(result) }
+  yield* onEvent?.({ _tag: "Ended", list, outcome }) ?? Effect.void
+  return outcome
+})
 
 const codeOf = (result: ScanOutcome["result"]): ExitCode =>
   Result.isFailure(result)
     ? exitCodeOf(result.failure)
-    : result.success.quarantined > 0 || result.success.heldBack > 0
+    : result.success.some(({ heldBack, quarantined }) => quarantined > 0 || heldBack > 0)
     ? ExitCode.incomplete
     : ExitCode.done
 
