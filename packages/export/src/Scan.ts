@@ -3,7 +3,7 @@
  * null cursor. Killed at any instant, the next run goes on from the last committed page.
  */
 import { Lists, type Page, PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
-import { Clock, Duration, Effect, Result, type Scope, Stream } from "effect"
+import { type Cause, Clock, Duration, Effect, Option, Pull, Queue, Result, type Scope, Stream } from "effect"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
 import {
   type Batch,
@@ -223,26 +223,50 @@ const traverse = Effect.fnUntraced(function*(
   session: ScanSession,
   state: Traversal,
   emit: Emit
-): Effect.fn.Return<"done" | "again", PaymentsError | SinkError, PaymentsApi> {
+): Effect.fn.Return<"done" | "again", PaymentsError | SinkError, PaymentsApi | Scope.Scope> {
   const api = yield* PaymentsApi
   const query = { limit, position: state.at, onBadRecord: "quarantine" } as const
   const pages: Stream.Stream<Page<{ readonly id: string }>, PaymentsError> = api[name].pages(
     part === undefined ? query : { ...query, [part.field]: part.value }
   )
-  yield* pages.pipe(
-    // What has come while a batch was written is the next batch.
-    Stream.buffer({ capacity: Math.max(1, Math.floor(largestBatch / limit)) }),
-    Stream.runForEachArray(Effect.fnUntraced(function*(some) {
-      const progress = yield* session.commit(toBatch(some))
-      state.at = some.at(-1)?.next ?? undefined
-      for (const { attempts } of some) state.retries += attempts - 1
-      state.progressedAt = yield* Clock.currentTimeMillis
-      state.wait = firstWait
-      yield* emit({ _tag: "Committed", list: name, progress, retries: state.retries })
-    }))
+  const most = Math.max(1, Math.floor(largestBatch / limit))
+  const queue = yield* Stream.toQueue(pages, { capacity: most })
+  let wanted = 1
+  for (;;) {
+    const asked = yield* Clock.currentTimeNanos
+    const some = yield* gather(queue, wanted, most)
+    if (some === undefined) return "done"
+    const came = yield* Clock.currentTimeNanos
+    const progress = yield* session.commit(toBatch(some))
+    const written = yield* Clock.currentTimeNanos
+    // Every write ends with a wait for the disk: where writing takes longer than reading, more pages share one.
+    if (written - came > came - asked) wanted = Math.min(most, wanted * 2)
+    else if ((written - came) * 2n < came - asked) wanted = Math.max(1, Math.floor(wanted / 2))
+    state.at = some.at(-1)?.next ?? undefined
+    for (const { attempts } of some) state.retries += attempts - 1
+    state.progressedAt = yield* Clock.currentTimeMillis
+    state.wait = firstWait
+    yield* emit({ _tag: "Committed", list: name, progress, retries: state.retries })
+  }
+}, Effect.scoped)
+
+/** How long pages that have come wait for the others of their batch. */
+const longestGathering = Duration.millis(200)
+
+/** The next pages, as many as are wanted if they come soon; nothing at the end of the list. */
+const gather = <A, E>(
+  queue: Queue.Dequeue<A, E | Cause.Done>,
+  wanted: number,
+  most: number
+): Effect.Effect<ReadonlyArray<A> | undefined, E> =>
+  Queue.takeBetween(queue, wanted, most).pipe(
+    Effect.timeoutOption(longestGathering),
+    Effect.flatMap(Option.match({
+      onSome: (some) => Effect.succeed(some),
+      onNone: () => Queue.takeBetween(queue, 1, most)
+    })),
+    Pull.catchDone(() => Effect.undefined)
   )
-  return "done"
-})
 
 const toBatch = (pages: ReadonlyArray<Page<{ readonly id: string }>>): Batch => ({
   pages: pages.length,
