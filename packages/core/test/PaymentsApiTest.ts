@@ -252,6 +252,20 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
           assert.isTrue(Duration.isGreaterThanOrEqualTo(page.elapsed, Duration.zero))
         })))
 
+    it.live("sets records aside that do not decode, with their place, path and exact text", () => {
+      const texts = [`{"id":"a"}`, `{"id":"b","amount":1.50}`, `{"amount":1}`, `{"id":"c","amount":2e0}`] as const
+      return over({ invoices: texts }, (api) =>
+        Effect.gen(function*() {
+          const page = yield* api.invoices.page({ onBadRecord: "quarantine" })
+          assert.deepStrictEqual(ids(page.items), ["a", "c"])
+          assert.deepStrictEqual(page.texts(), [texts[0], texts[3]])
+          assert.deepStrictEqual(page.bad.map(({ id, index, path, text }) => [index, id, path, text]), [
+            [1, "b", "amount", texts[1]],
+            [2, undefined, "id", texts[2]]
+          ])
+        }))
+    })
+
     it.live("keeps undocumented fields, the difference of absent and null, and the exact text", () => {
       const text =
         `{"id":"x","reference":null,"customerDetails":{"name":"Zoë","vip":{"10":1.10,"b":[ 1e400 , 9007199254740993]}},"10":1,"b":1.10,"__proto__":{"a":1}}`

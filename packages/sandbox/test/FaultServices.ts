@@ -4,7 +4,7 @@ import { layerHttpClient } from "@payments/core/node"
 import { Effect, Layer, Redacted } from "effect"
 import { FetchHttpClient, type HttpClient } from "effect/http"
 import { Sandbox, type SandboxOptions } from "../src/index.ts"
-import { canary, type Case } from "./FaultCases.ts"
+import { canary, type Case } from "./FaultOutcomes.ts"
 
 const key = Redacted.make(canary.key)
 
