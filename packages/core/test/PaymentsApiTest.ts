@@ -179,6 +179,66 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
           assert.notInclude(error.message, "expired")
         })))
 
+    it.live("refuses what the types would not allow, before any request", () =>
+      over(everything, ({ invoices: list }) =>
+        Effect.gen(function*() {
+          const by = { contract: ["con_1"] }
+          const first = yield* list.page({ limit: 10 })
+          const cursor = first.next === null ? "" : Redacted.value(first.next).cursor
+          const wrongQueries: ReadonlyArray<unknown> = [
+            null,
+            5,
+            "text",
+            "",
+            true,
+            Symbol("query"),
+            ["contract"],
+            () => ({}),
+            { colour: "red" },
+            ...[5, null, [], {}, true].map((value) => ({ contract: value })),
+            ...["5", null, 0n, Symbol("limit")].map((limit) => ({ limit })),
+            ...["5", null, {}].map((prefetch) => ({ prefetch })),
+            ...[null, "start", cursor, {}, Redacted.make(cursor), Redacted.make(null), Redacted.make({ cursor })].map(
+              (position) => ({ position })
+            ),
+            ...[null, "drop", true].map((onBadRecord) => ({ onBadRecord })),
+            ...[null, "now", {}, new EventTarget()].map((signal) => ({ signal }))
+          ]
+          const wrongParts: ReadonlyArray<unknown> = [
+            null,
+            5,
+            "contract",
+            ["contract"],
+            undefined,
+            ...[null, 5, "con_1", {}, [1], [null], ["con_1", ""]].map((contract) => ({ contract })),
+            ...[null, "2024-05", {}, { from: 1, to: 2 }, { from: "2024-05-01" }, { from: Symbol("day"), to: null }]
+              .map((settlementDate) => ({ settlementDate }))
+          ]
+          // As plain JavaScript would call it.
+          const asked = (wrong: unknown) => wrong as object & { readonly contract?: never }
+          const attempts = [
+            ...wrongQueries.map(asked).flatMap((query) => [
+              list.page(query),
+              ...[list.pages(query), list.stream(query), list.pagesBy(by, query), list.streamBy(by, query)]
+                .map((listing) => Stream.runDrain<unknown, PaymentsError, never>(listing))
+            ]),
+            ...wrongParts.map(asked).flatMap((parts) => [
+              Stream.runDrain(list.pagesBy(parts)),
+              Stream.runDrain(list.streamBy(parts))
+            ]),
+            ...["4", null, {}].flatMap((concurrency) => Stream.runDrain(list.streamBy(by, asked({ concurrency })))),
+            ...["4", null, {}].flatMap((maxRecords) => Stream.runDrain(list.stream(asked({ maxRecords }))))
+          ]
+          for (const [index, attempt] of attempts.entries()) {
+            const error = yield* Effect.flip<unknown, PaymentsError, never>(attempt)
+            assert.deepStrictEqual(
+              [error.reason?._tag, error.attempts, error.status],
+              ["InvalidRequest", 0, undefined],
+              `attempt ${index}: ${String(error)}`
+            )
+          }
+        })))
+
     it.live("stops after so many records, and asks for no page beyond them", () =>
       over(everything, (api) =>
         Effect.gen(function*() {
