@@ -28,6 +28,6 @@ export const services = {
   "in process": (options: SandboxOptions, config: Case["config"]) =>
     PaymentsApi.layer.pipe(
       Layer.provide(Sandbox.layerClient(options)),
-      Layer.provide(configured("http://sandbox.localhost", config))
+      Layer.provide(configured("https://sandbox.localhost", config))
     )
 }
