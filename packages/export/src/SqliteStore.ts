@@ -4,7 +4,7 @@
  */
 import type { Lists } from "@payments/core"
 import { Duration, Effect, Schedule, type Scope } from "effect"
-import { closeSync, openSync, statSync } from "node:fs"
+import { closeSync, existsSync, openSync } from "node:fs"
 import { hostname } from "node:os"
 import { resolve } from "node:path"
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite"
@@ -82,7 +82,7 @@ class Database {
   constructor(file: string, access: "read" | "write") {
     this.#file = file
     if (access === "write") createOwned(file)
-    else statSync(file)
+    else if (!existsSync(file)) throw new NotADestination({ problem: "there is nothing there. Export into it first." })
     this.#db = new DatabaseSync(file, { timeout: patienceMs, readOnly: access === "read" })
     try {
       // Nothing is written into a file before it is known to be ours or empty.

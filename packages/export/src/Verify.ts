@@ -2,7 +2,7 @@
  * Holds a destination against its own evidence, or against the service. A difference names a record by its id and says
  * where it differs, never what it holds.
  */
-import { Lists, PaymentsApi, type PaymentsError } from "@payments/core"
+import { type Lists, PaymentsApi, type PaymentsError } from "@payments/core"
 import { Effect, Equal, Option, type Scope, Stream } from "effect"
 import * as Certificate from "./Certificate.ts"
 import { layoutOf, valueOf } from "./Columns.ts"

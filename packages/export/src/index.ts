@@ -8,6 +8,7 @@ export {
   type PartsOptions,
   scan,
   scanAll,
+  scanAllParts,
   type ScanEvent,
   type ScanOptions,
   type ScanOutcome,
