@@ -40,7 +40,9 @@ export const parse = (
     const url = PostgresUrl.parse(text)
     if (Result.isFailure(url)) return refuse(url.failure)
     return from === "argument" && url.success.password !== undefined
-      ? refuse("A password is no argument. Give it in PGPASSWORD or a file that PGPASSFILE names, or all in PAYMENTS_TO.")
+      ? refuse(
+        "A password is no argument. Give it in PGPASSWORD or a file that PGPASSFILE names, or all in PAYMENTS_TO."
+      )
       : Effect.succeed({ _tag: "Postgres", url: url.success })
   }
   if (scheme !== "file") return refuse("This is no destination.")

@@ -52,8 +52,11 @@ const array = (values: ReadonlyArray<unknown>, type: number): Parameter => {
   return made.success
 }
 
-/** How long a lost connection is opened anew. */
-const patience = Schedule.spaced("200 millis").pipe(Schedule.jittered, Schedule.upTo({ duration: "10 seconds" }))
+/** How long a lost connection is opened anew: a server may restart, and a program that is to end has 15 s. */
+const patience = Schedule.min([Schedule.exponential("10 millis"), Schedule.spaced("500 millis")]).pipe(
+  Schedule.jittered,
+  Schedule.upTo({ duration: "10 seconds" })
+)
 
 /** Opens connections as they are needed, until the scope closes. */
 export const connect = (settings: PostgresSettings): Effect.Effect<PostgresClient, SinkError, Scope.Scope> => {

@@ -9,12 +9,31 @@ import { hostname } from "node:os"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
 import { LeaseLost, Locked, SinkError } from "./Sink.ts"
 
-const lasts = "interval '30 seconds'"
-const renewed = Duration.seconds(10)
-/** A writer that says nothing for so long within a transaction is cut off by the server, and its lock on the row ends. */
-const silence = "10s"
+/** How long a lease goes on by itself, and what keeps it. */
+export interface Times {
+  readonly lasts: Duration.Duration
+  readonly renewed: Duration.Duration
+  /** A writer that says nothing for so long within a transaction is cut off by the server, and its lock on the row ends. */
+  readonly silence: Duration.Duration
+}
+
+/** The usual ones. */
+export const times: Times = {
+  lasts: Duration.seconds(30),
+  renewed: Duration.seconds(10),
+  silence: Duration.seconds(10)
+}
+
 /** How long a lock on the row is waited for: a commit, most likely. */
 const commitTakes = "500ms"
+
+/** The table of the leases. */
+export interface Leases {
+  readonly client: PostgresClient
+  /** The schema, as SQL writes it. */
+  readonly schema: string
+  readonly times: Times
+}
 
 /** A lease that is held. */
 export interface Lease {
@@ -26,14 +45,13 @@ export interface Lease {
 
 /** Takes the lease and keeps it until the scope closes. */
 export const take = (
-  client: PostgresClient,
-  schema: string,
+  leases: Leases,
   label: string,
   onLocked: "refuse" | "wait"
 ): Effect.Effect<Lease, SinkError, Scope.Scope> =>
   Effect.acquireRelease(
-    Effect.suspend(() => tryTake(client, schema, label, randomUUID())),
-    (lease) => release(client, schema, lease)
+    Effect.suspend(() => tryTake(leases, label, randomUUID())),
+    (lease) => release(leases, lease)
   ).pipe(
     onLocked === "refuse"
       ? (taking) => taking
@@ -43,13 +61,12 @@ export const take = (
       }),
     Effect.tap((lease) =>
       // What goes wrong with it the next commit will see.
-      Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(renew(client, schema, lease)), renewed)))
+      Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(renew(leases, lease)), leases.times.renewed)))
     )
   )
 
 const tryTake = Effect.fnUntraced(function*(
-  client: PostgresClient,
-  schema: string,
+  { client, schema, times: { lasts } }: Leases,
   label: string,
   owner: string
 ): Effect.fn.Return<Lease, SinkError> {
@@ -67,7 +84,7 @@ const tryTake = Effect.fnUntraced(function*(
       query(`SELECT set_config('lock_timeout', $1, true)`, [commitTakes]),
       query(
         `INSERT INTO ${schema}.leases AS l (label, epoch, commit, owner, holder, expires)
-        VALUES ($1, 1, 0, $2, $3, clock_timestamp() + ${lasts})
+        VALUES ($1, 1, 0, $2, $3, clock_timestamp() + ${interval(lasts)})
         ON CONFLICT (label) DO UPDATE SET epoch = l.epoch + 1, commit = 0, owner = excluded.owner,
           holder = excluded.holder, expires = excluded.expires
         WHERE l.expires <= clock_timestamp() OR l.owner = excluded.owner RETURNING epoch`,
@@ -79,16 +96,20 @@ const tryTake = Effect.fnUntraced(function*(
   return typeof epoch === "bigint" ? { label, epoch, begun: 0 } : yield* locked(yield* holder)
 })
 
+const interval = (duration: Duration.Duration): string => `interval '${Duration.toMillis(duration)} milliseconds'`
+
 const isLockTimeout = ({ reason }: SinkError): boolean => reason._tag === "Failed" && reason.code === "55P03"
 
-const renew = (client: PostgresClient, schema: string, { epoch, label }: Lease) =>
+const renew = ({ client, schema, times: { lasts } }: Leases, { epoch, label }: Lease) =>
   client.query(
-    `UPDATE ${schema}.leases SET expires = clock_timestamp() + ${lasts} WHERE label = $1 AND epoch = $2::bigint`,
+    `UPDATE ${schema}.leases SET expires = clock_timestamp() + ${
+      interval(lasts)
+    } WHERE label = $1 AND epoch = $2::bigint`,
     [label, String(epoch)]
   )
 
 /** Nothing is committed under it from now on. Where the server cannot be reached, the lease ends by itself, later. */
-const release = (client: PostgresClient, schema: string, { epoch, label }: Lease) =>
+const release = ({ client, schema }: Leases, { epoch, label }: Lease) =>
   client.once(
     `UPDATE ${schema}.leases SET epoch = epoch + 1, expires = '-infinity' WHERE label = $1 AND epoch = $2::bigint`,
     [label, String(epoch)]
@@ -96,13 +117,12 @@ const release = (client: PostgresClient, schema: string, { epoch, label }: Lease
 
 /**
  * Runs a transaction under the lease, once: one whose COMMIT was never answered is run again by the client, and finds here
- * whether it had been committed. Then `done` is what it comes to.
+ * whether it had been committed. Then `done` is what it comes to. The body is told whose data the destination holds.
  */
 export const commit = <A>(
-  client: PostgresClient,
-  schema: string,
+  { client, schema, times: { lasts, silence } }: Leases,
   lease: Lease,
-  body: (query: Query) => Effect.Effect<A, SinkError>,
+  body: (query: Query, source: string | undefined) => Effect.Effect<A, SinkError>,
   done: (query: Query) => Effect.Effect<A, SinkError>
 ): Effect.Effect<A, SinkError> =>
   Effect.suspend(() => {
@@ -112,13 +132,17 @@ export const commit = <A>(
       // Waits for an earlier run that still is on its way to be committed, and for whoever takes the lease over. An
       // administrator may have switched waiting for the disk off; a change that was told must stay told.
       const [mine] = yield* query(
-        `UPDATE ${schema}.leases SET commit = $3::bigint, expires = clock_timestamp() + ${lasts}
+        `UPDATE ${schema}.leases SET commit = $3::bigint, expires = clock_timestamp() + ${interval(lasts)}
         WHERE label = $1 AND epoch = $2::bigint AND commit < $3::bigint
-        RETURNING set_config('idle_in_transaction_session_timeout', '${silence}', true),
+        RETURNING (SELECT source FROM ${schema}.destination) AS source,
+          set_config('idle_in_transaction_session_timeout', '${Duration.toMillis(silence)}', true),
           CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END`,
         own
       )
-      if (mine !== undefined) return yield* body(query)
+      if (mine !== undefined) {
+        const { source } = mine
+        return yield* body(query, typeof source === "string" ? source : undefined)
+      }
       const [committed] = yield* query(
         `SELECT FROM ${schema}.leases WHERE label = $1 AND epoch = $2::bigint AND commit = $3::bigint`,
         own
@@ -127,4 +151,3 @@ export const commit = <A>(
       return yield* new SinkError({ location: client.location, reason: new LeaseLost({ label: lease.label }) })
     }))
   })
-

@@ -31,8 +31,10 @@ export const migrate = Effect.fnUntraced(function*(
 
 /** Refuses a schema that is not a destination of this version. */
 export const requireCurrent = (client: PostgresClient, schema: string): Effect.Effect<void, SinkError> =>
-  Effect.flatMap(stateOf(client.once, client.location, schema), (state) =>
-    state === "current" ? Effect.void : refuse(client.location, "nothing has been exported into it."))
+  Effect.flatMap(
+    stateOf(client.once, client.location, schema),
+    (state) => state === "current" ? Effect.void : refuse(client.location, "nothing has been exported into it.")
+  )
 
 const refuse = (location: string, problem: string) =>
   Effect.fail(new SinkError({ location, reason: new NotADestination({ problem }) }))

@@ -79,7 +79,9 @@ const passwordIn = async (file: string, wanted: ReadonlyArray<string>): Promise<
   for (const line of (await readFile(file, "utf8")).split(/\r?\n/)) {
     if (line.startsWith("#")) continue
     // A colon or a backslash inside a field is escaped.
-    const fields = [...line.matchAll(/((?:\\.|[^\\:])*)(?::|$)/g)].map(([, field = ""]) => field.replace(/\\(.)/g, "$1"))
+    const fields = [...line.matchAll(/((?:\\.|[^\\:])*)(?::|$)/g)].map(([, field = ""]) =>
+      field.replace(/\\(.)/g, "$1")
+    )
     const fits = wanted.every((value, index) => fields[index] === "*" || fields[index] === value)
     if (fits && fields[4] !== undefined) return Redacted.make(fields[4])
   }

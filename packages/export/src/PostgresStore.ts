@@ -24,11 +24,15 @@ import { OtherSource, SinkError } from "./Sink.ts"
 import type { ChangeRow, Commit, FullRow, NewScan, Reader, ScanRow, Store } from "./Store.ts"
 
 /** Opens the schema, which is made if it is not there, until the scope closes. */
-export const openStore = (settings: PostgresSettings): Effect.Effect<Store, SinkError, Scope.Scope> =>
+export const openStore = (
+  settings: PostgresSettings,
+  times: Lease.Times = Lease.times
+): Effect.Effect<Store, SinkError, Scope.Scope> =>
   Effect.gen(function*() {
     const client = yield* connect(settings)
     yield* migrate(client, settings.schema)
-    return { ...readerOver(client, quoted(settings.schema)), ...writerOver(client, quoted(settings.schema)) }
+    const schema = quoted(settings.schema)
+    return { ...readerOver(client, schema), ...writerOver({ client, schema, times }) }
   })
 
 /** Opens the schema for reading alone, until the scope closes. It must be there. */
@@ -62,10 +66,12 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
         [texts(ids)]
       ),
       (rows) => ({
-        stored: new Map(rows.filter((row) => row["id"] !== null).map((row) => [
-          text(row, "id"),
-          { row: number(row, "row"), hash: text(row, "hash"), missing: row["missing"] === true }
-        ])),
+        stored: new Map(
+          rows.filter((row) => row["id"] !== null).map((row) => [
+            text(row, "id"),
+            { row: number(row, "row"), hash: text(row, "hash"), missing: row["missing"] === true }
+          ])
+        ),
         nextRow: number(rows[0], "next")
       })
     ),
@@ -122,26 +128,30 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
     )
 })
 
-const writerOver = (
-  client: PostgresClient,
-  s: string
-): Pick<Store, "hold" | "rebind" | "start" | "commit"> => {
-  const leases = new Map<string, Lease.Lease>()
+const writerOver = (leases: Lease.Leases): Pick<Store, "hold" | "rebind" | "start" | "commit"> => {
+  const { client, schema: s } = leases
+  const held = new Map<string, Lease.Lease>()
   const leaseOf = (list: Lists.AnyList) =>
     Effect.suspend(() => {
-      const lease = leases.get(list.label)
+      const lease = held.get(list.label)
       return lease === undefined ? Effect.die(new Error(`${list.label} is not held`)) : Effect.succeed(lease)
     })
   return {
-    hold: (label, onLocked) =>
-      Effect.map(Lease.take(client, s, label, onLocked), (lease) => void leases.set(label, lease)),
+    hold: (label, onLocked) => Effect.map(Lease.take(leases, label, onLocked), (lease) => void held.set(label, lease)),
     rebind: (source) => Effect.asVoid(client.query(`UPDATE ${s}.destination SET source = $1`, [source])),
     start: (scan) =>
-      Effect.flatMap(leaseOf(scan.list), (lease) =>
-        Lease.commit(client, s, lease, (query) => start(query, s, scan), (query) => running(query, s, scan))),
+      Effect.flatMap(
+        leaseOf(scan.list),
+        (lease) => Lease.commit(leases, lease, (query) => start(query, s, scan), (query) => running(query, s, scan))
+      ),
     commit: (commit) =>
-      Effect.flatMap(leaseOf(commit.list), (lease) =>
-        Lease.commit(client, s, lease, (query) => write(query, client.location, s, commit), () => Effect.void))
+      Effect.flatMap(
+        leaseOf(commit.list),
+        (lease) =>
+          Lease.commit(leases, lease, (query, bound) =>
+            writeAll(query, client.location, s, bound, commit), () =>
+            Effect.void)
+      )
   }
 }
 
@@ -169,22 +179,23 @@ const running = (query: Query, s: string, { list, part }: NewScan) =>
   )
 
 /** The statements of one commit. Those that have nothing to write are left out. */
-const write = Effect.fnUntraced(function*(
+const writeAll = Effect.fnUntraced(function*(
   query: Query,
   location: string,
   s: string,
+  bound: string | undefined,
   { again = false, checkpoint, end, list, now, plan, scan, seen, source, tally }: Commit
 ): Effect.fn.Return<void, SinkError> {
   const { columns, table } = layoutOf(list)
-  // Bound by the first rows, not by the first attempt: an address may have been mistyped.
-  const [bound] = yield* query(
-    `WITH bound AS (UPDATE ${s}.destination SET source = $1 WHERE source IS NULL RETURNING source)
-    SELECT coalesce((SELECT source FROM bound), (SELECT source FROM ${s}.destination)) AS source`,
-    [source]
-  )
-  const other = optional(bound, "source")
-  if (other !== source) {
-    return yield* new SinkError({ location, reason: new OtherSource({ bound: other ?? "", given: source }) })
+  if (bound !== source) {
+    // Bound by the first rows, not by the first attempt: an address may have been mistyped. Another list may be first.
+    if (bound === undefined) {
+      yield* query(`UPDATE ${s}.destination SET source = $1 WHERE source IS NULL`, [source])
+    }
+    const [row] = yield* query(`SELECT source FROM ${s}.destination`)
+    if (row?.["source"] !== source) {
+      return yield* new SinkError({ location, reason: new OtherSource({ bound: text(row, "source"), given: source }) })
+    }
   }
   const number = String(scan)
   if (again) {
@@ -350,10 +361,12 @@ const toFullRow = (list: Lists.AnyList, row: Row): FullRow => ({
   raw: text(row, "raw"),
   hash: text(row, "hash"),
   // As every destination has them: numbers, also for what is true or false.
-  cells: Object.fromEntries(layoutOf(list).columns.map(({ kind, name }) => {
-    const cell = row[name] ?? null
-    return [name, kind === "text" || cell === null ? cell : Number(cell)]
-  })),
+  cells: Object.fromEntries(
+    layoutOf(list).columns.map(({ kind, name }) => {
+      const cell = row[name] ?? null
+      return [name, kind === "text" || cell === null ? cell : Number(cell)]
+    })
+  ),
   firstSeenAt: text(row, "first_seen_at_iso"),
   changedAt: text(row, "changed_at_iso"),
   missingSince: optional(row, "missing_since_iso")

@@ -21,7 +21,7 @@ export interface PostgresUrl {
   readonly sslRootCert: string | undefined
 }
 
-const options = ["schema", "sslmode", "sslrootcert", "host", "user", "password"]
+const options = new Set(["schema", "sslmode", "sslrootcert", "host", "user", "password"])
 
 /** Reads the URL, or says what is wrong with it. */
 export const parse = (text: string): Result.Result<PostgresUrl, string> => {
@@ -31,7 +31,7 @@ export const parse = (text: string): Result.Result<PostgresUrl, string> => {
     return Result.fail("postgres: is no URL. Special characters in its parts are written as %40 and so on.")
   }
   const given = url.searchParams
-  if ([...given.keys()].some((name) => !options.includes(name))) {
+  if ([...given.keys()].some((name) => !options.has(name))) {
     return Result.fail("postgres: has other options: schema, sslmode, sslrootcert, host and user.")
   }
   const parts = [url.hostname, url.username, url.password, url.pathname.slice(1)].map(decoded)

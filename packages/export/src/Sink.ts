@@ -157,7 +157,8 @@ const mends: { readonly [code: string]: string } = {
   "connection lost": "the connection to the server was lost. What was committed is kept: run again",
   "no password": "the server asks for a password. Give it in PGPASSWORD, or in a file that PGPASSFILE names",
   "no TLS": "the server offers no TLS. Where the network in between is trusted, say sslmode=disable",
-  "TLS": "the server's certificate does not hold. Name its authority's file with sslrootcert, or its host as it is certified",
+  "TLS":
+    "the server's certificate does not hold. Name its authority's file with sslrootcert, or its host as it is certified",
   "PGPASSFILE": "others may read the password file. Make it its owner's alone (chmod 600)",
   "sslrootcert": "the file that sslrootcert or PGSSLROOTCERT names, or the password file, cannot be read",
   "28P01": "user and password do not fit. Correct PGUSER, PGPASSWORD or the password file",

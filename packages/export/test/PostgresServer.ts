@@ -4,25 +4,27 @@
  * started it, however that ends: a shell between them stops it and removes the folder when its input closes.
  */
 import { execFileSync, spawn } from "node:child_process"
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, statSync, symlinkSync } from "node:fs"
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { connect, createServer } from "node:net"
 import { platform, tmpdir } from "node:os"
 import { basename, dirname, join } from "node:path"
+import { vi } from "vitest"
 
 /** A server that runs. */
 export interface PostgresServer {
   readonly port: number
   /** The folder of its Unix socket. */
   readonly folder: string
-  readonly password: string
   /** Ends it at once, as a crash would, and starts it again; ready when it returns. */
   readonly restart: () => Promise<void>
   readonly stop: () => Promise<void>
 }
 
-/** The user that owns every database. */
+/** The user that owns every database, without a password. */
 export const user = "tester"
+/** A user that may log in with a password alone, and may do nothing. */
+export const guest = { name: "guest", password: "s3cret:/?#@%" }
 
 /** Runs the server in front; "restart" on its input restarts it, the end of the input removes it. */
 const keeper = `
@@ -42,12 +44,20 @@ export const startServer = async (settings: ReadonlyArray<string> = []): Promise
   mkdirSync(data, { mode: 0o700 })
   if (owner !== undefined) execFileSync("chown", ["-R", `${owner.uid}:${owner.gid}`, folder])
   const asOwner = { ...owner, cwd: folder, env: { LC_ALL: "C", PATH: process.env["PATH"] } }
-  execFileSync(join(bin, "initdb"), [`--pgdata=${data}`, `--username=${user}`, "--auth=trust", "--no-sync", "-E", "UTF8"], {
+  execFileSync(join(bin, "initdb"), [
+    `--pgdata=${data}`,
+    `--username=${user}`,
+    "--auth=trust",
+    "--no-sync",
+    "-E",
+    "UTF8"
+  ], {
     ...asOwner,
     stdio: "pipe"
   })
+  const hba = join(data, "pg_hba.conf")
+  writeFileSync(hba, `host all ${guest.name} all scram-sha-256\n${readFileSync(hba, "utf8")}`)
   const port = await freePort()
-  const password = "s3cret:/?#"
   const options = [
     `port=${port}`,
     "listen_addresses=127.0.0.1",
@@ -75,11 +85,10 @@ export const startServer = async (settings: ReadonlyArray<string> = []): Promise
   return {
     port,
     folder,
-    password,
     restart: async () => {
       const before = readFileSync(join(data, "postmaster.pid"), "utf8").split("\n")[0]
       shell.stdin.write("restart\n")
-      while (pidIn(data) === before) await pause()
+      await vi.waitUntil(() => pidIn(data) !== before, { timeout: 30_000, interval: 10 })
       await ready(port)
     },
     stop
@@ -120,7 +129,9 @@ const copyServer = (target: string): void => {
     readonly source: string
     readonly target: string
   }> // of a package whose version is exact
-  for (const link of links) symlinkSync(basename(link.source), join(target, "..", link.target.replace("native", "server")))
+  for (const link of links) {
+    symlinkSync(basename(link.source), join(target, "..", link.target.replace("native", "server")))
+  }
 }
 
 /** A port that nobody listens on. */
@@ -134,13 +145,8 @@ const freePort = () =>
     })
   })
 
-const pause = () => new Promise((resolve) => setTimeout(resolve, 10))
-
 /** Waits until it answers a start-up packet with anything but "starting up" (57P03). */
-const ready = async (port: number): Promise<void> => {
-  for (const until = Date.now() + 30_000; Date.now() < until; await pause()) if (await answers(port)) return
-  throw new Error("the PostgreSQL server does not start")
-}
+const ready = (port: number) => vi.waitUntil(() => answers(port), { timeout: 30_000, interval: 10 })
 
 const answers = (port: number) =>
   new Promise<boolean>((resolve) => {
