@@ -145,7 +145,7 @@ const startWriter = (port: number, schema: string, writer: string) =>
   )
 
 describe("a writer of a PostgreSQL destination that another one has taken over", () => {
-  const rounds = crash ? 100 : 6
+  const rounds = crash ? 100 : 3
   const ways = ["between transactions", "within one", "killed"] as const
 
   const takeover = Effect.fnUntraced(function*(number: number) {

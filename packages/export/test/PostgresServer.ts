@@ -69,6 +69,8 @@ export const startServer = async (settings: ReadonlyArray<string> = []): Promise
   ].flatMap((option) => ["-c", option])
   const shell = spawn("/bin/sh", ["-c", keeper, "sh", folder, join(bin, "postgres"), "-D", data, ...options], {
     ...asOwner,
+    // What ends all of a terminal's programs at once must not end the one that cleans up.
+    detached: true,
     stdio: ["pipe", "ignore", "inherit"]
   })
   const ended = new Promise<void>((resolve) => shell.once("exit", () => resolve()))
