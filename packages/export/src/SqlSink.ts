@@ -169,12 +169,13 @@ const sessionOver = (
     const { nextRow, stored } = yield* store.find(list, ids)
     const apart = differing(reads, stored)
     const texts = apart.length === 0 ? new Map<number, string>() : yield* store.textsOf(list, apart)
+    const nowMillis = yield* Clock.currentTimeMillis
+    // From here to where it is known what waits nothing may be cut: the tally must not run ahead of the checkpoint.
     const planned = plan({ layout, ignored, telling, tally, seen, nextRow, reads, stored, texts })
     const { counts } = planned.tally
     tally = { ...planned.tally, counts: { ...counts, pages: counts.pages + batch.pages } }
     const checkpoint = batch.next === null ? undefined : Position.toJson(batch.next)
     const isQuiet = planned.writes.length + planned.found.length + planned.quarantined.length === 0
-    const nowMillis = yield* Clock.currentTimeMillis
     if (batch.next !== null && isQuiet) {
       const since = waiting?.since ?? nowMillis
       const records = (waiting?.records ?? 0) + reads.length
