@@ -1,8 +1,11 @@
 /** Destinations by URL: which are known, and the sink behind each. */
-import { Data, Effect, type FileSystem, type Layer, type Path } from "effect"
+import { Data, Effect, type FileSystem, type Layer, type Path, type Scope } from "effect"
+import { join } from "node:path"
 import * as FileSink from "./FileSink.ts"
 import type { Sink, SinkError } from "./Sink.ts"
 import * as SqliteSink from "./SqliteSink.ts"
+import { openReader } from "./SqliteStore.ts"
+import type { Reader } from "./Store.ts"
 
 /** A place to export into. */
 export type Destination =
@@ -44,3 +47,9 @@ const withoutAuthority = (path: string): string => path.replace(/^\/\/(?=\/)/, "
 /** The sink of a destination. */
 export const layer = (destination: Destination): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> =>
   destination._tag === "Sqlite" ? SqliteSink.layer(destination.file) : FileSink.layer(destination.folder)
+
+/** What a destination's own database can be asked, until the scope closes. The destination must be there. */
+export const reader = (destination: Destination): Effect.Effect<Reader, SinkError, Scope.Scope> =>
+  destination._tag === "Sqlite"
+    ? openReader(destination.file, `sqlite:${destination.file}`)
+    : openReader(join(destination.folder, FileSink.copyFile), `file:${destination.folder}`)

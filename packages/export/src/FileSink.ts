@@ -44,6 +44,8 @@ export interface Manifest extends Schema.Schema.Type<typeof Manifest> {}
 
 const ManifestJson = Schema.fromJsonString(Manifest)
 const manifestFile = "manifest.json"
+/** The folder's own copy, which the files are rendered from. */
+export const copyFile = "copy.db"
 const ownerOnly = { folder: 0o700, file: 0o600 } as const
 const rowsAtOnce = 1000
 
@@ -57,7 +59,7 @@ export const layer = (folder: string): Layer.Layer<Sink, SinkError, FileSystem.F
       const platform = yield* Effect.context<FileSystem.FileSystem | Path.Path>()
       const location = `file:${folder}`
       yield* onDisk(location, fs.makeDirectory(folder, { recursive: true, mode: ownerOnly.folder }))
-      const store = yield* openStore(path.join(folder, "copy.db"), location)
+      const store = yield* openStore(path.join(folder, copyFile), location)
       const rows = makeSink(store)
       const renderer: Renderer = { fs, path, store, folder, location }
       return Sink.of({
@@ -110,7 +112,7 @@ const lastComplete = (store: SqliteStore, list: Lists.AnyList) =>
   Effect.map(store.scans(list), (scans) => {
     const last = scans.find(({ checkpoint, state }) => state !== "running" || checkpoint !== undefined)
     return last?.state === "complete" && last.part === "" && last.certificate !== undefined
-      ? Certificate.fromJson(last.certificate)
+      ? Option.getOrUndefined(Certificate.fromJson(last.certificate))
       : undefined
   })
 

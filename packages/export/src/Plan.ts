@@ -4,7 +4,7 @@
  */
 import { membersOf } from "@payments/core"
 import * as crypto from "node:crypto"
-import { type Cell, isReplaced, type Layout, readable, valueOf } from "./Columns.ts"
+import { type Cell, type Layout, readable, replacedIn, valueOf } from "./Columns.ts"
 import type { RowSet } from "./RowSet.ts"
 import type { ReadRecord } from "./Sink.ts"
 import { digestWith, type Tally } from "./Tally.ts"
@@ -128,7 +128,7 @@ export const plan = (input: PlanInput): Plan => {
   }
   const write = (row: number, id: string, read: HashedRead, value: unknown, isNew: boolean): void => {
     const cells = layout.columns.map((column) => valueOf(column, value))
-    for (const column of layout.columns) if (isReplaced(column, value)) replaced++
+    replaced += replacedIn(layout, value, read.text)
     writes.set(row, { row, id, cells, raw: read.text, hash: read.hash, isNew })
   }
   const parsed = (text = "null"): unknown => readable(layout, JSON.parse(text), text)

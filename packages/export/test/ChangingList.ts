@@ -147,7 +147,7 @@ export const layerOver = (
     Layer.provide(Layer.effect(
       PaymentsConfig,
       PaymentsConfig.fromSettings({
-        PAYMENTS_BASE_URL: "http://memory.localhost",
+        PAYMENTS_BASE_URL: "https://memory.localhost",
         PAYMENTS_API_KEY: Redacted.make("test")
       }).pipe(Effect.orDie, Effect.map((config) => ({ ...config, source: options.source ?? "memory" })))
     ))
