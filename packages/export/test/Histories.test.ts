@@ -1,11 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { PaymentsApi } from "@payments/core"
+import { Lists, type PaymentsApi } from "@payments/core"
 import { Console, Deferred, Effect, Fiber, Layer } from "effect"
 import { createHash } from "node:crypto"
 import { join } from "node:path"
 import { scan, scanParts } from "../src/Scan.ts"
 import type { ScanEvent, ScanOptions } from "../src/Scan.ts"
 import * as SqliteSink from "../src/SqliteSink.ts"
+import { openReader } from "../src/SqliteStore.ts"
+import { verify } from "../src/Verify.ts"
 import { Book, idOf } from "./Book.ts"
 import { ChangingList, layerOver, type Shape } from "./ChangingList.ts"
 import { rowsOf, temporaryFolder } from "./Folder.ts"
@@ -126,6 +128,11 @@ const play = (number: number, figures: Figures) =>
         }
       }
       assertRows(book, file)
+      const { differences } = yield* Effect.flatMap(
+        openReader(file, "here"),
+        (reader) => verify(reader, Lists.invoices)
+      ).pipe(Effect.scoped)
+      assert.deepStrictEqual(differences, [])
       replayChanges(replayed, file)
     }
   }).pipe(
