@@ -60,6 +60,8 @@ const bind = (store: Store, { rebind = false, source }: ScanRequest) =>
 interface Opened {
   readonly scan: number
   readonly startedAt: string
+  /** Row numbers from here on did not exist when it began. */
+  readonly firstRow: number
   readonly start: ScanStart
   readonly resumeAt: Position.Position | undefined
   readonly tally: Tally.Tally
@@ -98,6 +100,7 @@ const open = Effect.fnUntraced(function*(
   return {
     scan,
     startedAt: now,
+    firstRow: nextRow,
     start: startAfter(scans, part),
     resumeAt: undefined,
     tally: Tally.none,
@@ -172,11 +175,12 @@ const sessionOver = (
     const { nextRow, stored } = yield* store.find(list, ids)
     const apart = differing(reads, stored)
     const texts = apart.length === 0 ? new Map<number, string>() : yield* store.textsOf(list, apart)
+    const nowMillis = yield* Clock.currentTimeMillis
+    // From here to where it is known what waits nothing may be cut: the tally must not run ahead of the checkpoint.
     const planned = plan({ layout, ignored, telling, tally, seen, nextRow, reads, stored, texts })
     const { counts } = planned.tally
     tally = { ...planned.tally, counts: { ...counts, pages: counts.pages + batch.pages } }
     const isQuiet = planned.writes.length + planned.found.length + planned.quarantined.length === 0
-    const nowMillis = yield* Clock.currentTimeMillis
     if (batch.next !== null && isQuiet) {
       const since = waiting?.since ?? nowMillis
       const records = (waiting?.records ?? 0) + reads.length
@@ -199,13 +203,20 @@ const sessionOver = (
     const scans = yield* store.scans(list)
     const part = partOf(request)
     const forget = scans.filter((one) => one.part === part && one.scan < scan).map((one) => one.scan)
-    const missing = part === "" && !tally.blind && tally.counts.nameless === 0
-      ? yield* goneSince(store, list, { scan, seen }, scans)
+    const unseen = part === "" && !tally.blind && tally.counts.nameless === 0
+      ? [...RowSet.inNone([seen], opened.firstRow)]
       : []
-    const { present } = missing.length === 0 ? { present: 0 } : yield* store.missing(list)
-    const tooMany = missing.length > present * (request.missingLimit ?? 0.1)
-    concluded = { missing: tooMany ? 0 : missing.length, heldBack: tooMany ? missing.length : 0 }
-    return { state: "complete", certificate, missing: tooMany ? [] : missing, forget }
+    const { rows } = unseen.length === 0 ? { rows: [] } : yield* store.missing(list)
+    // One that this scan has seen again is no longer missing.
+    const known = new Set(rows.filter((row) => !seen.has(row)))
+    const fresh = unseen.filter((row) => !known.has(row))
+    const gone = yield* goneSince(store, scan, fresh, scans)
+    // Of the list as it was when the scan began.
+    const most = (opened.firstRow - known.size) * (request.missingLimit ?? 0.1)
+    const missing = gone.length > most ? [] : gone
+    // An answer that shows so much less is doubtful before a second one has shown the same.
+    concluded = { missing: missing.length, heldBack: fresh.length > most ? fresh.length - missing.length : 0 }
+    return { state: "complete", certificate, missing, forget }
   })
 
   const flush = Effect.suspend(() => {
@@ -239,28 +250,26 @@ const sessionOver = (
 }
 
 /**
- * The rows that neither this complete traversal of the whole list nor the one before it saw, nor any scan between them,
- * and that existed before the earlier one began. Nothing where there is no such scan or where a record without an id may
- * have been any of them.
+ * Of the rows that this complete traversal of the whole list did not see, those that neither the one before it saw, nor any
+ * scan between them, and that existed before the earlier one began. Nothing where there is no such scan or where a record
+ * without an id may have been any of them.
  */
 const goneSince = Effect.fnUntraced(function*(
   store: Store,
-  list: Lists.AnyList,
-  current: { readonly scan: number; readonly seen: RowSet },
+  current: number,
+  unseen: ReadonlyArray<number>,
   scans: ReadonlyArray<ScanRow>
 ): Effect.fn.Return<ReadonlyArray<number>, SinkError> {
-  const before = scans.find(({ part, scan, state }) => part === "" && state === "complete" && scan < current.scan)
-  if (before === undefined) return []
-  const between = scans.filter(({ scan }) => scan >= before.scan && scan !== current.scan)
+  const before = scans.find(({ part, scan, state }) => part === "" && state === "complete" && scan < current)
+  if (before === undefined || unseen.length === 0) return []
+  const between = scans.filter(({ scan }) => scan >= before.scan && scan !== current)
   const unknown = between.some(({ tally }) => {
     const { blind, counts } = Tally.fromJson(tally)
     return blind || counts.nameless > 0
   })
   if (unknown) return []
-  const { rows } = yield* store.missing(list)
   const seenBefore = new RowSet(yield* store.seen(between.map(({ scan }) => scan)))
-  const known = new Set(rows)
-  return [...RowSet.inNone([current.seen, seenBefore], before.firstRow)].filter((row) => !known.has(row))
+  return unseen.filter((row) => row < before.firstRow && !seenBefore.has(row))
 })
 
 const timestamp = Effect.map(Clock.currentTimeMillis, (millis) => DateTime.formatIso(DateTime.makeUnsafe(millis)))
