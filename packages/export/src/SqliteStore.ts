@@ -21,13 +21,14 @@ const patienceMs = 50
 /** How long another writer of the same database is waited for. Lists are written side by side, a batch at a time. */
 const busyFor = Duration.seconds(30)
 
-/** A store that is also the folder of rendered files' memory. */
+/** A store whose rows others are made from. */
 export interface SqliteStore extends Store {
-  /** Remembers that the file is being rendered, before it is there. */
-  readonly noteRendered: (list: Lists.AnyList, scan: number, file: string) => Effect.Effect<void, SinkError>
-  /** Every file that was rendered of the list and not forgotten. */
-  readonly rendered: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<string>, SinkError>
-  readonly forgetRendered: (file: string) => Effect.Effect<void, SinkError>
+  /** The store as it is now, to be read until the scope closes while others go on writing it. */
+  readonly snapshot: Effect.Effect<Pick<Store, "source" | "scans" | "missing" | "rows">, SinkError, Scope.Scope>
+  /** Asks the database something. */
+  readonly query: <A>(step: (db: DatabaseSync) => A) => Effect.Effect<A, SinkError>
+  /** Writes in one transaction, durable when it returns. */
+  readonly transaction: <A>(step: (db: DatabaseSync) => A) => Effect.Effect<A, SinkError>
 }
 
 /** Opens the file, which is made if it is not there, until the scope closes. */
@@ -60,9 +61,17 @@ export const openStore = (file: string, location: string): Effect.Effect<SqliteS
         commit: (commit) => run(() => database.commit(commit)),
         rows: (list, after, count) => run(() => database.rows(list, after, count)),
         changes: (after, count, lists) => run(() => database.changes(after, count, lists)),
-        noteRendered: (list, scan, name) => run(() => database.noteRendered(list, scan, name)),
-        rendered: (list) => run(() => database.rendered(list)),
-        forgetRendered: (name) => run(() => database.forgetRendered(name))
+        snapshot: Effect.acquireRelease(
+          whileBusy(busyFor)(once(location, () => new Database(resolve(file), "snapshot"))),
+          (snapshot) => Effect.sync(() => snapshot.close())
+        ).pipe(Effect.map((snapshot) => ({
+          source: once(location, () => snapshot.source()),
+          scans: (list) => once(location, () => snapshot.scans(list)),
+          missing: (list) => once(location, () => snapshot.missing(list)),
+          rows: (list, after, count) => once(location, () => snapshot.rows(list, after, count))
+        }))),
+        query: (step) => run(() => database.query(step)),
+        transaction: (step) => run(() => database.transaction(step))
       }
     })
   )
@@ -72,7 +81,7 @@ class Database {
   readonly #file: string
   readonly #statements = new Map<string, StatementSync>()
 
-  constructor(file: string) {
+  constructor(file: string, use: "all" | "snapshot" = "all") {
     this.#file = file
     createOwned(file)
     this.#db = new DatabaseSync(file, { timeout: patienceMs })
@@ -80,6 +89,8 @@ class Database {
       // Nothing is written into a file before it is known to be ours or empty.
       migrate(this.#db)
       this.#db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
+      // A read transaction begins with its first read; with a log for writes it holds up no writer.
+      if (use === "snapshot") this.#db.exec("BEGIN; SELECT 1 FROM sqlite_schema")
     } catch (error) {
       this.#db.close()
       throw error
@@ -289,16 +300,12 @@ class Database {
     }))
   }
 
-  noteRendered(list: Lists.AnyList, scan: number, file: string): void {
-    this.#run("INSERT INTO rendered (file, list, scan) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", file, list.label, scan)
+  query<A>(step: (db: DatabaseSync) => A): A {
+    return step(this.#db)
   }
 
-  rendered(list: Lists.AnyList): ReadonlyArray<string> {
-    return this.#all("SELECT file FROM rendered WHERE list = ?", list.label).map((row) => text(row, "file"))
-  }
-
-  forgetRendered(file: string): void {
-    this.#run("DELETE FROM rendered WHERE file = ?", file)
+  transaction<A>(step: (db: DatabaseSync) => A): A {
+    return this.#transaction(() => step(this.#db))
   }
 
   #statement(sql: string): StatementSync {

@@ -7,11 +7,11 @@ import { createHash } from "node:crypto"
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as FileSink from "../src/FileSink.ts"
-import { scan, scanAll } from "../src/index.ts"
+import { Manifest, scan, scanAll } from "../src/index.ts"
 import { type StoredRow, suite } from "./SinkTest.ts"
 
 const manifestOf = (folder: string) =>
-  Schema.decodeSync(Schema.fromJsonString(FileSink.Manifest))(readFileSync(join(folder, "manifest.json"), "utf8"))
+  Schema.decodeSync(Schema.fromJsonString(Manifest))(readFileSync(join(folder, "manifest.json"), "utf8"))
 
 /** Reads as a careful reader would: the manifest first, then each file, held against size and digest. */
 const read = (folder: string, list: Lists.AnyList): ReadonlyArray<StoredRow> => {
