@@ -148,7 +148,7 @@ const isShown = Effect.fnUntraced(
 
 const sizeOf = ({ folder, fs, location, path }: Renderer, file: string) =>
   onDisk(location, Effect.map(fs.stat(path.join(folder, file)), ({ size }) => Number(size))).pipe(
-    Effect.catchIf(isAbsent, () => Effect.succeed(undefined))
+    Effect.catchIf(isAbsent, () => Effect.void)
   )
 
 /** Writes the list's files beside those that are there. Their names are made of the list's, the time and a number. */
@@ -193,7 +193,7 @@ const rowsOf = (snapshot: Snapshot, list: Lists.AnyList): Stream.Stream<Readonly
 
 const readText = ({ fs, location }: Renderer, target: string) =>
   onDisk(location, fs.readFileString(target)).pipe(
-    Effect.catchIf(isAbsent, () => Effect.succeed(undefined))
+    Effect.catchIf(isAbsent, () => Effect.void)
   )
 
 const isAbsent = ({ reason }: SinkError): boolean => reason._tag === "Failed" && reason.code === "ENOENT"

@@ -75,7 +75,7 @@ export const evidenceOf = (
   if (newest === undefined) return undefined
   const whole = scans.find(({ part, state }) => part === "" && state === "complete")
   const later = scans.filter(({ scan }) => whole === undefined || scan > whole.scan)
-  const certificate = whole?.certificate === undefined || later.some(hasChanged)
+  const ofAll = whole?.certificate === undefined || later.some(hasChanged)
     ? {}
     : { certificate: Certificate.fromJson(whole.certificate) }
   const parts = later.flatMap(({ certificate, part, state }) => {
@@ -84,7 +84,7 @@ export const evidenceOf = (
     return [{ part: { field, value }, certificate: Certificate.fromJson(certificate) }]
   })
   return {
-    evidence: { scan: newest.scan, ...certificate, ...(parts.length === 0 ? {} : { parts }) },
+    evidence: { scan: newest.scan, ...ofAll, ...(parts.length === 0 ? {} : { parts }) },
     settled: later.every((scan) => scan.state === "complete" || !hasChanged(scan))
   }
 }
