@@ -8,6 +8,8 @@ import type { WorkloadName } from "./workloads/all.ts"
 export type Order =
   | { readonly do: "listen"; readonly records: number }
   | { readonly do: "run"; readonly workload: WorkloadName; readonly url: string }
+  | { readonly do: "copy"; readonly url: string; readonly folder: string }
+  | { readonly do: "export"; readonly url: string; readonly to: string }
   | { readonly do: "serve"; readonly options: ServeOptions }
   | { readonly do: "first"; readonly records: number }
   | { readonly do: "load"; readonly url: string; readonly pages: number; readonly requests: number }

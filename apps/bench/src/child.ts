@@ -2,6 +2,7 @@
 import "effect/schema/SchemaJITCompiler/enable"
 import { listen } from "./PageServer.ts"
 import type { Answer, Order } from "./Process.ts"
+import type { Tally } from "./Tally.ts"
 import { workloads } from "./workloads/all.ts"
 
 const obey = async (order: Order): Promise<Answer> => {
@@ -10,9 +11,15 @@ const obey = async (order: Order): Promise<Answer> => {
       return { url: await listen(order.records) }
     case "run": {
       const run = await workloads[order.workload]()
-      const start = performance.now()
-      const tally = await run(order.url)
-      return { ms: performance.now() - start, tally, peakRss: process.resourceUsage().maxRSS * 1024 }
+      return timed(() => run(order.url))
+    }
+    case "copy": {
+      const { bareSqlite } = await import("./workloads/bareSqlite.ts")
+      return timed(() => bareSqlite(order.url, order.folder))
+    }
+    case "export": {
+      const { exportTo } = await import("./workloads/exports.ts")
+      return timed(() => exportTo(order.to)(order.url))
     }
     case "serve": {
       const { serve } = await import("./SandboxServer.ts")
@@ -38,6 +45,12 @@ const obey = async (order: Order): Promise<Answer> => {
       return {}
     }
   }
+}
+
+const timed = async (work: () => Promise<Tally>): Promise<Answer> => {
+  const start = performance.now()
+  const tally = await work()
+  return { ms: performance.now() - start, tally, peakRss: process.resourceUsage().maxRSS * 1024 }
 }
 
 process.on("message", (order: Order) => {

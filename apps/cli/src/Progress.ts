@@ -1,6 +1,6 @@
 /** Shows people how an export goes: one line that changes on a terminal, few lines elsewhere. Talks on stderr. */
 import { Lists, type PaymentsError } from "@payments/core"
-import type { ScanEvent, ScanOutcome } from "@payments/export"
+import type { ScanEvent, ScanOutcome, ScanSummary } from "@payments/export"
 import { say } from "@payments/export/program"
 import { Duration, Effect, Result, Stdio, Stream } from "effect"
 
@@ -54,33 +54,82 @@ export const makeProgress = Effect.gen(function*() {
   return { onEvent, clear }
 })
 
-const columns = ["records", "new", "changed", "unchanged", "pages", "retries", "seconds"] as const
+const columns = ["records", "new", "changed", "unchanged", "missing", "pages", "retries", "seconds"] as const
 
 /** The result of an export as lines for people. */
 export const summarize = (outcomes: ReadonlyArray<ScanOutcome>): ReadonlyArray<string> => {
-  const scans = outcomes.flatMap(({ result }) => Result.isSuccess(result) ? [result.success] : [])
-  if (scans.length === 0) return []
+  const lists = outcomes.flatMap(({ list, result }) =>
+    Result.isSuccess(result) && result.success.length > 0
+      ? [{ label: Lists.byName[list].label, scans: result.success }]
+      : []
+  )
+  if (lists.length === 0) return []
   const row = (name: string, cells: ReadonlyArray<string>) =>
     name.padEnd(16) + cells.map((cell) => cell.padStart(10)).join("")
-  const rows = scans.map((scan) =>
-    row(Lists.byName[scan.list].label, [
-      ...[scan.records, scan.inserted, scan.updated, scan.unchanged, scan.pages, scan.retries].map((number) =>
-        count.format(number)
-      ),
-      Duration.toSeconds(scan.elapsed).toFixed(1)
+  const rows = lists.map(({ label, scans }) =>
+    row(label, [
+      ...[
+        sum(scans.map(({ records }) => records)),
+        sum(scans.map(({ inserted }) => inserted)),
+        sum(scans.map(({ updated }) => updated)),
+        sum(scans.map(({ unchanged }) => unchanged)),
+        sum(scans.map(({ missing }) => missing)),
+        sum(scans.map(({ pages }) => pages)),
+        sum(scans.map(({ retries }) => retries))
+      ].map((number) => count.format(number)),
+      Math.max(...scans.map(({ elapsed }) => Duration.toSeconds(elapsed))).toFixed(1)
     ])
   )
-  const notes = scans.flatMap(({ list, quarantined, start }) => [
-    ...(start === "resumed"
-      ? [`${Lists.byName[list].label}: went on where an earlier run was cut; retries and seconds are this run's`]
+  return [
+    row("", columns),
+    ...rows,
+    ...lists.flatMap(({ label, scans }) => notesOf(scans).map((note) => `${label}: ${note}`))
+  ]
+}
+
+/** What a person should know of a list beside its figures. */
+const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
+  const parts = scans.filter(({ part }) => part !== undefined).length
+  const resumed = scans.filter(({ start }) => start === "resumed").length
+  const total = (of: (scan: ScanSummary) => number) => sum(scans.map(of))
+  const quarantined = total((scan) => scan.quarantined)
+  const heldBack = total((scan) => scan.heldBack)
+  const returned = total((scan) => scan.returned)
+  const repeats = total((scan) => scan.repeats)
+  const undocumented = new Map<string, number>()
+  for (const scan of scans) {
+    for (const [path, times] of Object.entries(scan.undocumented)) {
+      undocumented.set(path, (undocumented.get(path) ?? 0) + times)
+    }
+  }
+  return [
+    ...(parts === 0
+      ? []
+      : [`${count.format(parts)} parts; what is in none of them was not read, and nothing is concluded missing`]),
+    ...(resumed === 0 ? [] : [
+      parts === 0
+        ? "went on where an earlier run was cut; retries and seconds are this run's"
+        : `${count.format(resumed)} parts went on where an earlier run was cut`
+    ]),
+    ...(scans.some(({ start }) => start === "otherRequest")
+      ? ["began anew: the run that was cut had another limit, other parameter names or other ignored fields"]
       : []),
+    ...(returned === 0 ? [] : [`${count.format(returned)} records that were missing are there again`]),
+    ...(repeats === 0 ? [] : [`${count.format(repeats)} records came more than once; the last one read stands`]),
+    ...(heldBack === 0 ? [] : [
+      `${
+        count.format(heldBack)
+      } records did not come in two scans, too many to be marked missing at once: look why, and if it is right run again with a higher --missing-limit`
+    ]),
     ...(quarantined === 0
       ? []
-      : [
-        `${Lists.byName[list].label}: not as documented: ${count.format(quarantined)} records, see the table quarantine`
-      ])
-  ])
-  return [row("", columns), ...rows, ...notes]
+      : [`not as documented: ${count.format(quarantined)} records, see the table quarantine`]),
+    ...(undocumented.size === 0 ? [] : [
+      `fields that the document does not show: ${
+        Array.from(undocumented, ([path, times]) => `${path} (${count.format(times)})`).join(", ")
+      }`
+    ])
+  ]
 }
 
 /** Says what went wrong with each list that failed. */

@@ -3,11 +3,13 @@ import { Lists, type PaymentsApi, type PaymentsConfig, type PaymentsConfigError 
 import type { Layer } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
+import { changesCommand } from "./commands/changes.ts"
 import { conformanceCommand } from "./commands/conformance.ts"
 import { exportCommand } from "./commands/export.ts"
 import { listCommand } from "./commands/list.ts"
 import { sandboxCommand } from "./commands/sandbox.ts"
 import { startCommand } from "./commands/start.ts"
+import { verifyCommand } from "./commands/verify.ts"
 
 /** `payments`, over the service of the environment (`api`, `config`), and HTTP for its embedded sandbox. */
 export const payments = <R, R2>(
@@ -20,6 +22,8 @@ export const payments = <R, R2>(
     Command.withSubcommands([
       ...Lists.all.map((list) => listCommand(list, api)),
       exportCommand(api),
+      changesCommand,
+      verifyCommand(api),
       sandboxCommand,
       conformanceCommand(config, http),
       startCommand(api, http)

@@ -29,7 +29,7 @@ export const services: ReadonlyArray<readonly [name: string, api: Layer.Layer<Pa
     "the sandbox in process",
     PaymentsApi.layer.pipe(
       Layer.provide(Sandbox.layerClient({ records: size })),
-      Layer.provide(configured("http://sandbox.localhost"))
+      Layer.provide(configured("https://sandbox.localhost"))
     )
   ],
   [

@@ -45,7 +45,7 @@ export class Status extends Context.Service<Status, {
           yield* update(
             event.list,
             Result.isSuccess(result)
-              ? { scanning: false, failed: false, records: result.success.records, completedAt: now }
+              ? { scanning: false, failed: false, records: result.success[0]?.records ?? 0, completedAt: now }
               : { scanning: false, failed: true }
           )
         })

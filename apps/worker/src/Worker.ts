@@ -3,15 +3,13 @@
  * what was committed; only a destination that is not this source's ends the worker.
  */
 import { Lists } from "@payments/core"
-import { ExitCode, lowestExitCode, scanAll, type ScanEvent, type ScanOutcome } from "@payments/export"
+import { ExitCode, lowestExitCode, scanAll, type ScanEvent, type ScanOptions, type ScanOutcome } from "@payments/export"
 import { Ended } from "@payments/export/program"
 import { Duration, Effect, Result, Schedule } from "effect"
 import { Status } from "./Status.ts"
 
-/** How long a page that keeps failing is asked for again before its scan gives up. */
-export interface WorkerOptions {
-  readonly patience?: Duration.Duration | undefined
-}
+/** How to scan. */
+export type WorkerOptions = Omit<ScanOptions, "onEvent">
 
 /** One round, every step of it logged. */
 export const round = Effect.fnUntraced(function*(options: WorkerOptions) {
@@ -75,18 +73,12 @@ const logOutcome = ({ exitCode, list, result }: ScanOutcome): Effect.Effect<void
       Effect.annotateLogs({ list: label, reason: reason._tag, error: message, exitCode })
     )
   }
-  const { elapsed, inserted, pages, quarantined, records, retries, scan, start, unchanged, updated } = result.success
-  return Effect.logInfo("scan complete").pipe(Effect.annotateLogs({
-    list: label,
-    scan,
-    start,
-    pages,
-    records,
-    inserted,
-    updated,
-    unchanged,
-    quarantined,
-    retries,
-    elapsedMs: Duration.toMillis(elapsed)
-  }))
+  return Effect.forEach(
+    result.success,
+    ({ elapsed, list: _list, part: _part, ...scan }) =>
+      Effect.logInfo("scan complete").pipe(
+        Effect.annotateLogs({ list: label, ...scan, elapsedMs: Duration.toMillis(elapsed) })
+      ),
+    { discard: true }
+  )
 }

@@ -4,9 +4,9 @@ import { Destination } from "@payments/export"
 import {
   duration,
   optionalFlag,
-  patienceFlag,
-  patienceOf,
   type Reading,
+  scanFlags,
+  scanOptionsOf,
   setting,
   usage
 } from "@payments/export/program"
@@ -35,7 +35,7 @@ const flags = {
       )
     )
   ),
-  patience: patienceFlag,
+  ...scanFlags,
   host: optionalFlag(
     Flag.String("host").pipe(
       Flag.withDescription("where HTTP listens; 127.0.0.1 unless given (PAYMENTS_HOST)")
@@ -93,7 +93,7 @@ export const worker = <R>({ api, onEndless, server }: Services<R>) =>
           const to = yield* read("to", text)
           if (to === undefined) return yield* usage("There is no destination: give --to or set PAYMENTS_TO.")
           const destination = Destination.layer(yield* Destination.parse(to))
-          const options = { patience: yield* patienceOf(given.patience) }
+          const options = yield* scanOptionsOf(given)
           // A flag is stronger than the environment.
           const single = given.once ||
             (given.every === undefined &&

@@ -221,7 +221,9 @@ const checkAddress = (text: string | undefined): Checked<URL> => {
   const url = new URL(text)
   if (url.protocol !== "https:" && url.protocol !== "http:") return { problem: "must begin with https://" }
   if (url.protocol === "http:" && !isLoopback(url.hostname)) {
-    return { problem: "must begin with https:// (plain http: would show the key; only this machine may be asked so)" }
+    return {
+      problem: "must begin with https:// (plain http: shows the key; it is for localhost, 127.0.0.1 and [::1] alone)"
+    }
   }
   if (url.username !== "" || url.password !== "") return { problem: "must not hold a user name or password" }
   if (/[?#]/.test(text)) return { problem: "must not hold a query or fragment" }
@@ -231,9 +233,11 @@ const checkAddress = (text: string | undefined): Checked<URL> => {
   return { value: url }
 }
 
-/** Whether the host is this machine by its name or address. */
-const isLoopback = (host: string): boolean =>
-  host === "localhost" || host.endsWith(".localhost") || host === "127.0.0.1" || host === "[::1]"
+/**
+ * Whether the host is this machine by its name or address. Names below `localhost` should be too (RFC 6761 §6.3), but not
+ * every resolver knows.
+ */
+const isLoopback = (host: string): boolean => ["localhost", "127.0.0.1", "[::1]"].includes(host)
 
 const checkParameters = (text: string): Checked<InvoiceParameters> => {
   const parsed = parseInvoiceParameters(text)

@@ -2,7 +2,7 @@
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import type { Dispatcher } from "@effect/platform-node/Undici"
-import { ConfigProvider, Effect, Layer } from "effect"
+import { ConfigProvider, Duration, Effect, Layer } from "effect"
 import { HttpClient, HttpClientError, type HttpClientRequest, HttpClientResponse } from "effect/http"
 import { withDirectRead } from "./internal/DirectReads.ts"
 import { acceptEncoding } from "./internal/NodeDecoder.ts"
@@ -11,36 +11,59 @@ import { readOver, ReadWatch } from "./internal/NodeRead.ts"
 import { PaymentsApi } from "./PaymentsApi.ts"
 import { connectWith, type Payments } from "./PromiseApi.ts"
 
+/** How the Node client keeps and makes connections. */
+export interface ConnectionOptions {
+  /**
+   * Gives up on a connection that is not made by then, TLS included: more than 0, 3 s unless given. Beyond the deadline
+   * for headers, which counts from the request, it does nothing.
+   */
+  readonly connectTimeout?: Duration.Duration | undefined
+  /** Connections to one address at a time: a whole number above 0, 64 unless given. More requests than that wait. */
+  readonly connections?: number | undefined
+}
+
 /**
- * An `HttpClient` over undici: keeps connections alive, at most 64 to an address, gives up on a connection after 3 s,
- * never follows a redirect, and goes through the proxy that `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` name, as other Node
- * programs do. This machine itself is always reached directly. Extra certificate authorities come from
- * `NODE_EXTRA_CA_CERTS`. Answers may come compressed (gzip, deflate, br, zstd) and are decoded.
+ * An `HttpClient` over undici: keeps connections alive, as many as the options say, never follows a redirect, and goes
+ * through the proxy that `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` name, as other Node programs do. This machine itself is
+ * always reached directly. Extra certificate authorities come from `NODE_EXTRA_CA_CERTS`. Answers may come compressed (gzip,
+ * deflate, br, zstd) and are decoded. Options out of their range are a defect.
  */
-export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = Layer.effect(
-  HttpClient.HttpClient,
-  Effect.gen(function*() {
-    // Loaded here, so that a program that asks nothing does not wait for it.
-    const { default: undici } = yield* Effect.promise(() => import("@effect/platform-node/Undici"))
-    const options = { connect: { timeout: 3000 }, connections: 64 }
-    const release = (agent: Dispatcher) => Effect.promise(() => agent.destroy())
-    const straight = yield* Effect.acquireRelease(Effect.sync(() => new undici.Agent(options)), release)
-    const proxied = yield* Effect.acquireRelease(
-      Effect.sync(() => new undici.EnvHttpProxyAgent({ ...options, noProxy: directHosts() })),
-      release
-    )
-    const direct = proxyIsNamed() ? isThisMachine : () => true
-    const watch = yield* Effect.acquireRelease(
-      Effect.sync(() => new ReadWatch()),
-      (all) => Effect.sync(() => all.close())
-    )
-    const other = yield* Effect.provideService(NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher, proxied)
-    return withDirectRead(
-      withReads(other, reads(proxied)),
-      (request) => Effect.suspend(() => readOver(direct(request.origin) ? straight : proxied, watch, request))
-    )
-  })
-)
+export const layerHttpClientWith = (
+  { connections = 64, connectTimeout = Duration.seconds(3) }: ConnectionOptions
+): Layer.Layer<HttpClient.HttpClient> =>
+  Layer.effect(
+    HttpClient.HttpClient,
+    Effect.gen(function*() {
+      const timeout = Duration.toMillis(connectTimeout)
+      if (!(timeout > 0)) throw new RangeError("connectTimeout must be more than 0")
+      if (!(Number.isSafeInteger(connections) && connections > 0)) {
+        throw new RangeError("connections must be a whole number above 0")
+      }
+      // Loaded here, so that a program that asks nothing does not wait for it.
+      const { default: undici } = yield* Effect.promise(() => import("@effect/platform-node/Undici"))
+      // What a timer can wait for.
+      const options = { connect: { timeout: Math.min(timeout, 2 ** 31 - 1) }, connections }
+      const release = (agent: Dispatcher) => Effect.promise(() => agent.destroy())
+      const straight = yield* Effect.acquireRelease(Effect.sync(() => new undici.Agent(options)), release)
+      const proxied = yield* Effect.acquireRelease(
+        Effect.sync(() => new undici.EnvHttpProxyAgent({ ...options, noProxy: directHosts() })),
+        release
+      )
+      const direct = proxyIsNamed() ? isThisMachine : () => true
+      const watch = yield* Effect.acquireRelease(
+        Effect.sync(() => new ReadWatch()),
+        (all) => Effect.sync(() => all.close())
+      )
+      const other = yield* Effect.provideService(NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher, proxied)
+      return withDirectRead(
+        withReads(other, reads(proxied)),
+        (request) => Effect.suspend(() => readOver(direct(request.origin) ? straight : proxied, watch, request))
+      )
+    })
+  )
+
+/** {@link layerHttpClientWith} the defaults: at most 64 connections to an address, and 3 s to make one. */
+export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = layerHttpClientWith({})
 
 /** Asking `EnvHttpProxyAgent` takes long where there is no proxy. */
 const proxyIsNamed = (): boolean =>

@@ -48,6 +48,35 @@ describe("a listing", () => {
       assert.isTrue(cancelled)
     }).pipe(Effect.scoped))
 
+  it.live("goes on from the position of its error, without a record lost or doubled", () =>
+    Effect.gen(function*() {
+      const { invoices } = yield* PaymentsApi
+      const seen: Array<string> = []
+      const note = Stream.runForEach(({ id }: { readonly id: string }) => Effect.sync(() => seen.push(id)))
+      const error = yield* Effect.flip(note(invoices.stream({ limit: 10 })))
+      assert.strictEqual(seen.length, 20)
+      yield* note(invoices.stream({ position: error.position }))
+      assert.deepStrictEqual(seen, records(50).map(({ id }) => id))
+    }).pipe(Effect.provide(apiOver(service({ faults: [{ fault: "status", status: 403, nth: 3 }] })))))
+
+  it.live("takes a date for the one asked for by its beginning, or as the same moment spelled otherwise", () =>
+    Effect.gen(function*() {
+      const { invoices } = yield* PaymentsApi
+      const found = (paymentDate: string) => Effect.map(invoices.page({ paymentDate }), ({ items }) => items.length)
+      for (const same of ["2024-05-01", "2024-05-01T10:00:00Z", "2024-05-01T10:00:00.000Z"]) {
+        assert.strictEqual(yield* found(same), 1, same)
+      }
+      for (const other of ["2024-05-02", "2024-05-01T10:00:01Z"]) {
+        assert.deepInclude((yield* Effect.flip(found(other))).reason, {
+          _tag: "FilterNotApplied",
+          field: "paymentDate"
+        })
+      }
+    }).pipe(Effect.provide(layerTest({
+      invoices: [{ id: "a", paymentDate: "2024-05-01T10:00:00.000Z" }],
+      faults: [{ fault: "ignoreFilter" }]
+    }))))
+
   it.live.each([0, 1, 3])("asks for at most %s pages before they are wanted", (prefetch) =>
     Effect.gen(function*() {
       const { layer, times } = counting(service({ length: 1000 }))

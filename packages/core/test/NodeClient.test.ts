@@ -1,9 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Redacted, Schema, Stream } from "effect"
+import { Duration, Effect, Fiber, Layer, Redacted, Schema, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, HttpClientResponse } from "effect/http"
+import type { ServerResponse } from "node:http"
+import { type AddressInfo, createServer, type Socket } from "node:net"
 import * as zlib from "node:zlib"
 import { PaymentsApi, PaymentsConfig } from "../src/index.ts"
-import { layerHttpClient } from "../src/node.ts"
+import { type ConnectionOptions, layerHttpClient, layerHttpClientWith } from "../src/node.ts"
 import { type Script, scriptedServer } from "./ScriptedServer.ts"
 
 const page = `{"items":[{"id":"a","description":"ñ 漢"}],"cursor":null}`
@@ -18,20 +20,43 @@ const encoders = {
 const answering = (coding: string, body: Uint8Array): Script => (_, response) =>
   response.writeHead(200, { "content-type": "application/json", "content-encoding": coding }).end(body)
 
-/** The first page of the invoices, through the client as it is or as an importer may have changed it. */
-const ask = (
-  url: string,
-  change: (client: HttpClient.HttpClient) => HttpClient.HttpClient = (client) => client,
-  client: Layer.Layer<HttpClient.HttpClient> = layerHttpClient
-) =>
-  PaymentsApi.use((api) => api.invoices.page()).pipe(Effect.provide(PaymentsApi.layer.pipe(
-    Layer.provide(Layer.effect(HttpClient.HttpClient, Effect.map(HttpClient.HttpClient, change))),
+const configured = (url: string, client: Layer.Layer<HttpClient.HttpClient>) =>
+  PaymentsApi.layer.pipe(
     Layer.provide(client),
     Layer.provide(Layer.effect(
       PaymentsConfig,
       PaymentsConfig.fromSettings({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: Redacted.make("k") })
     ))
-  )))
+  )
+
+/** The first page of the invoices, through the client as it is or as an importer may have changed it. */
+const ask = (
+  url: string,
+  change: (client: HttpClient.HttpClient) => HttpClient.HttpClient = (client) => client,
+  client: Layer.Layer<HttpClient.HttpClient> = layerHttpClient
+) => {
+  const changed = Layer.effect(HttpClient.HttpClient, Effect.map(HttpClient.HttpClient, change))
+  return PaymentsApi.use((api) => api.invoices.page()).pipe(
+    Effect.provide(configured(url, Layer.provide(changed, client)))
+  )
+}
+
+/** Takes connections on the port it gives, and says nothing: no TLS comes about. */
+const silentServer = Effect.acquireRelease(
+  Effect.callback<{ readonly port: number; readonly close: () => void }>((resume) => {
+    const held: Array<Socket> = []
+    const server = createServer((socket) => void held.push(socket.on("error", () => {}).resume()))
+    const close = () => {
+      server.close()
+      for (const socket of held) socket.destroy()
+    }
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as AddressInfo // of a server that listens on TCP
+      resume(Effect.succeed({ port, close }))
+    })
+  }),
+  ({ close }) => Effect.sync(close)
+).pipe(Effect.map(({ port }) => port))
 
 const reasonOf = (effect: ReturnType<typeof ask>) =>
   Effect.map(Effect.flip(effect), (error) => error._tag === "PaymentsError" ? error.reason : undefined)
@@ -159,6 +184,52 @@ describe("the Node client", () => {
       const size = yield* Stream.runFold(response.stream, () => 0, (total, chunk) => total + chunk.length)
       assert.strictEqual(size, large.length)
     }).pipe(Effect.provide(layerHttpClient), Effect.scoped))
+
+  it.live.each([[6, layerHttpClient], [2, layerHttpClientWith({ connections: 2 })]] as const)(
+    "asks over as many connections as it may: %s of six pages at once",
+    ([most, client]) =>
+      Effect.gen(function*() {
+        const sockets = new Set<unknown>()
+        const waiting: Array<ServerResponse> = []
+        // Answers once as many as may are waiting.
+        const server = yield* scriptedServer((request, response) => {
+          sockets.add(request.socket)
+          waiting.push(response)
+          if (waiting.length === most) { for (const one of waiting.splice(0)) one.writeHead(200).end(page) }
+        })
+        const api = PaymentsApi.use(({ invoices }) =>
+          Effect.forEach(Array.from({ length: 6 }), () => invoices.page(), { concurrency: "unbounded" })
+        )
+        assert.strictEqual((yield* api.pipe(Effect.provide(configured(server.url, client)))).length, 6)
+        assert.strictEqual(sockets.size, most)
+      }).pipe(Effect.scoped)
+  )
+
+  it.live("gives up on a connection in the time it is given for that, before others do", () =>
+    Effect.gen(function*() {
+      const port = yield* silentServer
+      const giveUp = (options: ConnectionOptions) =>
+        ask(`https://127.0.0.1:${port}`, undefined, layerHttpClientWith(options)).pipe(
+          Effect.flip,
+          Effect.map((error) => ({ options, error }))
+        )
+      const short = { connectTimeout: Duration.millis(100) }
+      const { error, options } = yield* Effect.raceFirst(giveUp({}), giveUp(short))
+      assert.strictEqual(options, short)
+      assert.deepInclude(error._tag === "PaymentsError" ? error.reason : undefined, {
+        _tag: "Timeout",
+        phase: "connect"
+      })
+    }).pipe(Effect.scoped))
+
+  it.live.each([{ connections: 0 }, { connections: 1.5 }, { connectTimeout: Duration.zero }])(
+    "is not made with %j",
+    (options) =>
+      Effect.gen(function*() {
+        const exit = yield* Effect.exit(Layer.build(layerHttpClientWith(options)))
+        assert.strictEqual(exit._tag, "Failure")
+      }).pipe(Effect.scoped)
+  )
 
   it.live("takes any status and any header that a server sends", () =>
     Effect.gen(function*() {

@@ -179,6 +179,66 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
           assert.notInclude(error.message, "expired")
         })))
 
+    it.live("refuses what the types would not allow, before any request", () =>
+      over(everything, ({ invoices: list }) =>
+        Effect.gen(function*() {
+          const by = { contract: ["con_1"] }
+          const first = yield* list.page({ limit: 10 })
+          const cursor = first.next === null ? "" : Redacted.value(first.next).cursor
+          const wrongQueries: ReadonlyArray<unknown> = [
+            null,
+            5,
+            "text",
+            "",
+            true,
+            Symbol("query"),
+            ["contract"],
+            () => ({}),
+            { colour: "red" },
+            ...[5, null, [], {}, true].map((value) => ({ contract: value })),
+            ...["5", null, 0n, Symbol("limit")].map((limit) => ({ limit })),
+            ...["5", null, {}].map((prefetch) => ({ prefetch })),
+            ...[null, "start", cursor, {}, Redacted.make(cursor), Redacted.make(null), Redacted.make({ cursor })].map(
+              (position) => ({ position })
+            ),
+            ...[null, "drop", true].map((onBadRecord) => ({ onBadRecord })),
+            ...[null, "now", {}, new EventTarget()].map((signal) => ({ signal }))
+          ]
+          const wrongParts: ReadonlyArray<unknown> = [
+            null,
+            5,
+            "contract",
+            ["contract"],
+            undefined,
+            ...[null, 5, "con_1", {}, [1], [null], ["con_1", ""]].map((contract) => ({ contract })),
+            ...[null, "2024-05", {}, { from: 1, to: 2 }, { from: "2024-05-01" }, { from: Symbol("day"), to: null }]
+              .map((settlementDate) => ({ settlementDate }))
+          ]
+          // As plain JavaScript would call it.
+          const asked = (wrong: unknown) => wrong as object & { readonly contract?: never }
+          const attempts = [
+            ...wrongQueries.map(asked).flatMap((query) => [
+              list.page(query),
+              ...[list.pages(query), list.stream(query), list.pagesBy(by, query), list.streamBy(by, query)]
+                .map((listing) => Stream.runDrain<unknown, PaymentsError, never>(listing))
+            ]),
+            ...wrongParts.map(asked).flatMap((parts) => [
+              Stream.runDrain(list.pagesBy(parts)),
+              Stream.runDrain(list.streamBy(parts))
+            ]),
+            ...["4", null, {}].flatMap((concurrency) => Stream.runDrain(list.streamBy(by, asked({ concurrency })))),
+            ...["4", null, {}].flatMap((maxRecords) => Stream.runDrain(list.stream(asked({ maxRecords }))))
+          ]
+          for (const [index, attempt] of attempts.entries()) {
+            const error = yield* Effect.flip<unknown, PaymentsError, never>(attempt)
+            assert.deepStrictEqual(
+              [error.reason?._tag, error.attempts, error.status],
+              ["InvalidRequest", 0, undefined],
+              `attempt ${index}: ${String(error)}`
+            )
+          }
+        })))
+
     it.live("stops after so many records, and asks for no page beyond them", () =>
       over(everything, (api) =>
         Effect.gen(function*() {
@@ -251,6 +311,20 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
           ])
           assert.isTrue(Duration.isGreaterThanOrEqualTo(page.elapsed, Duration.zero))
         })))
+
+    it.live("sets records aside that do not decode, with their place, path and exact text", () => {
+      const texts = [`{"id":"a"}`, `{"id":"b","amount":1.50}`, `{"amount":1}`, `{"id":"c","amount":2e0}`] as const
+      return over({ invoices: texts }, (api) =>
+        Effect.gen(function*() {
+          const page = yield* api.invoices.page({ onBadRecord: "quarantine" })
+          assert.deepStrictEqual(ids(page.items), ["a", "c"])
+          assert.deepStrictEqual(page.texts(), [texts[0], texts[3]])
+          assert.deepStrictEqual(page.bad.map(({ id, index, path, text }) => [index, id, path, text]), [
+            [1, "b", "amount", texts[1]],
+            [2, undefined, "id", texts[2]]
+          ])
+        }))
+    })
 
     it.live("keeps undocumented fields, the difference of absent and null, and the exact text", () => {
       const text =

@@ -1,4 +1,7 @@
-/** A real server on this machine that answers each request as the test says, for answers that no working service gives. */
+/**
+ * A real server on this machine that answers each request as the test says: for what the sandbox's faults cannot express,
+ * such as a header, a byte that is no text, or what a connection goes through.
+ */
 import { Effect } from "effect"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 

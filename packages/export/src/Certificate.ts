@@ -1,5 +1,5 @@
 /** The evidence of a complete scan: what was read, in figures that can be recomputed from the destination alone. */
-import { Schema } from "effect"
+import { type Option, Schema } from "effect"
 import type { Tally } from "./Tally.ts"
 
 /** What is certified of a complete scan. */
@@ -30,8 +30,8 @@ export interface Certificate extends Schema.Schema.Type<typeof Certificate> {}
 const Json = Schema.fromJsonString(Certificate)
 
 export const toJson: (certificate: Certificate) => string = Schema.encodeSync(Json)
-/** Fails on anything that {@link toJson} did not write. */
-export const fromJson: (text: string) => Certificate = Schema.decodeSync(Json)
+/** None of any text that {@link toJson} did not write. */
+export const fromJson: (text: string) => Option.Option<Certificate> = Schema.decodeOption(Json)
 
 /** The certificate of a scan that reached the null cursor. */
 export const certify = (

@@ -1,9 +1,12 @@
 /** Destinations by URL: which are known, and the sink behind each. */
-import { Data, Effect, type FileSystem, type Layer, type Path, Result } from "effect"
+import { Data, Effect, type FileSystem, type Layer, type Path, Result, type Scope } from "effect"
+import { join } from "node:path"
 import * as FileSink from "./FileSink.ts"
 import { type Format, fromQuery } from "./render/Format.ts"
 import type { Sink, SinkError } from "./Sink.ts"
 import * as SqliteSink from "./SqliteSink.ts"
+import { openReader } from "./SqliteStore.ts"
+import type { Reader } from "./Store.ts"
 
 /** A place to export into. */
 export type Destination =
@@ -43,3 +46,9 @@ export const layer = (destination: Destination): Layer.Layer<Sink, SinkError, Fi
   destination._tag === "Sqlite"
     ? SqliteSink.layer(destination.file)
     : FileSink.layer(destination.folder, destination.format)
+
+/** What a destination's own database can be asked, until the scope closes. The destination must be there. */
+export const reader = (destination: Destination): Effect.Effect<Reader, SinkError, Scope.Scope> =>
+  destination._tag === "Sqlite"
+    ? openReader(destination.file, `sqlite:${destination.file}`)
+    : openReader(join(destination.folder, FileSink.copyFile), `file:${destination.folder}`)

@@ -16,6 +16,7 @@ export const ExitCode = {
   malformed: 8,
   destination: 9,
   incomplete: 10,
+  differs: 11,
   interrupted: 130
 } as const
 

@@ -149,17 +149,80 @@ export const duration: Reading<Duration.Duration> = {
   }
 }
 
-/** `--patience`, for both programs. */
-export const patienceFlag = optionalFlag(
-  Flag.String("patience").pipe(
-    Flag.withMetavar("DURATION"),
-    Flag.withDescription("how long a page that keeps failing is asked for again; 15m unless given (PAYMENTS_PATIENCE)")
-  )
-)
+/** A share, as a percentage. */
+const percentage: Reading<number> = {
+  expected: "a percentage from 0% to 100%",
+  read: (text) => {
+    const share = /^\d{1,3}(\.\d+)?%$/.test(text) ? Number.parseFloat(text) / 100 : Number.NaN
+    return share >= 0 && share <= 1 ? share : undefined
+  }
+}
 
-/** What `--patience` or its variable says. */
-export const patienceOf = (text: string | undefined) =>
-  setting({ name: "patience", text }, "PAYMENTS_PATIENCE", duration)
+const onLocked: Reading<"refuse" | "wait"> = {
+  expected: "refuse or wait",
+  read: (text) => text === "refuse" || text === "wait" ? text : undefined
+}
+
+const names: Reading<ReadonlyArray<string>> = {
+  expected: "names of fields, with commas between them",
+  read: (text) => {
+    const fields = text.split(",").map((name) => name.trim())
+    return fields.every((name) => name !== "") ? fields : undefined
+  }
+}
+
+/** How to scan, for both programs. Each can also come from the environment. */
+export const scanFlags = {
+  patience: optionalFlag(
+    Flag.String("patience").pipe(
+      Flag.withMetavar("DURATION"),
+      Flag.withDescription(
+        "how long a page that keeps failing is asked for again; 15m unless given (PAYMENTS_PATIENCE)"
+      )
+    )
+  ),
+  onLocked: optionalFlag(
+    Flag.String("on-locked").pipe(
+      Flag.withMetavar("refuse|wait"),
+      Flag.withDescription(
+        "what to do while another program writes the same list; refuse unless given (PAYMENTS_ON_LOCKED)"
+      )
+    )
+  ),
+  ignoreFields: optionalFlag(
+    Flag.String("ignore-field").pipe(
+      Flag.withMetavar("NAMES"),
+      Flag.withDescription("fields whose difference alone is no change, such as authUrl (PAYMENTS_IGNORE_FIELD)")
+    )
+  ),
+  missingLimit: optionalFlag(
+    Flag.String("missing-limit").pipe(
+      Flag.withMetavar("PERCENT"),
+      Flag.withDescription(
+        "the share of a list that may be marked missing at once; 10% unless given (PAYMENTS_MISSING_LIMIT)"
+      )
+    )
+  )
+}
+
+/** What those flags, or their variables, say. */
+export const scanOptionsOf = Effect.fnUntraced(function*(given: {
+  readonly patience: string | undefined
+  readonly onLocked: string | undefined
+  readonly ignoreFields: string | undefined
+  readonly missingLimit: string | undefined
+}) {
+  return {
+    patience: yield* setting({ name: "patience", text: given.patience }, "PAYMENTS_PATIENCE", duration),
+    onLocked: yield* setting({ name: "on-locked", text: given.onLocked }, "PAYMENTS_ON_LOCKED", onLocked),
+    ignoredFields: yield* setting({ name: "ignore-field", text: given.ignoreFields }, "PAYMENTS_IGNORE_FIELD", names),
+    missingLimit: yield* setting(
+      { name: "missing-limit", text: given.missingLimit },
+      "PAYMENTS_MISSING_LIMIT",
+      percentage
+    )
+  }
+})
 
 /** A flag that need not be given. */
 export function optionalFlag<A>(flag: Flag.Flag<A>): Flag.Flag<A | undefined> {

@@ -3,7 +3,7 @@
  * null cursor. Killed at any instant, the next run goes on from the last committed page.
  */
 import { Lists, type Page, PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
-import { Clock, Duration, Effect, Result, type Scope, Stream } from "effect"
+import { type Cause, Clock, Duration, Effect, Option, Pull, Queue, Result, type Scope, Stream } from "effect"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
 import {
   type Batch,
@@ -26,6 +26,8 @@ export interface ScanOptions {
   readonly ignoredFields?: ReadonlyArray<string> | undefined
   /** The share of a list that may go missing at once, 0 to 1; 0.1 unless given. */
   readonly missingLimit?: number | undefined
+  /** Binds a destination of another source to this one, for a service that has moved. */
+  readonly rebind?: boolean | undefined
   /** Whether another program that writes the list is waited for; refused unless given. */
   readonly onLocked?: "refuse" | "wait" | undefined
   /**
@@ -83,8 +85,8 @@ const longestWait = Duration.minutes(1)
 /** Scans one list into the destination, and ends with its null cursor or an error. What was committed stays. */
 export const scan = Effect.fn("Export.scan")(function*(name: Lists.ListName, options: ScanOptions = {}) {
   const sink = yield* Sink
-  const started = yield* Clock.currentTimeMillis
   yield* sink.hold(Lists.byName[name], options.onLocked ?? "refuse")
+  const started = yield* Clock.currentTimeMillis
   const summary = yield* traversal(name, undefined, options)
   yield* sink.publish(Lists.byName[name])
   return { ...summary, elapsed: Duration.millis((yield* Clock.currentTimeMillis) - started) }
@@ -132,7 +134,8 @@ const traversal = Effect.fnUntraced(function*(
     parameters: api[name].parameters,
     part,
     ignoredFields: options.ignoredFields,
-    missingLimit: options.missingLimit
+    missingLimit: options.missingLimit,
+    rebind: options.rebind
   })
   const state: Traversal = {
     at: session.resumeAt,
@@ -162,10 +165,10 @@ const traversal = Effect.fnUntraced(function*(
   }
 })
 
-/** How the scan of one list ended. */
+/** How the scan of one list, or of all the parts that were asked for, ended. */
 export interface ScanOutcome {
   readonly list: Lists.ListName
-  readonly result: Result.Result<ScanSummary, PaymentsError | SinkError>
+  readonly result: Result.Result<ReadonlyArray<ScanSummary>, PaymentsError | SinkError>
   readonly exitCode: ExitCode
 }
 
@@ -173,19 +176,29 @@ export interface ScanOutcome {
 export const scanAll = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}) =>
   Effect.forEach(
     names,
-    Effect.fnUntraced(function*(list) {
-      const result = yield* Effect.result(scan(list, options))
-      const outcome: ScanOutcome = { list, result, exitCode: codeOf(result) }
-      yield* options.onEvent?.({ _tag: "Ended", list, outcome }) ?? Effect.void
-      return outcome
-    }),
+    (list) => outcomeOf(list, Effect.map(scan(list, options), (summary) => [summary]), options),
     { concurrency: "unbounded" }
   )
+
+/** Scans the parts of one list. The first one that fails ends it. */
+export const scanAllParts = (list: Lists.ListName, options: PartsOptions) =>
+  outcomeOf(list, scanParts(list, options), options)
+
+const outcomeOf = Effect.fnUntraced(function*<R>(
+  list: Lists.ListName,
+  scans: Effect.Effect<ReadonlyArray<ScanSummary>, PaymentsError | SinkError, R>,
+  { onEvent }: ScanOptions
+) {
+  const result = yield* Effect.result(scans)
+  const outcome: ScanOutcome = { list, result, exitCode: codeOf(result) }
+  yield* onEvent?.({ _tag: "Ended", list, outcome }) ?? Effect.void
+  return outcome
+})
 
 const codeOf = (result: ScanOutcome["result"]): ExitCode =>
   Result.isFailure(result)
     ? exitCodeOf(result.failure)
-    : result.success.quarantined > 0 || result.success.heldBack > 0
+    : result.success.some(({ heldBack, quarantined }) => quarantined > 0 || heldBack > 0)
     ? ExitCode.incomplete
     : ExitCode.done
 
@@ -214,26 +227,50 @@ const traverse = Effect.fnUntraced(function*(
   session: ScanSession,
   state: Traversal,
   emit: Emit
-): Effect.fn.Return<"done" | "again", PaymentsError | SinkError, PaymentsApi> {
+): Effect.fn.Return<"done" | "again", PaymentsError | SinkError, PaymentsApi | Scope.Scope> {
   const api = yield* PaymentsApi
   const query = { limit, position: state.at, onBadRecord: "quarantine" } as const
   const pages: Stream.Stream<Page<{ readonly id: string }>, PaymentsError> = api[name].pages(
     part === undefined ? query : { ...query, [part.field]: part.value }
   )
-  yield* pages.pipe(
-    // What has come while a batch was written is the next batch.
-    Stream.buffer({ capacity: Math.max(1, Math.floor(largestBatch / limit)) }),
-    Stream.runForEachArray(Effect.fnUntraced(function*(some) {
-      const progress = yield* session.commit(toBatch(some))
-      state.at = some.at(-1)?.next ?? undefined
-      for (const { attempts } of some) state.retries += attempts - 1
-      state.progressedAt = yield* Clock.currentTimeMillis
-      state.wait = firstWait
-      yield* emit({ _tag: "Committed", list: name, progress, retries: state.retries })
-    }))
+  const most = Math.max(1, Math.floor(largestBatch / limit))
+  const queue = yield* Stream.toQueue(pages, { capacity: most })
+  let wanted = 1
+  for (;;) {
+    const asked = yield* Clock.currentTimeNanos
+    const some = yield* gather(queue, wanted, most)
+    if (some === undefined) return "done"
+    const came = yield* Clock.currentTimeNanos
+    const progress = yield* session.commit(toBatch(some))
+    const written = yield* Clock.currentTimeNanos
+    // Every write ends with a wait for the disk: where writing takes longer than reading, more pages share one.
+    if (written - came > came - asked) wanted = Math.min(most, wanted * 2)
+    else if ((written - came) * 2n < came - asked) wanted = Math.max(1, Math.floor(wanted / 2))
+    state.at = some.at(-1)?.next ?? undefined
+    for (const { attempts } of some) state.retries += attempts - 1
+    state.progressedAt = yield* Clock.currentTimeMillis
+    state.wait = firstWait
+    yield* emit({ _tag: "Committed", list: name, progress, retries: state.retries })
+  }
+}, Effect.scoped)
+
+/** How long pages that have come wait for the others of their batch. */
+const longestGathering = Duration.millis(200)
+
+/** The next pages, as many as are wanted if they come soon; nothing at the end of the list. */
+const gather = <A, E>(
+  queue: Queue.Dequeue<A, E | Cause.Done>,
+  wanted: number,
+  most: number
+): Effect.Effect<ReadonlyArray<A> | undefined, E> =>
+  Queue.takeBetween(queue, wanted, most).pipe(
+    Effect.timeoutOption(longestGathering),
+    Effect.flatMap(Option.match({
+      onSome: (some) => Effect.succeed(some),
+      onNone: () => Queue.takeBetween(queue, 1, most)
+    })),
+    Pull.catchDone(() => Effect.undefined)
   )
-  return "done"
-})
 
 const toBatch = (pages: ReadonlyArray<Page<{ readonly id: string }>>): Batch => ({
   pages: pages.length,

@@ -73,6 +73,8 @@ export interface ScanRequest {
   readonly part?: Part | undefined
   /** Members whose difference alone is no change: their rows stay as they are. */
   readonly ignoredFields?: ReadonlyArray<string> | undefined
+  /** Binds a destination of another source to this one, for a service that has moved. */
+  readonly rebind?: boolean | undefined
   /** The share of a list's rows that may go missing at once, 0 to 1; 0.1 unless given. */
   readonly missingLimit?: number | undefined
 }
@@ -107,7 +109,7 @@ export class Locked extends Data.TaggedError("Locked")<{
 /** The destination belongs to another source. */
 export class OtherSource extends Data.TaggedError("OtherSource")<{ readonly bound: string; readonly given: string }> {
   override get message() {
-    return `it holds the data of another source (${this.bound}), not of ${this.given}. Choose another destination.`
+    return `it holds the data of another source (${this.bound}), not of ${this.given}. Choose another destination, or say that the service has moved (--rebind).`
   }
 }
 

@@ -38,7 +38,7 @@ export const makeSink = (store: Store): Sink["Service"] => {
     hold: (list, onLocked) => store.hold(list.label, onLocked),
     begin: (list, request) =>
       Effect.gen(function*() {
-        yield* refuseOther(store, request.source)
+        yield* bind(store, request)
         const opened = yield* turnOf(list).withPermits(1)(open(store, list, request))
         const session = sessionOver(store, list, request, opened, turnOf(list))
         // What a quiet end left behind is not lost for want of one more page.
@@ -49,11 +49,13 @@ export const makeSink = (store: Store): Sink["Service"] => {
   })
 }
 
-const refuseOther = (store: Store, given: string) =>
+const bind = (store: Store, { rebind = false, source }: ScanRequest) =>
   Effect.flatMap(store.source, (bound) =>
-    bound === undefined || bound === given
+    bound === undefined || bound === source
       ? Effect.void
-      : Effect.fail(new SinkError({ location: store.location, reason: new OtherSource({ bound, given }) })))
+      : rebind
+      ? store.rebind(source)
+      : Effect.fail(new SinkError({ location: store.location, reason: new OtherSource({ bound, given: source }) })))
 
 /** A scan that is open. */
 interface Opened {

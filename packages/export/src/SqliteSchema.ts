@@ -10,6 +10,17 @@ const version = 2
 /** How a database of ours is told from any other: "PAYR". */
 const applicationId = 0x50415952
 
+/** Refuses a file that is not a destination of this version. */
+export const requireCurrent = (db: DatabaseSync): void => {
+  const found = versionOf(db)
+  if (found === 0) throw new NotADestination({ problem: "nothing has been exported into it." })
+  if (found < version) {
+    throw new NotADestination({
+      problem: "it was written by an earlier version of this program. Export into it first."
+    })
+  }
+}
+
 /** Brings the file to this version, or refuses it untouched. */
 export const migrate = (db: DatabaseSync): void => {
   if (versionOf(db) === version) return
@@ -69,7 +80,8 @@ const scans = `
     seq INTEGER PRIMARY KEY AUTOINCREMENT, list TEXT NOT NULL, scan INTEGER NOT NULL, at TEXT NOT NULL,
     kind TEXT NOT NULL CHECK (kind IN ('insert', 'update', 'missing', 'returned')),
     id TEXT NOT NULL, fields TEXT NOT NULL, before TEXT, after TEXT
-  ) STRICT;`
+  ) STRICT;
+  CREATE INDEX changes_of_a_record ON changes (list, id, seq);`
 
 /**
  * Of a folder: its files, numbered by rendering, and the text of its manifest. A file without a digest is not whole, but

@@ -4,7 +4,7 @@
  */
 import type { Lists } from "@payments/core"
 import { Duration, Effect, Schedule, type Scope } from "effect"
-import { closeSync, openSync } from "node:fs"
+import { closeSync, existsSync, openSync } from "node:fs"
 import { hostname } from "node:os"
 import { resolve } from "node:path"
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite"
@@ -12,8 +12,8 @@ import { layoutOf } from "./Columns.ts"
 import type { StoredRow } from "./Plan.ts"
 import type { Piece } from "./RowSet.ts"
 import { Failed, Full, Locked, NotADestination, OtherSource, SinkError, type SinkReason } from "./Sink.ts"
-import { migrate } from "./SqliteSchema.ts"
-import type { ChangeRow, Commit, FullRow, NewScan, ScanRow, Store } from "./Store.ts"
+import { migrate, requireCurrent } from "./SqliteSchema.ts"
+import type { ChangeRow, Commit, FullRow, NewScan, Reader, ScanRow, Store } from "./Store.ts"
 
 const ownerOnly = 0o600
 /** How long SQLite itself waits for another writer. It waits with everything else standing still: the rest is waited here. */
@@ -24,73 +24,77 @@ const busyFor = Duration.seconds(30)
 /** A store whose rows others are made from. */
 export interface SqliteStore extends Store {
   /** The store as it is now, to be read until the scope closes while others go on writing it. */
-  readonly snapshot: Effect.Effect<Pick<Store, "source" | "scans" | "missing" | "rows">, SinkError, Scope.Scope>
+  readonly snapshot: Effect.Effect<Reader, SinkError, Scope.Scope>
   /** Asks the database something. */
   readonly query: <A>(step: (db: DatabaseSync) => A) => Effect.Effect<A, SinkError>
   /** Writes in one transaction, durable when it returns. */
   readonly transaction: <A>(step: (db: DatabaseSync) => A) => Effect.Effect<A, SinkError>
 }
 
+/** Opens the file for reading alone, until the scope closes. It must be there. */
+export const openReader = (file: string, location: string): Effect.Effect<Reader, SinkError, Scope.Scope> =>
+  Effect.map(open(file, location, "read"), (database) => portOf(database, location))
+
 /** Opens the file, which is made if it is not there, until the scope closes. */
 export const openStore = (file: string, location: string): Effect.Effect<SqliteStore, SinkError, Scope.Scope> =>
+  Effect.map(open(file, location, "write"), (database) => ({
+    ...portOf(database, location),
+    snapshot: Effect.map(open(file, location, "snapshot"), (snapshot) => portOf(snapshot, location))
+  }))
+
+const open = (file: string, location: string, access: "read" | "snapshot" | "write") =>
   Effect.acquireRelease(
     // A whole path is never taken for one of SQLite's own names, such as :memory:.
-    once(location, () => new Database(resolve(file))),
+    once(location, () => new Database(resolve(file), access)),
     (database) => Effect.sync(() => database.close())
-  ).pipe(
-    whileBusy(busyFor),
-    Effect.map((database): SqliteStore => {
-      const run = <A>(step: () => A) => whileBusy(busyFor)(once(location, step))
-      return {
-        location,
-        hold: (label, onLocked) =>
-          Effect.acquireRelease(once(location, () => database.lock(label)), (lock) => Effect.sync(() => lock.close()))
-            .pipe(
-              // Whoever only mends a lost file holds it for a moment; whoever exports, for long: that is said within a second.
-              whileBusy(onLocked === "wait" ? Duration.infinity : Duration.millis(700)),
-              Effect.andThen(run(() => database.noteHolder(label)))
-            ),
-        source: run(() => database.source()),
-        rebind: (source) => run(() => database.rebind(source)),
-        scans: (list) => run(() => database.scans(list)),
-        start: (scan) => run(() => database.start(scan)),
-        find: (list, ids) => run(() => database.find(list, ids)),
-        textsOf: (list, rows) => run(() => database.textsOf(list, rows)),
-        seen: (scans) => run(() => database.seen(scans)),
-        missing: (list) => run(() => database.missing(list)),
-        commit: (commit) => run(() => database.commit(commit)),
-        rows: (list, after, count) => run(() => database.rows(list, after, count)),
-        changes: (after, count, lists) => run(() => database.changes(after, count, lists)),
-        snapshot: Effect.acquireRelease(
-          whileBusy(busyFor)(once(location, () => new Database(resolve(file), "snapshot"))),
-          (snapshot) => Effect.sync(() => snapshot.close())
-        ).pipe(Effect.map((snapshot) => ({
-          source: once(location, () => snapshot.source()),
-          scans: (list) => once(location, () => snapshot.scans(list)),
-          missing: (list) => once(location, () => snapshot.missing(list)),
-          rows: (list, after, count) => once(location, () => snapshot.rows(list, after, count))
-        }))),
-        query: (step) => run(() => database.query(step)),
-        transaction: (step) => run(() => database.transaction(step))
-      }
-    })
-  )
+  ).pipe(whileBusy(busyFor))
+
+const portOf = (database: Database, location: string): Omit<SqliteStore, "snapshot"> => {
+  const run = <A>(step: () => A) => whileBusy(busyFor)(once(location, step))
+  return {
+    location,
+    hold: (label, onLocked) =>
+      Effect.acquireRelease(once(location, () => database.lock(label)), (lock) => Effect.sync(() => lock.close()))
+        .pipe(
+          // Whoever only mends a lost file holds it for a moment; whoever exports, for long: that is said within a second.
+          whileBusy(onLocked === "wait" ? Duration.infinity : Duration.millis(700)),
+          Effect.andThen(run(() => database.noteHolder(label)))
+        ),
+    source: run(() => database.source()),
+    rebind: (source) => run(() => database.rebind(source)),
+    scans: (list) => run(() => database.scans(list)),
+    start: (scan) => run(() => database.start(scan)),
+    find: (list, ids) => run(() => database.find(list, ids)),
+    textsOf: (list, rows) => run(() => database.textsOf(list, rows)),
+    seen: (scans) => run(() => database.seen(scans)),
+    missing: (list) => run(() => database.missing(list)),
+    commit: (commit) => run(() => database.commit(commit)),
+    rows: (list, after, count) => run(() => database.rows(list, after, count)),
+    textsAt: (list, scan, ids) => run(() => database.textsAt(list, scan, ids)),
+    changes: (after, count, lists) => run(() => database.changes(after, count, lists)),
+    query: (step) => run(() => database.query(step)),
+    transaction: (step) => run(() => database.transaction(step))
+  }
+}
 
 class Database {
   readonly #db: DatabaseSync
   readonly #file: string
   readonly #statements = new Map<string, StatementSync>()
 
-  constructor(file: string, use: "all" | "snapshot" = "all") {
+  constructor(file: string, access: "read" | "snapshot" | "write") {
     this.#file = file
-    createOwned(file)
-    this.#db = new DatabaseSync(file, { timeout: patienceMs })
+    if (access === "write") createOwned(file)
+    else if (!existsSync(file)) throw new NotADestination({ problem: "there is nothing there. Export into it first." })
+    this.#db = new DatabaseSync(file, { timeout: patienceMs, readOnly: access !== "write" })
     try {
       // Nothing is written into a file before it is known to be ours or empty.
-      migrate(this.#db)
-      this.#db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
-      // A read transaction begins with its first read; with a log for writes it holds up no writer.
-      if (use === "snapshot") this.#db.exec("BEGIN; SELECT 1 FROM sqlite_schema")
+      if (access === "write") {
+        migrate(this.#db)
+        this.#db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
+      } else requireCurrent(this.#db)
+      // A read transaction begins with its first read. With a write-ahead log it holds up no writer.
+      if (access === "snapshot") this.#db.exec("BEGIN; SELECT 1 FROM sqlite_schema")
     } catch (error) {
       this.#db.close()
       throw error
@@ -279,6 +283,16 @@ class Database {
         changedAt: text(row, "changed_at"),
         missingSince: optional(row, "missing_since")
       }))
+  }
+
+  textsAt(list: Lists.AnyList, scan: number, ids: ReadonlyArray<string>): ReadonlyMap<string, string> {
+    const first = this.#statement(
+      `SELECT before FROM changes WHERE list = ? AND id = ? AND scan > ? AND before IS NOT NULL ORDER BY seq LIMIT 1`
+    )
+    return new Map(ids.flatMap((id) => {
+      const change = first.get(list.label, id, scan)
+      return change === undefined ? [] : [[id, text(change, "before")]]
+    }))
   }
 
   changes(after: number, count: number, lists: ReadonlyArray<Lists.AnyList>): ReadonlyArray<ChangeRow> {

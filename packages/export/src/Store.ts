@@ -124,6 +124,12 @@ export interface Store {
   readonly commit: (commit: Commit) => Effect.Effect<void, SinkError>
   /** The next rows of a list behind a row number, in their order. */
   readonly rows: (list: Lists.AnyList, after: number, count: number) => Effect.Effect<ReadonlyArray<FullRow>, SinkError>
+  /** The texts, at the end of a scan, of those records that a later scan has changed since. By id. */
+  readonly textsAt: (
+    list: Lists.AnyList,
+    scan: number,
+    ids: ReadonlyArray<string>
+  ) => Effect.Effect<ReadonlyMap<string, string>, SinkError>
   /** The next changes behind a sequence number, in their order. */
   readonly changes: (
     after: number,
@@ -131,3 +137,9 @@ export interface Store {
     lists: ReadonlyArray<Lists.AnyList>
   ) => Effect.Effect<ReadonlyArray<ChangeRow>, SinkError>
 }
+
+/** What whoever only reads a destination may ask of its database. */
+export type Reader = Pick<
+  Store,
+  "location" | "source" | "scans" | "find" | "textsOf" | "seen" | "missing" | "rows" | "textsAt" | "changes"
+>

@@ -74,6 +74,7 @@ export const make = ({ changes, everything, life, matches, order }: Counted): Bl
   const countAt = (block: number, length: number, now: number): number => {
     const from = block * blockSize
     const cells = order.cells(length)
+    if (!order.cellsMove && from + blockSize <= life.goneBefore(now)) return 0
     if (everything && !order.cellsMove) return Math.min(blockSize, cells - from)
     if (now >= (since[block] ?? 0) && now < (until[block] ?? 0)) return counts[block] ?? 0
     let next = Infinity

@@ -103,11 +103,13 @@ export const serve = (list: GeneratedList, options: ListOptions, now: () => numb
   ): Array<number> => {
     const length = life.length(time)
     const cells = order.cells(length)
+    const first = order.cellsMove ? 0 : life.goneBefore(time)
     let cell = place === undefined || kind === "offset"
       ? place === undefined ? (order.step === 1 ? 0 : cells - 1) : countsOf(request, filter).cellOf(place, time)
       : order.cellOf(place, length) + order.step
+    if (order.step === 1) cell = Math.max(cell, first)
     const found: Array<number> = []
-    for (; cell >= 0 && cell < cells && found.length <= request.limit; cell += order.step) {
+    for (; cell >= first && cell < cells && found.length <= request.limit; cell += order.step) {
       const index = order.indexAt(cell, length)
       if (index >= length || !life.isPresent(index, time)) continue
       if (filter === undefined || filter.matches(index, life.story(index, time))) found.push(index)

@@ -43,6 +43,8 @@ export interface Life {
   readonly appears: (index: number) => number
   readonly vanishes: (index: number) => number
   readonly isPresent: (index: number, now: number) => boolean
+  /** All records before this one have vanished, so that nobody needs to pass over them; some behind it may have too. */
+  readonly goneBefore: (now: number) => number
   readonly story: (index: number, now: number) => Story
   /** The first change after now. */
   readonly nextChange: (index: number, now: number) => number
@@ -62,6 +64,7 @@ export const still = (length: number): Life => ({
   appears: () => 0,
   vanishes: () => Infinity,
   isPresent: (index) => index < length,
+  goneBefore: () => 0,
   story: () => untouched,
   nextChange: () => Infinity,
   changedWithin: () => []
@@ -71,7 +74,9 @@ const hourMs = 3_600_000
 const centuryMs = 100 * 365 * 24 * hourMs
 /** Records of a list, and changes of a record, that are counted exactly. */
 const most = 2 ** 30
-/** Records that appear while a list lives. Gone ones are passed over one by one, which must not take minutes. */
+/** The longest life, as a multiple of the mean one: a draw of 32 bits gives none beyond ln 2^32, which is 22.2. */
+const longestLife = 23
+/** Records that appear while a list lives. Where gone ones are passed over one by one, it must not take minutes. */
 const mostBirths = 2 ** 24
 
 /** A list that begins with `past` records at `beganMs` and then moves. */
@@ -115,6 +120,11 @@ export const moving = (past: number, beganMs: number, rates: Rates, key: number)
     appears,
     vanishes,
     isPresent: (index, now) => appears(index) <= now && vanishes(index) > now,
+    goneBefore: (now) => {
+      const latestBirth = now - longestLife * meanLife
+      // One fewer than were surely born by then, since division rounds.
+      return latestBirth < 0 ? 0 : past + Math.max(0, Math.floor(latestBirth / betweenBirths) - 1)
+    },
     story: (index, now) => {
       const appeared = appears(index)
       const appearedMs = index < past ? undefined : Math.floor(beganMs + appeared)

@@ -57,8 +57,8 @@ describe("the conformance suite", () => {
     ["the sandbox over a socket", overSocket({})],
     ["the sandbox with offset cursors, shuffled", overSocket({ cursors: "offset", order: "shuffled" })],
     ["the sandbox with cursors to percent-encode", overSocket({ reservedCursors: true })],
-    ["the sandbox in process", findings("http://sandbox.localhost", Sandbox.layerClient())],
-    ["the service of layerTest", findings("http://memory.localhost", inMemory)]
+    ["the sandbox in process", findings("https://sandbox.localhost", Sandbox.layerClient())],
+    ["the service of layerTest", findings("https://memory.localhost", inMemory)]
   ])("finds that %s keeps to the document", ([, find]) =>
     Effect.gen(function*() {
       const all = yield* find
@@ -133,14 +133,14 @@ describe("the conformance suite", () => {
           ? { status: 200, body: `{"items":[],"cursor":null,"count":0}` }
           : { status: 200, body: `{"items":[{"id":"a"}],"cursor":null,"count":1}` }
       )
-      assert.include(broken(yield* findings("http://scripted.localhost", empty)), "no page size below 1 is served")
+      assert.include(broken(yield* findings("https://scripted.localhost", empty)), "no page size below 1 is served")
     }))
 
   it.live.each<readonly [string, number]>([["knows no list", 404], ["redirects", 302], ["fails", 500]])(
     "sees nothing of keys, limits and pages in a service that %s",
     ([, status]) =>
       Effect.gen(function*() {
-        const all = yield* findings("http://scripted.localhost", scripted(() => ({ status, body: "" })))
+        const all = yield* findings("https://scripted.localhost", scripted(() => ({ status, body: "" })))
         assert.deepStrictEqual(all.filter(({ verdict }) => verdict === "holds"), [])
         const expected = status === 404
           ? ["a request without a cursor gives the first page", "the configured key is accepted"]
@@ -168,7 +168,7 @@ describe("the conformance suite", () => {
   it.live("finds a service that lets any key in", () =>
     Effect.gen(function*() {
       const open = layerClient((now) => makeListService({ servers: World.make().servers, accepts: () => true }, now))
-      assert.deepStrictEqual(broken(yield* findings("http://memory.localhost", open)), [
+      assert.deepStrictEqual(broken(yield* findings("https://memory.localhost", open)), [
         "a request without a key is refused",
         "a request with a wrong key is refused"
       ])
@@ -177,7 +177,7 @@ describe("the conformance suite", () => {
   it.live("finds a key that is not accepted, and then sees nothing else", () =>
     Effect.gen(function*() {
       const shut = layerClient((now) => makeListService({ servers: World.make().servers, accepts: () => false }, now))
-      const all = yield* findings("http://memory.localhost", shut)
+      const all = yield* findings("https://memory.localhost", shut)
       assert.deepStrictEqual(broken(all), [
         "a request without a cursor gives the first page",
         "the configured key is accepted"

@@ -1,61 +1,9 @@
 /** Every fault of the catalogue with what core makes of it. */
 import { assert } from "@effect/vitest"
-import type { Lists, PaymentsConfig, PaymentsError } from "@payments/core"
-import type { Fault } from "@payments/core/testing"
 import { Duration } from "effect"
+import { canary, type Case, fails, ids, malformed, whole } from "./FaultOutcomes.ts"
+import { refusalCases, statusCases } from "./StatusCases.ts"
 
-/** What must never be seen outside a record or an answer. */
-export const canary = {
-  key: "sandbox_canary-key-5ecret",
-  contract: "cañary contract &=?#/3",
-  personal: "Cañary Pérez-Secreta",
-  document: "9988776655",
-  field: "canaryUndocumentedField"
-}
-
-/** 250 invoices: three pages of 100, 100 and 50. */
-export const records = Array.from({ length: 250 }, (_, index) => ({
-  id: `inv_${index}`,
-  contract: index % 5 === 3 ? canary.contract : `con_${index % 5}`,
-  amount: 1000 + index,
-  settlementDate: "2024-05-01",
-  description: canary.personal,
-  customerDocumentNumber: canary.document,
-  [canary.field]: { deep: canary.personal }
-}))
-const ids = records.map(({ id }) => id)
-
-/** What came of a listing. */
-export interface Outcome {
-  readonly ids: ReadonlyArray<string>
-  /** Of each page. */
-  readonly attempts: ReadonlyArray<number>
-  readonly error: PaymentsError | undefined
-}
-
-/** Faults, and what a listing of the invoices must come to. */
-export interface Case {
-  readonly faults: ReadonlyArray<Fault>
-  readonly query?: Lists.InvoiceFilters
-  readonly config?: Partial<PaymentsConfig["Service"]>
-  readonly expect: (outcome: Outcome) => void
-}
-
-/** The listing comes whole, after so many attempts at its pages. */
-const whole = (...attempts: ReadonlyArray<number>) => (outcome: Outcome) => {
-  assert.isUndefined(outcome.error)
-  assert.deepStrictEqual(outcome.ids, ids)
-  if (attempts.length > 0) assert.deepStrictEqual(outcome.attempts, attempts)
-}
-
-/** It ends with this reason, after so many attempts, having given the records of so many pages. */
-const fails = (reason: object, attempts: number, pages = 0) => ({ error, ids: got }: Outcome) => {
-  assert.deepInclude(error?.reason, reason)
-  assert.strictEqual(error?.attempts, attempts)
-  assert.deepStrictEqual(got, ids.slice(0, pages * 100))
-}
-
-const malformed = (path: string) => fails({ _tag: "MalformedResponse", kind: "wrongShape", path }, 1)
 const quick = { headers: Duration.millis(300), stalled: Duration.millis(300), attempt: Duration.millis(900) }
 
 const cases: { readonly [title: string]: Case } = {
@@ -64,6 +12,10 @@ const cases: { readonly [title: string]: Case } = {
   "resets every connection": {
     faults: [{ fault: "reset", from: 2 }],
     expect: fails({ _tag: "Transport", kind: "reset" }, 3, 1)
+  },
+  "fails in two ways, one after the other": {
+    faults: [{ fault: "status", status: 503, nth: 1 }, { fault: "reset", nth: 2 }],
+    expect: whole(3, 1, 1)
   },
   "closes the connection once": { faults: [{ fault: "close", nth: 1 }], expect: whole(2, 1, 1) },
   "closes every connection": {
@@ -115,6 +67,11 @@ const cases: { readonly [title: string]: Case } = {
     faults: [{ fault: "bomb", encoding: "br", mebibytes: 40 }],
     expect: fails({ _tag: "MalformedResponse", kind: "tooLarge" }, 1)
   },
+  "sends more bytes than are taken": {
+    faults: [],
+    config: { largestBodyBytes: 10_000 },
+    expect: fails({ _tag: "MalformedResponse", kind: "tooLarge" }, 1)
+  },
   "limits its rate": { faults: [{ fault: "rateLimit", perSecond: 5 }], expect: whole() },
   "sends HTML": {
     faults: [{ fault: "body", text: "<html>Sign in</html>" }],
@@ -134,12 +91,8 @@ const cases: { readonly [title: string]: Case } = {
     faults: [{ fault: "redirect", location: "https://elsewhere.example.com/v1/invoices" }],
     expect: fails({ _tag: "RedirectRefused", status: 302 }, 1)
   },
-  "refuses a cursor after two pages": {
-    faults: [{ fault: "cursorExpires", cursorPages: 2 }],
-    expect: fails({ _tag: "PaginationFault", kind: "cursorRefused" }, 1, 2)
-  },
-  "refuses cursors at once, with 410": {
-    faults: [{ fault: "cursorExpires", cursorMs: 0, status: 410 }, { fault: "latency", ms: 5 }],
+  "refuses cursors at once": {
+    faults: [{ fault: "cursorExpires", cursorMs: 0 }, { fault: "latency", ms: 5 }],
     expect: fails({ _tag: "PaginationFault", kind: "cursorRefused" }, 1, 1)
   },
   "sends no cursor": {
@@ -170,6 +123,10 @@ const cases: { readonly [title: string]: Case } = {
   "sends null for items": {
     faults: [{ fault: "envelope", member: "items", value: "null" }],
     expect: malformed("items")
+  },
+  "sends null for an item": {
+    faults: [{ fault: "envelope", member: "items", value: "[null]" }],
+    expect: malformed("items[0]")
   },
   "sends a strange count": {
     faults: [{ fault: "envelope", member: "count", value: `"many"` }],
@@ -267,22 +224,6 @@ const cases: { readonly [title: string]: Case } = {
     expect: ({ ids: got }) =>
       assert.deepStrictEqual(got, [...ids.slice(0, 99), ids[100] ?? "", ids[99] ?? "", ...ids.slice(101)])
   },
-  "sends an amount beyond 2^53": {
-    faults: [{ fault: "field", field: "amount", value: "9007199254740993" }],
-    expect: malformed("items[0].amount")
-  },
-  "sends an amount with a fraction": {
-    faults: [{ fault: "field", field: "amount", value: "12.5" }],
-    expect: malformed("items[0].amount")
-  },
-  "sends an amount whose fraction parsing would drop": {
-    faults: [{ fault: "field", field: "amount", value: "9007199254740990.6" }],
-    expect: malformed("items[0].amount")
-  },
-  "sends an amount as text": {
-    faults: [{ fault: "field", field: "amount", value: `"12"` }],
-    expect: malformed("items[0].amount")
-  },
   "sends null for an amount": {
     faults: [{ fault: "field", field: "amount", value: "null" }],
     expect: whole(1, 1, 1)
@@ -313,68 +254,20 @@ const cases: { readonly [title: string]: Case } = {
   }
 }
 
-const statuses = [
-  [400, "InvalidRequest", 1, "code"],
-  [401, "Unauthorized", 1, "nested"],
-  [403, "Forbidden", 1, "list"],
-  [404, "NotFound", 1, "problem"],
-  [408, "Timeout", 3, "text"],
-  [409, "InvalidRequest", 1, "code"],
-  [422, "InvalidRequest", 1, "nested"],
-  [500, "ServerFailure", 3, "list"],
-  [501, "ServerFailure", 1, "problem"],
-  [502, "ServerFailure", 3, "text"],
-  [503, "ServerFailure", 3, "code"],
-  [504, "ServerFailure", 3, "nested"]
-] as const
+const badAmounts = {
+  "beyond 2^53": "9007199254740993",
+  "with a fraction": "12.5",
+  "whose fraction parsing would drop": "9007199254740990.6",
+  "beyond all numbers": "1e400",
+  "as text": `"12"`
+}
 
-const statusCases: { readonly [title: string]: Case } = Object.fromEntries([
-  ...statuses.map(([status, tag, attempts, shape]) => [
-    `answers ${status}`,
-    {
-      faults: [{ fault: "status", status, shape, from: 2 }],
-      expect: fails({ _tag: tag }, attempts, 1)
-    } satisfies Case
-  ]),
-  ["answers 429 once, with a wait of no seconds", {
-    faults: [{ fault: "status", status: 429, retryAfter: 0, nth: 1 }],
-    expect: whole(2, 1, 1)
-  }],
-  ["answers 429, with a wait of an hour", {
-    faults: [{ fault: "status", status: 429, retryAfter: 3600 }],
-    expect: fails({ _tag: "RateLimited", retryAfter: Duration.hours(1) }, 1)
-  }],
-  ["answers 429, with a wait as a date", {
-    faults: [{ fault: "status", status: 429, retryAfterDate: 3600 }],
-    expect: ({ error }: Outcome) => {
-      const asked = error?.reason._tag === "RateLimited" ? error.reason.retryAfter : undefined
-      assert.isTrue(asked !== undefined && Duration.toMinutes(asked) > 58 && Duration.toMinutes(asked) <= 60)
-    }
-  }],
-  ["answers 503 once, with an absurd wait", {
-    faults: [{ fault: "status", status: 503, retryAfter: 1e9, nth: 1 }],
-    expect: whole(2, 1, 1)
-  }],
-  ["answers 503 once, with a negative wait", {
-    faults: [{ fault: "status", status: 503, retryAfter: -5, nth: 1 }],
-    expect: whole(2, 1, 1)
-  }],
-  ["answers 503 once, with a wait that is none", {
-    faults: [{ fault: "status", status: 503, retryAfter: "soon", nth: 1 }],
-    expect: whole(2, 1, 1)
-  }],
-  ["revokes the key on page 3", {
-    faults: [{ fault: "status", status: 401, from: 3 }],
-    expect: (outcome: Outcome) => {
-      fails({ _tag: "Unauthorized" }, 1, 2)(outcome)
-      assert.isDefined(outcome.error?.position)
-    }
-  }],
-  ["answers 400 to everything", {
-    faults: [{ fault: "status", status: 400, from: 2 }],
-    expect: (outcome: Outcome) => assert.isDefined(outcome.error?.position)
-  }]
-])
+const amountCases: { readonly [title: string]: Case } = Object.fromEntries(
+  Object.entries(badAmounts).map(([title, value]) => [
+    `sends an amount ${title}`,
+    { faults: [{ fault: "field", field: "amount", value }], expect: malformed("items[0].amount") } satisfies Case
+  ])
+)
 
 /** All of them, by what the service does. */
-export const everyCase = { ...cases, ...statusCases }
+export const everyCase = { ...cases, ...amountCases, ...refusalCases, ...statusCases }

@@ -4,7 +4,7 @@ import { layerHttpClient } from "@payments/core/node"
 import { Effect, Layer, Redacted } from "effect"
 import { FetchHttpClient, type HttpClient } from "effect/http"
 import { Sandbox, type SandboxOptions } from "../src/index.ts"
-import { canary, type Case } from "./FaultCases.ts"
+import { canary, type Case } from "./FaultOutcomes.ts"
 
 const key = Redacted.make(canary.key)
 
@@ -28,6 +28,6 @@ export const services = {
   "in process": (options: SandboxOptions, config: Case["config"]) =>
     PaymentsApi.layer.pipe(
       Layer.provide(Sandbox.layerClient(options)),
-      Layer.provide(configured("http://sandbox.localhost", config))
+      Layer.provide(configured("https://sandbox.localhost", config))
     )
 }

@@ -3,7 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { type Lists, PaymentsApi } from "@payments/core"
 import { catalogue, conditions, Fault } from "@payments/core/testing"
 import { Effect, Result, Schema, Stream } from "effect"
-import { everyCase, type Outcome, records } from "./FaultCases.ts"
+import { Sandbox } from "../src/index.ts"
+import { everyCase } from "./FaultCases.ts"
+import { type Outcome, records } from "./FaultOutcomes.ts"
 import { services } from "./FaultServices.ts"
 
 /** Lists all invoices and tells what came of it. */
@@ -36,6 +38,23 @@ describe.each(Object.entries(services))("%s, a service that", (_, service) => {
         yield* outcomeOf(query).pipe(Effect.provide(service({ lists: { invoices: records }, faults }, config)))
       )
     }))
+})
+
+describe.each([301, 302, 303, 307, 308] as const)("a redirect with %s to a service that would answer", (status) => {
+  const { "over a socket": node, "over a socket, with fetch": fetched } = services
+  it.live.each(Object.entries({ node, fetched }))(
+    "is not followed by %s, so that it never sees the key",
+    ([, service]) =>
+      Effect.gen(function*() {
+        const other = yield* Sandbox
+        const faults: ReadonlyArray<Fault> = [{ fault: "redirect", location: `${other.url}/v1/invoices`, status }]
+        const { error } = yield* outcomeOf().pipe(
+          Effect.provide(service({ lists: { invoices: records }, faults }, undefined))
+        )
+        assert.deepInclude(error?.reason, { _tag: "RedirectRefused", status })
+        assert.strictEqual((yield* other.counters).requests, 0)
+      }).pipe(Effect.provide(Sandbox.layer({ lists: { invoices: records } })))
+  )
 })
 
 describe("the catalogue of faults", () => {

@@ -9,7 +9,7 @@ const configured = (url: string) => Layer.effect(PaymentsConfig, Sandbox.config(
 suite("sandbox in process", ({ faults, reservedCursors, ...lists }) =>
   PaymentsApi.layer.pipe(
     Layer.provide(Sandbox.layerClient({ lists, faults, reservedCursors })),
-    Layer.provide(configured("http://sandbox.localhost"))
+    Layer.provide(configured("https://sandbox.localhost"))
   ))
 
 suite("sandbox over a socket", ({ faults, reservedCursors, ...lists }) =>

@@ -6,7 +6,8 @@ import { FetchHttpClient } from "effect/http"
 import { Otlp } from "effect/observability"
 import { inspect } from "node:util"
 import { scriptedServer } from "../../core/test/ScriptedServer.ts"
-import { canary, everyCase, records } from "./FaultCases.ts"
+import { everyCase } from "./FaultCases.ts"
+import { canary, records } from "./FaultOutcomes.ts"
 import { services } from "./FaultServices.ts"
 
 /** A collector of traces, metrics and logs, as they would leave the process. */

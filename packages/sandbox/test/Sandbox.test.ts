@@ -61,7 +61,7 @@ describe("the sandbox", () => {
       const config = (url: string) => Layer.effect(PaymentsConfig, Sandbox.config(url))
       const inProcess = PaymentsApi.layer.pipe(
         Layer.provide(Sandbox.layerClient(options)),
-        Layer.provide(config("http://sandbox.localhost"))
+        Layer.provide(config("https://sandbox.localhost"))
       )
       const overSocket = PaymentsApi.layer.pipe(
         Layer.provide(Layer.unwrap(Effect.map(Sandbox, ({ url }) => config(url)))),

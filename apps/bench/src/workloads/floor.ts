@@ -1,16 +1,18 @@
 /** What no client can do without: the requests and `JSON.parse`. Nothing is checked. */
+import type { PayoutRequest } from "@payments/core"
 import { Pool } from "undici"
 import { pageSize } from "../PageServer.ts"
 import { count, type Tally, tally, type Workload } from "../Tally.ts"
 
 interface Body {
-  readonly items: ReadonlyArray<{ readonly amount?: number | null }>
+  readonly items: ReadonlyArray<PayoutRequest>
   readonly cursor: string | null
 }
 
 const pools = new Map<string, Pool>()
 
-const reader = (url: string) => {
+/** Reads a page of the list below the address. */
+export const reader = (url: string) => {
   const { origin, pathname } = new URL(url)
   const pool = pools.get(origin) ?? new Pool(origin)
   pools.set(origin, pool)

@@ -1,8 +1,16 @@
 /** `payments export`. */
 import { Lists, type PaymentsApi, type PaymentsConfigError } from "@payments/core"
-import { Destination, lowestExitCode, scanAll, Sink } from "@payments/export"
-import { Ended, patienceFlag, patienceOf, print, say } from "@payments/export/program"
-import { type Duration, Effect, Layer } from "effect"
+import {
+  Destination,
+  lowestExitCode,
+  scanAll,
+  scanAllParts,
+  type ScanOptions,
+  type ScanOutcome,
+  Sink
+} from "@payments/export"
+import { Ended, optionalFlag, print, say, scanFlags, scanOptionsOf, usage } from "@payments/export/program"
+import { DateTime, Duration, Effect, FileSystem, Layer, Option, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { makeProgress, sayFailures, summarize } from "../Progress.ts"
 
@@ -20,38 +28,144 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       ),
       to: Flag.String("to").pipe(
         Flag.withMetavar("DESTINATION"),
-        Flag.withDescription("sqlite:FILE, or file:FOLDER?format=ndjson")
+        Flag.withDescription("sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet")
       ),
-      patience: patienceFlag
+      settlementDates: optionalFlag(
+        Flag.String("settlement-dates").pipe(
+          Flag.withMetavar("FROM..TO"),
+          Flag.withDescription(
+            "cut the invoices by settlement date, both days included, and read the days side by side"
+          )
+        )
+      ),
+      customerIds: optionalFlag(
+        Flag.String("customer-ids").pipe(
+          Flag.withMetavar("FILE"),
+          Flag.withDescription("cut payout requests or payin sources by the customer ids in this file, one a line")
+        )
+      ),
+      concurrency: optionalFlag(
+        Flag.Int("concurrency").pipe(
+          Flag.withSchema(Concurrency),
+          Flag.withDescription("parts that are read at once; 4 unless given")
+        )
+      ),
+      rebind: Flag.Boolean("rebind").pipe(
+        Flag.withDescription("the service has moved: let a destination of another source belong to this one"),
+        Flag.withDefault(false)
+      ),
+      ...scanFlags
     },
     Effect.fnUntraced(function*(input) {
       const destination = Destination.layer(yield* Destination.parse(input.to))
-      const patience = yield* patienceOf(input.patience)
+      const options = { ...(yield* scanOptionsOf(input)), rebind: input.rebind }
       const names = input.lists.length === 0 ? Lists.all.map(({ name }) => name) : [...new Set(input.lists)]
+      const parts = yield* partsOf(input, names)
+      const exported = parts === undefined ? exportLists(names, options) : exportParts(parts, options)
       // The settings are checked first: a wrong one leaves no empty destination behind.
-      yield* Effect.provide(exportLists(names, patience), Layer.provideMerge(destination, api))
+      yield* Effect.provide(exported, Layer.provideMerge(destination, api))
     })
   ).pipe(
     Command.withDescription("Copy lists into a database or files, going on where an earlier run was cut"),
     Command.withExamples([
       { command: "payments export --to sqlite:./payments.db", description: "all three lists" },
-      { command: "payments export invoices --to 'file:./invoices?format=ndjson'", description: "one list, as a file" }
+      { command: "payments export invoices --to 'file:./invoices?format=parquet'", description: "one list, as a file" },
+      {
+        command:
+          "payments export invoices --to sqlite:./payments.db --settlement-dates 2024-05-01..2024-05-31 --concurrency 8",
+        description: "the invoices settled in May, eight days at a time"
+      }
     ])
   )
 
-/** Exports the lists side by side, shows how it goes, and ends with a summary. */
-export const exportLists = Effect.fnUntraced(
-  function*(names: ReadonlyArray<Lists.ListName>, patience?: Duration.Duration) {
-    const sink = yield* Sink
-    const progress = yield* makeProgress
-    const outcomes = yield* scanAll(names, { onEvent: progress.onEvent, patience }).pipe(
-      Effect.ensuring(progress.clear),
-      Effect.onInterrupt(() => say("payments: interrupted. What was committed is kept: run again to go on."))
-    )
-    yield* sayFailures(outcomes)
-    const summary = summarize(outcomes)
-    if (summary.length > 0) yield* print([...summary, `Rows: ${sink.location}`, ""].join("\n"))
-    const exitCode = lowestExitCode(outcomes.map((outcome) => outcome.exitCode))
-    if (exitCode !== 0) return yield* new Ended({ exitCode, problem: "" })
-  }
+const Concurrency = Schema.Int.check(
+  Schema.isBetween({ minimum: 1, maximum: 64 }, { message: "a whole number from 1 to 64" })
 )
+
+/** The parts of one list. */
+interface Parts {
+  readonly list: Lists.ListName
+  readonly field: string
+  readonly values: ReadonlyArray<string>
+  readonly concurrency: number | undefined
+}
+
+/** The parts that the flags ask for, if they ask for any. */
+const partsOf = Effect.fnUntraced(function*(
+  { concurrency, customerIds, settlementDates }: {
+    readonly concurrency: number | undefined
+    readonly customerIds: string | undefined
+    readonly settlementDates: string | undefined
+  },
+  names: ReadonlyArray<Lists.ListName>
+): Effect.fn.Return<Parts | undefined, Ended, FileSystem.FileSystem> {
+  if (customerIds !== undefined && settlementDates !== undefined) {
+    return yield* usage("--settlement-dates and --customer-ids do not go together.")
+  }
+  if (customerIds === undefined && settlementDates === undefined) {
+    return concurrency === undefined
+      ? undefined
+      : yield* usage("--concurrency is for parts of a list: give --settlement-dates or --customer-ids.")
+  }
+  const [list, ...more] = names
+  const field = settlementDates === undefined ? "customerId" : "settlementDate"
+  if (list === undefined || more.length > 0 || !Object.hasOwn(Lists.byName[list].filters, field)) {
+    return yield* usage(
+      settlementDates === undefined
+        ? "--customer-ids cuts one list: payout-requests or payin-sources."
+        : "--settlement-dates cuts one list: invoices."
+    )
+  }
+  const values = settlementDates === undefined
+    ? yield* idsIn(customerIds ?? "")
+    : daysOf(settlementDates) ?? (yield* usage(
+      "Invalid value for --settlement-dates. Expected: two days such as 2024-05-01..2024-05-31, the first not the later, ten years at most"
+    ))
+  return { list, field, values, concurrency }
+})
+
+const idsIn = Effect.fnUntraced(function*(file: string) {
+  const fs = yield* FileSystem.FileSystem
+  const text = yield* fs.readFileString(file).pipe(
+    Effect.catch(() => usage("--customer-ids: the file cannot be read."))
+  )
+  const ids = [...new Set(text.split(/\r?\n/).map((line) => line.trim()).filter((line) => line !== ""))]
+  return ids.length === 0 ? yield* usage("--customer-ids: the file names no customer.") : ids
+})
+
+const mostDays = 3660
+
+const daysOf = (range: string): ReadonlyArray<string> | undefined => {
+  const [, from = "", to = ""] = /^(\d{4}-\d{2}-\d{2})\.\.(\d{4}-\d{2}-\d{2})$/.exec(range) ?? []
+  const [first, last] = [from, to].map((day) => DateTime.make(`${day}T00:00:00Z`))
+  if (first === undefined || last === undefined || Option.isNone(first) || Option.isNone(last)) return undefined
+  // A day that does not exist rolls over into the next month.
+  if (DateTime.formatIsoDateUtc(first.value) !== from || DateTime.formatIsoDateUtc(last.value) !== to) return undefined
+  const days = Duration.toDays(DateTime.distance(first.value, last.value)) + 1
+  return days < 1 || days > mostDays
+    ? undefined
+    : Array.from({ length: days }, (_, day) => DateTime.formatIsoDateUtc(DateTime.add(first.value, { days: day })))
+}
+
+/** Exports the lists side by side, shows how it goes, and ends with a summary. */
+export const exportLists = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}) =>
+  shown((onEvent) => scanAll(names, { ...options, onEvent }))
+
+const exportParts = ({ list, ...parts }: Parts, options: ScanOptions) =>
+  shown((onEvent) => Effect.map(scanAllParts(list, { ...options, ...parts, onEvent }), (outcome) => [outcome]))
+
+const shown = Effect.fnUntraced(function*<R>(
+  scans: (onEvent: ScanOptions["onEvent"]) => Effect.Effect<ReadonlyArray<ScanOutcome>, never, R>
+) {
+  const sink = yield* Sink
+  const progress = yield* makeProgress
+  const outcomes = yield* scans(progress.onEvent).pipe(
+    Effect.ensuring(progress.clear),
+    Effect.onInterrupt(() => say("payments: interrupted. What was committed is kept: run again to go on."))
+  )
+  yield* sayFailures(outcomes)
+  const summary = summarize(outcomes)
+  if (summary.length > 0) yield* print([...summary, `Rows: ${sink.location}`, ""].join("\n"))
+  const exitCode = lowestExitCode(outcomes.map((outcome) => outcome.exitCode))
+  if (exitCode !== 0) return yield* new Ended({ exitCode, problem: "" })
+})

@@ -116,12 +116,13 @@ export const makeListOperation = <Record, Filters extends object>(
 
   const partition = <A>(
     by: PartitionBy<Filters>,
-    { concurrency = 4, ...query }: AnyQuery<Filters> & PartitionOptions,
+    given: AnyQuery<Filters> & PartitionOptions,
     read: (query: AnyQuery<Filters>, part: string) => Stream.Stream<A, PaymentsError>
   ): Stream.Stream<A, PaymentsError> =>
     Stream.unwrap(
-      Effect.map(toParts(list, by, query, concurrency), ({ field, values }) =>
-        Stream.fromIterable(values).pipe(
+      Effect.map(toParts(list, by, given), ({ field, values }) => {
+        const { concurrency = 4, ...query } = given
+        return Stream.fromIterable(values).pipe(
           Stream.flatMap(
             (part) =>
               Stream.mapError(
@@ -131,7 +132,8 @@ export const makeListOperation = <Record, Filters extends object>(
               ),
             { concurrency, bufferSize: 1 }
           )
-        ))
+        )
+      })
     )
 
   return {

@@ -65,8 +65,9 @@ const takeSignal = (args: ReadonlyArray<unknown>) => {
   const plain = args.map((value) => {
     if (typeof value !== "object" || value === null || !("signal" in value)) return value
     const { signal: given, ...rest } = value
-    // As the types ask; whatever else a caller gives is refused where it is first used.
-    if (given !== undefined) signal = given as AbortSignal
+    // Anything else stays where it is, and is refused with the query.
+    if (given !== undefined && !(given instanceof AbortSignal)) return value
+    if (given !== undefined) signal = given
     return rest
   })
   return { plain, signal }

@@ -1,8 +1,9 @@
 /** From a query to a request, or what is wrong with it, before anything is sent. */
 import { Effect, Redacted, Schema } from "effect"
-import type { BadRecordOption, DateRange, ListOptions } from "../ListOperation.ts"
+import type { BadRecordOption, ListOptions, PartitionOptions } from "../ListOperation.ts"
 import * as Lists from "../Lists.ts"
 import { InvalidRequest, PaymentsError } from "../PaymentsError.ts"
+import { PositionData } from "../Position.ts"
 import type { PageRequest } from "./PageSource.ts"
 
 /** What a query may say beside filters. */
@@ -16,23 +17,28 @@ export const toRequest = (
   wanted: "pages" | "records"
 ): Effect.Effect<PageRequest, PaymentsError> => {
   const refuse = (problem: string) => Effect.fail(refused(list.name, problem))
+  if (!isQuery(query)) return refuse(noQuery)
   const filters: { [field: string]: string } = {}
   for (const [field, value] of Object.entries(query)) {
     if (value === undefined || options.has(field)) continue
+    if (field === "signal") return refuse("signal must be an AbortSignal, and given where promises come back.")
     if (!Object.hasOwn(list.filters, field)) {
       return refuse(
         `there is no filter of that name; ${list.label} can be filtered by ${Object.keys(list.filters).join(", ")}.`
       )
     }
-    if (typeof value !== "string" || value === "") return refuse(`the filter ${field} must be text that is not empty.`)
+    if (!isText(value)) return refuse(`the filter ${field} must be text that is not empty.`)
     if (!value.isWellFormed()) return refuse(`the filter ${field} holds half a character, which cannot be sent.`)
     filters[field] = value
   }
-  const { limit, maxRecords, position, prefetch } = query
+  const { limit, maxRecords, onBadRecord, position, prefetch } = query
   if (limit !== undefined && !Schema.is(Lists.PageLimit)(limit)) {
     return refuse(`limit must be an integer from ${Lists.pageLimit.minimum} to ${Lists.pageLimit.maximum} (§8).`)
   }
-  if (wanted === "records" && query.onBadRecord === "quarantine") {
+  if (onBadRecord !== undefined && onBadRecord !== "fail" && onBadRecord !== "quarantine") {
+    return refuse("onBadRecord must be fail or quarantine.")
+  }
+  if (wanted === "records" && onBadRecord === "quarantine") {
     return refuse("only a page can set a record aside: ask for pages, or let a bad record fail the stream.")
   }
   if (wanted === "pages" && maxRecords !== undefined) return refuse("maxRecords is for a stream of records.")
@@ -45,7 +51,8 @@ export const toRequest = (
   if (position === undefined) {
     return Effect.succeed({ list, limit: limit ?? Lists.pageLimit.default, filters, cursor: undefined, unchecked })
   }
-  const saved = Redacted.value(position)
+  const saved: unknown = Redacted.isRedacted(position) ? Redacted.value(position) : undefined
+  if (!Schema.is(PositionData)(saved)) return refuse("position must be one that a page, an error or a text gave.")
   const unknown = Object.keys(saved.filters).find((field) => !Object.hasOwn(list.filters, field))
   if (unknown !== undefined) return refuse("the position holds a filter that the list does not have.")
   if (saved.list !== list.name) return refuse(`the position belongs to ${Lists.byName[saved.list].label}.`)
@@ -67,6 +74,11 @@ export const refused = (list: Lists.ListName, problem: string): PaymentsError =>
     position: undefined
   })
 
+/** The types allow no other, but plain JavaScript can give anything. */
+const isQuery = (query: unknown): boolean => typeof query === "object" && query !== null && !Array.isArray(query)
+
+const noQuery = "a query is an object of filters and options."
+
 /** How many parts one listing may be cut into: ten years of days. */
 const mostParts = 3660
 
@@ -74,15 +86,17 @@ const mostParts = 3660
 export const toParts = (
   list: Lists.AnyList,
   by: object,
-  query: object,
-  concurrency: number
+  query: PartitionOptions
 ): Effect.Effect<{ readonly field: string; readonly values: ReadonlyArray<string> }, PaymentsError> => {
   const refuse = (problem: string) => Effect.fail(refused(list.name, problem))
+  if (!isQuery(by)) return refuse(byOneFilter)
+  if (!isQuery(query)) return refuse(noQuery)
   const rules: Readonly<Record<string, "equals" | "prefix">> = list.filters
-  const given: ReadonlyArray<readonly [string, ReadonlyArray<string> | DateRange | undefined]> = Object.entries(by)
+  const given: ReadonlyArray<readonly [string, unknown]> = Object.entries(by)
   const [first, ...more] = given.filter(([, values]) => values !== undefined)
-  if (first === undefined || more.length > 0) return refuse("a listing is cut by the values of one filter.")
-  if (!(Number.isSafeInteger(concurrency) && concurrency > 0)) {
+  if (first === undefined || more.length > 0) return refuse(byOneFilter)
+  const { concurrency } = query
+  if (concurrency !== undefined && !(Number.isSafeInteger(concurrency) && concurrency > 0)) {
     return refuse("concurrency must be a whole number above 0.")
   }
   const [field, parts] = first
@@ -94,19 +108,29 @@ export const toParts = (
   if (Object.entries(query).some(([name, value]) => name === field && value !== undefined)) {
     return refuse(`the filter ${field} is what the listing is cut by: it cannot be given beside it.`)
   }
-  if (parts !== undefined && isRange(parts) && rules[field] !== "prefix") {
-    return refuse(`${field} holds no dates: give its values.`)
-  }
-  const values = parts === undefined ? [] : isRange(parts) ? daysOf(parts) : [...new Set(parts)]
+  const listed = Array.isArray(parts)
+  if (!listed && rules[field] !== "prefix") return refuse(`${field} holds no dates: give its values.`)
+  const values = listed ? textsOf(parts) : daysOf(parts)
+  if (listed && values === undefined) return refuse(`the values of ${field} must be texts that are not empty.`)
   if (values === undefined) return refuse(`the days of ${field} must be two dates YYYY-MM-DD, the first not the later.`)
   if (values.length > mostParts) return refuse(`a listing is cut into ${mostParts} parts at most.`)
   return Effect.succeed({ field, values })
 }
 
-const isRange = (parts: ReadonlyArray<string> | DateRange): parts is DateRange => !Array.isArray(parts)
+const byOneFilter = "a listing is cut by the values of one filter."
+
+/** Each value once. */
+const textsOf = (values: ReadonlyArray<unknown>): ReadonlyArray<string> | undefined =>
+  values.every(isText) ? [...new Set(values)] : undefined
+
+const isText = (value: unknown): value is string => typeof value === "string" && value !== ""
+
+const Range = Schema.Struct({ from: Schema.String, to: Schema.String })
 
 /** The days from one date to another, both included. */
-const daysOf = ({ from, to }: DateRange): ReadonlyArray<string> | undefined => {
+const daysOf = (range: unknown): ReadonlyArray<string> | undefined => {
+  if (!Schema.is(Range)(range)) return undefined
+  const { from, to } = range
   const [first, last] = [from, to].map((day) => Date.parse(`${day}T00:00:00Z`))
   if (first === undefined || last === undefined || !isDay(from, first) || !isDay(to, last) || first > last) {
     return undefined

@@ -49,6 +49,6 @@ export const layerTest = (lists: TestLists = {}): Layer.Layer<PaymentsApi> =>
   )
 
 const config = PaymentsConfig.fromSettings({
-  PAYMENTS_BASE_URL: "http://memory.localhost",
+  PAYMENTS_BASE_URL: "https://memory.localhost",
   PAYMENTS_API_KEY: Redacted.make("test")
 }).pipe(Effect.orDie, Effect.map((settings) => ({ ...settings, source: "memory" })))

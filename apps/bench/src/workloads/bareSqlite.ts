@@ -1,0 +1,90 @@
+/** What an export into SQLite can hardly do without: requests, `JSON.parse`, prepared upserts, a durable commit per page. */
+import type { PayoutRequest } from "@payments/core"
+import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import { countOne, tally } from "../Tally.ts"
+import { reader } from "./floor.ts"
+
+/** The typed columns of a payout request, in the order of {@link cellsOf}. */
+const columns = [
+  "id",
+  "reference",
+  "customer_id",
+  "customer_details_reference",
+  "customer_details_name",
+  "customer_details_document_type",
+  "customer_details_document_number",
+  "customer_details_email",
+  "customer_details_phone_number",
+  "payout_target_id",
+  "payout_target_details_reference",
+  "payout_target_details_description",
+  "payout_target_details_type",
+  "status",
+  "status_message",
+  "amount",
+  "amount_sent",
+  "fee",
+  "source_merchant_account_id",
+  "created_at",
+  "updated_at"
+] as const
+
+const cellsOf = (record: PayoutRequest) => {
+  const { customerDetails: customer, payoutTargetDetails: target } = record
+  return [
+    record.id,
+    record.reference ?? null,
+    record.customerId ?? null,
+    customer?.reference ?? null,
+    customer?.name ?? null,
+    customer?.documentType ?? null,
+    customer?.documentNumber ?? null,
+    customer?.email ?? null,
+    customer?.phoneNumber ?? null,
+    record.payoutTargetId ?? null,
+    target?.reference ?? null,
+    target?.description ?? null,
+    target?.type ?? null,
+    record.status ?? null,
+    record.statusMessage ?? null,
+    record.amount ?? null,
+    record.amountSent ?? null,
+    record.fee ?? null,
+    record.sourceMerchantAccountId ?? null,
+    record.createdAt ?? null,
+    record.updatedAt ?? null
+  ]
+}
+
+/** Copies the list below the address into a new file in the folder. Nothing is checked, and no text is kept. */
+export const bareSqlite = async (url: string, folder: string) => {
+  const read = reader(url)
+  const total = tally()
+  const db = new DatabaseSync(join(folder, "bare.db"))
+  db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+    CREATE TABLE IF NOT EXISTS payout_requests (${
+    columns.map((name) =>
+      `${name} ${["amount", "amount_sent", "fee"].includes(name) ? "INTEGER" : "TEXT"}${
+        name === "id" ? " NOT NULL UNIQUE" : ""
+      }`
+    ).join(", ")
+  }) STRICT;`)
+  const upsert = db.prepare(
+    `INSERT INTO payout_requests (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})
+    ON CONFLICT (id) DO UPDATE SET ${columns.slice(1).map((name) => `${name} = excluded.${name}`).join(", ")}`
+  )
+  for (let cursor: string | null | undefined; cursor !== null;) {
+    // oxlint-disable-next-line no-await-in-loop -- each cursor comes from the page before
+    const page = await read(cursor)
+    db.exec("BEGIN IMMEDIATE")
+    for (const record of page.items) {
+      upsert.run(...cellsOf(record))
+      countOne(total, record)
+    }
+    db.exec("COMMIT")
+    cursor = page.cursor
+  }
+  db.close()
+  return total
+}

@@ -1,0 +1,83 @@
+/** `payments verify`: holds a destination against its certificate, or against the API. */
+import { Lists, PaymentsApi, type PaymentsConfigError } from "@payments/core"
+import { Destination, ExitCode, type Verified, verify, verifyAgainstApi } from "@payments/export"
+import { Ended, print, say } from "@payments/export/program"
+import { Effect, type Layer } from "effect"
+import { Command, Flag } from "effect/cli"
+import { printable } from "../Output.ts"
+
+const count = new Intl.NumberFormat("en-US")
+
+/** `payments verify`, against the given service where that is asked for. */
+export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>) =>
+  Command.make(
+    "verify",
+    {
+      from: Flag.String("from").pipe(
+        Flag.withMetavar("DESTINATION"),
+        Flag.withDescription("where an export wrote: sqlite:FILE, file:FOLDER or postgres://HOST/DATABASE")
+      ),
+      againstApi: Flag.Boolean("against-api").pipe(
+        Flag.withDescription("read the lists once more and compare each record"),
+        Flag.withDefault(false)
+      )
+    },
+    Effect.fnUntraced(function*({ againstApi, from }) {
+      const destination = yield* Destination.parse(from)
+      const verified = yield* Effect.scoped(Effect.gen(function*() {
+        const reader = yield* Destination.reader(destination)
+        const lists = yield* Effect.filter(Lists.all, (list) =>
+          Effect.map(reader.scans(list), (scans) => scans.length > 0))
+        return yield* Effect.forEach(lists, (list) =>
+          verify(reader, list))
+      }))
+      const compared = againstApi ? yield* compare(destination).pipe(Effect.provide(api)) : []
+      yield* print([...verified.flatMap(certified), ...compared.flatMap(held)].map((line) => `${line}\n`).join(""))
+      if (verified.length === 0) {
+        yield* say("payments: nothing has been exported into it.")
+        return yield* new Ended({ exitCode: ExitCode.destination, problem: "" })
+      }
+      if ([...verified, ...compared].some(({ differences }) => differences.length > 0)) {
+        return yield* new Ended({ exitCode: ExitCode.differs, problem: "" })
+      }
+    })
+  ).pipe(
+    Command.withDescription("Recompute what the last complete scan certified, from the destination alone"),
+    Command.withExamples([
+      { command: "payments verify --from sqlite:./payments.db", description: "the rows against the certificate" },
+      {
+        command: "payments verify --from sqlite:./payments.db --against-api",
+        description: "and against what the API returns now"
+      }
+    ])
+  )
+
+const compare = Effect.fnUntraced(function*(destination: Destination.Destination) {
+  const { source } = yield* PaymentsApi
+  const reader = yield* Destination.reader(destination)
+  const bound = yield* reader.source
+  if (bound !== source) {
+    yield* say(`payments: it holds the data of another source (${bound}), not of ${source}.`)
+    return yield* new Ended({ exitCode: ExitCode.destination, problem: "" })
+  }
+  const lists = yield* Effect.filter(Lists.all, (list) => Effect.map(reader.scans(list), (scans) => scans.length > 0))
+  return yield* Effect.forEach(lists, (list) => verifyAgainstApi(reader, list))
+}, Effect.scoped)
+
+const certified = ({ certificate, differences, list }: Verified): ReadonlyArray<string> => {
+  const { label } = Lists.byName[list]
+  if (differences.length > 0) return [`${label}: differs`, ...differences.map(lineOf)]
+  return certificate === undefined
+    ? [`${label}: rows agree with their texts; no complete scan has certified them yet`]
+    : [`${label}: as scan ${certificate.scan} certified it: ${count.format(certificate.distinct)} records`]
+}
+
+const held = ({ differences, list }: Verified): ReadonlyArray<string> => {
+  const { label } = Lists.byName[list]
+  return differences.length > 0
+    ? [`${label}: differs from what the API returns now`, ...differences.map(lineOf)]
+    : [`${label}: as the API returns it now`]
+}
+
+const lineOf = ({ id, problem }: Verified["differences"][number]): string =>
+  id === undefined ? `  ${problem}` : `  ${printable(id)}: ${problem}`

@@ -1,0 +1,169 @@
+/**
+ * Holds a destination against its own evidence, or against the service. A difference names a record by its id and says
+ * where it differs, never what it holds.
+ */
+import { type Lists, PaymentsApi, type PaymentsError } from "@payments/core"
+import { Effect, Equal, Option, type Scope, Stream } from "effect"
+import * as Certificate from "./Certificate.ts"
+import { layoutOf, valueOf } from "./Columns.ts"
+import { contentHash } from "./Plan.ts"
+import { RowSet } from "./RowSet.ts"
+import type { SinkError } from "./Sink.ts"
+import type { FullRow, Reader, ScanRow } from "./Store.ts"
+import { digestWith } from "./Tally.ts"
+
+/** Something that is not as it should be. */
+export interface Difference {
+  readonly list: Lists.ListName
+  /** Of the record; undefined where a figure of the whole list differs. */
+  readonly id: string | undefined
+  readonly problem: string
+}
+
+/** What came of holding a list against its evidence. */
+export interface Verified {
+  readonly list: Lists.ListName
+  /** Of the last complete scan; undefined where there was none, so that nothing could be held against it. */
+  readonly certificate: Certificate.Certificate | undefined
+  readonly differences: ReadonlyArray<Difference>
+}
+
+const rowsAtOnce = 1000
+
+const certificateOf = (scan: ScanRow | undefined): Certificate.Certificate | undefined =>
+  scan?.certificate === undefined ? undefined : Option.getOrUndefined(Certificate.fromJson(scan.certificate))
+
+/**
+ * Recomputes the certificate of the list's last complete scan from the rows alone: every text against its hash, every
+ * column against the text, and the figures against the certificate. Rows that a later scan has changed count as they were.
+ */
+export const verify = Effect.fnUntraced(function*(
+  reader: Reader,
+  list: Lists.AnyList
+): Effect.fn.Return<Verified, SinkError> {
+  const complete = (yield* reader.scans(list)).find(({ part, state }) => part === "" && state === "complete")
+  const certificate = certificateOf(complete)
+  const seen = new RowSet(complete === undefined ? [] : yield* reader.seen([complete.scan]))
+  const { amounts } = layoutOf(list)
+  const differences: Array<Difference> = []
+  if (certificate === undefined && complete?.certificate !== undefined) {
+    differences.push({ list: list.name, id: undefined, problem: "the certificate cannot be read" })
+  }
+  const sums = new Map(amounts.map(({ name }) => [name, 0n]))
+  let digest = 0n
+  let distinct = 0
+  yield* eachRows(
+    reader,
+    list,
+    Effect.fnUntraced(function*(rows) {
+      for (const row of rows) {
+        for (const problem of problemsOf(list, row)) differences.push({ list: list.name, id: row.id, problem })
+      }
+      if (certificate === undefined) return
+      const counted = rows.filter(({ row }) => seen.has(row))
+      const earlier = yield* reader.textsAt(list, certificate.scan, counted.map(({ id }) => id))
+      for (const { id, raw } of counted) {
+        const text = earlier.get(id) ?? raw
+        const record = parse(text)
+        distinct++
+        digest = digestWith(digest, contentHash(text))
+        for (const column of amounts) {
+          const amount = valueOf(column, record)
+          sums.set(column.name, (sums.get(column.name) ?? 0n) + BigInt(typeof amount === "number" ? amount : 0))
+        }
+      }
+    })
+  )
+  if (certificate !== undefined) {
+    const figure = (name: string, found: unknown, certified: unknown) => {
+      if (!Equal.equals(found, certified)) {
+        differences.push({ list: list.name, id: undefined, problem: `${name} differs from the certificate's` })
+      }
+    }
+    figure("the number of records", distinct, certificate.distinct)
+    figure("the digest of the records", digest.toString(16).padStart(64, "0"), certificate.digest)
+    for (const { name } of amounts) figure(`the sum of ${name}`, String(sums.get(name)), certificate.sums[name] ?? "0")
+  }
+  return { list: list.name, certificate, differences }
+})
+
+const eachRows = Effect.fnUntraced(function*<E>(
+  reader: Reader,
+  list: Lists.AnyList,
+  use: (rows: ReadonlyArray<FullRow>) => Effect.Effect<void, E>
+): Effect.fn.Return<void, E | SinkError> {
+  for (let after = -1;;) {
+    const rows = yield* reader.rows(list, after, rowsAtOnce)
+    const last = rows.at(-1)
+    if (last === undefined) return
+    yield* use(rows)
+    after = last.row
+  }
+})
+
+/** What is wrong with a row by itself. */
+const problemsOf = (list: Lists.AnyList, { cells, hash, id, raw }: FullRow): ReadonlyArray<string> => {
+  if (contentHash(raw) !== hash) return ["raw differs from its hash"]
+  const record = parse(raw)
+  if (record === undefined) return ["raw is no JSON"]
+  return layoutOf(list).columns
+    .filter((column) => !isSame(column.name === "id" ? id : cells[column.name], valueOf(column, record)))
+    .map(({ name }) => `${name} differs from raw`)
+}
+
+/** Databases have their own ways of giving integers and booleans. */
+const isSame = (cell: unknown, value: string | number | null): boolean =>
+  cell === value || (cell ?? null) === value ||
+  (typeof value === "number" && ["bigint", "string", "boolean"].includes(typeof cell) && Number(cell) === value)
+
+const parse = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Reads the list from the service once more and holds it against the rows. What has changed between the last scan and this
+ * one differs too: the service has no moment that both could be held to.
+ */
+export const verifyAgainstApi = Effect.fnUntraced(function*(
+  reader: Reader,
+  list: Lists.AnyList
+): Effect.fn.Return<Verified, SinkError | PaymentsError, PaymentsApi | Scope.Scope> {
+  const api = yield* PaymentsApi
+  const complete = (yield* reader.scans(list)).find(({ part, state }) => part === "" && state === "complete")
+  const differences: Array<Difference> = []
+  const tell = (id: string | undefined, problem: string) => differences.push({ list: list.name, id, problem })
+  const seen = new RowSet()
+  yield* Stream.runForEach(
+    // The three operations differ in their records, which are only compared here.
+    api[list.name].pages({ onBadRecord: "quarantine" }),
+    Effect.fnUntraced(function*(page) {
+      const texts = page.texts()
+      const items: ReadonlyArray<{ readonly id: string }> = page.items
+      const reads = [
+        ...items.map(({ id }, index) => ({ id, text: texts[index] ?? "" })),
+        ...page.bad.flatMap(({ id, text }) => id === undefined ? [] : [{ id, text }])
+      ]
+      const { stored } = yield* reader.find(list, reads.map(({ id }) => id))
+      for (const { id, text } of reads) {
+        const row = stored.get(id)
+        if (row === undefined) tell(id, "is not in the destination")
+        else {
+          seen.add(row.row)
+          if (row.hash !== contentHash(text)) tell(id, "has another text in the destination")
+          else if (row.missing) tell(id, "is marked missing in the destination")
+        }
+      }
+    })
+  )
+  yield* eachRows(reader, list, (rows) =>
+    Effect.sync(() => {
+      for (const { id, missingSince, row } of rows) {
+        if (missingSince === undefined && !seen.has(row)) tell(id, "is not in the API's list")
+      }
+    }))
+  return { list: list.name, certificate: certificateOf(complete), differences }
+})

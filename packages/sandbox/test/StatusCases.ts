@@ -1,0 +1,96 @@
+/** Every status that a service answers errors with, and what core makes of it. */
+import { assert } from "@effect/vitest"
+import { Duration } from "effect"
+import { type Case, fails, type Outcome, whole } from "./FaultOutcomes.ts"
+
+/** What a refused cursor may be answered with; the same to every request is no refusal of a cursor. */
+const refusals = [400, 404, 410, 422] as const
+
+/** A cursor that is refused where the list itself can be read. */
+export const refusalCases: { readonly [title: string]: Case } = Object.fromEntries(
+  refusals.map((status) => [
+    `refuses cursors after two pages, with ${status}`,
+    {
+      faults: [{ fault: "cursorExpires", cursorPages: 2, status }],
+      expect: (outcome) => {
+        fails({ _tag: "PaginationFault", kind: "cursorRefused" }, 1, 2)(outcome)
+        assert.isUndefined(outcome.error?.position)
+      }
+    } satisfies Case
+  ])
+)
+
+const statuses = [
+  [400, "InvalidRequest", 1, "code"],
+  [401, "Unauthorized", 1, "nested"],
+  [403, "Forbidden", 1, "list"],
+  [404, "NotFound", 1, "problem"],
+  [408, "Timeout", 3, "text"],
+  [409, "InvalidRequest", 1, "code"],
+  [410, "InvalidRequest", 1, "list"],
+  [422, "InvalidRequest", 1, "nested"],
+  [500, "ServerFailure", 3, "list"],
+  [501, "ServerFailure", 1, "problem"],
+  [502, "ServerFailure", 3, "text"],
+  [503, "ServerFailure", 3, "code"],
+  [504, "ServerFailure", 3, "nested"]
+] as const
+
+/** Error answers, and the waits they ask for. */
+export const statusCases: { readonly [title: string]: Case } = Object.fromEntries([
+  ...statuses.map(([status, tag, attempts, shape]) => [
+    `answers ${status}`,
+    {
+      faults: [{ fault: "status", status, shape, from: 2 }],
+      expect: (outcome) => {
+        fails({ _tag: tag }, attempts, 1)(outcome)
+        const { body, position, status: told } = outcome.error ?? {}
+        const code = shape === "problem" || shape === "text" ? undefined : `STATUS_${status}`
+        assert.deepStrictEqual([told, body?.code], [status, code])
+        assert.isDefined(position)
+      }
+    } satisfies Case
+  ]),
+  ["answers 429 once, with a wait of no seconds", {
+    faults: [{ fault: "status", status: 429, retryAfter: 0, nth: 1 }],
+    expect: whole(2, 1, 1)
+  }],
+  ["answers 429, with a wait of an hour", {
+    faults: [{ fault: "status", status: 429, retryAfter: 3600 }],
+    expect: fails({ _tag: "RateLimited", retryAfter: Duration.hours(1) }, 1)
+  }],
+  ["answers 429, with a wait as a date", {
+    faults: [{ fault: "status", status: 429, retryAfterDate: 3600 }],
+    expect: ({ error }: Outcome) => {
+      const asked = error?.reason._tag === "RateLimited" ? error.reason.retryAfter : undefined
+      assert.isTrue(asked !== undefined && Duration.toMinutes(asked) > 58 && Duration.toMinutes(asked) <= 60)
+    }
+  }],
+  ["answers 503, with a wait of an hour", {
+    faults: [{ fault: "status", status: 503, retryAfter: 3600 }],
+    expect: fails({ _tag: "ServerFailure", retryAfter: Duration.hours(1) }, 1)
+  }],
+  ["answers 503 once, with a wait until a day that has passed", {
+    faults: [{ fault: "status", status: 503, retryAfterDate: -86_400, nth: 1 }],
+    expect: whole(2, 1, 1)
+  }],
+  ["answers 503 once, with an absurd wait", {
+    faults: [{ fault: "status", status: 503, retryAfter: 1e9, nth: 1 }],
+    expect: whole(2, 1, 1)
+  }],
+  ["answers 503 once, with a negative wait", {
+    faults: [{ fault: "status", status: 503, retryAfter: -5, nth: 1 }],
+    expect: whole(2, 1, 1)
+  }],
+  ["answers 503 once, with a wait that is none", {
+    faults: [{ fault: "status", status: 503, retryAfter: "soon", nth: 1 }],
+    expect: whole(2, 1, 1)
+  }],
+  ["revokes the key on page 3", {
+    faults: [{ fault: "status", status: 401, from: 3 }],
+    expect: (outcome: Outcome) => {
+      fails({ _tag: "Unauthorized" }, 1, 2)(outcome)
+      assert.isDefined(outcome.error?.position)
+    }
+  }]
+])
