@@ -16,10 +16,9 @@ export const readParquet = (file: string): Promise<ReadonlyArray<Readonly<Record
 if (parentPort !== null && workerData?.answers !== undefined) {
   const { answers, signal } = workerData as { readonly answers: MessagePort; readonly signal: Int32Array }
   parentPort.on("message", (file: string) => {
-    void readParquet(file).then(
-      (rows) => answers.postMessage({ rows }),
-      (error: unknown) => answers.postMessage({ error })
-    ).finally(() => {
+    void readParquet(file).then((rows) => ({ rows }), (error: unknown) => ({ error })).then((answer) => {
+      // oxlint-disable-next-line require-post-message-target-origin -- a thread has no origin
+      answers.postMessage(answer)
       Atomics.store(signal, 0, 1)
       Atomics.notify(signal, 0)
     })

@@ -40,11 +40,13 @@ const readParquetNow = (file: string): ReadonlyArray<Cells> => {
     reader = { worker, answers: port1 }
   }
   Atomics.store(signal, 0, 0)
+  // oxlint-disable-next-line require-post-message-target-origin -- a thread has no origin
   reader.worker.postMessage(file)
   assert.notStrictEqual(Atomics.wait(signal, 0, 0, 20_000), "timed-out")
-  const { error, rows } = receiveMessageOnPort(reader.answers)?.message as Cells // what the reader posts
+  const answer: { readonly message: unknown } = receiveMessageOnPort(reader.answers) ?? { message: {} }
+  const { error, rows } = answer.message as { readonly error?: unknown; readonly rows: ReadonlyArray<Cells> } // as it posts
   if (error !== undefined) throw error
-  return rows as ReadonlyArray<Cells> // what the reader posts
+  return rows
 }
 
 /** One file by the manifest's word: digest, size and count hold. NDJSON has the column `raw` alone. */
