@@ -1,51 +1,11 @@
-import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
-import { type PaymentsApi, PaymentsConfig } from "@payments/core"
-import { layerHttpClient } from "@payments/core/node"
 import { layerTest } from "@payments/core/testing"
-import { run } from "@payments/export/program"
-import { Effect, Layer, Sink, Stdio, Terminal } from "effect"
+import { Effect } from "effect"
 import { TestConsole } from "effect/testing"
 import { join } from "node:path"
-import { payments } from "../src/cli.ts"
+import { payment } from "./InProcess.ts"
 import { labels, rowsOf, temporaryFolder } from "./Program.ts"
 import { services, size } from "./Services.ts"
-
-interface Screen {
-  /** Whether stdout and stderr are terminals. */
-  readonly terminal: boolean
-  out: string
-  err: string
-}
-
-/** Standard streams that are kept, on a terminal or not. */
-const stdio = (screen: Screen) => {
-  const keep = (where: "out" | "err") => () =>
-    Sink.forEach((text: string | Uint8Array) => Effect.sync(() => void (screen[where] += String(text))))
-  return Stdio.layerTest({
-    stdout: keep("out"),
-    stderr: keep("err"),
-    stdoutIsTerminal: Effect.succeed(screen.terminal),
-    stderrIsTerminal: Effect.succeed(screen.terminal)
-  })
-}
-
-/** A terminal of that width; of none that it tells, where it is 0. */
-const terminalOf = (columns: number) =>
-  Layer.effect(
-    Terminal.Terminal,
-    Effect.map(Terminal.Terminal, (terminal) => ({ ...terminal, columns: Effect.succeed(columns) }))
-  ).pipe(Layer.provide(NodeServices.layer))
-
-const payment = Effect.fnUntraced(
-  function*(api: Layer.Layer<PaymentsApi>, args: ReadonlyArray<string>, terminal = false, columns = 0) {
-    const screen: Screen = { terminal, out: "", err: "" }
-    const code = yield* run(payments(api, PaymentsConfig.layerConfig, layerHttpClient), args, "0.0.0").pipe(
-      Effect.provide(Layer.mergeAll(NodeServices.layer, terminalOf(columns), stdio(screen)))
-    )
-    return { code, ...screen }
-  }
-)
 
 describe.each(services)("payments over %s", (_, api) => {
   it.effect("lists and exports every list", () =>
@@ -59,7 +19,7 @@ describe.each(services)("payments over %s", (_, api) => {
       const { code, out } = yield* payment(api, ["export", "--to", `sqlite:${file}`])
       assert.strictEqual(code, 0)
       for (const label of labels) {
-        assert.match(out, new RegExp(`^${label} +${size} +${size} +0 +0 +2 `, "m"))
+        assert.match(out, new RegExp(`^${label} +${size} +${size} +0 +0 +0 +2 `, "m"))
         assert.deepStrictEqual(rowsOf(file, `SELECT count(*) AS n FROM ${label.replace("-", "_")}`), [{ n: size }])
       }
     }).pipe(Effect.scoped))

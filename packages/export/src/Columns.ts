@@ -54,18 +54,25 @@ const strangersTo = (columns: ReadonlyArray<Column>) => {
   }
   const nameOf = (field: string) => /^[A-Za-z_]\w{0,63}$/.test(field) ? field : "(other)"
   return (record: unknown): ReadonlyArray<string> => {
-    if (typeof record !== "object" || record === null) return []
-    const strangers = new Set<string>()
-    for (const [field, value] of Object.entries(record)) {
+    let strangers: Set<string> | undefined
+    if (typeof record !== "object" || record === null) return none
+    for (const field in record) {
       const inners = fields.get(field)
-      if (inners !== undefined) {
-        if (typeof value !== "object" || value === null) continue
-        for (const inner of Object.keys(value)) if (!inners.has(inner)) strangers.add(`${field}.${nameOf(inner)}`)
-      } else if (!fields.has(field)) strangers.add(nameOf(field))
+      if (inners === undefined) {
+        if (!fields.has(field)) (strangers ??= new Set()).add(nameOf(field))
+        continue
+      }
+      const value = memberOf(record, field)
+      if (typeof value !== "object" || value === null) continue
+      for (const inner in value) {
+        if (!inners.has(inner)) (strangers ??= new Set()).add(`${field}.${nameOf(inner)}`)
+      }
     }
-    return [...strangers]
+    return strangers === undefined ? none : [...strangers]
   }
 }
+
+const none: ReadonlyArray<string> = []
 
 /** The columns of a list, `id` first, in the document's order. */
 export const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> =>
@@ -102,16 +109,18 @@ const fieldOf = ({ path: [field, inner] }: Column, record: unknown): unknown => 
 const storable = (text: string): string =>
   text.isWellFormed() && !text.includes("\0") ? text : text.toWellFormed().replaceAll("\0", "\ufffd")
 
-/** Whether a column holds another text than the record, because it could not be held. */
-export const isReplaced = (column: Column, record: unknown): boolean => {
-  const value = fieldOf(column, record)
-  return column.kind === "text" && typeof value === "string" && storable(value) !== value
-}
+/** How many columns hold another text than the record, because it could not be held. JSON can only escape such text. */
+export const replacedIn = ({ columns }: Layout, record: unknown, text: string): number =>
+  /\\u(?:0000|[dD][89a-fA-F])/.test(text)
+    ? columns.filter((column) => {
+      const value = fieldOf(column, record)
+      return column.kind === "text" && typeof value === "string" && storable(value) !== value
+    }).length
+    : 0
 
+/** Parsed JSON has no getters, and no documented field is named like a member that every object has. */
 const memberOf = (value: unknown, name: string): unknown =>
-  typeof value === "object" && value !== null && Object.hasOwn(value, name)
-    ? (value as { readonly [name: string]: unknown })[name] // parsed JSON has no getters
-    : undefined
+  typeof value === "object" && value !== null ? (value as { readonly [name: string]: unknown })[name] : undefined
 
 /** The fields of a struct, without the null that each may also be. */
 const fieldsOf = (ast: SchemaAST.AST): ReadonlyArray<readonly [string, SchemaAST.AST]> =>

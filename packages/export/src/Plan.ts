@@ -4,7 +4,7 @@
  */
 import { membersOf } from "@payments/core"
 import * as crypto from "node:crypto"
-import { type Cell, isReplaced, type Layout, valueOf } from "./Columns.ts"
+import { type Cell, type Layout, replacedIn, valueOf } from "./Columns.ts"
 import type { RowSet } from "./RowSet.ts"
 import type { ReadRecord } from "./Sink.ts"
 import { digestWith, type Tally } from "./Tally.ts"
@@ -128,7 +128,7 @@ export const plan = (input: PlanInput): Plan => {
   }
   const write = (row: number, id: string, read: HashedRead, isNew: boolean): void => {
     const cells = layout.columns.map((column) => valueOf(column, read.value))
-    for (const column of layout.columns) if (isReplaced(column, read.value)) replaced++
+    replaced += replacedIn(layout, read.value, read.text)
     writes.set(row, { row, id, cells, raw: read.text, hash: read.hash, isNew })
   }
   const known = (id: string): Current | undefined => {

@@ -1,0 +1,281 @@
+import { assert, describe, it } from "@effect/vitest"
+import { PaymentsApi } from "@payments/core"
+import { layerTest } from "@payments/core/testing"
+import { Effect, Layer } from "effect"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import { payment } from "./InProcess.ts"
+import { rowsOf, temporaryFolder } from "./Program.ts"
+
+const invoice = (id: string, amount: number | string, more = "") => `{"id":"${id}","amount":${amount}${more}}`
+
+const serving = (...invoices: ReadonlyArray<string>) => layerTest({ invoices })
+
+const inFolder = <A, E>(use: (destination: string, file: string, folder: string) => Effect.Effect<A, E>) =>
+  Effect.scoped(Effect.flatMap(temporaryFolder, (folder) => {
+    const file = join(folder, "payments.db")
+    return use(`sqlite:${file}`, file, folder)
+  }))
+
+const exporting = (to: string, api: Layer.Layer<PaymentsApi>, ...flags: ReadonlyArray<string>) =>
+  payment(api, ["export", "invoices", "--to", to, ...flags])
+
+const nothing = serving()
+
+/** Exports: a and b; then b changed and c new; then, twice, without a. */
+const history = Effect.fnUntraced(function*(to: string) {
+  yield* exporting(to, serving(invoice("a", 1), invoice("b", "2.0")))
+  yield* exporting(to, serving(invoice("a", 1), invoice("b", 3), invoice("c", 4)))
+  for (let times = 0; times < 2; times++) {
+    yield* exporting(to, serving(invoice("b", 3), invoice("c", 4)), "--missing-limit", "50%")
+  }
+  yield* exporting(to, serving(invoice("a", 9), invoice("b", 3), invoice("c", 4)))
+})
+
+describe("payments changes", () => {
+  it.live("tells in order what came, changed, went missing and returned, but not the first load", () =>
+    inFolder((to) =>
+      Effect.gen(function*() {
+        yield* history(to)
+        const { code, out } = yield* payment(nothing, ["changes", "--from", to])
+        assert.strictEqual(code, 0)
+        const changes = out.trimEnd().split("\n").map((line) => JSON.parse(line))
+        assert.deepStrictEqual(
+          changes.map(({ after, before, change, fields, id, list, seq }) => [
+            seq,
+            list,
+            change,
+            id,
+            fields,
+            before?.amount,
+            after?.amount
+          ]),
+          [
+            [1, "invoices", "update", "b", ["amount"], 2, 3],
+            [2, "invoices", "insert", "c", [], undefined, 4],
+            [3, "invoices", "missing", "a", [], undefined, undefined],
+            [4, "invoices", "returned", "a", ["amount"], 1, 9]
+          ]
+        )
+        assert.include(out, `"before":{"id":"b","amount":2.0}`)
+        const later = yield* payment(nothing, ["changes", "--from", to, "--after", "3"])
+        assert.strictEqual(later.out.split("\n").length, 2)
+        const other = yield* payment(nothing, ["changes", "--from", to, "--resource", "payin-sources"])
+        assert.deepStrictEqual([other.code, other.out], [0, ""])
+      })
+    ))
+
+  it.live("prints a table that a terminal cannot obey, and CSV that a spreadsheet cannot run", () =>
+    inFolder((to) =>
+      Effect.gen(function*() {
+        yield* exporting(to, serving(invoice("a", 1)))
+        yield* exporting(to, serving(invoice("a", 1), `{"id":"=1+1\\u001b[31m","amount":5}`))
+        const table = yield* payment(nothing, ["changes", "--from", to], true)
+        assert.match(
+          table.out,
+          /^ {5}seq {2}at .*id {2}fields\n {7}1 {2}\S+ +invoices {9}insert {4}=1\+1\\u001b\[31m\n$/
+        )
+        const csv = yield* payment(nothing, ["changes", "--from", to, "--format", "csv"])
+        const [head, row] = csv.out.split("\r\n")
+        assert.strictEqual(head, "seq,list,scan,at,change,id,fields,before,after")
+        assert.include(row, `,insert,'=1+1\u001b[31m,,,"{""id"":""=1+1\\u001b[31m"",""amount"":5}"`)
+      })
+    ))
+
+  it.live("says that there is nothing where nothing was exported, and makes nothing", () =>
+    inFolder((to, file) =>
+      Effect.gen(function*() {
+        const { code, err, out } = yield* payment(nothing, ["changes", "--from", to])
+        assert.deepStrictEqual([code, out], [9, ""])
+        assert.include(err, "there is nothing there. Export into it first.")
+        assert.throws(() => rowsOf(file, "SELECT 1"))
+      })
+    ))
+})
+
+describe("payments verify", () => {
+  it.live("agrees with what was exported, also while a later scan has changed some of it", () =>
+    inFolder((to) =>
+      Effect.gen(function*() {
+        yield* history(to)
+        const agreed = yield* payment(nothing, ["verify", "--from", to])
+        assert.deepStrictEqual([agreed.code, agreed.out], [0, "invoices: as scan 5 certified it: 3 records\n"])
+        // A scan that never ends: its first page changes a, then the service fails.
+        const cut = layerTest({
+          invoices: [invoice("a", 10), ...Array.from({ length: 150 }, (_, index) => invoice(`n${index}`, index))],
+          faults: [{ fault: "status", status: 403, nth: 2 }]
+        })
+        assert.strictEqual((yield* exporting(to, cut)).code, 4)
+        assert.deepStrictEqual((yield* payment(nothing, ["verify", "--from", to])).code, 0)
+      })
+    ))
+
+  it.live.each(
+    [
+      ["a text", `UPDATE invoices SET raw = replace(raw, '"amount":3', '"amount":8') WHERE id = 'b'`, "b: raw differs"],
+      ["a column", "UPDATE invoices SET amount = 7 WHERE id = 'b'", "b: amount differs from raw"],
+      ["a row that went", "DELETE FROM invoices WHERE id = 'b'", "the number of records differs"],
+      [
+        "a certificate",
+        "UPDATE scans SET certificate = replace(certificate, '\"sums\":{\"amount\":\"', '\"sums\":{\"amount\":\"1')",
+        "the sum of amount differs"
+      ],
+      ["a certificate that is none", "UPDATE scans SET certificate = '{}'", "the certificate cannot be read"]
+    ] as const
+  )("finds %s that somebody changed", ([, sql, problem]) =>
+    inFolder((to, file) =>
+      Effect.gen(function*() {
+        yield* history(to)
+        const db = new DatabaseSync(file)
+        db.exec(sql)
+        db.close()
+        const { code, out } = yield* payment(nothing, ["verify", "--from", to])
+        assert.strictEqual(code, 11)
+        assert.include(out, problem)
+      })
+    ))
+
+  it.live("holds the rows against the API, by id", () =>
+    inFolder((to) =>
+      Effect.gen(function*() {
+        yield* history(to)
+        const same = serving(invoice("a", 9), invoice("b", 3), invoice("c", 4))
+        assert.strictEqual((yield* payment(same, ["verify", "--from", to, "--against-api"])).code, 0)
+        const moved = serving(invoice("a", 9), invoice("b", 33), invoice("d", 4))
+        const { code, out } = yield* payment(moved, ["verify", "--from", to, "--against-api"])
+        assert.strictEqual(code, 11)
+        for (const line of ["b: has another text", "d: is not in the destination", "c: is not in the API's list"]) {
+          assert.include(out, line)
+        }
+        const foreign = Layer.effect(
+          PaymentsApi,
+          Effect.map(PaymentsApi, (api) => ({ ...api, source: "another merchant" }))
+        ).pipe(Layer.provide(same))
+        assert.strictEqual((yield* payment(foreign, ["verify", "--from", to, "--against-api"])).code, 9)
+      })
+    ))
+})
+
+describe("payments export, in parts", () => {
+  const settled = (id: string, day: string) => invoice(id, 1, `,"settlementDate":"${day}"`)
+  const invoices = [settled("a", "2024-05-01"), settled("b", "2024-05-03"), settled("c", "2024-06-01"), invoice("d", 1)]
+
+  it.live("reads the days that are asked for, and concludes nothing about the rest", () =>
+    inFolder((to, file) =>
+      Effect.gen(function*() {
+        yield* exporting(to, serving(...invoices))
+        for (let times = 0; times < 2; times++) {
+          const { code, out } = yield* exporting(
+            to,
+            serving(settled("a", "2024-05-01"), settled("e", "2024-05-03")),
+            "--settlement-dates",
+            "2024-05-01..2024-05-03",
+            "--concurrency",
+            "2"
+          )
+          assert.strictEqual(code, 0)
+          assert.match(out, new RegExp(`^invoices +2 +${1 - times} +0 +${1 + times} +0 +3 `, "m"))
+          assert.include(out, "3 parts; what is in none of them was not read")
+        }
+        assert.deepStrictEqual(rowsOf(file, "SELECT id FROM invoices WHERE missing_since IS NULL ORDER BY id"), [
+          { id: "a" },
+          { id: "b" },
+          { id: "c" },
+          { id: "d" },
+          { id: "e" }
+        ])
+        assert.deepStrictEqual(
+          rowsOf(file, "SELECT count(*) AS n FROM scans WHERE part <> '' AND certificate IS NOT NULL"),
+          [{ n: 6 }]
+        )
+      })
+    ))
+
+  it.live("reads the customers that a file names", () =>
+    inFolder((to, file, folder) =>
+      Effect.gen(function*() {
+        writeFileSync(join(folder, "customers.txt"), "cus_1\r\n\ncus_2\ncus_1\n")
+        const api = layerTest({
+          payoutRequests: ["cus_1", "cus_2", "cus_3"].map((customerId) => ({ id: `por_${customerId}`, customerId }))
+        })
+        const args = ["export", "payout-requests", "--to", to, "--customer-ids", join(folder, "customers.txt")]
+        assert.strictEqual((yield* payment(api, args)).code, 0)
+        assert.deepStrictEqual(rowsOf(file, "SELECT customer_id FROM payout_requests ORDER BY 1"), [
+          { customer_id: "cus_1" },
+          { customer_id: "cus_2" }
+        ])
+      })
+    ))
+
+  it.live.each(
+    [
+      [["--settlement-dates", "2024-05-03..2024-05-01"], "two days such as"],
+      [["--settlement-dates", "2024-02-30..2024-03-01"], "two days such as"],
+      [["--settlement-dates", "2000-01-01..2024-03-01"], "ten years at most"],
+      [["--customer-ids", "/does/not/exist"], "payout-requests or payin-sources"],
+      [["--concurrency", "3"], "parts of a list"],
+      [["--missing-limit", "110%"], "a percentage"],
+      [["--on-locked", "maybe"], "refuse or wait"],
+      [["--ignore-field", "a,,b"], "names of fields"]
+    ] as const
+  )("refuses %s", ([flags, problem]) =>
+    inFolder((to, file) =>
+      Effect.gen(function*() {
+        const { code, err } = yield* exporting(to, nothing, ...flags)
+        assert.strictEqual(code, 2)
+        assert.include(err, problem)
+        assert.throws(() => rowsOf(file, "SELECT 1"))
+      })
+    ))
+})
+
+describe("payments export", () => {
+  it.live("leaves a row as it is where only ignored fields differ", () =>
+    inFolder((to, file) =>
+      Effect.gen(function*() {
+        const once = (url: string, ...flags: ReadonlyArray<string>) =>
+          payment(layerTest({ payinSources: [{ id: "a", authUrl: url }] }), [
+            "export",
+            "payin-sources",
+            "--to",
+            to,
+            ...flags
+          ])
+        for (const url of ["one", "two"]) yield* once(url, "--ignore-field", "authUrl")
+        assert.deepStrictEqual(rowsOf(file, "SELECT auth_url FROM payin_sources"), [{ auth_url: "one" }])
+        assert.deepStrictEqual((yield* payment(nothing, ["verify", "--from", to])).code, 0)
+        yield* once("three")
+        assert.deepStrictEqual(rowsOf(file, "SELECT auth_url FROM payin_sources"), [{ auth_url: "three" }])
+      })
+    ))
+
+  it.live("does not believe that much of a list went at once, until it is told to", () =>
+    inFolder((to, file) =>
+      Effect.gen(function*() {
+        yield* exporting(to, serving(invoice("a", 1), invoice("b", 2)))
+        yield* exporting(to, serving(invoice("a", 1)))
+        const held = yield* exporting(to, serving(invoice("a", 1)))
+        assert.strictEqual(held.code, 10)
+        assert.include(held.out, "1 records did not come in two scans")
+        assert.deepStrictEqual(rowsOf(file, "SELECT id FROM invoices WHERE missing_since IS NOT NULL"), [])
+        const told = yield* exporting(to, serving(invoice("a", 1)), "--missing-limit", "50%")
+        assert.strictEqual(told.code, 0)
+        assert.deepStrictEqual(rowsOf(file, "SELECT id FROM invoices WHERE missing_since IS NOT NULL"), [{ id: "b" }])
+      })
+    ))
+
+  it.live("binds a destination to a service that has moved, when told to", () =>
+    inFolder((to) =>
+      Effect.gen(function*() {
+        const named = (source: string) =>
+          Layer.effect(PaymentsApi, Effect.map(PaymentsApi, (api) => ({ ...api, source }))).pipe(
+            Layer.provide(serving(invoice("a", 1)))
+          )
+        yield* exporting(to, named("old"))
+        assert.strictEqual((yield* exporting(to, named("new"))).code, 9)
+        assert.strictEqual((yield* exporting(to, named("new"), "--rebind")).code, 0)
+        assert.strictEqual((yield* exporting(to, named("new"))).code, 0)
+      })
+    ))
+})
