@@ -1,7 +1,8 @@
 /** Destinations by URL: which are known, and the sink behind each. */
-import { Data, Effect, type FileSystem, type Layer, type Path, type Scope } from "effect"
+import { Data, Effect, type FileSystem, type Layer, type Path, Result, type Scope } from "effect"
 import { join } from "node:path"
 import * as FileSink from "./FileSink.ts"
+import { type Format, fromQuery } from "./render/Format.ts"
 import type { Sink, SinkError } from "./Sink.ts"
 import * as SqliteSink from "./SqliteSink.ts"
 import { openReader } from "./SqliteStore.ts"
@@ -10,12 +11,12 @@ import type { Reader } from "./Store.ts"
 /** A place to export into. */
 export type Destination =
   | { readonly _tag: "Sqlite"; readonly file: string }
-  | { readonly _tag: "Files"; readonly folder: string; readonly format: typeof FileSink.formats[number] }
+  | { readonly _tag: "Files"; readonly folder: string; readonly format: Format }
 
 /** The text names no destination. */
 export class DestinationError extends Data.TaggedError("DestinationError")<{ readonly problem: string }> {
   override get message() {
-    return `${this.problem} A destination is sqlite:FILE or file:FOLDER?format=ndjson.`
+    return `${this.problem} A destination is sqlite:FILE or file:FOLDER?format=ndjson|csv|parquet&compress=none|gzip|zstd.`
   }
 }
 
@@ -31,14 +32,10 @@ export const parse = (text: string): Effect.Effect<Destination, DestinationError
   if (scheme !== "file") return refuse("This is no destination.")
   const [folder = "", query = ""] = rest.split(/\?(.*)/s)
   if (folder === "") return refuse("file: names no folder.")
-  const options = new URLSearchParams(query)
-  const unknown = [...options.keys()].find((name) => name !== "format")
-  if (unknown !== undefined) return refuse(`file: has no option ${unknown}.`)
-  const wanted = options.get("format") ?? "ndjson"
-  const format = FileSink.formats.find((known) => known === wanted)
-  return format === undefined
-    ? refuse(`file: has no such format; it has ${FileSink.formats.join(", ")}.`)
-    : Effect.succeed({ _tag: "Files", folder: withoutAuthority(folder), format })
+  return Result.match(fromQuery(query), {
+    onFailure: (problem) => refuse(`file: ${problem}.`),
+    onSuccess: (format) => Effect.succeed({ _tag: "Files", folder: withoutAuthority(folder), format })
+  })
 }
 
 /** `///etc` and `/etc` are the same place. */
@@ -46,7 +43,9 @@ const withoutAuthority = (path: string): string => path.replace(/^\/\/(?=\/)/, "
 
 /** The sink of a destination. */
 export const layer = (destination: Destination): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> =>
-  destination._tag === "Sqlite" ? SqliteSink.layer(destination.file) : FileSink.layer(destination.folder)
+  destination._tag === "Sqlite"
+    ? SqliteSink.layer(destination.file)
+    : FileSink.layer(destination.folder, destination.format)
 
 /** What a destination's own database can be asked, until the scope closes. The destination must be there. */
 export const reader = (destination: Destination): Effect.Effect<Reader, SinkError, Scope.Scope> =>
