@@ -115,7 +115,7 @@ export const destinations: ReadonlyArray<DestinationKind> = [
         cutAt: cutAtOf(join(folder, "copy.db")),
         texts: Effect.sync(() => filesOf(folder)),
         harm: Effect.sync(() => {
-          const [file = ""] = readdirSync(folder).filter((name) => name.endsWith(".ndjson"))
+          const file = readdirSync(folder).find((name) => name.endsWith(".ndjson")) ?? ""
           truncateSync(join(folder, file), 100)
         }),
         watched: watchedBy("files", folder)

@@ -3,6 +3,7 @@ import { Data, Effect, type FileSystem, Layer, type Path, Result, type Scope } f
 import { join } from "node:path"
 import * as FileSink from "./FileSink.ts"
 import * as PostgresUrl from "./PostgresUrl.ts"
+import { type Format, fromQuery } from "./render/Format.ts"
 import type { Sink, SinkError } from "./Sink.ts"
 import * as SqliteSink from "./SqliteSink.ts"
 import { openReader } from "./SqliteStore.ts"
@@ -12,12 +13,12 @@ import type { Reader } from "./Store.ts"
 export type Destination =
   | { readonly _tag: "Sqlite"; readonly file: string }
   | { readonly _tag: "Postgres"; readonly url: PostgresUrl.PostgresUrl }
-  | { readonly _tag: "Files"; readonly folder: string; readonly format: typeof FileSink.formats[number] }
+  | { readonly _tag: "Files"; readonly folder: string; readonly format: Format }
 
 /** The text names no destination. */
 export class DestinationError extends Data.TaggedError("DestinationError")<{ readonly problem: string }> {
   override get message() {
-    return `${this.problem} A destination is sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson.`
+    return `${this.problem} A destination is sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet&compress=none|gzip|zstd.`
   }
 }
 
@@ -48,14 +49,10 @@ export const parse = (
   if (scheme !== "file") return refuse("This is no destination.")
   const [folder = "", query = ""] = rest.split(/\?(.*)/s)
   if (folder === "") return refuse("file: names no folder.")
-  const options = new URLSearchParams(query)
-  const unknown = [...options.keys()].find((name) => name !== "format")
-  if (unknown !== undefined) return refuse(`file: has no option ${unknown}.`)
-  const wanted = options.get("format") ?? "ndjson"
-  const format = FileSink.formats.find((known) => known === wanted)
-  return format === undefined
-    ? refuse(`file: has no such format; it has ${FileSink.formats.join(", ")}.`)
-    : Effect.succeed({ _tag: "Files", folder: withoutAuthority(folder), format })
+  return Result.match(fromQuery(query), {
+    onFailure: (problem) => refuse(`file: ${problem}.`),
+    onSuccess: (format) => Effect.succeed({ _tag: "Files", folder: withoutAuthority(folder), format })
+  })
 }
 
 /** `///etc` and `/etc` are the same place. */
@@ -72,7 +69,7 @@ export const layer = (destination: Destination): Layer.Layer<Sink, SinkError, Fi
     case "Postgres":
       return Layer.unwrap(Effect.map(postgres, (sink) => sink.layer(destination.url)))
     case "Files":
-      return FileSink.layer(destination.folder)
+      return FileSink.layer(destination.folder, destination.format)
   }
 }
 

@@ -56,8 +56,6 @@ export interface ScanSession {
   readonly restart: Effect.Effect<void, SinkError>
   /** Ends a scan that cannot reach its end. What was read is kept; the next scan begins anew. */
   readonly giveUp: Effect.Effect<void, SinkError>
-  /** Makes the complete list visible, where that takes more than the last commit. */
-  readonly publish: Effect.Effect<void, SinkError>
 }
 
 /** The part of a list that has this value of a filter. */
@@ -89,6 +87,11 @@ export class Sink extends Context.Service<Sink, {
   readonly hold: (list: Lists.AnyList, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
   /** Opens a scan of a list that is held, going on with the last one if that was cut. */
   readonly begin: (list: Lists.AnyList, request: ScanRequest) => Effect.Effect<ScanSession, SinkError, Scope.Scope>
+  /**
+   * Shows a list that is held as its scan left it, or the scans of its parts, where that takes more than their commits.
+   * Called when they are complete.
+   */
+  readonly publish: (list: Lists.AnyList) => Effect.Effect<void, SinkError>
 }>()("@payments/export/Sink") {}
 
 /** Another program writes into the same list of the destination, or holds all of it. */

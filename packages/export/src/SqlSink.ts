@@ -44,7 +44,8 @@ export const makeSink = (store: Store): Sink["Service"] => {
         // What a quiet end left behind is not lost for want of one more page.
         yield* Effect.addFinalizer(() => Effect.ignore(session.flush))
         return session
-      })
+      }),
+    publish: () => Effect.void
   })
 }
 
@@ -244,8 +245,7 @@ const sessionOver = (
         plan: nothing,
         next: null,
         end: { state: "incomplete", certificate: undefined, missing: [], forget: [] }
-      }, now))),
-    publish: Effect.void
+      }, now)))
   }
 }
 
