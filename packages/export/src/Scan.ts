@@ -292,10 +292,17 @@ const readsOf = (page: Page<{ readonly id: string }>): ReadonlyArray<ReadRecord>
   return reads
 }
 
-/** An id that some database cannot hold would be stored as another one: such a record counts as having none. */
-const isStorable = (id: string | undefined): boolean => id?.isWellFormed() === true && !id.includes("\0")
+/** An id that some database cannot hold, or keep in an index, would be stored as another one: such a record counts as having none. */
+const isStorable = (id: string | undefined): boolean =>
+  id?.isWellFormed() === true && !id.includes("\0") && Buffer.byteLength(id) <= longestId
 
-const notStorable = { path: "id", expected: "expected text without NUL that UTF-8 can carry" }
+/** Bytes. PostgreSQL's indexes take 2,704 (https://www.postgresql.org/docs/current/btree.html). */
+const longestId = 2000
+
+const notStorable = {
+  path: "id",
+  expected: "expected text of at most 2,000 bytes without NUL that UTF-8 can carry"
+}
 
 /** Whether, and after what wait, a failed traversal goes on from its last committed page. */
 const recover = Effect.fnUntraced(function*(

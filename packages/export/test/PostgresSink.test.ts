@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { ConfigProvider, Deferred, Effect, Exit, Fiber, Layer, Result, Scope } from "effect"
-import { randomUUID } from "node:crypto"
+import { randomBytes, randomUUID } from "node:crypto"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -91,6 +91,24 @@ describe("the PostgreSQL schema", () => {
       assert.deepStrictEqual(yield* ask(`SELECT kind, before::text, fields FROM "${schema}".changes`), [
         { kind: "update", before: raw, fields: ["reference"] }
       ])
+    }))
+
+  it.live("takes records that are as large, as deep or as long in name as they may be", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      // Random, so that nothing can press it together.
+      const name = (bytes: number) => randomBytes(bytes).toString("base64url").slice(0, bytes)
+      const records = [
+        `{"id":"${name(2000)}"}`,
+        `{"id":"${name(2001)}"}`,
+        `{"id":"deep","x":${"[".repeat(10_000)}${"]".repeat(10_000)}}`,
+        `{"id":"large","reference":"${name(8_000_000)}"}`,
+        `{"id":"odd","x":1e99999,"y":-0,"d":1,"d":2}`
+      ]
+      const summary = yield* run(schema, { payoutRequests: records })
+      assert.deepInclude(summary, { records: 5, inserted: 4, nameless: 1 })
+      const rows = yield* Effect.promise(() => rowsOf(server, schema, Lists.payoutRequests))
+      assert.deepStrictEqual(rows.map(({ raw }) => raw).toSorted(), records.toSpliced(1, 1).toSorted())
     }))
 
   it.live("tells when each row was last seen", () =>
