@@ -1,0 +1,161 @@
+/** One commit into PostgreSQL: a handful of statements, each over all its rows. */
+import { Effect } from "effect"
+import { type Cell, type Column, layoutOf } from "./Columns.ts"
+import type { RowWrite } from "./Plan.ts"
+import { binaries, booleans, integers, type Parameter, type Query, texts } from "./PostgresClient.ts"
+import { quoted } from "./PostgresSchema.ts"
+import { OtherSource, SinkError } from "./Sink.ts"
+import type { Commit } from "./Store.ts"
+
+/** The statements of one commit. Those that have nothing to write are left out. */
+export const write = Effect.fnUntraced(function*(
+  query: Query,
+  location: string,
+  s: string,
+  bound: string | undefined,
+  { again = false, checkpoint, end, list, now, plan, scan, seen, source, tally }: Commit
+): Effect.fn.Return<void, SinkError> {
+  const { columns, table } = layoutOf(list)
+  if (bound !== source) {
+    // Bound by the first rows, not by the first attempt: an address may have been mistyped. Another list may be first.
+    if (bound === undefined) {
+      yield* query(`UPDATE ${s}.destination SET source = $1 WHERE source IS NULL`, [source])
+    }
+    const [row] = yield* query(`SELECT source FROM ${s}.destination`)
+    if (row?.["source"] !== source) {
+      return yield* new SinkError({
+        location,
+        reason: new OtherSource({ bound: String(row?.["source"] ?? ""), given: source })
+      })
+    }
+  }
+  const number = String(scan)
+  if (again) {
+    yield* query(`DELETE FROM ${s}.quarantine WHERE scan = $1::bigint`, [number])
+    yield* query(`DELETE FROM ${s}.seen WHERE scan = $1::bigint`, [number])
+  }
+  const names = [...columns.map(({ name }) => quoted(name)), "raw", "hash"]
+  const given = rowsFrom(columns)
+  const [fresh, known] = [plan.writes.filter(({ isNew }) => isNew), plan.writes.filter(({ isNew }) => !isNew)]
+  if (fresh.length > 0) {
+    yield* query(
+      `INSERT INTO ${s}.${table} ("row", ${names.join(", ")}, first_seen_at, changed_at)
+      SELECT u."row", ${names.map((name) => `u.${name}${cast(name)}`).join(", ")}, $1::timestamptz, $1::timestamptz
+      FROM ${given}`,
+      [now, ...cellsOf(columns, fresh)]
+    )
+  }
+  if (known.length > 0) {
+    yield* query(
+      `UPDATE ${s}.${table} AS t SET ${names.map((name) => `${name} = u.${name}${cast(name)}`).join(", ")},
+        changed_at = $1::timestamptz, missing_since = NULL FROM ${given} WHERE t."row" = u."row"`,
+      [now, ...cellsOf(columns, known)]
+    )
+  }
+  if (plan.found.length > 0) {
+    yield* query(`UPDATE ${s}.${table} SET missing_since = NULL WHERE "row" = ANY ($1)`, [integers(plan.found)])
+  }
+  if (plan.changes.length > 0) {
+    yield* query(
+      `WITH last AS (UPDATE ${s}.destination SET changes = changes + $1::bigint RETURNING changes - $1::bigint AS seq)
+      INSERT INTO ${s}.changes (seq, list, scan, at, kind, id, fields, before, after)
+      SELECT last.seq + u.place, $2, $3::bigint, $4::timestamptz, u.kind, u.id, u.fields::json, u.before::json,
+        u.after::json FROM last, unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[]) WITH ORDINALITY
+        AS u (kind, id, fields, before, after, place)`,
+      [
+        String(plan.changes.length),
+        list.label,
+        number,
+        now,
+        texts(plan.changes.map(({ kind }) => kind)),
+        texts(plan.changes.map(({ id }) => id)),
+        texts(plan.changes.map(({ fields }) => JSON.stringify(fields))),
+        texts(plan.changes.map(({ before = null }) => before)),
+        texts(plan.changes.map(({ after }) => after))
+      ]
+    )
+  }
+  if (plan.quarantined.length > 0) {
+    yield* query(
+      `INSERT INTO ${s}.quarantine (scan, list, id, path, expected, raw)
+      SELECT $1::bigint, $2, u.id, u.path, u.expected, u.raw::json
+      FROM unnest($3::text[], $4::text[], $5::text[], $6::text[]) AS u (id, path, expected, raw)`,
+      [
+        number,
+        list.label,
+        texts(plan.quarantined.map(({ id = null }) => id)),
+        texts(plan.quarantined.map(({ path }) => path)),
+        texts(plan.quarantined.map(({ expected }) => expected)),
+        texts(plan.quarantined.map(({ raw }) => raw))
+      ]
+    )
+  }
+  yield* query(
+    `WITH pieces AS (
+      INSERT INTO ${s}.seen (scan, piece, bits) SELECT $1::bigint, u.piece, u.bits FROM unnest($2::bigint[], $3::bytea[])
+        AS u (piece, bits) ON CONFLICT (scan, piece) DO UPDATE SET bits = excluded.bits
+    )
+    UPDATE ${s}.scans SET tally = $4::json, checkpoint = $5, pages = ($4::json #>> '{counts,pages}')::bigint,
+      records = ($4::json #>> '{counts,records}')::bigint, state = coalesce($6, state),
+      certificate = coalesce($7::json, certificate), ended_at = coalesce($8::timestamptz, ended_at)
+    WHERE scan = $1::bigint`,
+    [
+      number,
+      integers(seen.map(({ index }) => index)),
+      binaries(seen.map(({ bits }) => bits)),
+      tally,
+      checkpoint ?? null,
+      end?.state ?? null,
+      end?.certificate ?? null,
+      end === undefined ? null : now
+    ]
+  )
+  if (end === undefined) return
+  if (end.missing.length > 0) {
+    yield* query(
+      `WITH gone AS (
+        UPDATE ${s}.${table} SET missing_since = $1::timestamptz WHERE "row" = ANY ($2) RETURNING "row", id
+      ), last AS (
+        UPDATE ${s}.destination SET changes = changes + (SELECT count(*) FROM gone) RETURNING changes
+      )
+      INSERT INTO ${s}.changes (seq, list, scan, at, kind, id, fields)
+      SELECT last.changes + 1 - row_number() OVER (ORDER BY gone."row" DESC), $3, $4::bigint, $1::timestamptz, 'missing',
+        gone.id, '[]' FROM last, gone`,
+      [now, integers(end.missing), list.label, number]
+    )
+  }
+  if (end.forget.length > 0) {
+    yield* query(`DELETE FROM ${s}.seen WHERE scan = ANY ($1)`, [integers(end.forget)])
+    yield* query(`DELETE FROM ${s}.quarantine WHERE scan = ANY ($1)`, [integers(end.forget)])
+  }
+})
+
+const arrayTypes = { text: "text[]", integer: "bigint[]", boolean: "boolean[]" } as const
+
+/** `u`: the rows that {@link cellsOf} gives from the second parameter on. */
+const rowsFrom = (columns: ReadonlyArray<Column>): string => {
+  const types = [...columns.map(({ kind }) => arrayTypes[kind]), "text[]", "text[]", "bigint[]"]
+  const names = [...columns.map(({ name }) => quoted(name)), "raw", "hash", `"row"`]
+  return `unnest(${types.map((type, index) => `$${index + 2}::${type}`).join(", ")}) AS u (${names.join(", ")})`
+}
+
+const cast = (name: string): string => name === "raw" ? "::json" : ""
+
+const cellsOf = (columns: ReadonlyArray<Column>, writes: ReadonlyArray<RowWrite>): ReadonlyArray<Parameter> => [
+  ...columns.map(({ kind }, index) => {
+    const cells = writes.map((row) => row.cells[index] ?? null)
+    switch (kind) {
+      case "text":
+        return texts(cells.map((cell) => cell === null ? null : String(cell)))
+      case "integer":
+        return integers(cells.map(toNumber))
+      case "boolean":
+        return booleans(cells.map((cell) => cell === null ? null : cell === 1))
+    }
+  }),
+  texts(writes.map(({ raw }) => raw)),
+  texts(writes.map(({ hash }) => hash)),
+  integers(writes.map(({ row }) => row))
+]
+
+const toNumber = (cell: Cell): number | null => cell === null ? null : Number(cell)
