@@ -134,7 +134,11 @@ const startWriter = (port: number, schema: string, writer: string) =>
       const child = spawn(
         process.execPath,
         [join(import.meta.dirname, "PostgresWriter.ts"), String(port), schema, writer],
-        { stdio: ["ignore", "pipe", "inherit"] }
+        {
+          // Half of its time it would compile what the one before it has compiled.
+          env: { ...process.env, NODE_COMPILE_CACHE: join(import.meta.dirname, "../node_modules/.cache/compiled") },
+          stdio: ["ignore", "pipe", "inherit"]
+        }
       )
       const lines = createInterface(child.stdout)[Symbol.asyncIterator]()
       const next = Effect.promise(async () => (await lines.next()).value as string | undefined) // text until its end
