@@ -46,7 +46,7 @@ describe("a destination's text", () => {
     (text) =>
       Effect.gen(function*() {
         const error = yield* Effect.flip(Destination.parse(text))
-        assert.include(error.message, "sqlite:FILE or file:FOLDER?format=ndjson")
+        assert.include(error.message, "sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet")
       })
   )
 })
