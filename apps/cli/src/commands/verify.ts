@@ -1,6 +1,14 @@
 /** `payments verify`: holds a destination against its certificate, or against the API. */
 import { Lists, PaymentsApi, type PaymentsConfigError } from "@payments/core"
-import { Destination, ExitCode, type Verified, verify, verifyAgainstApi } from "@payments/export"
+import {
+  Destination,
+  ExitCode,
+  type FileDifference,
+  type Verified,
+  verify,
+  verifyAgainstApi,
+  verifyFiles
+} from "@payments/export"
 import { destinationOf, Ended, optionalFlag, print, say } from "@payments/export/program"
 import { Effect, type Layer } from "effect"
 import { Command, Flag } from "effect/cli"
