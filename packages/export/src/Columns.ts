@@ -2,7 +2,7 @@
  * The columns of a list's table, derived from the fields of its record (§2): snake case, embedded objects flattened, every
  * string a text column, amounts 64-bit integers. What the columns cannot hold is intact in `raw`.
  */
-import type { Lists } from "@payments/core"
+import { type Lists, membersOf } from "@payments/core"
 import { type SchemaAST, String } from "effect"
 
 /** One typed column. */
@@ -99,6 +99,26 @@ export const valueOf = (column: Column, record: unknown): Cell => {
       return typeof value === "boolean" ? Number(value) : null
   }
 }
+
+/**
+ * The record that columns and sums are taken from: without the amounts that parsing has rounded to an integer
+ * (`9007199254740990.6`), which such a record was quarantined for. Its text must be given as it came.
+ */
+export const readable = ({ amounts }: Layout, record: unknown, text: string): unknown => {
+  if (typeof record !== "object" || record === null || Array.isArray(record)) return record
+  // Integers of up to 15 digits are what they look like.
+  if (!/\d[.eE]|\d{16}/.test(text)) return record
+  const members = membersOf(text)
+  const rounded = amounts.map(({ path: [field] }) => field).filter((field) => {
+    const value = memberOf(record, field)
+    return typeof value === "number" && significant(`${value}`) !== significant(members.get(field) ?? "")
+  })
+  return rounded.length === 0 ? record : { ...record, ...Object.fromEntries(rounded.map((field) => [field, null])) }
+}
+
+/** The digits that tell a number from its neighbours: a rounded one has others than its source. */
+const significant = (number: string): string =>
+  number.replace(/[eE].*$/, "").replaceAll(/\D/g, "").replace(/^0+/, "").replace(/0+$/, "")
 
 const fieldOf = ({ path: [field, inner] }: Column, record: unknown): unknown => {
   const outer = memberOf(record, field)

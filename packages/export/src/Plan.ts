@@ -4,7 +4,7 @@
  */
 import { membersOf } from "@payments/core"
 import * as crypto from "node:crypto"
-import { type Cell, type Layout, replacedIn, valueOf } from "./Columns.ts"
+import { type Cell, type Layout, readable, replacedIn, valueOf } from "./Columns.ts"
 import type { RowSet } from "./RowSet.ts"
 import type { ReadRecord } from "./Sink.ts"
 import { digestWith, type Tally } from "./Tally.ts"
@@ -120,17 +120,26 @@ export const plan = (input: PlanInput): Plan => {
   const changes: Array<Change> = []
   const quarantined: Array<Quarantined> = []
 
-  const add = (value: unknown, sign: 1n | -1n): void => {
-    for (const column of layout.amounts) {
-      const amount = valueOf(column, value)
-      sums[column.name] = (sums[column.name] ?? 0n) + (typeof amount === "number" ? sign * BigInt(amount) : 0n)
+  /** What is not in {@link sums} yet, by column: numbers for as long as they are exact. */
+  const amounts = layout.amounts.map((column) => ({ column, pending: 0 }))
+  const settle = (entry: typeof amounts[number]): void => {
+    sums[entry.column.name] = (sums[entry.column.name] ?? 0n) + BigInt(entry.pending)
+    entry.pending = 0
+  }
+  const add = (value: unknown, sign: 1 | -1): void => {
+    for (const entry of amounts) {
+      const amount = valueOf(entry.column, value)
+      if (typeof amount !== "number") continue
+      if (!Number.isSafeInteger(entry.pending + sign * amount)) settle(entry)
+      entry.pending += sign * amount
     }
   }
-  const write = (row: number, id: string, read: HashedRead, isNew: boolean): void => {
-    const cells = layout.columns.map((column) => valueOf(column, read.value))
-    replaced += replacedIn(layout, read.value, read.text)
+  const write = (row: number, id: string, read: HashedRead, value: unknown, isNew: boolean): void => {
+    const cells = layout.columns.map((column) => valueOf(column, value))
+    replaced += replacedIn(layout, value, read.text)
     writes.set(row, { row, id, cells, raw: read.text, hash: read.hash, isNew })
   }
+  const parsed = (text = "null"): unknown => readable(layout, JSON.parse(text), text)
   const known = (id: string): Current | undefined => {
     const held = current.get(id)
     if (held !== undefined) return held
@@ -156,15 +165,16 @@ export const plan = (input: PlanInput): Plan => {
       continue
     }
     const { id } = read
+    const value = read.problem === undefined ? read.value : readable(layout, read.value, read.text)
     const row = known(id)
     if (row === undefined) {
       const entry: Current = { row: nextRow++, hash: read.hash, text: read.text, missing: false }
       current.set(id, entry)
-      write(entry.row, id, read, true)
+      write(entry.row, id, read, value, true)
       counts.inserted++
       seen.add(entry.row)
       digest = digestWith(digest, entry.hash)
-      add(read.value, 1n)
+      add(value, 1)
       if (telling) changes.push({ kind: "insert", id, fields: [], before: undefined, after: read.text })
       continue
     }
@@ -180,7 +190,7 @@ export const plan = (input: PlanInput): Plan => {
       if (isFirst) {
         digest = digestWith(digest, row.hash)
         // With ignored members the row stays as it was, and so does what is certified of it.
-        add(row.hash === read.hash ? read.value : JSON.parse(row.text ?? "null"), 1n)
+        add(row.hash === read.hash ? value : parsed(row.text), 1)
       }
       if (row.missing && telling) {
         changes.push({ kind: "returned", id, fields, before: row.text ?? read.text, after: row.text ?? read.text })
@@ -188,17 +198,18 @@ export const plan = (input: PlanInput): Plan => {
     } else {
       counts.updated++
       digest = digestWith(digest, read.hash, isFirst ? undefined : row.hash)
-      if (!isFirst) add(JSON.parse(row.text ?? "null"), -1n)
-      add(read.value, 1n)
+      if (!isFirst) add(parsed(row.text), -1)
+      add(value, 1)
       if (telling) {
         changes.push({ kind: row.missing ? "returned" : "update", id, fields, before: row.text, after: read.text })
       }
-      write(row.row, id, read, writes.get(row.row)?.isNew ?? false)
+      write(row.row, id, read, value, writes.get(row.row)?.isNew ?? false)
       row.hash = read.hash
       row.text = read.text
     }
     row.missing = false
   }
+  for (const entry of amounts) settle(entry)
   return {
     writes: [...writes.values()],
     found: [...found],

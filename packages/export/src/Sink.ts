@@ -106,6 +106,13 @@ export class Locked extends Data.TaggedError("Locked")<{
   }
 }
 
+/** This program was not heard of for so long that another one may have taken the list over. */
+export class LeaseLost extends Data.TaggedError("LeaseLost")<{ readonly label: string }> {
+  override get message() {
+    return `another program has taken ${this.label} over, for this one was not heard of for 30 s. What was committed is kept.`
+  }
+}
+
 /** The destination belongs to another source. */
 export class OtherSource extends Data.TaggedError("OtherSource")<{ readonly bound: string; readonly given: string }> {
   override get message() {
@@ -127,14 +134,17 @@ export class Full extends Data.TaggedError("Full")<{}> {
   }
 }
 
-/** Reading or writing failed. `code` is the system's own, such as `EACCES`, or `SQLite` and its number. */
+/** Reading or writing failed. `code` is the system's own, such as `EACCES`, `SQLite` and its number, or a SQLSTATE. */
 export class Failed extends Data.TaggedError("Failed")<{ readonly code: string }> {
   override get message() {
     return `${mends[this.code] ?? "it cannot be read or written. What was committed is kept"} (${this.code}).`
   }
 }
 
-/** What there is to do about the usual ones. SQLite's numbers: https://sqlite.org/rescode.html */
+/**
+ * What there is to do about the usual ones. SQLite's numbers: https://sqlite.org/rescode.html; PostgreSQL's:
+ * https://www.postgresql.org/docs/current/errcodes-appendix.html
+ */
 const mends: { readonly [code: string]: string } = {
   "ENOENT": "its folder is not there. Make it first",
   "EISDIR": "it is a folder. Name a file in it",
@@ -143,11 +153,27 @@ const mends: { readonly [code: string]: string } = {
   "EACCES": "there is no permission to write there",
   "EROFS": "it can only be read there",
   "SQLite 8": "it can only be read",
-  "SQLite 14": "it cannot be opened. Is it a folder, or one where nothing may be written?"
+  "SQLite 14": "it cannot be opened. Is it a folder, or one where nothing may be written?",
+  "ECONNREFUSED": "no server listens there. Check host and port",
+  "ENOTFOUND": "no such host is known. Check its name",
+  "EAI_AGAIN": "the name of its host cannot be looked up now",
+  "connection lost": "the connection to the server was lost. What was committed is kept: run again",
+  "no password": "the server asks for a password. Give it in PGPASSWORD, or in a file that PGPASSFILE names",
+  "no TLS": "the server offers no TLS. Where the network in between is trusted, say sslmode=disable",
+  "TLS":
+    "the server's certificate does not hold. Name its authority's file with sslrootcert, or its host as it is certified",
+  "PGPASSFILE": "others may read the password file. Make it its owner's alone (chmod 600)",
+  "sslrootcert": "the file that sslrootcert or PGSSLROOTCERT names, or the password file, cannot be read",
+  "28P01": "user and password do not fit. Correct PGUSER, PGPASSWORD or the password file",
+  "28000": "the server does not let this user in. Correct the user, or its pg_hba.conf",
+  "3D000": "there is no such database. Make it first (CREATE DATABASE)",
+  "42501": "the user lacks a privilege. It needs CREATE on the database for the first export, and owns the schema then",
+  "25006": "it can only be read there. Name the primary server",
+  "53300": "the server has no connection left. Run again later"
 }
 
 /** Why a destination could not be written. */
-export type SinkReason = Locked | OtherSource | NotADestination | Full | Failed
+export type SinkReason = Locked | LeaseLost | OtherSource | NotADestination | Full | Failed
 
 /** A destination failed. No message holds a record or a cursor. */
 export class SinkError extends Data.TaggedError("SinkError")<{

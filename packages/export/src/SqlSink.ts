@@ -61,6 +61,8 @@ const bind = (store: Store, { rebind = false, source }: ScanRequest) =>
 interface Opened {
   readonly scan: number
   readonly startedAt: string
+  /** Row numbers from here on did not exist when it began. */
+  readonly firstRow: number
   readonly start: ScanStart
   readonly resumeAt: Position.Position | undefined
   readonly tally: Tally.Tally
@@ -99,6 +101,7 @@ const open = Effect.fnUntraced(function*(
   return {
     scan,
     startedAt: now,
+    firstRow: nextRow,
     start: startAfter(scans, part),
     resumeAt: undefined,
     tally: Tally.none,
@@ -140,17 +143,21 @@ const sessionOver = (
   let { tally } = opened
   let concluded = { missing: 0, heldBack: 0 }
   /** Batches that changed nothing and are not committed yet. */
-  let waiting: { readonly checkpoint: string | undefined; readonly records: number; readonly since: number } | undefined
+  let waiting: { readonly next: Position.Position; readonly records: number; readonly since: number } | undefined
 
   const progress = (): ScanProgress => ({ ...tally.counts, ...concluded, undocumented: tally.undocumented })
 
-  const write = (commit: Omit<Commit, "list" | "scan" | "source" | "now" | "tally" | "seen">, now: string) =>
+  const write = (
+    { next, ...commit }: Pick<Commit, "plan" | "end" | "again"> & { readonly next: Position.Position | null },
+    now: string
+  ) =>
     Effect.map(
       store.commit({
         list,
         scan,
         source: request.source,
         now,
+        checkpoint: next === null ? undefined : Position.toJson(next),
         tally: Tally.toJson(tally),
         seen: seen.changed(),
         ...commit
@@ -169,23 +176,23 @@ const sessionOver = (
     const { nextRow, stored } = yield* store.find(list, ids)
     const apart = differing(reads, stored)
     const texts = apart.length === 0 ? new Map<number, string>() : yield* store.textsOf(list, apart)
+    const nowMillis = yield* Clock.currentTimeMillis
+    // From here to where it is known what waits nothing may be cut: the tally must not run ahead of the checkpoint.
     const planned = plan({ layout, ignored, telling, tally, seen, nextRow, reads, stored, texts })
     const { counts } = planned.tally
     tally = { ...planned.tally, counts: { ...counts, pages: counts.pages + batch.pages } }
-    const checkpoint = batch.next === null ? undefined : Position.toJson(batch.next)
     const isQuiet = planned.writes.length + planned.found.length + planned.quarantined.length === 0
-    const nowMillis = yield* Clock.currentTimeMillis
     if (batch.next !== null && isQuiet) {
       const since = waiting?.since ?? nowMillis
       const records = (waiting?.records ?? 0) + reads.length
-      waiting = { checkpoint, records, since }
+      waiting = { next: batch.next, records, since }
       if (records < quiet.records && nowMillis - since < quiet.millis) return progress()
     }
     // If this fails, what waited is read again: the tally has gone on without it.
     waiting = undefined
     const now = yield* timestamp
     const end = batch.next === null ? yield* conclude(now) : undefined
-    yield* write({ plan: planned, checkpoint, ...(end === undefined ? {} : { end }) }, now)
+    yield* write({ plan: planned, next: batch.next, ...(end === undefined ? {} : { end }) }, now)
     return progress()
   })
 
@@ -197,20 +204,25 @@ const sessionOver = (
     const scans = yield* store.scans(list)
     const part = partOf(request)
     const forget = scans.filter((one) => one.part === part && one.scan < scan).map((one) => one.scan)
-    const missing = part === "" && !tally.blind && tally.counts.nameless === 0
-      ? yield* goneSince(store, list, { scan, seen }, scans)
+    const unseen = part === "" && !tally.blind && tally.counts.nameless === 0
+      ? [...RowSet.inNone([seen], opened.firstRow)]
       : []
-    const { present } = missing.length === 0 ? { present: 0 } : yield* store.missing(list)
-    const tooMany = missing.length > present * (request.missingLimit ?? 0.1)
-    concluded = { missing: tooMany ? 0 : missing.length, heldBack: tooMany ? missing.length : 0 }
-    return { state: "complete", certificate, missing: tooMany ? [] : missing, forget }
+    const { rows } = unseen.length === 0 ? { rows: [] } : yield* store.missing(list)
+    // One that this scan has seen again is no longer missing.
+    const known = new Set(rows.filter((row) => !seen.has(row)))
+    const fresh = unseen.filter((row) => !known.has(row))
+    const gone = yield* goneSince(store, scan, fresh, scans)
+    // Of the list as it was when the scan began.
+    const most = (opened.firstRow - known.size) * (request.missingLimit ?? 0.1)
+    const missing = gone.length > most ? [] : gone
+    // An answer that shows so much less is doubtful before a second one has shown the same.
+    concluded = { missing: missing.length, heldBack: fresh.length > most ? fresh.length - missing.length : 0 }
+    return { state: "complete", certificate, missing, forget }
   })
 
   const flush = Effect.suspend(() => {
-    const { checkpoint } = waiting ?? {}
-    return checkpoint === undefined
-      ? Effect.void
-      : Effect.flatMap(timestamp, (now) => write({ plan: nothing, checkpoint }, now))
+    const next = waiting?.next
+    return next === undefined ? Effect.void : Effect.flatMap(timestamp, (now) => write({ plan: nothing, next }, now))
   })
 
   const inTurn = turn.withPermits(1)
@@ -226,40 +238,38 @@ const sessionOver = (
       const { inserted, returned, updated } = tally.counts
       tally = { ...Tally.none, counts: { ...Tally.none.counts, inserted, returned, updated } }
       seen.clear()
-      return write({ plan: nothing, checkpoint: undefined, again: true }, now)
+      return write({ plan: nothing, next: null, again: true }, now)
     })),
     giveUp: inTurn(Effect.flatMap(timestamp, (now) =>
       write({
         plan: nothing,
-        checkpoint: undefined,
+        next: null,
         end: { state: "incomplete", certificate: undefined, missing: [], forget: [] }
       }, now)))
   }
 }
 
 /**
- * The rows that neither this complete traversal of the whole list nor the one before it saw, nor any scan between them,
- * and that existed before the earlier one began. Nothing where there is no such scan or where a record without an id may
- * have been any of them.
+ * Of the rows that this complete traversal of the whole list did not see, those that neither the one before it saw, nor any
+ * scan between them, and that existed before the earlier one began. Nothing where there is no such scan or where a record
+ * without an id may have been any of them.
  */
 const goneSince = Effect.fnUntraced(function*(
   store: Store,
-  list: Lists.AnyList,
-  current: { readonly scan: number; readonly seen: RowSet },
+  current: number,
+  unseen: ReadonlyArray<number>,
   scans: ReadonlyArray<ScanRow>
 ): Effect.fn.Return<ReadonlyArray<number>, SinkError> {
-  const before = scans.find(({ part, scan, state }) => part === "" && state === "complete" && scan < current.scan)
-  if (before === undefined) return []
-  const between = scans.filter(({ scan }) => scan >= before.scan && scan !== current.scan)
+  const before = scans.find(({ part, scan, state }) => part === "" && state === "complete" && scan < current)
+  if (before === undefined || unseen.length === 0) return []
+  const between = scans.filter(({ scan }) => scan >= before.scan && scan !== current)
   const unknown = between.some(({ tally }) => {
     const { blind, counts } = Tally.fromJson(tally)
     return blind || counts.nameless > 0
   })
   if (unknown) return []
-  const { rows } = yield* store.missing(list)
   const seenBefore = new RowSet(yield* store.seen(between.map(({ scan }) => scan)))
-  const known = new Set(rows)
-  return [...RowSet.inNone([current.seen, seenBefore], before.firstRow)].filter((row) => !known.has(row))
+  return unseen.filter((row) => row < before.firstRow && !seenBefore.has(row))
 })
 
 const timestamp = Effect.map(Clock.currentTimeMillis, (millis) => DateTime.formatIso(DateTime.makeUnsafe(millis)))

@@ -162,15 +162,28 @@ class Database {
 
   find(list: Lists.AnyList, ids: ReadonlyArray<string>) {
     const { table } = layoutOf(list)
+    const columns = "row, id, hash, missing_since"
     const stored = new Map<string, StoredRow>()
-    const one = this.#statement(`SELECT row, hash, missing_since FROM ${table} WHERE id = ?`)
-    for (const id of ids) {
-      const found = one.get(id)
-      if (found === undefined) continue
-      stored.set(id, { row: number(found, "row"), hash: text(found, "hash"), missing: found["missing_since"] !== null })
+    const keep = (found: Row): number | undefined => {
+      if (found === undefined) return undefined
+      const row = number(found, "row")
+      stored.set(text(found, "id"), { row, hash: text(found, "hash"), missing: found["missing_since"] !== null })
+      return row
     }
-    const last = this.#get(`SELECT max(row) AS row FROM ${table}`)?.["row"]
-    return { stored, nextRow: typeof last === "number" ? last + 1 : 0 }
+    const one = this.#statement(`SELECT ${columns} FROM ${table} WHERE id = ?`)
+    // Lists keep their order from scan to scan, more or less: then the rows of a page stand side by side.
+    const ends = [ids.at(0), ids.at(-1)].map((id) => id === undefined ? undefined : keep(one.get(id)))
+    const [first, last] = ends
+    if (first !== undefined && last !== undefined && Math.abs(last - first) < ids.length * 2) {
+      this.#all(
+        `SELECT ${columns} FROM ${table} WHERE row BETWEEN ? AND ?`,
+        Math.min(first, last),
+        Math.max(first, last)
+      ).forEach(keep)
+    }
+    for (const id of ids) if (!stored.has(id)) keep(one.get(id))
+    const highest = this.#get(`SELECT max(row) AS row FROM ${table}`)?.["row"]
+    return { stored, nextRow: typeof highest === "number" ? highest + 1 : 0 }
   }
 
   textsOf(list: Lists.AnyList, rows: ReadonlyArray<number>): ReadonlyMap<number, string> {

@@ -5,12 +5,12 @@
 import { type Lists, PaymentsApi, type PaymentsError } from "@payments/core"
 import { Effect, Equal, Option, type Scope, Stream } from "effect"
 import * as Certificate from "./Certificate.ts"
-import { layoutOf, valueOf } from "./Columns.ts"
+import { layoutOf, readable, valueOf } from "./Columns.ts"
 import { contentHash } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import type { SinkError } from "./Sink.ts"
 import type { FullRow, Reader, ScanRow } from "./Store.ts"
-import { digestWith } from "./Tally.ts"
+import { digestText, digestWith } from "./Tally.ts"
 
 /** Something that is not as it should be. */
 export interface Difference {
@@ -44,7 +44,8 @@ export const verify = Effect.fnUntraced(function*(
   const complete = (yield* reader.scans(list)).find(({ part, state }) => part === "" && state === "complete")
   const certificate = certificateOf(complete)
   const seen = new RowSet(complete === undefined ? [] : yield* reader.seen([complete.scan]))
-  const { amounts } = layoutOf(list)
+  const layout = layoutOf(list)
+  const { amounts } = layout
   const differences: Array<Difference> = []
   if (certificate === undefined && complete?.certificate !== undefined) {
     differences.push({ list: list.name, id: undefined, problem: "the certificate cannot be read" })
@@ -64,7 +65,7 @@ export const verify = Effect.fnUntraced(function*(
       const earlier = yield* reader.textsAt(list, certificate.scan, counted.map(({ id }) => id))
       for (const { id, raw } of counted) {
         const text = earlier.get(id) ?? raw
-        const record = parse(text)
+        const record = readable(layout, parse(text), text)
         distinct++
         digest = digestWith(digest, contentHash(text))
         for (const column of amounts) {
@@ -81,7 +82,7 @@ export const verify = Effect.fnUntraced(function*(
       }
     }
     figure("the number of records", distinct, certificate.distinct)
-    figure("the digest of the records", digest.toString(16).padStart(64, "0"), certificate.digest)
+    figure("the digest of the records", digestText(digest), certificate.digest)
     for (const { name } of amounts) figure(`the sum of ${name}`, String(sums.get(name)), certificate.sums[name] ?? "0")
   }
   return { list: list.name, certificate, differences }
@@ -104,9 +105,11 @@ const eachRows = Effect.fnUntraced(function*<E>(
 /** What is wrong with a row by itself. */
 const problemsOf = (list: Lists.AnyList, { cells, hash, id, raw }: FullRow): ReadonlyArray<string> => {
   if (contentHash(raw) !== hash) return ["raw differs from its hash"]
-  const record = parse(raw)
-  if (record === undefined) return ["raw is no JSON"]
-  return layoutOf(list).columns
+  const parsed = parse(raw)
+  if (parsed === undefined) return ["raw is no JSON"]
+  const layout = layoutOf(list)
+  const record = readable(layout, parsed, raw)
+  return layout.columns
     .filter((column) => !isSame(column.name === "id" ? id : cells[column.name], valueOf(column, record)))
     .map(({ name }) => `${name} differs from raw`)
 }

@@ -1,0 +1,124 @@
+/** The destinations that are killed and read while they are written. */
+import { assert } from "@effect/vitest"
+import { Effect, type Scope } from "effect"
+import { spawn } from "node:child_process"
+import { createHash } from "node:crypto"
+import { once } from "node:events"
+import { existsSync, readdirSync, readFileSync, truncateSync } from "node:fs"
+import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import { rowsOf, temporaryFolder } from "./Program.ts"
+
+/** A destination of its own, empty. */
+export interface Target {
+  /** What `--to` is given. */
+  readonly to: string
+  /** What the program needs in its environment besides. */
+  readonly env: Readonly<Record<string, string>>
+  /** The scan and the page where a cut scan of payout requests stands; undefined where none does. */
+  readonly cutAt: Effect.Effect<string | undefined>
+  /** The texts of the payout requests, as a reader finds them once a scan is complete. */
+  readonly texts: Effect.Effect<ReadonlyArray<string>>
+  /** Takes a record away behind the program's back. */
+  readonly harm: Effect.Effect<void>
+  /** Looks at it in a process of its own while the effect runs. */
+  readonly watched: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+}
+
+/** A kind of destination. */
+export interface DestinationKind {
+  readonly name: string
+  readonly open: Effect.Effect<Target, never, Scope.Scope>
+}
+
+const cutAtOf = (file: string) =>
+  Effect.sync(() => {
+    if (!existsSync(file)) return undefined
+    const [scan] = rowsOf(file, "SELECT scan, pages FROM scans WHERE state = 'running' AND pages > 0")
+    return scan === undefined ? undefined : `${String(scan["scan"])}:${String(scan["pages"])}`
+  })
+
+/** Reads through the manifest, sizes and digests checked. */
+const filesOf = (folder: string): ReadonlyArray<string> => {
+  const manifest = JSON.parse(readFileSync(join(folder, "manifest.json"), "utf8")) as {
+    readonly lists: Record<
+      string,
+      { readonly files: ReadonlyArray<{ readonly file: string; readonly sha256: string; readonly records: number }> }
+    >
+  } // held against its schema in packages/export
+  return (manifest.lists["payout-requests"]?.files ?? []).flatMap(({ file, records, sha256 }) => {
+    const content = readFileSync(join(folder, file))
+    assert.strictEqual(createHash("sha256").update(content).digest("hex"), sha256)
+    const lines = content.toString("utf8").split("\n").slice(0, -1)
+    assert.strictEqual(lines.length, records)
+    return lines
+  })
+}
+
+/** What `reader.ts` looks at while the effect runs; it must have looked, and have seen nothing that it may not. */
+export const watchedBy = (kind: "sqlite" | "files", place: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.acquireUseRelease(
+    Effect.promise(async () => {
+      const child = spawn(process.execPath, [join(import.meta.dirname, "reader.ts"), kind, place], {
+        stdio: ["ignore", "pipe", "inherit"]
+      })
+      let said = ""
+      child.stdout.on("data", (chunk: Buffer) => said += chunk.toString("utf8"))
+      const ended = once(child, "close")
+      await Promise.race([once(child.stdout, "data"), ended])
+      return { child, ended, said: () => said.split("\n").at(-2) ?? "" }
+    }),
+    ({ child, ended, said }) =>
+      Effect.flatMap(effect, (result) =>
+        Effect.promise(async () => {
+          child.kill("SIGTERM")
+          await ended
+          const { polls, problems } = JSON.parse(said()) as {
+            readonly polls: number
+            readonly problems: ReadonlyArray<string>
+          } // what reader.ts prints
+          assert.deepStrictEqual(problems, [], "what a reader saw")
+          assert.isAbove(polls, 0, "a reader that never looked has seen nothing")
+          return result
+        })),
+    ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
+  )
+
+/** Every kind of destination that the tests of kills run over. */
+export const destinations: ReadonlyArray<DestinationKind> = [
+  {
+    name: "sqlite",
+    open: Effect.map(temporaryFolder, (folder) => {
+      const file = join(folder, "payments.db")
+      return {
+        to: `sqlite:${file}`,
+        env: {},
+        cutAt: cutAtOf(file),
+        texts: Effect.sync(() => rowsOf(file, "SELECT raw FROM payout_requests").map(({ raw }) => String(raw))),
+        harm: Effect.sync(() => {
+          const db = new DatabaseSync(file)
+          db.exec("DELETE FROM payout_requests WHERE row = 7")
+          db.close()
+        }),
+        watched: watchedBy("sqlite", file)
+      }
+    })
+  },
+  {
+    name: "file, ndjson",
+    open: Effect.map(temporaryFolder, (parent) => {
+      const folder = join(parent, "files")
+      return {
+        to: `file:${folder}?format=ndjson`,
+        env: {},
+        cutAt: cutAtOf(join(folder, "copy.db")),
+        texts: Effect.sync(() => filesOf(folder)),
+        harm: Effect.sync(() => {
+          const file = readdirSync(folder).find((name) => name.endsWith(".ndjson")) ?? ""
+          truncateSync(join(folder, file), 100)
+        }),
+        watched: watchedBy("files", folder)
+      }
+    })
+  }
+]

@@ -1,0 +1,171 @@
+/** A list of invoices that changes while it is read, and a service over it that remembers what it was asked to show. */
+import { type Page, PaymentsApi, PaymentsConfig } from "@payments/core"
+import { layerClient, ListCursor, type ListServer, makeListService, MemoryList } from "@payments/core/testing"
+import { Effect, Layer, Redacted, Stream } from "effect"
+import type { Dice } from "./Seed.ts"
+
+/** How the list is ordered, and what its cursors hold: the last record returned, or how many came before. */
+export interface Shape {
+  readonly order: "newest" | "oldest" | "shuffled"
+  readonly cursors: "keyset" | "offset"
+}
+
+interface Held {
+  /** Its place in the order, which it keeps. */
+  readonly rank: number
+  readonly contract: string
+  readonly text: string
+}
+
+const contracts = ["north", "south"] as const
+const farAway = 1_000_000
+
+/** A list that changes a few times between any two of its pages. */
+export class ChangingList {
+  readonly server: ListServer.ListServer
+  /** Changes between two pages; 0 stands still. */
+  pace = 0
+  /** Answers as if there were nothing. */
+  isEmpty = false
+  /** Answers with a record that has no id. */
+  isNameless = false
+  /** Refuses the next cursor. */
+  refusesCursor = false
+  /** The records that were there when this was last set to all, and have not vanished since. */
+  throughout = new Set<string>()
+  readonly #dice: Dice
+  readonly #shape: Shape
+  readonly #held = new Map<string, Held>()
+  #born = 0
+  #version = 0
+
+  constructor(dice: Dice, shape: Shape, size: number) {
+    this.#dice = dice
+    this.#shape = shape
+    const cursors = ListCursor.make("invoices", { kind: shape.cursors })
+    for (let count = 0; count < size; count++) this.#insert()
+    this.server = (request) => {
+      this.change(dice.below(this.pace + 1))
+      const from = request.cursor === undefined ? [0] : cursors.read(request, request.cursor)
+      if (from === undefined || (this.refusesCursor && request.cursor !== undefined)) {
+        this.refusesCursor = false
+        return { _tag: "CursorRefused" }
+      }
+      const [place = 0] = from
+      const all = (this.isEmpty ? [] : this.#sorted()).filter(({ contract }) =>
+        (request.filters["contract"] ?? contract) === contract
+      )
+      const rest = shape.cursors === "offset" ? all.slice(place) : all.filter(({ rank }) => rank >= place)
+      const page = rest.slice(0, request.limit)
+      const next = shape.cursors === "offset" ? place + page.length : (page.at(-1)?.rank ?? 0) + 1
+      const nameless = this.isNameless && !this.isEmpty ? [`{"contract":"${request.filters["contract"]}"}`] : []
+      const items = [...page.map(({ text }) => text), ...nameless]
+      return {
+        _tag: "Page",
+        items,
+        next: rest.length > page.length ? cursors.write(request, [next]) : null,
+        count: items.length
+      }
+    }
+  }
+
+  /** The ids that are there. */
+  ids(): ReadonlySet<string> {
+    return new Set(this.#held.keys())
+  }
+
+  /** Changes so many records: most often their content, else one comes or goes. */
+  change(times: number): void {
+    for (let time = 0; time < times; time++) {
+      const ids = [...this.#held.keys()]
+      const kind = this.#dice.below(4)
+      if (kind === 0 || ids.length === 0) this.#insert()
+      else if (kind === 1) this.remove(this.#dice.pick(ids))
+      else this.#put(this.#dice.pick(ids))
+    }
+  }
+
+  /** The share of records that is gone at once. */
+  removeShare(share: number): void {
+    for (const id of this.#held.keys()) if (this.#dice.chance(share)) this.remove(id)
+  }
+
+  remove(id: string): void {
+    this.#held.delete(id)
+    this.throughout.delete(id)
+  }
+
+  #insert(): void {
+    this.#put(`inv_${this.#born++}`)
+  }
+
+  #put(id: string): void {
+    const { order } = this.#shape
+    const born = Number(id.slice("inv_".length))
+    const rank = this.#held.get(id)?.rank ??
+      (order === "oldest" ? born : order === "newest" ? farAway - born : this.#dice.below(farAway) * 1000 + born)
+    const contract = this.#dice.pick(contracts)
+    const version = ++this.#version
+    // One in ten is not as documented. It has its id all the same.
+    const amount = this.#dice.chance(0.1) ? `"${version}"` : `${version}`
+    this.#held.set(id, { rank, contract, text: `{"id":"${id}","amount":${amount},"contract":"${contract}"}` })
+  }
+
+  #sorted(): ReadonlyArray<Held> {
+    return [...this.#held.values()].toSorted((left, right) => left.rank - right.rank)
+  }
+}
+
+/** The texts of a page in its order. */
+export const textsOf = (page: Page<{ readonly id: string }>): ReadonlyArray<string> => {
+  const texts = [...page.texts()]
+  for (const { index, text } of page.bad) texts.splice(index, 0, text)
+  return texts
+}
+
+/** The real client over the list; each page is shown as it is handed on. */
+export const layerOver = (
+  list: ChangingList,
+  options: {
+    readonly source?: string
+    readonly onPages?: () => void
+    readonly onPage?: (texts: ReadonlyArray<string>) => void
+  } = {}
+): Layer.Layer<PaymentsApi> => {
+  const none = (name: string) => MemoryList.serve(name, MemoryList.recordsOf([]))
+  const client = PaymentsApi.layer.pipe(
+    Layer.provide(layerClient((now) =>
+      makeListService({
+        servers: {
+          payoutRequests: none("payoutRequests"),
+          payinSources: none("payinSources"),
+          invoices: list.server
+        },
+        accepts: () => true
+      }, now)
+    )),
+    Layer.provide(Layer.effect(
+      PaymentsConfig,
+      PaymentsConfig.fromSettings({
+        PAYMENTS_BASE_URL: "https://memory.localhost",
+        PAYMENTS_API_KEY: Redacted.make("test")
+      }).pipe(Effect.orDie, Effect.map((config) => ({ ...config, source: options.source ?? "memory" })))
+    ))
+  )
+  return Layer.effect(
+    PaymentsApi,
+    Effect.map(PaymentsApi, (api): PaymentsApi["Service"] => ({
+      ...api,
+      invoices: {
+        ...api.invoices,
+        pages: (query) => {
+          options.onPages?.()
+          return Stream.map(api.invoices.pages(query), (page) => {
+            options.onPage?.(textsOf(page))
+            return page
+          })
+        }
+      }
+    }))
+  ).pipe(Layer.provide(client))
+}

@@ -1,0 +1,185 @@
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it, vi } from "@effect/vitest"
+import { layerTest } from "@payments/core/testing"
+import { Console, Effect, Layer } from "effect"
+import { createHash } from "node:crypto"
+import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import { Destination, type SinkError } from "../src/index.ts"
+import { scan } from "../src/Scan.ts"
+import { rowsOf, temporaryFolder } from "./Folder.ts"
+import { crash, diceOf, seed } from "./Seed.ts"
+import { smallFileSystem } from "./SmallFileSystem.ts"
+
+const rounds = crash ? 40 : 5
+
+const size = 2000
+const texts = Array.from(
+  { length: size },
+  (_, index) => `{"id":"inv_${index}","amount":${index},"description":"é${index}"}`
+)
+const api = layerTest({ invoices: texts })
+
+const run = (to: string) =>
+  Effect.flatMap(Destination.parse(to), (destination) =>
+    scan("invoices", { limit: 50, largestBatch: 50 }).pipe(
+      Effect.provide(Layer.merge(Destination.layer(destination), api).pipe(Layer.provide(NodeServices.layer)))
+    ))
+
+const reasonOf = (error: { readonly reason: { readonly _tag: string } } | { readonly _tag: string }) =>
+  "reason" in error ? error.reason._tag : error._tag
+
+/** The rows are those of the pages that are counted as committed, and no others. */
+const assertWhole = (file: string): number => {
+  const rows = rowsOf(file, "SELECT raw FROM invoices ORDER BY row").map(({ raw }) => String(raw))
+  const [scanned] = rowsOf(file, "SELECT pages, records, checkpoint FROM scans")
+  assert.deepStrictEqual(rows, texts.slice(0, rows.length))
+  assert.strictEqual(rows.length, Number(scanned?.["records"] ?? 0))
+  assert.strictEqual(rows.length, 50 * Number(scanned?.["pages"] ?? 0))
+  return rows.length
+}
+
+const assertComplete = (file: string): void => {
+  assert.deepStrictEqual(rowsOf(file, "SELECT raw FROM invoices ORDER BY row").map(({ raw }) => raw), texts)
+  assert.deepStrictEqual(rowsOf(file, "SELECT DISTINCT state, records FROM scans WHERE pages > 0"), [
+    { state: "complete", records: size }
+  ])
+}
+
+/** Every connection that is opened meanwhile may have so many pages: the limit belongs to the connection. */
+const withPageLimit = (pages: number) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.acquireUseRelease(
+    Effect.sync(() => {
+      const exec = DatabaseSync.prototype.exec
+      return vi.spyOn(DatabaseSync.prototype, "exec").mockImplementation(function(this: DatabaseSync, sql) {
+        exec.call(this, sql)
+        if (sql.includes("journal_mode")) exec.call(this, `PRAGMA max_page_count = ${pages}`)
+      })
+    }),
+    () => effect,
+    (spy) => Effect.sync(() => spy.mockRestore())
+  )
+
+describe(`a destination without space (seed ${seed})`, () => {
+  it.live("ends the scan where SQLite may have no more pages, its checkpoint not ahead of its rows, and goes on later", () =>
+    Effect.gen(function*() {
+      const dice = diceOf(seed, "pages")
+      const cutAt: Array<number> = []
+      for (let round = 0; round < rounds; round++) {
+        const file = join(yield* temporaryFolder, "payments.db")
+        const pages = 50 + dice.below(60)
+        const error = yield* Effect.flip(withPageLimit(pages)(run(`sqlite:${file}`)))
+        assert.strictEqual(reasonOf(error), "Full", error.message)
+        cutAt.push(assertWhole(file))
+        const summary = yield* run(`sqlite:${file}`)
+        assert.strictEqual(summary.start, (cutAt.at(-1) ?? 0) > 0 ? "resumed" : "first")
+        assertComplete(file)
+      }
+      yield* Console.log(`cut at record ${cutAt.join(" ")}`)
+      assert.isTrue(cutAt.some((records) => records > 0 && records < size))
+    }).pipe(Effect.scoped))
+
+  it.live("ends the scan where the file system is full, and goes on when it is not", () =>
+    Effect.gen(function*() {
+      const dice = diceOf(seed, "space")
+      const cutAt: Array<number> = []
+      for (let round = 0; round < rounds; round++) {
+        const kibibytes = 300 + dice.below(900)
+        const small = yield* smallFileSystem(kibibytes)
+        if (small === undefined) {
+          // The next best thing that is full: the limit of pages, which another test draws differently.
+          const file = join(yield* temporaryFolder, "payments.db")
+          assert.strictEqual(reasonOf(yield* Effect.flip(withPageLimit(100)(run(`sqlite:${file}`)))), "Full")
+          assertWhole(file)
+          return
+        }
+        const file = join(small.folder, "payments.db")
+        const error = yield* Effect.flip(run(`sqlite:${file}`))
+        assert.strictEqual(reasonOf(error), "Full", `${kibibytes} KiB: ${error.message}`)
+        yield* small.grow
+        cutAt.push(assertWhole(file))
+        yield* run(`sqlite:${file}`)
+        assertComplete(file)
+      }
+      yield* Console.log(`cut at record ${cutAt.join(" ")}`)
+      assert.isTrue(cutAt.some((records) => records > 0 && records < size))
+    }).pipe(Effect.scoped))
+
+  it.live("keeps the files of the last snapshot whole where there is no space for the next", () =>
+    Effect.gen(function*() {
+      const dice = diceOf(seed, "files")
+      for (let round = 0; round < rounds; round++) {
+        const small = yield* smallFileSystem(900 + dice.below(1200))
+        const folder = small?.folder ?? (yield* temporaryFolder)
+        const to = `file:${folder}/files`
+        const failing = small === undefined ? withPageLimit(100)(run(to)) : run(to)
+        assert.strictEqual(reasonOf(yield* Effect.flip(failing)), "Full")
+        assert.isFalse(existsSync(join(folder, "files/manifest.json")))
+        if (small !== undefined) yield* small.grow
+        yield* run(to)
+        assertFiles(join(folder, "files"))
+      }
+    }).pipe(Effect.scoped))
+})
+
+const assertFiles = (folder: string): void => {
+  const manifest = JSON.parse(readFileSync(join(folder, "manifest.json"), "utf8")) as {
+    readonly lists: { readonly invoices: { readonly files: ReadonlyArray<{ file: string; sha256: string }> } }
+  } // held against its schema by the tests of the files
+  const lines = manifest.lists.invoices.files.flatMap(({ file, sha256 }) => {
+    const content = readFileSync(join(folder, file))
+    assert.strictEqual(createHash("sha256").update(content).digest("hex"), sha256)
+    return content.toString("utf8").split("\n").slice(0, -1)
+  })
+  assert.deepStrictEqual(lines, texts)
+}
+
+/** Runs as somebody who is held by the permissions of files: the superuser is not. */
+const asOrdinaryUser = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> => {
+  if (process.getuid?.() !== 0) return effect
+  return Effect.acquireUseRelease(
+    Effect.sync(() => process.seteuid?.(nobody)),
+    () => effect,
+    () => Effect.sync(() => process.seteuid?.(0))
+  )
+}
+const nobody = 65_534
+
+describe("a destination that cannot be written", () => {
+  it.live("is said to be one that can only be read, and is left as it is", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const file = join(folder, "payments.db")
+      yield* run(`sqlite:${file}`)
+      const before = readFileSync(file)
+      chmodSync(file, 0o444)
+      if (process.getuid?.() === 0) {
+        for (const name of ["", ...readdirSync(folder)]) chownSync(join(folder, name), nobody, nobody)
+      }
+      const error = yield* Effect.flip(asOrdinaryUser(run(`sqlite:${file}`)))
+      assert.include(error.message, "it can only be read (SQLite 8).")
+      assert.deepStrictEqual(readFileSync(file), before)
+      // Nor may a lock be left beside it.
+      chmodSync(folder, 0o555)
+      const closed = yield* Effect.flip(asOrdinaryUser(run(`sqlite:${join(folder, "other.db")}`)))
+      assert.include(closed.message, "there is no permission to write there (EACCES).")
+      chmodSync(folder, 0o755)
+    }).pipe(Effect.scoped))
+
+  it.live("is named where a folder stands in the place of a file, and a file in that of a folder", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      mkdirSync(join(folder, "payments.db"))
+      writeFileSync(join(folder, "files"), "mine")
+      const errors: ReadonlyArray<SinkError["message"]> = [
+        (yield* Effect.flip(run(`sqlite:${folder}/payments.db`))).message,
+        (yield* Effect.flip(run(`file:${folder}/files`))).message,
+        (yield* Effect.flip(run(`sqlite:${folder}/files/payments.db`))).message
+      ]
+      assert.include(errors[0], "SQLite 14")
+      assert.include(errors[1], "it is a file. Name a folder (EEXIST).")
+      assert.include(errors[2], "a part of its path is a file, not a folder (ENOTDIR).")
+      assert.strictEqual(readFileSync(join(folder, "files"), "utf8"), "mine")
+    }).pipe(Effect.scoped))
+})

@@ -1,0 +1,265 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
+import { Schema } from "effect"
+import { createHash } from "node:crypto"
+import { layoutOf } from "../src/Columns.ts"
+import { type Change, differing, hashed, type Plan, plan, type StoredRow } from "../src/Plan.ts"
+import { type Piece, RowSet } from "../src/RowSet.ts"
+import type { ReadRecord } from "../src/Sink.ts"
+import * as Tally from "../src/Tally.ts"
+import { seed } from "./Seed.ts"
+
+const layout = layoutOf(Lists.payoutRequests)
+const ids = ["a", "b", "c", "d", "e"] as const
+
+/** A record to read: few ids, few contents, so that they repeat and differ often. */
+const Drawn = Schema.Struct({
+  id: Schema.Literals([...ids, "none"]),
+  amount: Schema.Int.check(Schema.isBetween({ minimum: -2, maximum: 2 })),
+  /** What the comparison may be told to ignore. */
+  note: Schema.Literals(["absent", "1", "2"]),
+  /** Members in another order are another text. */
+  turned: Schema.Boolean,
+  kind: Schema.Literals(["good", "good", "wrongType", "inexact"])
+})
+type Drawn = typeof Drawn.Type
+
+const textOf = ({ amount, id, kind, note, turned }: Drawn): string => {
+  const figure = kind === "good" ? `${amount}` : kind === "inexact" ? `${amount}.00000000000000001` : `"${amount}"`
+  const members = [
+    ...(id === "none" ? [] : [`"id":"${id}"`]),
+    `"amount":${figure}`,
+    ...(note === "absent" ? [] : [`"authUrl":${note}`])
+  ]
+  return `{${(turned ? members.toReversed() : members).join(",")}}`
+}
+
+const readOf = (drawn: Drawn): ReadRecord => {
+  const text = textOf(drawn)
+  return {
+    id: drawn.id === "none" ? undefined : drawn.id,
+    value: JSON.parse(text) as unknown,
+    text,
+    problem: drawn.kind === "good" && drawn.id !== "none" ? undefined : { path: "amount", expected: "an integer" }
+  }
+}
+
+/** What the column of the amount holds: nothing where parsing would only make it look like an integer. */
+const amountIn = (text: string): number => Number(/"amount":(-?\d+)[,}]/.exec(text)?.[1] ?? 0)
+
+/** The members that are compared, by name. */
+const membersIn = (text: string, ignoring: boolean) =>
+  Object.fromEntries(
+    [...text.matchAll(/"(id|amount|authUrl)":("[^"]*"|[^,}]*)/g)].flatMap(([, name = "", value]) =>
+      ignoring && name === "authUrl" ? [] : [[name, value] as const]
+    ).toSorted()
+  )
+
+const isSame = (before: string, after: string, ignoring: boolean): boolean => {
+  if (before === after) return true
+  // Another spelling is another record, but where some member that it holds is ignored its text is not compared.
+  const mayBeTurned = ignoring && `${before}${after}`.includes("authUrl")
+  return mayBeTurned && JSON.stringify(membersIn(before, true)) === JSON.stringify(membersIn(after, true))
+}
+
+/** The rows of a destination, as plans leave them. */
+interface Row {
+  readonly row: number
+  text: string
+  missing: boolean
+}
+
+const digestOf = (texts: ReadonlyArray<string>): bigint =>
+  texts.reduce((sum, text) => sum + BigInt(`0x${createHash("sha256").update(text).digest("hex").slice(0, 32)}`), 0n) %
+  2n ** 128n
+
+const writeInto = (rows: Map<string, Row>, planned: Plan): void => {
+  const touched = new Set<number>()
+  for (const { cells, hash, id, isNew, raw, row } of planned.writes) {
+    assert.isFalse(touched.has(row), "a row is written once")
+    touched.add(row)
+    const held = rows.get(id)
+    assert.strictEqual(held === undefined, isNew)
+    assert.strictEqual(row, held?.row ?? rows.size)
+    assert.strictEqual(hash, createHash("sha256").update(raw).digest("hex"))
+    assert.strictEqual(cells[layout.columns.findIndex(({ name }) => name === "amount")] ?? 0, amountIn(raw))
+    rows.set(id, { row, text: raw, missing: false })
+  }
+  for (const found of planned.found) {
+    const held = [...rows.values()].find(({ row }) => row === found)
+    if (held === undefined) assert.fail("only a row that is there can be found again")
+    else held.missing = false
+  }
+}
+
+/** Applies changes to texts, and holds each one's `before` against what is there. */
+const replay = (texts: Map<string, string>, missing: Set<string>, changes: ReadonlyArray<Change>): void => {
+  for (const { after, before, fields, id, kind } of changes) {
+    assert.strictEqual(before, texts.get(id), `${kind} of ${id}`)
+    assert.strictEqual(kind === "insert", before === undefined)
+    assert.strictEqual(kind === "returned", missing.has(id))
+    if (kind === "update") assert.isAbove(fields.length, 0)
+    texts.set(id, after)
+    missing.delete(id)
+  }
+}
+
+const Batches = Schema.Array(Schema.Struct({
+  reads: Schema.Array(Drawn).check(Schema.isMaxLength(8)),
+  /** Planned, not written: the process died, and the batch is read again. */
+  lost: Schema.Boolean,
+  /** The process ended after this batch. */
+  cut: Schema.Boolean
+})).check(Schema.isMaxLength(8))
+
+describe(`a planned batch (seed ${seed})`, () => {
+  it.prop("leaves what was read last, with counts, sums, digest and changes that add up", {
+    before: Schema.Array(Schema.Struct({ drawn: Drawn, missing: Schema.Boolean })).check(Schema.isMaxLength(5)),
+    batches: Batches,
+    ignoring: Schema.Boolean,
+    telling: Schema.Boolean
+  }, ({ batches, before, ignoring, telling }) => {
+    const rows = new Map<string, Row>()
+    for (const { drawn, missing } of before) {
+      if (drawn.id !== "none" && !rows.has(drawn.id)) {
+        rows.set(drawn.id, { row: rows.size, text: textOf(drawn), missing })
+      }
+    }
+    const texts = new Map([...rows].map(([id, { text }]) => [id, text]))
+    const missing = new Set([...rows].flatMap(([id, row]) => row.missing ? [id] : []))
+    const model = new Map(texts)
+    const modelSeen = new Set<string>()
+    const counted = { records: 0, nameless: 0, repeats: 0, quarantined: 0, returned: 0 }
+    let tally = Tally.none
+    let seen = new RowSet()
+    const pieces = new Map<number, Piece>()
+    const ignored = new Set(ignoring ? ["authUrl"] : [])
+
+    const planOf = (reads: ReadonlyArray<Drawn>) => {
+      const read = reads.map((drawn) => hashed(readOf(drawn)))
+      const stored = new Map<string, StoredRow>(
+        [...rows].map(([id, row]) => [id, { ...row, hash: createHash("sha256").update(row.text).digest("hex") }])
+      )
+      const wanted = differing(read, stored)
+      const heldTexts = new Map([...rows.values()].map(({ row, text }) => [row, text]))
+      return plan({
+        layout,
+        ignored,
+        telling,
+        tally,
+        seen,
+        nextRow: rows.size,
+        reads: read,
+        stored,
+        texts: new Map(wanted.map((row) => [row, heldTexts.get(row) ?? ""]))
+      })
+    }
+    const reopen = () => {
+      tally = Tally.fromJson(Tally.toJson(tally))
+      seen = new RowSet(pieces.values())
+    }
+
+    for (const { cut, lost, reads } of batches) {
+      if (lost) {
+        const written = tally
+        planOf(reads)
+        tally = written
+        reopen()
+      }
+      for (const drawn of reads) {
+        counted.records++
+        if (drawn.kind !== "good" || drawn.id === "none") counted.quarantined++
+        if (drawn.id === "none") {
+          counted.nameless++
+          continue
+        }
+        const held = model.get(drawn.id)
+        if (held === undefined || !isSame(held, textOf(drawn), ignoring)) model.set(drawn.id, textOf(drawn))
+        if (modelSeen.has(drawn.id)) counted.repeats++
+        modelSeen.add(drawn.id)
+      }
+      counted.returned += new Set(reads.filter(({ id }) => rows.get(id)?.missing).map(({ id }) => id)).size
+      const planned = planOf(reads)
+      writeInto(rows, planned)
+      if (!telling) assert.deepStrictEqual(planned.changes, [])
+      replay(texts, missing, planned.changes)
+      tally = planned.tally
+      for (const { bits, index } of seen.changed()) pieces.set(index, { index, bits: bits.slice() })
+      seen.stored()
+      if (cut) reopen()
+    }
+
+    const { counts } = tally
+    assert.deepInclude(counts, counted)
+    assert.strictEqual(counts.inserted + counts.updated + counts.unchanged + counts.nameless, counts.records)
+    assert.deepStrictEqual([...rows].map(([id, { text }]) => [id, text]).toSorted(), [...model].toSorted())
+    assert.isFalse([...modelSeen].some((id) => rows.get(id)?.missing))
+    assert.strictEqual(seen.size, modelSeen.size)
+    for (const [id, { row }] of rows) assert.strictEqual(seen.has(row), modelSeen.has(id))
+    const seenTexts = [...modelSeen].map((id) => model.get(id) ?? "")
+    assert.strictEqual(tally.digest, digestOf(seenTexts))
+    assert.strictEqual(
+      tally.sums["amount"] ?? 0n,
+      BigInt(seenTexts.reduce((sum, text) => sum + amountIn(text), 0))
+    )
+    if (telling) assert.deepStrictEqual([...texts].toSorted(), [...model].toSorted())
+  }, { arbitrary: { runs: 2000, seed } })
+})
+
+describe(`a set of rows (seed ${seed})`, () => {
+  const Rows = Schema.Array(
+    Schema.Union([
+      Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 40 })),
+      Schema.Int.check(Schema.isBetween({ minimum: 8180, maximum: 8200 })),
+      Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 100_000 }))
+    ])
+  ).check(Schema.isMaxLength(60))
+
+  it.prop("holds what was added, through any number of cuts", {
+    runs: Schema.Array(Schema.Struct({ rows: Rows, stored: Schema.Boolean })).check(Schema.isMaxLength(5))
+  }, ({ runs }) => {
+    const pieces = new Map<number, Piece>()
+    const expected = new Set<number>()
+    let set = new RowSet()
+    for (const { rows, stored } of runs) {
+      const added = new Set(rows.filter((row) => !expected.has(row)))
+      assert.strictEqual(rows.filter((row) => set.add(row)).length, added.size)
+      if (stored) {
+        for (const { bits, index } of set.changed()) pieces.set(index, { index, bits: bits.slice() })
+        set.stored()
+        assert.deepStrictEqual(set.changed(), [])
+        for (const row of added) expected.add(row)
+      } else {
+        // What was not stored is as if it had not been added.
+        set = new RowSet(pieces.values())
+      }
+      assert.strictEqual(set.size, expected.size)
+      for (const row of [...expected, ...rows]) assert.strictEqual(set.has(row), expected.has(row))
+    }
+    set.clear()
+    assert.deepStrictEqual([set.size, set.changed(), set.has(0)], [0, [], false])
+  }, { arbitrary: { runs: 300, seed } })
+
+  it.prop("tells which rows below a bound none of several sets holds", {
+    sets: Schema.Array(Rows).check(Schema.isMaxLength(3)),
+    end: Schema.Union([
+      Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 50 })),
+      Schema.Int.check(Schema.isBetween({ minimum: 8185, maximum: 8200 })),
+      Schema.Int.check(Schema.isBetween({ minimum: 16_384, maximum: 16_400 }))
+    ])
+  }, ({ end, sets }) => {
+    const made = sets.map((rows) => {
+      const set = new RowSet()
+      for (const row of rows) set.add(row)
+      return set
+    })
+    const held = new Set(sets.flat())
+    assert.deepStrictEqual(
+      [...RowSet.inNone(made, end)],
+      Array.from({ length: end }, (_, row) => row).filter((row) => !held.has(row))
+    )
+    // The pieces of several sets, given together, are the set of all their rows.
+    const joined = new RowSet(made.flatMap((set) => set.changed()))
+    assert.strictEqual(joined.size, held.size)
+  }, { arbitrary: { runs: 100, seed } })
+})

@@ -1,0 +1,232 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Lists, Position } from "@payments/core"
+import { layerTest } from "@payments/core/testing"
+import { Clock, Deferred, Duration, Effect, Exit, Fiber, Layer, Redacted, Scope } from "effect"
+import { TestClock } from "effect/testing"
+import { createHash } from "node:crypto"
+import { join } from "node:path"
+import { scan, type ScanOptions, scanParts } from "../src/Scan.ts"
+import * as SqliteSink from "../src/SqliteSink.ts"
+import { openStore } from "../src/SqliteStore.ts"
+import { makeSink } from "../src/SqlSink.ts"
+import { moduleOf, startChild } from "./Child.ts"
+import { rowsOf, temporaryFolder } from "./Folder.ts"
+
+const lists = {
+  payoutRequests: Array.from({ length: 30 }, (_, index) => ({ id: `por_${index}` })),
+  invoices: Array.from({ length: 30 }, (_, index) => ({ id: `inv_${index}`, contract: index % 2 === 0 ? "a" : "b" }))
+}
+
+const fileIn = Effect.map(temporaryFolder, (folder) => join(folder, "payments.db"))
+
+/** One run of the export, over a connection of its own. */
+const run = (file: string, list: Lists.ListName, options: ScanOptions = {}) =>
+  scan(list, { limit: 10, ...options }).pipe(Effect.provide(Layer.merge(SqliteSink.layer(file), layerTest(lists))))
+
+/** A run that stops behind its first page and stays there. */
+const stuck = Effect.fnUntraced(function*(file: string) {
+  const reached = yield* Deferred.make<void>()
+  const released = yield* Deferred.make<void>()
+  const fiber = yield* Effect.forkChild(run(file, "invoices", {
+    largestBatch: 10,
+    onEvent: (event) =>
+      event._tag === "Committed"
+        ? Effect.andThen(Deferred.succeed(reached, undefined), Deferred.await(released))
+        : Effect.void
+  }))
+  yield* Deferred.await(reached)
+  return { fiber, release: Deferred.succeed(released, undefined) }
+})
+
+describe("two writers", () => {
+  it.effect("of one list: the second is refused within a second, and told who holds it", () =>
+    Effect.gen(function*() {
+      const file = yield* fileIn
+      const first = yield* stuck(file)
+      for (
+        const second of [
+          Effect.asVoid(run(file, "invoices")),
+          scanParts("invoices", { field: "contract", values: ["a"] }).pipe(
+            Effect.asVoid,
+            Effect.provide(Layer.merge(SqliteSink.layer(file), layerTest(lists)))
+          )
+        ]
+      ) {
+        const refused = yield* Effect.forkChild(Effect.flip(second))
+        yield* TestClock.adjust("1 second")
+        const error = yield* Fiber.join(refused)
+        assert.isTrue(error._tag === "SinkError" && error.reason._tag === "Locked")
+        assert.match(error.message, new RegExp(`another program \\(process ${process.pid} on \\S+ since 20\\S+Z\\)`))
+        assert.include(error.message, "is writing invoices there")
+      }
+      yield* Fiber.interrupt(first.fiber)
+    }).pipe(Effect.scoped))
+
+  it.effect("of one list: the second waits where it is told to, however long, and finds the first one's rows", () =>
+    Effect.gen(function*() {
+      const file = yield* fileIn
+      const first = yield* stuck(file)
+      const begun: Array<string> = []
+      const second = yield* Effect.forkChild(run(file, "invoices", {
+        onLocked: "wait",
+        onEvent: ({ _tag }) => Effect.sync(() => void begun.push(_tag))
+      }))
+      yield* TestClock.adjust("10 minutes")
+      assert.deepStrictEqual(begun, [])
+      yield* first.release
+      assert.deepInclude(yield* Fiber.join(first.fiber), { records: 30, inserted: 30 })
+      yield* TestClock.adjust("1 second")
+      assert.deepInclude(yield* Fiber.join(second), { start: "afterComplete", records: 30, inserted: 0, unchanged: 30 })
+    }).pipe(Effect.scoped))
+
+  it.live("of different lists work side by side", () =>
+    Effect.gen(function*() {
+      const file = yield* fileIn
+      for (let round = 0; round < 5; round++) {
+        const ended = yield* Effect.all(
+          [run(file, "invoices"), run(file, "payoutRequests"), run(file, "payinSources")],
+          {
+            concurrency: "unbounded"
+          }
+        )
+        assert.deepStrictEqual(ended.map(({ records }) => records), [30, 30, 0])
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("of one list: one that was killed blocks nobody", () =>
+    Effect.gen(function*() {
+      const file = yield* fileIn
+      const holder = yield* startChild(`
+        import { Effect } from "effect"
+        import { openStore } from ${moduleOf("SqliteStore.ts")}
+        await Effect.runPromise(Effect.scoped(Effect.gen(function*() {
+          const store = yield* openStore(${JSON.stringify(file)}, "here")
+          yield* store.hold("invoices", "refuse")
+          console.log("held")
+          yield* Effect.sleep("1 hour")
+        })))`)
+      assert.strictEqual(holder.said, "held")
+      const refused = yield* Effect.flip(run(file, "invoices"))
+      assert.include(refused.message, `process ${holder.pid} on`)
+      const waiting = yield* Effect.forkChild(run(file, "invoices", { onLocked: "wait" }))
+      yield* holder.kill("SIGKILL")
+      assert.deepInclude(yield* Fiber.join(waiting), { records: 30, inserted: 30 })
+      assert.deepInclude(yield* run(file, "invoices"), { unchanged: 30 })
+    }).pipe(Effect.scoped))
+})
+
+/** Time that passes fifty times as fast. */
+const fast = Effect.map(Clock.Clock, (clock): Clock.Clock => {
+  const began = clock.currentTimeMillisUnsafe()
+  const now = () => began + (clock.currentTimeMillisUnsafe() - began) * 50
+  return {
+    ...clock,
+    currentTimeMillisUnsafe: now,
+    currentTimeMillis: Effect.sync(now),
+    currentTimeNanosUnsafe: () => BigInt(Math.round(now() * 1e6)),
+    currentTimeNanos: Effect.sync(() => BigInt(Math.round(now() * 1e6))),
+    sleep: (duration) => clock.sleep(Duration.millis(Duration.toMillis(duration) / 50))
+  }
+})
+
+describe("a database that somebody else has in his hands", () => {
+  const holding = (file: string) =>
+    startChild(`
+      import { DatabaseSync } from "node:sqlite"
+      const db = new DatabaseSync(${JSON.stringify(file)})
+      db.exec("BEGIN EXCLUSIVE")
+      console.log("held")
+      setTimeout(() => {}, 3_600_000)`)
+
+  it.live("is waited for, half a minute, and then it is said; nothing of the batch is there", () =>
+    Effect.gen(function*() {
+      const file = yield* fileIn
+      yield* run(file, "payoutRequests")
+      const before = rowsOf(file, "SELECT * FROM scans")
+      const holder = yield* holding(file)
+      assert.strictEqual(holder.said, "held")
+      const clock = yield* fast
+      const began = clock.currentTimeMillisUnsafe()
+      const error = yield* Effect.flip(Effect.provideService(run(file, "invoices"), Clock.Clock, clock))
+      assert.isTrue(error._tag === "SinkError" && error.reason._tag === "Locked")
+      assert.isAtLeast(clock.currentTimeMillisUnsafe() - began, 30_000)
+      assert.include(error.message, "is writing the database there")
+      assert.deepStrictEqual(rowsOf(file, "SELECT * FROM scans"), before)
+      yield* holder.kill("SIGKILL")
+      assert.deepInclude(yield* run(file, "invoices"), { start: "first", inserted: 30 })
+    }).pipe(Effect.scoped))
+
+  it.live("is written as soon as it is let go", () =>
+    Effect.gen(function*() {
+      const file = yield* fileIn
+      yield* run(file, "payoutRequests")
+      const holder = yield* holding(file)
+      const waiting = yield* Effect.forkChild(run(file, "invoices"))
+      yield* Effect.sleep("300 millis")
+      yield* holder.kill("SIGKILL")
+      assert.deepInclude(yield* Fiber.join(waiting), { inserted: 30 })
+    }).pipe(Effect.scoped))
+})
+
+describe("a batch that is cut while it is planned", () => {
+  const readsOf = (ids: ReadonlyArray<string>) =>
+    ids.map((id) => ({ id, value: { id }, text: `{"id":"${id}"}`, problem: undefined }))
+  const next = (cursor: string) => Position.make({ list: "invoices", cursor, limit: 10, filters: {} })
+
+  it.live.each(
+    [
+      ["changes nothing", ["c", "d"], 0],
+      ["changes nothing", ["c", "d"], 1],
+      ["has new records", ["c", "new"], 0],
+      ["has new records", ["c", "new"], 1]
+    ] as const
+  )(
+    "and %s counts nothing that its checkpoint is not behind (%j, where it asks for the time: %i)",
+    ([, ids, asked]) =>
+      Effect.gen(function*() {
+        const store = yield* openStore(yield* fileIn, "here")
+        yield* store.hold("invoices", "refuse")
+        const begin = makeSink(store).begin(Lists.invoices, { source: "memory", limit: 10, parameters: {} })
+        const first = yield* begin
+        yield* first.commit({ pages: 1, reads: readsOf(["a", "b", "c", "d"]), next: null })
+        const scope = yield* Scope.make()
+        const session = yield* Scope.provide(begin, scope)
+        // The first page changes nothing and waits.
+        yield* session.commit({ pages: 1, reads: readsOf(["a", "b"]), next: next("one") })
+        const clock = yield* Clock.Clock
+        let times = 0
+        const stopping: Clock.Clock = {
+          ...clock,
+          currentTimeMillis: Effect.suspend(() => times++ === asked ? Effect.never : clock.currentTimeMillis)
+        }
+        const fiber = yield* Effect.forkChild(
+          Effect.provideService(
+            session.commit({ pages: 1, reads: readsOf(ids), next: next("two") }),
+            Clock.Clock,
+            stopping
+          ),
+          { startImmediately: true }
+        )
+        yield* Fiber.interrupt(fiber)
+        yield* Scope.close(scope, Exit.void)
+        const again = yield* begin
+        const { pages, records } = yield* again.progress
+        const cursor = again.resumeAt === undefined ? "none" : Redacted.value(again.resumeAt).cursor
+        assert.deepStrictEqual([pages, records], { none: [0, 0], one: [1, 2], two: [2, 4] }[cursor])
+        const ended = yield* again.commit({ pages: 1, reads: readsOf(["a", "b", "c", "d", "new"]), next: null })
+        const [{ certificate } = { certificate: undefined }] = yield* store.scans(Lists.invoices)
+        assert.deepInclude(JSON.parse(certificate ?? ""), {
+          distinct: 5,
+          digest: digestOf(["a", "b", "c", "d", "new"])
+        })
+        assert.strictEqual(ended.inserted, 1)
+      }).pipe(Effect.scoped)
+  )
+})
+
+const digestOf = (ids: ReadonlyArray<string>): string => {
+  const hashes = ids.map((id) =>
+    BigInt(`0x${createHash("sha256").update(`{"id":"${id}"}`).digest("hex").slice(0, 32)}`)
+  )
+  return (hashes.reduce((sum, hash) => sum + hash, 0n) % 2n ** 128n).toString(16).padStart(32, "0")
+}
