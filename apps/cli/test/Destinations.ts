@@ -7,7 +7,8 @@ import { once } from "node:events"
 import { existsSync, readdirSync, readFileSync, truncateSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import { rowsOf, temporaryFolder } from "./Program.ts"
+import { temporaryFolder } from "../../../packages/export/test/Folder.ts"
+import { rowsOf } from "./Program.ts"
 
 /** A destination of its own, empty. */
 export interface Target {
@@ -114,8 +115,8 @@ export const destinations: ReadonlyArray<DestinationKind> = [
         cutAt: cutAtOf(join(folder, "copy.db")),
         texts: Effect.sync(() => filesOf(folder)),
         harm: Effect.sync(() => {
-          const [file = ""] = readdirSync(folder).filter((name) => name.endsWith(".ndjson"))
-          truncateSync(join(folder, file), 100)
+          const file = readdirSync(folder).find((name) => name.endsWith(".ndjson"))
+          truncateSync(join(folder, file ?? ""), 100)
         }),
         watched: watchedBy("files", folder)
       }
