@@ -3,13 +3,14 @@ import { type ChildProcess, fork } from "node:child_process"
 import { once } from "node:events"
 import type { Tally } from "./Tally.ts"
 import type { WorkloadName } from "./workloads/all.ts"
+import type { ExportOptions } from "./workloads/exports.ts"
 
 /** What a child can be told to do. */
 export type Order =
   | { readonly do: "listen"; readonly records: number }
   | { readonly do: "run"; readonly workload: WorkloadName; readonly url: string }
   | { readonly do: "copy"; readonly url: string; readonly folder: string }
-  | { readonly do: "export"; readonly url: string; readonly to: string }
+  | { readonly do: "export"; readonly options: ExportOptions }
   | { readonly do: "serve"; readonly options: ServeOptions }
   | { readonly do: "first"; readonly records: number }
   | { readonly do: "load"; readonly url: string; readonly pages: number; readonly requests: number }
@@ -29,6 +30,8 @@ export interface Answer {
   readonly ms?: number
   readonly tally?: Tally
   readonly records?: number
+  /** Bytes that the process has sent to the disk while it worked, where the system tells. */
+  readonly written?: number
   /** Bytes, since the process began. */
   readonly peakRss?: number
 }
@@ -58,8 +61,15 @@ export class Process implements AsyncDisposable {
     }
   }
 
+  /** Tells it something that it will not survive. */
+  async end(order: Order): Promise<void> {
+    const exit = once(this.#child, "exit")
+    this.#child.send(order)
+    await exit
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#child.exitCode !== null) return
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
     const exit = once(this.#child, "exit")
     this.#child.disconnect()
     await exit

@@ -1,5 +1,6 @@
 /** A process of a measurement: the server, or one workload. What it is to do comes in messages. */
 import "effect/schema/SchemaJITCompiler/enable"
+import { readFileSync } from "node:fs"
 import { listen } from "./PageServer.ts"
 import type { Answer, Order } from "./Process.ts"
 import type { Tally } from "./Tally.ts"
@@ -19,7 +20,7 @@ const obey = async (order: Order): Promise<Answer> => {
     }
     case "export": {
       const { exportTo } = await import("./workloads/exports.ts")
-      return timed(() => exportTo(order.to)(order.url))
+      return timed(() => exportTo(order.options))
     }
     case "serve": {
       const { serve } = await import("./SandboxServer.ts")
@@ -47,10 +48,18 @@ const obey = async (order: Order): Promise<Answer> => {
   }
 }
 
+/** Of this process, so far. Only Linux tells. */
+const written = (): number => {
+  const io = process.platform === "linux" ? readFileSync("/proc/self/io", "utf8") : ""
+  return Number(/^write_bytes: (\d+)$/m.exec(io)?.[1] ?? 0)
+}
+
 const timed = async (work: () => Promise<Tally>): Promise<Answer> => {
+  const before = written()
   const start = performance.now()
   const tally = await work()
-  return { ms: performance.now() - start, tally, peakRss: process.resourceUsage().maxRSS * 1024 }
+  const ms = performance.now() - start
+  return { ms, tally, peakRss: process.resourceUsage().maxRSS * 1024, written: written() - before }
 }
 
 process.on("message", (order: Order) => {

@@ -1,11 +1,12 @@
-/** `pnpm bench core|sandbox [--records N] [--rounds N] [--json FILE] [--check]` */
+/** `pnpm bench core|sandbox|export [--records N] [--rounds N] [--json FILE] [--check]` */
 import { writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
 import { core, fullSizes } from "./core.ts"
+import { exports, fullExportSizes } from "./export.ts"
 import { holds, machine, render } from "./Report.ts"
 import { fullSandboxSizes, sandbox } from "./sandbox.ts"
 
-const usage = `usage: pnpm bench core|sandbox [flags]
+const usage = `usage: pnpm bench core|sandbox|export [flags]
   --records N   of the list that is read for speed and memory (${fullSizes.records}, a multiple of 100)
   --rounds N    to take medians of (${fullSizes.rounds})
   --json FILE   write the figures there too
@@ -21,9 +22,15 @@ const { positionals, values } = parseArgs({
   }
 })
 const sizes = { ...fullSizes, records: Number(values.records), rounds: Number(values.rounds) }
+const benches = {
+  core: (say: Say) => core(sizes, say),
+  sandbox: (say: Say) => sandbox({ ...fullSandboxSizes, records: sizes.records, rounds: sizes.rounds }, say),
+  export: (say: Say) => exports({ ...fullExportSizes, records: sizes.records, rounds: sizes.rounds }, say)
+}
+type Say = (line: string) => void
 const isCount = (value: number) => Number.isInteger(value) && value > 0
 
-if (!["core", "sandbox"].includes(positionals.join(" ")) || !isCount(sizes.records / 100) || !isCount(sizes.rounds)) {
+if (!Object.hasOwn(benches, positionals.join(" ")) || !isCount(sizes.records / 100) || !isCount(sizes.rounds)) {
   console.error(usage)
   process.exitCode = 2
 } else {
@@ -32,9 +39,7 @@ if (!["core", "sandbox"].includes(positionals.join(" ")) || !isCount(sizes.recor
   console.log(Object.entries(about.versions).map((pair) => pair.join(" ")).join(", "))
   console.log(`${sizes.records} records in pages of 100 over loopback; medians of ${sizes.rounds} interleaved rounds\n`)
   const say = (line: string) => console.error(line)
-  const figures = positionals[0] === "core"
-    ? await core(sizes, say)
-    : await sandbox({ ...fullSandboxSizes, records: sizes.records, rounds: sizes.rounds }, say)
+  const figures = await benches[positionals[0] as keyof typeof benches](say) // seen to be one above
   console.log(`\n${render(figures)}`)
   if (values.json !== undefined) {
     writeFileSync(values.json, `${JSON.stringify({ machine: about, sizes, figures }, undefined, 2)}\n`)

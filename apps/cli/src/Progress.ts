@@ -119,7 +119,7 @@ const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
     ...(heldBack === 0 ? [] : [
       `${
         count.format(heldBack)
-      } records did not come in two scans, too many to be marked missing at once: look why, and if it is right run again with a higher --missing-limit`
+      } records did not come, too many to be marked missing at once: look why, and if it is right run again with a higher --missing-limit`
     ]),
     ...(quarantined === 0
       ? []

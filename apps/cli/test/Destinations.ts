@@ -115,8 +115,8 @@ export const destinations: ReadonlyArray<DestinationKind> = [
         cutAt: cutAtOf(join(folder, "copy.db")),
         texts: Effect.sync(() => filesOf(folder)),
         harm: Effect.sync(() => {
-          const file = readdirSync(folder).find((name) => name.endsWith(".ndjson"))
-          truncateSync(join(folder, file ?? ""), 100)
+          const file = readdirSync(folder).find((name) => name.endsWith(".ndjson")) ?? ""
+          truncateSync(join(folder, file), 100)
         }),
         watched: watchedBy("files", folder)
       }

@@ -2,6 +2,7 @@
 import type { PaymentsApi, PaymentsConfigError } from "@payments/core"
 import { Destination } from "@payments/export"
 import {
+  destinationOf,
   duration,
   optionalFlag,
   type Reading,
@@ -20,7 +21,9 @@ const flags = {
   to: optionalFlag(
     Flag.String("to").pipe(
       Flag.withMetavar("DESTINATION"),
-      Flag.withDescription("sqlite:FILE, or file:FOLDER?format=ndjson (PAYMENTS_TO)")
+      Flag.withDescription(
+        "sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet (PAYMENTS_TO)"
+      )
     )
   ),
   once: Flag.Boolean("once").pipe(
@@ -88,11 +91,9 @@ export const worker = <R>({ api, onEndless, server }: Services<R>) =>
         flags,
         Effect.fnUntraced(function*(given) {
           if (given.once && given.every !== undefined) return yield* usage("--once and --every do not go together.")
-          const read = <A>(name: "to" | "every" | "host" | "port", reading: Reading<A>) =>
+          const read = <A>(name: "every" | "host" | "port", reading: Reading<A>) =>
             setting({ name, text: given[name] }, `PAYMENTS_${name.toUpperCase()}`, reading)
-          const to = yield* read("to", text)
-          if (to === undefined) return yield* usage("There is no destination: give --to or set PAYMENTS_TO.")
-          const destination = Destination.layer(yield* Destination.parse(to))
+          const destination = Destination.layer(yield* destinationOf({ name: "to", text: given.to }))
           const options = yield* scanOptionsOf(given)
           // A flag is stronger than the environment.
           const single = given.once ||

@@ -1,6 +1,6 @@
 /** The evidence of a complete scan: what was read, in figures that can be recomputed from the destination alone. */
 import { type Option, Schema } from "effect"
-import type { Tally } from "./Tally.ts"
+import { digestText, type Tally } from "./Tally.ts"
 
 /** What is certified of a complete scan. */
 export const Certificate = Schema.Struct({
@@ -21,7 +21,7 @@ export const Certificate = Schema.Struct({
   nameless: Schema.Int,
   /** Exact sums of the amount columns over the distinct records, as digits. */
   sums: Schema.Record(Schema.String, Schema.String),
-  /** The content hashes of the distinct records added up modulo 2^256, hex: tells accidents, not forgery. */
+  /** The content hashes of the distinct records, their first 128 bits added up modulo 2^128, hex: tells accidents, not forgery. */
   digest: Schema.String
 })
 /** {@inheritDoc Certificate} */
@@ -51,5 +51,5 @@ export const certify = (
   quarantined: tally.counts.quarantined,
   nameless: tally.counts.nameless,
   sums: Object.fromEntries(Object.entries(tally.sums).map(([column, sum]) => [column, String(sum)])),
-  digest: tally.digest.toString(16).padStart(64, "0")
+  digest: digestText(tally.digest)
 })

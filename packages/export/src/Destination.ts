@@ -1,7 +1,9 @@
 /** Destinations by URL: which are known, and the sink behind each. */
-import { Data, Effect, type FileSystem, type Layer, type Path, type Scope } from "effect"
+import { Data, Effect, type FileSystem, Layer, type Path, Result, type Scope } from "effect"
 import { join } from "node:path"
 import * as FileSink from "./FileSink.ts"
+import * as PostgresUrl from "./PostgresUrl.ts"
+import { type Format, fromQuery } from "./render/Format.ts"
 import type { Sink, SinkError } from "./Sink.ts"
 import * as SqliteSink from "./SqliteSink.ts"
 import { openReader } from "./SqliteStore.ts"
@@ -10,17 +12,24 @@ import type { Reader } from "./Store.ts"
 /** A place to export into. */
 export type Destination =
   | { readonly _tag: "Sqlite"; readonly file: string }
-  | { readonly _tag: "Files"; readonly folder: string; readonly format: typeof FileSink.formats[number] }
+  | { readonly _tag: "Postgres"; readonly url: PostgresUrl.PostgresUrl }
+  | { readonly _tag: "Files"; readonly folder: string; readonly format: Format }
 
 /** The text names no destination. */
 export class DestinationError extends Data.TaggedError("DestinationError")<{ readonly problem: string }> {
   override get message() {
-    return `${this.problem} A destination is sqlite:FILE or file:FOLDER?format=ndjson.`
+    return `${this.problem} A destination is sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet&compress=none|gzip|zstd.`
   }
 }
 
-/** The destination that a text such as `sqlite:./payments.db` names. */
-export const parse = (text: string): Effect.Effect<Destination, DestinationError> => {
+/**
+ * The destination that a text such as `sqlite:./payments.db` names. A password may stand in one of the environment, never in
+ * an argument, which every user of the machine can read.
+ */
+export const parse = (
+  text: string,
+  from: "argument" | "environment" = "argument"
+): Effect.Effect<Destination, DestinationError> => {
   const [, scheme, rest = ""] = /^([a-z]+):(.*)$/s.exec(text) ?? []
   const refuse = (problem: string) => Effect.fail(new DestinationError({ problem }))
   if (scheme === "sqlite") {
@@ -28,28 +37,50 @@ export const parse = (text: string): Effect.Effect<Destination, DestinationError
       ? refuse("sqlite: names no file.")
       : Effect.succeed({ _tag: "Sqlite", file: withoutAuthority(rest) })
   }
+  if (scheme === "postgres" || scheme === "postgresql") {
+    const url = PostgresUrl.parse(text)
+    if (Result.isFailure(url)) return refuse(url.failure)
+    return from === "argument" && url.success.password !== undefined
+      ? refuse(
+        "A password is no argument. Give it in PGPASSWORD or a file that PGPASSFILE names, or all in PAYMENTS_TO."
+      )
+      : Effect.succeed({ _tag: "Postgres", url: url.success })
+  }
   if (scheme !== "file") return refuse("This is no destination.")
   const [folder = "", query = ""] = rest.split(/\?(.*)/s)
   if (folder === "") return refuse("file: names no folder.")
-  const options = new URLSearchParams(query)
-  const unknown = [...options.keys()].find((name) => name !== "format")
-  if (unknown !== undefined) return refuse(`file: has no option ${unknown}.`)
-  const wanted = options.get("format") ?? "ndjson"
-  const format = FileSink.formats.find((known) => known === wanted)
-  return format === undefined
-    ? refuse(`file: has no such format; it has ${FileSink.formats.join(", ")}.`)
-    : Effect.succeed({ _tag: "Files", folder: withoutAuthority(folder), format })
+  return Result.match(fromQuery(query), {
+    onFailure: (problem) => refuse(`file: ${problem}.`),
+    onSuccess: (format) => Effect.succeed({ _tag: "Files", folder: withoutAuthority(folder), format })
+  })
 }
 
 /** `///etc` and `/etc` are the same place. */
 const withoutAuthority = (path: string): string => path.replace(/^\/\/(?=\/)/, "")
 
+/** The driver is loaded when such a destination is named, and not before. */
+const postgres = Effect.promise(() => import("./PostgresSink.ts"))
+
 /** The sink of a destination. */
-export const layer = (destination: Destination): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> =>
-  destination._tag === "Sqlite" ? SqliteSink.layer(destination.file) : FileSink.layer(destination.folder)
+export const layer = (destination: Destination): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> => {
+  switch (destination._tag) {
+    case "Sqlite":
+      return SqliteSink.layer(destination.file)
+    case "Postgres":
+      return Layer.unwrap(Effect.map(postgres, (sink) => sink.layer(destination.url)))
+    case "Files":
+      return FileSink.layer(destination.folder, destination.format)
+  }
+}
 
 /** What a destination's own database can be asked, until the scope closes. The destination must be there. */
-export const reader = (destination: Destination): Effect.Effect<Reader, SinkError, Scope.Scope> =>
-  destination._tag === "Sqlite"
-    ? openReader(destination.file, `sqlite:${destination.file}`)
-    : openReader(join(destination.folder, FileSink.copyFile), `file:${destination.folder}`)
+export const reader = (destination: Destination): Effect.Effect<Reader, SinkError, Scope.Scope> => {
+  switch (destination._tag) {
+    case "Sqlite":
+      return openReader(destination.file, `sqlite:${destination.file}`)
+    case "Postgres":
+      return Effect.flatMap(postgres, (sink) => sink.reader(destination.url))
+    case "Files":
+      return openReader(join(destination.folder, FileSink.copyFile), `file:${destination.folder}`)
+  }
+}

@@ -1,56 +1,36 @@
 /**
- * `file:FOLDER?format=ndjson`. The folder holds its own SQLite copy (`copy.db`), which is what a scan writes; when a scan
- * is complete, the list's file is rendered from it beside the old one and takes its place when `manifest.json` names it.
+ * `file:FOLDER?format=…`. The folder holds its own SQLite copy (`copy.db`), which is what a scan writes; when a scan is
+ * complete, the list's files are rendered from it beside the old ones and take their place when `manifest.json` names them.
  * Who reads the manifest first always has a whole snapshot: a file that it named stays until its list is rendered twice more.
  */
 import { Lists } from "@payments/core"
-import { Effect, Equal, FileSystem, Layer, Option, Path, type PlatformError, Schema } from "effect"
-import { createHash } from "node:crypto"
+import { Clock, DateTime, Effect, Equal, FileSystem, Layer, Path, type PlatformError, Stream } from "effect"
 import { replaceFile } from "./AtomicFile.ts"
-import * as Certificate from "./Certificate.ts"
+import * as Manifest from "./Manifest.ts"
+import { encoderOf, extensionOf, type Format } from "./render/Format.ts"
+import { renderFile } from "./render/RenderFile.ts"
+import * as Renderings from "./Renderings.ts"
 import { Sink, SinkError } from "./Sink.ts"
 import { openStore, reasonOfCode, type SqliteStore } from "./SqliteStore.ts"
 import { makeSink } from "./SqlSink.ts"
+import type { FullRow, Store } from "./Store.ts"
 
-/** The formats a folder can be rendered in. */
-export const formats = ["ndjson"] as const
-
-/** One rendered file. */
-const RenderedFile = Schema.Struct({
-  file: Schema.String,
-  records: Schema.Int,
-  bytes: Schema.Int,
-  /** Lower-case hex. */
-  sha256: Schema.String
-})
-
-/** What `manifest.json` says. */
-export const Manifest = Schema.Struct({
-  version: Schema.Literal(1),
-  /** Whose data it is. */
-  source: Schema.String,
-  /** By the list's name, as on the command line. */
-  lists: Schema.Record(
-    Schema.String,
-    Schema.Struct({
-      files: Schema.Array(RenderedFile),
-      /** Of the scan that the files show. */
-      certificate: Certificate.Certificate
-    })
-  )
-})
-/** {@inheritDoc Manifest} */
-export interface Manifest extends Schema.Schema.Type<typeof Manifest> {}
-
-const ManifestJson = Schema.fromJsonString(Manifest)
-const manifestFile = "manifest.json"
-/** The folder's own copy, which the files are rendered from. */
+/** The folder's own copy of the lists. */
 export const copyFile = "copy.db"
-const ownerOnly = { folder: 0o700, file: 0o600 } as const
-const rowsAtOnce = 1000
+/** Held by whoever renders, or reads what was rendered and the manifest as one. */
+export const manifestLabel = "manifest"
+const ownerOnlyFolder = 0o700
+/** Rows and characters that are read at once. */
+const atOnce: { readonly rows: number; readonly characters: number } = { rows: 1000, characters: 4 * 1024 * 1024 }
+
+/** NDJSON as it is. */
+export const defaultFormat: Format = { format: "ndjson", compress: "none", formulas: "escape" }
 
 /** Writes into the folder, which is made if it is not there. */
-export const layer = (folder: string): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> =>
+export const layer = (
+  folder: string,
+  format: Format = defaultFormat
+): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> =>
   Layer.effect(
     Sink,
     Effect.gen(function*() {
@@ -58,20 +38,17 @@ export const layer = (folder: string): Layer.Layer<Sink, SinkError, FileSystem.F
       const path = yield* Path.Path
       const platform = yield* Effect.context<FileSystem.FileSystem | Path.Path>()
       const location = `file:${folder}`
-      yield* onDisk(location, fs.makeDirectory(folder, { recursive: true, mode: ownerOnly.folder }))
+      yield* onDisk(location, fs.makeDirectory(folder, { recursive: true, mode: ownerOnlyFolder }))
       const store = yield* openStore(path.join(folder, copyFile), location)
       const rows = makeSink(store)
-      const renderer: Renderer = { fs, path, store, folder, location }
+      const renderer: Renderer = { fs, path, store, folder, location, format, renderings: Renderings.make(store) }
+      const publish = (ended?: Lists.AnyList) => Effect.provideContext(publishWith(renderer, ended), platform)
       return Sink.of({
         location,
-        hold: rows.hold,
-        begin: Effect.fnUntraced(function*(list, request) {
-          const session = yield* rows.begin(list, request)
-          const publish = Effect.provideContext(publishWith(renderer, list), platform)
-          // An earlier run may have ended between its last commit and its rendering.
-          if (session.resumeAt === undefined) yield* publish
-          return { ...session, publish }
-        })
+        // An earlier run may have ended between its last commit and its rendering, or rendered another format.
+        hold: (list, onLocked) => Effect.tap(rows.hold(list, onLocked), () => publish()),
+        begin: rows.begin,
+        publish
       })
     })
   )
@@ -82,116 +59,147 @@ interface Renderer {
   readonly store: SqliteStore
   readonly folder: string
   readonly location: string
+  readonly format: Format
+  readonly renderings: Renderings.Renderings
 }
 
+type Snapshot = Pick<Store, "scans" | "missing" | "rows">
+
 /**
- * Renders every list whose last complete scan the manifest does not show: this one, which is ours, and any other that
- * nobody is writing, for a manifest may have been lost. One program renders at a time; others wait.
+ * Makes the folder show what the copy holds: the list whose scans have just ended, and any other that is not shown and that
+ * no scan has changed without reaching its end. One program renders at a time; others wait. It reads the copy as it was
+ * when it began, so that scans may go on meanwhile.
  */
-const publishWith = (renderer: Renderer, own: Lists.AnyList) =>
+const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
   Effect.scoped(Effect.gen(function*() {
-    const { store } = renderer
-    yield* store.hold("manifest", "wait")
-    const source = yield* store.source
+    const { renderings, store } = renderer
+    yield* store.hold(manifestLabel, "wait")
+    const snapshot = yield* store.snapshot
+    const source = yield* snapshot.source
     if (source === undefined) return
+    yield* mend(renderer)
+    const text = yield* renderings.manifest
+    let shown: Manifest.Manifest = text === undefined ? { version: 1, source, lists: {} } : Manifest.fromText(text)
+    if (shown.source !== source) {
+      shown = { ...shown, source }
+      yield* show(renderer, [], shown)
+    }
     for (const list of Lists.all) {
-      if (yield* isShown(renderer, list, source)) continue
-      const rendering = Effect.gen(function*() {
-        if (list !== own) yield* store.hold(list.label, "refuse")
-        const complete = yield* lastComplete(store, list)
-        if (complete !== undefined) yield* render(renderer, list, complete, source)
-      })
-      yield* Effect.scoped(rendering).pipe(
-        Effect.catchIf(({ reason }) => list !== own && reason._tag === "Locked", () => Effect.void)
-      )
+      const known = Manifest.evidenceOf(yield* snapshot.scans(list))
+      if (known === undefined || !(known.settled || list === ended)) continue
+      if (yield* isShown(renderer, shown.lists[list.label], known.evidence)) continue
+      const files = yield* render(renderer, snapshot, list, known.evidence.scan)
+      const shownList = { ...formatOf(renderer), ...known.evidence, files }
+      shown = { ...shown, lists: { ...shown.lists, [list.label]: shownList } }
+      yield* show(renderer, files, shown)
+      yield* removeStale(renderer)
     }
   }))
 
-/** The certificate of the list's last complete scan, if the rows still are what it left: no later scan has written any. */
-const lastComplete = (store: SqliteStore, list: Lists.AnyList) =>
-  Effect.map(store.scans(list), (scans) => {
-    const last = scans.find(({ checkpoint, state }) => state !== "running" || checkpoint !== undefined)
-    return last?.state === "complete" && last.part === "" && last.certificate !== undefined
-      ? Option.getOrUndefined(Certificate.fromJson(last.certificate))
-      : undefined
-  })
-
-/** Whether the manifest shows the list as its last complete scan left it, or there is none to show. */
-const isShown = Effect.fnUntraced(function*(renderer: Renderer, list: Lists.AnyList, source: string) {
-  const complete = yield* lastComplete(renderer.store, list)
-  const before = yield* readManifest(renderer, source)
-  return complete === undefined || Equal.equals(before?.lists[list.label]?.certificate, complete)
+/** Puts right what a run that was cut has left: the manifest first, then what nobody needs. */
+const mend = Effect.fnUntraced(function*(renderer: Renderer) {
+  const { folder, fs, location, path, renderings } = renderer
+  const target = path.join(folder, Manifest.manifestFile)
+  const text = yield* renderings.manifest
+  if (text !== undefined && (yield* readText(renderer, target)) !== text) {
+    yield* onDisk(location, replaceFile(target, text))
+  }
+  for (const name of yield* onDisk(location, fs.readDirectory(folder))) {
+    if (leftover.test(name)) yield* onDisk(location, fs.remove(path.join(folder, name), { force: true }))
+  }
+  yield* removeStale(renderer)
 })
 
-const render = Effect.fnUntraced(
-  function*(renderer: Renderer, list: Lists.AnyList, complete: Certificate.Certificate, source: string) {
-    const { folder, fs, location, path, store } = renderer
-    const before = yield* readManifest(renderer, source)
-    const file = `${list.label}-${complete.completedAt.replaceAll(/\D/g, "")}.ndjson`
-    yield* store.noteRendered(list, complete.scan, file)
-    const written = yield* onDisk(location, writeNdjson(renderer, list, path.join(folder, file)))
-    const manifest: Manifest = {
-      version: 1,
-      source,
-      lists: { ...before?.lists, [list.label]: { files: [{ file, ...written }], certificate: complete } }
-    }
-    yield* onDisk(
-      location,
-      replaceFile(path.join(folder, manifestFile), `${JSON.stringify(manifest, null, 2)}\n`)
-    )
-    // Only what was rendered here is removed, and not what the last manifest named: somebody may still read that.
-    const kept = new Set([...filesOf(manifest, list), ...filesOf(before, list)])
-    for (const stale of (yield* store.rendered(list)).filter((name) => !kept.has(name))) {
-      yield* onDisk(location, fs.remove(path.join(folder, stale), { force: true }))
-      yield* store.forgetRendered(stale)
-    }
+/** What `replaceFile` leaves of a manifest when its process is killed. */
+const leftover = /^manifest\.json\.[0-9a-f-]{36}\.new$/
+
+/** Only what was rendered here is removed. */
+const removeStale = Effect.fnUntraced(function*({ folder, fs, location, path, renderings }: Renderer) {
+  for (const file of yield* renderings.stale) {
+    yield* onDisk(location, fs.remove(path.join(folder, file), { force: true }))
+    yield* renderings.forget(file)
+  }
+})
+
+/** The copy first: a manifest that is behind it is put right by the next run, and `verify` knows what it must be. */
+const show = Effect.fnUntraced(
+  function*(renderer: Renderer, files: ReadonlyArray<Manifest.RenderedFile>, manifest: Manifest.Manifest) {
+    const { folder, location, path, renderings } = renderer
+    const text = Manifest.toText(manifest)
+    yield* renderings.complete(files, text)
+    yield* onDisk(location, replaceFile(path.join(folder, Manifest.manifestFile), text))
   }
 )
 
-/**
- * The manifest of this source's data, if there is a readable one. A broken one is made anew from the copy; one of other
- * data, left behind by a copy that is gone, is none of ours.
- */
-const readManifest = ({ folder, fs, location, path }: Renderer, source: string) =>
-  onDisk(location, fs.readFileString(path.join(folder, manifestFile))).pipe(
-    Effect.map((text) =>
-      Option.filter(Schema.decodeOption(ManifestJson)(text), (manifest) => manifest.source === source)
-    ),
-    Effect.catchIf(
-      (error) => error.reason._tag === "Failed" && error.reason.code === "ENOENT",
-      () => Effect.succeedNone
-    ),
-    Effect.map(Option.getOrUndefined)
-  )
+/** What the manifest says of the format. */
+const formatOf = ({ format: { compress, format, formulas } }: Renderer) =>
+  format === "csv" ? { format, compress, formulas } : { format, compress }
 
-const filesOf = (manifest: Manifest | undefined, list: Lists.AnyList): ReadonlyArray<string> =>
-  (manifest?.lists[list.label]?.files ?? []).map(({ file }) => file)
-
-/** Writes each record's exact text on a line of its own, in bounded memory, and has it on disk when it returns. */
-const writeNdjson = Effect.fnUntraced(
-  function*({ fs, store }: Renderer, list: Lists.AnyList, target: string) {
-    const file = yield* fs.open(target, { flag: "w", mode: ownerOnly.file })
-    const sha256 = createHash("sha256")
-    let records = 0
-    let bytes = 0
-    for (let after = -1;;) {
-      const rows = yield* store.rows(list, after, rowsAtOnce)
-      const last = rows.at(-1)
-      if (last === undefined) break
-      const lines = new TextEncoder().encode(`${rows.map(({ raw }) => raw).join("\n")}\n`)
-      yield* file.writeAll(lines)
-      sha256.update(lines)
-      records += rows.length
-      bytes += lines.length
-      after = last.row
-    }
-    yield* file.sync
-    return { records, bytes, sha256: sha256.digest("hex") }
-  },
-  Effect.scoped
+/** Whether the manifest shows the list with this evidence in this format, and its files are there. */
+const isShown = Effect.fnUntraced(
+  function*(renderer: Renderer, list: Manifest.ListShown | undefined, evidence: Manifest.Evidence) {
+    if (list === undefined) return false
+    const { files, ...said } = list
+    if (!Equal.equals(said, { ...formatOf(renderer), ...evidence })) return false
+    for (const { bytes, file } of files) if ((yield* sizeOf(renderer, file)) !== bytes) return false
+    return true
+  }
 )
 
-const onDisk = <A, E extends PlatformError.PlatformError | SinkError, R>(
+const sizeOf = ({ folder, fs, location, path }: Renderer, file: string) =>
+  onDisk(location, Effect.map(fs.stat(path.join(folder, file)), ({ size }) => Number(size))).pipe(
+    Effect.catchIf(isAbsent, () => Effect.void)
+  )
+
+/** Writes the list's files beside those that are there. Their names are made of the list's, the time and a number. */
+const render = Effect.fnUntraced(
+  function*(renderer: Renderer, snapshot: Snapshot, list: Lists.AnyList, scan: number) {
+    const { folder, format, fs, location, path, renderings } = renderer
+    const number = yield* renderings.next
+    const time = DateTime.formatIso(DateTime.makeUnsafe(yield* Clock.currentTimeMillis)).replaceAll(/\D/g, "")
+    const one = Effect.fnUntraced(function*(mark: string, isIn: (row: FullRow) => boolean) {
+      const file = `${list.label}-${time}-${number}${mark}${extensionOf(format)}`
+      yield* renderings.note({ number, list, scan }, file)
+      const rows = Stream.map(rowsOf(snapshot, list), (some) => some.filter(isIn))
+      const encoder = yield* encoderOf(list, format)
+      return {
+        file,
+        ...(yield* onDisk(location, renderFile(fs, path.join(folder, file), rows, encoder, format)))
+      }
+    })
+    if (format.format !== "ndjson") return [yield* one("", () => true)]
+    // A line has no room for the mark of a missing row.
+    const present = yield* one("", ({ missingSince }) => missingSince === undefined)
+    const { rows: missing } = yield* snapshot.missing(list)
+    if (missing.length === 0) return [present]
+    const gone = yield* one("-missing", ({ missingSince }) => missingSince !== undefined)
+    return [present, { ...gone, missing: true as const }]
+  }
+)
+
+/** The rows of a list in pieces, which are smaller where the records are larger. */
+const rowsOf = (snapshot: Snapshot, list: Lists.AnyList): Stream.Stream<ReadonlyArray<FullRow>, SinkError> =>
+  Stream.unfold(
+    { after: -1, count: atOnce.rows },
+    ({ after, count }) =>
+      Effect.map(snapshot.rows(list, after, count), (rows) => {
+        const last = rows.at(-1)
+        if (last === undefined) return undefined
+        const characters = rows.reduce((sum, { raw }) => sum + raw.length, 0)
+        const next = Math.floor((atOnce.characters / characters) * rows.length)
+        return [rows, { after: last.row, count: Math.max(1, Math.min(atOnce.rows, next)) }] as const
+      })
+  )
+
+const readText = ({ fs, location }: Renderer, target: string) =>
+  onDisk(location, fs.readFileString(target)).pipe(
+    Effect.catchIf(isAbsent, () => Effect.void)
+  )
+
+const isAbsent = ({ reason }: SinkError): boolean => reason._tag === "Failed" && reason.code === "ENOENT"
+
+/** A file that cannot be read or written is a reason of ours. */
+export const onDisk = <A, E extends PlatformError.PlatformError | SinkError, R>(
   location: string,
   effect: Effect.Effect<A, E, R>
 ) =>

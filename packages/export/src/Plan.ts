@@ -120,10 +120,18 @@ export const plan = (input: PlanInput): Plan => {
   const changes: Array<Change> = []
   const quarantined: Array<Quarantined> = []
 
-  const add = (value: unknown, sign: 1n | -1n): void => {
-    for (const column of layout.amounts) {
-      const amount = valueOf(column, value)
-      sums[column.name] = (sums[column.name] ?? 0n) + (typeof amount === "number" ? sign * BigInt(amount) : 0n)
+  /** What is not in {@link sums} yet, by column: numbers for as long as they are exact. */
+  const amounts = layout.amounts.map((column) => ({ column, pending: 0 }))
+  const settle = (entry: typeof amounts[number]): void => {
+    sums[entry.column.name] = (sums[entry.column.name] ?? 0n) + BigInt(entry.pending)
+    entry.pending = 0
+  }
+  const add = (value: unknown, sign: 1 | -1): void => {
+    for (const entry of amounts) {
+      const amount = valueOf(entry.column, value)
+      if (typeof amount !== "number") continue
+      if (!Number.isSafeInteger(entry.pending + sign * amount)) settle(entry)
+      entry.pending += sign * amount
     }
   }
   const write = (row: number, id: string, read: HashedRead, value: unknown, isNew: boolean): void => {
@@ -166,7 +174,7 @@ export const plan = (input: PlanInput): Plan => {
       counts.inserted++
       seen.add(entry.row)
       digest = digestWith(digest, entry.hash)
-      add(value, 1n)
+      add(value, 1)
       if (telling) changes.push({ kind: "insert", id, fields: [], before: undefined, after: read.text })
       continue
     }
@@ -182,7 +190,7 @@ export const plan = (input: PlanInput): Plan => {
       if (isFirst) {
         digest = digestWith(digest, row.hash)
         // With ignored members the row stays as it was, and so does what is certified of it.
-        add(row.hash === read.hash ? value : parsed(row.text), 1n)
+        add(row.hash === read.hash ? value : parsed(row.text), 1)
       }
       if (row.missing && telling) {
         changes.push({ kind: "returned", id, fields, before: row.text ?? read.text, after: row.text ?? read.text })
@@ -190,8 +198,8 @@ export const plan = (input: PlanInput): Plan => {
     } else {
       counts.updated++
       digest = digestWith(digest, read.hash, isFirst ? undefined : row.hash)
-      if (!isFirst) add(parsed(row.text), -1n)
-      add(value, 1n)
+      if (!isFirst) add(parsed(row.text), -1)
+      add(value, 1)
       if (telling) {
         changes.push({ kind: row.missing ? "returned" : "update", id, fields, before: row.text, after: read.text })
       }
@@ -201,6 +209,7 @@ export const plan = (input: PlanInput): Plan => {
     }
     row.missing = false
   }
+  for (const entry of amounts) settle(entry)
   return {
     writes: [...writes.values()],
     found: [...found],

@@ -20,7 +20,7 @@ import {
 } from "effect"
 import { CliConfig, CliError, CliOutput, Command, Flag, GlobalFlag } from "effect/cli"
 import ms from "ms"
-import type { DestinationError } from "./Destination.ts"
+import * as Destination from "./Destination.ts"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
 import type { SinkError } from "./Sink.ts"
 
@@ -40,7 +40,7 @@ export type ProgramError =
   | PaymentsError
   | PaymentsConfigError
   | SinkError
-  | DestinationError
+  | Destination.DestinationError
   | CliError.CliError
 
 /** Writes text to stdout and waits until it is taken. */
@@ -138,6 +138,21 @@ export const setting = Effect.fnUntraced(function*<A>(
     `Invalid value for ${flag.text === undefined ? variable : `--${flag.name}`}. Expected: ${expected}`
   )
 })
+
+/**
+ * The destination that a flag, or in its absence PAYMENTS_TO, names. Only there a password may stand in it: every user of the
+ * machine can read the arguments.
+ */
+export const destinationOf = Effect.fnUntraced(
+  function*(flag: { readonly name: string; readonly text: string | undefined }) {
+    const text = yield* setting(flag, "PAYMENTS_TO", {
+      expected: "a destination",
+      read: (given) => given === "" ? undefined : given
+    })
+    if (text === undefined) return yield* usage(`There is no destination: give --${flag.name} or set PAYMENTS_TO.`)
+    return yield* Destination.parse(text, flag.text === undefined ? "environment" : "argument")
+  }
+)
 
 /** A duration as people write it. A number without a unit is not one to guess about. */
 export const duration: Reading<Duration.Duration> = {

@@ -86,7 +86,10 @@ const longestWait = Duration.minutes(1)
 export const scan = Effect.fn("Export.scan")(function*(name: Lists.ListName, options: ScanOptions = {}) {
   const sink = yield* Sink
   yield* sink.hold(Lists.byName[name], options.onLocked ?? "refuse")
-  return yield* traversal(name, undefined, options)
+  const started = yield* Clock.currentTimeMillis
+  const summary = yield* traversal(name, undefined, options)
+  yield* sink.publish(Lists.byName[name])
+  return { ...summary, elapsed: Duration.millis((yield* Clock.currentTimeMillis) - started) }
 }, Effect.scoped)
 
 /** Which parts of a list to scan, and how many at once. */
@@ -105,11 +108,13 @@ export interface PartsOptions extends ScanOptions {
 export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.ListName, options: PartsOptions) {
   const sink = yield* Sink
   yield* sink.hold(Lists.byName[name], options.onLocked ?? "refuse")
-  return yield* Effect.forEach(
+  const summaries = yield* Effect.forEach(
     options.values,
     (value) => traversal(name, { field: options.field, value }, options),
     { concurrency: options.concurrency ?? 4 }
   )
+  yield* sink.publish(Lists.byName[name])
+  return summaries
 }, Effect.scoped)
 
 /** Scans a list that is held, or a part of it. */
@@ -149,7 +154,6 @@ const traversal = Effect.fnUntraced(function*(
     ),
     Effect.repeat({ while: (result) => result === "again" })
   )
-  yield* session.publish
   return {
     list: name,
     part,

@@ -56,8 +56,6 @@ export interface ScanSession {
   readonly restart: Effect.Effect<void, SinkError>
   /** Ends a scan that cannot reach its end. What was read is kept; the next scan begins anew. */
   readonly giveUp: Effect.Effect<void, SinkError>
-  /** Makes the complete list visible, where that takes more than the last commit. */
-  readonly publish: Effect.Effect<void, SinkError>
 }
 
 /** The part of a list that has this value of a filter. */
@@ -89,6 +87,11 @@ export class Sink extends Context.Service<Sink, {
   readonly hold: (list: Lists.AnyList, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
   /** Opens a scan of a list that is held, going on with the last one if that was cut. */
   readonly begin: (list: Lists.AnyList, request: ScanRequest) => Effect.Effect<ScanSession, SinkError, Scope.Scope>
+  /**
+   * Shows a list that is held as its scan left it, or the scans of its parts, where that takes more than their commits.
+   * Called when they are complete.
+   */
+  readonly publish: (list: Lists.AnyList) => Effect.Effect<void, SinkError>
 }>()("@payments/export/Sink") {}
 
 /** Another program writes into the same list of the destination, or holds all of it. */
@@ -100,6 +103,13 @@ export class Locked extends Data.TaggedError("Locked")<{
   override get message() {
     const who = this.holder === undefined ? "another program" : `another program (${this.holder})`
     return `${who} is writing ${this.label} there. Wait for it (--on-locked wait), or stop it.`
+  }
+}
+
+/** This program was not heard of for so long that another one may have taken the list over. */
+export class LeaseLost extends Data.TaggedError("LeaseLost")<{ readonly label: string }> {
+  override get message() {
+    return `another program has taken ${this.label} over, for this one was not heard of for 30 s. What was committed is kept.`
   }
 }
 
@@ -124,14 +134,17 @@ export class Full extends Data.TaggedError("Full")<{}> {
   }
 }
 
-/** Reading or writing failed. `code` is the system's own, such as `EACCES`, or `SQLite` and its number. */
+/** Reading or writing failed. `code` is the system's own, such as `EACCES`, `SQLite` and its number, or a SQLSTATE. */
 export class Failed extends Data.TaggedError("Failed")<{ readonly code: string }> {
   override get message() {
     return `${mends[this.code] ?? "it cannot be read or written. What was committed is kept"} (${this.code}).`
   }
 }
 
-/** What there is to do about the usual ones. SQLite's numbers: https://sqlite.org/rescode.html */
+/**
+ * What there is to do about the usual ones. SQLite's numbers: https://sqlite.org/rescode.html; PostgreSQL's:
+ * https://www.postgresql.org/docs/current/errcodes-appendix.html
+ */
 const mends: { readonly [code: string]: string } = {
   "ENOENT": "its folder is not there. Make it first",
   "EISDIR": "it is a folder. Name a file in it",
@@ -140,11 +153,27 @@ const mends: { readonly [code: string]: string } = {
   "EACCES": "there is no permission to write there",
   "EROFS": "it can only be read there",
   "SQLite 8": "it can only be read",
-  "SQLite 14": "it cannot be opened. Is it a folder, or one where nothing may be written?"
+  "SQLite 14": "it cannot be opened. Is it a folder, or one where nothing may be written?",
+  "ECONNREFUSED": "no server listens there. Check host and port",
+  "ENOTFOUND": "no such host is known. Check its name",
+  "EAI_AGAIN": "the name of its host cannot be looked up now",
+  "connection lost": "the connection to the server was lost. What was committed is kept: run again",
+  "no password": "the server asks for a password. Give it in PGPASSWORD, or in a file that PGPASSFILE names",
+  "no TLS": "the server offers no TLS. Where the network in between is trusted, say sslmode=disable",
+  "TLS":
+    "the server's certificate does not hold. Name its authority's file with sslrootcert, or its host as it is certified",
+  "PGPASSFILE": "others may read the password file. Make it its owner's alone (chmod 600)",
+  "sslrootcert": "the file that sslrootcert or PGSSLROOTCERT names, or the password file, cannot be read",
+  "28P01": "user and password do not fit. Correct PGUSER, PGPASSWORD or the password file",
+  "28000": "the server does not let this user in. Correct the user, or its pg_hba.conf",
+  "3D000": "there is no such database. Make it first (CREATE DATABASE)",
+  "42501": "the user lacks a privilege. It needs CREATE on the database for the first export, and owns the schema then",
+  "25006": "it can only be read there. Name the primary server",
+  "53300": "the server has no connection left. Run again later"
 }
 
 /** Why a destination could not be written. */
-export type SinkReason = Locked | OtherSource | NotADestination | Full | Failed
+export type SinkReason = Locked | LeaseLost | OtherSource | NotADestination | Full | Failed
 
 /** A destination failed. No message holds a record or a cursor. */
 export class SinkError extends Data.TaggedError("SinkError")<{

@@ -44,7 +44,8 @@ export const makeSink = (store: Store): Sink["Service"] => {
         // What a quiet end left behind is not lost for want of one more page.
         yield* Effect.addFinalizer(() => Effect.ignore(session.flush))
         return session
-      })
+      }),
+    publish: () => Effect.void
   })
 }
 
@@ -142,17 +143,21 @@ const sessionOver = (
   let { tally } = opened
   let concluded = { missing: 0, heldBack: 0 }
   /** Batches that changed nothing and are not committed yet. */
-  let waiting: { readonly checkpoint: string | undefined; readonly records: number; readonly since: number } | undefined
+  let waiting: { readonly next: Position.Position; readonly records: number; readonly since: number } | undefined
 
   const progress = (): ScanProgress => ({ ...tally.counts, ...concluded, undocumented: tally.undocumented })
 
-  const write = (commit: Omit<Commit, "list" | "scan" | "source" | "now" | "tally" | "seen">, now: string) =>
+  const write = (
+    { next, ...commit }: Pick<Commit, "plan" | "end" | "again"> & { readonly next: Position.Position | null },
+    now: string
+  ) =>
     Effect.map(
       store.commit({
         list,
         scan,
         source: request.source,
         now,
+        checkpoint: next === null ? undefined : Position.toJson(next),
         tally: Tally.toJson(tally),
         seen: seen.changed(),
         ...commit
@@ -176,19 +181,18 @@ const sessionOver = (
     const planned = plan({ layout, ignored, telling, tally, seen, nextRow, reads, stored, texts })
     const { counts } = planned.tally
     tally = { ...planned.tally, counts: { ...counts, pages: counts.pages + batch.pages } }
-    const checkpoint = batch.next === null ? undefined : Position.toJson(batch.next)
     const isQuiet = planned.writes.length + planned.found.length + planned.quarantined.length === 0
     if (batch.next !== null && isQuiet) {
       const since = waiting?.since ?? nowMillis
       const records = (waiting?.records ?? 0) + reads.length
-      waiting = { checkpoint, records, since }
+      waiting = { next: batch.next, records, since }
       if (records < quiet.records && nowMillis - since < quiet.millis) return progress()
     }
     // If this fails, what waited is read again: the tally has gone on without it.
     waiting = undefined
     const now = yield* timestamp
     const end = batch.next === null ? yield* conclude(now) : undefined
-    yield* write({ plan: planned, checkpoint, ...(end === undefined ? {} : { end }) }, now)
+    yield* write({ plan: planned, next: batch.next, ...(end === undefined ? {} : { end }) }, now)
     return progress()
   })
 
@@ -217,10 +221,8 @@ const sessionOver = (
   })
 
   const flush = Effect.suspend(() => {
-    const { checkpoint } = waiting ?? {}
-    return checkpoint === undefined
-      ? Effect.void
-      : Effect.flatMap(timestamp, (now) => write({ plan: nothing, checkpoint }, now))
+    const next = waiting?.next
+    return next === undefined ? Effect.void : Effect.flatMap(timestamp, (now) => write({ plan: nothing, next }, now))
   })
 
   const inTurn = turn.withPermits(1)
@@ -236,15 +238,14 @@ const sessionOver = (
       const { inserted, returned, updated } = tally.counts
       tally = { ...Tally.none, counts: { ...Tally.none.counts, inserted, returned, updated } }
       seen.clear()
-      return write({ plan: nothing, checkpoint: undefined, again: true }, now)
+      return write({ plan: nothing, next: null, again: true }, now)
     })),
     giveUp: inTurn(Effect.flatMap(timestamp, (now) =>
       write({
         plan: nothing,
-        checkpoint: undefined,
+        next: null,
         end: { state: "incomplete", certificate: undefined, missing: [], forget: [] }
-      }, now))),
-    publish: Effect.void
+      }, now)))
   }
 }
 

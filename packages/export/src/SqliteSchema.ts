@@ -59,7 +59,7 @@ const create = (db: DatabaseSync): void => {
     CREATE TABLE holders (label TEXT PRIMARY KEY, holder TEXT NOT NULL) STRICT;
     ${scans}
     ${Lists.all.map(rowsOf).join("\n")}
-    CREATE TABLE rendered (file TEXT PRIMARY KEY, list TEXT NOT NULL, scan INTEGER NOT NULL) STRICT;`)
+    ${rendered}`)
 }
 
 const scans = `
@@ -82,6 +82,17 @@ const scans = `
     id TEXT NOT NULL, fields TEXT NOT NULL, before TEXT, after TEXT
   ) STRICT;
   CREATE INDEX changes_of_a_record ON changes (list, id, seq);`
+
+/**
+ * Of a folder: its files, numbered by rendering, and the text of its manifest. A file without a digest is not whole, but
+ * for those of rendering 0: version 1 kept none.
+ */
+const rendered = `
+  CREATE TABLE rendered (
+    file TEXT PRIMARY KEY, list TEXT NOT NULL, rendering INTEGER NOT NULL, scan INTEGER NOT NULL,
+    records INTEGER, bytes INTEGER, sha256 TEXT
+  ) STRICT;
+  CREATE TABLE manifest (only INTEGER PRIMARY KEY CHECK (only = 1), text TEXT NOT NULL) STRICT;`
 
 /** The table of a list, and a view of it that tells when each row was last seen. */
 const rowsOf = (list: Lists.AnyList): string => {
@@ -116,7 +127,7 @@ const fromVersion1 = (db: DatabaseSync): void => {
     ALTER TABLE rendered RENAME TO old_rendered;
     ${Lists.all.map((list) => `ALTER TABLE ${tableOf(list)} RENAME TO old_${tableOf(list)};`).join("\n")}
     ${scans}
-    CREATE TABLE rendered (file TEXT PRIMARY KEY, list TEXT NOT NULL, scan INTEGER NOT NULL) STRICT;
+    ${rendered}
     ${Lists.all.map(rowsOf).join("\n")}
     INSERT INTO scans (scan, list, part, asked, state, checkpoint, first_row, pages, records, tally, started_at, ended_at)
       SELECT scan, list, '', substr(asked, 1, length(asked) - 1) || ',[]]', state, checkpoint, 0, pages, records,
@@ -124,7 +135,7 @@ const fromVersion1 = (db: DatabaseSync): void => {
           '$.counts.updated', updated, '$.counts.unchanged', unchanged, '$.counts.quarantined', quarantined),
         started_at, completed_at FROM old_scans;
     INSERT INTO quarantine SELECT scan, list, id, path, expected, raw FROM old_quarantine;
-    INSERT INTO rendered SELECT file, list, scan FROM old_rendered;
+    INSERT INTO rendered (file, list, rendering, scan) SELECT file, list, 0, scan FROM old_rendered;
     DROP TABLE old_quarantine; DROP TABLE old_rendered; DROP TABLE old_scans;`)
   for (const list of Lists.all) {
     const table = tableOf(list)

@@ -21,13 +21,14 @@ const patienceMs = 50
 /** How long another writer of the same database is waited for. Lists are written side by side, a batch at a time. */
 const busyFor = Duration.seconds(30)
 
-/** A store that is also the folder of rendered files' memory. */
+/** A store whose rows others are made from. */
 export interface SqliteStore extends Store {
-  /** Remembers that the file is being rendered, before it is there. */
-  readonly noteRendered: (list: Lists.AnyList, scan: number, file: string) => Effect.Effect<void, SinkError>
-  /** Every file that was rendered of the list and not forgotten. */
-  readonly rendered: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<string>, SinkError>
-  readonly forgetRendered: (file: string) => Effect.Effect<void, SinkError>
+  /** The store as it is now, to be read until the scope closes while others go on writing it. */
+  readonly snapshot: Effect.Effect<Reader, SinkError, Scope.Scope>
+  /** Asks the database something. */
+  readonly query: <A>(step: (db: DatabaseSync) => A) => Effect.Effect<A, SinkError>
+  /** Writes in one transaction, durable when it returns. */
+  readonly transaction: <A>(step: (db: DatabaseSync) => A) => Effect.Effect<A, SinkError>
 }
 
 /** Opens the file for reading alone, until the scope closes. It must be there. */
@@ -36,16 +37,19 @@ export const openReader = (file: string, location: string): Effect.Effect<Reader
 
 /** Opens the file, which is made if it is not there, until the scope closes. */
 export const openStore = (file: string, location: string): Effect.Effect<SqliteStore, SinkError, Scope.Scope> =>
-  Effect.map(open(file, location, "write"), (database) => portOf(database, location))
+  Effect.map(open(file, location, "write"), (database) => ({
+    ...portOf(database, location),
+    snapshot: Effect.map(open(file, location, "snapshot"), (snapshot) => portOf(snapshot, location))
+  }))
 
-const open = (file: string, location: string, access: "read" | "write") =>
+const open = (file: string, location: string, access: "read" | "snapshot" | "write") =>
   Effect.acquireRelease(
     // A whole path is never taken for one of SQLite's own names, such as :memory:.
     once(location, () => new Database(resolve(file), access)),
     (database) => Effect.sync(() => database.close())
   ).pipe(whileBusy(busyFor))
 
-const portOf = (database: Database, location: string): SqliteStore => {
+const portOf = (database: Database, location: string): Omit<SqliteStore, "snapshot"> => {
   const run = <A>(step: () => A) => whileBusy(busyFor)(once(location, step))
   return {
     location,
@@ -68,9 +72,8 @@ const portOf = (database: Database, location: string): SqliteStore => {
     rows: (list, after, count) => run(() => database.rows(list, after, count)),
     textsAt: (list, scan, ids) => run(() => database.textsAt(list, scan, ids)),
     changes: (after, count, lists) => run(() => database.changes(after, count, lists)),
-    noteRendered: (list, scan, name) => run(() => database.noteRendered(list, scan, name)),
-    rendered: (list) => run(() => database.rendered(list)),
-    forgetRendered: (name) => run(() => database.forgetRendered(name))
+    query: (step) => run(() => database.query(step)),
+    transaction: (step) => run(() => database.transaction(step))
   }
 }
 
@@ -79,18 +82,19 @@ class Database {
   readonly #file: string
   readonly #statements = new Map<string, StatementSync>()
 
-  constructor(file: string, access: "read" | "write") {
+  constructor(file: string, access: "read" | "snapshot" | "write") {
     this.#file = file
     if (access === "write") createOwned(file)
     else if (!existsSync(file)) throw new NotADestination({ problem: "there is nothing there. Export into it first." })
-    this.#db = new DatabaseSync(file, { timeout: patienceMs, readOnly: access === "read" })
+    this.#db = new DatabaseSync(file, { timeout: patienceMs, readOnly: access !== "write" })
     try {
       // Nothing is written into a file before it is known to be ours or empty.
-      if (access === "read") requireCurrent(this.#db)
-      else {
+      if (access === "write") {
         migrate(this.#db)
         this.#db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
-      }
+      } else requireCurrent(this.#db)
+      // A read transaction begins with its first read. With a write-ahead log it holds up no writer.
+      if (access === "snapshot") this.#db.exec("BEGIN; SELECT 1 FROM sqlite_schema")
     } catch (error) {
       this.#db.close()
       throw error
@@ -158,15 +162,28 @@ class Database {
 
   find(list: Lists.AnyList, ids: ReadonlyArray<string>) {
     const { table } = layoutOf(list)
+    const columns = "row, id, hash, missing_since"
     const stored = new Map<string, StoredRow>()
-    const one = this.#statement(`SELECT row, hash, missing_since FROM ${table} WHERE id = ?`)
-    for (const id of ids) {
-      const found = one.get(id)
-      if (found === undefined) continue
-      stored.set(id, { row: number(found, "row"), hash: text(found, "hash"), missing: found["missing_since"] !== null })
+    const keep = (found: Row): number | undefined => {
+      if (found === undefined) return undefined
+      const row = number(found, "row")
+      stored.set(text(found, "id"), { row, hash: text(found, "hash"), missing: found["missing_since"] !== null })
+      return row
     }
-    const last = this.#get(`SELECT max(row) AS row FROM ${table}`)?.["row"]
-    return { stored, nextRow: typeof last === "number" ? last + 1 : 0 }
+    const one = this.#statement(`SELECT ${columns} FROM ${table} WHERE id = ?`)
+    // Lists keep their order from scan to scan, more or less: then the rows of a page stand side by side.
+    const ends = [ids.at(0), ids.at(-1)].map((id) => id === undefined ? undefined : keep(one.get(id)))
+    const [first, last] = ends
+    if (first !== undefined && last !== undefined && Math.abs(last - first) < ids.length * 2) {
+      this.#all(
+        `SELECT ${columns} FROM ${table} WHERE row BETWEEN ? AND ?`,
+        Math.min(first, last),
+        Math.max(first, last)
+      ).forEach(keep)
+    }
+    for (const id of ids) if (!stored.has(id)) keep(one.get(id))
+    const highest = this.#get(`SELECT max(row) AS row FROM ${table}`)?.["row"]
+    return { stored, nextRow: typeof highest === "number" ? highest + 1 : 0 }
   }
 
   textsOf(list: Lists.AnyList, rows: ReadonlyArray<number>): ReadonlyMap<number, string> {
@@ -310,16 +327,12 @@ class Database {
     }))
   }
 
-  noteRendered(list: Lists.AnyList, scan: number, file: string): void {
-    this.#run("INSERT INTO rendered (file, list, scan) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", file, list.label, scan)
+  query<A>(step: (db: DatabaseSync) => A): A {
+    return step(this.#db)
   }
 
-  rendered(list: Lists.AnyList): ReadonlyArray<string> {
-    return this.#all("SELECT file FROM rendered WHERE list = ?", list.label).map((row) => text(row, "file"))
-  }
-
-  forgetRendered(file: string): void {
-    this.#run("DELETE FROM rendered WHERE file = ?", file)
+  transaction<A>(step: (db: DatabaseSync) => A): A {
+    return this.#transaction(() => step(this.#db))
   }
 
   #statement(sql: string): StatementSync {

@@ -29,7 +29,7 @@ export const Tally = Schema.Struct({
   counts: Counts,
   /** Exact sums of the amount fields over the rows that were seen, by column. */
   sums: Schema.Record(Schema.String, Schema.BigIntFromString),
-  /** The content hashes of the rows that were seen, added up modulo 2^256: the same whatever their order. */
+  /** The content hashes of the rows that were seen, their first 128 bits added up modulo 2^128: the same whatever their order. */
   digest: Schema.BigIntFromString,
   /** Fields that the document does not show, by path where that looks like a name, and how many records had them. */
   undocumented: Schema.Record(Schema.String, Schema.Int),
@@ -67,10 +67,16 @@ export const toJson: (tally: Tally) => string = Schema.encodeSync(Json)
 /** Fails, as a bug of ours or an edited destination, on anything that {@link toJson} did not write. */
 export const fromJson: (text: string) => Tally = Schema.decodeSync(Json)
 
-const modulus = 2n ** 256n
+const modulus = 2n ** 128n
 
-/** The digest with a content hash added, or taken out. Hashes are hex. */
+/** A content hash as a number to be added up: the first half of its hex. */
+const numberOf = (hash: string): bigint => BigInt(`0x${hash.slice(0, 32)}`)
+
+/** The digest with a content hash added, and perhaps another one taken out. Hashes are hex. */
 export const digestWith = (digest: bigint, added: string, removed?: string): bigint => {
-  const taken = removed === undefined ? 0n : BigInt(`0x${removed}`)
-  return (digest + BigInt(`0x${added}`) + modulus - taken) % modulus
+  const sum = digest + numberOf(added) - (removed === undefined ? 0n : numberOf(removed))
+  return sum < 0n ? sum + modulus : sum < modulus ? sum : sum - modulus
 }
+
+/** The digest as text. */
+export const digestText = (digest: bigint): string => digest.toString(16).padStart(32, "0")

@@ -10,7 +10,7 @@ import { contentHash } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import type { SinkError } from "./Sink.ts"
 import type { FullRow, Reader, ScanRow } from "./Store.ts"
-import { digestWith } from "./Tally.ts"
+import { digestText, digestWith } from "./Tally.ts"
 
 /** Something that is not as it should be. */
 export interface Difference {
@@ -82,7 +82,7 @@ export const verify = Effect.fnUntraced(function*(
       }
     }
     figure("the number of records", distinct, certificate.distinct)
-    figure("the digest of the records", digest.toString(16).padStart(64, "0"), certificate.digest)
+    figure("the digest of the records", digestText(digest), certificate.digest)
     for (const { name } of amounts) figure(`the sum of ${name}`, String(sums.get(name)), certificate.sums[name] ?? "0")
   }
   return { list: list.name, certificate, differences }

@@ -3,7 +3,7 @@ export { replaceFile } from "./AtomicFile.ts"
 export { Certificate } from "./Certificate.ts"
 export * as Destination from "./Destination.ts"
 export { ExitCode, exitCodeOf, lowest as lowestExitCode } from "./ExitCode.ts"
-export { Manifest } from "./FileSink.ts"
+export { Manifest } from "./Manifest.ts"
 export {
   type PartsOptions,
   scan,
@@ -19,3 +19,4 @@ export * as SinkReason from "./Sink.ts"
 export { type Batch, type ScanProgress, type ScanRequest, type ScanSession, Sink, SinkError } from "./Sink.ts"
 export type { ChangeRow, FullRow, Reader } from "./Store.ts"
 export { type Difference, type Verified, verify, verifyAgainstApi } from "./Verify.ts"
+export { type FileDifference, verifyFiles } from "./VerifyFiles.ts"

@@ -2,53 +2,71 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists, PaymentsApi } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
-import { Effect, FileSystem, Layer, Schema } from "effect"
-import { createHash } from "node:crypto"
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { Deferred, Effect, Fiber, FileSystem, Layer } from "effect"
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as FileSink from "../src/FileSink.ts"
-import { scan, scanAll } from "../src/index.ts"
-import { type StoredRow, suite } from "./SinkTest.ts"
+import { scan, scanAll, type ScanOptions, scanParts, Sink, verifyFiles } from "../src/index.ts"
+import { compressions, type Format, formats } from "../src/render/Format.ts"
+import { manifestOf, read, tableOf } from "./Rendered.ts"
+import { suite } from "./SinkTest.ts"
 
-const manifestOf = (folder: string) =>
-  Schema.decodeSync(Schema.fromJsonString(FileSink.Manifest))(readFileSync(join(folder, "manifest.json"), "utf8"))
+const plain = FileSink.defaultFormat
 
-/** Reads as a careful reader would: the manifest first, then each file, held against size and digest. */
-const read = (folder: string, list: Lists.AnyList): ReadonlyArray<StoredRow> => {
-  if (!existsSync(join(folder, "manifest.json"))) return []
-  return (manifestOf(folder).lists[list.label]?.files ?? []).flatMap(({ bytes, file, records, sha256 }) => {
-    const content = readFileSync(join(folder, file))
-    assert.deepStrictEqual([content.length, createHash("sha256").update(content).digest("hex")], [bytes, sha256])
-    const lines = content.toString("utf8").split("\n").slice(0, -1)
-    assert.strictEqual(lines.length, records)
-    return lines.map((raw) => ({ raw, id: String((JSON.parse(raw) as { readonly id: unknown }).id) })) // every stored record has one
+for (const [format, compress] of [["ndjson", "none"], ["csv", "gzip"], ["parquet", "zstd"]] as const) {
+  suite(`file:FOLDER?format=${format}&compress=${compress}`, {
+    layer: (folder) => FileSink.layer(folder, { ...plain, format, compress }),
+    read,
+    snapshots: true
   })
 }
 
-suite("file:FOLDER?format=ndjson", { layer: FileSink.layer, read, snapshots: true })
+const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeServices.NodeServices>) =>
+  FileSystem.FileSystem.use((fs) => fs.makeTempDirectoryScoped()).pipe(
+    Effect.flatMap(use),
+    Effect.scoped,
+    Effect.provide(NodeServices.layer)
+  )
+
+const ids = (prefix: string, count: number) =>
+  Array.from({ length: count }, (_, index) => ({ id: `${prefix}${index}` }))
+
+/** Exports all three lists, of so many, twice so many and three times so many records. */
+const run = (folder: string, count: number, format: Format = plain) =>
+  scanAll(Lists.all.map(({ name }) => name)).pipe(
+    Effect.provide(Layer.merge(
+      FileSink.layer(folder, format),
+      layerTest({
+        payoutRequests: ids("a", count),
+        payinSources: ids("b", count * 2),
+        invoices: ids("c", count * 3)
+      })
+    ))
+  )
+
+/** Exports invoices. */
+const invoices = (
+  folder: string,
+  records: ReadonlyArray<{ readonly id: string } | string>,
+  format: Format = plain,
+  options: ScanOptions = {}
+) =>
+  scan("invoices", options).pipe(
+    Effect.provide(Layer.merge(FileSink.layer(folder, format), layerTest({ invoices: records })))
+  )
+
+/** What every run does before it reads. */
+const holding = (list: Lists.AnyList) => Sink.use((sink) => sink.hold(list, "refuse"))
+
+const counts = (folder: string) => Lists.all.map((list) => read(folder, list).length)
+
+const rendered = (folder: string) => readdirSync(folder).filter((name) => /\.(ndjson|csv|parquet)/.test(name))
+
+/** The files of a list by the manifest. */
+const named = (folder: string, list: Lists.AnyList = Lists.invoices) =>
+  (manifestOf(folder).lists[list.label]?.files ?? []).map(({ file }) => file)
 
 describe("the folder", () => {
-  const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeServices.NodeServices>) =>
-    FileSystem.FileSystem.use((fs) => fs.makeTempDirectoryScoped()).pipe(
-      Effect.flatMap(use),
-      Effect.scoped,
-      Effect.provide(NodeServices.layer)
-    )
-
-  const run = (folder: string, count: number) =>
-    scanAll(Lists.all.map(({ name }) => name)).pipe(
-      Effect.provide(Layer.merge(
-        FileSink.layer(folder),
-        layerTest({
-          payoutRequests: Array.from({ length: count }, (_, index) => ({ id: `a${index}` })),
-          payinSources: Array.from({ length: count * 2 }, (_, index) => ({ id: `b${index}` })),
-          invoices: Array.from({ length: count * 3 }, (_, index) => ({ id: `c${index}` }))
-        })
-      ))
-    )
-
-  const counts = (folder: string) => Lists.all.map((list) => read(folder, list).length)
-
   it.live("shows all three lists side by side, and keeps one round of old files for who still reads them", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
@@ -60,10 +78,180 @@ describe("the folder", () => {
             for (const { file } of files) assert.isTrue(existsSync(join(folder, file)), file)
           }
         }
-        assert.strictEqual(readdirSync(folder).filter((file) => file.endsWith(".ndjson")).length, 6)
+        assert.strictEqual(rendered(folder).length, 6)
         for (const name of readdirSync(folder)) {
           assert.strictEqual(statSync(join(folder, name)).mode & 0o777, 0o600, name)
         }
+      })
+    ))
+
+  it.live.each(formats.flatMap((format) => compressions.map((compress) => [format, compress] as const)))(
+    "as %s with %s holds every text byte for byte, and its typed cells",
+    ([format, compress]) =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          const records = [
+            `{"id":"=1+1","amount":-9007199254740991,"description":"a\\"b\\r\\n,\\u0000\\ud800","10":1.10}`,
+            `{"id":"b","amount":9007199254740991,"paymentDate":"2024-05-01T10:00:00.123Z","settlementTime":"01","x":1e400}`,
+            `{"id":"c","description":""}`
+          ]
+          yield* invoices(folder, records, { ...plain, format, compress })
+          const table = tableOf(folder, Lists.invoices)
+          assert.deepStrictEqual(table.map(({ raw }) => raw), records)
+          const { lists } = manifestOf(folder)
+          assert.deepInclude(lists["invoices"], { format, compress, scan: 1 })
+          assert.match(
+            named(folder)[0] ?? "",
+            {
+              none: /\.(ndjson|csv|parquet)$/,
+              gzip: /\.(ndjson\.gz|csv\.gz|parquet)$/,
+              zstd: /\.(ndjson\.zst|csv\.zst|parquet)$/
+            }[compress]
+          )
+          if (format !== "ndjson") {
+            const integer = format === "csv" ? String : BigInt
+            assert.deepStrictEqual(table.map(({ amount }) => amount), [
+              integer("-9007199254740991"),
+              integer("9007199254740991"),
+              null
+            ])
+            assert.deepStrictEqual(table.map(({ description }) => description), ["a\"b\r\n,\ufffd\ufffd", null, ""])
+            assert.strictEqual(table[1]?.["settlement_time"], "01")
+          }
+          assert.deepStrictEqual(yield* verifyFiles(folder), [])
+        })
+      )
+  )
+
+  it.live("renders every list anew when another format or compression is asked for, also those that are not scanned", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        yield* run(folder, 10)
+        for (
+          const format of [
+            { ...plain, compress: "gzip" },
+            { ...plain, format: "csv" },
+            { ...plain, format: "csv", formulas: "keep" }
+          ] as const
+        ) {
+          const before = named(folder, Lists.payoutRequests)
+          yield* invoices(folder, ids("c", 30), format)
+          assert.deepStrictEqual(counts(folder), [10, 20, 30])
+          assert.notDeepEqual(named(folder, Lists.payoutRequests), before)
+          assert.isTrue(existsSync(join(folder, before[0] ?? "")))
+          for (const list of Object.values(manifestOf(folder).lists)) {
+            assert.deepInclude(list, { format: format.format, compress: format.compress })
+          }
+        }
+        const before = rendered(folder)
+        yield* Effect.scoped(Effect.provide(
+          holding(Lists.invoices),
+          FileSink.layer(folder, {
+            ...plain,
+            format: "csv",
+            formulas: "keep"
+          })
+        ))
+        assert.deepStrictEqual(rendered(folder), before)
+      })
+    ))
+
+  it.live("shows records that the service no longer lists in a file of their own, or marks them in a column", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        const twice = (records: ReadonlyArray<{ readonly id: string }>, format: Format) =>
+          Effect.andThen(
+            invoices(folder, records, format, { missingLimit: 1 }),
+            invoices(folder, records, format, { missingLimit: 1 })
+          )
+        yield* twice(ids("c", 3), plain)
+        assert.strictEqual(named(folder).length, 1)
+        yield* twice(ids("c", 2), plain)
+        const { files } = manifestOf(folder).lists["invoices"] ?? { files: [] }
+        assert.deepStrictEqual(files.map(({ missing, records }) => [records, missing]), [[2, undefined], [1, true]])
+        assert.match(files[1]?.file ?? "", /^invoices-\d+-\d+-missing\.ndjson$/)
+        assert.deepStrictEqual(read(folder, Lists.invoices).map(({ id }) => id), ["c0", "c1", "c2"])
+        for (const format of ["csv", "parquet"] as const) {
+          yield* twice(ids("c", 2), { ...plain, format })
+          const missing = tableOf(folder, Lists.invoices).map((cells) => cells["missing_since"] !== null)
+          assert.deepStrictEqual(missing, [false, false, true])
+        }
+        yield* twice(ids("c", 3), plain)
+        assert.deepStrictEqual(manifestOf(folder).lists["invoices"]?.files.map(({ records }) => records), [3])
+      })
+    ))
+
+  it.live("shows a list that is read in parts once they are complete, with the evidence of each", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        const records = ["x", "y", "z"].flatMap((customerId) =>
+          ids(customerId, 5).map((record) => ({ ...record, customerId }))
+        )
+        const parts = (
+          values: ReadonlyArray<string>,
+          more: ReadonlyArray<{ readonly id: string; readonly customerId: string }> = []
+        ) =>
+          scanParts("payoutRequests", { field: "customerId", values, concurrency: 2 }).pipe(
+            Effect.provide(Layer.merge(FileSink.layer(folder), layerTest({ payoutRequests: [...records, ...more] })))
+          )
+        const shown = () => manifestOf(folder).lists["payout-requests"]
+        const partsShown = () =>
+          (shown()?.parts ?? []).map(({ certificate, part: { field, value } }) => [field, value, certificate.distinct])
+            .toSorted()
+
+        yield* parts(["x", "y"])
+        assert.deepStrictEqual(partsShown(), [["customerId", "x", 5], ["customerId", "y", 5]])
+        assert.isUndefined(shown()?.certificate)
+        assert.strictEqual(read(folder, Lists.payoutRequests).length, 10)
+        // Rendered once, not once a part.
+        assert.strictEqual(rendered(folder).length, 1)
+
+        yield* scan("payoutRequests").pipe(
+          Effect.provide(Layer.merge(FileSink.layer(folder), layerTest({ payoutRequests: records })))
+        )
+        assert.strictEqual(shown()?.certificate?.distinct, 15)
+        assert.isUndefined(shown()?.parts)
+
+        yield* parts(["z"])
+        assert.strictEqual(shown()?.certificate?.distinct, 15)
+        assert.deepStrictEqual(partsShown(), [["customerId", "z", 5]])
+
+        yield* parts(["z"], [{ id: "new", customerId: "z" }])
+        assert.isUndefined(shown()?.certificate)
+        assert.deepStrictEqual(partsShown(), [["customerId", "z", 6]])
+        assert.strictEqual(read(folder, Lists.payoutRequests).length, 16)
+        assert.deepStrictEqual(yield* verifyFiles(folder), [])
+      })
+    ))
+
+  it.live("shows no list that a scan has changed and not read to its end, whatever else is rendered meanwhile", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        yield* run(folder, 10)
+        const before = manifestOf(folder).lists["invoices"]
+        const reached = yield* Deferred.make<void>()
+        const cut = yield* Effect.forkChild(invoices(folder, ids("other", 30), plain, {
+          limit: 10,
+          largestBatch: 10,
+          onEvent: (event) =>
+            event._tag === "Committed"
+              ? Effect.andThen(Deferred.succeed(reached, undefined), Effect.never)
+              : Effect.void
+        }))
+        yield* Deferred.await(reached)
+        const payouts = (count: number) =>
+          scan("payoutRequests").pipe(Effect.provide(Layer.merge(
+            FileSink.layer(folder, { ...plain, format: "csv" }),
+            layerTest({ payoutRequests: ids("a", count) })
+          )))
+        yield* payouts(11)
+        yield* Fiber.interrupt(cut)
+        yield* payouts(12)
+        const { lists } = manifestOf(folder)
+        assert.deepStrictEqual(lists["invoices"], before)
+        assert.strictEqual(lists["payin-sources"]?.format, "csv")
+        assert.deepStrictEqual(counts(folder), [12, 20, 30])
+        assert.deepStrictEqual(yield* verifyFiles(folder), [])
       })
     ))
 
@@ -71,11 +259,14 @@ describe("the folder", () => {
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* run(folder, 10)
-        const shown = readFileSync(join(folder, "manifest.json"), "utf8")
+        const manifest = join(folder, "manifest.json")
+        const file = (list: Lists.AnyList) => join(folder, named(folder, list)[0] ?? "")
         for (
           const harm of [
-            () => rmSync(join(folder, "manifest.json")),
-            () => writeFileSync(join(folder, "manifest.json"), shown.slice(0, 40))
+            () => rmSync(manifest),
+            () => writeFileSync(manifest, readFileSync(manifest, "utf8").slice(0, 40)),
+            () => rmSync(file(Lists.payoutRequests)),
+            () => truncateSync(file(Lists.invoices), 5)
           ]
         ) {
           harm()
@@ -92,13 +283,15 @@ describe("the folder", () => {
       })
     ))
 
-  it.live("removes no file that it has not rendered", () =>
+  it.live("removes no file that it has not rendered, but what a killed run has left of a manifest", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
-        const mine = ["invoices-2023.ndjson", "invoices-backup.ndjson", "notes.txt"]
-        for (const name of mine) writeFileSync(join(folder, name), "mine")
+        const mine = ["invoices-2023.ndjson", "invoices-backup.ndjson", "notes.txt", "manifest.json.new"]
+        const left = "manifest.json.0b54bb8e-3f56-4f3f-8f4f-111111111111.new"
+        for (const name of [...mine, left]) writeFileSync(join(folder, name), "mine")
         for (let times = 0; times < 3; times++) yield* run(folder, 10)
         for (const name of mine) assert.strictEqual(readFileSync(join(folder, name), "utf8"), "mine")
+        assert.isFalse(existsSync(join(folder, left)))
       })
     ))
 

@@ -187,8 +187,8 @@ const assertEnd = (
   const certificate = JSON.parse(String(row?.["certificate"])) as { readonly [name: string]: unknown } // the engine's own
   const texts = [...seen].map((id) => book.texts.get(id)?.[0] ?? "")
   const sum = texts.reduce((total, text) => total + Number(/"amount":(\d+)/.exec(text)?.[1] ?? 0), 0)
-  const digest = texts.reduce((total, text) => total + BigInt(`0x${sha256(text)}`), 0n) % 2n ** 256n
-  assert.deepInclude(certificate, { distinct: seen.size, digest: digest.toString(16).padStart(64, "0") })
+  const digest = texts.reduce((total, text) => total + BigInt(`0x${sha256(text).slice(0, 32)}`), 0n) % 2n ** 128n
+  assert.deepInclude(certificate, { distinct: seen.size, digest: digest.toString(16).padStart(32, "0") })
   assert.strictEqual(Number((certificate["sums"] as { readonly amount?: string }).amount ?? 0), sum)
   return ended
 }

@@ -68,7 +68,7 @@ describe(`a destination without space (seed ${seed})`, () => {
       const cutAt: Array<number> = []
       for (let round = 0; round < rounds; round++) {
         const file = join(yield* temporaryFolder, "payments.db")
-        const pages = 50 + dice.below(100)
+        const pages = 50 + dice.below(60)
         const error = yield* Effect.flip(withPageLimit(pages)(run(`sqlite:${file}`)))
         assert.strictEqual(reasonOf(error), "Full", error.message)
         cutAt.push(assertWhole(file))

@@ -70,7 +70,8 @@ interface Row {
 }
 
 const digestOf = (texts: ReadonlyArray<string>): bigint =>
-  texts.reduce((sum, text) => sum + BigInt(`0x${createHash("sha256").update(text).digest("hex")}`), 0n) % 2n ** 256n
+  texts.reduce((sum, text) => sum + BigInt(`0x${createHash("sha256").update(text).digest("hex").slice(0, 32)}`), 0n) %
+  2n ** 128n
 
 const writeInto = (rows: Map<string, Row>, planned: Plan): void => {
   const touched = new Set<number>()

@@ -12,11 +12,14 @@ export interface StoredRow {
   readonly raw: string
 }
 
-/** A destination in a folder of its own, and how to read it. */
+/** A destination in a folder of its own, or elsewhere under that folder's name, and how to read it. */
 export interface Destination {
   readonly layer: (folder: string) => Layer.Layer<Sink, SinkError, NodeServices.NodeServices>
   /** What a reader sees of a list at any time. */
-  readonly read: (folder: string, list: Lists.AnyList) => ReadonlyArray<StoredRow>
+  readonly read: (
+    folder: string,
+    list: Lists.AnyList
+  ) => ReadonlyArray<StoredRow> | Promise<ReadonlyArray<StoredRow>>
   /** Whether a reader sees a scan only when it is complete. */
   readonly snapshots: boolean
 }
@@ -59,7 +62,8 @@ export const suite = (name: string, destination: Destination) => {
       Effect.provide(Layer.merge(destination.layer(folder), from(records, source)))
     )
 
-  const rows = (folder: string) => sorted(destination.read(folder, Lists.payoutRequests))
+  const rows = (folder: string) =>
+    Effect.promise(async () => sorted(await destination.read(folder, Lists.payoutRequests)))
 
   /** Cuts the run right after the given page was committed. */
   const cutAfter = (folder: string, records: ReadonlyArray<string>, pages: number) =>
@@ -87,7 +91,7 @@ export const suite = (name: string, destination: Destination) => {
             quarantined: 0,
             start: "first"
           })
-          assert.deepStrictEqual(rows(folder), sorted(expected(payouts(95))))
+          assert.deepStrictEqual(yield* rows(folder), sorted(expected(payouts(95))))
         })
       ))
 
@@ -95,7 +99,7 @@ export const suite = (name: string, destination: Destination) => {
       inFolder((folder) =>
         Effect.gen(function*() {
           assert.deepInclude(yield* run(folder, []), { pages: 1, records: 0 })
-          assert.deepStrictEqual(rows(folder), [])
+          assert.deepStrictEqual(yield* rows(folder), [])
         })
       ))
 
@@ -108,7 +112,7 @@ export const suite = (name: string, destination: Destination) => {
           const changed = [...payouts(30).with(7, payout(7, 70)), payout(30)]
           const third = yield* run(folder, changed)
           assert.deepInclude(third, { inserted: 1, updated: 1, unchanged: 29 })
-          assert.deepStrictEqual(rows(folder), sorted(expected(changed)))
+          assert.deepStrictEqual(yield* rows(folder), sorted(expected(changed)))
         })
       ))
 
@@ -116,13 +120,13 @@ export const suite = (name: string, destination: Destination) => {
       inFolder((folder) =>
         Effect.gen(function*() {
           yield* cutAfter(folder, payouts(95), 4)
-          if (destination.snapshots) assert.deepStrictEqual(rows(folder), [])
+          if (destination.snapshots) assert.deepStrictEqual(yield* rows(folder), [])
           const events: Array<ScanEvent> = []
           const summary = yield* run(folder, payouts(95), (event) => Effect.sync(() => void events.push(event)))
           assert.strictEqual(summary.start, "resumed")
           assert.deepInclude(summary, { pages: 10, records: 95, inserted: 95 })
           assert.strictEqual(events.filter(({ _tag }) => _tag === "Committed").length, 6)
-          assert.deepStrictEqual(rows(folder), sorted(expected(payouts(95))))
+          assert.deepStrictEqual(yield* rows(folder), sorted(expected(payouts(95))))
         })
       ))
 
@@ -132,12 +136,12 @@ export const suite = (name: string, destination: Destination) => {
           yield* run(folder, payouts(40))
           const changed = Array.from({ length: 40 }, (_, index) => payout(index, index + 1))
           yield* cutAfter(folder, changed, 2)
-          const seen = rows(folder)
+          const seen = yield* rows(folder)
           assert.strictEqual(new Set(seen.map(({ id }) => id)).size, 40)
           const mixed = [...changed.slice(0, 20), ...payouts(40).slice(20)]
           assert.deepStrictEqual(seen, sorted(expected(destination.snapshots ? payouts(40) : mixed)))
           yield* run(folder, changed)
-          assert.deepStrictEqual(rows(folder), sorted(expected(changed)))
+          assert.deepStrictEqual(yield* rows(folder), sorted(expected(changed)))
         })
       ))
 
@@ -156,7 +160,7 @@ export const suite = (name: string, destination: Destination) => {
             yield* cutAfter(folder, payouts(size), committed)
           }
           yield* run(folder, payouts(size))
-          assert.deepStrictEqual(rows(folder), sorted(expected(payouts(size))))
+          assert.deepStrictEqual(yield* rows(folder), sorted(expected(payouts(size))))
         })
       ), { arbitrary: { runs: 15 } })
 
@@ -166,7 +170,7 @@ export const suite = (name: string, destination: Destination) => {
           yield* run(folder, payouts(5))
           const error = yield* Effect.flip(run(folder, payouts(9), undefined, "another merchant"))
           assert.strictEqual(error.reason._tag, "OtherSource")
-          assert.deepStrictEqual(rows(folder), sorted(expected(payouts(5))))
+          assert.deepStrictEqual(yield* rows(folder), sorted(expected(payouts(5))))
         })
       ))
 
@@ -186,7 +190,7 @@ export const suite = (name: string, destination: Destination) => {
           )
           assert.strictEqual((yield* Effect.flip(attempt))._tag, "PaymentsError")
           yield* run(folder, payouts(5))
-          assert.deepStrictEqual(rows(folder), sorted(expected(payouts(5))))
+          assert.deepStrictEqual(yield* rows(folder), sorted(expected(payouts(5))))
         })
       ))
 
@@ -212,7 +216,7 @@ export const suite = (name: string, destination: Destination) => {
           assert.strictEqual((yield* again({ limit, name: "pageSize" })).start, "otherRequest")
           yield* cutAfter(folder, payouts(95), 4)
           assert.strictEqual((yield* run(folder, payouts(95))).start, "resumed")
-          assert.deepStrictEqual(rows(folder), sorted(expected(payouts(95))))
+          assert.deepStrictEqual(yield* rows(folder), sorted(expected(payouts(95))))
         })
       ))
 
@@ -238,7 +242,7 @@ export const suite = (name: string, destination: Destination) => {
           const bad = `{"id":"por_bad","amount":"12","reference":"r"}`
           const summary = yield* run(folder, [...payouts(3), bad, `{"amount":5}`])
           assert.deepInclude(summary, { records: 5, quarantined: 2, inserted: 4 })
-          assert.deepStrictEqual(rows(folder), sorted(expected([...payouts(3), bad])))
+          assert.deepStrictEqual(yield* rows(folder), sorted(expected([...payouts(3), bad])))
         })
       ))
 
@@ -251,7 +255,7 @@ export const suite = (name: string, destination: Destination) => {
           ]
           yield* run(folder, hostile)
           assert.deepStrictEqual(
-            rows(folder).map(({ raw }) => raw).toSorted(),
+            (yield* rows(folder)).map(({ raw }) => raw).toSorted(),
             hostile.toSorted()
           )
         })
@@ -262,7 +266,7 @@ export const suite = (name: string, destination: Destination) => {
         Effect.gen(function*() {
           const records = yield* Random.shuffle(payouts(50))
           yield* run(folder, records)
-          assert.deepStrictEqual(rows(folder), sorted(expected(records)))
+          assert.deepStrictEqual(yield* rows(folder), sorted(expected(records)))
         })
       ))
   })

@@ -225,6 +225,8 @@ describe("a batch that is cut while it is planned", () => {
 })
 
 const digestOf = (ids: ReadonlyArray<string>): string => {
-  const hashes = ids.map((id) => BigInt(`0x${createHash("sha256").update(`{"id":"${id}"}`).digest("hex")}`))
-  return (hashes.reduce((sum, hash) => sum + hash, 0n) % 2n ** 256n).toString(16).padStart(64, "0")
+  const hashes = ids.map((id) =>
+    BigInt(`0x${createHash("sha256").update(`{"id":"${id}"}`).digest("hex").slice(0, 32)}`)
+  )
+  return (hashes.reduce((sum, hash) => sum + hash, 0n) % 2n ** 128n).toString(16).padStart(32, "0")
 }

@@ -3,7 +3,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { Destination, scan } from "@payments/export"
-import { Effect, Layer, Redacted } from "effect"
+import { Deferred, Effect, Layer, Redacted } from "effect"
 import type { Tally } from "../Tally.ts"
 
 const service = (url: string) =>
@@ -18,12 +18,32 @@ const service = (url: string) =>
     ))
   )
 
+/** How far to go. */
+export interface ExportOptions {
+  readonly url: string
+  /** A destination, as on the command line. */
+  readonly to: string
+  /** The process is killed once so many pages are committed. */
+  readonly killAt?: number | undefined
+  /** The export ends once a first page is committed. */
+  readonly first?: boolean | undefined
+}
+
 /** Scans the payout requests below the address into the destination. */
-export const exportTo = (destination: string) => (url: string): Promise<Tally> =>
+export const exportTo = ({ first = false, killAt = Infinity, to, url }: ExportOptions): Promise<Tally> =>
   Effect.runPromise(
     Effect.gen(function*() {
-      const sink = Destination.layer(yield* Destination.parse(destination))
-      const { records } = yield* scan("payoutRequests").pipe(Effect.provide(Layer.merge(sink, service(url))))
+      const sink = Destination.layer(yield* Destination.parse(to))
+      const committed = yield* Deferred.make<number>()
+      const whole = scan("payoutRequests", {
+        onEvent: (event) =>
+          Effect.suspend(() => {
+            if (event._tag !== "Committed") return Effect.void
+            if (event.progress.pages >= killAt) process.kill(process.pid, "SIGKILL")
+            return first ? Deferred.succeed(committed, event.progress.records) : Effect.void
+          })
+      }).pipe(Effect.map(({ records }) => records), Effect.provide(Layer.merge(sink, service(url))))
+      const records = yield* Effect.raceFirst(whole, Deferred.await(committed))
       return { records, sum: 0, characters: 0 }
     }).pipe(Effect.provide(NodeServices.layer))
   )

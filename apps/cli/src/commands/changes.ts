@@ -1,7 +1,7 @@
 /** `payments changes`: what an export found to have changed, in order. */
 import { Lists } from "@payments/core"
 import { type ChangeRow, Destination, type Reader } from "@payments/export"
-import { optionalFlag, print } from "@payments/export/program"
+import { destinationOf, optionalFlag, print } from "@payments/export/program"
 import { Effect, Schema, Stdio } from "effect"
 import { Command, Flag } from "effect/cli"
 import { changesFormats, makeChangesOutput } from "../ChangesOutput.ts"
@@ -14,9 +14,13 @@ const Sequence = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0, { message: "a
 export const changesCommand = Command.make(
   "changes",
   {
-    from: Flag.String("from").pipe(
-      Flag.withMetavar("DESTINATION"),
-      Flag.withDescription("where an export wrote: sqlite:FILE, file:FOLDER or postgres://HOST/DATABASE")
+    from: optionalFlag(
+      Flag.String("from").pipe(
+        Flag.withMetavar("DESTINATION"),
+        Flag.withDescription(
+          "where an export wrote: sqlite:FILE, file:FOLDER or postgres://HOST/DATABASE (PAYMENTS_TO)"
+        )
+      )
     ),
     after: Flag.Int("after").pipe(
       Flag.withSchema(Sequence),
@@ -39,7 +43,7 @@ export const changesCommand = Command.make(
     )
   },
   Effect.fnUntraced(function*({ after, follow, format, from, resource }) {
-    const destination = yield* Destination.parse(from)
+    const destination = yield* destinationOf({ name: "from", text: from })
     const lists = resource.length === 0 ? Lists.all : resource
     const stdio = yield* Stdio.Stdio
     const output = yield* makeChangesOutput(format, yield* stdio.stdoutIsTerminal)

@@ -9,7 +9,16 @@ import {
   type ScanOutcome,
   Sink
 } from "@payments/export"
-import { Ended, optionalFlag, print, say, scanFlags, scanOptionsOf, usage } from "@payments/export/program"
+import {
+  destinationOf,
+  Ended,
+  optionalFlag,
+  print,
+  say,
+  scanFlags,
+  scanOptionsOf,
+  usage
+} from "@payments/export/program"
 import { DateTime, Duration, Effect, FileSystem, Layer, Option, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { makeProgress, sayFailures, summarize } from "../Progress.ts"
@@ -26,9 +35,13 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
         Argument.withMetavar("LIST"),
         Argument.withDescription(`${named.map(([label]) => label).join(", ")}; all three if none is named`)
       ),
-      to: Flag.String("to").pipe(
-        Flag.withMetavar("DESTINATION"),
-        Flag.withDescription("sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet")
+      to: optionalFlag(
+        Flag.String("to").pipe(
+          Flag.withMetavar("DESTINATION"),
+          Flag.withDescription(
+            "sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet (PAYMENTS_TO)"
+          )
+        )
       ),
       settlementDates: optionalFlag(
         Flag.String("settlement-dates").pipe(
@@ -57,7 +70,7 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       ...scanFlags
     },
     Effect.fnUntraced(function*(input) {
-      const destination = Destination.layer(yield* Destination.parse(input.to))
+      const destination = Destination.layer(yield* destinationOf({ name: "to", text: input.to }))
       const options = { ...(yield* scanOptionsOf(input)), rebind: input.rebind }
       const names = input.lists.length === 0 ? Lists.all.map(({ name }) => name) : [...new Set(input.lists)]
       const parts = yield* partsOf(input, names)

@@ -1,7 +1,7 @@
 /** `payments verify`: holds a destination against its certificate, or against the API. */
 import { Lists, PaymentsApi, type PaymentsConfigError } from "@payments/core"
 import { Destination, ExitCode, type Verified, verify, verifyAgainstApi } from "@payments/export"
-import { Ended, print, say } from "@payments/export/program"
+import { destinationOf, Ended, optionalFlag, print, say } from "@payments/export/program"
 import { Effect, type Layer } from "effect"
 import { Command, Flag } from "effect/cli"
 import { printable } from "../Output.ts"
@@ -13,9 +13,13 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
   Command.make(
     "verify",
     {
-      from: Flag.String("from").pipe(
-        Flag.withMetavar("DESTINATION"),
-        Flag.withDescription("where an export wrote: sqlite:FILE, file:FOLDER or postgres://HOST/DATABASE")
+      from: optionalFlag(
+        Flag.String("from").pipe(
+          Flag.withMetavar("DESTINATION"),
+          Flag.withDescription(
+            "where an export wrote: sqlite:FILE, file:FOLDER or postgres://HOST/DATABASE (PAYMENTS_TO)"
+          )
+        )
       ),
       againstApi: Flag.Boolean("against-api").pipe(
         Flag.withDescription("read the lists once more and compare each record"),
@@ -23,7 +27,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       )
     },
     Effect.fnUntraced(function*({ againstApi, from }) {
-      const destination = yield* Destination.parse(from)
+      const destination = yield* destinationOf({ name: "from", text: from })
       const verified = yield* Effect.scoped(Effect.gen(function*() {
         const reader = yield* Destination.reader(destination)
         const lists = yield* Effect.filter(Lists.all, (list) =>

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { core } from "../src/core.ts"
+import { exports } from "../src/export.ts"
 import { holds, median, render } from "../src/Report.ts"
 import { sandbox } from "../src/sandbox.ts"
 
@@ -20,6 +21,11 @@ describe("the benchmark", () => {
       () => {}
     )
     assert.isTrue(figures.every(({ value }) => Number.isFinite(value) && value > 0), render(figures))
+  })
+
+  it("exports, kills and resumes", async () => {
+    const figures = await exports({ records: 2000, long: 4000, rounds: 1 }, () => {})
+    assert.isTrue(figures.every(({ value }) => Number.isFinite(value) && value >= 0), render(figures))
   })
 
   it("says which promise holds", () => {

@@ -1,0 +1,155 @@
+/** The figures of `@payments/export`, beside bare loops that keep less, all in one run. */
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { pageSize } from "./PageServer.ts"
+import { type Answer, Process } from "./Process.ts"
+import { type Figure, median } from "./Report.ts"
+import type { ExportOptions } from "./workloads/exports.ts"
+
+/** How much to do. */
+export interface ExportSizes {
+  /** Of the list that is exported for speed, and of the short one for memory. */
+  readonly records: number
+  /** Of the list that is exported twice, killed, and the long one for memory. */
+  readonly long: number
+  readonly rounds: number
+}
+
+/** What the targets are meant for. */
+export const fullExportSizes: ExportSizes = { records: 100_000, long: 1_000_000, rounds: 7 }
+
+/** As this workspace starts its programs. */
+const flags = ["--max-semi-space-size=4"]
+
+type Say = (line: string) => void
+
+/** Measures everything. `say` is told what is under way. */
+export const exports = async (sizes: ExportSizes, say: Say): Promise<ReadonlyArray<Figure>> => {
+  await using short = await serving(sizes.records)
+  const speeds = await speed(short.url, sizes, say)
+  await using long = await serving(sizes.long)
+  return [
+    ...speeds,
+    ...await rescan(long.url, sizes, say),
+    ...await resume(long.url, sizes, say),
+    ...await memory(short.url, long.url, sizes, say)
+  ]
+}
+
+const serving = async (records: number) => {
+  const server = new Process()
+  const { url } = await server.tell({ do: "listen", records })
+  if (url === undefined) throw new Error("the server gave no address")
+  return { url, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() }
+}
+
+/** A folder that is gone when its use is over. */
+const temporary = () => {
+  const folder = mkdtempSync(join(tmpdir(), "payments-bench-"))
+  return { folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }) }
+}
+
+const tell = async (order: Parameters<Process["tell"]>[0], records?: number): Promise<Required<Answer>> => {
+  await using process = new Process(flags)
+  const answer = await process.tell(order)
+  if (records !== undefined && answer.tally?.records !== records) {
+    throw new Error(`${order.do} read ${answer.tally?.records} of ${records} records`)
+  }
+  return { url: "", ms: 0, records: 0, peakRss: 0, written: 0, tally: { records: 0, sum: 0, characters: 0 }, ...answer }
+}
+
+const exporting = (options: ExportOptions, records?: number) => tell({ do: "export", options }, records)
+
+const speed = async (url: string, { records, rounds }: ExportSizes, say: Say): Promise<ReadonlyArray<Figure>> => {
+  const bare: Array<number> = []
+  const ours: Array<number> = []
+  for (let round = 0; round <= rounds; round++) {
+    using place = temporary()
+    const copied = await tell({ do: "copy", url, folder: place.folder }, records)
+    const exported = await exporting({ url, to: `sqlite:${join(place.folder, "payments.db")}` }, records)
+    say(`SQLite, round ${round} of ${rounds}: bare ${copied.ms.toFixed(0)} ms, export ${exported.ms.toFixed(0)} ms`)
+    if (round === 0) continue
+    bare.push(copied.ms)
+    ours.push(exported.ms)
+  }
+  return [
+    { name: "bare loop into SQLite", value: records / median(bare) * 1000, unit: "records/s" },
+    { name: "export into SQLite", value: records / median(ours) * 1000, unit: "records/s" },
+    { name: "export into SQLite ÷ bare loop", value: median(bare) / median(ours), unit: "×", atLeast: 0.6 }
+  ]
+}
+
+const rescan = async (url: string, { long, rounds }: ExportSizes, say: Say): Promise<ReadonlyArray<Figure>> => {
+  using place = temporary()
+  const to = `sqlite:${join(place.folder, "payments.db")}`
+  const first = await exporting({ url, to }, long)
+  const listed: Array<number> = []
+  const again: Array<Required<Answer>> = []
+  for (let round = 0; round < Math.min(rounds, 3); round++) {
+    listed.push((await tell({ do: "run", workload: "PaymentsApi, exact texts", url }, long)).ms)
+    again.push(await exporting({ url, to }, long))
+    say(`rescan of ${long}: listing ${listed.at(-1)?.toFixed(0)} ms, export ${again.at(-1)?.ms.toFixed(0)} ms`)
+  }
+  return [
+    {
+      name: `bytes of a rescan of ${long} unchanged records ÷ those of the first scan, SQLite`,
+      value: median(again.map(({ written }) => written)) / first.written,
+      unit: "×",
+      atMost: 0.01
+    },
+    {
+      name: "time of that rescan ÷ listing with exact texts",
+      value: median(again.map(({ ms }) => ms)) / median(listed),
+      unit: "×",
+      atMost: 1.5
+    }
+  ]
+}
+
+const resume = async (url: string, { long, rounds }: ExportSizes, say: Say): Promise<ReadonlyArray<Figure>> => {
+  using place = temporary()
+  const to = `sqlite:${join(place.folder, "killed.db")}`
+  {
+    await using process = new Process(flags)
+    await process.end({ do: "export", options: { url, to, killAt: Math.floor(long / pageSize * 0.9) } })
+  }
+  const resumed: Array<number> = []
+  const cold: Array<number> = []
+  for (let round = 0; round < rounds; round++) {
+    resumed.push((await exporting({ url, to, first: true })).ms)
+    cold.push((await exporting({ url, to: `sqlite:${join(place.folder, `cold-${round}.db`)}`, first: true })).ms)
+    say(`first page: resumed ${resumed.at(-1)?.toFixed(0)} ms, cold ${cold.at(-1)?.toFixed(0)} ms`)
+  }
+  return [{
+    name: `next page after a kill at 90 % of ${long} records ÷ first page of a cold start`,
+    value: median(resumed) / median(cold),
+    unit: "×",
+    atMost: 2
+  }]
+}
+
+const memory = async (
+  short: string,
+  long: string,
+  sizes: ExportSizes,
+  say: Say
+): Promise<ReadonlyArray<Figure>> => {
+  const figures: Array<Figure> = []
+  for (const to of ["sqlite:payments.db", "file:ndjson?format=ndjson"]) {
+    const peak = async (url: string, records: number): Promise<number> => {
+      using place = temporary()
+      const { peakRss } = await exporting({ url, to: to.replace(":", `:${place.folder}/`) }, records)
+      say(`memory: ${records} records to ${to}: ${(peakRss / 2 ** 20).toFixed(0)} MiB`)
+      return peakRss
+    }
+    const least = await peak(short, sizes.records)
+    figures.push({
+      name: `peak RSS, ${sizes.long} ÷ ${sizes.records} records, to ${to}`,
+      value: await peak(long, sizes.long) / least,
+      unit: "×",
+      atMost: 1.15
+    })
+  }
+  return figures
+}

@@ -1,0 +1,54 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { cpSync } from "node:fs"
+import { dirname, join } from "node:path"
+import { afterAll, beforeAll } from "vitest"
+import { guest, type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
+import { query } from "../../../packages/export/test/PostgresTest.ts"
+import { binary, payments, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
+
+let server: PostgresServer
+beforeAll(async () => void (server = await startServer()))
+afterAll(() => server.stop())
+
+/** What the sandbox serves unless told otherwise. */
+const records = 1000
+
+describe("payments export --to postgres:", () => {
+  it.live("needs nothing but the built folder, and takes the password from the environment", () =>
+    Effect.gen(function*() {
+      yield* Effect.promise(() => query(server, `CREATE ROLE ${guest.name} LOGIN PASSWORD '${guest.password}'`))
+      yield* Effect.promise(() => query(server, `GRANT CREATE ON DATABASE postgres TO ${guest.name}`))
+      const folder = yield* temporaryFolder
+      cpSync(dirname(binary), folder, { recursive: true })
+      const env = { ...(yield* sandboxEnv()), PGUSER: guest.name, PGPASSWORD: guest.password }
+      const to = `postgres://127.0.0.1:${server.port}/postgres`
+      const built = (args: ReadonlyArray<string>, more: Readonly<Record<string, string>> = {}) =>
+        runProgram(process.execPath, [join(folder, "payments.js"), ...args], { cwd: folder, env: { ...env, ...more } })
+      const first = yield* built(["export", "--to", `${to}?schema=built`])
+      assert.deepStrictEqual([first.code, first.stderr.includes(guest.password)], [0, false])
+      assert.include(first.stdout, `Rows: ${to}?schema=built`)
+      const secret = to.replace("//", `//${guest.name}:${encodeURIComponent(guest.password)}@`)
+      const again = yield* built(["export"], { PAYMENTS_TO: `${secret}?schema=built`, PGPASSWORD: "wrong" })
+      assert.deepStrictEqual([again.code, again.stdout.includes(guest.password)], [0, false])
+      assert.strictEqual((yield* built(["verify", "--from", `${to}?schema=built`])).code, 0)
+      const changes = yield* built(["changes", "--from", `${to}?schema=built`])
+      assert.deepStrictEqual([changes.code, changes.stderr], [0, ""])
+      assert.deepStrictEqual(
+        yield* Effect.promise(() => query(server, "SELECT count(*) AS n FROM built.invoices")),
+        [{ n: BigInt(records) }]
+      )
+    }).pipe(Effect.scoped))
+
+  it.live("refuses a password as an argument, and says what it cannot reach", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv()
+      const refused = yield* payments(["export", "--to", `postgres://${user}:hunter2@127.0.0.1/x`], { env })
+      assert.deepStrictEqual([refused.code, refused.stdout], [2, ""])
+      assert.match(refused.stderr, /^payments: .*PGPASSWORD.*\n$/)
+      assert.notInclude(refused.stderr, "hunter2")
+      const absent = yield* payments(["export", "--to", `postgres://${user}@127.0.0.1:1/x`], { env })
+      assert.deepStrictEqual([absent.code, absent.stdout], [9, ""])
+      assert.match(absent.stderr, /^payments: .*ECONNREFUSED.*\n$/)
+    }).pipe(Effect.scoped))
+})

@@ -1,0 +1,106 @@
+/** `manifest.json`: which files of a folder hold which list, what they are, and what is certified of them. */
+import { Option, Schema } from "effect"
+import * as Certificate from "./Certificate.ts"
+import { compressions, formats, formulas } from "./render/Format.ts"
+import type { ScanRow } from "./Store.ts"
+import * as Tally from "./Tally.ts"
+
+/** One rendered file. */
+const RenderedFile = Schema.Struct({
+  file: Schema.String,
+  records: Schema.Int,
+  bytes: Schema.Int,
+  /** Lower-case hex. */
+  sha256: Schema.String,
+  /** Its records are those that the service no longer lists. Where there is no such file, a column of the others tells. */
+  missing: Schema.optionalKey(Schema.Literal(true))
+})
+/** {@inheritDoc RenderedFile} */
+export interface RenderedFile extends Schema.Schema.Type<typeof RenderedFile> {}
+
+/** The last complete scan of a part of a list. */
+const PartShown = Schema.Struct({
+  part: Schema.Struct({ field: Schema.String, value: Schema.String }),
+  certificate: Certificate.Certificate
+})
+
+/** How one list is shown. */
+const ListShown = Schema.Struct({
+  format: Schema.Literals(formats),
+  compress: Schema.Literals(compressions),
+  /** Of CSV: what became of text that a spreadsheet would take for a formula. */
+  formulas: Schema.optionalKey(Schema.Literals(formulas)),
+  /** The newest complete scan in the files. */
+  scan: Schema.Int,
+  files: Schema.Array(RenderedFile),
+  /** Of the last complete scan of the whole list, where no later scan has changed a row. */
+  certificate: Schema.optionalKey(Certificate.Certificate),
+  /** Of the parts that were scanned since. They may overlap, and need not cover the list. */
+  parts: Schema.optionalKey(Schema.Array(PartShown))
+})
+/** {@inheritDoc ListShown} */
+export interface ListShown extends Schema.Schema.Type<typeof ListShown> {}
+
+/** What `manifest.json` says. */
+export const Manifest = Schema.Struct({
+  version: Schema.Literal(1),
+  /** Whose data it is. */
+  source: Schema.String,
+  /** By the list's name, as on the command line. */
+  lists: Schema.Record(Schema.String, ListShown)
+})
+/** {@inheritDoc Manifest} */
+export interface Manifest extends Schema.Schema.Type<typeof Manifest> {}
+
+/** Its name in the folder. */
+export const manifestFile = "manifest.json"
+
+/** What {@link toText} wrote. Fails on anything else. */
+export const fromText: (text: string) => Manifest = Schema.decodeSync(Schema.fromJsonString(Manifest))
+
+/** For people too. */
+export const toText = (manifest: Manifest): string => `${JSON.stringify(manifest, null, 2)}\n`
+
+/** What the rows of a list are at some moment. */
+export type Evidence = Pick<ListShown, "scan" | "certificate" | "parts">
+
+/**
+ * What is known of a list's rows from its scans, the newest first; nothing before one is complete. `settled` is false while
+ * some scan has changed rows and neither it nor a later one of the same cut is complete.
+ */
+export const evidenceOf = (
+  scans: ReadonlyArray<ScanRow>
+): { readonly evidence: Evidence; readonly settled: boolean } | undefined => {
+  const newest = scans.find(({ state }) => state === "complete")
+  if (newest === undefined) return undefined
+  const whole = scans.find(({ part, state }) => part === "" && state === "complete")
+  const later = scans.filter(({ scan }) => whole === undefined || scan > whole.scan)
+  const ofAll = later.some(hasChanged) ? undefined : certificateOf(whole)
+  const parts = later.flatMap((scan) => {
+    const certificate = scan.state === "complete" && scan.part !== "" ? certificateOf(scan) : undefined
+    if (certificate === undefined) return []
+    const [field, value] = Schema.decodeSync(PartKey)(scan.part)
+    return [{ part: { field, value }, certificate }]
+  })
+  return {
+    evidence: {
+      scan: newest.scan,
+      ...(ofAll === undefined ? {} : { certificate: ofAll }),
+      ...(parts.length === 0 ? {} : { parts })
+    },
+    settled: later.every((scan) => scan.state === "complete" || !hasChanged(scan))
+  }
+}
+
+/** None of a scan that was begun by a version that did not keep what it saw. */
+const certificateOf = (scan: ScanRow | undefined): Certificate.Certificate | undefined =>
+  scan?.certificate === undefined ? undefined : Option.getOrUndefined(Certificate.fromJson(scan.certificate))
+
+/** As `SqlSink` keeps it. */
+const PartKey = Schema.fromJsonString(Schema.Tuple([Schema.String, Schema.String]))
+
+/** Whether a scan has written rows, in any of its runs. */
+const hasChanged = ({ tally }: ScanRow): boolean => {
+  const { inserted, returned, updated } = Tally.fromJson(tally).counts
+  return inserted + returned + updated > 0
+}

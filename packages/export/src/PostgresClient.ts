@@ -1,0 +1,153 @@
+/**
+ * The only file that knows the PostgreSQL driver. Connections are pooled; a statement or a transaction whose connection is
+ * lost is run again for a while, so that a server that restarts costs a pause. No error holds a statement, a value or what
+ * the server said: only its code.
+ */
+import { PgPool, PgTypes } from "@effect/sql-pg"
+import { Effect, Redacted, Schedule, type Scope } from "effect"
+import type { SqlError } from "effect/sql"
+import type { PostgresSettings } from "./PostgresSettings.ts"
+import { Failed, Full, SinkError, type SinkReason } from "./Sink.ts"
+
+/** A row by column. 64-bit integers are `bigint`. */
+export type Row = { readonly [column: string]: unknown }
+
+/** A value beside a statement: text is read as the type that the statement names. */
+export type Parameter = string | null | PgTypes.Parameter
+
+/** Runs one statement. */
+export type Query = (
+  sql: string,
+  parameters?: ReadonlyArray<Parameter>
+) => Effect.Effect<ReadonlyArray<Row>, SinkError>
+
+/** A database. */
+export interface PostgresClient {
+  readonly location: string
+  /** Runs a statement that may run twice: where its connection is lost, it is run again. */
+  readonly query: Query
+  /** Runs a statement once. */
+  readonly once: Query
+  /**
+   * Runs statements in one transaction (read committed). Where its connection is lost all of it is run again, even if only
+   * the answer to COMMIT was lost: the statements have to find out.
+   */
+  readonly transaction: <A>(body: (query: Query) => Effect.Effect<A, SinkError>) => Effect.Effect<A, SinkError>
+}
+
+/** A column of values, for `unnest`. */
+export const texts = (values: ReadonlyArray<string | null>): Parameter => array(values, PgTypes.OID.text)
+/** {@inheritDoc texts} */
+export const integers = (values: ReadonlyArray<number | null>): Parameter =>
+  array(values.map((value) => value === null ? null : BigInt(value)), PgTypes.OID.int8)
+/** {@inheritDoc texts} */
+export const booleans = (values: ReadonlyArray<boolean | null>): Parameter => array(values, PgTypes.OID.bool)
+/** {@inheritDoc texts} */
+export const binaries = (values: ReadonlyArray<Uint8Array>): Parameter => array(values, PgTypes.OID.bytea)
+
+const array = (values: ReadonlyArray<unknown>, type: number): Parameter => {
+  // The driver answers with the parameter, or with an error where there is no array of this type.
+  const made = PgTypes.array(values, type)
+  if (made._tag === "Failure") throw made.failure
+  return made.success
+}
+
+/** How long a lost connection is opened anew: a server may restart, and a program that is to end has 15 s. */
+const patience = Schedule.min([Schedule.exponential("10 millis"), Schedule.spaced("500 millis")]).pipe(
+  Schedule.jittered,
+  Schedule.upTo({ duration: "10 seconds" })
+)
+
+/** Opens connections as they are needed, until the scope closes. */
+export const connect = (settings: PostgresSettings): Effect.Effect<PostgresClient, SinkError, Scope.Scope> => {
+  const { location } = settings
+  const told = Effect.mapError((error: SqlError.SqlError | SinkError): SinkError =>
+    error._tag === "SinkError" ? error : new SinkError({ location, reason: reasonOf(error) })
+  )
+  const lasting = <A>(self: Effect.Effect<A, SqlError.SqlError | SinkError>) =>
+    told(Effect.retry(self, { while: (error) => error._tag === "SqlError" && isLost(error), schedule: patience }))
+  return Effect.map(told(PgPool.make(configOf(settings))), (pool): PostgresClient => {
+    const once = (sql: string, parameters: ReadonlyArray<Parameter> = []) =>
+      pool.use((connection) => Effect.map(connection.query(sql, parameters), ({ rows }) => rows))
+    return {
+      location,
+      once: (sql, parameters) => told(once(sql, parameters)),
+      query: (sql, parameters) => lasting(once(sql, parameters)),
+      transaction: (body) =>
+        lasting(Effect.scoped(Effect.flatMap(pool.reserve, (connection) => {
+          // What a lost connection does to a statement inside has to be known out here.
+          let lost: SqlError.SqlError | undefined
+          const query: Query = (sql, parameters = []) =>
+            connection.query(sql, parameters).pipe(
+              Effect.tapError((error) => Effect.sync(() => void (lost = isLost(error) ? error : undefined))),
+              Effect.map(({ rows }) => rows),
+              told
+            )
+          return connection.query("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").pipe(
+            Effect.andThen(body(query)),
+            Effect.mapError((error) => lost ?? error),
+            Effect.tap(() => connection.query("COMMIT")),
+            // What has not ended is rolled back with its connection.
+            Effect.onError(() => pool.invalidate(connection))
+          )
+        })))
+    }
+  })
+}
+
+const configOf = (settings: PostgresSettings): PgPool.Config => {
+  const { authority, database, host, password, port, sslMode, user } = settings
+  return {
+    // The driver takes this mode, which goes on without TLS where the server has none, from a URL alone.
+    url: Redacted.make(`postgres:///?sslmode=${sslMode}`),
+    ...(authority === undefined || sslMode === "disable" ? {} : { ssl: { ca: authority } }),
+    host,
+    port,
+    username: user,
+    password,
+    database,
+    applicationName: "payments",
+    connectTimeout: "5 seconds",
+    keepAlive: "10 seconds",
+    // The lists side by side, each with its lease.
+    maxConnections: 6,
+    // A plan made while a table was empty would be kept while it grows; and poolers between here and there lose them.
+    prepare: false,
+    // A record is 32 MiB at most, and may stand in three columns of a row.
+    maxMessageSize: 128 * 1024 * 1024
+  }
+}
+
+/** What the server, or the system, calls it: a SQLSTATE, or such as `ECONNREFUSED`. */
+const codeOf = ({ reason }: SqlError.SqlError): string | undefined => {
+  const { cause } = reason
+  return typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string"
+    ? cause.code
+    : undefined
+}
+
+/** Whether the connection is gone, for a reason that may pass: Class 08, a server that ends, starts or has no place left. */
+const isLost = (error: SqlError.SqlError): boolean => {
+  const code = codeOf(error)
+  return (error.reason._tag === "ConnectionError" && !isTls(code)) ||
+    ["25P03", "53300", "57P01", "57P02", "57P03", "57P05"].includes(code ?? "")
+}
+
+/** OpenSSL's and Node's names for certificates that do not hold. https://nodejs.org/api/tls.html#x509-certificate-error-codes */
+const isTls = (code: string | undefined): boolean => code !== undefined && /CERT|SIGNATURE|ALTNAME|ERR_SSL/.test(code)
+
+/** https://www.postgresql.org/docs/current/errcodes-appendix.html */
+const reasonOf = (error: SqlError.SqlError): SinkReason => {
+  const code = codeOf(error)
+  if (code === "53100" || code === "53200") return new Full()
+  if (isTls(code)) return new Failed({ code: "TLS" })
+  if (code !== undefined) return new Failed({ code })
+  switch (error.reason._tag) {
+    case "AuthenticationError":
+      return new Failed({ code: "no password" })
+    case "ConnectionError":
+      return new Failed({ code: error.reason.message?.includes("refused TLS") === true ? "no TLS" : "connection lost" })
+    default:
+      return new Failed({ code: error.reason._tag })
+  }
+}

@@ -1,0 +1,153 @@
+/**
+ * One writer per list, by a lease: a row that names its holder for 30 s and is renewed every 10 s while it is held. Every
+ * taking counts up its epoch, and every transaction of a writer asks first, under a lock on that row, whether the epoch is
+ * still its own: whoever was stopped for longer and taken over commits nothing more. Time is the server's alone.
+ */
+import { Duration, Effect, Schedule, type Scope } from "effect"
+import { randomUUID } from "node:crypto"
+import { hostname } from "node:os"
+import type { PostgresClient, Query } from "./PostgresClient.ts"
+import { LeaseLost, Locked, SinkError } from "./Sink.ts"
+
+/** How long a lease goes on by itself, and what keeps it. */
+export interface Times {
+  readonly lasts: Duration.Duration
+  readonly renewed: Duration.Duration
+  /** A writer that says nothing for so long within a transaction is cut off by the server, and its lock on the row ends. */
+  readonly silence: Duration.Duration
+}
+
+/** The usual ones. */
+export const times: Times = {
+  lasts: Duration.seconds(30),
+  renewed: Duration.seconds(10),
+  silence: Duration.seconds(10)
+}
+
+/** How long a lock on the row is waited for: a commit, most likely. */
+const commitTakes = "500ms"
+
+/** The table of the leases. */
+export interface Leases {
+  readonly client: PostgresClient
+  /** The schema, as SQL writes it. */
+  readonly schema: string
+  readonly times: Times
+}
+
+/** A lease that is held. */
+export interface Lease {
+  readonly label: string
+  readonly epoch: bigint
+  /** Counts the transactions begun under it, so that each can tell whether an earlier run of it was committed. */
+  begun: number
+}
+
+/** Takes the lease and keeps it until the scope closes. */
+export const take = (
+  leases: Leases,
+  label: string,
+  onLocked: "refuse" | "wait"
+): Effect.Effect<Lease, SinkError, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.suspend(() => tryTake(leases, label, randomUUID())),
+    (lease) => release(leases, lease)
+  ).pipe(
+    onLocked === "refuse"
+      ? (taking) => taking
+      : Effect.retry({
+        while: ({ reason }) => reason._tag === "Locked",
+        schedule: Schedule.jittered(Schedule.spaced("500 millis"))
+      }),
+    Effect.tap((lease) =>
+      // What goes wrong with it the next commit will see.
+      Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(renew(leases, lease)), leases.times.renewed)))
+    )
+  )
+
+const tryTake = Effect.fnUntraced(function*(
+  { client, schema, times: { lasts } }: Leases,
+  label: string,
+  owner: string
+): Effect.fn.Return<Lease, SinkError> {
+  const locked = (holder: string | undefined) =>
+    new SinkError({ location: client.location, reason: new Locked({ label, holder }) })
+  const holder = client.query(
+    `SELECT holder FROM ${schema}.leases WHERE label = $1 AND expires > clock_timestamp()`,
+    [label]
+  ).pipe(Effect.map(([row]) => row === undefined ? undefined : String(row["holder"])))
+  // Asked without waiting for a commit of theirs: whoever is refused is refused at once.
+  const held = yield* holder
+  if (held !== undefined) return yield* locked(held)
+  const taken = yield* client.transaction((query) =>
+    Effect.andThen(
+      query(`SELECT set_config('lock_timeout', $1, true)`, [commitTakes]),
+      query(
+        `INSERT INTO ${schema}.leases AS l (label, epoch, commit, owner, holder, expires)
+        VALUES ($1, 1, 0, $2, $3, clock_timestamp() + ${interval(lasts)})
+        ON CONFLICT (label) DO UPDATE SET epoch = l.epoch + 1, commit = 0, owner = excluded.owner,
+          holder = excluded.holder, expires = excluded.expires
+        WHERE l.expires <= clock_timestamp() OR l.owner = excluded.owner RETURNING epoch`,
+        [label, owner, `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}`]
+      )
+    )
+  ).pipe(Effect.catchIf(isLockTimeout, () => Effect.succeed([])))
+  const epoch = taken[0]?.["epoch"]
+  return typeof epoch === "bigint" ? { label, epoch, begun: 0 } : yield* locked(yield* holder)
+})
+
+const interval = (duration: Duration.Duration): string => `interval '${Duration.toMillis(duration)} milliseconds'`
+
+const isLockTimeout = ({ reason }: SinkError): boolean => reason._tag === "Failed" && reason.code === "55P03"
+
+const renew = ({ client, schema, times: { lasts } }: Leases, { epoch, label }: Lease) =>
+  client.query(
+    `UPDATE ${schema}.leases SET expires = clock_timestamp() + ${
+      interval(lasts)
+    } WHERE label = $1 AND epoch = $2::bigint`,
+    [label, String(epoch)]
+  )
+
+/** Nothing is committed under it from now on. Where the server cannot be reached, the lease ends by itself, later. */
+const release = ({ client, schema }: Leases, { epoch, label }: Lease) =>
+  client.once(
+    `UPDATE ${schema}.leases SET epoch = epoch + 1, expires = '-infinity' WHERE label = $1 AND epoch = $2::bigint`,
+    [label, String(epoch)]
+  ).pipe(Effect.timeout("3 seconds"), Effect.ignore)
+
+/**
+ * Runs a transaction under the lease, once: one whose COMMIT was never answered is run again by the client, and finds here
+ * whether it had been committed. Then `done` is what it comes to. The body is told whose data the destination holds.
+ */
+export const commit = <A>(
+  { client, schema, times: { lasts, silence } }: Leases,
+  lease: Lease,
+  body: (query: Query, source: string | undefined) => Effect.Effect<A, SinkError>,
+  done: (query: Query) => Effect.Effect<A, SinkError>
+): Effect.Effect<A, SinkError> =>
+  Effect.suspend(() => {
+    const number = ++lease.begun
+    const own = [lease.label, String(lease.epoch), String(number)]
+    return client.transaction(Effect.fnUntraced(function*(query) {
+      // Waits for an earlier run that still is on its way to be committed, and for whoever takes the lease over. An
+      // administrator may have switched waiting for the disk off; a change that was told must stay told.
+      const [mine] = yield* query(
+        `UPDATE ${schema}.leases SET commit = $3::bigint, expires = clock_timestamp() + ${interval(lasts)}
+        WHERE label = $1 AND epoch = $2::bigint AND commit < $3::bigint
+        RETURNING (SELECT source FROM ${schema}.destination) AS source,
+          set_config('idle_in_transaction_session_timeout', '${Duration.toMillis(silence)}', true),
+          CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END`,
+        own
+      )
+      if (mine !== undefined) {
+        const { source } = mine
+        return yield* body(query, typeof source === "string" ? source : undefined)
+      }
+      const [committed] = yield* query(
+        `SELECT FROM ${schema}.leases WHERE label = $1 AND epoch = $2::bigint AND commit = $3::bigint`,
+        own
+      )
+      if (committed !== undefined) return yield* done(query)
+      return yield* new SinkError({ location: client.location, reason: new LeaseLost({ label: lease.label }) })
+    }))
+  })

@@ -1,0 +1,73 @@
+/**
+ * Whether a folder's files are what was rendered, told from the folder alone: every byte of the manifest and of each file
+ * that it names, against what the copy has kept of them. The copy's own rows are held against their certificates elsewhere.
+ */
+import { Lists } from "@payments/core"
+import { Effect, FileSystem, Path, Stream } from "effect"
+import { createHash } from "node:crypto"
+import { copyFile, manifestLabel, onDisk } from "./FileSink.ts"
+import * as Manifest from "./Manifest.ts"
+import * as Renderings from "./Renderings.ts"
+import { NotADestination, SinkError } from "./Sink.ts"
+import { openStore } from "./SqliteStore.ts"
+
+/** Where a folder differs from what was rendered. */
+export interface FileDifference {
+  /** Its name in the folder; of `outdated` the list's name. */
+  readonly file: string
+  /**
+   * `absent`: it is not there. `changed`: its bytes are others. `unknown`: there is a manifest, but nothing was rendered.
+   * `outdated`: the list was read to its end, and is not shown so yet; the next export does.
+   */
+  readonly kind: "absent" | "changed" | "unknown" | "outdated"
+}
+
+/** Compares; an empty answer means that nothing differs. Waits for whoever renders. Fails where there is no copy to tell. */
+export const verifyFiles = Effect.fn("Export.verifyFiles")(function*(folder: string) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const location = `file:${folder}`
+  const copy = path.join(folder, copyFile)
+  if (!(yield* onDisk(location, fs.exists(copy)))) {
+    const problem = `it holds no ${copyFile}: nothing was exported there.`
+    return yield* new SinkError({ location, reason: new NotADestination({ problem }) })
+  }
+  const store = yield* openStore(copy, location)
+  yield* store.hold(manifestLabel, "wait")
+  const renderings = Renderings.make(store)
+
+  /** Of what is there; undefined where nothing is. */
+  const digestOf = Effect.fnUntraced(function*(name: string) {
+    const file = path.join(folder, name)
+    if (!(yield* onDisk(location, fs.exists(file)))) return undefined
+    const sha256 = createHash("sha256")
+    yield* onDisk(
+      location,
+      Stream.runForEach(fs.stream(file), (bytes) => Effect.sync(() => void sha256.update(bytes)))
+    )
+    return sha256.digest("hex")
+  })
+  const compare = Effect.fnUntraced(function*(file: string, expected: string) {
+    const found = yield* digestOf(file)
+    const differences: ReadonlyArray<FileDifference> = found === expected
+      ? []
+      : [{ file, kind: found === undefined ? "absent" : "changed" }]
+    return differences
+  })
+
+  const text = yield* renderings.manifest
+  if (text === undefined) {
+    const found = yield* digestOf(Manifest.manifestFile)
+    return found === undefined ? [] : [{ file: Manifest.manifestFile, kind: "unknown" } as const]
+  }
+  const differences = [...(yield* compare(Manifest.manifestFile, createHash("sha256").update(text).digest("hex")))]
+  for (const { file, sha256 } of yield* renderings.current) differences.push(...(yield* compare(file, sha256)))
+  const { lists } = Manifest.fromText(text)
+  for (const list of Lists.all) {
+    const known = Manifest.evidenceOf(yield* store.scans(list))
+    if (known?.settled === true && lists[list.label]?.scan !== known.evidence.scan) {
+      differences.push({ file: list.label, kind: "outdated" })
+    }
+  }
+  return differences
+}, Effect.scoped)

@@ -1,0 +1,120 @@
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
+import { layerTest } from "@payments/core/testing"
+import { Cause, Effect, Exit, FileSystem, Layer } from "effect"
+import { cpSync, readdirSync } from "node:fs"
+import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import * as FileSink from "../src/FileSink.ts"
+import { scan, scanAll, SinkError, verifyFiles } from "../src/index.ts"
+import type { Format } from "../src/render/Format.ts"
+import { Fault, faulty } from "./Faulty.ts"
+import { read } from "./Rendered.ts"
+
+/** Every fifth call is one of them in a common run, every call behind `pnpm test:crash`. */
+const step = process.env["PAYMENTS_CRASH"] === "1" ? 1 : 5
+
+const old = {
+  payoutRequests: Array.from({ length: 10 }, (_, index) => ({ id: `a${index}` })),
+  payinSources: Array.from({ length: 20 }, (_, index) => ({ id: `b${index}` })),
+  // Several pieces to a file.
+  invoices: Array.from({ length: 1100 }, (_, index) => ({ id: `c${index}`, amount: index }))
+}
+const fresh = [...old.invoices.map((invoice) => ({ ...invoice, amount: invoice.amount + 1 })), { id: "new", amount: 0 }]
+
+const before: Format = { format: "csv", compress: "gzip", formulas: "escape" }
+/** Another format, so that the run has to render every list before it reads anything. */
+const after: Format = { format: "ndjson", compress: "zstd", formulas: "escape" }
+
+const texts = (records: ReadonlyArray<object>) => records.map((record) => JSON.stringify(record))
+
+const isSame = (shown: ReadonlyArray<string>, records: ReadonlyArray<object>) =>
+  shown.join("\n") === texts(records).join("\n")
+
+const query = (folder: string, sql: string) => {
+  const db = new DatabaseSync(join(folder, FileSink.copyFile), { readOnly: true })
+  try {
+    return db.prepare(sql).all()
+  } finally {
+    db.close()
+  }
+}
+
+const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeServices.NodeServices>) =>
+  FileSystem.FileSystem.use((fs) => fs.makeTempDirectoryScoped()).pipe(
+    Effect.flatMap(use),
+    Effect.scoped,
+    Effect.provide(NodeServices.layer)
+  )
+
+/** An export of the fresh invoices into the folder. */
+const run = (folder: string) =>
+  scan("invoices").pipe(
+    Effect.provide(Layer.merge(FileSink.layer(folder, after), layerTest({ invoices: fresh })))
+  )
+
+/** What must hold after a run, whether it failed or not. */
+const holds = (folder: string, what: string) => {
+  const shown = read(folder, Lists.invoices).map(({ raw }) => raw)
+  const complete = query(folder, "SELECT scan FROM scans WHERE list = 'invoices' AND state = 'complete'").length
+  const rows = query(folder, "SELECT raw FROM invoices ORDER BY row").map(({ raw }) => String(raw))
+  // The checkpoint is never ahead of the rows.
+  assert.isTrue(isSame(rows, complete > 1 ? fresh : old.invoices), what)
+  assert.isTrue(isSame(shown, old.invoices) || isSame(shown, fresh), what)
+  assert.deepStrictEqual(read(folder, Lists.payoutRequests).map(({ raw }) => raw), texts(old.payoutRequests), what)
+  assert.deepStrictEqual(read(folder, Lists.payinSources).map(({ raw }) => raw), texts(old.payinSources), what)
+}
+
+describe.each(
+  [
+    ["a call of the file system that fails", false, "EIO"],
+    ["a disk that is full from some call on", true, "ENOSPC"]
+  ] as const
+)("%s", (_, lasting, code) => {
+  it.live(
+    "ends the export with an error, leaves whole snapshots, and the next run completes and cleans up",
+    () =>
+      inFolder((root) =>
+        Effect.gen(function*() {
+          const seed = join(root, "seed")
+          yield* scanAll(Lists.all.map(({ name }) => name)).pipe(
+            Effect.provide(Layer.merge(FileSink.layer(seed, before), layerTest(old)))
+          )
+          let failed = 0
+          for (let call = 1; call <= 200; call += step) {
+            const folder = join(root, `${call}`)
+            cpSync(seed, folder, { recursive: true })
+            const fault = new Fault(call, lasting, code)
+            const exit = yield* Effect.exit(Effect.provide(run(folder), faulty(fault)))
+            const what = `call ${call} of ${fault.calls}`
+            assert.strictEqual(Exit.isFailure(exit), fault.reached, what)
+            if (Exit.isFailure(exit)) {
+              failed++
+              const error = Cause.squash(exit.cause)
+              assert.isTrue(
+                error instanceof SinkError && ["Failed", "Full"].includes(error.reason._tag),
+                `${what} ${error}`
+              )
+            }
+            holds(folder, what)
+
+            yield* run(folder)
+            holds(folder, `after ${what}`)
+            assert.strictEqual(read(folder, Lists.invoices).length, fresh.length, what)
+            assert.deepStrictEqual(yield* verifyFiles(folder), [], what)
+            const known = query(folder, "SELECT file FROM rendered WHERE sha256 IS NOT NULL").map(({ file }) =>
+              String(file)
+            )
+            const there = readdirSync(folder).filter((name) => !/^(copy\.db.*|manifest\.json)$/.test(name))
+            assert.deepStrictEqual(there.toSorted(), known.toSorted(), what)
+            yield* FileSystem.FileSystem.use((fs) => fs.remove(folder, { recursive: true }))
+            // The fault lies behind the end of the run, and so would all later ones.
+            if (!fault.reached) break
+          }
+          assert.isAbove(failed, 40 / step)
+        })
+      ),
+    600_000
+  )
+})

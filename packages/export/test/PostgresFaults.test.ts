@@ -1,0 +1,205 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
+import { layerTest } from "@payments/core/testing"
+import { Console, Effect, Layer } from "effect"
+import { spawn } from "node:child_process"
+import { randomUUID } from "node:crypto"
+import { once } from "node:events"
+import { join } from "node:path"
+import { createInterface } from "node:readline"
+import { afterAll, beforeAll } from "vitest"
+import { scan, type ScanOptions, verify } from "../src/index.ts"
+import type { Times } from "../src/PostgresLease.ts"
+import * as PostgresSink from "../src/PostgresSink.ts"
+import { startProxy, type Verdict } from "./CuttingProxy.ts"
+import { type PostgresServer, startServer } from "./PostgresServer.ts"
+import { briefTimes, query, recordsOf, rowsOf, urlOf } from "./PostgresTest.ts"
+import { crash, diceOf, seed } from "./Seed.ts"
+
+let server: PostgresServer
+beforeAll(async () => void (server = await startServer()))
+afterAll(() => server.stop())
+
+const newSchema = () => `t_${randomUUID()}`
+
+const run = (
+  at: Pick<PostgresServer, "port">,
+  schema: string,
+  records: ReadonlyArray<string>,
+  options: ScanOptions & { readonly times?: Times } = {}
+) =>
+  scan("payoutRequests", { limit: 10, largestBatch: 10, ...options }).pipe(
+    Effect.provide(
+      Layer.merge(PostgresSink.layer(urlOf(at, schema), options.times), layerTest({ payoutRequests: records }))
+    )
+  )
+
+const proxied = (decide: () => Verdict) =>
+  Effect.acquireRelease(
+    Effect.promise(() => startProxy(server.port, decide)),
+    (proxy) => Effect.promise(() => proxy.close())
+  )
+
+/** The destination holds exactly these records, and its certificate says so. */
+const holds = Effect.fnUntraced(function*(schema: string, records: ReadonlyArray<string>) {
+  const rows = yield* Effect.promise(() => rowsOf(server, schema, Lists.payoutRequests))
+  assert.deepStrictEqual(rows.map(({ raw }) => raw).toSorted(), records.toSorted())
+  const reader = yield* PostgresSink.reader(urlOf(server, schema))
+  const verified = yield* verify(reader, Lists.payoutRequests)
+  assert.isDefined(verified.certificate)
+  assert.deepStrictEqual(verified.differences, [])
+}, Effect.scoped)
+
+describe("an export into PostgreSQL", () => {
+  const cuts = crash ? 500 : 30
+
+  it.live(
+    `loses and doubles nothing when its connection is cut around COMMIT, ${cuts} times`,
+    () =>
+      Effect.gen(function*() {
+        yield* Console.log(`seed ${seed}`)
+        const dice = diceOf(seed, "cuts")
+        const schema = newSchema()
+        let done = 0
+        let inRow = 0
+        const proxy = yield* proxied(() => {
+          const verdict = inRow >= 3 || dice.chance(0.3)
+            ? "pass"
+            : dice.pick(["cutBefore", "cutAfter", "race"] as const)
+          inRow = verdict === "pass" ? 0 : inRow + 1
+          if (verdict !== "pass") done++
+          return verdict
+        })
+        let amounts = Array.from({ length: 100 }, () => 0)
+        const recordsNow = () => amounts.map((amount, index) => `{"id":"por_${index}","amount":${amount}}`)
+        yield* run(proxy, schema, recordsNow())
+        for (let round = 1; done < cuts; round++) {
+          const before = amounts
+          amounts = amounts.map((amount) => dice.chance(0.5) ? amount : round)
+          const { scan: number } = yield* run(proxy, schema, recordsNow())
+          yield* holds(schema, recordsNow())
+          const told = yield* Effect.promise(() =>
+            query(server, `SELECT id FROM "${schema}".changes WHERE scan = $1 ORDER BY seq`, [BigInt(number)])
+          )
+          assert.deepStrictEqual(
+            told.map(({ id }) => id),
+            amounts.flatMap((amount, index) => amount === before[index] ? [] : [`por_${index}`])
+          )
+        }
+        const [sequence] = yield* Effect.promise(() =>
+          query(server, `SELECT max(seq) = count(*) AS whole FROM "${schema}".changes`)
+        )
+        assert.deepStrictEqual(sequence, { whole: true })
+      }).pipe(Effect.scoped),
+    600_000
+  )
+
+  it.live("goes on over a server that restarts", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      yield* run(server, schema, recordsOf("before"))
+      yield* run(server, schema, recordsOf("after"), {
+        onEvent: (event) =>
+          event._tag === "Committed" && event.progress.pages % 10 === 5
+            ? Effect.promise(() => server.restart())
+            : Effect.void
+      })
+      yield* holds(schema, recordsOf("after"))
+    }))
+
+  it.live("ends when the server stays away, and the next run goes on", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const proxy = yield* proxied(() => "pass")
+      const error = yield* Effect.flip(
+        run(proxy, schema, recordsOf("a"), {
+          times: briefTimes,
+          onEvent: (event) =>
+            event._tag === "Committed" && event.progress.pages === 12
+              ? Effect.promise(() => proxy.close())
+              : Effect.void
+        })
+      )
+      assert.strictEqual(error.reason._tag, "Failed")
+      const summary = yield* run(server, schema, recordsOf("a"), { onLocked: "wait", times: briefTimes })
+      assert.deepInclude(summary, { start: "resumed", pages: 30, records: 300 })
+      yield* holds(schema, recordsOf("a"))
+    }).pipe(Effect.scoped))
+})
+
+/** A writer in a process of its own, and the lines that it prints. */
+const startWriter = (port: number, schema: string, writer: string) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const child = spawn(
+        process.execPath,
+        [join(import.meta.dirname, "PostgresWriter.ts"), String(port), schema, writer],
+        { stdio: ["ignore", "pipe", "inherit"] }
+      )
+      const lines = createInterface(child.stdout)[Symbol.asyncIterator]()
+      const next = Effect.promise(async () => (await lines.next()).value as string | undefined) // text until its end
+      const ended = once(child, "exit")
+      return { child, next, ended: Effect.promise(() => ended) }
+    }),
+    ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
+  )
+
+describe("a writer of a PostgreSQL destination that another one has taken over", () => {
+  const rounds = crash ? 100 : 3
+  const ways = ["between transactions", "within one", "killed"] as const
+
+  const takeover = Effect.fnUntraced(function*(number: number) {
+    const dice = diceOf(seed, "takeover", number)
+    const way = ways[number % ways.length] ?? ways[0]
+    const schema = newSchema()
+    yield* run(server, schema, recordsOf("before"))
+    let hold = false
+    let held = () => {}
+    const holding = new Promise<void>((resolve) => held = resolve)
+    const proxy = yield* proxied(() => {
+      if (hold) held()
+      return hold ? "hold" : "pass"
+    })
+    const { child, ended, next } = yield* startWriter(proxy.port, schema, "stopped")
+    for (let pages = 2 + dice.below(12); pages > 0; pages--) assert.strictEqual(yield* next, "committed")
+    hold = way === "within one"
+    if (hold) yield* Effect.promise(() => holding)
+    child.kill(way === "killed" ? "SIGKILL" : "SIGSTOP")
+    // Longer than the lease nobody waits, nor for a transaction that was left open.
+    const summary = yield* run(server, schema, recordsOf("taker"), { onLocked: "wait", times: briefTimes }).pipe(
+      Effect.timeout("20 seconds")
+    )
+    assert.strictEqual(summary.start, "resumed")
+    const everything = () =>
+      Effect.promise(() =>
+        query(
+          server,
+          `SELECT (SELECT json_agg(t ORDER BY "row")::text FROM "${schema}".payout_requests AS t) AS rows,
+            (SELECT json_agg(c ORDER BY seq)::text FROM "${schema}".changes AS c) AS changes,
+            (SELECT json_agg(s ORDER BY scan)::text FROM "${schema}".scans AS s) AS scans`
+        )
+      )
+    const before = yield* everything()
+    if (way !== "killed") {
+      hold = false
+      child.kill("SIGCONT")
+      let last: string | undefined
+      for (let line = yield* next; line !== undefined; line = yield* next) last = line
+      assert.strictEqual(last, "LeaseLost")
+    }
+    yield* ended
+    assert.deepStrictEqual(yield* everything(), before)
+    yield* run(server, schema, recordsOf("last"), { times: briefTimes })
+    yield* holds(schema, recordsOf("last"))
+  }, Effect.scoped)
+
+  it.live(
+    `commits nothing more, stopped between transactions, within one, or killed; ${rounds} times`,
+    () =>
+      Effect.gen(function*() {
+        yield* Console.log(`seed ${seed}`)
+        yield* Effect.forEach(Array.from({ length: rounds }, (_, number) => number), takeover, { concurrency: 6 })
+      }),
+    600_000
+  )
+})

@@ -1,0 +1,350 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
+import { layerTest } from "@payments/core/testing"
+import { ConfigProvider, Deferred, Effect, Exit, Fiber, Layer, Result, Scope } from "effect"
+import { randomUUID } from "node:crypto"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, beforeAll } from "vitest"
+import { scan, scanAll, verify } from "../src/index.ts"
+import * as PostgresSink from "../src/PostgresSink.ts"
+import { parse } from "../src/PostgresUrl.ts"
+import { guest, type PostgresServer, startServer, user } from "./PostgresServer.ts"
+import { query, rowsOf, schemaOf, urlOf } from "./PostgresTest.ts"
+import { suite } from "./SinkTest.ts"
+
+let server: PostgresServer
+beforeAll(async () => {
+  server = await startServer()
+  await query(server, `CREATE ROLE ${guest.name} LOGIN PASSWORD '${guest.password}'`)
+})
+afterAll(() => server.stop())
+
+suite("postgres://HOST/DATABASE", {
+  layer: (folder) => PostgresSink.layer(urlOf(server, schemaOf(folder))),
+  read: (folder, list) => rowsOf(server, schemaOf(folder), list),
+  snapshots: false
+})
+
+const newSchema = () => `t_${randomUUID()}`
+
+type Records = Parameters<typeof layerTest>[0]
+
+const run = (schema: string, lists: Records, list: Lists.ListName = "payoutRequests") =>
+  scan(list, { limit: 10 }).pipe(
+    Effect.provide(Layer.merge(PostgresSink.layer(urlOf(server, schema)), layerTest(lists)))
+  )
+
+const ask = (sql: string, parameters: ReadonlyArray<unknown> = []) =>
+  Effect.promise(() => query(server, sql, parameters))
+
+describe("the PostgreSQL schema", () => {
+  it.live("has a typed column for every field, null where the field is absent, null or unreadable", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      yield* run(schema, {
+        payoutRequests: [
+          {
+            id: "a",
+            amount: -9007199254740991,
+            customerDetails: { name: "Zoë", documentNumber: "007" },
+            payoutTargetDetails: null,
+            createdAt: "2024-05-01T10:00:00Z"
+          },
+          { id: "b", amount: "12", fee: 3, customerDetails: "none" }
+        ]
+      })
+      const [a, b] = yield* ask(`SELECT * FROM "${schema}".payout_requests ORDER BY id`)
+      assert.deepInclude(a, {
+        row: 0n,
+        amount: -9007199254740991n,
+        customer_details_name: "Zoë",
+        customer_details_document_number: "007",
+        payout_target_details_type: null,
+        created_at: "2024-05-01T10:00:00Z",
+        reference: null
+      })
+      assert.deepInclude(b, { row: 1n, amount: null, fee: 3n, customer_details_name: null })
+      yield* run(schema, { payinSources: [{ id: "p", partialPayinsEnabled: true }] }, "payinSources")
+      const [p] = yield* ask(`SELECT partial_payins_enabled FROM "${schema}".payin_sources`)
+      assert.strictEqual(p?.["partial_payins_enabled"], true)
+      assert.deepStrictEqual(yield* ask(`SELECT id, path FROM "${schema}".quarantine`), [
+        { id: "b", path: "customerDetails" }
+      ])
+    }))
+
+  it.live("replaces what a text column cannot hold, and has it in raw", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const raw = String.raw`{"id":"a","reference":"x\u0000y\ud800z","customerDetails":{"name":"\udc00"}}`
+      yield* run(schema, { payoutRequests: [raw] })
+      yield* run(schema, { payoutRequests: [raw.replace("\\ud800", "\\u0000\\udfff")] })
+      assert.deepStrictEqual(
+        yield* ask(`SELECT reference, customer_details_name, raw::text FROM "${schema}".payout_requests`),
+        [{
+          reference: "x\ufffdy\ufffd\ufffdz",
+          customer_details_name: "\ufffd",
+          raw: raw.replace("\\ud800", "\\u0000\\udfff")
+        }]
+      )
+      assert.deepStrictEqual(yield* ask(`SELECT kind, before::text, fields FROM "${schema}".changes`), [
+        { kind: "update", before: raw, fields: ["reference"] }
+      ])
+    }))
+
+  it.live("tells when each row was last seen", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const all = Array.from({ length: 20 }, (_, index) => ({ id: `r${index}` }))
+      yield* run(schema, { payoutRequests: all })
+      yield* run(schema, { payoutRequests: all.slice(3) })
+      const found = yield* ask(
+        `SELECT id, last_seen_at > changed_at AS later FROM "${schema}".payout_requests_seen ORDER BY "row"`
+      )
+      assert.deepStrictEqual(
+        found,
+        all.map(({ id }, index) => ({ id, later: index >= 3 }))
+      )
+    }))
+
+  it.live("writes nothing for a record that has not changed, and forgets the quarantine of older scans", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const lists = { payoutRequests: [{ id: "a" }, { id: "b", amount: "bad" }] }
+      yield* run(schema, lists)
+      const rows = () => ask(`SELECT xmin::text, ctid::text, raw::text FROM "${schema}".payout_requests ORDER BY id`)
+      const before = yield* rows()
+      for (let times = 0; times < 3; times++) yield* run(schema, lists)
+      assert.deepStrictEqual(yield* rows(), before)
+      assert.deepStrictEqual(yield* ask(`SELECT scan, id FROM "${schema}".quarantine`), [{ scan: 4n, id: "b" }])
+    }))
+
+  it.live("marks what two scans did not return as missing, and tells what became of it", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const all = Array.from({ length: 30 }, (_, index) => ({ id: `r${index}` }))
+      yield* run(schema, { payoutRequests: all })
+      for (let times = 0; times < 2; times++) yield* run(schema, { payoutRequests: all.slice(2) })
+      yield* run(schema, { payoutRequests: [...all.slice(1), { id: "new" }] })
+      assert.deepStrictEqual(
+        yield* ask(`SELECT seq, kind, id FROM "${schema}".changes ORDER BY seq`),
+        [
+          { seq: 1n, kind: "missing", id: "r0" },
+          { seq: 2n, kind: "missing", id: "r1" },
+          { seq: 3n, kind: "returned", id: "r1" },
+          { seq: 4n, kind: "insert", id: "new" }
+        ]
+      )
+      assert.deepStrictEqual(
+        yield* ask(`SELECT id FROM "${schema}".payout_requests WHERE missing_since IS NOT NULL`),
+        [{ id: "r0" }]
+      )
+    }))
+
+  it.live("can be verified from its own rows", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const schema = newSchema()
+      yield* run(schema, {
+        payinSources: [{ id: "p", partialPayinsEnabled: true, amount: 5 }, { id: "q", partialPayinsEnabled: false }]
+      }, "payinSources")
+      const reader = yield* PostgresSink.reader(urlOf(server, schema))
+      assert.deepStrictEqual((yield* verify(reader, Lists.payinSources)).differences, [])
+      yield* ask(
+        `UPDATE "${schema}".payin_sources SET partial_payins_enabled = NOT partial_payins_enabled WHERE id = 'q'`
+      )
+      const { differences } = yield* verify(reader, Lists.payinSources)
+      assert.deepStrictEqual(differences.map(({ id }) => id), ["q"])
+      const changes = yield* reader.changes(0, 10, Lists.all)
+      assert.deepStrictEqual(changes, [])
+    })))
+
+  it.live.each(
+    [
+      ["somebody else's tables", (schema: string) => [`CREATE TABLE "${schema}".invoices (id int)`]],
+      ["somebody else's table of that name", (schema: string) => [
+        `CREATE TABLE "${schema}".destination (version int)`
+      ]],
+      ["a destination of a later version", (schema: string) => [
+        `CREATE TABLE "${schema}".destination (singleton boolean, version int, source text, changes bigint)`,
+        `INSERT INTO "${schema}".destination VALUES (true, 99, null, 0)`
+      ]]
+    ] as const
+  )("refuses %s and leaves them as they are", ([, make]) =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      yield* ask(`CREATE SCHEMA "${schema}"`)
+      yield* Effect.forEach(make(schema), (sql) => ask(sql))
+      const tables = () => ask(`SELECT relname FROM pg_class WHERE relnamespace = $1::regnamespace`, [`"${schema}"`])
+      const before = yield* tables()
+      const error = yield* Effect.flip(run(schema, { payoutRequests: [{ id: "a" }] }))
+      assert.strictEqual(error._tag === "SinkError" && error.reason._tag, "NotADestination")
+      assert.deepStrictEqual(yield* tables(), before)
+    }))
+
+  it.live("takes an empty schema that somebody made for it, by whatever name", () =>
+    Effect.gen(function*() {
+      const schema = `"; DROP SCHEMA x; -- ${randomUUID()}`
+      yield* ask(`CREATE SCHEMA ${`"${schema.replaceAll("\"", "\"\"")}"`}`)
+      const url = Result.getOrThrow(
+        parse(`postgres://${user}@127.0.0.1:${server.port}/postgres?schema=${encodeURIComponent(schema)}`)
+      )
+      const summary = yield* scan("payoutRequests").pipe(
+        Effect.provide(Layer.merge(PostgresSink.layer(url), layerTest({ payoutRequests: [{ id: "a" }] })))
+      )
+      assert.strictEqual(summary.inserted, 1)
+    }))
+
+  it.live("is made once by programs that start at the same time", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const names = Lists.all.map(({ name }) => name)
+      const summaries = yield* Effect.forEach(names, (name) => run(schema, { [name]: [{ id: "a" }] }, name), {
+        concurrency: "unbounded"
+      })
+      assert.deepStrictEqual(summaries.map(({ inserted }) => inserted), [1, 1, 1])
+    }))
+})
+
+describe("a reader of the PostgreSQL schema", () => {
+  it.live("never sees half a batch, nor a later change before an earlier one, while lists are written side by side", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const lists = (from: number): Records =>
+        Object.fromEntries(
+          Lists.all.map((
+            { name }
+          ) => [name, Array.from({ length: 400 }, (_, index) => ({ id: `r${from + index}`, amount: from }))])
+        )
+      const exported = (records: Records) =>
+        scanAll(Lists.all.map(({ name }) => name), { limit: 10, largestBatch: 20 }).pipe(
+          Effect.provide(Layer.merge(PostgresSink.layer(urlOf(server, schema)), layerTest(records)))
+        )
+      const codes = (outcomes: ReadonlyArray<{ readonly exitCode: number }>) => outcomes.map(({ exitCode }) => exitCode)
+      yield* exported({})
+      const writing = yield* Effect.forkChild(
+        Effect.forEach([0, 20, 40], (from) => Effect.map(exported(lists(from)), codes))
+      )
+      let looks = 0
+      let told = 0n
+      while (writing.pollUnsafe() === undefined) {
+        const counts = yield* ask(
+          Lists.all.map(({ label, name }) =>
+            `SELECT (SELECT count(*) FROM "${schema}".${tables[name]}) AS rows,
+            (SELECT coalesce(sum((tally #>> '{counts,inserted}')::bigint), 0) FROM "${schema}".scans
+              WHERE list = '${label}')::bigint AS counted`
+          ).join(" UNION ALL ")
+        )
+        for (const { counted, rows } of counts) assert.strictEqual(rows, counted)
+        const changes = yield* ask(`SELECT seq FROM "${schema}".changes WHERE seq > $1 ORDER BY seq`, [told])
+        assert.deepStrictEqual(changes.map(({ seq }) => seq), changes.map((_, index) => told + BigInt(index) + 1n))
+        told += BigInt(changes.length)
+        looks++
+      }
+      assert.deepStrictEqual(yield* Fiber.join(writing), [[0, 0, 0], [0, 0, 0], [0, 0, 0]])
+      assert.isAbove(looks, 10)
+      assert.isAbove(Number(told), 1000)
+    }))
+})
+
+const tables = { payoutRequests: "payout_requests", payinSources: "payin_sources", invoices: "invoices" } as const
+
+describe("a PostgreSQL destination that is held", () => {
+  it.live("says at once who holds it, or is waited for", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const records = { payoutRequests: [{ id: "a" }] }
+      const reached = yield* Deferred.make<void>()
+      const first = yield* Effect.forkChild(
+        scan("payoutRequests", {
+          onEvent: ({ _tag }) =>
+            _tag === "Committed" ? Effect.andThen(Deferred.succeed(reached, undefined), Effect.never) : Effect.void
+        }).pipe(Effect.provide(Layer.merge(PostgresSink.layer(urlOf(server, schema)), layerTest(records))))
+      )
+      yield* Deferred.await(reached)
+      const error = yield* Effect.flip(Effect.timeout(run(schema, records), "1 second"))
+      assert.match(error.message, new RegExp(`process ${process.pid} on \\S+ since 20`))
+      const waiting = yield* Effect.forkChild(
+        scan("payoutRequests", { onLocked: "wait" }).pipe(
+          Effect.provide(Layer.merge(PostgresSink.layer(urlOf(server, schema)), layerTest(records)))
+        )
+      )
+      // Other lists are nobody's.
+      yield* run(schema, {}, "invoices")
+      yield* Effect.sleep("1 second")
+      assert.isUndefined(waiting.pollUnsafe())
+      yield* Fiber.interrupt(first)
+      assert.isTrue(Exit.isSuccess(yield* Fiber.await(waiting)))
+    }))
+
+  it.live("is free when its scope has closed, also for who was refused", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const scope = yield* Scope.make()
+      const sink = yield* Scope.provide(Layer.build(PostgresSink.layer(urlOf(server, schema))), scope)
+      assert.isDefined(sink)
+      yield* Scope.close(scope, Exit.void)
+      yield* run(schema, {})
+      yield* run(schema, {})
+    }))
+})
+
+describe("a PostgreSQL server that does not take us", () => {
+  const attempt = (text: string, env: { readonly [name: string]: string } = {}) =>
+    Effect.flip(
+      Effect.scoped(Layer.build(PostgresSink.layer(Result.getOrThrow(parse(text))))).pipe(
+        Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord({ PGPASSFILE: "/nowhere", ...env })))
+      )
+    )
+  const here = (name: string, rest = "") => `postgres://${name}@127.0.0.1:${server.port}/${rest}`
+
+  it.live("is told apart from one that is not there, in one line with what to do, and without a password", () =>
+    Effect.gen(function*() {
+      const wrong = "hunter2"
+      for (
+        const [text, env, code, words] of [
+          ["postgres://x@127.0.0.1:1/x", {}, "ECONNREFUSED", "Check host and port"],
+          [here(guest.name, "postgres"), {}, "no password", "PGPASSWORD"],
+          [here(guest.name, "postgres"), { PGPASSWORD: wrong }, "28P01", "PGPASSWORD"],
+          [here(`${guest.name}:${wrong}`, "postgres"), {}, "28P01", "PGPASSWORD"],
+          [here(user, "nowhere"), {}, "3D000", "CREATE DATABASE"],
+          [here(guest.name, "postgres"), { PGPASSWORD: guest.password }, "42501", "privilege"],
+          [here(user, "postgres?sslmode=require"), {}, "no TLS", "sslmode=disable"]
+        ] as const
+      ) {
+        const { message, reason } = yield* attempt(text, env)
+        assert.deepStrictEqual([reason._tag, reason._tag === "Failed" && reason.code], ["Failed", code])
+        assert.include(message, words)
+        assert.notInclude(message, wrong)
+        assert.notInclude(message, "\n")
+      }
+    }))
+
+  it.live("takes a password from the variable, the password file or the URL in the environment", () =>
+    Effect.gen(function*() {
+      yield* ask(`CREATE SCHEMA for_guest AUTHORIZATION ${guest.name}`)
+      const folder = mkdtempSync(join(tmpdir(), "pgpass-"))
+      yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(folder, { recursive: true })))
+      const file = join(folder, "pgpass")
+      const escaped = guest.password.replaceAll(/[:\\]/g, "\\$&")
+      writeFileSync(
+        file,
+        `# ours\nelsewhere:*:*:*:no\n127.0.0.1:${server.port}:*:${guest.name}:${escaped}\n*:*:*:*:no\n`,
+        {
+          mode: 0o600
+        }
+      )
+      const url = here(guest.name, "postgres?schema=for_guest")
+      for (
+        const [text, env] of [
+          [url, { PGPASSWORD: guest.password }],
+          [url, { PGPASSFILE: file }],
+          [url.replace("guest@", `guest:${encodeURIComponent(guest.password)}@`), {}]
+        ] as const
+      ) {
+        yield* Effect.scoped(Layer.build(PostgresSink.layer(Result.getOrThrow(parse(text))))).pipe(
+          Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord({ PGPASSFILE: "/nowhere", ...env })))
+        )
+      }
+    }).pipe(Effect.scoped))
+})

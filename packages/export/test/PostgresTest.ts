@@ -1,0 +1,49 @@
+/** A destination of a test's own in the test's server, and how to look into it. */
+import { PgConnection } from "@effect/sql-pg"
+import type { Lists } from "@payments/core"
+import { Duration, Effect, Result } from "effect"
+import { basename } from "node:path"
+import { tableOf } from "../src/Columns.ts"
+import type { Times } from "../src/PostgresLease.ts"
+import { parse, type PostgresUrl } from "../src/PostgresUrl.ts"
+import { type PostgresServer, user } from "./PostgresServer.ts"
+import type { StoredRow } from "./SinkTest.ts"
+
+/** The schema that stands for a folder. */
+export const schemaOf = (folder: string): string => basename(folder)
+
+/** A destination, perhaps behind another port. */
+export const urlOf = ({ port }: Pick<PostgresServer, "port">, schema: string): PostgresUrl =>
+  Result.getOrThrow(parse(`postgres://${user}@127.0.0.1:${port}/postgres?schema=${schema}`))
+
+/** A tenth of the usual ones. */
+export const briefTimes: Times = {
+  lasts: Duration.seconds(3),
+  renewed: Duration.seconds(1),
+  silence: Duration.seconds(1)
+}
+
+/** A list of 30 pages of 10, each record of it marked with who read it. */
+export const recordsOf = (reader: string): ReadonlyArray<string> =>
+  Array.from({ length: 300 }, (_, index) => `{"id":"por_${index}","reference":"${reader}"}`)
+
+/** Runs one statement. */
+export const query = ({ port }: Pick<PostgresServer, "port">, sql: string, parameters: ReadonlyArray<unknown> = []) =>
+  Effect.runPromise(
+    PgConnection.make({ host: "127.0.0.1", port, username: user, database: "postgres" }).pipe(
+      Effect.flatMap((connection) => connection.query(sql, parameters)),
+      Effect.map(({ rows }) => rows),
+      Effect.scoped
+    )
+  )
+
+/** What a list's table holds. None where the export has not come to make it. */
+export const rowsOf = async (
+  server: Pick<PostgresServer, "port">,
+  schema: string,
+  list: Lists.AnyList
+): Promise<ReadonlyArray<StoredRow>> =>
+  (await query(server, `SELECT id, raw::text FROM "${schema}".${tableOf(list)}`)).map(({ id, raw }) => ({
+    id: String(id),
+    raw: String(raw)
+  }))

@@ -1,0 +1,29 @@
+/** An export in a process of its own, for tests that stop or kill it: prints a line for each commit, then how it ended. */
+import { layerTest } from "@payments/core/testing"
+import { Effect, Layer, Result } from "effect"
+import { scan } from "../src/index.ts"
+import * as PostgresSink from "../src/PostgresSink.ts"
+import { briefTimes, recordsOf, urlOf } from "./PostgresTest.ts"
+
+const [port = "", schema = "", writer = ""] = process.argv.slice(2)
+
+const result = await Effect.runPromise(
+  Effect.result(
+    scan("payoutRequests", {
+      limit: 10,
+      largestBatch: 10,
+      onEvent: (event) =>
+        event._tag === "Committed"
+          ? Effect.andThen(Effect.sync(() => console.log("committed")), Effect.sleep("10 millis"))
+          : Effect.void
+    }).pipe(
+      Effect.provide(
+        Layer.merge(
+          PostgresSink.layer(urlOf({ port: Number(port) }, schema), briefTimes),
+          layerTest({ payoutRequests: recordsOf(writer) })
+        )
+      )
+    )
+  )
+)
+console.log(Result.isSuccess(result) ? "done" : result.failure.reason._tag)
