@@ -179,6 +179,37 @@ describe("the folder", () => {
       })
     ))
 
+  it.live("renders nothing anew for a scan that has changed no row, but says that it was", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        const twice = (records: ReadonlyArray<{ readonly id: string }>) =>
+          Effect.andThen(
+            invoices(folder, records, plain, { missingLimit: 1 }),
+            invoices(folder, records, plain, { missingLimit: 1 })
+          )
+        yield* invoices(folder, ids("c", 3))
+        const [first] = named(folder)
+        yield* invoices(folder, ids("c", 3))
+        assert.deepStrictEqual(named(folder), [first])
+        assert.strictEqual(manifestOf(folder).lists["invoices"]?.certificate?.scan, 2)
+        assert.deepStrictEqual(yield* verifyFiles(folder), [])
+        // One goes missing, is still missing, and comes back.
+        yield* twice(ids("c", 2))
+        const missing = named(folder)
+        assert.strictEqual(missing.length, 2)
+        assert.notInclude(missing, first)
+        yield* invoices(folder, ids("c", 2))
+        assert.deepStrictEqual(named(folder), missing)
+        yield* invoices(folder, ids("c", 3))
+        assert.deepStrictEqual(
+          yield* textsOf(folder, Lists.invoices),
+          ids("c", 3).map((record) => JSON.stringify(record))
+        )
+        assert.strictEqual(named(folder).length, 1)
+        assert.notInclude(named(folder), first)
+      })
+    ))
+
   it.live("shows a list that is read in parts once they are complete, with the evidence of each", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
