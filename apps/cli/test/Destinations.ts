@@ -7,6 +7,7 @@ import { once } from "node:events"
 import { existsSync, readdirSync, readFileSync, truncateSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
+import { postgres } from "./PostgresTarget.ts"
 import { rowsOf, temporaryFolder } from "./Program.ts"
 
 /** A destination of its own, empty. */
@@ -120,5 +121,6 @@ export const destinations: ReadonlyArray<DestinationKind> = [
         watched: watchedBy("files", folder)
       }
     })
-  }
+  },
+  postgres
 ]
