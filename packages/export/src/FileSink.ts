@@ -5,7 +5,7 @@
  */
 import { Lists } from "@payments/core"
 import { Clock, DateTime, Effect, Equal, FileSystem, Layer, Path, type PlatformError, Stream } from "effect"
-import { replaceFile } from "./AtomicFile.ts"
+import { replaceFile, syncFolder } from "./AtomicFile.ts"
 import * as Manifest from "./Manifest.ts"
 import { encoderOf, extensionOf, type Format } from "./render/Format.ts"
 import { renderFile } from "./render/RenderFile.ts"
@@ -106,7 +106,7 @@ const mend = Effect.fnUntraced(function*(renderer: Renderer) {
   const { folder, fs, location, path, renderings } = renderer
   const target = path.join(folder, Manifest.manifestFile)
   const text = yield* renderings.manifest
-  if (text !== undefined && (yield* readText(renderer, target)) !== text) {
+  if (text !== undefined && (yield* readBytes(renderer, target))?.equals(Buffer.from(text)) !== true) {
     yield* onDisk(location, replaceFile(target, text))
   }
   for (const name of yield* onDisk(location, fs.readDirectory(folder))) {
@@ -126,11 +126,12 @@ const removeStale = Effect.fnUntraced(function*({ folder, fs, location, path, re
   }
 })
 
-/** The copy first: a manifest that is behind it is put right by the next run, and `verify` knows what it must be. */
+/** Files that are on disk. The copy first: a manifest that is behind it is put right by the next run, and `verify` knows what it must be. */
 const show = Effect.fnUntraced(
   function*(renderer: Renderer, files: ReadonlyArray<Manifest.RenderedFile>, manifest: Manifest.Manifest) {
     const { folder, location, path, renderings } = renderer
     const text = Manifest.toText(manifest)
+    yield* onDisk(location, syncFolder(folder))
     yield* renderings.complete(files, text)
     yield* onDisk(location, replaceFile(path.join(folder, Manifest.manifestFile), text))
   }
@@ -203,8 +204,8 @@ const rowsOf = (snapshot: Snapshot, list: Lists.AnyList): Stream.Stream<Readonly
       })
   )
 
-const readText = ({ fs, location }: Renderer, target: string) =>
-  onDisk(location, fs.readFileString(target)).pipe(
+const readBytes = ({ fs, location }: Renderer, target: string) =>
+  onDisk(location, Effect.map(fs.readFile(target), (bytes) => Buffer.from(bytes))).pipe(
     Effect.catchIf(isAbsent, () => Effect.void)
   )
 
