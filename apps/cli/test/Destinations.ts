@@ -7,8 +7,9 @@ import { once } from "node:events"
 import { existsSync, readdirSync, readFileSync, truncateSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
+import { temporaryFolder } from "../../../packages/export/test/Folder.ts"
 import { postgres } from "./PostgresTarget.ts"
-import { rowsOf, temporaryFolder } from "./Program.ts"
+import { rowsOf } from "./Program.ts"
 
 /** A destination of its own, empty. */
 export interface Target {

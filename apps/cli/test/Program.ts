@@ -88,7 +88,7 @@ export const sandboxEnv = (options: SandboxOptions = {}) =>
 
 /** Rows of a database, as plain objects. */
 export const rowsOf = (file: string, sql: string): ReadonlyArray<Record<string, unknown>> => {
-  const db = new DatabaseSync(file, { readOnly: true })
+  const db = new DatabaseSync(file, { readOnly: true, timeout: 5000 })
   try {
     return db.prepare(sql).all().map((row) => ({ ...row }))
   } finally {

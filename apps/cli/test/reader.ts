@@ -85,7 +85,7 @@ const lookAtFiles = (): void => {
 }
 
 const look = kind === "files" ? lookAtFiles : lookAtDatabase
-const timer = setInterval(look, 20)
+const timer = setInterval(look, 40)
 process.on("SIGTERM", () => {
   clearInterval(timer)
   look()

@@ -1,6 +1,6 @@
 /** The same for PostgreSQL: a durable transaction per page over the `pg` package, by `unnest` or by COPY into a side table. */
 import { once } from "node:events"
-import pg from "pg"
+import { Client } from "pg"
 import { from } from "pg-copy-streams"
 import { countOne, tally } from "../Tally.ts"
 import { cellsOf, columns, isAmount } from "./bareSqlite.ts"
@@ -27,7 +27,7 @@ const escapes: Readonly<Record<string, string>> = { "\\": "\\\\", "\t": "\\t", "
 export const barePostgres = async (url: string, database: string, schema: string, by: "unnest" | "copy") => {
   const read = reader(url)
   const total = tally()
-  const client = new pg.Client({ connectionString: database })
+  const client = new Client({ connectionString: database })
   await client.connect()
   await client.query(`CREATE SCHEMA ${schema}; SET search_path = ${schema};
     CREATE TABLE payout_requests (${

@@ -1,0 +1,109 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Sandbox, type SandboxOptions, World } from "@payments/sandbox"
+import { Console, Context, Effect, Fiber, Layer, Random } from "effect"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { temporaryFolder } from "../../../packages/export/test/Folder.ts"
+import { crash, seed } from "../../../packages/export/test/Seed.ts"
+import { watchedBy } from "../../cli/test/Destinations.ts"
+import { rowsOf, runProgram } from "../../cli/test/Program.ts"
+
+const binary = join(import.meta.dirname, "../dist/payments-worker.js")
+
+const kills = crash ? 100 : 3
+const records = crash ? 5000 : 600
+const minute = 60_000
+
+/** Little enough vanishes between two scans that no brake holds it back. */
+const live = { speed: 0, appearPerHour: 600, changePerHour: 1200, vanishPerHour: 30 }
+
+const tables = {
+  payoutRequests: ["payout-requests", "payout_requests"],
+  payinSources: ["payin-sources", "payin_sources"],
+  invoices: ["invoices", "invoices"]
+} as const
+
+const kinds = [
+  ["sqlite", (folder: string) => [`sqlite:${folder}/payments.db`, join(folder, "payments.db")], "sqlite"],
+  ["file", (folder: string) => [`file:${folder}/files`, join(folder, "files/copy.db")], "files"]
+] as const
+
+describe(`a worker that is killed ${kills} times while the world moves (seed ${seed})`, () => {
+  it.live.each(kinds)(
+    "%s ends equal to the world as it then is, with what vanished marked, and no reader ever saw half of it",
+    ([, placeOf, watch]) =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const [to = "", database = ""] = placeOf(folder)
+        const options: SandboxOptions = { records, seed, live }
+        const sandbox = Context.get(yield* Layer.build(Sandbox.layer(options)), Sandbox)
+        const env = { PAYMENTS_BASE_URL: sandbox.url, PAYMENTS_API_KEY: "sandbox_test", PAYMENTS_PORT: "0" }
+        let now = 0
+        const moving = yield* Effect.forkChild(Effect.forever(
+          Effect.andThen(
+            Effect.sleep("100 millis"),
+            Effect.map(sandbox.advance(minute / 2), (time) => {
+              now = time
+            })
+          )
+        ))
+        const scans = new Set<number>()
+        const look = watchedBy(watch, watch === "sqlite" ? database : join(folder, "files"))
+        yield* look(Effect.gen(function*() {
+          // The first load is whole: what is missing later is told from it.
+          assert.strictEqual(
+            (yield* runProgram(process.execPath, [binary, "run", "--once", "--to", to], { env })).code,
+            0
+          )
+          for (let kill = 0; kill < kills; kill++) {
+            const child = spawn(process.execPath, [binary, "run", "--to", to, "--every", "1s"], {
+              env: { PATH: process.env["PATH"], ...env },
+              stdio: ["ignore", "pipe", "ignore"]
+            })
+            yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
+            const ended = once(child, "exit")
+            let said = ""
+            child.stdout.on("data", (chunk: Buffer) => said += chunk.toString("utf8"))
+            // So many scans begin or end, and then it dies within the next ones.
+            const steps = yield* Random.nextIntBetween(1, 9)
+            while (said.split(/"scan (?:begun|complete)"/).length <= steps) yield* Effect.sleep("10 millis")
+            yield* Effect.sleep(yield* Random.nextIntBetween(0, 200))
+            child.kill("SIGKILL")
+            assert.deepStrictEqual(yield* Effect.promise(() => ended), [null, "SIGKILL"])
+            scans.add(Number(rowsOf(database, "SELECT max(scan) AS n FROM scans")[0]?.["n"]))
+          }
+          yield* Fiber.interrupt(moving)
+          // Two rounds over a world that stands still: what neither shows is missing.
+          for (let round = 0; round < 3; round++) {
+            const { code } = yield* runProgram(process.execPath, [binary, "run", "--once", "--to", to], { env })
+            assert.strictEqual(code, 0)
+          }
+        }))
+        yield* Console.log(`the world moved by ${now / minute} minutes, over scans ${[...scans].join(" ")}`)
+        assert.isAtLeast(scans.size, 2, "the worker came to several scans between its kills")
+        const world = World.make({ ...options, live: { ...live, now: () => now } })
+        let missing = 0
+        for (const name of ["payoutRequests", "payinSources", "invoices"] as const) {
+          const [label, table] = tables[name]
+          const expected = world.snapshot(name).toSorted()
+          const rows = rowsOf(database, `SELECT raw, missing_since FROM ${table}`)
+          const present = rows.filter((row) => row["missing_since"] === null).map(({ raw }) => String(raw)).toSorted()
+          const differing = expected.findIndex((text, index) => present[index] !== text)
+          assert.deepStrictEqual([present.length, differing], [expected.length, -1], `${label}: ${differing}`)
+          missing += rows.length - present.length
+          if (watch === "files") assert.strictEqual(rowsIn(join(folder, "files"), label), rows.length)
+        }
+        assert.isAbove(missing, 0, "a world in which nothing vanishes tells nothing")
+      }).pipe(Effect.scoped, Random.withSeed(seed)),
+    crash ? 1_800_000 : 120_000
+  )
+})
+
+const rowsIn = (folder: string, label: string): number => {
+  const manifest = JSON.parse(readFileSync(join(folder, "manifest.json"), "utf8")) as {
+    readonly lists: { readonly [list: string]: { readonly files: ReadonlyArray<{ readonly records: number }> } }
+  } // held against its schema in packages/export
+  return (manifest.lists[label]?.files ?? []).reduce((sum, file) => sum + file.records, 0)
+}
