@@ -16,6 +16,12 @@ export const replaceFile = Effect.fnUntraced(function*(target: string, text: str
     Effect.andThen(fs.rename(beside, target)),
     Effect.onError(() => Effect.ignore(fs.remove(beside, { force: true })))
   )
-  const folder = yield* fs.open(path.dirname(target), { flag: "r" })
-  yield* folder.sync
+  yield* syncFolder(path.dirname(target))
+})
+
+/** Has the names of a folder's files on disk: a file that is synced is not found again without. */
+export const syncFolder = Effect.fnUntraced(function*(folder: string) {
+  const fs = yield* FileSystem.FileSystem
+  const handle = yield* fs.open(folder, { flag: "r" })
+  yield* handle.sync
 }, Effect.scoped)

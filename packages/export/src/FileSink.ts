@@ -5,7 +5,7 @@
  */
 import { Lists } from "@payments/core"
 import { Clock, DateTime, Effect, Equal, FileSystem, Layer, Path, type PlatformError, Stream } from "effect"
-import { replaceFile } from "./AtomicFile.ts"
+import { replaceFile, syncFolder } from "./AtomicFile.ts"
 import * as Manifest from "./Manifest.ts"
 import { encoderOf, extensionOf, type Format } from "./render/Format.ts"
 import { renderFile } from "./render/RenderFile.ts"
@@ -87,9 +87,14 @@ const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
     for (const list of Lists.all) {
       const known = Manifest.evidenceOf(yield* snapshot.scans(list))
       if (known === undefined || !(known.settled || list === ended)) continue
-      if (yield* isShown(renderer, shown.lists[list.label], known.evidence)) continue
-      const files = yield* render(renderer, snapshot, list, known.evidence.scan)
-      const shownList = { ...formatOf(renderer), ...known.evidence, files }
+      const before = shown.lists[list.label]
+      const intact = before !== undefined && (yield* isIntact(renderer, before)) ? before : undefined
+      const now = { ...formatOf(renderer), ...known.evidence }
+      if (intact !== undefined && Equal.equals(intact, { ...now, files: intact.files })) continue
+      const revision = yield* Renderings.revisionOf(snapshot, list)
+      const files = (yield* filesAt(renderer, intact, revision)) ??
+        (yield* render(renderer, snapshot, { list, scan: now.scan, revision, number: yield* renderings.next }))
+      const shownList = { ...now, files }
       shown = { ...shown, lists: { ...shown.lists, [list.label]: shownList } }
       yield* show(renderer, files, shown)
       yield* removeStale(renderer)
@@ -101,7 +106,7 @@ const mend = Effect.fnUntraced(function*(renderer: Renderer) {
   const { folder, fs, location, path, renderings } = renderer
   const target = path.join(folder, Manifest.manifestFile)
   const text = yield* renderings.manifest
-  if (text !== undefined && (yield* readText(renderer, target)) !== text) {
+  if (text !== undefined && (yield* readBytes(renderer, target))?.equals(Buffer.from(text)) !== true) {
     yield* onDisk(location, replaceFile(target, text))
   }
   for (const name of yield* onDisk(location, fs.readDirectory(folder))) {
@@ -121,11 +126,12 @@ const removeStale = Effect.fnUntraced(function*({ folder, fs, location, path, re
   }
 })
 
-/** The copy first: a manifest that is behind it is put right by the next run, and `verify` knows what it must be. */
+/** Files that are on disk. The copy first: a manifest that is behind it is put right by the next run, and `verify` knows what it must be. */
 const show = Effect.fnUntraced(
   function*(renderer: Renderer, files: ReadonlyArray<Manifest.RenderedFile>, manifest: Manifest.Manifest) {
     const { folder, location, path, renderings } = renderer
     const text = Manifest.toText(manifest)
+    yield* onDisk(location, syncFolder(folder))
     yield* renderings.complete(files, text)
     yield* onDisk(location, replaceFile(path.join(folder, Manifest.manifestFile), text))
   }
@@ -135,14 +141,21 @@ const show = Effect.fnUntraced(
 const formatOf = ({ format: { compress, format, formulas } }: Renderer) =>
   format === "csv" ? { format, compress, formulas } : { format, compress }
 
-/** Whether the manifest shows the list with this evidence in this format, and its files are there. */
-const isShown = Effect.fnUntraced(
-  function*(renderer: Renderer, list: Manifest.ListShown | undefined, evidence: Manifest.Evidence) {
-    if (list === undefined) return false
-    const { files, ...said } = list
-    if (!Equal.equals(said, { ...formatOf(renderer), ...evidence })) return false
+/** Whether the files have the format that is asked for, and are there. */
+const isIntact = Effect.fnUntraced(
+  function*(renderer: Renderer, { compress, files, format, formulas }: Manifest.ListShown) {
+    if (!Equal.equals({ format, compress, formulas }, { formulas: undefined, ...formatOf(renderer) })) return false
     for (const { bytes, file } of files) if ((yield* sizeOf(renderer, file)) !== bytes) return false
     return true
+  }
+)
+
+/** The files, if they were rendered from the same rows. */
+const filesAt = Effect.fnUntraced(
+  function*({ renderings }: Renderer, shown: Manifest.ListShown | undefined, revision: number) {
+    const [first] = shown?.files ?? []
+    if (first === undefined || (yield* renderings.revisionIn(first.file)) !== revision) return undefined
+    return shown?.files
   }
 )
 
@@ -153,13 +166,13 @@ const sizeOf = ({ folder, fs, location, path }: Renderer, file: string) =>
 
 /** Writes the list's files beside those that are there. Their names are made of the list's, the time and a number. */
 const render = Effect.fnUntraced(
-  function*(renderer: Renderer, snapshot: Snapshot, list: Lists.AnyList, scan: number) {
+  function*(renderer: Renderer, snapshot: Snapshot, rendering: Renderings.Rendering) {
     const { folder, format, fs, location, path, renderings } = renderer
-    const number = yield* renderings.next
+    const { list, number } = rendering
     const time = DateTime.formatIso(DateTime.makeUnsafe(yield* Clock.currentTimeMillis)).replaceAll(/\D/g, "")
     const one = Effect.fnUntraced(function*(mark: string, isIn: (row: FullRow) => boolean) {
       const file = `${list.label}-${time}-${number}${mark}${extensionOf(format)}`
-      yield* renderings.note({ number, list, scan }, file)
+      yield* renderings.note(rendering, file)
       const rows = Stream.map(rowsOf(snapshot, list), (some) => some.filter(isIn))
       const encoder = yield* encoderOf(list, format)
       return {
@@ -191,8 +204,8 @@ const rowsOf = (snapshot: Snapshot, list: Lists.AnyList): Stream.Stream<Readonly
       })
   )
 
-const readText = ({ fs, location }: Renderer, target: string) =>
-  onDisk(location, fs.readFileString(target)).pipe(
+const readBytes = ({ fs, location }: Renderer, target: string) =>
+  onDisk(location, Effect.map(fs.readFile(target), (bytes) => Buffer.from(bytes))).pipe(
     Effect.catchIf(isAbsent, () => Effect.void)
   )
 

@@ -93,7 +93,7 @@ const scans = `
  */
 const rendered = `
   CREATE TABLE rendered (
-    file TEXT PRIMARY KEY, list TEXT NOT NULL, rendering INTEGER NOT NULL, scan INTEGER NOT NULL,
+    file TEXT PRIMARY KEY, list TEXT NOT NULL, rendering INTEGER NOT NULL, scan INTEGER NOT NULL, revision INTEGER,
     records INTEGER, bytes INTEGER, sha256 TEXT
   ) STRICT;
   CREATE TABLE manifest (only INTEGER PRIMARY KEY CHECK (only = 1), text TEXT NOT NULL) STRICT;`

@@ -24,7 +24,7 @@ const busyFor = Duration.seconds(30)
 /** A store whose rows others are made from. */
 export interface SqliteStore extends Store {
   /** The store as it is now, to be read until the scope closes while others go on writing it. */
-  readonly snapshot: Effect.Effect<Reader, SinkError, Scope.Scope>
+  readonly snapshot: Effect.Effect<Reader & Pick<SqliteStore, "query">, SinkError, Scope.Scope>
   /** Asks the database something. */
   readonly query: <A>(step: (db: DatabaseSync) => A) => Effect.Effect<A, SinkError>
   /** Writes in one transaction, durable when it returns. */

@@ -8,7 +8,7 @@ import { join } from "node:path"
 import * as FileSink from "../src/FileSink.ts"
 import { scan, scanAll, type ScanOptions, scanParts, Sink, verifyFiles } from "../src/index.ts"
 import { compressions, type Format, formats } from "../src/render/Format.ts"
-import { temporaryFolder } from "./Folder.ts"
+import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
 import { manifestOf, read, tableOf, textsOf } from "./Rendered.ts"
 import { suite } from "./SinkTest.ts"
 
@@ -179,6 +179,37 @@ describe("the folder", () => {
       })
     ))
 
+  it.live("renders nothing anew for a scan that has changed no row, but says that it was", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        const twice = (records: ReadonlyArray<{ readonly id: string }>) =>
+          Effect.andThen(
+            invoices(folder, records, plain, { missingLimit: 1 }),
+            invoices(folder, records, plain, { missingLimit: 1 })
+          )
+        yield* invoices(folder, ids("c", 3))
+        const [first] = named(folder)
+        yield* invoices(folder, ids("c", 3))
+        assert.deepStrictEqual(named(folder), [first])
+        assert.strictEqual(manifestOf(folder).lists["invoices"]?.certificate?.scan, 2)
+        assert.deepStrictEqual(yield* verifyFiles(folder), [])
+        // One goes missing, is still missing, and comes back.
+        yield* twice(ids("c", 2))
+        const missing = named(folder)
+        assert.strictEqual(missing.length, 2)
+        assert.notInclude(missing, first)
+        yield* invoices(folder, ids("c", 2))
+        assert.deepStrictEqual(named(folder), missing)
+        yield* invoices(folder, ids("c", 3))
+        assert.deepStrictEqual(
+          yield* textsOf(folder, Lists.invoices),
+          ids("c", 3).map((record) => JSON.stringify(record))
+        )
+        assert.strictEqual(named(folder).length, 1)
+        assert.notInclude(named(folder), first)
+      })
+    ))
+
   it.live("shows a list that is read in parts once they are complete, with the evidence of each", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
@@ -291,6 +322,32 @@ describe("the folder", () => {
         for (let times = 0; times < 3; times++) yield* run(folder, 10)
         for (const name of mine) assert.strictEqual(readFileSync(join(folder, name), "utf8"), "mine")
         assert.isFalse(existsSync(join(folder, left)))
+      })
+    ))
+
+  it.live("of version 1 shows what it showed, and keeps its old files until they are rendered twice more", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        const mine = "payout-requests-20240501.ndjson"
+        const copy = join(folder, FileSink.copyFile)
+        execute(copy, readFileSync(join(import.meta.dirname, "version1.sql"), "utf8"))
+        execute(
+          copy,
+          `INSERT INTO rendered SELECT '${mine}', list, scan FROM scans WHERE list = 'payout-requests' AND state = 'complete'`
+        )
+        writeFileSync(join(folder, mine), "old")
+        writeFileSync(join(folder, "manifest.json"), "{\"version\":1}")
+        const texts = rowsOf(copy, "SELECT raw FROM payout_requests").map(({ raw }) => raw)
+        yield* Effect.scoped(Effect.provide(holding(Lists.payoutRequests), FileSink.layer(folder)))
+        assert.sameMembers([...yield* textsOf(folder, Lists.payoutRequests)], texts)
+        assert.isAbove(texts.length, 5)
+        assert.deepStrictEqual(Object.keys(manifestOf(folder).lists), ["payout-requests"])
+        assert.deepStrictEqual(yield* verifyFiles(folder), [])
+        assert.isTrue(existsSync(join(folder, mine)))
+        yield* Effect.scoped(
+          Effect.provide(holding(Lists.payoutRequests), FileSink.layer(folder, { ...plain, format: "csv" }))
+        )
+        assert.isFalse(existsSync(join(folder, mine)))
       })
     ))
 

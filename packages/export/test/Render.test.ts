@@ -176,17 +176,17 @@ describe.each(Lists.all.map((list) => [list.label, list] as const))("%s", (_, li
 })
 
 describe("an encoder", () => {
-  it.effect("of Parquet hands a row group over as soon as it has 10,000 rows or 16 Mi characters, and keeps nothing", () =>
+  it.effect("of Parquet hands a row group over as soon as it has 5,000 rows or 8 Mi characters, and keeps nothing", () =>
     Effect.gen(function*() {
       const encoder = yield* encoderOf(Lists.invoices, { ...plain, format: "parquet" })
       const row = rowOf(Lists.invoices, { id: "a", description: "x".repeat(1000) }, 1)
       const some = (count: number) => Array.from({ length: count }, (_, index) => ({ ...row, id: `${index}` }))
-      const large = { ...row, raw: `{"id":"${"y".repeat(16 * 1024 * 1024)}"}` }
-      const pieces = [some(9_999), some(1), some(5_000), [large], some(10)].map((rows) => encoder.write(rows))
+      const large = { ...row, raw: `{"id":"${"y".repeat(8 * 1024 * 1024)}"}` }
+      const pieces = [some(4_999), some(1), some(2_000), [large], some(10)].map((rows) => encoder.write(rows))
       assert.deepStrictEqual(pieces.map(({ length }) => length > 100), [false, true, false, true, false])
       const { num_rows: total, row_groups: groups } = parquetMetadata(exactly(joined([...pieces, encoder.end()])))
-      assert.deepStrictEqual(groups.map(({ num_rows: rows }) => Number(rows)), [10_000, 5_001, 10])
-      assert.strictEqual(Number(total), 15_011)
+      assert.deepStrictEqual(groups.map(({ num_rows: rows }) => Number(rows)), [5_000, 2_001, 10])
+      assert.strictEqual(Number(total), 7_011)
     }))
 
   it.effect("says the columns of an empty list", () =>

@@ -12,7 +12,7 @@ import type { FullRow } from "../Store.ts"
 import type { Encoder, Format } from "./Format.ts"
 
 /** A row group ends with the row that reaches either. */
-const groupLimit = { rows: 10_000, characters: 16 * 1024 * 1024 } as const
+const groupLimit = { rows: 5000, characters: 8 * 1024 * 1024 } as const
 
 /** The columns of §2 that hold an ISO 8601 date-time. `settlement_date` has no time zone, and none is invented. */
 const dateTimes: ReadonlySet<string> = new Set(["created_at", "updated_at", "payment_date"])

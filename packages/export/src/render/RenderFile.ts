@@ -37,15 +37,16 @@ export const renderFile = Effect.fnUntraced(
         Stream.concat(Stream.suspend(() => Stream.succeed(encoder.end()))),
         Stream.filter(({ length }) => length > 0)
       )
-      yield* Stream.runForEach(
-        format === "parquet" ? encoded : compressed(encoded, compress),
-        (piece) => {
-          sha256.update(piece)
-          bytes += piece.length
-          return file.writeAll(piece)
-        }
+      const whole = format === "parquet" ? encoded : compressed(encoded, compress)
+      yield* Stream.runForEach(whole, (piece) => {
+        sha256.update(piece)
+        bytes += piece.length
+        return file.writeAll(piece)
+      }).pipe(
+        Effect.andThen(file.sync),
+        // Where there is no space left, half a file takes what the next run needs to begin.
+        Effect.onError(() => Effect.ignore(fs.remove(target, { force: true })))
       )
-      yield* file.sync
       return { records, bytes, sha256: sha256.digest("hex") }
     }))
   }
