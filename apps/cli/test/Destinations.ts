@@ -1,13 +1,16 @@
 /** The destinations that are killed and read while they are written. */
 import { assert } from "@effect/vitest"
+import { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { spawn } from "node:child_process"
-import { createHash } from "node:crypto"
 import { once } from "node:events"
-import { existsSync, readdirSync, readFileSync, truncateSync } from "node:fs"
+import { existsSync, readdirSync, truncateSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { temporaryFolder } from "../../../packages/export/test/Folder.ts"
+import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
+import { query } from "../../../packages/export/test/PostgresTest.ts"
+import { read as readRendered } from "../../../packages/export/test/Rendered.ts"
 import { rowsOf } from "./Program.ts"
 
 /** A destination of its own, empty. */
@@ -20,6 +23,8 @@ export interface Target {
   readonly cutAt: Effect.Effect<string | undefined>
   /** The texts of the payout requests, as a reader finds them once a scan is complete. */
   readonly texts: Effect.Effect<ReadonlyArray<string>>
+  /** What passes of itself within half a minute of a kill: the lease of whoever died. */
+  readonly settle: Effect.Effect<void>
   /** Takes a record away behind the program's back. */
   readonly harm: Effect.Effect<void>
   /** Looks at it in a process of its own while the effect runs. */
@@ -29,6 +34,8 @@ export interface Target {
 /** A kind of destination. */
 export interface DestinationKind {
   readonly name: string
+  /** Whether it is also killed where there is little time. */
+  readonly isBrief: boolean
   readonly open: Effect.Effect<Target, never, Scope.Scope>
 }
 
@@ -39,56 +46,66 @@ const cutAtOf = (file: string) =>
     return scan === undefined ? undefined : `${String(scan["scan"])}:${String(scan["pages"])}`
   })
 
-/** Reads through the manifest, sizes and digests checked. */
-const filesOf = (folder: string): ReadonlyArray<string> => {
-  const manifest = JSON.parse(readFileSync(join(folder, "manifest.json"), "utf8")) as {
-    readonly lists: Record<
-      string,
-      { readonly files: ReadonlyArray<{ readonly file: string; readonly sha256: string; readonly records: number }> }
-    >
-  } // held against its schema in packages/export
-  return (manifest.lists["payout-requests"]?.files ?? []).flatMap(({ file, records, sha256 }) => {
-    const content = readFileSync(join(folder, file))
-    assert.strictEqual(createHash("sha256").update(content).digest("hex"), sha256)
-    const lines = content.toString("utf8").split("\n").slice(0, -1)
-    assert.strictEqual(lines.length, records)
-    return lines
-  })
-}
-
 /** What `reader.ts` looks at while the effect runs; it must have looked, and have seen nothing that it may not. */
-export const watchedBy = (kind: "sqlite" | "files", place: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-  Effect.acquireUseRelease(
-    Effect.promise(async () => {
-      const child = spawn(process.execPath, [join(import.meta.dirname, "reader.ts"), kind, place], {
-        stdio: ["ignore", "pipe", "inherit"]
-      })
-      let said = ""
-      child.stdout.on("data", (chunk: Buffer) => said += chunk.toString("utf8"))
-      const ended = once(child, "close")
-      await Promise.race([once(child.stdout, "data"), ended])
-      return { child, ended, said: () => said.split("\n").at(-2) ?? "" }
-    }),
-    ({ child, ended, said }) =>
-      Effect.flatMap(effect, (result) =>
-        Effect.promise(async () => {
-          child.kill("SIGTERM")
-          await ended
-          const { polls, problems } = JSON.parse(said()) as {
-            readonly polls: number
-            readonly problems: ReadonlyArray<string>
-          } // what reader.ts prints
-          assert.deepStrictEqual(problems, [], "what a reader saw")
-          assert.isAbove(polls, 0, "a reader that never looked has seen nothing")
-          return result
-        })),
-    ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
-  )
+export const watchedBy =
+  (kind: "sqlite" | "files" | "postgres", place: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+    Effect.acquireUseRelease(
+      Effect.promise(async () => {
+        const child = spawn(process.execPath, [join(import.meta.dirname, "reader.ts"), kind, place], {
+          stdio: ["ignore", "pipe", "inherit"]
+        })
+        let said = ""
+        child.stdout.on("data", (chunk: Buffer) => said += chunk.toString("utf8"))
+        const ended = once(child, "close")
+        await Promise.race([once(child.stdout, "data"), ended])
+        return { child, ended, said: () => said.split("\n").at(-2) ?? "" }
+      }),
+      ({ child, ended, said }) =>
+        Effect.flatMap(effect, (result) =>
+          Effect.promise(async () => {
+            child.kill("SIGTERM")
+            await ended
+            const { polls, problems } = JSON.parse(said()) as {
+              readonly polls: number
+              readonly problems: ReadonlyArray<string>
+            } // what reader.ts prints
+            assert.deepStrictEqual(problems, [], "what a reader saw")
+            assert.isAbove(polls, 0, "a reader that never looked has seen nothing")
+            return result
+          })),
+      ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
+    )
+
+/** A folder of files in a format. The file that is harmed is cut short. */
+const files = (format: string, ending: string, isBrief: boolean): DestinationKind => ({
+  name: `file, ${format}`,
+  isBrief,
+  open: Effect.map(temporaryFolder, (parent) => {
+    const folder = join(parent, "files")
+    return {
+      to: `file:${folder}?format=${format}`,
+      env: {},
+      cutAt: cutAtOf(join(folder, "copy.db")),
+      texts: Effect.sync(() => readRendered(folder, Lists.payoutRequests).map(({ raw }) => raw)),
+      settle: Effect.void,
+      harm: Effect.sync(() => {
+        const file = readdirSync(folder).find((name) => name.endsWith(ending)) ?? ""
+        truncateSync(join(folder, file), 100)
+      }),
+      watched: watchedBy("files", folder)
+    }
+  })
+})
+
+/** Started when it is first needed; it ends with this process. */
+let server: Promise<PostgresServer> | undefined
+let schemas = 0
 
 /** Every kind of destination that the tests of kills run over. */
 export const destinations: ReadonlyArray<DestinationKind> = [
   {
     name: "sqlite",
+    isBrief: true,
     open: Effect.map(temporaryFolder, (folder) => {
       const file = join(folder, "payments.db")
       return {
@@ -96,6 +113,7 @@ export const destinations: ReadonlyArray<DestinationKind> = [
         env: {},
         cutAt: cutAtOf(file),
         texts: Effect.sync(() => rowsOf(file, "SELECT raw FROM payout_requests").map(({ raw }) => String(raw))),
+        settle: Effect.void,
         harm: Effect.sync(() => {
           const db = new DatabaseSync(file)
           db.exec("DELETE FROM payout_requests WHERE row = 7")
@@ -105,20 +123,31 @@ export const destinations: ReadonlyArray<DestinationKind> = [
       }
     })
   },
+  files("ndjson", ".ndjson", true),
+  files("csv&compress=gzip", ".csv.gz", false),
+  files("parquet", ".parquet", false),
   {
-    name: "file, ndjson",
-    open: Effect.map(temporaryFolder, (parent) => {
-      const folder = join(parent, "files")
+    name: "postgres",
+    isBrief: false,
+    open: Effect.promise(async () => {
+      const { port } = await (server ??= startServer())
+      const schema = `killed_${++schemas}`
+      const sql = (text: string) => Effect.promise(() => query({ port }, text.replaceAll("$schema", schema)))
       return {
-        to: `file:${folder}?format=ndjson`,
+        to: `postgres://${user}@127.0.0.1:${port}/postgres?schema=${schema}`,
         env: {},
-        cutAt: cutAtOf(join(folder, "copy.db")),
-        texts: Effect.sync(() => filesOf(folder)),
-        harm: Effect.sync(() => {
-          const file = readdirSync(folder).find((name) => name.endsWith(".ndjson")) ?? ""
-          truncateSync(join(folder, file), 100)
-        }),
-        watched: watchedBy("files", folder)
+        cutAt: sql("SELECT scan, pages FROM $schema.scans WHERE state = 'running' AND pages > 0").pipe(
+          Effect.map(([scan]) => scan === undefined ? undefined : `${String(scan["scan"])}:${String(scan["pages"])}`),
+          // Killed before its tables were made.
+          Effect.catchCause(() => Effect.undefined)
+        ),
+        texts: Effect.map(
+          sql("SELECT raw::text FROM $schema.payout_requests"),
+          (rows) => rows.map(({ raw }) => String(raw))
+        ),
+        settle: Effect.ignoreCause(sql("UPDATE $schema.leases SET expires = '-infinity'")),
+        harm: Effect.asVoid(sql("DELETE FROM $schema.payout_requests WHERE row = 7")),
+        watched: watchedBy("postgres", `${port}/${schema}`)
       }
     })
   }
