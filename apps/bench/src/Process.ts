@@ -10,6 +10,13 @@ export type Order =
   | { readonly do: "listen"; readonly records: number }
   | { readonly do: "run"; readonly workload: WorkloadName; readonly url: string }
   | { readonly do: "copy"; readonly url: string; readonly folder: string }
+  | {
+    readonly do: "copyToPostgres"
+    readonly url: string
+    readonly database: string
+    readonly schema: string
+    readonly by: "unnest" | "copy"
+  }
   | { readonly do: "export"; readonly options: ExportOptions }
   | { readonly do: "serve"; readonly options: ServeOptions }
   | { readonly do: "first"; readonly records: number }

@@ -18,6 +18,10 @@ const obey = async (order: Order): Promise<Answer> => {
       const { bareSqlite } = await import("./workloads/bareSqlite.ts")
       return timed(() => bareSqlite(order.url, order.folder))
     }
+    case "copyToPostgres": {
+      const { barePostgres } = await import("./workloads/barePostgres.ts")
+      return timed(() => barePostgres(order.url, order.database, order.schema, order.by))
+    }
     case "export": {
       const { exportTo } = await import("./workloads/exports.ts")
       return timed(() => exportTo(order.options))

@@ -2,6 +2,8 @@
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { Client } from "pg"
+import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { pageSize } from "./PageServer.ts"
 import { type Answer, Process } from "./Process.ts"
 import { type Figure, median } from "./Report.ts"
@@ -27,14 +29,20 @@ type Say = (line: string) => void
 /** Measures everything. `say` is told what is under way. */
 export const exports = async (sizes: ExportSizes, say: Say): Promise<ReadonlyArray<Figure>> => {
   await using short = await serving(sizes.records)
-  const speeds = await speed(short.url, sizes, say)
-  await using long = await serving(sizes.long)
-  return [
-    ...speeds,
-    ...await rescan(long.url, sizes, say),
-    ...await resume(long.url, sizes, say),
-    ...await memory(short.url, long.url, sizes, say)
-  ]
+  const server = await startServer(["fsync=on"])
+  try {
+    const speeds = [...await speed(short.url, sizes, say), ...await postgresSpeed(server, short.url, sizes, say)]
+    await using long = await serving(sizes.long)
+    return [
+      ...speeds,
+      ...await rescan(long.url, sizes, say),
+      ...await postgresRescan(server, long.url, sizes, say),
+      ...await resume(long.url, sizes, say),
+      ...await memory(short.url, long.url, sizes, say)
+    ]
+  } finally {
+    await server.stop()
+  }
 }
 
 const serving = async (records: number) => {
@@ -101,6 +109,85 @@ const rescan = async (url: string, { long, rounds }: ExportSizes, say: Say): Pro
     {
       name: "time of that rescan ÷ listing with exact texts",
       value: median(again.map(({ ms }) => ms)) / median(listed),
+      unit: "×",
+      atMost: 1.5
+    }
+  ]
+}
+
+const databaseOf = ({ port }: PostgresServer) => `postgres://${user}@127.0.0.1:${port}/postgres`
+
+const postgresSpeed = async (
+  server: PostgresServer,
+  url: string,
+  { records, rounds }: ExportSizes,
+  say: Say
+): Promise<ReadonlyArray<Figure>> => {
+  const database = databaseOf(server)
+  const unnest: Array<number> = []
+  const copy: Array<number> = []
+  const ours: Array<number> = []
+  for (let round = 0; round <= rounds; round++) {
+    const bare = (by: "unnest" | "copy") =>
+      tell({ do: "copyToPostgres", url, database, schema: `${by}_${round}`, by }, records)
+    const unnested = await bare("unnest")
+    const copied = await bare("copy")
+    const exported = await exporting({ url, to: `${database}?schema=export_${round}` }, records)
+    say(
+      `PostgreSQL, round ${round} of ${rounds}: unnest ${unnested.ms.toFixed(0)} ms, COPY ${
+        copied.ms.toFixed(0)
+      } ms, export ${exported.ms.toFixed(0)} ms`
+    )
+    if (round === 0) continue
+    unnest.push(unnested.ms)
+    copy.push(copied.ms)
+    ours.push(exported.ms)
+  }
+  const bare = Math.min(median(unnest), median(copy))
+  return [
+    { name: "bare loop into PostgreSQL, by unnest", value: records / median(unnest) * 1000, unit: "records/s" },
+    { name: "bare loop into PostgreSQL, by COPY", value: records / median(copy) * 1000, unit: "records/s" },
+    { name: "export into PostgreSQL", value: records / median(ours) * 1000, unit: "records/s" },
+    { name: "export into PostgreSQL ÷ the faster bare loop", value: bare / median(ours), unit: "×", atLeast: 0.6 }
+  ]
+}
+
+/** Bytes of write-ahead log that the server writes meanwhile, without what it writes by itself at rest. */
+const logged = async (database: string, work: () => Promise<Required<Answer>>) => {
+  const client = new Client({ connectionString: database })
+  await client.connect()
+  const { rows: [before] } = await client.query<{ readonly at: string }>("SELECT pg_current_wal_lsn() AS at")
+  const answer = await work()
+  const { rows: [after] } = await client.query<{ readonly bytes: string }>(
+    "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), $1) AS bytes",
+    [before?.at]
+  )
+  await client.end()
+  return { ...answer, written: Number(after?.bytes) }
+}
+
+const postgresRescan = async (
+  server: PostgresServer,
+  url: string,
+  { long }: ExportSizes,
+  say: Say
+): Promise<ReadonlyArray<Figure>> => {
+  const database = databaseOf(server)
+  const run = () => logged(database, () => exporting({ url, to: `${database}?schema=rescan` }, long))
+  const first = await run()
+  const listed = await tell({ do: "run", workload: "PaymentsApi, exact texts", url }, long)
+  const again = await run()
+  say(`rescan of ${long} in PostgreSQL: listing ${listed.ms.toFixed(0)} ms, export ${again.ms.toFixed(0)} ms`)
+  return [
+    {
+      name: `WAL of a rescan of ${long} unchanged records ÷ that of the first scan, PostgreSQL`,
+      value: again.written / first.written,
+      unit: "×",
+      atMost: 0.01
+    },
+    {
+      name: "time of that rescan ÷ listing with exact texts, PostgreSQL",
+      value: again.ms / listed.ms,
       unit: "×",
       atMost: 1.5
     }

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { PaymentsApi } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Effect, Layer } from "effect"
-import { writeFileSync } from "node:fs"
+import { appendFileSync, readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { payment } from "./InProcess.ts"
@@ -133,6 +133,20 @@ describe("payments verify", () => {
         const { code, out } = yield* payment(nothing, ["verify", "--from", to])
         assert.strictEqual(code, 11)
         assert.include(out, problem)
+      })
+    ))
+
+  it.live("holds the files of a folder against what was rendered", () =>
+    inFolder((_, __, folder) =>
+      Effect.gen(function*() {
+        const to = `file:${folder}?format=csv`
+        yield* exporting(to, serving(invoice("a", 1)))
+        assert.strictEqual((yield* payment(nothing, ["verify", "--from", to])).code, 0)
+        const file = readdirSync(folder).find((name) => name.endsWith(".csv")) ?? ""
+        appendFileSync(join(folder, file), "b,2\r\n")
+        const { code, out } = yield* payment(nothing, ["verify", "--from", `file:${folder}`])
+        assert.strictEqual(code, 11)
+        assert.include(out, `${file} is not what was rendered`)
       })
     ))
 

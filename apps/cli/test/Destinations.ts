@@ -8,9 +8,8 @@ import { existsSync, readdirSync, truncateSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { temporaryFolder } from "../../../packages/export/test/Folder.ts"
-import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
-import { query } from "../../../packages/export/test/PostgresTest.ts"
-import { read as readRendered } from "../../../packages/export/test/Rendered.ts"
+import { textsOf } from "../../../packages/export/test/Rendered.ts"
+import { postgres } from "./PostgresTarget.ts"
 import { rowsOf } from "./Program.ts"
 
 /** A destination of its own, empty. */
@@ -19,12 +18,10 @@ export interface Target {
   readonly to: string
   /** What the program needs in its environment besides. */
   readonly env: Readonly<Record<string, string>>
-  /** The scan and the page where a cut scan of payout requests stands; undefined where none does. */
+  /** The scan and the page where a scan of payout requests was cut; undefined where none was. Asked after every kill. */
   readonly cutAt: Effect.Effect<string | undefined>
   /** The texts of the payout requests, as a reader finds them once a scan is complete. */
   readonly texts: Effect.Effect<ReadonlyArray<string>>
-  /** What passes of itself within half a minute of a kill: the lease of whoever died. */
-  readonly settle: Effect.Effect<void>
   /** Takes a record away behind the program's back. */
   readonly harm: Effect.Effect<void>
   /** Looks at it in a process of its own while the effect runs. */
@@ -86,8 +83,7 @@ const files = (format: string, ending: string, isBrief: boolean): DestinationKin
       to: `file:${folder}?format=${format}`,
       env: {},
       cutAt: cutAtOf(join(folder, "copy.db")),
-      texts: Effect.sync(() => readRendered(folder, Lists.payoutRequests).map(({ raw }) => raw)),
-      settle: Effect.void,
+      texts: textsOf(folder, Lists.payoutRequests),
       harm: Effect.sync(() => {
         const file = readdirSync(folder).find((name) => name.endsWith(ending)) ?? ""
         truncateSync(join(folder, file), 100)
@@ -96,10 +92,6 @@ const files = (format: string, ending: string, isBrief: boolean): DestinationKin
     }
   })
 })
-
-/** Started when it is first needed; it ends with this process. */
-let server: Promise<PostgresServer> | undefined
-let schemas = 0
 
 /** Every kind of destination that the tests of kills run over. */
 export const destinations: ReadonlyArray<DestinationKind> = [
@@ -113,7 +105,6 @@ export const destinations: ReadonlyArray<DestinationKind> = [
         env: {},
         cutAt: cutAtOf(file),
         texts: Effect.sync(() => rowsOf(file, "SELECT raw FROM payout_requests").map(({ raw }) => String(raw))),
-        settle: Effect.void,
         harm: Effect.sync(() => {
           const db = new DatabaseSync(file)
           db.exec("DELETE FROM payout_requests WHERE row = 7")
@@ -126,29 +117,5 @@ export const destinations: ReadonlyArray<DestinationKind> = [
   files("ndjson", ".ndjson", true),
   files("csv&compress=gzip", ".csv.gz", false),
   files("parquet", ".parquet", false),
-  {
-    name: "postgres",
-    isBrief: false,
-    open: Effect.promise(async () => {
-      const { port } = await (server ??= startServer())
-      const schema = `killed_${++schemas}`
-      const sql = (text: string) => Effect.promise(() => query({ port }, text.replaceAll("$schema", schema)))
-      return {
-        to: `postgres://${user}@127.0.0.1:${port}/postgres?schema=${schema}`,
-        env: {},
-        cutAt: sql("SELECT scan, pages FROM $schema.scans WHERE state = 'running' AND pages > 0").pipe(
-          Effect.map(([scan]) => scan === undefined ? undefined : `${String(scan["scan"])}:${String(scan["pages"])}`),
-          // Killed before its tables were made.
-          Effect.catchCause(() => Effect.undefined)
-        ),
-        texts: Effect.map(
-          sql("SELECT raw::text FROM $schema.payout_requests"),
-          (rows) => rows.map(({ raw }) => String(raw))
-        ),
-        settle: Effect.ignoreCause(sql("UPDATE $schema.leases SET expires = '-infinity'")),
-        harm: Effect.asVoid(sql("DELETE FROM $schema.payout_requests WHERE row = 7")),
-        watched: watchedBy("postgres", `${port}/${schema}`)
-      }
-    })
-  }
+  postgres
 ]

@@ -1,6 +1,5 @@
 /**
- * A reader of a destination, run as a process of its own: `node reader.ts sqlite FILE`, `files FOLDER` or `postgres
- * PORT/SCHEMA`.
+ * A reader of a destination, run as a process of its own: `node reader.ts sqlite FILE` or `node reader.ts files FOLDER`.
  * It says a word when it begins, looks again and again until it is told to stop by SIGTERM, and then says on a line of JSON
  * how often it looked and what it saw that no reader may see.
  */
@@ -85,46 +84,12 @@ const lookAtFiles = (): void => {
   }
 }
 
-/** The same as of a file, of a schema of the test's server. */
-const lookAtServer = async (): Promise<void> => {
-  const { query } = await import("../../../packages/export/test/PostgresTest.ts")
-  const [port, schema] = place.split("/")
-  const inserted = `(SELECT coalesce(sum((tally->'counts'->>'inserted')::bigint), 0)::bigint FROM ${schema}.scans`
-  const ask = (sql: string, ...parameters: ReadonlyArray<string>) => query({ port: Number(port) }, sql, parameters)
-  const [there] = await ask(`SELECT to_regclass('${schema}.invoices') IS NOT NULL AS is_made`)
-  if (there?.["is_made"] !== true) return
-  const lookAtList = async ([label, table]: readonly [string, string]) => {
-    try {
-      const [figures] = await ask(
-        `SELECT (SELECT count(*) FROM ${schema}.${table}) AS rows, ${inserted} WHERE list = $1) AS inserted,
-        (SELECT count(*) FROM ${schema}.changes WHERE list = $1 AND kind = 'insert') AS told,
-        ${inserted} WHERE list = $1 AND scan >
-          (SELECT min(scan) FROM ${schema}.scans WHERE list = $1 AND state = 'complete')) AS to_tell`,
-        label
-      )
-      if (figures?.["rows"] !== figures?.["inserted"] || figures?.["told"] !== figures?.["to_tell"]) {
-        problems.add(`${label}: ${Object.values(figures ?? {}).join(" ")}`)
-      }
-      polls++
-    } catch (error) {
-      problems.add(String(error))
-    }
-  }
-  await Promise.all(Object.entries(tables).map(lookAtList))
-}
-
-const look = { files: lookAtFiles, sqlite: lookAtDatabase, postgres: lookAtServer }[kind]
-if (look === undefined) throw new RangeError(`nobody knows how to look at ${kind}`)
-let isTold = false
-const lookOn = async (): Promise<void> => {
-  const isLast = isTold
-  await look()
-  if (!isLast) return void setTimeout(lookOn, isTold ? 0 : 40)
+const look = kind === "files" ? lookAtFiles : lookAtDatabase
+const timer = setInterval(look, 40)
+process.on("SIGTERM", () => {
+  clearInterval(timer)
+  look()
   console.log(JSON.stringify({ polls, problems: [...problems] }))
   process.exit(0)
-}
-process.on("SIGTERM", () => {
-  isTold = true
 })
 console.log("looking")
-await lookOn()

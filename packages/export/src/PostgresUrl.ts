@@ -27,7 +27,7 @@ const options = new Set(["schema", "sslmode", "sslrootcert", "host", "user", "pa
 export const parse = (text: string): Result.Result<PostgresUrl, string> => {
   const url = URL.parse(text)
   // Half of a password that holds one of these characters would be taken for a host, a database or an option.
-  if (url === null || url.hash !== "" || /[/@]/.test(url.pathname.slice(1))) {
+  if (!/^postgres(ql)?:\/\//.test(text) || url === null || url.hash !== "" || /[/@]/.test(url.pathname.slice(1))) {
     return Result.fail("postgres: is no URL. Special characters in its parts are written as %40 and so on.")
   }
   const given = url.searchParams

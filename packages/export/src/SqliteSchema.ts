@@ -39,16 +39,20 @@ export const migrate = (db: DatabaseSync): void => {
 
 /** 0 for an empty file. */
 const versionOf = (db: DatabaseSync): number => {
-  const read = (sql: string) => Number(Object.values(db.prepare(sql).get() ?? {})[0])
-  if (read("PRAGMA application_id") !== applicationId) {
-    if (read("SELECT count(*) FROM sqlite_schema") === 0) return 0
+  // In one statement, so that it is one moment: another process may be making the file.
+  const found = db.prepare(
+    `SELECT (SELECT count(*) FROM sqlite_schema) AS tables, application_id AS application, user_version AS version
+    FROM pragma_application_id, pragma_user_version`
+  ).get()
+  if (found?.["application"] !== applicationId) {
+    if (found?.["tables"] === 0) return 0
     throw new NotADestination({ problem: "it is a database of something else. Choose another file." })
   }
-  const found = read("PRAGMA user_version")
-  if (found > version) {
+  const written = Number(found["version"])
+  if (written > version) {
     throw new NotADestination({ problem: "it was written by a later version of this program. Use that version." })
   }
-  return found
+  return written
 }
 
 const sqlTypes = { text: "TEXT", integer: "INTEGER", boolean: "INTEGER" } as const

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Redacted } from "effect"
+import { inspect } from "node:util"
 import { Destination } from "../src/index.ts"
 
 const plain = { format: "ndjson", compress: "none", formulas: "escape" } as const
@@ -40,13 +41,78 @@ describe("a destination's text", () => {
     "file:x?format=csv&format=parquet",
     "file:x?format=parquet&formulas=keep",
     "file:x?__proto__=1",
-    "mysql://x"
+    "mysql://x",
+    "postgres:payments",
+    "postgres://user@/x",
+    "postgres://h/x?schema=",
+    "postgres://h/x?schema=pg_x",
+    "postgres://h/x?sslmode=perhaps",
+    "postgres://h/x?application=x",
+    "postgres://h/x#fragment",
+    "postgres://h/%zz"
   ])(
     "%s is refused with the forms that are known",
     (text) =>
       Effect.gen(function*() {
         const error = yield* Effect.flip(Destination.parse(text))
-        assert.include(error.message, "sqlite:FILE or file:FOLDER?format=ndjson")
+        assert.include(error.message, "sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER")
       })
   )
+
+  it.effect("a PostgreSQL one names host, database and schema, as far as it does", () =>
+    Effect.gen(function*() {
+      const nothing = {
+        host: undefined,
+        port: undefined,
+        user: undefined,
+        password: undefined,
+        database: undefined,
+        schema: "payments",
+        sslMode: undefined,
+        sslRootCert: undefined
+      }
+      for (
+        const [text, expected] of [
+          ["postgres://db.example:6432/reports?schema=payments%202", {
+            host: "db.example",
+            port: 6432,
+            database: "reports",
+            schema: "payments 2"
+          }],
+          ["postgresql://me%40here@[::1]/a%2Fb", { host: "::1", user: "me@here", database: "a/b" }],
+          ["postgres:///?host=/run/postgresql&user=me&sslmode=require&sslrootcert=ca.pem", {
+            host: "/run/postgresql",
+            user: "me",
+            sslMode: "require",
+            sslRootCert: "ca.pem"
+          }],
+          ["postgres://", {}]
+        ] as const
+      ) {
+        assert.deepStrictEqual(yield* Destination.parse(text), { _tag: "Postgres", url: { ...nothing, ...expected } })
+      }
+    }))
+
+  it.effect.each([
+    "postgres://me:hunter2@h/x",
+    "postgres://h/x?password=hunter2",
+    // Passwords that hold what a URL must not, so that their halves look like other parts of it.
+    "postgres://me:1/hunter2@h/x",
+    "postgres://me:1?hunter2@h/x",
+    "postgres://me:1#hunter2@h/x",
+    "postgres://me:hunter2%@h/x"
+  ])("%s is refused as an argument, and not repeated", (text) =>
+    Effect.gen(function*() {
+      assert.notInclude((yield* Effect.flip(Destination.parse(text))).message, "hunter2")
+    }))
+
+  it.effect("a password may stand in one of the environment, and is not shown", () =>
+    Effect.gen(function*() {
+      const destination = yield* Destination.parse("postgres://me:p%2Fw@h/x", "environment")
+      assert.deepStrictEqual(
+        destination._tag === "Postgres" && destination.url.password && Redacted.value(destination.url.password),
+        "p/w"
+      )
+      assert.notInclude(inspect(destination, { depth: 9 }), "p/w")
+    }))
 })

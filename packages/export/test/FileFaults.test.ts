@@ -5,15 +5,16 @@ import { layerTest } from "@payments/core/testing"
 import { Cause, Effect, Exit, FileSystem, Layer } from "effect"
 import { cpSync, readdirSync } from "node:fs"
 import { join } from "node:path"
-import { DatabaseSync } from "node:sqlite"
 import * as FileSink from "../src/FileSink.ts"
 import { scan, scanAll, SinkError, verifyFiles } from "../src/index.ts"
 import type { Format } from "../src/render/Format.ts"
 import { Fault, faulty } from "./Faulty.ts"
-import { read } from "./Rendered.ts"
+import { rowsOf, temporaryFolder } from "./Folder.ts"
+import { textsOf } from "./Rendered.ts"
+import { crash } from "./Seed.ts"
 
-/** Every fifth call is one of them in a common run, every call behind `pnpm test:crash`. */
-const step = process.env["PAYMENTS_CRASH"] === "1" ? 1 : 5
+/** Every third call is one of them in a common run, every call behind `npm run test:crash`. */
+const step = crash ? 1 : 3
 
 const old = {
   payoutRequests: Array.from({ length: 10 }, (_, index) => ({ id: `a${index}` })),
@@ -32,21 +33,7 @@ const texts = (records: ReadonlyArray<object>) => records.map((record) => JSON.s
 const isSame = (shown: ReadonlyArray<string>, records: ReadonlyArray<object>) =>
   shown.join("\n") === texts(records).join("\n")
 
-const query = (folder: string, sql: string) => {
-  const db = new DatabaseSync(join(folder, FileSink.copyFile), { readOnly: true })
-  try {
-    return db.prepare(sql).all()
-  } finally {
-    db.close()
-  }
-}
-
-const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeServices.NodeServices>) =>
-  FileSystem.FileSystem.use((fs) => fs.makeTempDirectoryScoped()).pipe(
-    Effect.flatMap(use),
-    Effect.scoped,
-    Effect.provide(NodeServices.layer)
-  )
+const query = (folder: string, sql: string) => rowsOf(join(folder, FileSink.copyFile), sql)
 
 /** An export of the fresh invoices into the folder. */
 const run = (folder: string) =>
@@ -55,16 +42,16 @@ const run = (folder: string) =>
   )
 
 /** What must hold after a run, whether it failed or not. */
-const holds = (folder: string, what: string) => {
-  const shown = read(folder, Lists.invoices).map(({ raw }) => raw)
+const holds = Effect.fnUntraced(function*(folder: string, what: string) {
   const complete = query(folder, "SELECT scan FROM scans WHERE list = 'invoices' AND state = 'complete'").length
   const rows = query(folder, "SELECT raw FROM invoices ORDER BY row").map(({ raw }) => String(raw))
   // The checkpoint is never ahead of the rows.
   assert.isTrue(isSame(rows, complete > 1 ? fresh : old.invoices), what)
+  const shown = yield* textsOf(folder, Lists.invoices)
   assert.isTrue(isSame(shown, old.invoices) || isSame(shown, fresh), what)
-  assert.deepStrictEqual(read(folder, Lists.payoutRequests).map(({ raw }) => raw), texts(old.payoutRequests), what)
-  assert.deepStrictEqual(read(folder, Lists.payinSources).map(({ raw }) => raw), texts(old.payinSources), what)
-}
+  assert.isTrue(isSame(yield* textsOf(folder, Lists.payoutRequests), old.payoutRequests), what)
+  assert.isTrue(isSame(yield* textsOf(folder, Lists.payinSources), old.payinSources), what)
+})
 
 describe.each(
   [
@@ -75,7 +62,7 @@ describe.each(
   it.live(
     "ends the export with an error, leaves whole snapshots, and the next run completes and cleans up",
     () =>
-      inFolder((root) =>
+      Effect.flatMap(temporaryFolder, (root) =>
         Effect.gen(function*() {
           const seed = join(root, "seed")
           yield* scanAll(Lists.all.map(({ name }) => name)).pipe(
@@ -97,11 +84,11 @@ describe.each(
                 `${what} ${error}`
               )
             }
-            holds(folder, what)
+            yield* holds(folder, what)
 
             yield* run(folder)
-            holds(folder, `after ${what}`)
-            assert.strictEqual(read(folder, Lists.invoices).length, fresh.length, what)
+            yield* holds(folder, `after ${what}`)
+            assert.strictEqual((yield* textsOf(folder, Lists.invoices)).length, fresh.length, what)
             assert.deepStrictEqual(yield* verifyFiles(folder), [], what)
             const known = query(folder, "SELECT file FROM rendered WHERE sha256 IS NOT NULL").map(({ file }) =>
               String(file)
@@ -113,8 +100,7 @@ describe.each(
             if (!fault.reached) break
           }
           assert.isAbove(failed, 40 / step)
-        })
-      ),
+        })).pipe(Effect.scoped, Effect.provide(NodeServices.layer)),
     600_000
   )
 })

@@ -2,13 +2,14 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists, PaymentsApi } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
-import { Deferred, Effect, Fiber, FileSystem, Layer } from "effect"
+import { Deferred, Effect, Fiber, Layer } from "effect"
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as FileSink from "../src/FileSink.ts"
 import { scan, scanAll, type ScanOptions, scanParts, Sink, verifyFiles } from "../src/index.ts"
 import { compressions, type Format, formats } from "../src/render/Format.ts"
-import { manifestOf, read, tableOf } from "./Rendered.ts"
+import { temporaryFolder } from "./Folder.ts"
+import { manifestOf, read, tableOf, textsOf } from "./Rendered.ts"
 import { suite } from "./SinkTest.ts"
 
 const plain = FileSink.defaultFormat
@@ -22,11 +23,7 @@ for (const [format, compress] of [["ndjson", "none"], ["csv", "gzip"], ["parquet
 }
 
 const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeServices.NodeServices>) =>
-  FileSystem.FileSystem.use((fs) => fs.makeTempDirectoryScoped()).pipe(
-    Effect.flatMap(use),
-    Effect.scoped,
-    Effect.provide(NodeServices.layer)
-  )
+  Effect.flatMap(temporaryFolder, use).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
 
 const ids = (prefix: string, count: number) =>
   Array.from({ length: count }, (_, index) => ({ id: `${prefix}${index}` }))
@@ -58,7 +55,8 @@ const invoices = (
 /** What every run does before it reads. */
 const holding = (list: Lists.AnyList) => Sink.use((sink) => sink.hold(list, "refuse"))
 
-const counts = (folder: string) => Lists.all.map((list) => read(folder, list).length)
+const counts = (folder: string) =>
+  Effect.forEach(Lists.all, (list) => Effect.map(textsOf(folder, list), ({ length }) => length))
 
 const rendered = (folder: string) => readdirSync(folder).filter((name) => /\.(ndjson|csv|parquet)/.test(name))
 
@@ -73,7 +71,7 @@ describe("the folder", () => {
         for (const count of [100, 200, 700]) {
           const before = existsSync(join(folder, "manifest.json")) ? manifestOf(folder) : undefined
           yield* run(folder, count)
-          assert.deepStrictEqual(counts(folder), [count, count * 2, count * 3])
+          assert.deepStrictEqual(yield* counts(folder), [count, count * 2, count * 3])
           for (const { files } of Object.values(before?.lists ?? {})) {
             for (const { file } of files) assert.isTrue(existsSync(join(folder, file)), file)
           }
@@ -96,7 +94,7 @@ describe("the folder", () => {
             `{"id":"c","description":""}`
           ]
           yield* invoices(folder, records, { ...plain, format, compress })
-          const table = tableOf(folder, Lists.invoices)
+          const table = yield* tableOf(folder, Lists.invoices)
           assert.deepStrictEqual(table.map(({ raw }) => raw), records)
           const { lists } = manifestOf(folder)
           assert.deepInclude(lists["invoices"], { format, compress, scan: 1 })
@@ -136,7 +134,7 @@ describe("the folder", () => {
         ) {
           const before = named(folder, Lists.payoutRequests)
           yield* invoices(folder, ids("c", 30), format)
-          assert.deepStrictEqual(counts(folder), [10, 20, 30])
+          assert.deepStrictEqual(yield* counts(folder), [10, 20, 30])
           assert.notDeepEqual(named(folder, Lists.payoutRequests), before)
           assert.isTrue(existsSync(join(folder, before[0] ?? "")))
           for (const list of Object.values(manifestOf(folder).lists)) {
@@ -170,10 +168,10 @@ describe("the folder", () => {
         const { files } = manifestOf(folder).lists["invoices"] ?? { files: [] }
         assert.deepStrictEqual(files.map(({ missing, records }) => [records, missing]), [[2, undefined], [1, true]])
         assert.match(files[1]?.file ?? "", /^invoices-\d+-\d+-missing\.ndjson$/)
-        assert.deepStrictEqual(read(folder, Lists.invoices).map(({ id }) => id), ["c0", "c1", "c2"])
+        assert.deepStrictEqual(yield* textsOf(folder, Lists.invoices), ["c0", "c1", "c2"].map((id) => `{"id":"${id}"}`))
         for (const format of ["csv", "parquet"] as const) {
           yield* twice(ids("c", 2), { ...plain, format })
-          const missing = tableOf(folder, Lists.invoices).map((cells) => cells["missing_since"] !== null)
+          const missing = (yield* tableOf(folder, Lists.invoices)).map((cells) => cells["missing_since"] !== null)
           assert.deepStrictEqual(missing, [false, false, true])
         }
         yield* twice(ids("c", 3), plain)
@@ -202,7 +200,7 @@ describe("the folder", () => {
         yield* parts(["x", "y"])
         assert.deepStrictEqual(partsShown(), [["customerId", "x", 5], ["customerId", "y", 5]])
         assert.isUndefined(shown()?.certificate)
-        assert.strictEqual(read(folder, Lists.payoutRequests).length, 10)
+        assert.strictEqual((yield* textsOf(folder, Lists.payoutRequests)).length, 10)
         // Rendered once, not once a part.
         assert.strictEqual(rendered(folder).length, 1)
 
@@ -219,7 +217,7 @@ describe("the folder", () => {
         yield* parts(["z"], [{ id: "new", customerId: "z" }])
         assert.isUndefined(shown()?.certificate)
         assert.deepStrictEqual(partsShown(), [["customerId", "z", 6]])
-        assert.strictEqual(read(folder, Lists.payoutRequests).length, 16)
+        assert.strictEqual((yield* textsOf(folder, Lists.payoutRequests)).length, 16)
         assert.deepStrictEqual(yield* verifyFiles(folder), [])
       })
     ))
@@ -250,7 +248,7 @@ describe("the folder", () => {
         const { lists } = manifestOf(folder)
         assert.deepStrictEqual(lists["invoices"], before)
         assert.strictEqual(lists["payin-sources"]?.format, "csv")
-        assert.deepStrictEqual(counts(folder), [12, 20, 30])
+        assert.deepStrictEqual(yield* counts(folder), [12, 20, 30])
         assert.deepStrictEqual(yield* verifyFiles(folder), [])
       })
     ))
@@ -272,12 +270,13 @@ describe("the folder", () => {
           harm()
           const seen: Array<ReadonlyArray<number>> = []
           yield* scan("invoices", {
-            onEvent: (event) => Effect.sync(() => event._tag === "Begun" && seen.push(counts(folder)))
+            onEvent: (event) =>
+              event._tag === "Begun" ? Effect.map(counts(folder), (shown) => void seen.push(shown)) : Effect.void
           }).pipe(
             Effect.provide(Layer.merge(FileSink.layer(folder), layerTest({})))
           )
           assert.deepStrictEqual(seen, [[10, 20, 30]])
-          assert.deepStrictEqual(counts(folder).slice(0, 2), [10, 20])
+          assert.deepStrictEqual((yield* counts(folder)).slice(0, 2), [10, 20])
           yield* run(folder, 10)
         }
       })
@@ -305,7 +304,7 @@ describe("the folder", () => {
         )
         yield* scan("invoices").pipe(Effect.provide(Layer.merge(FileSink.layer(folder), other)))
         assert.strictEqual(manifestOf(folder).source, "another")
-        assert.deepStrictEqual(counts(folder), [0, 0, 1])
+        assert.deepStrictEqual(yield* counts(folder), [0, 0, 1])
       })
     ))
 })

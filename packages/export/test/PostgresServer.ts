@@ -9,7 +9,7 @@ import { createRequire } from "node:module"
 import { connect, createServer } from "node:net"
 import { platform, tmpdir } from "node:os"
 import { basename, dirname, join } from "node:path"
-import { vi } from "vitest"
+import { setTimeout } from "node:timers/promises"
 
 /** A server that runs. */
 export interface PostgresServer {
@@ -90,7 +90,7 @@ export const startServer = async (settings: ReadonlyArray<string> = []): Promise
     restart: async () => {
       const before = readFileSync(join(data, "postmaster.pid"), "utf8").split("\n")[0]
       shell.stdin.write("restart\n")
-      await vi.waitUntil(() => pidIn(data) !== before, { timeout: 30_000, interval: 10 })
+      await until(() => pidIn(data) !== before)
       await ready(port)
     },
     stop
@@ -148,7 +148,18 @@ const freePort = () =>
   })
 
 /** Waits until it answers a start-up packet with anything but "starting up" (57P03). */
-const ready = (port: number) => vi.waitUntil(() => answers(port), { timeout: 30_000, interval: 10 })
+const ready = (port: number) => until(() => answers(port))
+
+/** Looks again and again for half a minute. */
+const until = async (holds: () => boolean | Promise<boolean>): Promise<void> => {
+  for (let tries = 0; tries < 3000; tries++) {
+    // oxlint-disable-next-line no-await-in-loop -- one look after the other
+    if (await holds()) return
+    // oxlint-disable-next-line no-await-in-loop -- and a pause between them
+    await setTimeout(10)
+  }
+  throw new Error("the server did not become ready")
+}
 
 const answers = (port: number) =>
   new Promise<boolean>((resolve) => {

@@ -1,12 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Lists, timestamp } from "@payments/core"
 import { Effect, Option, Schema } from "effect"
-import { parquetMetadata, parquetReadObjects } from "hyparquet"
-import { gunzipSync, zstdDecompressSync } from "node:zlib"
+import { parquetMetadata } from "hyparquet"
 import { layoutOf, valueOf } from "../src/Columns.ts"
 import { type Encoder, encoderOf, type Format } from "../src/render/Format.ts"
 import type { FullRow } from "../src/Store.ts"
-import { readCsv } from "./Rendered.ts"
+import { readCsv, readParquet } from "./Rendered.ts"
 
 /** What text can do to a file or to whoever opens it. */
 const Hostile = Schema.Literals([
@@ -81,11 +80,6 @@ const joined = (pieces: ReadonlyArray<Uint8Array>): Uint8Array => new Uint8Array
 /** In two pieces, wherever they part. */
 const encoded = (encoder: Encoder, rows: ReadonlyArray<FullRow>, parting: number) =>
   joined([encoder.write(rows.slice(0, parting)), encoder.write(rows.slice(parting)), encoder.end()])
-
-const compressors = {
-  GZIP: (bytes: Uint8Array) => new Uint8Array(gunzipSync(bytes)),
-  ZSTD: (bytes: Uint8Array) => new Uint8Array(zstdDecompressSync(bytes))
-}
 
 const exactly = (bytes: Uint8Array): ArrayBuffer => Uint8Array.from(bytes).buffer
 
@@ -168,7 +162,7 @@ describe.each(Lists.all.map((list) => [list.label, list] as const))("%s", (_, li
           changed_at: new Date(changedAt),
           missing_since: missingSince === undefined ? null : new Date(missingSince)
         }))
-        const read = yield* Effect.promise(() => parquetReadObjects({ file: exactly(bytes), compressors }))
+        const read = yield* Effect.promise(() => readParquet(bytes))
         assert.deepStrictEqual(read.map((cells) => ({ ...cells })), expected)
         const { row_groups: groups } = parquetMetadata(exactly(bytes))
         for (const { columns: chunks } of groups) {

@@ -2,11 +2,11 @@
 import { assert } from "@effect/vitest"
 import type { Lists } from "@payments/core"
 import { parse } from "csv-parse/sync"
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
+import { parquetReadObjects } from "hyparquet"
 import { createHash } from "node:crypto"
 import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { MessageChannel, receiveMessageOnPort, Worker } from "node:worker_threads"
 import { gunzipSync, zstdDecompressSync } from "node:zlib"
 import { Manifest } from "../src/index.ts"
 import type { StoredRow } from "./SinkTest.ts"
@@ -25,42 +25,25 @@ export const readCsv = (bytes: Uint8Array): ReadonlyArray<Cells> =>
     cast: (value, { header, quoting }) => !header && value === "" && !quoting ? null : value
   })
 
-const signal = new Int32Array(new SharedArrayBuffer(4))
-let reader: { readonly worker: Worker; readonly answers: MessageChannel["port1"] } | undefined
-
-/** Waits for another thread to read. */
-const readParquetNow = (file: string): ReadonlyArray<Cells> => {
-  if (reader === undefined) {
-    const { port1, port2 } = new MessageChannel()
-    const worker = new Worker(new URL("./ParquetReader.ts", import.meta.url), {
-      workerData: { signal, answers: port2 },
-      transferList: [port2]
-    })
-    worker.unref()
-    reader = { worker, answers: port1 }
-  }
-  Atomics.store(signal, 0, 0)
-  // oxlint-disable-next-line require-post-message-target-origin -- a thread has no origin
-  reader.worker.postMessage(file)
-  assert.notStrictEqual(Atomics.wait(signal, 0, 0, 20_000), "timed-out")
-  const answer: { readonly message: unknown } = receiveMessageOnPort(reader.answers) ?? { message: {} }
-  const { error, rows } = answer.message as { readonly error?: unknown; readonly rows: ReadonlyArray<Cells> } // as it posts
-  if (error !== undefined) throw error
-  return rows
-}
+/** The rows of a Parquet file by column. */
+export const readParquet = (bytes: Uint8Array): Promise<ReadonlyArray<Cells>> =>
+  parquetReadObjects({
+    file: Uint8Array.from(bytes).buffer,
+    compressors: { GZIP: (input) => gunzipSync(input), ZSTD: (input) => zstdDecompressSync(input) }
+  })
 
 /** One file by the manifest's word: digest, size and count hold. NDJSON has the column `raw` alone. */
-const readFile = (
+const readFile = async (
   folder: string,
   { compress, format }: Manifest["lists"][string],
   { bytes, file, records, sha256 }: Manifest["lists"][string]["files"][number]
-): ReadonlyArray<Cells> => {
+): Promise<ReadonlyArray<Cells>> => {
   const content = readFileSync(join(folder, file))
   assert.deepStrictEqual([content.length, createHash("sha256").update(content).digest("hex")], [bytes, sha256])
   const unpacked = () =>
     compress === "gzip" ? gunzipSync(content) : compress === "zstd" ? zstdDecompressSync(content) : content
   const rows = format === "parquet"
-    ? readParquetNow(join(folder, file))
+    ? await readParquet(content)
     : format === "csv"
     ? readCsv(unpacked())
     : unpacked().toString("utf8").split("\n").slice(0, -1).map((raw) => ({ raw }))
@@ -69,17 +52,25 @@ const readFile = (
 }
 
 /** Everything that the manifest shows of a list: the manifest first, then each file. */
-export const tableOf = (folder: string, list: Lists.AnyList): ReadonlyArray<Cells> => {
+const table = async (folder: string, list: Lists.AnyList): Promise<ReadonlyArray<Cells>> => {
   if (!existsSync(join(folder, "manifest.json"))) return []
   const shown = manifestOf(folder).lists[list.label]
-  return shown === undefined ? [] : shown.files.flatMap((file) => readFile(folder, shown, file))
+  return shown === undefined ? [] : (await Promise.all(shown.files.map((file) => readFile(folder, shown, file)))).flat()
 }
 
+/** {@inheritDoc table} */
+export const tableOf = (folder: string, list: Lists.AnyList): Effect.Effect<ReadonlyArray<Cells>> =>
+  Effect.promise(() => table(folder, list))
+
 /** The same as the shared suite reads it. */
-export const read = (folder: string, list: Lists.AnyList): ReadonlyArray<StoredRow> =>
-  tableOf(folder, list).map((cells) => {
+export const read = async (folder: string, list: Lists.AnyList): Promise<ReadonlyArray<StoredRow>> =>
+  (await table(folder, list)).map((cells) => {
     const raw = String(cells["raw"])
     const id = String((JSON.parse(raw) as { readonly id: unknown }).id) // every stored record has one
     if (cells["id"] !== undefined) assert.strictEqual(String(cells["id"]).replace(/^'(?=[=+\-@])/, ""), id)
     return { id, raw }
   })
+
+/** The texts that the manifest shows of a list. */
+export const textsOf = (folder: string, list: Lists.AnyList): Effect.Effect<ReadonlyArray<string>> =>
+  Effect.map(Effect.promise(() => read(folder, list)), (rows) => rows.map(({ raw }) => raw))

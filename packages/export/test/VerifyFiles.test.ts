@@ -2,24 +2,21 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
-import { Console, Effect, FileSystem, Layer, Random } from "effect"
+import { Console, Effect, Layer } from "effect"
 import { closeSync, copyFileSync, openSync, readFileSync, readSync, rmSync, statSync, writeSync } from "node:fs"
 import { join } from "node:path"
-import { DatabaseSync } from "node:sqlite"
 import * as FileSink from "../src/FileSink.ts"
 import { scan, scanAll, verifyFiles } from "../src/index.ts"
 import type { Format } from "../src/render/Format.ts"
+import { execute, temporaryFolder } from "./Folder.ts"
 import { manifestOf } from "./Rendered.ts"
+import { crash, diceOf, seed } from "./Seed.ts"
 
-/** A slice of them runs always, all of them behind `pnpm test:crash`. */
-const flips = process.env["PAYMENTS_CRASH"] === "1" ? 10_000 : 500
+/** A slice of them runs always, all of them behind `npm run test:crash`. */
+const flips = crash ? 10_000 : 500
 
 const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeServices.NodeServices>) =>
-  FileSystem.FileSystem.use((fs) => fs.makeTempDirectoryScoped()).pipe(
-    Effect.flatMap(use),
-    Effect.scoped,
-    Effect.provide(NodeServices.layer)
-  )
+  Effect.flatMap(temporaryFolder, use).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
 
 const records = (prefix: string) =>
   Array.from({ length: 40 }, (_, index) => ({ id: `${prefix}${index}`, amount: index, reference: "ñ" }))
@@ -54,25 +51,22 @@ describe("a folder's files", () => {
         Effect.gen(function*() {
           yield* run(folder, format)
           assert.deepStrictEqual(yield* verifyFiles(folder), [])
-          const seed = Math.floor(Math.random() * 2 ** 31)
-          yield* Console.log(`seed ${seed}`)
+          yield* Console.log(`flips of ${format.format}: seed ${seed}`)
+          const { below } = diceOf(seed, format.format)
           const files = ["manifest.json", ...namedIn(folder)]
-          const below = (end: number) => Random.nextIntBetween(0, end - 1)
-          yield* Effect.gen(function*() {
-            for (let times = 0; times < flips / 3; times++) {
-              const file = files[yield* below(files.length)] ?? ""
-              const path = join(folder, file)
-              const offset = yield* below(statSync(path).size)
-              const bits = 1 + (yield* below(255))
-              flip(path, offset, bits)
-              assert.deepStrictEqual(
-                yield* verifyFiles(folder),
-                [{ file, kind: "changed" }],
-                `${file} ${offset} ${bits}`
-              )
-              flip(path, offset, bits)
-            }
-          }).pipe(Random.withSeed(seed))
+          for (let times = 0; times < flips / 3; times++) {
+            const file = files[below(files.length)] ?? ""
+            const path = join(folder, file)
+            const offset = below(statSync(path).size)
+            const bits = 1 + below(255)
+            flip(path, offset, bits)
+            assert.deepStrictEqual(
+              yield* verifyFiles(folder),
+              [{ file, kind: "changed" }],
+              `${file} ${offset} ${bits}`
+            )
+            flip(path, offset, bits)
+          }
           assert.deepStrictEqual(yield* verifyFiles(folder), [])
         })
       ),
@@ -100,9 +94,7 @@ describe("a folder's files", () => {
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* run(folder)
-        const db = new DatabaseSync(join(folder, FileSink.copyFile))
-        db.exec("UPDATE scans SET scan = scan + 100 WHERE list = 'invoices'")
-        db.close()
+        execute(join(folder, FileSink.copyFile), "UPDATE scans SET scan = scan + 100 WHERE list = 'invoices'")
         assert.deepStrictEqual(yield* verifyFiles(folder), [{ file: "invoices", kind: "outdated" }])
         yield* scan("payinSources").pipe(Effect.provide(Layer.merge(FileSink.layer(folder), api)))
         assert.deepStrictEqual(yield* verifyFiles(folder), [])

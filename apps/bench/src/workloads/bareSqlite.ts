@@ -6,7 +6,7 @@ import { countOne, tally } from "../Tally.ts"
 import { reader } from "./floor.ts"
 
 /** The typed columns of a payout request, in the order of {@link cellsOf}. */
-const columns = [
+export const columns = [
   "id",
   "reference",
   "customer_id",
@@ -30,7 +30,11 @@ const columns = [
   "updated_at"
 ] as const
 
-const cellsOf = (record: PayoutRequest) => {
+/** Whether a column is a 64-bit integer. The others are text. */
+export const isAmount = (name: string): boolean => ["amount", "amount_sent", "fee"].includes(name)
+
+/** What the columns hold of a record. */
+export const cellsOf = (record: PayoutRequest) => {
   const { customerDetails: customer, payoutTargetDetails: target } = record
   return [
     record.id,
@@ -64,11 +68,8 @@ export const bareSqlite = async (url: string, folder: string) => {
   const db = new DatabaseSync(join(folder, "bare.db"))
   db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
     CREATE TABLE IF NOT EXISTS payout_requests (${
-    columns.map((name) =>
-      `${name} ${["amount", "amount_sent", "fee"].includes(name) ? "INTEGER" : "TEXT"}${
-        name === "id" ? " NOT NULL UNIQUE" : ""
-      }`
-    ).join(", ")
+    columns.map((name) => `${name} ${isAmount(name) ? "INTEGER" : "TEXT"}${name === "id" ? " NOT NULL UNIQUE" : ""}`)
+      .join(", ")
   }) STRICT;`)
   const upsert = db.prepare(
     `INSERT INTO payout_requests (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})

@@ -1,6 +1,14 @@
 /** `payments verify`: holds a destination against its certificate, or against the API. */
 import { Lists, PaymentsApi, type PaymentsConfigError } from "@payments/core"
-import { Destination, ExitCode, type Verified, verify, verifyAgainstApi } from "@payments/export"
+import {
+  Destination,
+  ExitCode,
+  type FileDifference,
+  type Verified,
+  verify,
+  verifyAgainstApi,
+  verifyFiles
+} from "@payments/export"
 import { destinationOf, Ended, optionalFlag, print, say } from "@payments/export/program"
 import { Effect, type Layer } from "effect"
 import { Command, Flag } from "effect/cli"
@@ -35,13 +43,15 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
         return yield* Effect.forEach(lists, (list) =>
           verify(reader, list))
       }))
+      const files = destination._tag === "Files" ? yield* verifyFiles(destination.folder) : []
       const compared = againstApi ? yield* compare(destination).pipe(Effect.provide(api)) : []
-      yield* print([...verified.flatMap(certified), ...compared.flatMap(held)].map((line) => `${line}\n`).join(""))
+      const lines = [...verified.flatMap(certified), ...files.map(saidOf), ...compared.flatMap(held)]
+      yield* print(lines.map((line) => `${line}\n`).join(""))
       if (verified.length === 0) {
         yield* say("payments: nothing has been exported into it.")
         return yield* new Ended({ exitCode: ExitCode.destination, problem: "" })
       }
-      if ([...verified, ...compared].some(({ differences }) => differences.length > 0)) {
+      if (files.length > 0 || [...verified, ...compared].some(({ differences }) => differences.length > 0)) {
         return yield* new Ended({ exitCode: ExitCode.differs, problem: "" })
       }
     })
@@ -85,3 +95,11 @@ const held = ({ differences, list }: Verified): ReadonlyArray<string> => {
 
 const lineOf = ({ id, problem }: Verified["differences"][number]): string =>
   id === undefined ? `  ${problem}` : `  ${printable(id)}: ${problem}`
+
+const saidOf = ({ file, kind }: FileDifference): string =>
+  ({
+    absent: `${file} is not there`,
+    changed: `${file} is not what was rendered`,
+    unknown: `${file} is there, but nothing was rendered`,
+    outdated: `${file} was read to its end and is not rendered yet; the next export does`
+  })[kind]

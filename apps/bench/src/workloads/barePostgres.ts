@@ -1,0 +1,62 @@
+/** The same for PostgreSQL: a durable transaction per page over the `pg` package, by `unnest` or by COPY into a side table. */
+import { once } from "node:events"
+import { Client } from "pg"
+import { from } from "pg-copy-streams"
+import { countOne, tally } from "../Tally.ts"
+import { cellsOf, columns, isAmount } from "./bareSqlite.ts"
+import { reader } from "./floor.ts"
+
+const typeOf = (name: string) => isAmount(name) ? "bigint" : "text"
+const names = columns.join(", ")
+const updates = columns.slice(1).map((name) => `${name} = excluded.${name}`).join(", ")
+
+const byUnnest = `INSERT INTO payout_requests (${names})
+  SELECT * FROM unnest(${columns.map((name, index) => `$${index + 1}::${typeOf(name)}[]`).join(", ")})
+  ON CONFLICT (id) DO UPDATE SET ${updates}`
+
+const fromSide =
+  `INSERT INTO payout_requests (${names}) SELECT ${names} FROM side ON CONFLICT (id) DO UPDATE SET ${updates}`
+
+/** COPY's text form: tabs between, `\N` for null. */
+const copied = (cell: string | number | null): string =>
+  cell === null ? "\\N" : String(cell).replaceAll(/[\\\t\n\r]/g, (character) => escapes[character] ?? character)
+
+const escapes: Readonly<Record<string, string>> = { "\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r" }
+
+/** Copies the list below the address into a new schema. Nothing is checked, and no text is kept. */
+export const barePostgres = async (url: string, database: string, schema: string, by: "unnest" | "copy") => {
+  const read = reader(url)
+  const total = tally()
+  const client = new Client({ connectionString: database })
+  await client.connect()
+  await client.query(`CREATE SCHEMA ${schema}; SET search_path = ${schema};
+    CREATE TABLE payout_requests (${
+    columns.map((name) => `${name} ${typeOf(name)}${name === "id" ? " PRIMARY KEY" : ""}`).join(", ")
+  });
+    CREATE TEMP TABLE side (LIKE payout_requests)`)
+  for (let cursor: string | null | undefined; cursor !== null;) {
+    // oxlint-disable no-await-in-loop -- each cursor comes from the page before
+    const page = await read(cursor)
+    const rows = page.items.map(cellsOf)
+    await client.query("BEGIN")
+    if (by === "unnest") {
+      await client.query({
+        name: "upsert",
+        text: byUnnest,
+        values: columns.map((_, index) => rows.map((row) => row[index]))
+      })
+    } else {
+      const stream = client.query(from(`COPY side (${names}) FROM STDIN`))
+      stream.end(rows.map((row) => `${row.map(copied).join("\t")}\n`).join(""))
+      await once(stream, "finish")
+      await client.query(fromSide)
+      await client.query("TRUNCATE side")
+    }
+    await client.query("COMMIT")
+    // oxlint-enable no-await-in-loop
+    for (const record of page.items) countOne(total, record)
+    cursor = page.cursor
+  }
+  await client.end()
+  return total
+}
