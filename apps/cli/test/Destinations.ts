@@ -1,13 +1,14 @@
 /** The destinations that are killed and read while they are written. */
 import { assert } from "@effect/vitest"
+import { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { spawn } from "node:child_process"
-import { createHash } from "node:crypto"
 import { once } from "node:events"
-import { existsSync, readdirSync, readFileSync, truncateSync } from "node:fs"
+import { existsSync, readdirSync, truncateSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { temporaryFolder } from "../../../packages/export/test/Folder.ts"
+import { textsOf } from "../../../packages/export/test/Rendered.ts"
 import { postgres } from "./PostgresTarget.ts"
 import { rowsOf } from "./Program.ts"
 
@@ -17,7 +18,7 @@ export interface Target {
   readonly to: string
   /** What the program needs in its environment besides. */
   readonly env: Readonly<Record<string, string>>
-  /** The scan and the page where a cut scan of payout requests stands; undefined where none does. */
+  /** The scan and the page where a scan of payout requests was cut; undefined where none was. Asked after every kill. */
   readonly cutAt: Effect.Effect<string | undefined>
   /** The texts of the payout requests, as a reader finds them once a scan is complete. */
   readonly texts: Effect.Effect<ReadonlyArray<string>>
@@ -30,6 +31,8 @@ export interface Target {
 /** A kind of destination. */
 export interface DestinationKind {
   readonly name: string
+  /** Whether it is also killed where there is little time. */
+  readonly isBrief: boolean
   readonly open: Effect.Effect<Target, never, Scope.Scope>
 }
 
@@ -40,56 +43,61 @@ const cutAtOf = (file: string) =>
     return scan === undefined ? undefined : `${String(scan["scan"])}:${String(scan["pages"])}`
   })
 
-/** Reads through the manifest, sizes and digests checked. */
-const filesOf = (folder: string): ReadonlyArray<string> => {
-  const manifest = JSON.parse(readFileSync(join(folder, "manifest.json"), "utf8")) as {
-    readonly lists: Record<
-      string,
-      { readonly files: ReadonlyArray<{ readonly file: string; readonly sha256: string; readonly records: number }> }
-    >
-  } // held against its schema in packages/export
-  return (manifest.lists["payout-requests"]?.files ?? []).flatMap(({ file, records, sha256 }) => {
-    const content = readFileSync(join(folder, file))
-    assert.strictEqual(createHash("sha256").update(content).digest("hex"), sha256)
-    const lines = content.toString("utf8").split("\n").slice(0, -1)
-    assert.strictEqual(lines.length, records)
-    return lines
-  })
-}
-
 /** What `reader.ts` looks at while the effect runs; it must have looked, and have seen nothing that it may not. */
-export const watchedBy = (kind: "sqlite" | "files", place: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-  Effect.acquireUseRelease(
-    Effect.promise(async () => {
-      const child = spawn(process.execPath, [join(import.meta.dirname, "reader.ts"), kind, place], {
-        stdio: ["ignore", "pipe", "inherit"]
-      })
-      let said = ""
-      child.stdout.on("data", (chunk: Buffer) => said += chunk.toString("utf8"))
-      const ended = once(child, "close")
-      await Promise.race([once(child.stdout, "data"), ended])
-      return { child, ended, said: () => said.split("\n").at(-2) ?? "" }
-    }),
-    ({ child, ended, said }) =>
-      Effect.flatMap(effect, (result) =>
-        Effect.promise(async () => {
-          child.kill("SIGTERM")
-          await ended
-          const { polls, problems } = JSON.parse(said()) as {
-            readonly polls: number
-            readonly problems: ReadonlyArray<string>
-          } // what reader.ts prints
-          assert.deepStrictEqual(problems, [], "what a reader saw")
-          assert.isAbove(polls, 0, "a reader that never looked has seen nothing")
-          return result
-        })),
-    ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
-  )
+export const watchedBy =
+  (kind: "sqlite" | "files" | "postgres", place: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+    Effect.acquireUseRelease(
+      Effect.promise(async () => {
+        const child = spawn(process.execPath, [join(import.meta.dirname, "reader.ts"), kind, place], {
+          stdio: ["ignore", "pipe", "inherit"]
+        })
+        let said = ""
+        child.stdout.on("data", (chunk: Buffer) => said += chunk.toString("utf8"))
+        const ended = once(child, "close")
+        await Promise.race([once(child.stdout, "data"), ended])
+        return { child, ended, said: () => said.split("\n").at(-2) ?? "" }
+      }),
+      ({ child, ended, said }) =>
+        Effect.flatMap(effect, (result) =>
+          Effect.promise(async () => {
+            child.kill("SIGTERM")
+            await ended
+            const { polls, problems } = JSON.parse(said()) as {
+              readonly polls: number
+              readonly problems: ReadonlyArray<string>
+            } // what reader.ts prints
+            assert.deepStrictEqual(problems, [], "what a reader saw")
+            assert.isAbove(polls, 0, "a reader that never looked has seen nothing")
+            return result
+          })),
+      ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
+    )
+
+/** A folder of files in a format. The file that is harmed is cut short. */
+const files = (format: string, ending: string, isBrief: boolean): DestinationKind => ({
+  name: `file, ${format}`,
+  isBrief,
+  open: Effect.map(temporaryFolder, (parent) => {
+    const folder = join(parent, "files")
+    return {
+      to: `file:${folder}?format=${format}`,
+      env: {},
+      cutAt: cutAtOf(join(folder, "copy.db")),
+      texts: textsOf(folder, Lists.payoutRequests),
+      harm: Effect.sync(() => {
+        const file = readdirSync(folder).find((name) => name.endsWith(ending)) ?? ""
+        truncateSync(join(folder, file), 100)
+      }),
+      watched: watchedBy("files", folder)
+    }
+  })
+})
 
 /** Every kind of destination that the tests of kills run over. */
 export const destinations: ReadonlyArray<DestinationKind> = [
   {
     name: "sqlite",
+    isBrief: true,
     open: Effect.map(temporaryFolder, (folder) => {
       const file = join(folder, "payments.db")
       return {
@@ -106,22 +114,8 @@ export const destinations: ReadonlyArray<DestinationKind> = [
       }
     })
   },
-  {
-    name: "file, ndjson",
-    open: Effect.map(temporaryFolder, (parent) => {
-      const folder = join(parent, "files")
-      return {
-        to: `file:${folder}?format=ndjson`,
-        env: {},
-        cutAt: cutAtOf(join(folder, "copy.db")),
-        texts: Effect.sync(() => filesOf(folder)),
-        harm: Effect.sync(() => {
-          const file = readdirSync(folder).find((name) => name.endsWith(".ndjson")) ?? ""
-          truncateSync(join(folder, file), 100)
-        }),
-        watched: watchedBy("files", folder)
-      }
-    })
-  },
+  files("ndjson", ".ndjson", true),
+  files("csv&compress=gzip", ".csv.gz", false),
+  files("parquet", ".parquet", false),
   postgres
 ]

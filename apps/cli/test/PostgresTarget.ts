@@ -57,6 +57,7 @@ const targetIn = (server: PostgresServer): Target => {
 /** `postgres:`. */
 export const postgres: DestinationKind = {
   name: "postgres",
+  isBrief: true,
   open: Effect.map(
     Effect.acquireRelease(Effect.promise(() => startServer()), (server) => Effect.promise(() => server.stop())),
     targetIn
