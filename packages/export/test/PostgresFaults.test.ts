@@ -91,7 +91,7 @@ describe("an export into PostgreSQL", () => {
         )
         assert.deepStrictEqual(sequence, { whole: true })
       }).pipe(Effect.scoped),
-    600_000
+    crash ? 3_600_000 : 120_000
   )
 
   it.live("goes on over a server that restarts", () =>
@@ -204,6 +204,6 @@ describe("a writer of a PostgreSQL destination that another one has taken over",
         yield* Console.log(`seed ${seed}`)
         yield* Effect.forEach(Array.from({ length: rounds }, (_, number) => number), takeover, { concurrency: 6 })
       }),
-    600_000
+    crash ? 3_600_000 : 120_000
   )
 })
