@@ -280,7 +280,8 @@ describe("a PostgreSQL destination that is held", () => {
         }).pipe(Effect.provide(Layer.merge(PostgresSink.layer(urlOf(server, schema)), layerTest(records))))
       )
       yield* Deferred.await(reached)
-      const error = yield* Effect.flip(Effect.timeout(run(schema, records), "1 second"))
+      // Sooner than the lease would end: it is not waited for.
+      const error = yield* Effect.flip(Effect.timeout(run(schema, records), "20 seconds"))
       assert.match(error.message, new RegExp(`process ${process.pid} on \\S+ since 20`))
       const waiting = yield* Effect.forkChild(
         scan("payoutRequests", { onLocked: "wait" }).pipe(
