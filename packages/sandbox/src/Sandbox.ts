@@ -98,7 +98,8 @@ export class Sandbox extends Context.Service<
             if (page !== undefined) {
               record({ list: page.list, reply: pageReply, faults: [] }, request)
               if (prepared === undefined) return page
-              const kept = { bytes: page.bytes.slice(), list: page.list }
+              // A copy: the slice of a Buffer would be the writer's own memory, which the next page is written into.
+              const kept = { bytes: new Uint8Array(page.bytes), list: page.list }
               page.sent()
               prepared.set(request.target, kept)
               return kept
