@@ -187,7 +187,8 @@ describe("a writer of a PostgreSQL destination that another one has taken over",
       child.kill("SIGCONT")
       let last: string | undefined
       for (let line = yield* next; line !== undefined; line = yield* next) last = line
-      assert.strictEqual(last, "LeaseLost")
+      // Stopped while it opened a lost connection again, it has no patience left.
+      assert.include(["LeaseLost", "Failed"], last)
     }
     yield* ended
     assert.deepStrictEqual(yield* everything(), before)
