@@ -68,7 +68,7 @@ describe(`SIGKILL at ${kills} random moments of exports of ${size} records (seed
         yield* Console.log(`cut at scan:page ${cuts.join(" ")}`)
         assert.isAtLeast(cuts.length, 3, "too few kills hit a scan between its first and its last page")
       }).pipe(Effect.scoped, Random.withSeed(seed)),
-    crash ? 3_600_000 : 120_000
+    crash ? 3_600_000 : 300_000
   )
 })
 
@@ -84,7 +84,7 @@ describe("the reader that looks on", () => {
         const seen = yield* Effect.exit(target.watched(Effect.sleep("300 millis")))
         assert.isTrue(Exit.isFailure(seen) && Cause.pretty(seen.cause).includes("what a reader saw"))
       }
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped), 180_000)
 })
 
 describe("Ctrl-C", () => {

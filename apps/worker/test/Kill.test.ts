@@ -97,7 +97,7 @@ describe(`a worker that is killed ${kills} times while the world moves (seed ${s
         }
         assert.isAbove(missing, 0, "a world in which nothing vanishes tells nothing")
       }).pipe(Effect.scoped, Random.withSeed(seed)),
-    crash ? 1_800_000 : 120_000
+    crash ? 1_800_000 : 300_000
   )
 })
 
