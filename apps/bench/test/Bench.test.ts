@@ -4,7 +4,10 @@ import { exports } from "../src/export.ts"
 import { holds, median, render } from "../src/Report.ts"
 import { sandbox } from "../src/sandbox.ts"
 
-describe("the benchmark", () => {
+/** Some of them start two dozen processes. */
+const timeout = 300_000
+
+describe("the benchmark", { timeout }, () => {
   it("reads the same records with every client, and counts what a server that is down is asked", async () => {
     const figures = await core(
       { records: 2000, rounds: 1, slowRecords: 200, memoryTimes: 2, stormListings: 20 },

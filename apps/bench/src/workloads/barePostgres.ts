@@ -17,6 +17,10 @@ const byUnnest = `INSERT INTO payout_requests (${names})
 const fromSide =
   `INSERT INTO payout_requests (${names}) SELECT ${names} FROM side ON CONFLICT (id) DO UPDATE SET ${updates}`
 
+/** PostgreSQL takes no NUL. */
+const storable = (cell: string | number | null) =>
+  typeof cell === "string" && cell.includes("\0") ? cell.replaceAll("\0", "\ufffd") : cell
+
 /** COPY's text form: tabs between, `\N` for null. */
 const copied = (cell: string | number | null): string =>
   cell === null ? "\\N" : String(cell).replaceAll(/[\\\t\n\r]/g, (character) => escapes[character] ?? character)
@@ -37,7 +41,7 @@ export const barePostgres = async (url: string, database: string, schema: string
   for (let cursor: string | null | undefined; cursor !== null;) {
     // oxlint-disable no-await-in-loop -- each cursor comes from the page before
     const page = await read(cursor)
-    const rows = page.items.map(cellsOf)
+    const rows = page.items.map((record) => cellsOf(record).map(storable))
     await client.query("BEGIN")
     if (by === "unnest") {
       await client.query({
