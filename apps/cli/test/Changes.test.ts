@@ -86,7 +86,7 @@ describe("payments changes", () => {
   it.live("says that there is nothing where nothing was exported, and makes nothing", () =>
     inFolder((to, file) =>
       Effect.gen(function*() {
-        const { code, err, out } = yield* payment(nothing, ["changes", "--from", to])
+        const { code, err, out } = yield* payment(nothing, ["changes", "--from", to, "--format", "csv"])
         assert.deepStrictEqual([code, out], [9, ""])
         assert.include(err, "there is nothing there. Export into it first.")
         assert.throws(() => rowsOf(file, "SELECT 1"))

@@ -47,13 +47,11 @@ export const changesCommand = Command.make(
     const lists = resource.length === 0 ? Lists.all : resource
     const stdio = yield* Stdio.Stdio
     const output = yield* makeChangesOutput(format, yield* stdio.stdoutIsTerminal)
-    yield* print(output.head)
-    yield* Effect.scoped(
-      Effect.flatMap(
-        Destination.reader(destination),
-        (reader) => tell(reader, lists, after, follow, (rows) => print(output.rows(rows)))
-      )
-    )
+    yield* Effect.scoped(Effect.gen(function*() {
+      const reader = yield* Destination.reader(destination)
+      yield* print(output.head)
+      yield* tell(reader, lists, after, follow, (rows) => print(output.rows(rows)))
+    }))
   })
 ).pipe(
   Command.withDescription("Print what differed between exports: records that came, changed, went missing or returned"),
