@@ -44,6 +44,17 @@ describe("the pace", () => {
     assert.strictEqual(Pace.asked(once, 60_000).rate, 10)
   })
 
+  it("knows the rate it asked at whenever the 429 comes", () => {
+    for (const at of [150, 500, 999, 1000, 1010, 1500, 1990, 2000, 2500]) {
+      let pace = Pace.make()
+      for (let now = 0; now <= at; now += 10) pace = Pace.asked(pace, now)
+      const { rate } = Pace.slowedDown(pace, at, 0)
+      assert.isTrue(rate >= 48 && rate <= 54, `${rate} after ${at} ms at 100 a second`)
+    }
+    const [, late] = ask(Pace.make(), 20, 0)
+    assert.strictEqual(Pace.slowedDown(late, 5000, 0).rate, 2)
+  })
+
   it("is cut again by every later 429", () => {
     let [, pace] = ask(Pace.make(100), 100, 0)
     let now = 1000

@@ -31,8 +31,9 @@ export interface Pace {
   readonly grownAt: number
   /** The earliest moment of the next request. */
   readonly next: number
-  /** Requests since `countedFrom`, to know the rate that a 429 answers to. */
+  /** Requests since `countedFrom`, and in the second before it, to know the rate that a 429 answers to. */
   readonly counted: number
+  readonly countedBefore: number
   readonly countedFrom: number
 }
 
@@ -48,19 +49,37 @@ export const make = (ceiling: number = Number.POSITIVE_INFINITY, slowDown: SlowD
   grownAt: Number.NEGATIVE_INFINITY,
   next: Number.NEGATIVE_INFINITY,
   counted: 0,
+  countedBefore: 0,
   countedFrom: Number.NEGATIVE_INFINITY
 })
 
 /** The pace after a request at this moment, which is not before {@link Pace.next}. */
 export const asked = (pace: Pace, now: number): Pace => {
-  const current = recovered(pace, now)
-  const fresh = now - current.countedFrom >= windowMs
+  const current = turned(recovered(pace, now), now)
   return {
     ...current,
     next: Number.isFinite(current.rate) ? now + 1000 / current.rate : now,
-    counted: fresh ? 1 : current.counted + 1,
-    countedFrom: fresh ? now : current.countedFrom
+    counted: current.counted + 1
   }
+}
+
+/** With counts that cover the moment. */
+const turned = (pace: Pace, now: number): Pace => {
+  const windows = Math.floor((now - pace.countedFrom) / windowMs)
+  if (windows < 1) return pace
+  return windows === 1
+    ? { ...pace, counted: 0, countedBefore: pace.counted, countedFrom: pace.countedFrom + windowMs }
+    : { ...pace, counted: 0, countedBefore: 0, countedFrom: now }
+}
+
+/** Requests per second over the last second, those of the one before taken as even; else since the first of them. */
+const measured = (pace: Pace, now: number): number => {
+  const { counted, countedBefore, countedFrom } = now - pace.countedFrom < 2 * windowMs ? turned(pace, now) : pace
+  const windows = (now - countedFrom) / windowMs
+  // A few requests at once are no rate yet.
+  return countedBefore > 0 && windows < 1
+    ? counted + countedBefore * (1 - windows)
+    : counted / Math.max(0.1, windows)
 }
 
 /** After a 429, whose answer may have named a wait. */
@@ -70,9 +89,7 @@ export const slowedDown = (pace: Pace, now: number, retryAfterMs: number): Pace 
   // Answers to requests that were already under way say nothing new.
   if (now - current.cutAt < windowMs) return { ...current, next }
   const { factor, recoveryPerSecond, slowestPerSecond } = current.slowDown
-  // A few requests at once are no rate yet.
-  const measured = current.counted / Math.max(0.1, (now - current.countedFrom) / 1000)
-  const reached = Math.min(current.rate, measured)
+  const reached = Math.min(current.rate, measured(current, now))
   const rate = Math.min(current.rate, Math.max(slowestPerSecond, reached * factor))
   return { ...current, rate, growth: Math.max(rate, reached) * recoveryPerSecond, cutAt: now, grownAt: now, next }
 }
