@@ -7,10 +7,8 @@ import { PgPool, PgTypes } from "@effect/sql-pg"
 import { Effect, Redacted, Schedule, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
 import type { PostgresSettings } from "./PostgresSettings.ts"
+import type { Row } from "./Rows.ts"
 import { Failed, Full, SinkError, type SinkReason } from "./Sink.ts"
-
-/** A row by column. 64-bit integers are `bigint`. */
-export type Row = { readonly [column: string]: unknown }
 
 /** A value beside a statement: text is read as the type that the statement names. */
 export type Parameter = string | null | PgTypes.Parameter

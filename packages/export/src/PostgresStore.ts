@@ -5,13 +5,14 @@
 import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { layoutOf } from "./Columns.ts"
-import { connect, integers, type PostgresClient, type Query, type Row, texts } from "./PostgresClient.ts"
+import { connect, integers, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
 import { write } from "./PostgresCommit.ts"
 import * as Lease from "./PostgresLease.ts"
 import { migrate, quoted, requireCurrent } from "./PostgresSchema.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
+import { bytes, number, optional, type Row, text, toChange, toFullRow, toScan } from "./Rows.ts"
 import type { SinkError } from "./Sink.ts"
-import type { ChangeRow, FullRow, NewScan, Reader, ScanRow, Store } from "./Store.ts"
+import type { NewScan, Reader, Store } from "./Store.ts"
 
 /** Opens the schema, which is made if it is not there, until the scope closes. */
 export const openStore = (
@@ -96,7 +97,7 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
         FROM ${s}.${layoutOf(list).table} WHERE "row" > $1::bigint ORDER BY "row" LIMIT $2::bigint`,
         [String(after), String(count)]
       ),
-      (rows) => rows.map((row) => toFullRow(list, row))
+      (found) => found.map((row) => toFullRow(row, cellsOf(list, row)))
     ),
   textsAt: (list, scan, ids) =>
     Effect.map(
@@ -168,58 +169,15 @@ const running = (query: Query, s: string, { list, part }: NewScan) =>
     ([row]) => number(row, "scan")
   )
 
-/** A time as JavaScript writes it, under the column's name. */
+/** A time as JavaScript writes it, under the column's own name. */
 const iso = (column: string): string =>
-  `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${column}_iso`
+  `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${column}`
 
-type Found = Row | undefined
-
-const text = (row: Found, name: string): string => String(row?.[name] ?? "")
-const optional = (row: Found, name: string): string | undefined => row?.[name] == null ? undefined : String(row[name])
-const number = (row: Found, name: string): number => Number(row?.[name] ?? 0)
-const bytes = (row: Found, name: string): Uint8Array => {
-  const value = row?.[name]
-  return value instanceof Uint8Array ? value : new Uint8Array()
-}
-
-const toScan = (row: Row): ScanRow => ({
-  scan: number(row, "scan"),
-  part: text(row, "part"),
-  asked: text(row, "asked"),
-  state: text(row, "state") as ScanRow["state"], // the table's own check
-  checkpoint: optional(row, "checkpoint"),
-  firstRow: number(row, "first_row"),
-  tally: text(row, "tally"),
-  certificate: optional(row, "certificate"),
-  startedAt: text(row, "started_at_iso"),
-  endedAt: optional(row, "ended_at_iso")
-})
-
-const toFullRow = (list: Lists.AnyList, row: Row): FullRow => ({
-  row: number(row, "row"),
-  id: text(row, "id"),
-  raw: text(row, "raw"),
-  hash: text(row, "hash"),
-  // As every destination has them: numbers, also for what is true or false.
-  cells: Object.fromEntries(
+/** As every destination has them: numbers, also for what is true or false. */
+const cellsOf = (list: Lists.AnyList, row: Row): Row =>
+  Object.fromEntries(
     layoutOf(list).columns.map(({ kind, name }) => {
       const cell = row[name] ?? null
       return [name, kind === "text" || cell === null ? cell : Number(cell)]
     })
-  ),
-  firstSeenAt: text(row, "first_seen_at_iso"),
-  changedAt: text(row, "changed_at_iso"),
-  missingSince: optional(row, "missing_since_iso")
-})
-
-const toChange = (row: Row): ChangeRow => ({
-  seq: number(row, "seq"),
-  list: text(row, "list"),
-  scan: number(row, "scan"),
-  at: text(row, "at_iso"),
-  kind: text(row, "kind") as ChangeRow["kind"], // the table's own check
-  id: text(row, "id"),
-  fields: JSON.parse(text(row, "fields")) as ReadonlyArray<string>, // only commit writes it
-  before: optional(row, "before"),
-  after: optional(row, "after")
-})
+  )

@@ -4,10 +4,10 @@
  */
 import type { Lists } from "@payments/core"
 import type { Effect } from "effect"
-import type { DatabaseSync } from "node:sqlite"
 import type { RenderedFile } from "./Manifest.ts"
+import { number, optional, text } from "./Rows.ts"
 import type { SinkError } from "./Sink.ts"
-import type { SqliteStore } from "./SqliteStore.ts"
+import type { SqliteClient } from "./SqliteClient.ts"
 
 /** A rendering of a list: its files take each other's place as one. */
 export interface Rendering {
@@ -44,36 +44,47 @@ const newer = `(SELECT count(DISTINCT rendering) FROM rendered
   WHERE list = r.list AND rendering > r.rendering AND ${isWhole})`
 
 /** Over the store. */
-export const make = ({ query, transaction }: Pick<SqliteStore, "query" | "transaction">): Renderings => ({
-  manifest: query((db) => optional(db.prepare("SELECT text FROM manifest").get()?.["text"])),
-  next: query((db) => Number(db.prepare("SELECT coalesce(max(rendering), 0) + 1 AS n FROM rendered").get()?.["n"])),
-  note: ({ list, number, revision, scan }, file) =>
-    transaction((db) => {
-      db.prepare("INSERT INTO rendered (file, list, rendering, scan, revision) VALUES (?, ?, ?, ?, ?)")
-        .run(file, list.label, number, scan, revision)
-    }),
+export const make = ({ run }: Pick<SqliteClient, "run">): Renderings => ({
+  manifest: run((db) => optional(db.get("SELECT text FROM manifest"), "text")),
+  next: run((db) => number(db.get("SELECT coalesce(max(rendering), 0) + 1 AS n FROM rendered"), "n")),
+  note: ({ list, number: rendering, revision, scan }, file) =>
+    run((db) =>
+      db.run(
+        "INSERT INTO rendered (file, list, rendering, scan, revision) VALUES (?, ?, ?, ?, ?)",
+        file,
+        list.label,
+        rendering,
+        scan,
+        revision
+      )
+    ),
   complete: (files, manifest) =>
-    transaction((db) => {
-      const note = db.prepare("UPDATE rendered SET records = ?, bytes = ?, sha256 = ? WHERE file = ?")
-      for (const { bytes, file, records, sha256 } of files) note.run(records, bytes, sha256, file)
-      db.prepare("INSERT OR REPLACE INTO manifest (only, text) VALUES (1, ?)").run(manifest)
-    }),
+    run((db) =>
+      db.transaction(() => {
+        for (const { bytes, file, records, sha256 } of files) {
+          db.run("UPDATE rendered SET records = ?, bytes = ?, sha256 = ? WHERE file = ?", records, bytes, sha256, file)
+        }
+        db.run("INSERT OR REPLACE INTO manifest (only, text) VALUES (1, ?)", manifest)
+      })
+    ),
   revisionIn: (file) =>
-    query((db) => {
-      const revision = db.prepare("SELECT revision FROM rendered WHERE file = ?").get(file)?.["revision"]
+    run((db) => {
+      const revision = db.get("SELECT revision FROM rendered WHERE file = ?", file)?.["revision"]
       return typeof revision === "number" ? revision : undefined
     }),
-  current: query((db) =>
-    db.prepare(`SELECT file, records, bytes, sha256 FROM rendered AS r WHERE sha256 IS NOT NULL AND ${newer} = 0`).all()
-      .map(({ bytes, file, records, sha256 }) => ({
-        file: String(file),
-        records: Number(records),
-        bytes: Number(bytes),
-        sha256: String(sha256)
+  current: run((db) =>
+    db.all(`SELECT file, records, bytes, sha256 FROM rendered AS r WHERE sha256 IS NOT NULL AND ${newer} = 0`)
+      .map((row) => ({
+        file: text(row, "file"),
+        records: number(row, "records"),
+        bytes: number(row, "bytes"),
+        sha256: text(row, "sha256")
       }))
   ),
-  stale: query((db) => filesOf(db, `SELECT file FROM rendered AS r WHERE NOT ${isWhole} OR ${newer} >= 2`)),
-  forget: (file) => transaction((db) => void db.prepare("DELETE FROM rendered WHERE file = ?").run(file))
+  stale: run((db) =>
+    db.all(`SELECT file FROM rendered AS r WHERE NOT ${isWhole} OR ${newer} >= 2`).map((row) => text(row, "file"))
+  ),
+  forget: (file) => run((db) => db.run("DELETE FROM rendered WHERE file = ?", file))
 })
 
 /**
@@ -81,19 +92,17 @@ export const make = ({ query, transaction }: Pick<SqliteStore, "query" | "transa
  * that goes missing is told.
  */
 export const revisionOf = (
-  { query }: Pick<SqliteStore, "query">,
+  { run }: Pick<SqliteClient, "run">,
   list: Lists.AnyList
 ): Effect.Effect<number, SinkError> =>
-  query((db) => {
-    const row = db.prepare(
-      `SELECT (SELECT coalesce(sum((tally ->> '$.counts.inserted') + (tally ->> '$.counts.updated')
-        + (tally ->> '$.counts.returned')), 0) FROM scans WHERE list = ?1)
-      + (SELECT count(*) FROM changes WHERE list = ?1 AND kind = 'missing') AS revision`
-    ).get(list.label)
-    return Number(row?.["revision"])
-  })
-
-const filesOf = (db: DatabaseSync, sql: string): ReadonlyArray<string> =>
-  db.prepare(sql).all().map(({ file }) => String(file))
-
-const optional = (value: unknown): string | undefined => value === undefined ? undefined : String(value)
+  run((db) =>
+    number(
+      db.get(
+        `SELECT (SELECT coalesce(sum((tally ->> '$.counts.inserted') + (tally ->> '$.counts.updated')
+          + (tally ->> '$.counts.returned')), 0) FROM scans WHERE list = ?1)
+        + (SELECT count(*) FROM changes WHERE list = ?1 AND kind = 'missing') AS revision`,
+        list.label
+      ),
+      "revision"
+    )
+  )

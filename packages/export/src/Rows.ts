@@ -1,0 +1,57 @@
+/** Rows as the databases' drivers give them, by column, and what they are to the engine. Both databases name columns alike. */
+import type { ChangeRow, FullRow, ScanRow } from "./Store.ts"
+
+/** A row of a driver. Integers are `number` or `bigint`, times text. */
+export type Row = { readonly [column: string]: unknown }
+
+/** A text column; empty where there is no such row. */
+export const text = (row: Row | undefined, name: string): string => String(row?.[name] ?? "")
+/** A text column that may be null. */
+export const optional = (row: Row | undefined, name: string): string | undefined =>
+  row?.[name] == null ? undefined : String(row[name])
+/** An integer column; 0 where there is no such row. */
+export const number = (row: Row | undefined, name: string): number => Number(row?.[name] ?? 0)
+/** A binary column; empty where there is no such row. */
+export const bytes = (row: Row | undefined, name: string): Uint8Array => {
+  const value = row?.[name]
+  return value instanceof Uint8Array ? value : new Uint8Array()
+}
+
+/** A row of `scans`. */
+export const toScan = (row: Row): ScanRow => ({
+  scan: number(row, "scan"),
+  part: text(row, "part"),
+  asked: text(row, "asked"),
+  state: text(row, "state") as ScanRow["state"], // the table's own check
+  checkpoint: optional(row, "checkpoint"),
+  firstRow: number(row, "first_row"),
+  tally: text(row, "tally"),
+  certificate: optional(row, "certificate"),
+  startedAt: text(row, "started_at"),
+  endedAt: optional(row, "ended_at")
+})
+
+/** A row of `changes`. */
+export const toChange = (row: Row): ChangeRow => ({
+  seq: number(row, "seq"),
+  list: text(row, "list"),
+  scan: number(row, "scan"),
+  at: text(row, "at"),
+  kind: text(row, "kind") as ChangeRow["kind"], // the table's own check
+  id: text(row, "id"),
+  fields: JSON.parse(text(row, "fields")) as ReadonlyArray<string>, // only commit writes it
+  before: optional(row, "before"),
+  after: optional(row, "after")
+})
+
+/** A row of a list's table. `cells` are its typed columns: text, numbers, and 1 or 0 for what is true or false. */
+export const toFullRow = (row: Row, cells: Row): FullRow => ({
+  row: number(row, "row"),
+  id: text(row, "id"),
+  raw: text(row, "raw"),
+  hash: text(row, "hash"),
+  cells,
+  firstSeenAt: text(row, "first_seen_at"),
+  changedAt: text(row, "changed_at"),
+  missingSince: optional(row, "missing_since")
+})
