@@ -4,11 +4,12 @@ import { Destination } from "@payments/export"
 import {
   destinationOf,
   duration,
-  optionalFlag,
   type Reading,
   scanFlags,
   scanOptionsOf,
   setting,
+  textFlag,
+  toFlag,
   usage
 } from "@payments/export/program"
 import { Duration, Effect, Layer } from "effect"
@@ -18,38 +19,19 @@ import { routes, Status } from "./Status.ts"
 import { forever, once } from "./Worker.ts"
 
 const flags = {
-  to: optionalFlag(
-    Flag.String("to").pipe(
-      Flag.withMetavar("DESTINATION"),
-      Flag.withDescription(
-        "sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet (PAYMENTS_TO)"
-      )
-    )
-  ),
+  to: toFlag,
   once: Flag.Boolean("once").pipe(
     Flag.withDescription("one round, then end; no HTTP (PAYMENTS_ONCE=true)"),
     Flag.withDefault(false)
   ),
-  every: optionalFlag(
-    Flag.String("every").pipe(
-      Flag.withMetavar("DURATION"),
-      Flag.withDescription(
-        "from the beginning of one round to that of the next, 1s or longer; 5m unless given (PAYMENTS_EVERY)"
-      )
-    )
+  every: textFlag(
+    "every",
+    "DURATION",
+    "from the beginning of one round to that of the next, 1s or longer; 5m unless given (PAYMENTS_EVERY)"
   ),
   ...scanFlags,
-  host: optionalFlag(
-    Flag.String("host").pipe(
-      Flag.withDescription("where HTTP listens; 127.0.0.1 unless given (PAYMENTS_HOST)")
-    )
-  ),
-  port: optionalFlag(
-    Flag.String("port").pipe(
-      Flag.withMetavar("PORT"),
-      Flag.withDescription("the port of HTTP; 0 takes a free one; 9464 unless given (PAYMENTS_PORT)")
-    )
-  )
+  host: textFlag("host", "HOST", "where HTTP listens; 127.0.0.1 unless given (PAYMENTS_HOST)"),
+  port: textFlag("port", "PORT", "the port of HTTP; 0 takes a free one; 9464 unless given (PAYMENTS_PORT)")
 }
 
 const text: Reading<string> = { expected: "text", read: (given) => given === "" ? undefined : given }

@@ -139,6 +139,19 @@ export const setting = Effect.fnUntraced(function*<A>(
   )
 })
 
+/** Where an export writes. */
+export const toFlag = textFlag(
+  "to",
+  "DESTINATION",
+  "sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet (PAYMENTS_TO)"
+)
+/** Where an export wrote. */
+export const fromFlag = textFlag(
+  "from",
+  "DESTINATION",
+  "where an export wrote: sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER (PAYMENTS_TO)"
+)
+
 /**
  * The destination that a flag, or in its absence PAYMENTS_TO, names. Only there a password may stand in it: every user of the
  * machine can read the arguments.
@@ -188,35 +201,25 @@ const names: Reading<ReadonlyArray<string>> = {
 
 /** How to scan, for both programs. Each can also come from the environment. */
 export const scanFlags = {
-  patience: optionalFlag(
-    Flag.String("patience").pipe(
-      Flag.withMetavar("DURATION"),
-      Flag.withDescription(
-        "how long a page that keeps failing is asked for again; 15m unless given (PAYMENTS_PATIENCE)"
-      )
-    )
+  patience: textFlag(
+    "patience",
+    "DURATION",
+    "how long a page that keeps failing is asked for again; 15m unless given (PAYMENTS_PATIENCE)"
   ),
-  onLocked: optionalFlag(
-    Flag.String("on-locked").pipe(
-      Flag.withMetavar("refuse|wait"),
-      Flag.withDescription(
-        "what to do while another program writes the same list; refuse unless given (PAYMENTS_ON_LOCKED)"
-      )
-    )
+  onLocked: textFlag(
+    "on-locked",
+    "refuse|wait",
+    "what to do while another program writes the same list; refuse unless given (PAYMENTS_ON_LOCKED)"
   ),
-  ignoreFields: optionalFlag(
-    Flag.String("ignore-field").pipe(
-      Flag.withMetavar("NAMES"),
-      Flag.withDescription("fields whose difference alone is no change, such as authUrl (PAYMENTS_IGNORE_FIELD)")
-    )
+  ignoreFields: textFlag(
+    "ignore-field",
+    "NAMES",
+    "fields whose difference alone is no change, such as authUrl (PAYMENTS_IGNORE_FIELD)"
   ),
-  missingLimit: optionalFlag(
-    Flag.String("missing-limit").pipe(
-      Flag.withMetavar("PERCENT"),
-      Flag.withDescription(
-        "the share of a list that may be marked missing at once; 10% unless given (PAYMENTS_MISSING_LIMIT)"
-      )
-    )
+  missingLimit: textFlag(
+    "missing-limit",
+    "PERCENT",
+    "the share of a list that may be marked missing at once; 10% unless given (PAYMENTS_MISSING_LIMIT)"
   )
 }
 
@@ -242,4 +245,11 @@ export const scanOptionsOf = Effect.fnUntraced(function*(given: {
 /** A flag that need not be given. */
 export function optionalFlag<A>(flag: Flag.Flag<A>): Flag.Flag<A | undefined> {
   return Flag.map(Flag.optional(flag), Option.getOrUndefined)
+}
+
+/** A flag that takes text and need not be given. */
+export function textFlag(name: string, metavar: string, description: string): Flag.Flag<string | undefined> {
+  return optionalFlag(
+    Flag.String(name).pipe(Flag.withMetavar(metavar), Flag.withDescription(description))
+  )
 }

@@ -1,7 +1,7 @@
 /** `payments changes`: what an export found to have changed, in order. */
 import { Lists } from "@payments/core"
 import { type ChangeRow, Destination, type Reader } from "@payments/export"
-import { destinationOf, optionalFlag, print } from "@payments/export/program"
+import { destinationOf, fromFlag, optionalFlag, print } from "@payments/export/program"
 import { Effect, Schema, Stdio } from "effect"
 import { Command, Flag } from "effect/cli"
 import { changesFormats, makeChangesOutput } from "../ChangesOutput.ts"
@@ -14,14 +14,7 @@ const Sequence = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0, { message: "a
 export const changesCommand = Command.make(
   "changes",
   {
-    from: optionalFlag(
-      Flag.String("from").pipe(
-        Flag.withMetavar("DESTINATION"),
-        Flag.withDescription(
-          "where an export wrote: sqlite:FILE, file:FOLDER or postgres://HOST/DATABASE (PAYMENTS_TO)"
-        )
-      )
-    ),
+    from: fromFlag,
     after: Flag.Int("after").pipe(
       Flag.withSchema(Sequence),
       Flag.withMetavar("SEQ"),

@@ -17,6 +17,8 @@ import {
   say,
   scanFlags,
   scanOptionsOf,
+  textFlag,
+  toFlag,
   usage
 } from "@payments/export/program"
 import { DateTime, Duration, Effect, FileSystem, Layer, Option, Schema } from "effect"
@@ -35,27 +37,16 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
         Argument.withMetavar("LIST"),
         Argument.withDescription(`${named.map(([label]) => label).join(", ")}; all three if none is named`)
       ),
-      to: optionalFlag(
-        Flag.String("to").pipe(
-          Flag.withMetavar("DESTINATION"),
-          Flag.withDescription(
-            "sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet (PAYMENTS_TO)"
-          )
-        )
+      to: toFlag,
+      settlementDates: textFlag(
+        "settlement-dates",
+        "FROM..TO",
+        "cut the invoices by settlement date, both days included, and read the days side by side"
       ),
-      settlementDates: optionalFlag(
-        Flag.String("settlement-dates").pipe(
-          Flag.withMetavar("FROM..TO"),
-          Flag.withDescription(
-            "cut the invoices by settlement date, both days included, and read the days side by side"
-          )
-        )
-      ),
-      customerIds: optionalFlag(
-        Flag.String("customer-ids").pipe(
-          Flag.withMetavar("FILE"),
-          Flag.withDescription("cut payout requests or payin sources by the customer ids in this file, one a line")
-        )
+      customerIds: textFlag(
+        "customer-ids",
+        "FILE",
+        "cut payout requests or payin sources by the customer ids in this file, one a line"
       ),
       concurrency: optionalFlag(
         Flag.Int("concurrency").pipe(

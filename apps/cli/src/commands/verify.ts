@@ -9,7 +9,7 @@ import {
   verifyAgainstApi,
   verifyFiles
 } from "@payments/export"
-import { destinationOf, Ended, optionalFlag, print, say } from "@payments/export/program"
+import { destinationOf, Ended, fromFlag, print, say } from "@payments/export/program"
 import { Effect, type Layer } from "effect"
 import { Command, Flag } from "effect/cli"
 import { printable } from "../Output.ts"
@@ -21,14 +21,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
   Command.make(
     "verify",
     {
-      from: optionalFlag(
-        Flag.String("from").pipe(
-          Flag.withMetavar("DESTINATION"),
-          Flag.withDescription(
-            "where an export wrote: sqlite:FILE, file:FOLDER or postgres://HOST/DATABASE (PAYMENTS_TO)"
-          )
-        )
-      ),
+      from: fromFlag,
       againstApi: Flag.Boolean("against-api").pipe(
         Flag.withDescription("read the lists once more and compare each record"),
         Flag.withDefault(false)
