@@ -7,7 +7,8 @@ import * as crypto from "node:crypto"
 import { type Cell, type Layout, readable, replacedIn, valueOf } from "./Columns.ts"
 import type { RowSet } from "./RowSet.ts"
 import type { ReadRecord } from "./Sink.ts"
-import { digestWith, type Tally } from "./Tally.ts"
+import type { Sought } from "./Store.ts"
+import { type Tally, Totals } from "./Tally.ts"
 
 /** A row as the destination has it. */
 export interface StoredRow {
@@ -84,6 +85,13 @@ export const hashed = (read: ReadRecord): HashedRead => ({ ...read, hash: conten
 /** The content hash of a record's exact text. */
 export const contentHash = (text: string): string => crypto.hash("sha256", text)
 
+/** The records that have a row to be looked for: of those with one id any. */
+export const soughtIn = (reads: ReadonlyArray<HashedRead>): ReadonlyArray<Sought> => {
+  const sought = new Map<string, Sought>()
+  for (const { hash, id } of reads) if (id !== undefined) sought.set(id, { id, hash })
+  return [...sought.values()]
+}
+
 /** The stored rows that some record of the batch differs from. */
 export const differing = (
   reads: ReadonlyArray<HashedRead>,
@@ -97,59 +105,31 @@ export const differing = (
   return [...rows]
 }
 
-/** A row while a batch passes over it. */
-interface Current {
-  readonly row: number
-  hash: string
-  /** Known where it differs from what was read, or was written by this batch. */
-  text: string | undefined
-  missing: boolean
+/** A row that this batch has changed. */
+interface Changed extends StoredRow {
+  readonly text: string | undefined
 }
 
 /** Plans a batch. */
 export const plan = (input: PlanInput): Plan => {
   const { ignored, layout, reads, seen, stored, telling, texts } = input
   const counts = { ...input.tally.counts }
-  const sums: Record<string, bigint> = { ...input.tally.sums }
+  const totals = new Totals(layout.amounts, input.tally)
   const undocumented = new Map(Object.entries(input.tally.undocumented))
-  let { digest, replaced } = input.tally
+  let { replaced } = input.tally
   let nextRow = input.nextRow
-  const current = new Map<string, Current>()
+  const changed = new Map<string, Changed>()
   const writes = new Map<number, RowWrite>()
   const found = new Set<number>()
   const changes: Array<Change> = []
   const quarantined: Array<Quarantined> = []
 
-  /** What is not in {@link sums} yet, by column: numbers for as long as they are exact. */
-  const amounts = layout.amounts.map((column) => ({ column, pending: 0 }))
-  const settle = (entry: typeof amounts[number]): void => {
-    sums[entry.column.name] = (sums[entry.column.name] ?? 0n) + BigInt(entry.pending)
-    entry.pending = 0
-  }
-  const add = (value: unknown, sign: 1 | -1): void => {
-    for (const entry of amounts) {
-      const amount = valueOf(entry.column, value)
-      if (typeof amount !== "number") continue
-      if (!Number.isSafeInteger(entry.pending + sign * amount)) settle(entry)
-      entry.pending += sign * amount
-    }
-  }
   const write = (row: number, id: string, read: HashedRead, value: unknown, isNew: boolean): void => {
     const cells = layout.columns.map((column) => valueOf(column, value))
     replaced += replacedIn(layout, value, read.text)
     writes.set(row, { row, id, cells, raw: read.text, hash: read.hash, isNew })
   }
   const parsed = (text = "null"): unknown => readable(layout, JSON.parse(text), text)
-  const known = (id: string): Current | undefined => {
-    const held = current.get(id)
-    if (held !== undefined) return held
-    const row = stored.get(id)
-    if (row === undefined) return undefined
-    const entry = { row: row.row, hash: row.hash, text: texts.get(row.row), missing: row.missing }
-    current.set(id, entry)
-    return entry
-  }
-
   for (const read of reads) {
     counts.records++
     for (const path of layout.undocumentedIn(read.value)) {
@@ -166,19 +146,22 @@ export const plan = (input: PlanInput): Plan => {
     }
     const { id } = read
     const value = read.problem === undefined ? read.value : readable(layout, read.value, read.text)
-    const row = known(id)
+    const before = changed.get(id)
+    const row = before ?? stored.get(id)
     if (row === undefined) {
-      const entry: Current = { row: nextRow++, hash: read.hash, text: read.text, missing: false }
-      current.set(id, entry)
-      write(entry.row, id, read, value, true)
+      const fresh = { row: nextRow++, hash: read.hash, text: read.text, missing: false }
+      changed.set(id, fresh)
+      write(fresh.row, id, read, value, true)
       counts.inserted++
-      seen.add(entry.row)
-      digest = digestWith(digest, entry.hash)
-      add(value, 1)
+      seen.add(fresh.row)
+      totals.add(read.hash, value)
       if (telling) changes.push({ kind: "insert", id, fields: [], before: undefined, after: read.text })
       continue
     }
-    const fields = row.hash === read.hash ? [] : differingMembers(row.text ?? "", read.text, ignored)
+    const isSame = row.hash === read.hash
+    // Known wherever it is not the text that was read.
+    const text = before === undefined ? texts.get(row.row) : before.text
+    const fields = isSame ? [] : differingMembers(text ?? "", read.text, ignored)
     const isFirst = seen.add(row.row)
     if (!isFirst) counts.repeats++
     if (row.missing) {
@@ -187,29 +170,24 @@ export const plan = (input: PlanInput): Plan => {
     }
     if (fields.length === 0) {
       counts.unchanged++
-      if (isFirst) {
-        digest = digestWith(digest, row.hash)
-        // With ignored members the row stays as it was, and so does what is certified of it.
-        add(row.hash === read.hash ? value : parsed(row.text), 1)
-      }
-      if (row.missing && telling) {
-        changes.push({ kind: "returned", id, fields, before: row.text ?? read.text, after: row.text ?? read.text })
+      // With ignored members the row stays as it was, and so does what is certified of it.
+      if (isFirst) totals.add(row.hash, isSame ? value : parsed(text))
+      if (row.missing) {
+        changed.set(id, { row: row.row, hash: row.hash, text, missing: false })
+        if (telling) changes.push({ kind: "returned", id, fields, before: text ?? read.text, after: text ?? read.text })
       }
     } else {
       counts.updated++
-      digest = digestWith(digest, read.hash, isFirst ? undefined : row.hash)
-      if (!isFirst) add(parsed(row.text), -1)
-      add(value, 1)
+      if (!isFirst) totals.remove(row.hash, parsed(text))
+      totals.add(read.hash, value)
       if (telling) {
-        changes.push({ kind: row.missing ? "returned" : "update", id, fields, before: row.text, after: read.text })
+        changes.push({ kind: row.missing ? "returned" : "update", id, fields, before: text, after: read.text })
       }
       write(row.row, id, read, value, writes.get(row.row)?.isNew ?? false)
-      row.hash = read.hash
-      row.text = read.text
+      changed.set(id, { row: row.row, hash: read.hash, text: read.text, missing: false })
     }
-    row.missing = false
   }
-  for (const entry of amounts) settle(entry)
+  const { digest, sums } = totals
   return {
     writes: [...writes.values()],
     found: [...found],

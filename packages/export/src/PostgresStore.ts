@@ -48,13 +48,13 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
       ),
       (rows) => rows.map(toScan)
     ),
-  find: (list, ids) =>
+  find: (list, sought) =>
     Effect.map(
       query(
         `SELECT last.next, t."row", t.id, t.hash, t.missing_since IS NOT NULL AS missing
         FROM (SELECT coalesce(max("row") + 1, 0) AS next FROM ${s}.${layoutOf(list).table}) AS last
         LEFT JOIN ${s}.${layoutOf(list).table} AS t ON t.id = ANY ($1)`,
-        [texts(ids)]
+        [texts(sought.map(({ id }) => id))]
       ),
       (rows) => ({
         stored: new Map(

@@ -6,7 +6,7 @@ import { type Lists, Position } from "@payments/core"
 import { Clock, DateTime, Effect, Option, Semaphore } from "effect"
 import * as Certificate from "./Certificate.ts"
 import { layoutOf } from "./Columns.ts"
-import { differing, hashed, plan } from "./Plan.ts"
+import { differing, hashed, plan, soughtIn } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import {
   type Batch,
@@ -172,8 +172,7 @@ const sessionOver = (
 
   const commit = Effect.fnUntraced(function*(batch: Batch): Effect.fn.Return<ScanProgress, SinkError> {
     const reads = batch.reads.map(hashed)
-    const ids = [...new Set(reads.flatMap(({ id }) => id === undefined ? [] : [id]))]
-    const { nextRow, stored } = yield* store.find(list, ids)
+    const { nextRow, stored } = yield* store.find(list, soughtIn(reads))
     const apart = differing(reads, stored)
     const texts = apart.length === 0 ? new Map<number, string>() : yield* store.textsOf(list, apart)
     const nowMillis = yield* Clock.currentTimeMillis

@@ -6,7 +6,7 @@ import { bytes, number, type Row, text, toChange, toFullRow, toScan } from "./Ro
 import type { SinkError } from "./Sink.ts"
 import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
 import { sourceOf, write } from "./SqliteCommit.ts"
-import type { NewScan, Reader, Store } from "./Store.ts"
+import type { NewScan, Reader, Sought, Store } from "./Store.ts"
 
 /** A store whose rows others are made from. */
 export interface SqliteStore extends Store, Pick<SqliteClient, "run"> {
@@ -38,7 +38,12 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
         list.label
       ).map(toScan)
     ),
-  find: (list, ids) => run((db) => find(db, layoutOf(list).table, ids)),
+  find: (list, sought) =>
+    run((db) => {
+      const { table } = layoutOf(list)
+      const highest = db.get(`SELECT max(row) AS row FROM ${table}`)?.["row"]
+      return { stored: find(db, table, sought), nextRow: typeof highest === "number" ? highest + 1 : 0 }
+    }),
   textsOf: (list, rows) =>
     run((db) => {
       const one = db.prepare(`SELECT raw FROM ${layoutOf(list).table} WHERE row = ?`)
@@ -88,28 +93,48 @@ const writerOver = ({ hold, run }: SqliteClient): Pick<Store, "hold" | "rebind" 
   commit: (commit) => run((db) => db.transaction(() => write(db, commit)))
 })
 
-const find = (db: Database, table: string, ids: ReadonlyArray<string>) => {
-  const columns = "row, id, hash, missing_since"
+/**
+ * Lists keep their order from scan to scan, more or less: then the rows of a page stand side by side, and mostly they are as
+ * they were.
+ */
+const find = (db: Database, table: string, sought: ReadonlyArray<Sought>): ReadonlyMap<string, StoredRow> => {
+  const rowOf = db.prepare(`SELECT row FROM ${table} WHERE id = ?`)
+  const [first, last] = [sought.at(0), sought.at(-1)].map((one) => rowOf.get(one?.id ?? null)?.["row"])
   const stored = new Map<string, StoredRow>()
-  const keep = (found: Row | undefined): number | undefined => {
-    if (found === undefined) return undefined
-    const row = number(found, "row")
-    stored.set(text(found, "id"), { row, hash: text(found, "hash"), missing: found["missing_since"] !== null })
-    return row
+  if (typeof first === "number" && typeof last === "number") {
+    if (last - first === sought.length - 1) {
+      const rows = db.get(
+        `SELECT group_concat(hash, '') AS hashes, count(missing_since) AS missing
+        FROM (SELECT hash, missing_since FROM ${table} WHERE row BETWEEN ? AND ? ORDER BY row)`,
+        first,
+        last
+      )
+      // A record's text holds its id: with the hash, that is the same too.
+      if (number(rows, "missing") === 0 && text(rows, "hashes") === sought.map(({ hash }) => hash).join("")) {
+        return new Map(sought.map(({ hash, id }, index) => [id, { row: first + index, hash, missing: false }]))
+      }
+    }
+    if (Math.abs(last - first) < sought.length * 2) {
+      keep(stored, db.all(`${finding(table)} row BETWEEN ? AND ?`, Math.min(first, last), Math.max(first, last)))
+    }
   }
-  const one = db.prepare(`SELECT ${columns} FROM ${table} WHERE id = ?`)
-  // Lists keep their order from scan to scan, more or less: then the rows of a page stand side by side.
-  const [first, last] = [ids.at(0), ids.at(-1)].map((id) => id === undefined ? undefined : keep(one.get(id)))
-  if (first !== undefined && last !== undefined && Math.abs(last - first) < ids.length * 2) {
-    db.all(
-      `SELECT ${columns} FROM ${table} WHERE row BETWEEN ? AND ?`,
-      Math.min(first, last),
-      Math.max(first, last)
-    ).forEach(keep)
+  const others = sought.filter(({ id }) => !stored.has(id)).map(({ id }) => id)
+  if (others.length > 0) {
+    keep(stored, db.all(`${finding(table)} id IN (SELECT value FROM json_each(?))`, JSON.stringify(others)))
   }
-  for (const id of ids) if (!stored.has(id)) keep(one.get(id))
-  const highest = db.get(`SELECT max(row) AS row FROM ${table}`)?.["row"]
-  return { stored, nextRow: typeof highest === "number" ? highest + 1 : 0 }
+  return stored
+}
+
+const finding = (table: string): string => `SELECT row, id, hash, missing_since FROM ${table} WHERE`
+
+const keep = (stored: Map<string, StoredRow>, found: ReadonlyArray<Row>): void => {
+  for (const row of found) {
+    stored.set(text(row, "id"), {
+      row: number(row, "row"),
+      hash: text(row, "hash"),
+      missing: row["missing_since"] !== null
+    })
+  }
 }
 
 const start = (db: Database, { asked, firstRow, list, now, part, tally }: NewScan): number => {

@@ -75,6 +75,12 @@ export interface FullRow {
   readonly missingSince: string | undefined
 }
 
+/** A record whose row is looked for, and the content hash of its text. */
+export interface Sought {
+  readonly id: string
+  readonly hash: string
+}
+
 /** What became of a record, as it is kept. */
 export interface ChangeRow {
   /** Grows with every change of any list; no later one ever gets a lower number. */
@@ -104,10 +110,13 @@ export interface Store {
   readonly scans: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
   /** Keeps a new scan, and abandons a running one of the same part; gives its number. */
   readonly start: (scan: NewScan) => Effect.Effect<number, SinkError>
-  /** The rows that hold these ids, and the first row number that is free. */
+  /**
+   * The rows that hold these ids, none of which is given twice, and the first row number that is free. The hashes are those
+   * of the texts that were read: rows that all are as they were may be found at one glance.
+   */
   readonly find: (
     list: Lists.AnyList,
-    ids: ReadonlyArray<string>
+    sought: ReadonlyArray<Sought>
   ) => Effect.Effect<{ readonly stored: ReadonlyMap<string, StoredRow>; readonly nextRow: number }, SinkError>
   /** The texts of rows. */
   readonly textsOf: (

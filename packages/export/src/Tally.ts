@@ -3,6 +3,7 @@
  * that a scan that was cut goes on counting where it stopped.
  */
 import { Schema } from "effect"
+import { type Column, valueOf } from "./Columns.ts"
 
 /** The counts of a scan, over all its runs. */
 export const Counts = Schema.Struct({
@@ -68,14 +69,66 @@ export const toJson: (tally: Tally) => string = Schema.encodeSync(Json)
 export const fromJson: (text: string) => Tally = Schema.decodeSync(Json)
 
 const modulus = 2n ** 128n
+/** A content hash counts as four numbers of 8 hex digits, the highest first. So many of each can be added up exactly. */
+const laneStarts = [0, 8, 16, 24] as const
+const mostPending = 2 ** 20
 
-/** A content hash as a number to be added up: the first half of its hex. */
-const numberOf = (hash: string): bigint => BigInt(`0x${hash.slice(0, 32)}`)
+/** Adds up what a certificate says of the rows that were seen: in numbers for as long as they are exact. */
+export class Totals {
+  readonly #amounts: ReadonlyArray<{ readonly column: Column; pending: number; sum: bigint }>
+  readonly #lanes = [0, 0, 0, 0]
+  #pending = 0
+  #digest: bigint
 
-/** The digest with a content hash added, and perhaps another one taken out. Hashes are hex. */
-export const digestWith = (digest: bigint, added: string, removed?: string): bigint => {
-  const sum = digest + numberOf(added) - (removed === undefined ? 0n : numberOf(removed))
-  return sum < 0n ? sum + modulus : sum < modulus ? sum : sum - modulus
+  constructor(amounts: ReadonlyArray<Column>, { digest, sums }: Pick<Tally, "digest" | "sums"> = none) {
+    this.#amounts = amounts.map((column) => ({ column, pending: 0, sum: sums[column.name] ?? 0n }))
+    this.#digest = digest
+  }
+
+  /** The row that holds this record, whose text has this hash. */
+  add(hash: string, record: unknown): void {
+    this.#count(hash, record, 1)
+  }
+
+  /** Undoes what {@link add} has done. */
+  remove(hash: string, record: unknown): void {
+    this.#count(hash, record, -1)
+  }
+
+  get digest(): bigint {
+    this.#settle()
+    return this.#digest
+  }
+
+  /** By column. */
+  get sums(): Tally["sums"] {
+    return Object.fromEntries(this.#amounts.map((amount) => [amount.column.name, amount.sum + BigInt(amount.pending)]))
+  }
+
+  #count(hash: string, record: unknown, sign: 1 | -1): void {
+    for (let lane = 0; lane < laneStarts.length; lane++) {
+      const start = laneStarts[lane] ?? 0
+      this.#lanes[lane] = (this.#lanes[lane] ?? 0) + sign * Number.parseInt(hash.slice(start, start + 8), 16)
+    }
+    if (++this.#pending === mostPending) this.#settle()
+    for (const amount of this.#amounts) {
+      const value = valueOf(amount.column, record)
+      if (typeof value !== "number") continue
+      const next = amount.pending + sign * value
+      if (Number.isSafeInteger(next)) amount.pending = next
+      else {
+        amount.sum += BigInt(amount.pending) + BigInt(sign * value)
+        amount.pending = 0
+      }
+    }
+  }
+
+  #settle(): void {
+    const sum = this.#lanes.reduce((total, lane) => total * 2n ** 32n + BigInt(lane), 0n)
+    this.#digest = (((this.#digest + sum) % modulus) + modulus) % modulus
+    this.#lanes.fill(0)
+    this.#pending = 0
+  }
 }
 
 /** The digest as text. */

@@ -10,7 +10,7 @@ import { contentHash } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import type { SinkError } from "./Sink.ts"
 import type { FullRow, Reader, ScanRow } from "./Store.ts"
-import { digestText, digestWith } from "./Tally.ts"
+import { digestText, Totals } from "./Tally.ts"
 
 /** Something that is not as it should be. */
 export interface Difference {
@@ -50,8 +50,7 @@ export const verify = Effect.fnUntraced(function*(
   if (certificate === undefined && complete?.certificate !== undefined) {
     differences.push({ list: list.name, id: undefined, problem: "the certificate cannot be read" })
   }
-  const sums = new Map(amounts.map(({ name }) => [name, 0n]))
-  let digest = 0n
+  const totals = new Totals(amounts)
   let distinct = 0
   yield* eachRows(
     reader,
@@ -65,13 +64,8 @@ export const verify = Effect.fnUntraced(function*(
       const earlier = yield* reader.textsAt(list, certificate.scan, counted.map(({ id }) => id))
       for (const { id, raw } of counted) {
         const text = earlier.get(id) ?? raw
-        const record = readable(layout, parse(text), text)
         distinct++
-        digest = digestWith(digest, contentHash(text))
-        for (const column of amounts) {
-          const amount = valueOf(column, record)
-          sums.set(column.name, (sums.get(column.name) ?? 0n) + BigInt(typeof amount === "number" ? amount : 0))
-        }
+        totals.add(contentHash(text), readable(layout, parse(text), text))
       }
     })
   )
@@ -82,8 +76,9 @@ export const verify = Effect.fnUntraced(function*(
       }
     }
     figure("the number of records", distinct, certificate.distinct)
-    figure("the digest of the records", digestText(digest), certificate.digest)
-    for (const { name } of amounts) figure(`the sum of ${name}`, String(sums.get(name)), certificate.sums[name] ?? "0")
+    figure("the digest of the records", digestText(totals.digest), certificate.digest)
+    const { sums } = totals
+    for (const { name } of amounts) figure(`the sum of ${name}`, String(sums[name]), certificate.sums[name] ?? "0")
   }
   return { list: list.name, certificate, differences }
 })
@@ -147,16 +142,16 @@ export const verifyAgainstApi = Effect.fnUntraced(function*(
       const texts = page.texts()
       const items: ReadonlyArray<{ readonly id: string }> = page.items
       const reads = [
-        ...items.map(({ id }, index) => ({ id, text: texts[index] ?? "" })),
-        ...page.bad.flatMap(({ id, text }) => id === undefined ? [] : [{ id, text }])
+        ...items.map(({ id }, index) => ({ id, hash: contentHash(texts[index] ?? "") })),
+        ...page.bad.flatMap(({ id, text }) => id === undefined ? [] : [{ id, hash: contentHash(text) }])
       ]
-      const { stored } = yield* reader.find(list, reads.map(({ id }) => id))
-      for (const { id, text } of reads) {
+      const { stored } = yield* reader.find(list, [...new Map(reads.map((read) => [read.id, read])).values()])
+      for (const { hash, id } of reads) {
         const row = stored.get(id)
         if (row === undefined) tell(id, "is not in the destination")
         else {
           seen.add(row.row)
-          if (row.hash !== contentHash(text)) tell(id, "has another text in the destination")
+          if (row.hash !== hash) tell(id, "has another text in the destination")
           else if (row.missing) tell(id, "is marked missing in the destination")
         }
       }
