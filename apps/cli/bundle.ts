@@ -27,11 +27,14 @@ if (version[0] < ${oldest.major} || (version[0] == ${oldest.major} && version[1]
 }
 `
 
+/** What programs run in threads of their own. */
+export const threads = { SinkThread: join(import.meta.dirname, "../../packages/export/src/SinkThread.ts") }
+
 /** Bundles `src/main.ts` of the app in `folder` as \`dist/NAME.js\` and its chunks. */
 export const program = (name: string, folder: string): RolldownOptions => {
   const { version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { readonly version: string } // our own file
   return defineConfig({
-    input: { [`${name}-main`]: join(folder, "src/main.ts") },
+    input: { [`${name}-main`]: join(folder, "src/main.ts"), ...threads },
     platform: "node",
     transform: { define: { PAYMENTS_VERSION: JSON.stringify(version) } },
     output: {
@@ -40,7 +43,8 @@ export const program = (name: string, folder: string): RolldownOptions => {
       format: "esm",
       minify: true,
       entryFileNames: "[name].mjs",
-      chunkFileNames: "chunks/[name]-[hash].mjs"
+      // Beside each other: a thread is looked for beside whoever starts it.
+      chunkFileNames: "[name]-[hash].mjs"
     },
     plugins: [{
       name: "launcher",

@@ -7,3 +7,9 @@ import * as JsonText from "./internal/JsonText.ts"
  * `JSON.parse` takes, such as those of `Page.texts`.
  */
 export const membersOf = (object: string): ReadonlyMap<string, string> => JsonText.membersOf(object)
+
+/**
+ * What a record's exact text means: as `JSON.parse`, but for names spelled with escapes, which some versions of Node mistake.
+ * Throws on text that is no JSON.
+ */
+export const parseText = (text: string): unknown => JsonText.parseText(text)

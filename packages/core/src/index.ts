@@ -1,5 +1,5 @@
 /** The public surface of `@payments/core`. */
-export { membersOf } from "./ExactText.ts"
+export { membersOf, parseText } from "./ExactText.ts"
 export type { SlowDown } from "./internal/Pace.ts"
 export type {
   BadRecordOption,

@@ -8,6 +8,7 @@ import type { Sink, SinkError } from "./Sink.ts"
 import * as SqliteSink from "./SqliteSink.ts"
 import { openReader } from "./SqliteStore.ts"
 import type { Reader } from "./Store.ts"
+import * as ThreadedSink from "./ThreadedSink.ts"
 
 /** A place to export into. */
 export type Destination =
@@ -61,8 +62,14 @@ const withoutAuthority = (path: string): string => path.replace(/^\/\/(?=\/)/, "
 /** The driver is loaded when such a destination is named, and not before. */
 const postgres = Effect.promise(() => import("./PostgresSink.ts"))
 
-/** The sink of a destination. */
-export const layer = (destination: Destination): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> => {
+/** The sink of a destination, in a thread of its own: what it does goes on beside reading. */
+export const layer = (destination: Destination): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> =>
+  ThreadedSink.isAvailable() ? ThreadedSink.layer(destination) : layerHere(destination)
+
+/** The sink of a destination, in this thread. */
+export const layerHere = (
+  destination: Destination
+): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> => {
   switch (destination._tag) {
     case "Sqlite":
       return SqliteSink.layer(destination.file)

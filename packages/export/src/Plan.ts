@@ -2,7 +2,7 @@
  * What a batch means for the rows of a list: which are new, which differ, what to tell of it, and what it adds to the
  * scan's tally. Pure but for the row numbers that it adds to the set of seen ones; the stores only carry it out.
  */
-import { membersOf } from "@payments/core"
+import { membersOf, parseText } from "@payments/core"
 import * as crypto from "node:crypto"
 import { type Cell, type Layout, readable, replacedIn, valueOf } from "./Columns.ts"
 import type { RowSet } from "./RowSet.ts"
@@ -129,10 +129,11 @@ export const plan = (input: PlanInput): Plan => {
     replaced += replacedIn(layout, value, read.text)
     writes.set(row, { row, id, cells, raw: read.text, hash: read.hash, isNew })
   }
-  const parsed = (text = "null"): unknown => readable(layout, JSON.parse(text), text)
+  const parsed = (text = "null"): unknown => readable(layout, parseText(text), text)
   for (const read of reads) {
     counts.records++
-    for (const path of layout.undocumentedIn(read.value)) {
+    const whole = parseText(read.text)
+    for (const path of layout.undocumentedIn(whole)) {
       const name = undocumented.has(path) || undocumented.size < mostPaths ? path : otherPaths
       undocumented.set(name, (undocumented.get(name) ?? 0) + 1)
     }
@@ -145,7 +146,7 @@ export const plan = (input: PlanInput): Plan => {
       continue
     }
     const { id } = read
-    const value = read.problem === undefined ? read.value : readable(layout, read.value, read.text)
+    const value = read.problem === undefined ? whole : readable(layout, whole, read.text)
     const before = changed.get(id)
     const row = before ?? stored.get(id)
     if (row === undefined) {

@@ -234,7 +234,8 @@ const traverse = Effect.fnUntraced(function*(
     part === undefined ? query : { ...query, [part.field]: part.value }
   )
   const most = Math.max(1, Math.floor(largestBatch / limit))
-  const queue = yield* Stream.toQueue(pages, { capacity: most })
+  // What was parsed is let go before a page waits for its turn.
+  const queue = yield* Stream.toQueue(Stream.map(pages, toRead), { capacity: most })
   let wanted = 1
   for (;;) {
     const asked = yield* Clock.currentTimeNanos
@@ -272,22 +273,35 @@ const gather = <A, E>(
     Pull.catchDone(() => Effect.undefined)
   )
 
-const toBatch = (pages: ReadonlyArray<Page<{ readonly id: string }>>): Batch => ({
+/** What a batch takes of a page. */
+interface ReadPage {
+  readonly reads: ReadonlyArray<ReadRecord>
+  readonly next: Position.Position | null
+  readonly attempts: number
+}
+
+const toRead = (page: Page<{ readonly id: string }>): ReadPage => ({
+  reads: readsOf(page),
+  next: page.next,
+  attempts: page.attempts
+})
+
+const toBatch = (pages: ReadonlyArray<ReadPage>): Batch => ({
   pages: pages.length,
-  reads: pages.flatMap(readsOf),
+  reads: pages.flatMap(({ reads }) => reads),
   next: pages.at(-1)?.next ?? null
 })
 
 /** The records of a page in its order, those that do not decode among them. */
 const readsOf = (page: Page<{ readonly id: string }>): ReadonlyArray<ReadRecord> => {
   const texts = page.texts()
-  const reads = page.items.map((value, index): ReadRecord =>
-    isStorable(value.id)
-      ? { id: value.id, value, text: texts[index] ?? "", problem: undefined }
-      : { id: undefined, value, text: texts[index] ?? "", problem: notStorable }
+  const reads = page.items.map(({ id }, index): ReadRecord =>
+    isStorable(id)
+      ? { id, text: texts[index] ?? "", problem: undefined }
+      : { id: undefined, text: texts[index] ?? "", problem: notStorable }
   )
-  for (const { expected, id, index, path, text, value } of page.bad) {
-    reads.splice(index, 0, { id: isStorable(id) ? id : undefined, value, text, problem: { path, expected } })
+  for (const { expected, id, index, path, text } of page.bad) {
+    reads.splice(index, 0, { id: isStorable(id) ? id : undefined, text, problem: { path, expected } })
   }
   return reads
 }

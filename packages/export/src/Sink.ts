@@ -9,8 +9,6 @@ import type { Counts } from "./Tally.ts"
 /** A record on its way into a destination. */
 export interface ReadRecord {
   readonly id: string | undefined
-  /** What was parsed. */
-  readonly value: unknown
   /** Its exact text. */
   readonly text: string
   /** Why it does not decode: such a record is stored where it has an id, and listed with path and text in any case. */

@@ -2,7 +2,7 @@
  * Holds a destination against its own evidence, or against the service. A difference names a record by its id and says
  * where it differs, never what it holds.
  */
-import { type Lists, PaymentsApi, type PaymentsError } from "@payments/core"
+import { type Lists, parseText, PaymentsApi, type PaymentsError } from "@payments/core"
 import { Effect, Equal, Option, type Scope, Stream } from "effect"
 import * as Certificate from "./Certificate.ts"
 import { layoutOf, readable, valueOf } from "./Columns.ts"
@@ -116,7 +116,7 @@ const isSame = (cell: unknown, value: string | number | null): boolean =>
 
 const parse = (text: string): unknown => {
   try {
-    return JSON.parse(text)
+    return parseText(text)
   } catch {
     return undefined
   }

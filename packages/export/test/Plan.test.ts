@@ -38,7 +38,6 @@ const readOf = (drawn: Drawn): ReadRecord => {
   const text = textOf(drawn)
   return {
     id: drawn.id === "none" ? undefined : drawn.id,
-    value: JSON.parse(text) as unknown,
     text,
     problem: drawn.kind === "good" && drawn.id !== "none" ? undefined : { path: "amount", expected: "an integer" }
   }

@@ -169,8 +169,7 @@ describe("a database that somebody else has in his hands", () => {
 })
 
 describe("a batch that is cut while it is planned", () => {
-  const readsOf = (ids: ReadonlyArray<string>) =>
-    ids.map((id) => ({ id, value: { id }, text: `{"id":"${id}"}`, problem: undefined }))
+  const readsOf = (ids: ReadonlyArray<string>) => ids.map((id) => ({ id, text: `{"id":"${id}"}`, problem: undefined }))
   const next = (cursor: string) => Position.make({ list: "invoices", cursor, limit: 10, filters: {} })
 
   it.live.each(

@@ -189,9 +189,21 @@ export const hasEscapedName = (text: string): boolean => {
 }
 
 /**
- * What JSON text means, where names are spelled with escapes: `JSON.parse` of Node 24 can take such a name for another
- * one that it has met before (nodejs/node#63785).
+ * What JSON text means. `JSON.parse` of Node 24 can take a name that is spelled with an escape for another one that it has
+ * met before (nodejs/node#63785): such names are read here. Throws on text that is no JSON.
  */
+export const parseText = (text: string, escapedNames: boolean = hasEscapedName(text)): unknown => {
+  const meaning: unknown = JSON.parse(text)
+  if (!escapedNames) return meaning
+  try {
+    return parseExactly(text)
+  } catch {
+    // Nesting too deep for us is left to the platform.
+    return meaning
+  }
+}
+
+/** With names spelled however. */
 export const parseExactly = (text: string): unknown => {
   const start = skipSpace(text, 0)
   switch (text.charCodeAt(start)) {

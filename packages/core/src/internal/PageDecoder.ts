@@ -28,7 +28,7 @@ import {
   isExactInteger,
   mayLoseDigits,
   membersOf,
-  parseExactly
+  parseText
 } from "./JsonText.ts"
 import type { PageRequest, RawAnswer } from "./PageSource.ts"
 import { recordCheck } from "./RecordCheck.ts"
@@ -112,16 +112,7 @@ export const openEnvelope = (answer: RawAnswer): Result.Result<Envelope, Reason>
     )
   }
   const escapedNames = hasEscapedName(answer.text)
-  return readEnvelope(answer.text, escapedNames ? exactly(answer.text) : body, escapedNames)
-}
-
-/** Nesting too deep for us is left to the platform. */
-const exactly = (text: string): unknown => {
-  try {
-    return parseExactly(text)
-  } catch {
-    return parse(text)
-  }
+  return readEnvelope(answer.text, escapedNames ? parseText(answer.text, true) : body, escapedNames)
 }
 
 const readEnvelope = (text: string, body: unknown, escapedNames: boolean): Result.Result<Envelope, Reason> => {

@@ -1,0 +1,158 @@
+/** What a sink in a thread of its own is asked, and what it answers. Messages are copied: nothing redacted can be in them. */
+import { Lists, Position } from "@payments/core"
+import { Option, Redacted } from "effect"
+import type { Destination } from "./Destination.ts"
+import {
+  type Batch,
+  Failed,
+  Full,
+  LeaseLost,
+  Locked,
+  NotADestination,
+  OtherSource,
+  type ScanProgress,
+  type ScanRequest,
+  type ScanStart,
+  SinkError,
+  type SinkReason
+} from "./Sink.ts"
+
+/** What can be asked, and with what. */
+export interface Asked {
+  readonly hold: { readonly list: Lists.ListName; readonly onLocked: "refuse" | "wait" }
+  readonly begin: { readonly list: Lists.ListName; readonly request: ScanRequest }
+  readonly publish: { readonly list: Lists.ListName }
+  readonly commit: { readonly session: number; readonly batch: BatchMessage }
+  readonly restart: { readonly session: number }
+  readonly giveUp: { readonly session: number }
+  /** Ends what an earlier question opened: a list that is held, a scan. */
+  readonly close: { readonly opened: number }
+}
+
+/** What is answered. */
+export interface Answered {
+  readonly hold: void
+  /** The session has the number of its question. */
+  readonly begin: {
+    readonly scan: number
+    readonly start: ScanStart
+    readonly resumeAt: string | undefined
+    readonly progress: ScanProgress
+  }
+  readonly publish: void
+  readonly commit: ScanProgress
+  readonly restart: ScanProgress
+  readonly giveUp: void
+  readonly close: void
+}
+
+/** To the thread: a question, or that the answer to one is no longer waited for. */
+export type Question =
+  | { [Name in keyof Asked]: { readonly id: number; readonly ask: Name; readonly given: Asked[Name] } }[keyof Asked]
+  | { readonly id: number; readonly ask: "cancel" }
+
+/** From the thread. The first answer, numbered 0, tells where the rows are, or why they cannot be written. */
+export type Answer =
+  | { readonly id: number; readonly value: unknown }
+  | { readonly id: number; readonly error: ErrorMessage }
+  | { readonly id: number; readonly defect: string }
+
+/** A batch: the records in parallel arrays, which are copied faster than objects. */
+export interface BatchMessage {
+  readonly pages: number
+  readonly ids: ReadonlyArray<string | undefined>
+  readonly texts: ReadonlyArray<string>
+  /** Of those that have one, by place. */
+  readonly problems: ReadonlyArray<readonly [index: number, path: string, expected: string]>
+  readonly next: string | null
+}
+
+/** {@inheritDoc BatchMessage} */
+export const fromBatch = ({ next, pages, reads }: Batch): BatchMessage => ({
+  pages,
+  ids: reads.map(({ id }) => id),
+  texts: reads.map(({ text }) => text),
+  problems: reads.flatMap(({ problem }, index) =>
+    problem === undefined ? [] : [[index, problem.path, problem.expected] as const]
+  ),
+  next: next === null ? null : Position.toJson(next)
+})
+
+/** {@inheritDoc BatchMessage} */
+export const toBatch = ({ ids, next, pages, problems, texts }: BatchMessage): Batch => {
+  const found = new Map(problems.map(([index, path, expected]) => [index, { path, expected }]))
+  return {
+    pages,
+    reads: texts.map((text, index) => ({ id: ids[index], text, problem: found.get(index) })),
+    next: next === null ? null : toPosition(next)
+  }
+}
+
+/** What `Position.toJson` wrote on the other side. */
+export const toPosition = (json: string): Position.Position => Option.getOrThrow(Position.fromJson(json))
+
+/** A destination whose password can be copied. */
+export type DestinationMessage =
+  | Exclude<Destination, { readonly _tag: "Postgres" }>
+  | { readonly _tag: "Postgres"; readonly url: Omit<PostgresUrl, "password">; readonly password: string | undefined }
+type PostgresUrl = Extract<Destination, { readonly _tag: "Postgres" }>["url"]
+
+/** {@inheritDoc DestinationMessage} */
+export const fromDestination = (destination: Destination): DestinationMessage => {
+  if (destination._tag !== "Postgres") return destination
+  const { password, ...url } = destination.url
+  return { _tag: "Postgres", url, password: password === undefined ? undefined : Redacted.value(password) }
+}
+
+/** {@inheritDoc DestinationMessage} */
+export const toDestination = (message: DestinationMessage): Destination => {
+  if (message._tag !== "Postgres") return message
+  const { password, url } = message
+  return { _tag: "Postgres", url: { ...url, password: password === undefined ? undefined : Redacted.make(password) } }
+}
+
+/** An error without its class, which no copy has. */
+export interface ErrorMessage {
+  readonly location: string
+  readonly tag: SinkReason["_tag"]
+  readonly label: string
+  readonly holder: string | undefined
+  readonly bound: string
+  readonly given: string
+  readonly problem: string
+  readonly code: string
+}
+
+const nothing = { label: "", holder: undefined, bound: "", given: "", problem: "", code: "" }
+
+/** {@inheritDoc ErrorMessage} */
+export const fromError = ({ location, reason }: SinkError): ErrorMessage => ({
+  ...nothing,
+  ...reason,
+  location,
+  tag: reason._tag
+})
+
+/** {@inheritDoc ErrorMessage} */
+export const toError = (message: ErrorMessage): SinkError =>
+  new SinkError({ location: message.location, reason: reasonIn(message) })
+
+const reasonIn = ({ bound, code, given, holder, label, problem, tag }: ErrorMessage): SinkReason => {
+  switch (tag) {
+    case "Locked":
+      return new Locked({ label, holder })
+    case "LeaseLost":
+      return new LeaseLost({ label })
+    case "OtherSource":
+      return new OtherSource({ bound, given })
+    case "NotADestination":
+      return new NotADestination({ problem })
+    case "Full":
+      return new Full()
+    case "Failed":
+      return new Failed({ code })
+  }
+}
+
+/** The list of that name. */
+export const listOf = (name: Lists.ListName): Lists.AnyList => Lists.byName[name]
