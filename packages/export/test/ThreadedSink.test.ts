@@ -1,0 +1,175 @@
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it } from "@effect/vitest"
+import { Lists, Position } from "@payments/core"
+import { Effect, Exit, Fiber, FileSystem, Layer, Redacted, Schema, Scope } from "effect"
+import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import { tableOf } from "../src/Columns.ts"
+import * as Destination from "../src/Destination.ts"
+import {
+  type Batch,
+  Failed,
+  Full,
+  LeaseLost,
+  Locked,
+  NotADestination,
+  OtherSource,
+  type ScanRequest,
+  Sink,
+  SinkError
+} from "../src/Sink.ts"
+import * as SinkMessages from "../src/SinkMessages.ts"
+import * as ThreadedSink from "../src/ThreadedSink.ts"
+import { seed } from "./Seed.ts"
+import { suite } from "./SinkTest.ts"
+
+const rowsIn = (file: string, list: Lists.AnyList) => {
+  const db = new DatabaseSync(file, { readOnly: true })
+  try {
+    return db.prepare(`SELECT id, raw FROM ${tableOf(list)}`).all()
+      .map(({ id, raw }) => ({ id: String(id), raw: String(raw) }))
+  } finally {
+    db.close()
+  }
+}
+
+const sqlite = (folder: string) => ThreadedSink.layer({ _tag: "Sqlite", file: join(folder, "payments.db") })
+
+suite("sqlite:FILE in a thread of its own", {
+  layer: sqlite,
+  read: (folder, list) => rowsIn(join(folder, "payments.db"), list),
+  snapshots: false
+})
+
+const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, Scope.Scope>) =>
+  FileSystem.FileSystem.use((fs) => fs.makeTempDirectoryScoped()).pipe(
+    Effect.flatMap(use),
+    Effect.scoped,
+    Effect.provide(NodeServices.layer)
+  )
+
+const sinkIn = (folder: string) =>
+  Effect.map(Layer.build(sqlite(folder)), (built) => Effect.provideContext(Sink, built)).pipe(Effect.flatten)
+
+const request: ScanRequest = { source: "test", limit: 10, parameters: {} }
+const list = Lists.payoutRequests
+
+describe("a sink in a thread of its own", () => {
+  it("is what a destination gets", () => {
+    assert.isTrue(ThreadedSink.isAvailable())
+  })
+
+  it.live("names whoever holds a list, and is waited for no longer than somebody waits", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        const [one, other] = [yield* sinkIn(folder), yield* sinkIn(folder)]
+        const held = yield* Scope.make()
+        yield* Scope.provide(one.hold(list, "refuse"), held)
+        const refused = yield* Effect.flip(Effect.scoped(other.hold(list, "refuse")))
+        assert.include(refused.message, `process ${process.pid}`)
+        const waiting = yield* Effect.forkChild(Effect.scoped(other.hold(list, "wait")))
+        yield* Effect.sleep("200 millis")
+        yield* Fiber.interrupt(waiting)
+        yield* Scope.close(held, Exit.void)
+        // Whoever was interrupted does not hold it now.
+        yield* Effect.scoped(one.hold(list, "refuse"))
+      })
+    ))
+
+  it.live("ends a question that meets a bug with a defect, and goes on", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        const sink = yield* sinkIn(folder)
+        yield* sink.hold(list, "refuse")
+        const session = yield* sink.begin(list, request)
+        const batch = (text: string): Batch => ({
+          pages: 1,
+          reads: [{ id: "a", text, problem: undefined }],
+          next: null
+        })
+        const exit = yield* Effect.exit(session.commit(batch("no JSON")))
+        assert.isTrue(Exit.hasDies(exit))
+        const { inserted } = yield* session.commit(batch(`{"id":"a"}`))
+        assert.strictEqual(inserted, 1)
+        assert.strictEqual((yield* session.progress).inserted, 1)
+      })
+    ))
+
+  it.live("leaves nothing open behind it", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        yield* Effect.scoped(Effect.gen(function*() {
+          const sink = yield* sinkIn(folder)
+          yield* sink.hold(list, "refuse")
+          const session = yield* sink.begin(list, request)
+          // A batch that changes nothing waits for others, and for the end of the scan at most.
+          const next = Position.make({ list: "payoutRequests", cursor: "c", limit: 10, filters: {} })
+          yield* session.commit({ pages: 1, reads: [], next })
+        }))
+        const db = new DatabaseSync(join(folder, "payments.db"), { readOnly: true })
+        assert.strictEqual(db.prepare("SELECT pages FROM scans").get()?.["pages"], 1)
+        db.close()
+        const again = yield* sinkIn(folder)
+        yield* again.hold(list, "refuse")
+        assert.strictEqual((yield* again.begin(list, request)).start, "resumed")
+      })
+    ))
+})
+
+describe(`messages between threads (seed ${seed})`, () => {
+  const Text = Schema.String
+  const Reads = Schema.Array(Schema.Struct({
+    id: Schema.UndefinedOr(Text),
+    text: Text,
+    problem: Schema.UndefinedOr(Schema.Struct({ path: Text, expected: Text }))
+  }))
+
+  it.prop("carry a batch as it is", [Reads, Schema.NullOr(Text), Schema.Int], ([reads, cursor, pages]) => {
+    const next = cursor === null || !cursor.isWellFormed()
+      ? null
+      : Position.make({ list: "invoices", cursor, limit: 7, filters: { reference: cursor } })
+    const back = SinkMessages.toBatch(structuredClone(SinkMessages.fromBatch({ pages, reads, next })))
+    assert.deepStrictEqual(back.reads, reads)
+    assert.strictEqual(back.pages, pages)
+    assert.deepStrictEqual(
+      back.next === null ? null : Redacted.value(back.next),
+      next === null ? null : Redacted.value(next)
+    )
+  }, { arbitrary: { seed } })
+
+  it("carry every error with all that it says", () => {
+    const reasons = [
+      new Locked({ label: "invoices", holder: "process 1" }),
+      new Locked({ label: "invoices" }),
+      new LeaseLost({ label: "invoices" }),
+      new OtherSource({ bound: "a", given: "b" }),
+      new NotADestination({ problem: "it is none." }),
+      new Full(),
+      new Failed({ code: "EACCES" })
+    ]
+    for (const reason of reasons) {
+      const error = new SinkError({ location: "sqlite:x", reason })
+      const back = SinkMessages.toError(structuredClone(SinkMessages.fromError(error)))
+      assert.strictEqual(back.message, error.message)
+      assert.strictEqual(back.reason._tag, reason._tag)
+    }
+  })
+
+  it.effect("carry every destination, and a password redacted on both sides", () =>
+    Effect.gen(function*() {
+      const texts = [
+        "sqlite:a.db",
+        "file:a?format=csv&compress=gzip",
+        "postgres://u:p%40ss@h:1/d?schema=s&sslmode=require"
+      ]
+      for (const text of texts) {
+        const destination = yield* Destination.parse(text, "environment")
+        const back = SinkMessages.toDestination(structuredClone(SinkMessages.fromDestination(destination)))
+        assert.deepEqual(back, destination)
+        assert.notInclude(JSON.stringify(back), "p@ss")
+        if (back._tag === "Postgres") {
+          assert.strictEqual(back.url.password === undefined ? "" : Redacted.value(back.url.password), "p@ss")
+        }
+      }
+    }))
+})
