@@ -79,8 +79,10 @@ const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
     const source = yield* snapshot.source
     if (source === undefined) return
     yield* mend(renderer)
-    const text = yield* renderings.manifest
-    let shown: Manifest.Manifest = text === undefined ? { version: 1, source, lists: {} } : Manifest.fromText(text)
+    const kept = yield* renderings.manifest
+    let shown: Manifest.Manifest = kept === undefined
+      ? { version: 1, source, lists: {} }
+      : Manifest.fromText(kept.text)
     if (shown.source !== source) {
       shown = { ...shown, source }
       yield* show(renderer, [], shown)
@@ -91,9 +93,10 @@ const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
       const before = shown.lists[list.label]
       const intact = before !== undefined && (yield* isIntact(renderer, before)) ? before : undefined
       const now = { ...formatOf(renderer), ...known.evidence }
-      if (intact !== undefined && Equal.equals(intact, { ...now, files: intact.files })) continue
       const revision = yield* Renderings.revisionOf(snapshot, list)
-      const files = (yield* filesAt(renderer, intact, revision)) ??
+      const same = yield* filesAt(renderer, intact, revision)
+      if (same !== undefined && Equal.equals(intact, { ...now, files: same })) continue
+      const files = same ??
         (yield* render(renderer, snapshot, { list, scan: now.scan, revision, number: yield* renderings.next }))
       const shownList = { ...now, files }
       shown = { ...shown, lists: { ...shown.lists, [list.label]: shownList } }
@@ -106,9 +109,9 @@ const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
 const mend = Effect.fnUntraced(function*(renderer: Renderer) {
   const { folder, fs, location, path, renderings } = renderer
   const target = path.join(folder, Manifest.manifestFile)
-  const text = yield* renderings.manifest
-  if (text !== undefined && (yield* readBytes(renderer, target))?.equals(Buffer.from(text)) !== true) {
-    yield* onDisk(location, replaceFile(target, text))
+  const kept = yield* renderings.manifest
+  if (kept !== undefined && (yield* readBytes(renderer, target))?.equals(Buffer.from(kept.text)) !== true) {
+    yield* onDisk(location, replaceFile(target, kept.text))
   }
   for (const name of yield* onDisk(location, fs.readDirectory(folder))) {
     if (leftover.test(name)) yield* onDisk(location, fs.remove(path.join(folder, name), { force: true }))
@@ -184,8 +187,7 @@ const render = Effect.fnUntraced(
     if (format.format !== "ndjson") return [yield* one("", () => true)]
     // A line has no room for the mark of a missing row.
     const present = yield* one("", ({ missingSince }) => missingSince === undefined)
-    const { rows: missing } = yield* snapshot.missing(list)
-    if (missing.length === 0) return [present]
+    if ((yield* snapshot.missing(list)).length === 0) return [present]
     const gone = yield* one("-missing", ({ missingSince }) => missingSince !== undefined)
     return [present, { ...gone, missing: true as const }]
   }

@@ -61,8 +61,8 @@ export interface PlanInput {
   readonly layout: Layout
   /** Members whose difference alone changes nothing. */
   readonly ignored: ReadonlySet<string>
-  /** Whether changes are told: not of a list's first load. */
-  readonly telling: boolean
+  /** Which changes are told: none of a list's first load; what is new only where all of it was read before. */
+  readonly tells: { readonly inserts: boolean; readonly updates: boolean }
   readonly tally: Tally
   /** Grows by the rows of the batch. */
   readonly seen: RowSet
@@ -112,7 +112,7 @@ interface Changed extends StoredRow {
 
 /** Plans a batch. */
 export const plan = (input: PlanInput): Plan => {
-  const { ignored, layout, reads, seen, stored, telling, texts } = input
+  const { ignored, layout, reads, seen, stored, tells, texts } = input
   const counts = { ...input.tally.counts }
   const totals = new Totals(layout.amounts, input.tally)
   const undocumented = new Map(Object.entries(input.tally.undocumented))
@@ -156,7 +156,7 @@ export const plan = (input: PlanInput): Plan => {
       counts.inserted++
       seen.add(fresh.row)
       totals.add(read.hash, value)
-      if (telling) changes.push({ kind: "insert", id, fields: [], before: undefined, after: read.text })
+      if (tells.inserts) changes.push({ kind: "insert", id, fields: [], before: undefined, after: read.text })
       continue
     }
     const isSame = row.hash === read.hash
@@ -175,13 +175,15 @@ export const plan = (input: PlanInput): Plan => {
       if (isFirst) totals.add(row.hash, isSame ? value : parsed(text))
       if (row.missing) {
         changed.set(id, { row: row.row, hash: row.hash, text, missing: false })
-        if (telling) changes.push({ kind: "returned", id, fields, before: text ?? read.text, after: text ?? read.text })
+        if (tells.updates) {
+          changes.push({ kind: "returned", id, fields, before: text ?? read.text, after: text ?? read.text })
+        }
       }
     } else {
       counts.updated++
       if (!isFirst) totals.remove(row.hash, parsed(text))
       totals.add(read.hash, value)
-      if (telling) {
+      if (tells.updates) {
         changes.push({ kind: row.missing ? "returned" : "update", id, fields, before: text, after: read.text })
       }
       write(row.row, id, read, value, writes.get(row.row)?.isNew ?? false)

@@ -37,16 +37,28 @@ export const openReader = (settings: PostgresSettings): Effect.Effect<Reader, Si
 const readerOver = ({ location, query }: PostgresClient, s: string): Reader => ({
   location,
   source: Effect.map(query(`SELECT source FROM ${s}.destination`), ([row]) => optional(row, "source")),
-  scans: (list) =>
+  scans: (list, part) =>
     Effect.map(
       query(
-        `SELECT scan, part, asked, state, checkpoint, first_row, tally::text, certificate::text,
-          ${iso("started_at")}, ${iso("ended_at")} FROM ${s}.scans AS s WHERE list = $1
-          AND scan >= coalesce((SELECT max(scan) FROM ${s}.scans
-            WHERE list = s.list AND part = s.part AND state = 'complete'), 0) ORDER BY scan DESC`,
-        [list.label]
+        `SELECT s.scan, s.part, asked, state, checkpoint, first_row, tally::text, certificate::text,
+          ${iso("started_at")}, ${iso("ended_at")} FROM ${s}.scans AS s LEFT JOIN (
+            SELECT part, max(scan) AS scan FROM ${s}.scans WHERE list = $1 AND state = 'complete' GROUP BY part
+          ) AS last ON last.part = s.part
+        WHERE s.list = $1 AND s.part = coalesce($2, s.part) AND s.scan >= coalesce(last.scan, 0) ORDER BY s.scan DESC`,
+        [list.label, part ?? null]
       ),
       (rows) => rows.map(toScan)
+    ),
+  around: (list, part, scan) =>
+    Effect.map(
+      query(
+        `SELECT EXISTS (SELECT FROM ${s}.scans WHERE list = $1 AND state = 'complete') AS complete,
+        EXISTS (SELECT FROM ${s}.scans WHERE scan > $3::bigint AND list = $1 AND (part = '') <> ($2 = '') AND (pages > 0
+          OR (tally #>> '{counts,inserted}')::bigint + (tally #>> '{counts,updated}')::bigint
+            + (tally #>> '{counts,returned}')::bigint > 0)) AS overtaken`,
+        [list.label, part, String(scan)]
+      ),
+      ([row]) => ({ anyComplete: row?.["complete"] === true, overtaken: row?.["overtaken"] === true })
     ),
   find: (list, sought) =>
     Effect.map(
@@ -76,19 +88,11 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
       query(`SELECT piece, bits FROM ${s}.seen WHERE scan = ANY ($1)`, [integers(scans)]),
       (rows) => rows.map((row) => ({ index: number(row, "piece"), bits: bytes(row, "bits") }))
     ),
-  missing: (list) => {
-    const { table } = layoutOf(list)
-    return Effect.map(
-      query(
-        `SELECT (SELECT count(*) FROM ${s}.${table} WHERE missing_since IS NULL) AS present,
-          ARRAY(SELECT "row" FROM ${s}.${table} WHERE missing_since IS NOT NULL) AS gone`
-      ),
-      ([row]) => {
-        const gone = row?.["gone"]
-        return { rows: Array.isArray(gone) ? gone.map(Number) : [], present: number(row, "present") }
-      }
-    )
-  },
+  missing: (list) =>
+    Effect.map(
+      query(`SELECT "row" FROM ${s}.${layoutOf(list).table} WHERE missing_since IS NOT NULL`),
+      (rows) => rows.map((row) => number(row, "row"))
+    ),
   rows: (list, after, count) =>
     Effect.map(
       query(

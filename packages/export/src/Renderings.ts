@@ -20,8 +20,14 @@ export interface Rendering {
 
 /** The renderings of a folder. Whoever writes them holds its manifest. */
 export interface Renderings {
-  /** What `manifest.json` has to be; undefined before anything was rendered by this version. */
-  readonly manifest: Effect.Effect<string | undefined, SinkError>
+  /**
+   * What `manifest.json` has to be, and what it was before, which it still is where its replacement was cut; undefined before
+   * anything was rendered by this version.
+   */
+  readonly manifest: Effect.Effect<
+    { readonly text: string; readonly previous: string | undefined } | undefined,
+    SinkError
+  >
   /** The number of the next rendering. */
   readonly next: Effect.Effect<number, SinkError>
   /** Remembers a file before it is there. */
@@ -45,7 +51,10 @@ const newer = `(SELECT count(DISTINCT rendering) FROM rendered
 
 /** Over the store. */
 export const make = ({ run }: Pick<SqliteClient, "run">): Renderings => ({
-  manifest: run((db) => optional(db.get("SELECT text FROM manifest"), "text")),
+  manifest: run((db) => {
+    const row = db.get("SELECT text, previous FROM manifest")
+    return row === undefined ? undefined : { text: text(row, "text"), previous: optional(row, "previous") }
+  }),
   next: run((db) => number(db.get("SELECT coalesce(max(rendering), 0) + 1 AS n FROM rendered"), "n")),
   note: ({ list, number: rendering, revision, scan }, file) =>
     run((db) =>
@@ -64,7 +73,10 @@ export const make = ({ run }: Pick<SqliteClient, "run">): Renderings => ({
         for (const { bytes, file, records, sha256 } of files) {
           db.run("UPDATE rendered SET records = ?, bytes = ?, sha256 = ? WHERE file = ?", records, bytes, sha256, file)
         }
-        db.run("INSERT OR REPLACE INTO manifest (only, text) VALUES (1, ?)", manifest)
+        db.run(
+          "INSERT OR REPLACE INTO manifest (only, text, previous) VALUES (1, ?, (SELECT text FROM manifest))",
+          manifest
+        )
       })
     ),
   revisionIn: (file) =>
@@ -87,22 +99,9 @@ export const make = ({ run }: Pick<SqliteClient, "run">): Renderings => ({
   forget: (file) => run((db) => db.run("DELETE FROM rendered WHERE file = ?", file))
 })
 
-/**
- * Grows with every change of the list's rows: their writes are counted by the scans that made them, whole or not, and each
- * that goes missing is told.
- */
+/** Grows with every commit that changes a row of the list. */
 export const revisionOf = (
   { run }: Pick<SqliteClient, "run">,
   list: Lists.AnyList
 ): Effect.Effect<number, SinkError> =>
-  run((db) =>
-    number(
-      db.get(
-        `SELECT (SELECT coalesce(sum((tally ->> '$.counts.inserted') + (tally ->> '$.counts.updated')
-          + (tally ->> '$.counts.returned')), 0) FROM scans WHERE list = ?1)
-        + (SELECT count(*) FROM changes WHERE list = ?1 AND kind = 'missing') AS revision`,
-        list.label
-      ),
-      "revision"
-    )
-  )
+  run((db) => number(db.get("SELECT revision FROM revisions WHERE list = ?", list.label), "revision"))

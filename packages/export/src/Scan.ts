@@ -48,6 +48,7 @@ export type ScanEvent =
     readonly start: ScanStart
     readonly progress: ScanProgress
   }
+  /** Pages were read, and committed, or wait for a commit that comes soon where they changed nothing. */
   | {
     readonly _tag: "Committed"
     readonly list: Lists.ListName
@@ -87,7 +88,7 @@ export const scan = Effect.fn("Export.scan")(function*(name: Lists.ListName, opt
   const sink = yield* Sink
   yield* sink.hold(Lists.byName[name], options.onLocked ?? "refuse")
   const started = yield* Clock.currentTimeMillis
-  const summary = yield* traversal(name, undefined, options)
+  const summary = yield* traversal(name, undefined, options, { at: undefined })
   yield* sink.publish(Lists.byName[name])
   return { ...summary, elapsed: Duration.millis((yield* Clock.currentTimeMillis) - started) }
 }, Effect.scoped)
@@ -108,20 +109,27 @@ export interface PartsOptions extends ScanOptions {
 export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.ListName, options: PartsOptions) {
   const sink = yield* Sink
   yield* sink.hold(Lists.byName[name], options.onLocked ?? "refuse")
+  const progressed: Progressed = { at: undefined }
   const summaries = yield* Effect.forEach(
-    options.values,
-    (value) => traversal(name, { field: options.field, value }, options),
+    new Set(options.values),
+    (value) => traversal(name, { field: options.field, value }, options, progressed),
     { concurrency: options.concurrency ?? 4 }
   )
   yield* sink.publish(Lists.byName[name])
   return summaries
 }, Effect.scoped)
 
+/** When a page was last committed in this run: of the list, or of any of its parts. */
+interface Progressed {
+  at: number | undefined
+}
+
 /** Scans a list that is held, or a part of it. */
 const traversal = Effect.fnUntraced(function*(
   name: Lists.ListName,
   part: Part | undefined,
-  options: ScanOptions
+  options: ScanOptions,
+  progressed: Progressed
 ): Effect.fn.Return<ScanSummary, PaymentsError | SinkError, PaymentsApi | Sink | Scope.Scope> {
   const api = yield* PaymentsApi
   const sink = yield* Sink
@@ -142,7 +150,7 @@ const traversal = Effect.fnUntraced(function*(
     saved: session.resumeAt !== undefined,
     retries: 0,
     startedAt: started,
-    progressedAt: undefined,
+    progressed,
     wait: firstWait,
     restarts: 0
   }
@@ -163,7 +171,7 @@ const traversal = Effect.fnUntraced(function*(
     elapsed: Duration.millis((yield* Clock.currentTimeMillis) - started),
     ...(yield* session.progress)
   }
-})
+}, Effect.scoped)
 
 /** How the scan of one list, or of all the parts that were asked for, ended. */
 export interface ScanOutcome {
@@ -209,8 +217,7 @@ interface Traversal {
   saved: boolean
   retries: number
   readonly startedAt: number
-  /** When a page was last committed in this run. */
-  progressedAt: number | undefined
+  readonly progressed: Progressed
   wait: Duration.Duration
   restarts: number
 }
@@ -249,7 +256,7 @@ const traverse = Effect.fnUntraced(function*(
     else if ((written - came) * 2n < came - asked) wanted = Math.max(1, Math.floor(wanted / 2))
     state.at = some.at(-1)?.next ?? undefined
     for (const { attempts } of some) state.retries += attempts - 1
-    state.progressedAt = yield* Clock.currentTimeMillis
+    state.progressed.at = yield* Clock.currentTimeMillis
     state.wait = firstWait
     yield* emit({ _tag: "Committed", list: name, progress, retries: state.retries })
   }
@@ -345,7 +352,7 @@ const recover = Effect.fnUntraced(function*(
   // A service that has not answered once in this run is more likely set wrong or down than hiccuping: that is said at
   // once. One that limits us or names a time has answered.
   const answered = reason._tag === "RateLimited" || asked !== undefined
-  const since = state.progressedAt ?? (answered ? state.startedAt : undefined)
+  const since = state.progressed.at ?? (answered ? state.startedAt : undefined)
   if (since === undefined) return yield* error
   const wait = Duration.max(state.wait, asked ?? Duration.zero)
   const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(wait)

@@ -34,8 +34,11 @@ export interface ScanProgress extends Counts {
   readonly undocumented: { readonly [path: string]: number }
 }
 
-/** How the scan begins: where an earlier run was cut, or anew, and why. */
-export type ScanStart = "resumed" | "first" | "afterComplete" | "otherRequest" | "afterFailure"
+/**
+ * How the scan begins: where an earlier run was cut, or anew, and why. `overtaken`: since it was cut, parts of the list (the
+ * whole list, for a part) were written, and what it had read may no longer be what there is.
+ */
+export type ScanStart = "resumed" | "first" | "afterComplete" | "otherRequest" | "overtaken" | "afterFailure"
 
 /** A scan of one list, or of a part of one, that is open for writing. */
 export interface ScanSession {

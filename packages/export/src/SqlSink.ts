@@ -3,10 +3,10 @@
  * can be certified. The same for every database.
  */
 import { type Lists, Position } from "@payments/core"
-import { Clock, DateTime, Effect, Option, Semaphore } from "effect"
+import { Clock, DateTime, Duration, Effect, Option, Semaphore } from "effect"
 import * as Certificate from "./Certificate.ts"
 import { layoutOf } from "./Columns.ts"
-import { differing, hashed, plan, soughtIn } from "./Plan.ts"
+import { differing, hashed, plan, type PlanInput, soughtIn } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import {
   type Batch,
@@ -22,7 +22,7 @@ import type { Commit, ScanRow, Store } from "./Store.ts"
 import * as Tally from "./Tally.ts"
 
 /** A batch that changes no row waits for others, up to so many records and so long: a cut only reads them again. */
-const quiet = { records: 5000, millis: 2000 } as const
+const quiet = { records: 5000, wait: Duration.seconds(2) } as const
 
 /** The port over a store. */
 export const makeSink = (store: Store): Sink["Service"] => {
@@ -41,8 +41,10 @@ export const makeSink = (store: Store): Sink["Service"] => {
         yield* bind(store, request)
         const opened = yield* turnOf(list).withPermits(1)(open(store, list, request))
         const session = sessionOver(store, list, request, opened, turnOf(list))
-        // What a quiet end left behind is not lost for want of one more page.
+        // What a quiet end left behind is not lost for want of one more page, nor while one is waited for. Whatever hinders it
+        // hinders the next batch too, and is told there.
         yield* Effect.addFinalizer(() => Effect.ignore(session.flush))
+        yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(session.flush), quiet.wait)))
         return session
       }),
     publish: () => Effect.void
@@ -67,8 +69,8 @@ interface Opened {
   readonly resumeAt: Position.Position | undefined
   readonly tally: Tally.Tally
   readonly seen: RowSet
-  /** Whether changes are told. */
-  readonly telling: boolean
+  /** Which changes are told. */
+  readonly tells: PlanInput["tells"]
 }
 
 const partOf = ({ part }: ScanRequest): string => part === undefined ? "" : JSON.stringify([part.field, part.value])
@@ -84,15 +86,18 @@ const open = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Opened, SinkError> {
   const part = partOf(request)
   const asked = askedOf(request)
-  const scans = yield* store.scans(list)
-  const last = scans.find((scan) => scan.part === part)
-  const telling = scans.some((scan) => scan.state === "complete" && (scan.part === "" || scan.part === part))
-  if (last?.state === "running" && last.asked === asked) {
+  const scans = yield* store.scans(list, part)
+  const [last] = scans
+  const { anyComplete, overtaken } = yield* store.around(list, part, last?.scan ?? 0)
+  const wasComplete = scans.some(({ state }) => state === "complete")
+  // Of the whole list, or of this part of it, nothing is new that was never read before.
+  const tells = { inserts: wasComplete || (part !== "" && (yield* isLoaded(store, list))), updates: anyComplete }
+  if (last?.state === "running" && last.asked === asked && !overtaken) {
     const position = Option.getOrUndefined(Option.flatMap(Option.fromUndefinedOr(last.checkpoint), Position.fromJson))
-    // Without a checkpoint nothing was committed.
-    const start = position === undefined ? startAfter(scans, part) : "resumed"
+    // Without a checkpoint it begins at the first page.
+    const start = position === undefined ? startAfter(scans, false) : "resumed"
     const seen = new RowSet(yield* store.seen([last.scan]))
-    return { ...last, start, resumeAt: position, tally: Tally.fromJson(last.tally), seen, telling }
+    return { ...last, start, resumeAt: position, tally: Tally.fromJson(last.tally), seen, tells }
   }
   const { nextRow } = yield* store.find(list, [])
   const now = yield* timestamp
@@ -102,16 +107,20 @@ const open = Effect.fnUntraced(function*(
     scan,
     startedAt: now,
     firstRow: nextRow,
-    start: startAfter(scans, part),
+    start: startAfter(scans, overtaken),
     resumeAt: undefined,
     tally: Tally.none,
     seen: new RowSet(),
-    telling
+    tells
   }
 })
 
-const startAfter = (scans: ReadonlyArray<ScanRow>, part: string): ScanStart => {
-  const last = scans.find((scan) => scan.part === part && (scan.state !== "running" || scan.checkpoint !== undefined))
+/** Whether the whole list was once read to its end. */
+const isLoaded = (store: Store, list: Lists.AnyList) =>
+  Effect.map(store.scans(list, ""), (scans) => scans.some(({ state }) => state === "complete"))
+
+const startAfter = (scans: ReadonlyArray<ScanRow>, overtaken: boolean): ScanStart => {
+  const last = scans.find(({ checkpoint, state }) => state !== "running" || checkpoint !== undefined)
   switch (last?.state) {
     case undefined:
       return "first"
@@ -119,7 +128,7 @@ const startAfter = (scans: ReadonlyArray<ScanRow>, part: string): ScanStart => {
       return "afterComplete"
     case "running":
     case "abandoned":
-      return "otherRequest"
+      return overtaken ? "overtaken" : "otherRequest"
     case "incomplete":
       return "afterFailure"
   }
@@ -139,11 +148,11 @@ const sessionOver = (
 ): Session => {
   const layout = layoutOf(list)
   const ignored = new Set(request.ignoredFields)
-  const { scan, seen, startedAt, telling } = opened
+  const { scan, seen, startedAt, tells } = opened
   let { tally } = opened
   let concluded = { missing: 0, heldBack: 0 }
   /** Batches that changed nothing and are not committed yet. */
-  let waiting: { readonly next: Position.Position; readonly records: number; readonly since: number } | undefined
+  let waiting: { readonly next: Position.Position; readonly records: number } | undefined
 
   const progress = (): ScanProgress => ({ ...tally.counts, ...concluded, undocumented: tally.undocumented })
 
@@ -175,17 +184,14 @@ const sessionOver = (
     const { nextRow, stored } = yield* store.find(list, soughtIn(reads))
     const apart = differing(reads, stored)
     const texts = apart.length === 0 ? new Map<number, string>() : yield* store.textsOf(list, apart)
-    const nowMillis = yield* Clock.currentTimeMillis
     // From here to where it is known what waits nothing may be cut: the tally must not run ahead of the checkpoint.
-    const planned = plan({ layout, ignored, telling, tally, seen, nextRow, reads, stored, texts })
+    const planned = plan({ layout, ignored, tells, tally, seen, nextRow, reads, stored, texts })
     const { counts } = planned.tally
     tally = { ...planned.tally, counts: { ...counts, pages: counts.pages + batch.pages } }
     const isQuiet = planned.writes.length + planned.found.length + planned.quarantined.length === 0
     if (batch.next !== null && isQuiet) {
-      const since = waiting?.since ?? nowMillis
-      const records = (waiting?.records ?? 0) + reads.length
-      waiting = { next: batch.next, records, since }
-      if (records < quiet.records && nowMillis - since < quiet.millis) return progress()
+      waiting = { next: batch.next, records: (waiting?.records ?? 0) + reads.length }
+      if (waiting.records < quiet.records) return progress()
     }
     // If this fails, what waited is read again: the tally has gone on without it.
     waiting = undefined
@@ -200,22 +206,22 @@ const sessionOver = (
     const certificate = tally.blind
       ? undefined
       : Certificate.toJson(Certificate.certify({ scan, startedAt }, tally, seen.size, now))
-    const scans = yield* store.scans(list)
     const part = partOf(request)
-    const forget = scans.filter((one) => one.part === part && one.scan < scan).map((one) => one.scan)
+    const forget = (yield* store.scans(list, part)).map((one) => one.scan).filter((one) => one < scan)
     const unseen = part === "" && !tally.blind && tally.counts.nameless === 0
       ? [...RowSet.inNone([seen], opened.firstRow)]
       : []
-    const { rows } = unseen.length === 0 ? { rows: [] } : yield* store.missing(list)
+    const rows = unseen.length === 0 ? [] : yield* store.missing(list)
     // One that this scan has seen again is no longer missing.
     const known = new Set(rows.filter((row) => !seen.has(row)))
     const fresh = unseen.filter((row) => !known.has(row))
-    const gone = yield* goneSince(store, scan, fresh, scans)
+    const gone = yield* goneSince(store, list, scan, fresh)
     // Of the list as it was when the scan began.
     const most = (opened.firstRow - known.size) * (request.missingLimit ?? 0.1)
-    const missing = gone.length > most ? [] : gone
-    // An answer that shows so much less is doubtful before a second one has shown the same.
-    concluded = { missing: missing.length, heldBack: fresh.length > most ? fresh.length - missing.length : 0 }
+    // An answer that shows so much less is doubtful, and nothing is concluded from it.
+    const isDoubtful = fresh.length > most
+    const missing = isDoubtful ? [] : gone
+    concluded = { missing: missing.length, heldBack: isDoubtful ? fresh.length : 0 }
     return { state: "complete", certificate, missing, forget }
   })
 
@@ -233,6 +239,8 @@ const sessionOver = (
     commit: (batch) => inTurn(commit(batch)),
     flush: inTurn(flush),
     restart: inTurn(Effect.flatMap(timestamp, (now) => {
+      // What waits goes with the tally: should this fail, nothing of it may be committed any more.
+      waiting = undefined
       // What was written stays written.
       const { inserted, returned, updated } = tally.counts
       tally = { ...Tally.none, counts: { ...Tally.none.counts, inserted, returned, updated } }
@@ -255,20 +263,23 @@ const sessionOver = (
  */
 const goneSince = Effect.fnUntraced(function*(
   store: Store,
+  list: Lists.AnyList,
   current: number,
-  unseen: ReadonlyArray<number>,
-  scans: ReadonlyArray<ScanRow>
+  unseen: ReadonlyArray<number>
 ): Effect.fn.Return<ReadonlyArray<number>, SinkError> {
+  if (unseen.length === 0) return []
+  const scans = yield* store.scans(list)
   const before = scans.find(({ part, scan, state }) => part === "" && state === "complete" && scan < current)
-  if (before === undefined || unseen.length === 0) return []
-  const between = scans.filter(({ scan }) => scan >= before.scan && scan !== current)
-  const unknown = between.some(({ tally }) => {
+  if (before === undefined) return []
+  let gone = unseen.filter((row) => row < before.firstRow)
+  for (const { scan, tally } of scans) {
+    if (scan < before.scan || scan === current) continue
     const { blind, counts } = Tally.fromJson(tally)
-    return blind || counts.nameless > 0
-  })
-  if (unknown) return []
-  const seenBefore = new RowSet(yield* store.seen(between.map(({ scan }) => scan)))
-  return unseen.filter((row) => row < before.firstRow && !seenBefore.has(row))
+    if (blind || counts.nameless > 0) return []
+    const seen = new RowSet(yield* store.seen([scan]))
+    gone = gone.filter((row) => !seen.has(row))
+  }
+  return gone
 })
 
 const timestamp = Effect.map(Clock.currentTimeMillis, (millis) => DateTime.formatIso(DateTime.makeUnsafe(millis)))

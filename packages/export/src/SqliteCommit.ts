@@ -66,6 +66,12 @@ export const write = (
     checkpoint ?? null,
     scan
   )
+  if (plan.writes.length + plan.found.length + (end?.missing.length ?? 0) > 0) {
+    db.run(
+      "INSERT INTO revisions (list, revision) VALUES (?, 1) ON CONFLICT (list) DO UPDATE SET revision = revision + 1",
+      list.label
+    )
+  }
   if (end === undefined) return
   db.run(
     "UPDATE scans SET state = ?, certificate = ?, ended_at = ? WHERE scan = ?",

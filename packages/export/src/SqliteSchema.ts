@@ -85,10 +85,12 @@ const scans = `
     kind TEXT NOT NULL CHECK (kind IN ('insert', 'update', 'missing', 'returned')),
     id TEXT NOT NULL, fields TEXT NOT NULL, before TEXT, after TEXT
   ) STRICT;
-  CREATE INDEX changes_of_a_record ON changes (list, id, seq);`
+  CREATE INDEX changes_of_a_record ON changes (list, id, seq);
+  -- Grows with every commit that changes a row of the list.
+  CREATE TABLE revisions (list TEXT PRIMARY KEY, revision INTEGER NOT NULL) STRICT;`
 
 /**
- * Of a folder: its files, numbered by rendering, and the text of its manifest. A file without a digest is not whole, but
+ * Of a folder: its files, numbered by rendering, and the text of its manifest and of the one before. A file without a digest is not whole, but
  * for those of rendering 0: version 1 kept none.
  */
 const rendered = `
@@ -96,7 +98,7 @@ const rendered = `
     file TEXT PRIMARY KEY, list TEXT NOT NULL, rendering INTEGER NOT NULL, scan INTEGER NOT NULL, revision INTEGER,
     records INTEGER, bytes INTEGER, sha256 TEXT
   ) STRICT;
-  CREATE TABLE manifest (only INTEGER PRIMARY KEY CHECK (only = 1), text TEXT NOT NULL) STRICT;`
+  CREATE TABLE manifest (only INTEGER PRIMARY KEY CHECK (only = 1), text TEXT NOT NULL, previous TEXT) STRICT;`
 
 /** The table of a list, and a view of it that tells when each row was last seen. */
 const rowsOf = (list: Lists.AnyList): string => {

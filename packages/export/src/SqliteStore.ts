@@ -30,14 +30,36 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
   location,
   run,
   source: run(sourceOf),
-  scans: (list) =>
+  scans: (list, part) =>
     run((db) =>
-      db.all(
-        `SELECT * FROM scans AS s WHERE list = ? AND scan >= coalesce((SELECT max(scan) FROM scans
-        WHERE list = s.list AND part = s.part AND state = 'complete'), 0) ORDER BY scan DESC`,
-        list.label
-      ).map(toScan)
+      (part === undefined
+        ? db.all(
+          `SELECT s.* FROM scans AS s LEFT JOIN (
+            SELECT part, max(scan) AS scan FROM scans WHERE list = ?1 AND state = 'complete' GROUP BY part
+          ) AS last ON last.part = s.part WHERE s.list = ?1 AND s.scan >= coalesce(last.scan, 0) ORDER BY s.scan DESC`,
+          list.label
+        )
+        : db.all(
+          `SELECT * FROM scans WHERE list = ?1 AND part = ?2 AND scan >= coalesce((
+            SELECT max(scan) FROM scans WHERE list = ?1 AND part = ?2 AND state = 'complete'
+          ), 0) ORDER BY scan DESC`,
+          list.label,
+          part
+        )).map(toScan)
     ),
+  around: (list, part, scan) =>
+    run((db) => {
+      const row = db.get(
+        `SELECT EXISTS (SELECT 1 FROM scans WHERE list = ?1 AND state = 'complete') AS complete,
+        EXISTS (SELECT 1 FROM scans WHERE scan > ?3 AND list = ?1 AND (part = '') <> (?2 = '') AND (pages > 0
+          OR (tally ->> '$.counts.inserted') + (tally ->> '$.counts.updated') + (tally ->> '$.counts.returned') > 0
+        )) AS overtaken`,
+        list.label,
+        part,
+        scan
+      )
+      return { anyComplete: number(row, "complete") === 1, overtaken: number(row, "overtaken") === 1 }
+    }),
   find: (list, sought) =>
     run((db) => {
       const { table } = layoutOf(list)
@@ -55,11 +77,9 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
         .map((row) => ({ index: number(row, "piece"), bits: bytes(row, "bits") }))
     ),
   missing: (list) =>
-    run((db) => {
-      const { table } = layoutOf(list)
-      const rows = db.all(`SELECT row FROM ${table} WHERE missing_since IS NOT NULL`).map((row) => number(row, "row"))
-      return { rows, present: number(db.get(`SELECT count(*) AS n FROM ${table}`), "n") - rows.length }
-    }),
+    run((db) =>
+      db.all(`SELECT row FROM ${layoutOf(list).table} WHERE missing_since IS NOT NULL`).map((row) => number(row, "row"))
+    ),
   rows: (list, after, count) =>
     run((db) =>
       db.all(`SELECT * FROM ${layoutOf(list).table} WHERE row > ? ORDER BY row LIMIT ?`, after, count)

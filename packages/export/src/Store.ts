@@ -106,8 +106,17 @@ export interface Store {
   readonly source: Effect.Effect<string | undefined, SinkError>
   /** Binds the destination to another source. */
   readonly rebind: (source: string) => Effect.Effect<void, SinkError>
-  /** The scans of a list, the newest first; those before a complete scan of their part may be left out. */
-  readonly scans: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
+  /** The scans of a list, or of one part of it, the newest first; those before a complete one of the same part are left out. */
+  readonly scans: (list: Lists.AnyList, part?: string) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
+  /**
+   * Whether any scan of the list is complete; and whether one of the other kind, of the whole list or of parts, has written
+   * something since the scan of this number began.
+   */
+  readonly around: (
+    list: Lists.AnyList,
+    part: string,
+    scan: number
+  ) => Effect.Effect<{ readonly anyComplete: boolean; readonly overtaken: boolean }, SinkError>
   /** Keeps a new scan, and abandons a running one of the same part; gives its number. */
   readonly start: (scan: NewScan) => Effect.Effect<number, SinkError>
   /**
@@ -125,10 +134,8 @@ export interface Store {
   ) => Effect.Effect<ReadonlyMap<number, string>, SinkError>
   /** The pieces of the sets of rows that these scans saw. */
   readonly seen: (scans: ReadonlyArray<number>) => Effect.Effect<ReadonlyArray<Piece>, SinkError>
-  /** The rows that are missing, and how many are not. */
-  readonly missing: (
-    list: Lists.AnyList
-  ) => Effect.Effect<{ readonly rows: ReadonlyArray<number>; readonly present: number }, SinkError>
+  /** The rows that are missing. */
+  readonly missing: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<number>, SinkError>
   /** Writes all of it in one transaction, durably, or nothing. Fails where the list is no longer held or bound. */
   readonly commit: (commit: Commit) => Effect.Effect<void, SinkError>
   /** The next rows of a list behind a row number, in their order. */
@@ -150,5 +157,5 @@ export interface Store {
 /** What whoever only reads a destination may ask of its database. */
 export type Reader = Pick<
   Store,
-  "location" | "source" | "scans" | "find" | "textsOf" | "seen" | "missing" | "rows" | "textsAt" | "changes"
+  "location" | "source" | "scans" | "around" | "find" | "textsOf" | "seen" | "missing" | "rows" | "textsAt" | "changes"
 >

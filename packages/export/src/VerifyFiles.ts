@@ -13,14 +13,17 @@ import { openStore } from "./SqliteStore.ts"
 
 /** Where a folder differs from what was rendered. */
 export interface FileDifference {
-  /** Its name in the folder; of `outdated` the list's name. */
+  /** Its name in the folder; the list's name where its files are outdated. */
   readonly file: string
   /**
    * `absent`: it is not there. `changed`: its bytes are others. `unknown`: there is a manifest, but nothing was rendered.
-   * `outdated`: the list was read to its end, and is not shown so yet; the next export does.
+   * `outdated`: the list was read to its end, and is not shown so yet, or the manifest does not name it yet; the next export
+   * does.
    */
   readonly kind: "absent" | "changed" | "unknown" | "outdated"
 }
+
+const sha256Of = (text: string): string => createHash("sha256").update(text).digest("hex")
 
 /** Compares; an empty answer means that nothing differs. Waits for whoever renders. Fails where there is no copy to tell. */
 export const verifyFiles = Effect.fn("Export.verifyFiles")(function*(folder: string) {
@@ -55,19 +58,25 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(function*(folder: str
     return differences
   })
 
-  const text = yield* renderings.manifest
-  if (text === undefined) {
-    const found = yield* digestOf(Manifest.manifestFile)
-    return found === undefined ? [] : [{ file: Manifest.manifestFile, kind: "unknown" } as const]
+  const kept = yield* renderings.manifest
+  const found = yield* digestOf(Manifest.manifestFile)
+  if (kept === undefined) return found === undefined ? [] : [{ file: Manifest.manifestFile, kind: "unknown" } as const]
+  const differences: Array<FileDifference> = []
+  if (found !== sha256Of(kept.text)) {
+    const isBefore = found === (kept.previous === undefined ? undefined : sha256Of(kept.previous))
+    const kind = isBefore ? "outdated" : found === undefined ? "absent" : "changed"
+    differences.push({ file: Manifest.manifestFile, kind })
   }
-  const differences = [...(yield* compare(Manifest.manifestFile, createHash("sha256").update(text).digest("hex")))]
   for (const { file, sha256 } of yield* renderings.current) differences.push(...(yield* compare(file, sha256)))
-  const { lists } = Manifest.fromText(text)
+  const { lists } = Manifest.fromText(kept.text)
   for (const list of Lists.all) {
     const known = Manifest.evidenceOf(yield* store.scans(list))
-    if (known?.settled === true && lists[list.label]?.scan !== known.evidence.scan) {
-      differences.push({ file: list.label, kind: "outdated" })
-    }
+    if (known?.settled !== true) continue
+    const shown = lists[list.label]
+    const [first] = shown?.files ?? []
+    const isShown = shown?.scan === known.evidence.scan && first !== undefined &&
+      (yield* renderings.revisionIn(first.file)) === (yield* Renderings.revisionOf(store, list))
+    if (!isShown) differences.push({ file: list.label, kind: "outdated" })
   }
   return differences
 }, Effect.scoped)

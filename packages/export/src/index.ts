@@ -16,7 +16,15 @@ export {
   type ScanSummary
 } from "./Scan.ts"
 export * as SinkReason from "./Sink.ts"
-export { type Batch, type ScanProgress, type ScanRequest, type ScanSession, Sink, SinkError } from "./Sink.ts"
+export {
+  type Batch,
+  type ScanProgress,
+  type ScanRequest,
+  type ScanSession,
+  type ScanStart,
+  Sink,
+  SinkError
+} from "./Sink.ts"
 export type { ChangeRow, FullRow, Reader } from "./Store.ts"
 export { type Difference, type Verified, verify, verifyAgainstApi } from "./Verify.ts"
 export { type FileDifference, verifyFiles } from "./VerifyFiles.ts"

@@ -144,7 +144,7 @@ describe(`a planned batch (seed ${seed})`, () => {
       return plan({
         layout,
         ignored,
-        telling,
+        tells: { inserts: telling, updates: telling },
         tally,
         seen,
         nextRow: rows.size,

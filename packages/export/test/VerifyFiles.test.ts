@@ -3,12 +3,23 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Console, Effect, Layer } from "effect"
-import { closeSync, copyFileSync, openSync, readFileSync, readSync, rmSync, statSync, writeSync } from "node:fs"
+import {
+  closeSync,
+  copyFileSync,
+  openSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync
+} from "node:fs"
 import { join } from "node:path"
 import * as FileSink from "../src/FileSink.ts"
 import { scan, scanAll, verifyFiles } from "../src/index.ts"
 import type { Format } from "../src/render/Format.ts"
-import { execute, temporaryFolder } from "./Folder.ts"
+import * as SqliteSink from "../src/SqliteSink.ts"
+import { temporaryFolder } from "./Folder.ts"
 import { manifestOf } from "./Rendered.ts"
 import { crash, diceOf, seed } from "./Seed.ts"
 
@@ -94,10 +105,18 @@ describe("a folder's files", () => {
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* run(folder)
-        execute(join(folder, FileSink.copyFile), "UPDATE scans SET scan = scan + 100 WHERE list = 'invoices'")
+        // A scan that ends, and nobody there to render it.
+        const rows = SqliteSink.layer(join(folder, FileSink.copyFile))
+        yield* scan("invoices").pipe(Effect.provide(Layer.merge(rows, api)))
         assert.deepStrictEqual(yield* verifyFiles(folder), [{ file: "invoices", kind: "outdated" }])
         yield* scan("payinSources").pipe(Effect.provide(Layer.merge(FileSink.layer(folder), api)))
         assert.deepStrictEqual(yield* verifyFiles(folder), [])
+        // Rendered, and the manifest not yet in its place.
+        const before = readFileSync(join(folder, "manifest.json"))
+        yield* scan("invoices").pipe(Effect.provide(Layer.merge(FileSink.layer(folder), api)))
+        assert.notDeepEqual(readFileSync(join(folder, "manifest.json")), before)
+        writeFileSync(join(folder, "manifest.json"), before)
+        assert.deepStrictEqual(yield* verifyFiles(folder), [{ file: "manifest.json", kind: "outdated" }])
       })
     ))
 

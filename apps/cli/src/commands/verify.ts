@@ -94,5 +94,5 @@ const saidOf = ({ file, kind }: FileDifference): string =>
     absent: `${file} is not there`,
     changed: `${file} is not what was rendered`,
     unknown: `${file} is there, but nothing was rendered`,
-    outdated: `${file} was read to its end and is not rendered yet; the next export does`
+    outdated: `${file} does not show the last export yet; the next one puts it right`
   })[kind]

@@ -1,0 +1,164 @@
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it } from "@effect/vitest"
+import { Lists, PaymentsApi, PaymentsError, Reason } from "@payments/core"
+import { layerTest } from "@payments/core/testing"
+import { Deferred, Effect, Fiber, Layer, Stream } from "effect"
+import { join } from "node:path"
+import * as FileSink from "../src/FileSink.ts"
+import { Destination, scan, type ScanEvent, scanParts, type ScanStart, verify, verifyFiles } from "../src/index.ts"
+import { rowsOf, temporaryFolder } from "./Folder.ts"
+import { textsOf } from "./Rendered.ts"
+
+const days = ["2024-05-01", "2024-05-02"]
+/** A hundred invoices, half of them of each day. `amounts` says what is asked for. */
+const invoices = (amounts: (index: number) => number) =>
+  Array.from({ length: 100 }, (_, index) => ({
+    id: `inv_${index}`,
+    amount: amounts(index),
+    settlementDate: index < 50 ? "2024-05-01" : "2024-05-02"
+  }))
+
+/** One run into the folder: of the whole list, or of the parts of these days; cut once so many pages were committed. */
+interface Run {
+  readonly of: "whole" | ReadonlyArray<string>
+  readonly amounts: (index: number) => number
+  readonly cutAfter?: number
+}
+
+const run = Effect.fnUntraced(function*(folder: string, { amounts, cutAfter, of }: Run) {
+  const reached = yield* Deferred.make<void>()
+  let pages = 0
+  const options = {
+    limit: 10,
+    largestBatch: 10,
+    onEvent: ({ _tag }: ScanEvent) =>
+      _tag === "Committed" && ++pages === cutAfter
+        ? Effect.andThen(Deferred.succeed(reached, undefined), Effect.never)
+        : Effect.void
+  }
+  const scans = of === "whole"
+    ? Effect.map(scan("invoices", options), (summary) => [summary])
+    : scanParts("invoices", { ...options, field: "settlementDate", values: of, concurrency: 1 })
+  const fiber = yield* Effect.forkChild(
+    Effect.provide(scans, Layer.merge(FileSink.layer(folder), layerTest({ invoices: invoices(amounts) })))
+  )
+  if (cutAfter === undefined) return yield* Fiber.join(fiber)
+  yield* Deferred.await(reached)
+  yield* Fiber.interrupt(fiber)
+  return []
+})
+
+const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeServices.NodeServices>) =>
+  Effect.flatMap(temporaryFolder, use).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
+
+const changesIn = (folder: string, kind: string) =>
+  rowsOf(join(folder, FileSink.copyFile), `SELECT id FROM changes WHERE kind = '${kind}' ORDER BY seq`)
+    .map(({ id }) => String(id))
+
+const sequences: ReadonlyArray<readonly [name: string, runs: ReadonlyArray<Run>, last: ScanStart]> = [
+  ["the first load, behind a part", [
+    { of: "whole", amounts: (index) => index, cutAfter: 3 },
+    { of: ["2024-05-01"], amounts: (index) => index < 5 ? -1 : index },
+    { of: "whole", amounts: (index) => index < 5 ? -1 : index }
+  ], "overtaken"],
+  ["the whole list, behind a part", [
+    { of: "whole", amounts: (index) => index },
+    { of: "whole", amounts: (index) => index < 5 ? -1 : index, cutAfter: 2 },
+    { of: ["2024-05-02"], amounts: (index) => index < 5 ? -1 : index > 90 ? -2 : index },
+    { of: "whole", amounts: (index) => index < 5 ? -1 : index > 90 ? -2 : index > 30 ? -3 : index }
+  ], "overtaken"],
+  ["a part, behind the whole list", [
+    { of: "whole", amounts: (index) => index },
+    { of: ["2024-05-01"], amounts: (index) => index < 10 ? -1 : index, cutAfter: 2 },
+    { of: "whole", amounts: (index) => index < 10 ? -1 : index },
+    { of: ["2024-05-01"], amounts: (index) => index < 10 ? -1 : index < 50 ? -2 : index }
+  ], "overtaken"],
+  ["a part, behind another one", [
+    { of: "whole", amounts: (index) => index },
+    { of: ["2024-05-01"], amounts: (index) => index < 10 ? -1 : index, cutAfter: 2 },
+    { of: ["2024-05-02"], amounts: (index) => index < 10 ? -1 : index > 90 ? -2 : index },
+    { of: ["2024-05-01"], amounts: (index) => index < 10 ? -1 : index > 90 ? -2 : index < 50 ? -3 : index }
+  ], "resumed"]
+]
+
+describe("a cut scan", () => {
+  it.live.each(sequences)(
+    "of %s, leaves rows, files and certificates that agree",
+    ([, runs, last]) =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          let summaries: Effect.Success<ReturnType<typeof run>> = []
+          for (const one of runs) {
+            summaries = yield* run(folder, one)
+            const reader = yield* Destination.reader({ _tag: "Sqlite", file: join(folder, FileSink.copyFile) })
+            assert.deepStrictEqual((yield* verify(reader, Lists.invoices)).differences, [])
+            assert.deepStrictEqual(yield* verifyFiles(folder), [])
+          }
+          assert.deepStrictEqual(summaries.map(({ start }) => start), [last])
+          const held = rowsOf(join(folder, FileSink.copyFile), "SELECT raw FROM invoices").map(({ raw }) => String(raw))
+          assert.deepStrictEqual([...yield* textsOf(folder, Lists.invoices)].toSorted(), held.toSorted())
+          const { amounts } = runs.at(-1) ?? { amounts: () => 0 }
+          if (last === "overtaken") {
+            assert.deepStrictEqual(
+              held.toSorted(),
+              invoices(amounts).map((one) => JSON.stringify(one)).toSorted()
+            )
+          }
+        }).pipe(Effect.scoped)
+      )
+  )
+})
+
+describe("parts of a list", () => {
+  it.live("tell what they, or the whole list behind them, find changed, and nothing of a first load", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        yield* run(folder, { of: days, amounts: (index) => index })
+        assert.deepStrictEqual([changesIn(folder, "insert"), changesIn(folder, "update")], [[], []])
+        yield* run(folder, { of: "whole", amounts: (index) => index < 2 ? -1 : index })
+        assert.deepStrictEqual(changesIn(folder, "update"), ["inv_0", "inv_1"])
+        yield* run(folder, { of: ["2024-05-02"], amounts: (index) => index > 98 ? -2 : index })
+        assert.deepStrictEqual(changesIn(folder, "update"), ["inv_0", "inv_1", "inv_99"])
+      })
+    ))
+
+  it.live("have patience with a first page, where another one has answered", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        let asked = 0
+        const failing = Layer.effect(
+          PaymentsApi,
+          Effect.map(PaymentsApi, (api): PaymentsApi["Service"] => ({
+            ...api,
+            invoices: {
+              ...api.invoices,
+              pages: (query) =>
+                Stream.mapEffect(api.invoices.pages(query), (page) =>
+                  Effect.suspend(() => ++asked === 6 ? Effect.fail(unavailable) : Effect.succeed(page)))
+            }
+          }))
+        ).pipe(Layer.provide(layerTest({
+          invoices: invoices((index) =>
+            index
+          )
+        })))
+        const summaries = yield* scanParts("invoices", {
+          field: "settlementDate",
+          values: [...days, ...days],
+          limit: 10,
+          concurrency: 1
+        }).pipe(Effect.provide(Layer.merge(FileSink.layer(folder), failing)))
+        assert.deepStrictEqual(summaries.map(({ records }) => records), [50, 50])
+      })
+    ))
+})
+
+const unavailable = new PaymentsError({
+  list: "invoices",
+  reason: new Reason.ServerFailure({ status: 503, retryAfter: undefined }),
+  attempts: 1,
+  status: 503,
+  requestId: undefined,
+  body: undefined,
+  position: undefined
+})
