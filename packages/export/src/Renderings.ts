@@ -22,6 +22,8 @@ export interface Rendering {
 export interface Renderings {
   /** What `manifest.json` has to be; undefined before anything was rendered by this version. */
   readonly manifest: Effect.Effect<string | undefined, SinkError>
+  /** The files that version 1 rendered and has not removed. */
+  readonly ofVersion1: Effect.Effect<ReadonlyArray<string>, SinkError>
   /** The number of the next rendering. */
   readonly next: Effect.Effect<number, SinkError>
   /** Remembers a file before it is there. */
@@ -46,6 +48,7 @@ const newer = `(SELECT count(DISTINCT rendering) FROM rendered
 /** Over the store. */
 export const make = ({ run }: Pick<SqliteClient, "run">): Renderings => ({
   manifest: run((db) => optional(db.get("SELECT text FROM manifest"), "text")),
+  ofVersion1: run((db) => db.all("SELECT file FROM rendered WHERE rendering = 0").map((row) => text(row, "file"))),
   next: run((db) => number(db.get("SELECT coalesce(max(rendering), 0) + 1 AS n FROM rendered"), "n")),
   note: ({ list, number: rendering, revision, scan }, file) =>
     run((db) =>
