@@ -51,7 +51,7 @@ export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wante
 })
 
 /** A terminal that does not tell its width gets whole lines. */
-const terminalWidth = Effect.map(
+export const terminalWidth = Effect.map(
   Effect.flatMap(Terminal.Terminal, ({ columns }) => columns),
   (columns) => columns || Infinity
 )

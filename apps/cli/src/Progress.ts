@@ -54,9 +54,18 @@ export const makeProgress = Effect.gen(function*() {
   return { onEvent, clear }
 })
 
-const columns = ["records", "new", "changed", "unchanged", "missing", "pages", "retries", "seconds"] as const
+/** What a summary says of a list: nobody needs to be told that nothing had to be asked for again. */
+const figures: ReadonlyArray<{ readonly name: string; readonly of: (scan: ScanSummary) => number }> = [
+  { name: "records", of: ({ records }) => records },
+  { name: "new", of: ({ inserted }) => inserted },
+  { name: "changed", of: ({ updated }) => updated },
+  { name: "unchanged", of: ({ unchanged }) => unchanged },
+  { name: "missing", of: ({ missing }) => missing },
+  { name: "pages", of: ({ pages }) => pages },
+  { name: "retries", of: ({ retries }) => retries }
+]
 
-/** The result of an export as lines for people. */
+/** The result of an export as lines for people, as narrow as the figures allow. */
 export const summarize = (outcomes: ReadonlyArray<ScanOutcome>): ReadonlyArray<string> => {
   const lists = outcomes.flatMap(({ list, result }) =>
     Result.isSuccess(result) && result.success.length > 0
@@ -64,25 +73,24 @@ export const summarize = (outcomes: ReadonlyArray<ScanOutcome>): ReadonlyArray<s
       : []
   )
   if (lists.length === 0) return []
-  const row = (name: string, cells: ReadonlyArray<string>) =>
-    name.padEnd(16) + cells.map((cell) => cell.padStart(10)).join("")
-  const rows = lists.map(({ label, scans }) =>
-    row(label, [
-      ...[
-        sum(scans.map(({ records }) => records)),
-        sum(scans.map(({ inserted }) => inserted)),
-        sum(scans.map(({ updated }) => updated)),
-        sum(scans.map(({ unchanged }) => unchanged)),
-        sum(scans.map(({ missing }) => missing)),
-        sum(scans.map(({ pages }) => pages)),
-        sum(scans.map(({ retries }) => retries))
-      ].map((number) => count.format(number)),
-      Math.max(...scans.map(({ elapsed }) => Duration.toSeconds(elapsed))).toFixed(1)
-    ])
-  )
+  const columns = [
+    ["", ...lists.map(({ label }) => label)],
+    ...figures.flatMap(({ name, of }) => {
+      const sums = lists.map(({ scans }) => sum(scans.map(of)))
+      return name === "retries" && sums.every((times) => times === 0)
+        ? []
+        : [[name, ...sums.map((number) => count.format(number))]]
+    }),
+    [
+      "seconds",
+      ...lists.map(({ scans }) => Math.max(...scans.map(({ elapsed }) => Duration.toSeconds(elapsed))).toFixed(1))
+    ]
+  ].map((cells, column) => {
+    const width = Math.max(...cells.map((cell) => cell.length))
+    return cells.map((cell) => column === 0 ? cell.padEnd(width) : cell.padStart(width))
+  })
   return [
-    row("", columns),
-    ...rows,
+    ...["", ...lists].map((_, row) => columns.map((cells) => cells[row] ?? "").join("  ")),
     ...lists.flatMap(({ label, scans }) => notesOf(scans).map((note) => `${label}: ${note}`))
   ]
 }
@@ -132,11 +140,11 @@ const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
   ]
 }
 
-/** Says what went wrong with each list that failed. */
+/** Says what went wrong with each list that failed; what is the same of several, once. */
 export const sayFailures = (outcomes: ReadonlyArray<ScanOutcome>) =>
   Effect.forEach(
-    outcomes,
-    ({ result }) => Result.isFailure(result) ? say(`payments: ${messageOf(result.failure)}`) : Effect.void,
+    new Set(outcomes.flatMap(({ result }) => Result.isFailure(result) ? [messageOf(result.failure)] : [])),
+    (message) => say(`payments: ${message}`),
     { discard: true }
   )
 

@@ -74,12 +74,65 @@ describe("payments changes", () => {
         const table = yield* payment(nothing, ["changes", "--from", to], true)
         assert.match(
           table.out,
-          /^ {5}seq {2}at .*id {2}fields\n {7}1 {2}\S+ +invoices {9}insert {4}=1\+1\\u001b\[31m\n$/
+          /^ {4}seq {2}at .*id {14}fields\n {6}1 {2}\S+ +invoices {9}insert {4}=1\+1\\u001b\[31m\n$/
         )
         const csv = yield* payment(nothing, ["changes", "--from", to, "--format", "csv"])
         const [head, row] = csv.out.split("\r\n")
         assert.strictEqual(head, "seq,list,scan,at,change,id,fields,before,after")
         assert.include(row, `,insert,'=1+1\u001b[31m,,,"{""id"":""=1+1\\u001b[31m"",""amount"":5}"`)
+      })
+    ))
+
+  it.live("keeps each change on a line of the terminal, whatever the names and ids are", () =>
+    inFolder((to) =>
+      Effect.gen(function*() {
+        const members = [
+          "status",
+          "contract",
+          "settlementDate",
+          "settlementTime",
+          "paymentMethod",
+          "\\u001b]0;x\\u0007"
+        ]
+        const changed = (value: string) =>
+          invoice("inv_000001c1snak", 1, members.map((name) => `,"${name}":"${value}"`).join(""))
+        yield* exporting(to, serving(changed("a")))
+        const strange = ["发票".repeat(4), "e\\u0301\\u202e", "x".repeat(2000)].map((id) => `{"id":"${id}","amount":5}`)
+        yield* exporting(to, serving(changed("b"), ...strange))
+        const lines = Effect.fnUntraced(function*(columns: number) {
+          const { out } = yield* payment(nothing, ["changes", "--from", to], true, columns)
+          // oxlint-disable-next-line no-control-regex -- what a terminal obeys
+          assert.notMatch(out, /[\u0000-\u0009\u000b-\u001f\u202e]/)
+          return out.trimEnd().split("\n")
+        })
+        const narrow = yield* lines(80)
+        assert.strictEqual(narrow.length, 5)
+        const [head, update, ...inserts] = narrow
+        assert.strictEqual(head, "    seq  list             change    id                fields")
+        assert.strictEqual(update, "      1  invoices         update    inv_000001c1snak  status, contract, +4")
+        assert.deepStrictEqual(inserts.map((line) => line.slice(36)), [
+          "发票".repeat(4),
+          "e\u0301\\u202e",
+          "x".repeat(2000)
+        ])
+        // Wider ones also have the time, and as many names as there is room for.
+        const wide = (yield* lines(140))[1] ?? ""
+        assert.match(
+          wide,
+          /^ {6}1 {2}\d{4}-\S+Z {2}invoices .* {2}status, contract, settlementDate, settlementTime, \+2$/
+        )
+        assert.isAtMost(wide.length, 140)
+        const unbound = (yield* lines(0))[1] ?? ""
+        assert.isTrue(unbound.endsWith(members.join(", ")))
+      })
+    ))
+
+  it.live("says beside a table that there were none", () =>
+    inFolder((to) =>
+      Effect.gen(function*() {
+        yield* exporting(to, serving(invoice("a", 1)))
+        const { code, err, out } = yield* payment(nothing, ["changes", "--from", to], true)
+        assert.deepStrictEqual([code, err, out], [0, "No changes.\n", ""])
       })
     ))
 
@@ -290,6 +343,42 @@ describe("payments export", () => {
         assert.strictEqual((yield* exporting(to, named("new"))).code, 9)
         assert.strictEqual((yield* exporting(to, named("new"), "--rebind")).code, 0)
         assert.strictEqual((yield* exporting(to, named("new"))).code, 0)
+      })
+    ))
+
+  it.live("sums up in a table that fits a terminal, with a column of retries only where there were any", () =>
+    inFolder((to) =>
+      Effect.gen(function*() {
+        const many = Array.from({ length: 1200 }, (_, index) => ({ id: `x${index}` }))
+        const service = { payoutRequests: many, payinSources: many, invoices: many }
+        const summary = Effect.fnUntraced(function*(api: Layer.Layer<PaymentsApi>) {
+          const { out } = yield* payment(api, ["export", "--to", to], true, 80)
+          return out.split("\n").map((line) => line.trimEnd())
+        })
+        const first = yield* summary(layerTest(service))
+        assert.deepStrictEqual(first.slice(0, 2).map((line) => line.replace(/\d\.\d$/, "0.1")), [
+          "                 records    new  changed  unchanged  missing  pages  seconds",
+          "payout-requests    1,200  1,200        0          0        0     12      0.1"
+        ])
+        const again = yield* summary(
+          layerTest({ ...service, faults: [{ fault: "status", status: 503, list: "invoices", nth: 2 }] })
+        )
+        assert.strictEqual(
+          again[0],
+          "                 records  new  changed  unchanged  missing  pages  retries  seconds"
+        )
+        assert.match(again[3] ?? "", /^invoices +1,200 +0 +0 +1,200 +0 +12 +1 +\d+\.\d$/)
+      })
+    ))
+
+  it.live("says once what is wrong with all lists", () =>
+    inFolder((to) =>
+      Effect.gen(function*() {
+        yield* payment(nothing, ["export", "--to", to])
+        const moved = Layer.effect(PaymentsApi, Effect.map(PaymentsApi, (api) => ({ ...api, source: "another" })))
+        const { code, err } = yield* payment(Layer.provide(moved, nothing), ["export", "--to", to])
+        assert.strictEqual(code, 9)
+        assert.match(err, /^payments: .* it holds the data of another source .*--rebind\)\.\n$/)
       })
     ))
 })

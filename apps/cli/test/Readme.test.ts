@@ -7,7 +7,7 @@ import { PaymentsError, Reason, RetryPolicy } from "@payments/core"
 import { ExitCode, exitCodeOf } from "@payments/export"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
-import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { freePort, rowsOf, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
 
@@ -89,6 +89,11 @@ describe("the README", () => {
       assert.include(stdout, `export PAYMENTS_BASE_URL=http://127.0.0.1:${ports["8787"]}\n`)
       assert.strictEqual(JSON.parse(readFileSync(join(folder, "payin-sources.json"), "utf8")).count, 400)
       assert.isTrue(existsSync(join(folder, "payments/manifest.json")))
+      assert.strictEqual(readdirSync(join(folder, "payments-csv")).filter((name) => name.endsWith(".csv.gz")).length, 1)
+      assert.strictEqual(
+        readdirSync(join(folder, "payments-parquet")).filter((name) => name.endsWith(".parquet")).length,
+        1
+      )
       assert.notInclude(stdout + stderr, env.PAYMENTS_API_KEY)
 
       const [example = ""] = blocks("ts")
@@ -181,7 +186,16 @@ describe("the docs", () => {
   })
 
   it("name files that are there", () => {
-    for (const file of ["README.md", "AGENTS.md", "docs/architecture.md", "docs/library.md", "docs/operating.md"]) {
+    for (
+      const file of [
+        "README.md",
+        "AGENTS.md",
+        "docs/architecture.md",
+        "docs/export.md",
+        "docs/library.md",
+        "docs/operating.md"
+      ]
+    ) {
       const named = Array.from(text(file).matchAll(/`((?:packages|apps)\/[^`*]+\.ts)`/g), ([, path = ""]) => path)
       const linked = Array.from(
         text(file).matchAll(/\]\((?!https?:)([^)#]+)/g),

@@ -18,7 +18,8 @@ describe("payments start", () => {
         assert.include(stderr, "embedded sandbox")
         const cells = /^payout-requests +(.*)$/m.exec(stdout)?.[1]?.split(/ +/) ?? []
         assert.deepStrictEqual(cells.slice(0, 6), ["10,000", added, "0", unchanged, "0", "100"])
-        retries += Number(cells[6])
+        // There is a column of them where there were any.
+        if (/^ +records .* retries +seconds$/m.test(stdout)) retries += Number(cells[6])
         assert.include(stdout, "./payments-sandbox.db")
         assert.deepStrictEqual(counts(join(cwd, "payments-sandbox.db")), [10_000, 5000, 10_000])
       }

@@ -4,7 +4,19 @@
  * Who reads the manifest first always has a whole snapshot: a file that it named stays until its list is rendered twice more.
  */
 import { Lists } from "@payments/core"
-import { Clock, DateTime, Effect, Equal, FileSystem, Layer, Path, type PlatformError, Stream } from "effect"
+import {
+  Clock,
+  DateTime,
+  Effect,
+  Equal,
+  FileSystem,
+  Layer,
+  Option,
+  Path,
+  type PlatformError,
+  Record,
+  Stream
+} from "effect"
 import { replaceFile, syncFolder } from "./AtomicFile.ts"
 import * as Manifest from "./Manifest.ts"
 import { encoderOf, extensionOf, type Format } from "./render/Format.ts"
@@ -80,9 +92,7 @@ const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
     if (source === undefined) return
     yield* mend(renderer)
     const kept = yield* renderings.manifest
-    let shown: Manifest.Manifest = kept === undefined
-      ? { version: 1, source, lists: {} }
-      : Manifest.fromText(kept.text)
+    let shown = kept === undefined ? yield* adopted(renderer, source) : Manifest.fromText(kept.text)
     if (shown.source !== source) {
       shown = { ...shown, source }
       yield* show(renderer, [], shown)
@@ -104,6 +114,24 @@ const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
       yield* removeStale(renderer)
     }
   }))
+
+/**
+ * What is shown where this version has rendered nothing: what version 1 left, for a list that it was reading when it was cut
+ * cannot be rendered before its scan ends. Its files are told by the copy, so that nobody else's manifest is taken for it.
+ */
+const adopted = Effect.fnUntraced(function*(renderer: Renderer, source: string) {
+  const { folder, path, renderings } = renderer
+  const none: Manifest.Manifest = { version: 1, source, lists: {} }
+  const known = new Set(yield* renderings.ofVersion1)
+  if (known.size === 0) return none
+  const left = yield* readBytes(renderer, path.join(folder, Manifest.manifestFile))
+  const manifest = Manifest.fromVersion1(left?.toString() ?? "")
+  if (Option.isNone(manifest) || manifest.value.source !== source) return none
+  const lists = Record.filter(manifest.value.lists, ({ files }) => files.every(({ file }) => known.has(file)))
+  const shown = { ...none, lists }
+  yield* show(renderer, Object.values(lists).flatMap(({ files }) => files), shown)
+  return shown
+})
 
 /** Puts right what a run that was cut has left: the manifest first, then what nobody needs. */
 const mend = Effect.fnUntraced(function*(renderer: Renderer) {
@@ -209,7 +237,7 @@ const rowsOf = (snapshot: Snapshot, list: Lists.AnyList): Stream.Stream<Readonly
 
 const readBytes = ({ fs, location }: Renderer, target: string) =>
   onDisk(location, Effect.map(fs.readFile(target), (bytes) => Buffer.from(bytes))).pipe(
-    Effect.catchIf(isAbsent, () => Effect.void)
+    Effect.catchIf(isAbsent, () => Effect.undefined)
   )
 
 const isAbsent = ({ reason }: SinkError): boolean => reason._tag === "Failed" && reason.code === "ENOENT"

@@ -1,5 +1,5 @@
 /** `manifest.json`: which files of a folder hold which list, what they are, and what is certified of them. */
-import { Option, Schema } from "effect"
+import { Option, Record, Schema } from "effect"
 import * as Certificate from "./Certificate.ts"
 import { compressions, formats, formulas } from "./render/Format.ts"
 import type { ScanRow } from "./Store.ts"
@@ -57,6 +57,26 @@ export const manifestFile = "manifest.json"
 
 /** What {@link toText} wrote. Fails on anything else. */
 export const fromText: (text: string) => Manifest = Schema.decodeSync(Schema.fromJsonString(Manifest))
+
+/** What a manifest of version 1 says, which rendered NDJSON alone and certified nothing that can be checked today. */
+const Version1 = Schema.Struct({
+  version: Schema.Literal(1),
+  source: Schema.String,
+  lists: Schema.Record(
+    Schema.String,
+    Schema.Struct({ files: Schema.Array(RenderedFile), certificate: Schema.Struct({ scan: Schema.Int }) })
+  )
+})
+
+/** What version 1 wrote, as it is said today; nothing of another text. */
+export const fromVersion1 = (text: string): Option.Option<Manifest> =>
+  Option.map(Schema.decodeOption(Schema.fromJsonString(Version1))(text), ({ lists, ...manifest }) => ({
+    ...manifest,
+    lists: Record.map(
+      lists,
+      ({ certificate: { scan }, files }): ListShown => ({ format: "ndjson", compress: "none", scan, files })
+    )
+  }))
 
 /** For people too. */
 export const toText = (manifest: Manifest): string => `${JSON.stringify(manifest, null, 2)}\n`

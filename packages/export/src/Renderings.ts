@@ -28,6 +28,8 @@ export interface Renderings {
     { readonly text: string; readonly previous: string | undefined } | undefined,
     SinkError
   >
+  /** The files that version 1 rendered and has not removed. */
+  readonly ofVersion1: Effect.Effect<ReadonlyArray<string>, SinkError>
   /** The number of the next rendering. */
   readonly next: Effect.Effect<number, SinkError>
   /** Remembers a file before it is there. */
@@ -55,6 +57,7 @@ export const make = ({ run }: Pick<SqliteClient, "run">): Renderings => ({
     const row = db.get("SELECT text, previous FROM manifest")
     return row === undefined ? undefined : { text: text(row, "text"), previous: optional(row, "previous") }
   }),
+  ofVersion1: run((db) => db.all("SELECT file FROM rendered WHERE rendering = 0").map((row) => text(row, "file"))),
   next: run((db) => number(db.get("SELECT coalesce(max(rendering), 0) + 1 AS n FROM rendered"), "n")),
   note: ({ list, number: rendering, revision, scan }, file) =>
     run((db) =>

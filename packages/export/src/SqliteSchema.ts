@@ -90,8 +90,9 @@ const scans = `
   CREATE TABLE revisions (list TEXT PRIMARY KEY, revision INTEGER NOT NULL) STRICT;`
 
 /**
- * Of a folder: its files, numbered by rendering, and the text of its manifest and of the one before. A file without a digest is not whole, but
- * for those of rendering 0: version 1 kept none.
+ * Of a folder: its files, numbered by rendering, and the text of its manifest and of the one before. A file without a digest
+ * is not whole, but for those of rendering 0: version 1 kept none. Those of its files that show all the rows there were are
+ * of revision 0.
  */
 const rendered = `
   CREATE TABLE rendered (
@@ -141,7 +142,9 @@ const fromVersion1 = (db: DatabaseSync): void => {
           '$.counts.updated', updated, '$.counts.unchanged', unchanged, '$.counts.quarantined', quarantined),
         started_at, completed_at FROM old_scans;
     INSERT INTO quarantine SELECT scan, list, id, path, expected, raw FROM old_quarantine;
-    INSERT INTO rendered (file, list, rendering, scan) SELECT file, list, 0, scan FROM old_rendered;
+    INSERT INTO rendered (file, list, rendering, scan, revision) SELECT file, list, 0, scan, CASE WHEN NOT EXISTS (
+        SELECT 1 FROM old_scans AS s WHERE s.list = r.list AND s.scan > r.scan AND s.records > 0
+      ) THEN 0 END FROM old_rendered AS r;
     DROP TABLE old_quarantine; DROP TABLE old_rendered; DROP TABLE old_scans;`)
   for (const list of Lists.all) {
     const table = tableOf(list)

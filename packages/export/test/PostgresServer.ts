@@ -10,6 +10,7 @@ import { connect, createServer } from "node:net"
 import { platform, tmpdir } from "node:os"
 import { basename, dirname, join } from "node:path"
 import { setTimeout } from "node:timers/promises"
+import type { Certified } from "./Certificates.ts"
 
 /** A server that runs. */
 export interface PostgresServer {
@@ -35,13 +36,21 @@ while read -r command; do kill -QUIT $server; wait $server; run "$@"; done
 kill -QUIT $server; wait $server
 rm -rf "$folder"`
 
-/** Starts a server with the given settings besides. */
-export const startServer = async (settings: ReadonlyArray<string> = []): Promise<PostgresServer> => {
+/** Starts a server with the given settings besides, and with TLS where it is certified. */
+export const startServer = async (
+  settings: ReadonlyArray<string> = [],
+  certified?: Certified
+): Promise<PostgresServer> => {
   const folder = mkdtempSync(join(reachable(tmpdir()) ? tmpdir() : "/tmp", "payments-pg-"))
   const owner = ownerOf()
   const [bin, data] = [join(folder, "server/bin"), join(folder, "data")]
   copyServer(join(folder, "server"))
   mkdirSync(data, { mode: 0o700 })
+  const [key, certificate] = [join(folder, "server.key"), join(folder, "server.crt")]
+  if (certified !== undefined) {
+    writeFileSync(key, certified.key, { mode: 0o600 })
+    writeFileSync(certificate, certified.certificate)
+  }
   if (owner !== undefined) execFileSync("chown", ["-R", `${owner.uid}:${owner.gid}`, folder])
   const asOwner = { ...owner, cwd: folder, env: { LC_ALL: "C", PATH: process.env["PATH"] } }
   execFileSync(join(bin, "initdb"), [
@@ -65,6 +74,7 @@ export const startServer = async (settings: ReadonlyArray<string> = []): Promise
     // A crash of the server process is survived without syncing; only one of the machine would not be.
     "fsync=off",
     "shared_buffers=64MB",
+    ...(certified === undefined ? [] : ["ssl=on", `ssl_key_file=${key}`, `ssl_cert_file=${certificate}`]),
     ...settings
   ].flatMap((option) => ["-c", option])
   const shell = spawn("/bin/sh", ["-c", keeper, "sh", folder, join(bin, "postgres"), "-D", data, ...options], {

@@ -1,8 +1,8 @@
 /** `payments changes`: what an export found to have changed, in order. */
 import { Lists } from "@payments/core"
 import { type ChangeRow, Destination, type Reader } from "@payments/export"
-import { destinationOf, fromFlag, optionalFlag, print } from "@payments/export/program"
-import { Effect, Schema, Stdio } from "effect"
+import { destinationOf, fromFlag, optionalFlag, print, say } from "@payments/export/program"
+import { Effect, Schema, type Stdio } from "effect"
 import { Command, Flag } from "effect/cli"
 import { changesFormats, makeChangesOutput } from "../ChangesOutput.ts"
 
@@ -38,12 +38,12 @@ export const changesCommand = Command.make(
   Effect.fnUntraced(function*({ after, follow, format, from, resource }) {
     const destination = yield* destinationOf({ name: "from", text: from })
     const lists = resource.length === 0 ? Lists.all : resource
-    const stdio = yield* Stdio.Stdio
-    const output = yield* makeChangesOutput(format, yield* stdio.stdoutIsTerminal)
+    const output = yield* makeChangesOutput(format)
     yield* Effect.scoped(Effect.gen(function*() {
       const reader = yield* Destination.reader(destination)
       yield* print(output.head)
-      yield* tell(reader, lists, after, follow, (rows) => print(output.rows(rows)))
+      const told = yield* tell(reader, lists, after, follow, (rows) => print(output.rows(rows)))
+      if (told === 0 && output.nothing !== undefined) yield* say(output.nothing)
     }))
   })
 ).pipe(
@@ -57,6 +57,7 @@ export const changesCommand = Command.make(
   ])
 )
 
+/** Writes the changes, and comes to how many there were. */
 const tell = Effect.fnUntraced(function*<E>(
   reader: Reader,
   lists: ReadonlyArray<Lists.AnyList>,
@@ -64,12 +65,14 @@ const tell = Effect.fnUntraced(function*<E>(
   follow: boolean,
   write: (rows: ReadonlyArray<ChangeRow>) => Effect.Effect<void, E, Stdio.Stdio>
 ) {
+  let told = 0
   for (let after = from;;) {
     const rows = yield* reader.changes(after, atOnce, lists)
     if (rows.length > 0) yield* write(rows)
+    told += rows.length
     after = rows.at(-1)?.seq ?? after
     if (rows.length === atOnce) continue
-    if (!follow) return
+    if (!follow) return told
     yield* Effect.sleep("1 second")
   }
 })
