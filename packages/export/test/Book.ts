@@ -67,9 +67,9 @@ export class Book {
       ? []
       : unseen.filter((id) => old.before.has(id) && between.every((one) => !one.seen.has(id)))
     const most = (before.size - this.missing.size) * limit
-    const missing = gone.length > most ? [] : gone
-    for (const id of missing) this.missing.add(id)
-    return { missing, heldBack: unseen.length > most ? unseen.length - missing.length : 0 }
+    if (unseen.length > most) return { missing: [], heldBack: unseen.length }
+    for (const id of gone) this.missing.add(id)
+    return { missing: gone, heldBack: 0 }
   }
 }
 
