@@ -3,13 +3,13 @@
  * where it differs, never what it holds.
  */
 import { type Lists, parseText, PaymentsApi, type PaymentsError } from "@payments/core"
-import { Effect, Equal, Option, type Scope, Stream } from "effect"
+import { Effect, Equal, type Scope, Stream } from "effect"
 import * as Certificate from "./Certificate.ts"
 import { layoutOf, readable, valueOf } from "./Columns.ts"
 import { contentHash } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import type { SinkError } from "./Sink.ts"
-import type { FullRow, Reader, ScanRow } from "./Store.ts"
+import type { FullRow, Reader } from "./Store.ts"
 import { digestText, Totals } from "./Tally.ts"
 
 /** Something that is not as it should be. */
@@ -30,9 +30,6 @@ export interface Verified {
 
 const rowsAtOnce = 1000
 
-const certificateOf = (scan: ScanRow | undefined): Certificate.Certificate | undefined =>
-  scan?.certificate === undefined ? undefined : Option.getOrUndefined(Certificate.fromJson(scan.certificate))
-
 /**
  * Recomputes the certificate of the list's last complete scan from the rows alone: every text against its hash, every
  * column against the text, and the figures against the certificate. Rows that a later scan has changed count as they were.
@@ -42,7 +39,7 @@ export const verify = Effect.fnUntraced(function*(
   list: Lists.AnyList
 ): Effect.fn.Return<Verified, SinkError> {
   const complete = (yield* reader.scans(list)).find(({ part, state }) => part === "" && state === "complete")
-  const certificate = certificateOf(complete)
+  const certificate = Certificate.ofScan(complete)
   const seen = new RowSet(complete === undefined ? [] : yield* reader.seen([complete.scan]))
   const layout = layoutOf(list)
   const { amounts } = layout
@@ -163,5 +160,5 @@ export const verifyAgainstApi = Effect.fnUntraced(function*(
         if (missingSince === undefined && !seen.has(row)) tell(id, "is not in the API's list")
       }
     }))
-  return { list: list.name, certificate: certificateOf(complete), differences }
+  return { list: list.name, certificate: Certificate.ofScan(complete), differences }
 })
