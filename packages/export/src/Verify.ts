@@ -32,7 +32,7 @@ const rowsAtOnce = 1000
 
 /**
  * Recomputes the certificate of the list's last complete scan from the rows alone: every text against its hash, every
- * column against the text, and the figures against the certificate. Rows that a later scan has changed count as they were.
+ * column against the text, and the figures, those of the quarantine too, against the certificate. Rows that a later scan has changed count as they were.
  */
 export const verify = Effect.fnUntraced(function*(
   reader: Reader,
@@ -76,6 +76,10 @@ export const verify = Effect.fnUntraced(function*(
     figure("the digest of the records", digestText(totals.digest), certificate.digest)
     const { sums } = totals
     for (const { name } of amounts) figure(`the sum of ${name}`, String(sums[name]), certificate.sums[name] ?? "0")
+    // What has no id is nowhere else.
+    const { nameless, records } = yield* reader.quarantined(certificate.scan)
+    figure("the number of quarantined records", records, certificate.quarantined)
+    figure("the number of records without an id", nameless, certificate.nameless)
   }
   return { list: list.name, certificate, differences }
 })
