@@ -3,7 +3,7 @@ import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Effect, Layer } from "effect"
 import { join } from "node:path"
-import { scan, type ScanOptions, scanParts, verify } from "../src/index.ts"
+import { scan, type ScanOptions, scanParts, verify, verifyAgainstApi } from "../src/index.ts"
 import * as SqliteSink from "../src/SqliteSink.ts"
 import { openReader } from "../src/SqliteStore.ts"
 import { execute, temporaryFolder } from "./Folder.ts"
@@ -24,6 +24,13 @@ const verified = (file: string) =>
   Effect.flatMap(openReader(file, "here"), (reader) => verify(reader, Lists.invoices)).pipe(
     Effect.map(({ differences }) => linesOf(differences)),
     Effect.scoped
+  )
+
+const comparedWith = (file: string, ...texts: ReadonlyArray<string>) =>
+  Effect.flatMap(openReader(file, "here"), (reader) => verifyAgainstApi(reader, Lists.invoices)).pipe(
+    Effect.map(({ differences }) => linesOf(differences)),
+    Effect.scoped,
+    Effect.provide(serving(...texts))
   )
 
 const good = `{"id":"a","amount":1,"contract":"north"}`
@@ -72,6 +79,77 @@ describe("the quarantine of the last complete scan", () => {
         assert.deepStrictEqual(yield* verified(file), [])
         yield* run(file, [good, nameless], { limit: 1, largestBatch: 1 })
         assert.deepStrictEqual(yield* verified(file), [])
+      })
+    ))
+})
+
+describe("a faithful copy, held against the API", () => {
+  it.live("does not differ by members that its scans were asked to ignore, and does by others", () =>
+    inFile((file) =>
+      Effect.gen(function*() {
+        const signed = (url: number, amount = 1) => `{"id":"a","authUrl":"u${url}","amount":${amount}}`
+        for (const url of [1, 2]) yield* run(file, [signed(url)], { ignoredFields: ["authUrl"] })
+        assert.deepStrictEqual(yield* comparedWith(file, signed(3)), [])
+        assert.deepStrictEqual(yield* comparedWith(file, signed(3, 2)), ["a: has another text in the destination"])
+        yield* run(file, [signed(4)])
+        assert.deepStrictEqual(yield* comparedWith(file, signed(5)), ["a: has another text in the destination"])
+      })
+    ))
+
+  it.live("does not differ by members that the scans of its parts alone were asked to ignore", () =>
+    inFile((file) =>
+      Effect.gen(function*() {
+        const signed = (url: number) => `{"id":"a","authUrl":"u${url}","contract":"north"}`
+        yield* scanParts("invoices", { field: "contract", values: ["north"], ignoredFields: ["authUrl"] }).pipe(
+          Effect.provide(Layer.merge(SqliteSink.layer(file), serving(signed(1))))
+        )
+        assert.deepStrictEqual(yield* comparedWith(file, signed(2)), [])
+      })
+    ))
+
+  it.live("does not differ by a record whose id no row can hold", () =>
+    inFile((file) =>
+      Effect.gen(function*() {
+        const texts = [good, `{"id":"b\\u0000","amount":6}`, `{"id":"${"x".repeat(2001)}"}`, `{"id":"\\ud800"}`]
+        yield* run(file, texts)
+        assert.deepStrictEqual(yield* comparedWith(file, ...texts), [])
+      })
+    ))
+
+  it.live("is compared with the last reading of a record that came twice, on one page or on two", () =>
+    inFile((file) =>
+      Effect.gen(function*() {
+        const [first, second] = [1, 2].map((amount) => `{"id":"a","amount":${amount}}`) as [string, string] // two of two
+        const undecodable = `{"id":"a","amount":"1"}`
+        const others = Array.from({ length: 100 }, (_, index) => `{"id":"o${index}"}`)
+        for (
+          const texts of [
+            [first, second],
+            [undecodable, second],
+            [first, undecodable],
+            [first, ...others, second],
+            [second, ...others, undecodable, first]
+          ]
+        ) {
+          yield* run(file, texts)
+          assert.deepStrictEqual(yield* comparedWith(file, ...texts), [])
+          assert.deepStrictEqual(yield* comparedWith(file, ...texts.toReversed()), [
+            "a: has another text in the destination"
+          ])
+          execute(file, "DELETE FROM scans; DELETE FROM invoices; DELETE FROM seen; DELETE FROM quarantine")
+        }
+      })
+    ))
+
+  it.live("differs by id where the API says otherwise", () =>
+    inFile((file) =>
+      Effect.gen(function*() {
+        yield* run(file, [good, bad])
+        assert.deepStrictEqual(yield* comparedWith(file, `{"id":"a","amount":7}`, `{"id":"c"}`), [
+          "a: has another text in the destination",
+          "c: is not in the destination",
+          "b: is not in the API's list"
+        ])
       })
     ))
 })
