@@ -1,5 +1,5 @@
 /** The evidence of a complete scan: what was read, in figures that can be recomputed from the destination alone. */
-import { type Option, Schema } from "effect"
+import { Option, Schema } from "effect"
 import { digestText, type Tally } from "./Tally.ts"
 
 /** What is certified of a complete scan. */
@@ -32,6 +32,10 @@ const Json = Schema.fromJsonString(Certificate)
 export const toJson: (certificate: Certificate) => string = Schema.encodeSync(Json)
 /** None of any text that {@link toJson} did not write. */
 export const fromJson: (text: string) => Option.Option<Certificate> = Schema.decodeOption(Json)
+
+/** A kept scan's; undefined where it has none, or none that {@link toJson} wrote. */
+export const ofScan = (scan: { readonly certificate: string | undefined } | undefined): Certificate | undefined =>
+  scan?.certificate === undefined ? undefined : Option.getOrUndefined(fromJson(scan.certificate))
 
 /** The certificate of a scan that reached the null cursor. */
 export const certify = (

@@ -95,9 +95,9 @@ export const evidenceOf = (
   if (newest === undefined) return undefined
   const whole = scans.find(({ part, state }) => part === "" && state === "complete")
   const later = scans.filter(({ scan }) => whole === undefined || scan > whole.scan)
-  const ofAll = later.some(hasChanged) ? undefined : certificateOf(whole)
+  const ofAll = later.some(hasChanged) ? undefined : Certificate.ofScan(whole)
   const parts = later.flatMap((scan) => {
-    const certificate = scan.state === "complete" && scan.part !== "" ? certificateOf(scan) : undefined
+    const certificate = scan.state === "complete" && scan.part !== "" ? Certificate.ofScan(scan) : undefined
     if (certificate === undefined) return []
     const [field, value] = Schema.decodeSync(PartKey)(scan.part)
     return [{ part: { field, value }, certificate }]
@@ -111,10 +111,6 @@ export const evidenceOf = (
     settled: later.every((scan) => scan.state === "complete" || !hasChanged(scan))
   }
 }
-
-/** None of a scan that was begun by a version that did not keep what it saw. */
-const certificateOf = (scan: ScanRow | undefined): Certificate.Certificate | undefined =>
-  scan?.certificate === undefined ? undefined : Option.getOrUndefined(Certificate.fromJson(scan.certificate))
 
 /** As `SqlSink` keeps it. */
 const PartKey = Schema.fromJsonString(Schema.Tuple([Schema.String, Schema.String]))

@@ -205,7 +205,11 @@ const mostPaths = 100
 const otherPaths = "(other)"
 
 /** The members whose texts differ, in the order of the later one, but for ignored ones. */
-const differingMembers = (before: string, after: string, ignored: ReadonlySet<string>): ReadonlyArray<string> => {
+export const differingMembers = (
+  before: string,
+  after: string,
+  ignored: ReadonlySet<string>
+): ReadonlyArray<string> => {
   const [old, fresh] = [membersOf(before), membersOf(after)]
   const names = new Set([...fresh.keys(), ...old.keys()])
   const fields = [...names].filter((name) => !ignored.has(name) && old.get(name) !== fresh.get(name))

@@ -88,6 +88,14 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
       query(`SELECT piece, bits FROM ${s}.seen WHERE scan = ANY ($1)`, [integers(scans)]),
       (rows) => rows.map((row) => ({ index: number(row, "piece"), bits: bytes(row, "bits") }))
     ),
+  quarantined: (scan) =>
+    Effect.map(
+      query(
+        `SELECT count(*) AS records, count(*) - count(id) AS nameless FROM ${s}.quarantine WHERE scan = $1::bigint`,
+        [String(scan)]
+      ),
+      ([counted]) => ({ records: number(counted, "records"), nameless: number(counted, "nameless") })
+    ),
   missing: (list) =>
     Effect.map(
       query(`SELECT "row" FROM ${s}.${layoutOf(list).table} WHERE missing_since IS NOT NULL`),

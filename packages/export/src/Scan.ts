@@ -5,6 +5,7 @@
 import { Lists, type Page, PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
 import { type Cause, Clock, Duration, Effect, Option, Pull, Queue, Result, type Scope, Stream } from "effect"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
+import { readsOf } from "./PageReads.ts"
 import {
   type Batch,
   type Part,
@@ -298,32 +299,6 @@ const toBatch = (pages: ReadonlyArray<ReadPage>): Batch => ({
   reads: pages.flatMap(({ reads }) => reads),
   next: pages.at(-1)?.next ?? null
 })
-
-/** The records of a page in its order, those that do not decode among them. */
-const readsOf = (page: Page<{ readonly id: string }>): ReadonlyArray<ReadRecord> => {
-  const texts = page.texts()
-  const reads = page.items.map(({ id }, index): ReadRecord =>
-    isStorable(id)
-      ? { id, text: texts[index] ?? "", problem: undefined }
-      : { id: undefined, text: texts[index] ?? "", problem: notStorable }
-  )
-  for (const { expected, id, index, path, text } of page.bad) {
-    reads.splice(index, 0, { id: isStorable(id) ? id : undefined, text, problem: { path, expected } })
-  }
-  return reads
-}
-
-/** An id that some database cannot hold, or keep in an index, would be stored as another one: such a record counts as having none. */
-const isStorable = (id: string | undefined): boolean =>
-  id?.isWellFormed() === true && !id.includes("\0") && Buffer.byteLength(id) <= longestId
-
-/** Bytes. PostgreSQL's indexes take 2,704 (https://www.postgresql.org/docs/current/btree.html). */
-const longestId = 2000
-
-const notStorable = {
-  path: "id",
-  expected: "expected text of at most 2,000 bytes without NUL that UTF-8 can carry"
-}
 
 /** Whether, and after what wait, a failed traversal goes on from its last committed page. */
 const recover = Effect.fnUntraced(function*(

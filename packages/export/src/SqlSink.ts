@@ -3,7 +3,7 @@
  * can be certified. The same for every database.
  */
 import { type Lists, Position } from "@payments/core"
-import { Clock, DateTime, Duration, Effect, Option, Semaphore } from "effect"
+import { Clock, DateTime, Duration, Effect, Option, Schema, Semaphore } from "effect"
 import * as Certificate from "./Certificate.ts"
 import { layoutOf } from "./Columns.ts"
 import { differing, hashed, plan, type PlanInput, soughtIn } from "./Plan.ts"
@@ -77,6 +77,12 @@ const partOf = ({ part }: ScanRequest): string => part === undefined ? "" : JSON
 
 const askedOf = ({ ignoredFields = [], limit, parameters }: ScanRequest): string =>
   JSON.stringify([limit, Object.entries(parameters).toSorted(), ignoredFields.toSorted()])
+
+/** The members that a kept scan was asked to ignore. */
+export const ignoredIn = ({ asked }: Pick<ScanRow, "asked">): ReadonlySet<string> =>
+  new Set(Option.getOrElse(Schema.decodeOption(Asked)(asked), () => [[], [], []] as const)[2])
+
+const Asked = Schema.fromJsonString(Schema.Tuple([Schema.Unknown, Schema.Unknown, Schema.Array(Schema.String)]))
 
 /** The scan that goes on: the part's last one if it was cut and asked the same, else a new one. */
 const open = Effect.fnUntraced(function*(

@@ -76,6 +76,14 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
       scans.flatMap((scan) => db.all("SELECT piece, bits FROM seen WHERE scan = ?", scan))
         .map((row) => ({ index: number(row, "piece"), bits: bytes(row, "bits") }))
     ),
+  quarantined: (scan) =>
+    run((db) => {
+      const counted = db.get(
+        "SELECT count(*) AS records, count(*) - count(id) AS nameless FROM quarantine WHERE scan = ?",
+        scan
+      )
+      return { records: number(counted, "records"), nameless: number(counted, "nameless") }
+    }),
   missing: (list) =>
     run((db) =>
       db.all(`SELECT row FROM ${layoutOf(list).table} WHERE missing_since IS NOT NULL`).map((row) => number(row, "row"))

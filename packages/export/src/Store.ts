@@ -134,6 +134,10 @@ export interface Store {
   ) => Effect.Effect<ReadonlyMap<number, string>, SinkError>
   /** The pieces of the sets of rows that these scans saw. */
   readonly seen: (scans: ReadonlyArray<number>) => Effect.Effect<ReadonlyArray<Piece>, SinkError>
+  /** How many records a scan has quarantined, and how many of them have no id. Kept until a later one of its part is complete. */
+  readonly quarantined: (
+    scan: number
+  ) => Effect.Effect<{ readonly records: number; readonly nameless: number }, SinkError>
   /** The rows that are missing. */
   readonly missing: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<number>, SinkError>
   /** Writes all of it in one transaction, durably, or nothing. Fails where the list is no longer held or bound. */
@@ -157,5 +161,16 @@ export interface Store {
 /** What whoever only reads a destination may ask of its database. */
 export type Reader = Pick<
   Store,
-  "location" | "source" | "scans" | "around" | "find" | "textsOf" | "seen" | "missing" | "rows" | "textsAt" | "changes"
+  | "location"
+  | "source"
+  | "scans"
+  | "around"
+  | "find"
+  | "textsOf"
+  | "seen"
+  | "quarantined"
+  | "missing"
+  | "rows"
+  | "textsAt"
+  | "changes"
 >

@@ -2,14 +2,16 @@
  * Holds a destination against its own evidence, or against the service. A difference names a record by its id and says
  * where it differs, never what it holds.
  */
-import { type Lists, parseText, PaymentsApi, type PaymentsError } from "@payments/core"
-import { Effect, Equal, Option, type Scope, Stream } from "effect"
+import { type Lists, type Page, parseText, PaymentsApi, type PaymentsError } from "@payments/core"
+import { Effect, Equal, type Scope, Stream } from "effect"
 import * as Certificate from "./Certificate.ts"
 import { layoutOf, readable, valueOf } from "./Columns.ts"
-import { contentHash } from "./Plan.ts"
+import { readsOf } from "./PageReads.ts"
+import { contentHash, differing, differingMembers, hashed, soughtIn } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import type { SinkError } from "./Sink.ts"
-import type { FullRow, Reader, ScanRow } from "./Store.ts"
+import { ignoredIn } from "./SqlSink.ts"
+import type { FullRow, Reader } from "./Store.ts"
 import { digestText, Totals } from "./Tally.ts"
 
 /** Something that is not as it should be. */
@@ -30,19 +32,16 @@ export interface Verified {
 
 const rowsAtOnce = 1000
 
-const certificateOf = (scan: ScanRow | undefined): Certificate.Certificate | undefined =>
-  scan?.certificate === undefined ? undefined : Option.getOrUndefined(Certificate.fromJson(scan.certificate))
-
 /**
  * Recomputes the certificate of the list's last complete scan from the rows alone: every text against its hash, every
- * column against the text, and the figures against the certificate. Rows that a later scan has changed count as they were.
+ * column against the text, and the figures, those of the quarantine too, against the certificate. Rows that a later scan has changed count as they were.
  */
 export const verify = Effect.fnUntraced(function*(
   reader: Reader,
   list: Lists.AnyList
 ): Effect.fn.Return<Verified, SinkError> {
   const complete = (yield* reader.scans(list)).find(({ part, state }) => part === "" && state === "complete")
-  const certificate = certificateOf(complete)
+  const certificate = Certificate.ofScan(complete)
   const seen = new RowSet(complete === undefined ? [] : yield* reader.seen([complete.scan]))
   const layout = layoutOf(list)
   const { amounts } = layout
@@ -79,6 +78,10 @@ export const verify = Effect.fnUntraced(function*(
     figure("the digest of the records", digestText(totals.digest), certificate.digest)
     const { sums } = totals
     for (const { name } of amounts) figure(`the sum of ${name}`, String(sums[name]), certificate.sums[name] ?? "0")
+    // What has no id is nowhere else.
+    const { nameless, records } = yield* reader.quarantined(certificate.scan)
+    figure("the number of quarantined records", records, certificate.quarantined)
+    figure("the number of records without an id", nameless, certificate.nameless)
   }
   return { list: list.name, certificate, differences }
 })
@@ -123,45 +126,56 @@ const parse = (text: string): unknown => {
 }
 
 /**
- * Reads the list from the service once more and holds it against the rows. What has changed between the last scan and this
- * one differs too: the service has no moment that both could be held to.
+ * Reads the list from the service once more and holds it against the rows, as a scan would: the last reading of a record
+ * counts, and the members that the last scan ignored do not. Records without an id are in no row, and are not compared. What
+ * has changed between the last scan and this one differs too: the service has no moment that both could be held to.
  */
 export const verifyAgainstApi = Effect.fnUntraced(function*(
   reader: Reader,
   list: Lists.AnyList
 ): Effect.fn.Return<Verified, SinkError | PaymentsError, PaymentsApi | Scope.Scope> {
   const api = yield* PaymentsApi
-  const complete = (yield* reader.scans(list)).find(({ part, state }) => part === "" && state === "complete")
-  const differences: Array<Difference> = []
-  const tell = (id: string | undefined, problem: string) => differences.push({ list: list.name, id, problem })
+  const scans = (yield* reader.scans(list)).filter(({ state }) => state === "complete")
+  const whole = scans.find(({ part }) => part === "")
+  const last = whole ?? scans.at(0)
+  const ignored = last === undefined ? new Set<string>() : ignoredIn(last)
+  /** By id, so that a later reading of the record has the last word. */
+  const problems = new Map<string, string>()
   const seen = new RowSet()
+  const pages: Stream.Stream<Page<{ readonly id: string }>, PaymentsError> = api[list.name].pages({
+    onBadRecord: "quarantine"
+  })
   yield* Stream.runForEach(
-    // The three operations differ in their records, which are only compared here.
-    api[list.name].pages({ onBadRecord: "quarantine" }),
+    pages,
     Effect.fnUntraced(function*(page) {
-      const texts = page.texts()
-      const items: ReadonlyArray<{ readonly id: string }> = page.items
-      const reads = [
-        ...items.map(({ id }, index) => ({ id, hash: contentHash(texts[index] ?? "") })),
-        ...page.bad.flatMap(({ id, text }) => id === undefined ? [] : [{ id, hash: contentHash(text) }])
-      ]
-      const { stored } = yield* reader.find(list, [...new Map(reads.map((read) => [read.id, read])).values()])
-      for (const { hash, id } of reads) {
+      const reads = readsOf(page).map(hashed)
+      const { stored } = yield* reader.find(list, soughtIn(reads))
+      const texts = yield* reader.textsOf(list, differing(reads, stored))
+      for (const { hash, id, text } of reads) {
+        if (id === undefined) continue
         const row = stored.get(id)
-        if (row === undefined) tell(id, "is not in the destination")
-        else {
-          seen.add(row.row)
-          if (row.hash !== hash) tell(id, "has another text in the destination")
-          else if (row.missing) tell(id, "is marked missing in the destination")
-        }
+        if (row !== undefined) seen.add(row.row)
+        const problem = row === undefined
+          ? "is not in the destination"
+          : row.hash !== hash && differingMembers(texts.get(row.row) ?? "", text, ignored).length > 0
+          ? "has another text in the destination"
+          : row.missing
+          ? "is marked missing in the destination"
+          : undefined
+        if (problem === undefined) problems.delete(id)
+        else problems.set(id, problem)
       }
     })
   )
   yield* eachRows(reader, list, (rows) =>
     Effect.sync(() => {
       for (const { id, missingSince, row } of rows) {
-        if (missingSince === undefined && !seen.has(row)) tell(id, "is not in the API's list")
+        if (missingSince === undefined && !seen.has(row)) problems.set(id, "is not in the API's list")
       }
     }))
-  return { list: list.name, certificate: certificateOf(complete), differences }
+  return {
+    list: list.name,
+    certificate: Certificate.ofScan(whole),
+    differences: [...problems].map(([id, problem]) => ({ list: list.name, id, problem }))
+  }
 })

@@ -3,11 +3,12 @@ import { assert, describe, it, vi } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Console, Effect, Layer } from "effect"
 import { createHash } from "node:crypto"
-import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
+import { copyFile } from "../src/FileSink.ts"
 import { Destination, type SinkError } from "../src/index.ts"
-import { scan } from "../src/Scan.ts"
+import { scan, type ScanOptions } from "../src/Scan.ts"
 import { rowsOf, temporaryFolder } from "./Folder.ts"
 import { crash, diceOf, seed } from "./Seed.ts"
 import { smallFileSystem } from "./SmallFileSystem.ts"
@@ -19,13 +20,20 @@ const texts = Array.from(
   { length: size },
   (_, index) => `{"id":"inv_${index}","amount":${index},"description":"é${index}"}`
 )
-const api = layerTest({ invoices: texts })
 
-const run = (to: string) =>
-  Effect.flatMap(Destination.parse(to), (destination) =>
-    scan("invoices", { limit: 50, largestBatch: 50 }).pipe(
-      Effect.provide(Layer.merge(Destination.layer(destination), api).pipe(Layer.provide(NodeServices.layer)))
-    ))
+/** In this thread: the limit of pages and the user that is given up are this one's. */
+const run = (to: string, invoices = texts, onEvent?: ScanOptions["onEvent"]) =>
+  Effect.flatMap(
+    Destination.parse(to),
+    (destination) =>
+      scan("invoices", { limit: 50, largestBatch: 50, onEvent }).pipe(
+        Effect.provide(
+          Layer.merge(Destination.layerHere(destination), layerTest({ invoices })).pipe(
+            Layer.provide(NodeServices.layer)
+          )
+        )
+      )
+  )
 
 const reasonOf = (error: { readonly reason: { readonly _tag: string } } | { readonly _tag: string }) =>
   "reason" in error ? error.reason._tag : error._tag
@@ -110,20 +118,43 @@ describe(`a destination without space (seed ${seed})`, () => {
     Effect.gen(function*() {
       const dice = diceOf(seed, "files")
       for (let round = 0; round < rounds; round++) {
-        const small = yield* smallFileSystem(900 + dice.below(1200))
-        const folder = small?.folder ?? (yield* temporaryFolder)
-        const to = `file:${folder}/files`
-        const failing = small === undefined ? withPageLimit(100)(run(to)) : run(to)
+        const small = yield* smallFileSystem(16 * 1024)
+        const folder = join(small?.folder ?? (yield* temporaryFolder), "files")
+        const before = texts.slice(0, 400 + dice.below(200))
+        yield* run(`file:${folder}`, before)
+        const manifest = readFileSync(join(folder, "manifest.json"))
+        const assertKept = (state: "running" | "complete") => {
+          assert.deepStrictEqual(readFileSync(join(folder, "manifest.json")), manifest)
+          assertFiles(folder, before)
+          const [last] = rowsOf(join(folder, copyFile), "SELECT state FROM scans ORDER BY scan DESC")
+          assert.strictEqual(last?.["state"], state)
+        }
+        // First there is no space for the rows in the copy, then, once they are all there, none for the files.
+        const failing = small === undefined
+          ? withPageLimit(100)(run(`file:${folder}`))
+          : Effect.andThen(small.fill(150 + dice.below(500)), run(`file:${folder}`))
         assert.strictEqual(reasonOf(yield* Effect.flip(failing)), "Full")
-        assert.isFalse(existsSync(join(folder, "files/manifest.json")))
-        if (small !== undefined) yield* small.grow
-        yield* run(to)
-        assertFiles(join(folder, "files"))
+        assertKept("running")
+        if (small !== undefined) {
+          yield* small.free
+          const error = yield* Effect.flip(
+            run(
+              `file:${folder}`,
+              texts,
+              (event) => event._tag === "Committed" && event.progress.records === size ? small.fill(8) : Effect.void
+            )
+          )
+          assert.strictEqual(reasonOf(error), "Full")
+          assertKept("complete")
+          yield* small.free
+        }
+        yield* run(`file:${folder}`)
+        assertFiles(folder, texts)
       }
     }).pipe(Effect.scoped))
 })
 
-const assertFiles = (folder: string): void => {
+const assertFiles = (folder: string, expected: ReadonlyArray<string>): void => {
   const manifest = JSON.parse(readFileSync(join(folder, "manifest.json"), "utf8")) as {
     readonly lists: { readonly invoices: { readonly files: ReadonlyArray<{ file: string; sha256: string }> } }
   } // held against its schema by the tests of the files
@@ -132,7 +163,7 @@ const assertFiles = (folder: string): void => {
     assert.strictEqual(createHash("sha256").update(content).digest("hex"), sha256)
     return content.toString("utf8").split("\n").slice(0, -1)
   })
-  assert.deepStrictEqual(lines, texts)
+  assert.deepStrictEqual(lines, expected)
 }
 
 /** Runs as somebody who is held by the permissions of files: the superuser is not. */

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
-import { scan, scanAll, verify } from "../src/index.ts"
+import { scan, scanAll, verify, verifyAgainstApi } from "../src/index.ts"
 import * as PostgresSink from "../src/PostgresSink.ts"
 import { parse } from "../src/PostgresUrl.ts"
 import { guest, type PostgresServer, startServer, user } from "./PostgresServer.ts"
@@ -159,6 +159,25 @@ describe("the PostgreSQL schema", () => {
         [{ id: "r0" }]
       )
     }))
+
+  it.live("shows that its quarantine was lost, and does not differ from the API by ids that it cannot hold", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const schema = newSchema()
+      const payinSources = [{ id: "p" }, { id: "q", amount: "1" }, { id: "r\0" }]
+      yield* run(schema, { payinSources }, "payinSources")
+      const reader = yield* PostgresSink.reader(urlOf(server, schema))
+      assert.deepStrictEqual((yield* verify(reader, Lists.payinSources)).differences, [])
+      const compared = yield* verifyAgainstApi(reader, Lists.payinSources).pipe(
+        Effect.provide(layerTest({ payinSources }))
+      )
+      assert.deepStrictEqual(compared.differences, [])
+      yield* ask(`DELETE FROM "${schema}".quarantine WHERE id IS NULL`)
+      const { differences } = yield* verify(reader, Lists.payinSources)
+      assert.deepStrictEqual(differences.map(({ problem }) => problem), [
+        "the number of quarantined records differs from the certificate's",
+        "the number of records without an id differs from the certificate's"
+      ])
+    })))
 
   it.live("can be verified from its own rows", () =>
     Effect.scoped(Effect.gen(function*() {

@@ -1,6 +1,8 @@
 /** A file system of a given size, where this process may mount one. */
 import { Console, Effect } from "effect"
 import { spawnSync } from "node:child_process"
+import { rmSync, statfsSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { temporaryFolder } from "./Folder.ts"
 
 const mount = (...args: ReadonlyArray<string>) => {
@@ -8,7 +10,7 @@ const mount = (...args: ReadonlyArray<string>) => {
   return status === 0 ? undefined : error?.message ?? stderr.trim()
 }
 
-/** A folder that is all of it, and how it is made larger; undefined, with a word on why, where none can be mounted. */
+/** A folder that is all of it, how it is made larger, filled but for so much, and freed of that; undefined, with a word on why, where none can be mounted. */
 export const smallFileSystem = (kibibytes: number) =>
   Effect.gen(function*() {
     const folder = yield* temporaryFolder
@@ -18,5 +20,15 @@ export const smallFileSystem = (kibibytes: number) =>
       return undefined
     }
     yield* Effect.addFinalizer(() => Effect.sync(() => spawnSync("umount", ["-l", folder])))
-    return { folder, grow: Effect.sync(() => mount("-o", "remount,size=256m", folder)) }
+    const filler = join(folder, "filler")
+    return {
+      folder,
+      grow: Effect.sync(() => mount("-o", "remount,size=256m", folder)),
+      fill: (spareKibibytes: number) =>
+        Effect.sync(() => {
+          const { bavail, bsize } = statfsSync(folder)
+          writeFileSync(filler, Buffer.alloc(Math.max(0, bavail * bsize - spareKibibytes * 1024)))
+        }),
+      free: Effect.sync(() => rmSync(filler, { force: true }))
+    }
   })

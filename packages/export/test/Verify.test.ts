@@ -1,0 +1,155 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
+import { layerTest } from "@payments/core/testing"
+import { Effect, Layer } from "effect"
+import { join } from "node:path"
+import { scan, type ScanOptions, scanParts, verify, verifyAgainstApi } from "../src/index.ts"
+import * as SqliteSink from "../src/SqliteSink.ts"
+import { openReader } from "../src/SqliteStore.ts"
+import { execute, temporaryFolder } from "./Folder.ts"
+
+const inFile = <A, E>(use: (file: string) => Effect.Effect<A, E>) =>
+  Effect.scoped(Effect.flatMap(temporaryFolder, (folder) => use(join(folder, "payments.db"))))
+
+const serving = (...invoices: ReadonlyArray<string>) => layerTest({ invoices })
+
+const run = (file: string, texts: ReadonlyArray<string>, options: ScanOptions = {}) =>
+  scan("invoices", options).pipe(Effect.provide(Layer.merge(SqliteSink.layer(file), serving(...texts))))
+
+const linesOf = (
+  differences: ReadonlyArray<{ readonly id: string | undefined; readonly problem: string }>
+) => differences.map(({ id = "the list", problem }) => `${id}: ${problem}`)
+
+const verified = (file: string) =>
+  Effect.flatMap(openReader(file, "here"), (reader) => verify(reader, Lists.invoices)).pipe(
+    Effect.map(({ differences }) => linesOf(differences)),
+    Effect.scoped
+  )
+
+const comparedWith = (file: string, ...texts: ReadonlyArray<string>) =>
+  Effect.flatMap(openReader(file, "here"), (reader) => verifyAgainstApi(reader, Lists.invoices)).pipe(
+    Effect.map(({ differences }) => linesOf(differences)),
+    Effect.scoped,
+    Effect.provide(serving(...texts))
+  )
+
+const good = `{"id":"a","amount":1,"contract":"north"}`
+const bad = `{"id":"b","amount":"2","contract":"north"}`
+const nameless = `{"amount":5,"contract":"north"}`
+
+describe("the quarantine of the last complete scan", () => {
+  it.live.each(
+    [
+      ["a record without an id", "DELETE FROM quarantine WHERE id IS NULL", [
+        "the list: the number of quarantined records differs from the certificate's",
+        "the list: the number of records without an id differs from the certificate's"
+      ]],
+      ["a record with an id", "DELETE FROM quarantine WHERE id = 'b'", [
+        "the list: the number of quarantined records differs from the certificate's"
+      ]],
+      ["the id of one", "UPDATE quarantine SET id = 'c' WHERE id IS NULL", [
+        "the list: the number of records without an id differs from the certificate's"
+      ]]
+    ] as const
+  )("shows that %s was lost from it", ([, sql, problems]) =>
+    inFile((file) =>
+      Effect.gen(function*() {
+        yield* run(file, [good, bad, nameless])
+        assert.deepStrictEqual(yield* verified(file), [])
+        execute(file, sql)
+        assert.deepStrictEqual<ReadonlyArray<string>>(yield* verified(file), problems)
+      })
+    ))
+
+  it.live("is still there after parts, a given-up scan, and until the next one is complete", () =>
+    inFile((file) =>
+      Effect.gen(function*() {
+        const texts = [good, bad, nameless]
+        yield* run(file, texts)
+        yield* scanParts("invoices", { field: "contract", values: ["north"] }).pipe(
+          Effect.provide(Layer.merge(SqliteSink.layer(file), serving(...texts)))
+        )
+        assert.deepStrictEqual(yield* verified(file), [])
+        const cut = layerTest({ invoices: texts, faults: [{ fault: "status", status: 403, nth: 2 }] })
+        yield* Effect.flip(
+          scan("invoices", { limit: 1, largestBatch: 1 }).pipe(
+            Effect.provide(Layer.merge(SqliteSink.layer(file), cut))
+          )
+        )
+        assert.deepStrictEqual(yield* verified(file), [])
+        yield* run(file, [good, nameless], { limit: 1, largestBatch: 1 })
+        assert.deepStrictEqual(yield* verified(file), [])
+      })
+    ))
+})
+
+describe("a faithful copy, held against the API", () => {
+  it.live("does not differ by members that its scans were asked to ignore, and does by others", () =>
+    inFile((file) =>
+      Effect.gen(function*() {
+        const signed = (url: number, amount = 1) => `{"id":"a","authUrl":"u${url}","amount":${amount}}`
+        for (const url of [1, 2]) yield* run(file, [signed(url)], { ignoredFields: ["authUrl"] })
+        assert.deepStrictEqual(yield* comparedWith(file, signed(3)), [])
+        assert.deepStrictEqual(yield* comparedWith(file, signed(3, 2)), ["a: has another text in the destination"])
+        yield* run(file, [signed(4)])
+        assert.deepStrictEqual(yield* comparedWith(file, signed(5)), ["a: has another text in the destination"])
+      })
+    ))
+
+  it.live("does not differ by members that the scans of its parts alone were asked to ignore", () =>
+    inFile((file) =>
+      Effect.gen(function*() {
+        const signed = (url: number) => `{"id":"a","authUrl":"u${url}","contract":"north"}`
+        yield* scanParts("invoices", { field: "contract", values: ["north"], ignoredFields: ["authUrl"] }).pipe(
+          Effect.provide(Layer.merge(SqliteSink.layer(file), serving(signed(1))))
+        )
+        assert.deepStrictEqual(yield* comparedWith(file, signed(2)), [])
+      })
+    ))
+
+  it.live("does not differ by a record whose id no row can hold", () =>
+    inFile((file) =>
+      Effect.gen(function*() {
+        const texts = [good, `{"id":"b\\u0000","amount":6}`, `{"id":"${"x".repeat(2001)}"}`, `{"id":"\\ud800"}`]
+        yield* run(file, texts)
+        assert.deepStrictEqual(yield* comparedWith(file, ...texts), [])
+      })
+    ))
+
+  it.live("is compared with the last reading of a record that came twice, on one page or on two", () =>
+    inFile((file) =>
+      Effect.gen(function*() {
+        const [first, second] = [1, 2].map((amount) => `{"id":"a","amount":${amount}}`) as [string, string] // two of two
+        const undecodable = `{"id":"a","amount":"1"}`
+        const others = Array.from({ length: 100 }, (_, index) => `{"id":"o${index}"}`)
+        for (
+          const texts of [
+            [first, second],
+            [undecodable, second],
+            [first, undecodable],
+            [first, ...others, second],
+            [second, ...others, undecodable, first]
+          ]
+        ) {
+          yield* run(file, texts)
+          assert.deepStrictEqual(yield* comparedWith(file, ...texts), [])
+          assert.deepStrictEqual(yield* comparedWith(file, ...texts.toReversed()), [
+            "a: has another text in the destination"
+          ])
+          execute(file, "DELETE FROM scans; DELETE FROM invoices; DELETE FROM seen; DELETE FROM quarantine")
+        }
+      })
+    ))
+
+  it.live("differs by id where the API says otherwise", () =>
+    inFile((file) =>
+      Effect.gen(function*() {
+        yield* run(file, [good, bad])
+        assert.deepStrictEqual(yield* comparedWith(file, `{"id":"a","amount":7}`, `{"id":"c"}`), [
+          "a: has another text in the destination",
+          "c: is not in the destination",
+          "b: is not in the API's list"
+        ])
+      })
+    ))
+})
