@@ -3,7 +3,7 @@
  * a terminal has its control characters escaped, since text from the API is data; what goes into a pipe is exact.
  */
 import type { Lists, PaymentsError } from "@payments/core"
-import { print, say } from "@payments/export/program"
+import { type Ended, print, printOrEnd, say } from "@payments/export/program"
 import type CliTable from "cli-table3"
 import { Effect, Stdio, Terminal } from "effect"
 
@@ -14,7 +14,8 @@ export type Format = typeof formats[number]
 
 /** Writes the records of one listing. */
 export interface Output {
-  readonly records: (records: ReadonlyArray<unknown>, texts: ReadonlyArray<string>) => Effect.Effect<void>
+  /** Ends the command where nobody reads them any more. */
+  readonly records: (records: ReadonlyArray<unknown>, texts: ReadonlyArray<string>) => Effect.Effect<void, Ended>
   /** Ends the document: the cursor from which the listing goes on, and the error that stopped it, if any. */
   readonly end: (
     cursor: string | null,
@@ -35,7 +36,8 @@ export const printable = (text: string): string => text.replaceAll(unprintable, 
 export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wanted: Format | undefined) {
   const stdio = yield* Stdio.Stdio
   const onTerminal = yield* stdio.stdoutIsTerminal
-  const write = (text: string) => Effect.provideService(print(text), Stdio.Stdio, stdio)
+  const given = Effect.provideService(Stdio.Stdio, stdio)
+  const write = { records: (text: string) => given(printOrEnd(text)), end: (text: string) => given(print(text)) }
   const exact = (text: string) => onTerminal ? printable(text) : text
   switch (wanted ?? (onTerminal ? "table" : "ndjson")) {
     case "ndjson":
@@ -44,8 +46,8 @@ export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wante
       return json(write, exact)
     case "table": {
       const { default: Table } = yield* Effect.promise(() => import("cli-table3"))
-      const talk = (line: string) => Effect.provideService(say(line), Stdio.Stdio, stdio)
-      return table(Table, { write, talk }, list, onTerminal ? yield* terminalWidth : Infinity)
+      const talk = (line: string) => given(say(line))
+      return table(Table, { write: write.records, talk }, list, onTerminal ? yield* terminalWidth : Infinity)
     }
   }
 })
@@ -56,10 +58,14 @@ export const terminalWidth = Effect.map(
   (columns) => columns || Infinity
 )
 
-type Write = (text: string) => Effect.Effect<void>
+interface Write {
+  readonly records: (text: string) => Effect.Effect<void, Ended>
+  readonly end: (text: string) => Effect.Effect<void>
+}
 
 const ndjson = (write: Write, exact: (text: string) => string): Output => ({
-  records: (_, texts) => texts.length === 0 ? Effect.void : write(texts.map((text) => `${exact(text)}\n`).join("")),
+  records: (_, texts) =>
+    texts.length === 0 ? Effect.void : write.records(texts.map((text) => `${exact(text)}\n`).join("")),
   end: () => Effect.void
 })
 
@@ -72,13 +78,13 @@ const json = (write: Write, exact: (text: string) => string): Output => {
         if (texts.length === 0) return Effect.void
         const text = `${opening()}\n${texts.map(exact).join(",\n")}`
         count += texts.length
-        return write(text)
+        return write.records(text)
       }),
     end: (cursor, error) =>
       Effect.suspend(() => {
         const failure = error === undefined ? "" : `,"error":${JSON.stringify(error)}`
         const head = count === 0 ? opening() : "\n"
-        return write(`${head}],"cursor":${exact(JSON.stringify(cursor))},"count":${count}${failure}}\n`)
+        return write.end(`${head}],"cursor":${exact(JSON.stringify(cursor))},"count":${count}${failure}}\n`)
       })
   }
 }
@@ -130,7 +136,7 @@ const noLines = {
 
 const table = (
   Table: typeof CliTable,
-  { talk, write }: { readonly write: Write; readonly talk: Write },
+  { talk, write }: { readonly write: Write["records"]; readonly talk: (line: string) => Effect.Effect<void> },
   list: Lists.AnyList,
   width: number
 ): Output => {

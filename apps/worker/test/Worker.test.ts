@@ -230,6 +230,27 @@ describe("the built worker", () => {
       assert.deepStrictEqual([unread.code, unread.stderr], [0, ""])
     }).pipe(Effect.scoped))
 
+  it.live("goes on for round after round when the reader of its log has gone away", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "p.db")
+      const env = yield* sandboxEnv({ records: 3 })
+      const child = spawn(process.execPath, [binary, "run", "--every", "1s", "--port", "0", "--to", `sqlite:${file}`], {
+        env: { PATH: process.env["PATH"], ...env },
+        stdio: ["ignore", "pipe", "ignore"]
+      })
+      yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
+      yield* Effect.promise(() => once(child.stdout, "data"))
+      child.stdout.destroy()
+      const scans = () => Number(rowsOf(file, "SELECT max(scan) AS n FROM scans WHERE state = 'complete'")[0]?.["n"])
+      yield* Effect.sleep("1 second")
+      const before = scans()
+      while (child.exitCode === null && scans() < before + 6) yield* Effect.sleep("50 millis")
+      assert.isNull(child.exitCode)
+      const ended = once(child, "exit")
+      child.kill("SIGTERM")
+      assert.deepStrictEqual(yield* Effect.promise(() => ended), [0, null])
+    }).pipe(Effect.scoped))
+
   it.live("is not ready again before a list that failed is complete again", () =>
     Effect.gen(function*() {
       let broken = false

@@ -3,7 +3,7 @@
  * taking counts up its epoch, and every transaction of a writer asks first, under a lock on that row, whether the epoch is
  * still its own: whoever was stopped for longer and taken over commits nothing more. Time is the server's alone.
  */
-import { Duration, Effect, Schedule, type Scope } from "effect"
+import { Duration, Effect, Fiber, Schedule, type Scope } from "effect"
 import { randomUUID } from "node:crypto"
 import { hostname } from "node:os"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
@@ -13,16 +13,23 @@ import { LeaseLost, Locked, SinkError } from "./Sink.ts"
 export interface Times {
   readonly lasts: Duration.Duration
   readonly renewed: Duration.Duration
-  /** A writer that says nothing for so long within a transaction is cut off by the server, and its lock on the row ends. */
+  /** A program that says nothing for so long within a transaction is cut off by the server, and its locks end. */
   readonly silence: Duration.Duration
+  /** How long a commit may go on in a program that was told to end. */
+  readonly ending: Duration.Duration
 }
 
 /** The usual ones. */
 export const times: Times = {
   lasts: Duration.seconds(30),
   renewed: Duration.seconds(10),
-  silence: Duration.seconds(10)
+  silence: Duration.seconds(10),
+  ending: Duration.seconds(10)
 }
+
+/** In an SQL list: the server ends this transaction when nothing is said in it for so long. */
+export const endedAfter = (silence: Duration.Duration): string =>
+  `set_config('idle_in_transaction_session_timeout', '${Duration.toMillis(silence)}', true)`
 
 /** How long a lock on the row is waited for: a commit, most likely. */
 const commitTakes = "500ms"
@@ -66,7 +73,7 @@ export const take = (
   )
 
 const tryTake = Effect.fnUntraced(function*(
-  { client, schema, times: { lasts } }: Leases,
+  { client, schema, times: { lasts, silence } }: Leases,
   label: string,
   owner: string
 ): Effect.fn.Return<Lease, SinkError> {
@@ -81,7 +88,8 @@ const tryTake = Effect.fnUntraced(function*(
   if (held !== undefined) return yield* locked(held)
   const taken = yield* client.transaction((query) =>
     Effect.andThen(
-      query(`SELECT set_config('lock_timeout', $1, true)`, [commitTakes]),
+      // Before there is a row to be locked: a taker that is stopped for good blocks nobody for longer.
+      query(`SELECT set_config('lock_timeout', $1, true), ${endedAfter(silence)}`, [commitTakes]),
       query(
         `INSERT INTO ${schema}.leases AS l (label, epoch, commit, owner, holder, expires)
         VALUES ($1, 1, 0, $2, $3, clock_timestamp() + ${interval(lasts)})
@@ -117,10 +125,11 @@ const release = ({ client, schema }: Leases, { epoch, label }: Lease) =>
 
 /**
  * Runs a transaction under the lease, once: one whose COMMIT was never answered is run again by the client, and finds here
- * whether it had been committed. Then `done` is what it comes to. The body is told whose data the destination holds.
+ * whether it had been committed. Then `done` is what it comes to. The body is told whose data the destination holds. An
+ * interruption lets it finish.
  */
 export const commit = <A>(
-  { client, schema, times: { lasts, silence } }: Leases,
+  { client, schema, times: { ending, lasts, silence } }: Leases,
   lease: Lease,
   body: (query: Query, source: string | undefined) => Effect.Effect<A, SinkError>,
   done: (query: Query) => Effect.Effect<A, SinkError>
@@ -135,7 +144,7 @@ export const commit = <A>(
         `UPDATE ${schema}.leases SET commit = $3::bigint, expires = clock_timestamp() + ${interval(lasts)}
         WHERE label = $1 AND epoch = $2::bigint AND commit < $3::bigint
         RETURNING (SELECT source FROM ${schema}.destination) AS source,
-          set_config('idle_in_transaction_session_timeout', '${Duration.toMillis(silence)}', true),
+          ${endedAfter(silence)},
           CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END`,
         own
       )
@@ -149,5 +158,14 @@ export const commit = <A>(
       )
       if (committed !== undefined) return yield* done(query)
       return yield* new SinkError({ location: client.location, reason: new LeaseLost({ label: lease.label }) })
-    }))
+    })).pipe(finishing(ending))
   })
+
+/** An interruption waits for the effect to end, but not for longer than this. */
+const finishing = (most: Duration.Duration) => <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.flatMap(Effect.forkDetach(effect), (fiber) =>
+      restore(Fiber.join(fiber)).pipe(
+        Effect.onInterrupt(() => Effect.andThen(Effect.timeoutOption(Fiber.await(fiber), most), Fiber.interrupt(fiber)))
+      ))
+  )

@@ -1,8 +1,9 @@
 /** The tables of a PostgreSQL destination. They live in one schema; the table `destination` tells its version. */
 import { Lists } from "@payments/core"
-import { Effect } from "effect"
+import { Duration, Effect } from "effect"
 import { columnsOf, tableOf } from "./Columns.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
+import { endedAfter } from "./PostgresLease.ts"
 import { NotADestination, SinkError } from "./Sink.ts"
 
 /** Of the tables below; a schema that says more was written by a later version. */
@@ -11,14 +12,21 @@ const version = 1
 /** A name as SQL writes it. */
 export const quoted = (name: string): string => `"${name.replaceAll("\"", "\"\"")}"`
 
-/** Makes the schema and its tables where they are not there, or refuses what is. */
+/**
+ * Makes the schema and its tables where they are not there, or refuses what is. A program that says nothing for `silence`
+ * while it makes them is cut off; one that works on for twice as long is not waited for.
+ */
 export const migrate = Effect.fnUntraced(function*(
   client: PostgresClient,
-  schema: string
+  schema: string,
+  silence: Duration.Duration
 ): Effect.fn.Return<void, SinkError> {
   // The first word with the server: whoever cannot reach it is told at once.
   if ((yield* stateOf(client.once, client.location, schema)) === "current") return
   yield* client.transaction(Effect.fnUntraced(function*(query) {
+    yield* query(
+      `SELECT set_config('lock_timeout', '${2 * Duration.toMillis(silence)}', true), ${endedAfter(silence)}`
+    )
     // One program makes them.
     yield* query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`payments ${schema}`])
     const state = yield* stateOf(query, client.location, schema)

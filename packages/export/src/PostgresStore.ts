@@ -21,7 +21,7 @@ export const openStore = (
 ): Effect.Effect<Store, SinkError, Scope.Scope> =>
   Effect.gen(function*() {
     const client = yield* connect(settings)
-    yield* migrate(client, settings.schema)
+    yield* migrate(client, settings.schema, times.silence)
     const schema = quoted(settings.schema)
     return { ...readerOver(client, schema), ...writerOver({ client, schema, times }) }
   })

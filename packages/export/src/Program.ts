@@ -14,6 +14,7 @@ import {
   Exit,
   Layer,
   Option,
+  type PlatformError,
   type Runtime,
   Stdio,
   Stream
@@ -43,20 +44,37 @@ export type ProgramError =
   | Destination.DestinationError
   | CliError.CliError
 
-/** Writes text to stdout and waits until it is taken. */
-export const print = (text: string) =>
-  Effect.flatMap(Stdio.Stdio, (stdio) => Effect.orDie(Stream.run(Stream.make(text), stdio.stdout())))
+const written = (text: string) => Effect.flatMap(Stdio.Stdio, (stdio) => Stream.run(Stream.make(text), stdio.stdout()))
+
+/** Whether nobody reads stdout any more. */
+const isUnread = ({ reason: { cause } }: PlatformError.PlatformError): boolean =>
+  typeof cause === "object" && cause !== null && "code" in cause && cause.code === "EPIPE"
+
+/**
+ * Writes text to stdout and waits until it is taken. A reader that has seen enough, such as `head`, is no reason to end
+ * otherwise than without one: the rest is not written.
+ */
+export const print = (text: string) => Effect.orDie(Effect.catchIf(written(text), isUnread, () => Effect.void))
+
+/** Writes text as {@link print} does, for a command that is there for nothing else: it is done once nobody reads it. */
+export const printOrEnd = (text: string) =>
+  Effect.catch(
+    written(text),
+    (error) => isUnread(error) ? new Ended({ exitCode: ExitCode.done, problem: "" }) : Effect.die(error)
+  )
 
 /** Writes a line to stderr, which is where a program talks. Talk that cannot be written is no reason to stop working. */
 export const say = (line: string) =>
   Effect.flatMap(Stdio.Stdio, (stdio) => Effect.ignore(Stream.run(Stream.make(`${line}\n`), stdio.stderr())))
 
-/** Ends the process with a word, not with a stack trace, when its output cannot be written. */
+/**
+ * Ends the process with a word, not with a stack trace, when its output cannot be written. That nobody reads it any more
+ * ends no work: {@link print} and {@link printOrEnd} say what comes of it.
+ */
 export const guardOutput = (name: string): void => {
   process.stderr.on("error", () => {})
   process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
-    // A reader that has seen enough, such as `head`, is no error.
-    if (code === "EPIPE") process.exit(ExitCode.done)
+    if (code === "EPIPE") return
     process.stderr.write(`${name}: the output cannot be written (${code}).\n`)
     process.exit(ExitCode.destination)
   })

@@ -170,6 +170,7 @@ const mends: { readonly [code: string]: string } = {
   "3D000": "there is no such database. Make it first (CREATE DATABASE)",
   "42501": "the user lacks a privilege. It needs CREATE on the database for the first export, and owns the schema then",
   "25006": "it can only be read there. Name the primary server",
+  "55P03": "another program holds a lock there and does not let go. See which one (pg_stat_activity), and run again",
   "53300": "the server has no connection left. Run again later"
 }
 

@@ -1,7 +1,7 @@
 /** `payments changes`: what an export found to have changed, in order. */
 import { Lists } from "@payments/core"
 import { type ChangeRow, Destination, type Reader } from "@payments/export"
-import { destinationOf, fromFlag, optionalFlag, print, say } from "@payments/export/program"
+import { destinationOf, fromFlag, optionalFlag, printOrEnd, say } from "@payments/export/program"
 import { Effect, Schema, type Stdio } from "effect"
 import { Command, Flag } from "effect/cli"
 import { changesFormats, makeChangesOutput } from "../ChangesOutput.ts"
@@ -41,8 +41,8 @@ export const changesCommand = Command.make(
     const output = yield* makeChangesOutput(format)
     yield* Effect.scoped(Effect.gen(function*() {
       const reader = yield* Destination.reader(destination)
-      yield* print(output.head)
-      const told = yield* tell(reader, lists, after, follow, (rows) => print(output.rows(rows)))
+      yield* printOrEnd(output.head)
+      const told = yield* tell(reader, lists, after, follow, (rows) => printOrEnd(output.rows(rows)))
       if (told === 0 && output.nothing !== undefined) yield* say(output.nothing)
     }))
   })

@@ -1,0 +1,129 @@
+/** What a program leaves to the others that stops in the middle of a transaction, for good or because it is told to end. */
+import { PgConnection } from "@effect/sql-pg"
+import { assert, describe, it } from "@effect/vitest"
+import { layerTest } from "@payments/core/testing"
+import { Clock, Deferred, Effect, Fiber, Layer } from "effect"
+import { randomUUID } from "node:crypto"
+import { afterAll, beforeAll } from "vitest"
+import { scan, type ScanOptions } from "../src/index.ts"
+import { connect, type PostgresClient } from "../src/PostgresClient.ts"
+import * as Lease from "../src/PostgresLease.ts"
+import { migrate, quoted } from "../src/PostgresSchema.ts"
+import { settingsOf } from "../src/PostgresSettings.ts"
+import * as PostgresSink from "../src/PostgresSink.ts"
+import { type PostgresServer, startServer, user } from "./PostgresServer.ts"
+import { briefTimes, query, recordsOf, urlOf } from "./PostgresTest.ts"
+
+let server: PostgresServer
+beforeAll(async () => void (server = await startServer()))
+afterAll(() => server.stop())
+
+const newSchema = () => `t_${randomUUID()}`
+
+const run = (schema: string, options: ScanOptions = {}) =>
+  scan("payoutRequests", { limit: 10, largestBatch: 10, ...options }).pipe(
+    Effect.provide(
+      Layer.merge(PostgresSink.layer(urlOf(server, schema), briefTimes), layerTest({ payoutRequests: recordsOf("a") }))
+    )
+  )
+
+/** A connection of somebody else's. */
+const other = Effect.suspend(() =>
+  PgConnection.make({ host: "127.0.0.1", port: server.port, username: user, database: "postgres" })
+)
+
+/** Begins what is to run in a transaction, with a client that stops for good before COMMIT. */
+const stopped = <A, E, R>(schema: string, begin: (client: PostgresClient) => Effect.Effect<A, E, R>) =>
+  Effect.gen(function*() {
+    const client = yield* connect(yield* settingsOf(urlOf(server, schema)))
+    const reached = yield* Deferred.make<void>()
+    const gone = yield* Deferred.make<never>()
+    yield* Effect.forkScoped(begin({
+      ...client,
+      transaction: (body) =>
+        client.transaction((ask) =>
+          Effect.andThen(body(ask), Effect.andThen(Deferred.succeed(reached, undefined), Deferred.await(gone)))
+        )
+    }))
+    // Nothing interrupts who takes a lease.
+    yield* Effect.addFinalizer(() => Deferred.die(gone, "the end of the test"))
+    yield* Deferred.await(reached)
+  })
+
+describe("a program that stops for good within a transaction", () => {
+  it.live("while it takes a lease keeps it from nobody for longer than the silence that is allowed", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      yield* run(schema)
+      yield* stopped(
+        schema,
+        (client) => Lease.take({ client, schema: quoted(schema), times: briefTimes }, "payout-requests", "refuse")
+      )
+      assert.strictEqual((yield* Effect.flip(run(schema))).reason._tag, "Locked")
+      assert.strictEqual((yield* run(schema, { onLocked: "wait" })).records, 300)
+    }).pipe(Effect.scoped))
+
+  it.live("while it makes the tables leaves that to the next one", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      yield* stopped(schema, (client) => migrate(client, schema, briefTimes.silence))
+      assert.strictEqual((yield* run(schema)).records, 300)
+    }).pipe(Effect.scoped))
+})
+
+it.live("whoever makes the tables and does not come to an end is not waited for, and that is said", () =>
+  Effect.gen(function*() {
+    const schema = newSchema()
+    const maker = yield* other
+    yield* maker.query("SELECT pg_advisory_lock(hashtextextended($1, 0))", [`payments ${schema}`])
+    const error = yield* Effect.flip(run(schema))
+    assert.include(error.message, "another program holds a lock there and does not let go")
+  }).pipe(Effect.scoped))
+
+describe("an export that is told to end while it commits", () => {
+  /** An export whose first commit waits for a lock of somebody else's, told to end. */
+  const interrupted = Effect.fnUntraced(function*(schema: string) {
+    const client = yield* connect(yield* settingsOf(urlOf(server, schema)))
+    yield* migrate(client, schema, briefTimes.silence)
+    const blocker = yield* other
+    yield* blocker.query("BEGIN")
+    // Reading goes on beside it, writing does not.
+    yield* blocker.query(`LOCK TABLE ${quoted(schema)}.payout_requests IN EXCLUSIVE MODE`)
+    const exporting = yield* Effect.forkScoped(run(schema))
+    yield* Effect.repeat(
+      Effect.promise(() =>
+        query(
+          server,
+          `SELECT FROM pg_locks WHERE NOT granted AND relation = '${quoted(schema)}.payout_requests'::regclass`
+        )
+      ),
+      { until: (waiting) => waiting.length > 0 }
+    )
+    const ending = yield* Effect.forkScoped(Fiber.interrupt(exporting))
+    yield* Effect.sleep("200 millis")
+    return { blocker, ended: Fiber.await(ending) }
+  })
+  const pages = (schema: string) => Effect.promise(() => query(server, `SELECT pages::int FROM "${schema}".scans`))
+
+  it.live("finishes that commit first", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const { blocker, ended } = yield* interrupted(schema)
+      yield* blocker.query("ROLLBACK")
+      yield* ended
+      assert.deepStrictEqual(yield* pages(schema), [{ pages: 1 }])
+      const summary = yield* run(schema)
+      assert.deepInclude(summary, { start: "resumed", records: 300, inserted: 300 })
+    }).pipe(Effect.scoped))
+
+  it.live("ends without it where it would take too long", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const { blocker, ended } = yield* interrupted(schema)
+      const before = yield* Clock.currentTimeMillis
+      yield* ended
+      assert.isAbove((yield* Clock.currentTimeMillis) - before, 500)
+      yield* blocker.query("ROLLBACK")
+      assert.deepStrictEqual(yield* pages(schema), [{ pages: 0 }])
+    }).pipe(Effect.scoped))
+})
