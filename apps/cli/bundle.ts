@@ -28,7 +28,7 @@ if (version[0] < ${oldest.major} || (version[0] == ${oldest.major} && version[1]
 `
 
 /** What programs run in threads of their own. */
-export const threads = { SinkThread: join(import.meta.dirname, "../../packages/export/src/SinkThread.ts") }
+export const threads = { SinkThread: join(import.meta.dirname, "../../packages/export/src/thread/SinkThread.ts") }
 
 /** Bundles `src/main.ts` of the app in `folder` as \`dist/NAME.js\` and its chunks. */
 export const program = (name: string, folder: string): RolldownOptions => {

@@ -1,14 +1,14 @@
 /** Destinations by URL: which are known, and the sink behind each. */
 import { Data, Effect, type FileSystem, Layer, type Path, Result, type Scope } from "effect"
 import { join } from "node:path"
-import * as FileSink from "./FileSink.ts"
-import * as PostgresUrl from "./PostgresUrl.ts"
-import { type Format, fromQuery } from "./render/Format.ts"
+import type { Reader } from "./engine/Store.ts"
+import * as FileSink from "./files/FileSink.ts"
+import { type Format, fromQuery } from "./files/render/Format.ts"
+import * as PostgresUrl from "./postgres/PostgresUrl.ts"
 import type { Sink, SinkError } from "./Sink.ts"
-import * as SqliteSink from "./SqliteSink.ts"
-import { openReader } from "./SqliteStore.ts"
-import type { Reader } from "./Store.ts"
-import * as ThreadedSink from "./ThreadedSink.ts"
+import * as SqliteSink from "./sqlite/SqliteSink.ts"
+import { openReader } from "./sqlite/SqliteStore.ts"
+import * as ThreadedSink from "./thread/ThreadedSink.ts"
 
 /** A place to export into. */
 export type Destination =
@@ -60,7 +60,7 @@ export const parse = (
 const withoutAuthority = (path: string): string => path.replace(/^\/\/(?=\/)/, "")
 
 /** The driver is loaded when such a destination is named, and not before. */
-const postgres = Effect.promise(() => import("./PostgresSink.ts"))
+const postgres = Effect.promise(() => import("./postgres/PostgresSink.ts"))
 
 /** The sink of a destination, in a thread of its own: what it does goes on beside reading. */
 export const layer = (destination: Destination): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> =>

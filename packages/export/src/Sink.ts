@@ -4,7 +4,7 @@
  */
 import type { Lists, Position } from "@payments/core"
 import { Context, Data, type Effect, type Scope } from "effect"
-import type { Counts } from "./Tally.ts"
+import type { Counts } from "./engine/Tally.ts"
 
 /** A record on its way into a destination. */
 export interface ReadRecord {

@@ -4,15 +4,15 @@
  */
 import { type Lists, type Page, parseText, PaymentsApi, type PaymentsError } from "@payments/core"
 import { Effect, Equal, type Scope, Stream } from "effect"
-import * as Certificate from "./Certificate.ts"
-import { layoutOf, readable, valueOf } from "./Columns.ts"
+import * as Certificate from "./engine/Certificate.ts"
+import { layoutOf, readable, valueOf } from "./engine/Columns.ts"
+import { contentHash, differing, differingMembers, hashed, soughtIn } from "./engine/Plan.ts"
+import { RowSet } from "./engine/RowSet.ts"
+import { ignoredIn } from "./engine/SqlSink.ts"
+import type { FullRow, Reader } from "./engine/Store.ts"
+import { digestText, Totals } from "./engine/Tally.ts"
 import { readsOf } from "./PageReads.ts"
-import { contentHash, differing, differingMembers, hashed, soughtIn } from "./Plan.ts"
-import { RowSet } from "./RowSet.ts"
 import type { SinkError } from "./Sink.ts"
-import { ignoredIn } from "./SqlSink.ts"
-import type { FullRow, Reader } from "./Store.ts"
-import { digestText, Totals } from "./Tally.ts"
 
 /** Something that is not as it should be. */
 export interface Difference {

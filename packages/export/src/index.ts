@@ -1,9 +1,11 @@
 /** The public surface of `@payments/export`. */
-export { replaceFile } from "./AtomicFile.ts"
-export { Certificate } from "./Certificate.ts"
 export * as Destination from "./Destination.ts"
+export { Certificate } from "./engine/Certificate.ts"
+export type { ChangeRow, FullRow, Reader } from "./engine/Store.ts"
 export { ExitCode, exitCodeOf, lowest as lowestExitCode } from "./ExitCode.ts"
-export { Manifest } from "./Manifest.ts"
+export { replaceFile } from "./files/AtomicFile.ts"
+export { Manifest } from "./files/Manifest.ts"
+export { type FileDifference, verifyFiles } from "./files/VerifyFiles.ts"
 export {
   type PartsOptions,
   scan,
@@ -25,6 +27,4 @@ export {
   Sink,
   SinkError
 } from "./Sink.ts"
-export type { ChangeRow, FullRow, Reader } from "./Store.ts"
 export { type Difference, type Verified, verify, verifyAgainstApi } from "./Verify.ts"
-export { type FileDifference, verifyFiles } from "./VerifyFiles.ts"

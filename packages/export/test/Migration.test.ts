@@ -5,9 +5,9 @@ import { Effect, Layer } from "effect"
 import { spawnSync } from "node:child_process"
 import { copyFileSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { tableOf } from "../src/Columns.ts"
+import { tableOf } from "../src/engine/Columns.ts"
 import { scan } from "../src/Scan.ts"
-import * as SqliteSink from "../src/SqliteSink.ts"
+import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
 
 /** A destination as version 1 wrote it, in the words of its own SQL. */
@@ -126,7 +126,7 @@ describe("a destination of version 1", () => {
           "-e",
           `
           import { DatabaseSync } from "node:sqlite"
-          import { migrate } from ${JSON.stringify(join(import.meta.dirname, "../src/SqliteSchema.ts"))}
+          import { migrate } from ${JSON.stringify(join(import.meta.dirname, "../src/sqlite/SqliteSchema.ts"))}
           const db = new DatabaseSync(${JSON.stringify(file)})
           const exec = db.exec.bind(db)
           let count = 0

@@ -2,7 +2,7 @@
 import { layerTest } from "@payments/core/testing"
 import { Effect, Layer, Result } from "effect"
 import { scan } from "../src/index.ts"
-import * as PostgresSink from "../src/PostgresSink.ts"
+import * as PostgresSink from "../src/postgres/PostgresSink.ts"
 import { briefTimes, recordsOf, urlOf } from "./PostgresTest.ts"
 
 const [port = "", schema = "", writer = ""] = process.argv.slice(2)

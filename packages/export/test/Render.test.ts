@@ -2,9 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists, timestamp } from "@payments/core"
 import { Effect, Option, Schema } from "effect"
 import { parquetMetadata } from "hyparquet"
-import { layoutOf, valueOf } from "../src/Columns.ts"
-import { type Encoder, encoderOf, type Format } from "../src/render/Format.ts"
-import type { FullRow } from "../src/Store.ts"
+import { layoutOf, valueOf } from "../src/engine/Columns.ts"
+import type { FullRow } from "../src/engine/Store.ts"
+import { type Encoder, encoderOf, type Format } from "../src/files/render/Format.ts"
 import { readCsv, readParquet } from "./Rendered.ts"
 
 /** What text can do to a file or to whoever opens it. */

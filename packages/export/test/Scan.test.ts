@@ -5,7 +5,7 @@ import { layerTest } from "@payments/core/testing"
 import { Duration, Effect, FileSystem, Layer, Stream } from "effect"
 import { join } from "node:path"
 import { scan, type ScanEvent } from "../src/index.ts"
-import * as SqliteSink from "../src/SqliteSink.ts"
+import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 
 const records = Array.from({ length: 50 }, (_, index) => ({ id: `inv_${index}`, amount: index }))
 

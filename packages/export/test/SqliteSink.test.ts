@@ -6,10 +6,10 @@ import { Effect, Exit, FileSystem, Layer, Scope } from "effect"
 import { spawnSync } from "node:child_process"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import { tableOf } from "../src/Columns.ts"
+import { tableOf } from "../src/engine/Columns.ts"
 import { scan } from "../src/index.ts"
-import * as SqliteSink from "../src/SqliteSink.ts"
-import { openStore } from "../src/SqliteStore.ts"
+import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
+import { openStore } from "../src/sqlite/SqliteStore.ts"
 import { type StoredRow, suite } from "./SinkTest.ts"
 
 const fileIn = (folder: string) => join(folder, "payments.db")
@@ -191,7 +191,7 @@ describe("the SQLite file", () => {
             "-e",
             `
             import { Effect } from "effect"
-            import { openStore } from ${JSON.stringify(join(import.meta.dirname, "../src/SqliteStore.ts"))}
+            import { openStore } from ${JSON.stringify(join(import.meta.dirname, "../src/sqlite/SqliteStore.ts"))}
             const holding = Effect.flatMap(openStore(${JSON.stringify(fileIn(folder))}, "here"), (store) =>
               store.hold("invoices", "refuse"))
             console.log(await Effect.runPromise(Effect.scoped(Effect.match(holding, {

@@ -4,8 +4,8 @@ import { Lists, Position } from "@payments/core"
 import { Effect, Exit, Fiber, FileSystem, Layer, Redacted, Schema, Scope } from "effect"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import { tableOf } from "../src/Columns.ts"
 import * as Destination from "../src/Destination.ts"
+import { tableOf } from "../src/engine/Columns.ts"
 import {
   type Batch,
   Failed,
@@ -18,8 +18,8 @@ import {
   Sink,
   SinkError
 } from "../src/Sink.ts"
-import * as SinkMessages from "../src/SinkMessages.ts"
-import * as ThreadedSink from "../src/ThreadedSink.ts"
+import * as SinkMessages from "../src/thread/SinkMessages.ts"
+import * as ThreadedSink from "../src/thread/ThreadedSink.ts"
 import { seed } from "./Seed.ts"
 import { suite } from "./SinkTest.ts"
 

@@ -4,8 +4,8 @@ import { layerTest } from "@payments/core/testing"
 import { Effect, Layer } from "effect"
 import { join } from "node:path"
 import { scan, type ScanOptions, scanParts, verify, verifyAgainstApi } from "../src/index.ts"
-import * as SqliteSink from "../src/SqliteSink.ts"
-import { openReader } from "../src/SqliteStore.ts"
+import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
+import { openReader } from "../src/sqlite/SqliteStore.ts"
 import { execute, temporaryFolder } from "./Folder.ts"
 
 const inFile = <A, E>(use: (file: string) => Effect.Effect<A, E>) =>

@@ -15,10 +15,10 @@ import {
   writeSync
 } from "node:fs"
 import { join } from "node:path"
-import * as FileSink from "../src/FileSink.ts"
+import * as FileSink from "../src/files/FileSink.ts"
+import type { Format } from "../src/files/render/Format.ts"
 import { scan, scanAll, verifyFiles } from "../src/index.ts"
-import type { Format } from "../src/render/Format.ts"
-import * as SqliteSink from "../src/SqliteSink.ts"
+import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { temporaryFolder } from "./Folder.ts"
 import { manifestOf } from "./Rendered.ts"
 import { crash, diceOf, seed } from "./Seed.ts"

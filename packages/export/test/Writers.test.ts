@@ -5,12 +5,12 @@ import { Clock, Deferred, Duration, Effect, Exit, Fiber, Layer, Redacted, Scope 
 import { TestClock } from "effect/testing"
 import { createHash } from "node:crypto"
 import { join } from "node:path"
+import { makeSink } from "../src/engine/SqlSink.ts"
+import * as Tally from "../src/engine/Tally.ts"
 import { scan, type ScanOptions, scanParts } from "../src/Scan.ts"
 import { Full, SinkError } from "../src/Sink.ts"
-import * as SqliteSink from "../src/SqliteSink.ts"
-import { openStore } from "../src/SqliteStore.ts"
-import { makeSink } from "../src/SqlSink.ts"
-import * as Tally from "../src/Tally.ts"
+import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
+import { openStore } from "../src/sqlite/SqliteStore.ts"
 import { moduleOf, startChild } from "./Child.ts"
 import { rowsOf, temporaryFolder } from "./Folder.ts"
 
@@ -100,7 +100,7 @@ describe("two writers", () => {
       const file = yield* fileIn
       const holder = yield* startChild(`
         import { Effect } from "effect"
-        import { openStore } from ${moduleOf("SqliteStore.ts")}
+        import { openStore } from ${moduleOf("sqlite/SqliteStore.ts")}
         await Effect.runPromise(Effect.scoped(Effect.gen(function*() {
           const store = yield* openStore(${JSON.stringify(file)}, "here")
           yield* store.hold("invoices", "refuse")

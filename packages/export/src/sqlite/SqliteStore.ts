@@ -1,12 +1,12 @@
 /** A {@link Store} in one SQLite file. */
 import { Effect, type Scope } from "effect"
-import { layoutOf } from "./Columns.ts"
-import type { StoredRow } from "./Plan.ts"
-import { bytes, number, type Row, text, toChange, toFullRow, toScan } from "./Rows.ts"
-import type { SinkError } from "./Sink.ts"
+import { layoutOf } from "../engine/Columns.ts"
+import type { StoredRow } from "../engine/Plan.ts"
+import { bytes, number, type Row, text, toChange, toFullRow, toScan } from "../engine/Rows.ts"
+import type { NewScan, Reader, Sought, Store } from "../engine/Store.ts"
+import type { SinkError } from "../Sink.ts"
 import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
 import { sourceOf, write } from "./SqliteCommit.ts"
-import type { NewScan, Reader, Sought, Store } from "./Store.ts"
 
 /** A store whose rows others are made from. */
 export interface SqliteStore extends Store, Pick<SqliteClient, "run"> {

@@ -1,7 +1,7 @@
 /** The formats that a folder's lists can be rendered in, and how each turns rows into bytes. */
 import type { Lists } from "@payments/core"
 import { Effect, Result } from "effect"
-import type { FullRow } from "../Store.ts"
+import type { FullRow } from "../../engine/Store.ts"
 
 /** What a list's files can be. */
 export const formats = ["ndjson", "csv", "parquet"] as const

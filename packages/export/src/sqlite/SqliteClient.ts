@@ -7,8 +7,8 @@ import { closeSync, existsSync, openSync } from "node:fs"
 import { hostname } from "node:os"
 import { resolve } from "node:path"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
-import { type Row, text } from "./Rows.ts"
-import { Failed, Full, Locked, NotADestination, OtherSource, SinkError, type SinkReason } from "./Sink.ts"
+import { type Row, text } from "../engine/Rows.ts"
+import { Failed, Full, Locked, NotADestination, OtherSource, SinkError, type SinkReason } from "../Sink.ts"
 import { migrate, requireCurrent } from "./SqliteSchema.ts"
 
 const ownerOnly = 0o600

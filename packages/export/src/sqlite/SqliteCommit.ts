@@ -1,9 +1,9 @@
 /** One commit into SQLite. */
-import { layoutOf } from "./Columns.ts"
-import { optional } from "./Rows.ts"
-import { OtherSource } from "./Sink.ts"
+import { layoutOf } from "../engine/Columns.ts"
+import { optional } from "../engine/Rows.ts"
+import type { Commit } from "../engine/Store.ts"
+import { OtherSource } from "../Sink.ts"
 import type { Database } from "./SqliteClient.ts"
-import type { Commit } from "./Store.ts"
 
 /** Whose data it is; nobody's before the first commit. */
 export const sourceOf = (db: Database): string | undefined =>

@@ -1,8 +1,8 @@
 /** `sqlite:FILE`, the embedded default. */
 import { Effect, Layer } from "effect"
-import { Sink, type SinkError } from "./Sink.ts"
+import { makeSink } from "../engine/SqlSink.ts"
+import { Sink, type SinkError } from "../Sink.ts"
 import { openStore } from "./SqliteStore.ts"
-import { makeSink } from "./SqlSink.ts"
 
 /** Writes into the file, which is made if it is not there. */
 export const layer = (file: string): Layer.Layer<Sink, SinkError> =>

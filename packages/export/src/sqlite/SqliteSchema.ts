@@ -1,9 +1,9 @@
 /** The tables of an SQLite destination, and how those of earlier versions become them. */
 import { Lists } from "@payments/core"
 import type { DatabaseSync } from "node:sqlite"
-import { columnsOf, tableOf } from "./Columns.ts"
-import { NotADestination } from "./Sink.ts"
-import * as Tally from "./Tally.ts"
+import { columnsOf, tableOf } from "../engine/Columns.ts"
+import * as Tally from "../engine/Tally.ts"
+import { NotADestination } from "../Sink.ts"
 
 /** Of the tables below; a file that says more was written by a later version. */
 const version = 2

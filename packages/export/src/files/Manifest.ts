@@ -1,9 +1,9 @@
 /** `manifest.json`: which files of a folder hold which list, what they are, and what is certified of them. */
 import { Option, Record, Schema } from "effect"
-import * as Certificate from "./Certificate.ts"
+import * as Certificate from "../engine/Certificate.ts"
+import type { ScanRow } from "../engine/Store.ts"
+import * as Tally from "../engine/Tally.ts"
 import { compressions, formats, formulas } from "./render/Format.ts"
-import type { ScanRow } from "./Store.ts"
-import * as Tally from "./Tally.ts"
 
 /** One rendered file. */
 const RenderedFile = Schema.Struct({

@@ -4,9 +4,9 @@
  */
 import type { Lists } from "@payments/core"
 import type { Effect, Scope } from "effect"
+import type { SinkError } from "../Sink.ts"
 import type { Plan, StoredRow } from "./Plan.ts"
 import type { Piece } from "./RowSet.ts"
-import type { SinkError } from "./Sink.ts"
 
 /** A scan as it is kept. */
 export interface ScanRow {

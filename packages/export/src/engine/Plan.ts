@@ -4,9 +4,9 @@
  */
 import { membersOf, parseText } from "@payments/core"
 import * as crypto from "node:crypto"
+import type { ReadRecord } from "../Sink.ts"
 import { type Cell, type Layout, readable, replacedIn, valueOf } from "./Columns.ts"
 import type { RowSet } from "./RowSet.ts"
-import type { ReadRecord } from "./Sink.ts"
 import type { Sought } from "./Store.ts"
 import { type Tally, Totals } from "./Tally.ts"
 

@@ -3,8 +3,8 @@ import * as NodeStream from "@effect/platform-node/NodeStream"
 import { Effect, type FileSystem, type PlatformError, Stream } from "effect"
 import { createHash } from "node:crypto"
 import { createGzip, createZstdCompress } from "node:zlib"
-import type { SinkError } from "../Sink.ts"
-import type { FullRow } from "../Store.ts"
+import type { FullRow } from "../../engine/Store.ts"
+import type { SinkError } from "../../Sink.ts"
 import type { Encoder, Format } from "./Format.ts"
 
 /** What a file has come to. */

@@ -6,8 +6,8 @@ import { Config, Effect, Redacted } from "effect"
 import { readFile, stat } from "node:fs/promises"
 import { homedir, userInfo } from "node:os"
 import { join } from "node:path"
+import { Failed, NotADestination, SinkError, type SinkReason } from "../Sink.ts"
 import { type PostgresUrl, type SslMode, sslModes } from "./PostgresUrl.ts"
-import { Failed, NotADestination, SinkError, type SinkReason } from "./Sink.ts"
 
 /** All that a connection needs to know. */
 export interface PostgresSettings {

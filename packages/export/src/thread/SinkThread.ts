@@ -4,8 +4,8 @@ import * as NodePath from "@effect/platform-node/NodePath"
 import { Position } from "@payments/core"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { parentPort, workerData } from "node:worker_threads"
-import * as Destination from "./Destination.ts"
-import { type ScanSession, Sink, type SinkError } from "./Sink.ts"
+import * as Destination from "../Destination.ts"
+import { type ScanSession, Sink, type SinkError } from "../Sink.ts"
 import {
   type Answer,
   type Answered,

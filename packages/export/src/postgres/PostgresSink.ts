@@ -1,12 +1,12 @@
 /** `postgres://HOST/DATABASE?schema=NAME`. Only whoever names such a destination loads this file, and the driver with it. */
 import { Effect, Layer, type Scope } from "effect"
+import { makeSink } from "../engine/SqlSink.ts"
+import type { Reader } from "../engine/Store.ts"
+import { Sink, type SinkError } from "../Sink.ts"
 import type { Times } from "./PostgresLease.ts"
 import { settingsOf } from "./PostgresSettings.ts"
 import { openReader, openStore } from "./PostgresStore.ts"
 import type { PostgresUrl } from "./PostgresUrl.ts"
-import { Sink, type SinkError } from "./Sink.ts"
-import { makeSink } from "./SqlSink.ts"
-import type { Reader } from "./Store.ts"
 
 /** Writes into the schema, which is made if it is not there. */
 export const layer = (url: PostgresUrl, times?: Times): Layer.Layer<Sink, SinkError> =>

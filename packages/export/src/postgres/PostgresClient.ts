@@ -6,9 +6,9 @@
 import { PgPool, PgTypes } from "@effect/sql-pg"
 import { Effect, Redacted, Schedule, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
+import type { Row } from "../engine/Rows.ts"
+import { Failed, Full, SinkError, type SinkReason } from "../Sink.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
-import type { Row } from "./Rows.ts"
-import { Failed, Full, SinkError, type SinkReason } from "./Sink.ts"
 
 /** A value beside a statement: text is read as the type that the statement names. */
 export type Parameter = string | null | PgTypes.Parameter

@@ -7,8 +7,8 @@ import { type Lists, timestamp } from "@payments/core"
 import { Option } from "effect"
 import { ByteWriter, ParquetWriter } from "hyparquet-writer"
 import { gzipSync, zstdCompressSync } from "node:zlib"
-import { type Column, layoutOf } from "../Columns.ts"
-import type { FullRow } from "../Store.ts"
+import { type Column, layoutOf } from "../../engine/Columns.ts"
+import type { FullRow } from "../../engine/Store.ts"
 import type { Encoder, Format } from "./Format.ts"
 
 /** A row group ends with the row that reaches either. */

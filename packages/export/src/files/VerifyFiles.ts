@@ -5,11 +5,11 @@
 import { Lists } from "@payments/core"
 import { Effect, FileSystem, Path, Stream } from "effect"
 import { createHash } from "node:crypto"
+import { NotADestination, SinkError } from "../Sink.ts"
+import { openStore } from "../sqlite/SqliteStore.ts"
 import { copyFile, manifestLabel, onDisk } from "./FileSink.ts"
 import * as Manifest from "./Manifest.ts"
 import * as Renderings from "./Renderings.ts"
-import { NotADestination, SinkError } from "./Sink.ts"
-import { openStore } from "./SqliteStore.ts"
 
 /** Where a folder differs from what was rendered. */
 export interface FileDifference {

@@ -17,16 +17,16 @@ import {
   Record,
   Stream
 } from "effect"
+import { makeSink } from "../engine/SqlSink.ts"
+import type { FullRow, Store } from "../engine/Store.ts"
+import { Sink, SinkError } from "../Sink.ts"
+import { reasonOfCode } from "../sqlite/SqliteClient.ts"
+import { openStore, type SqliteStore } from "../sqlite/SqliteStore.ts"
 import { replaceFile, syncFolder } from "./AtomicFile.ts"
 import * as Manifest from "./Manifest.ts"
 import { encoderOf, extensionOf, type Format } from "./render/Format.ts"
 import { renderFile } from "./render/RenderFile.ts"
 import * as Renderings from "./Renderings.ts"
-import { Sink, SinkError } from "./Sink.ts"
-import { reasonOfCode } from "./SqliteClient.ts"
-import { openStore, type SqliteStore } from "./SqliteStore.ts"
-import { makeSink } from "./SqlSink.ts"
-import type { FullRow, Store } from "./Store.ts"
 
 /** The folder's own copy of the lists. */
 export const copyFile = "copy.db"

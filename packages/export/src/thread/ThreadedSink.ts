@@ -6,8 +6,8 @@ import { Effect, Layer, type Scope } from "effect"
 import { existsSync } from "node:fs"
 import { extname } from "node:path"
 import { Worker } from "node:worker_threads"
-import type { Destination } from "./Destination.ts"
-import { type ScanProgress, Sink, type SinkError } from "./Sink.ts"
+import type { Destination } from "../Destination.ts"
+import { type ScanProgress, Sink, type SinkError } from "../Sink.ts"
 import {
   type Answer,
   type Answered,

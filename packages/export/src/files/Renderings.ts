@@ -4,10 +4,10 @@
  */
 import type { Lists } from "@payments/core"
 import type { Effect } from "effect"
+import { number, optional, text } from "../engine/Rows.ts"
+import type { SinkError } from "../Sink.ts"
+import type { SqliteClient } from "../sqlite/SqliteClient.ts"
 import type { RenderedFile } from "./Manifest.ts"
-import { number, optional, text } from "./Rows.ts"
-import type { SinkError } from "./Sink.ts"
-import type { SqliteClient } from "./SqliteClient.ts"
 
 /** A rendering of a list: its files take each other's place as one. */
 export interface Rendering {

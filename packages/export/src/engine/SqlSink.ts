@@ -4,10 +4,6 @@
  */
 import { type Lists, Position } from "@payments/core"
 import { Clock, DateTime, Duration, Effect, Option, Schema, Semaphore } from "effect"
-import * as Certificate from "./Certificate.ts"
-import { layoutOf } from "./Columns.ts"
-import { differing, hashed, plan, type PlanInput, soughtIn } from "./Plan.ts"
-import { RowSet } from "./RowSet.ts"
 import {
   type Batch,
   OtherSource,
@@ -17,7 +13,11 @@ import {
   type ScanStart,
   Sink,
   SinkError
-} from "./Sink.ts"
+} from "../Sink.ts"
+import * as Certificate from "./Certificate.ts"
+import { layoutOf } from "./Columns.ts"
+import { differing, hashed, plan, type PlanInput, soughtIn } from "./Plan.ts"
+import { RowSet } from "./RowSet.ts"
 import type { Commit, ScanRow, Store } from "./Store.ts"
 import * as Tally from "./Tally.ts"
 

@@ -1,10 +1,10 @@
 /** The tables of a PostgreSQL destination. They live in one schema; the table `destination` tells its version. */
 import { Lists } from "@payments/core"
 import { Duration, Effect } from "effect"
-import { columnsOf, tableOf } from "./Columns.ts"
+import { columnsOf, tableOf } from "../engine/Columns.ts"
+import { NotADestination, SinkError } from "../Sink.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
 import { endedAfter } from "./PostgresLease.ts"
-import { NotADestination, SinkError } from "./Sink.ts"
 
 /** Of the tables below; a schema that says more was written by a later version. */
 const version = 1

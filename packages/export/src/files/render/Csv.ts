@@ -4,7 +4,7 @@
  */
 import type { Lists } from "@payments/core"
 import { type Options, stringify } from "csv-stringify/sync"
-import { type Column, layoutOf } from "../Columns.ts"
+import { type Column, layoutOf } from "../../engine/Columns.ts"
 import type { Encoder, Format } from "./Format.ts"
 
 const bytes = new TextEncoder()

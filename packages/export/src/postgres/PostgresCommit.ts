@@ -1,11 +1,11 @@
 /** One commit into PostgreSQL: a handful of statements, each over all its rows. */
 import { Effect } from "effect"
-import { type Cell, type Column, layoutOf } from "./Columns.ts"
-import type { RowWrite } from "./Plan.ts"
+import { type Cell, type Column, layoutOf } from "../engine/Columns.ts"
+import type { RowWrite } from "../engine/Plan.ts"
+import type { Commit } from "../engine/Store.ts"
+import { OtherSource, SinkError } from "../Sink.ts"
 import { binaries, booleans, integers, type Parameter, type Query, texts } from "./PostgresClient.ts"
 import { quoted } from "./PostgresSchema.ts"
-import { OtherSource, SinkError } from "./Sink.ts"
-import type { Commit } from "./Store.ts"
 
 /** The statements of one commit. Those that have nothing to write are left out. */
 export const write = Effect.fnUntraced(function*(

@@ -6,8 +6,8 @@
 import { Duration, Effect, Fiber, Schedule, type Scope } from "effect"
 import { randomUUID } from "node:crypto"
 import { hostname } from "node:os"
+import { LeaseLost, Locked, SinkError } from "../Sink.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
-import { LeaseLost, Locked, SinkError } from "./Sink.ts"
 
 /** How long a lease goes on by itself, and what keeps it. */
 export interface Times {

@@ -1,7 +1,7 @@
 /** What a sink in a thread of its own is asked, and what it answers. Messages are copied: nothing redacted can be in them. */
 import { Lists, Position } from "@payments/core"
 import { Option, Redacted } from "effect"
-import type { Destination } from "./Destination.ts"
+import type { Destination } from "../Destination.ts"
 import {
   type Batch,
   Failed,
@@ -15,7 +15,7 @@ import {
   type ScanStart,
   SinkError,
   type SinkReason
-} from "./Sink.ts"
+} from "../Sink.ts"
 
 /** What can be asked, and with what. */
 export interface Asked {

@@ -4,15 +4,15 @@
  */
 import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
-import { layoutOf } from "./Columns.ts"
+import { layoutOf } from "../engine/Columns.ts"
+import { bytes, number, optional, type Row, text, toChange, toFullRow, toScan } from "../engine/Rows.ts"
+import type { NewScan, Reader, Store } from "../engine/Store.ts"
+import type { SinkError } from "../Sink.ts"
 import { connect, integers, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
 import { write } from "./PostgresCommit.ts"
 import * as Lease from "./PostgresLease.ts"
 import { migrate, quoted, requireCurrent } from "./PostgresSchema.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
-import { bytes, number, optional, type Row, text, toChange, toFullRow, toScan } from "./Rows.ts"
-import type { SinkError } from "./Sink.ts"
-import type { NewScan, Reader, Store } from "./Store.ts"
 
 /** Opens the schema, which is made if it is not there, until the scope closes. */
 export const openStore = (
