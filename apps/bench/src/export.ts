@@ -223,7 +223,7 @@ const memory = async (
   say: Say
 ): Promise<ReadonlyArray<Figure>> => {
   const figures: Array<Figure> = []
-  for (const to of ["sqlite:payments.db", "file:ndjson?format=ndjson"]) {
+  for (const to of ["sqlite:payments.db", "file:ndjson?format=ndjson", "file:parquet?format=parquet&compress=zstd"]) {
     const peak = async (url: string, records: number): Promise<number> => {
       using place = temporary()
       const { peakRss } = await exporting({ url, to: to.replace(":", `:${place.folder}/`) }, records)
