@@ -3,73 +3,91 @@
  * the other.
  */
 
-/** What a traversal has shown so far. */
-interface Traversal {
+/** A traversal of the list, or of a part of it, over all its runs. */
+export interface Traversal {
+  readonly scan: number
+  /** Empty for the whole list. */
   readonly part: string
-  seen: Set<string>
-  nameless: number
+  /** By id what it was shown last, and on the how manieth page of all. */
+  readonly seen: Map<string, { readonly text: string; readonly page: number }>
+  /** The page of all that last had a record without an id. */
+  namelessAt: number | undefined
   /** Ids that were stored when it began. */
   readonly before: ReadonlySet<string>
+  /** How many pages there had been when it began. */
+  readonly beganAt: number
   ended: boolean
+  /** The ids that are missing from its end on. */
+  missing: ReadonlyArray<string>
+  heldBack: number
 }
 
-/** The last complete traversals, and what follows from them. */
+/** All traversals, and what follows from them. */
 export class Book {
   /** What may be stored of each id: the last text, or one of several that came side by side. */
   readonly texts = new Map<string, ReadonlyArray<string>>()
   readonly missing = new Set<string>()
-  /** Seen by the running traversal, or the last one. */
-  current: Traversal = { part: "", seen: new Set(), nameless: 0, before: new Set(), ended: true }
-  /** The last complete traversal of all, and what came after it. */
-  #whole: Traversal | undefined
-  #since: Array<Traversal> = []
+  readonly traversals: Array<Traversal> = []
+  #pages = 0
 
-  begin(part: string): void {
-    // A traversal that was cut and not gone on with keeps what it saw.
-    if (!this.current.ended) this.#since.push(this.current)
-    this.current = { part, seen: new Set(), nameless: 0, before: new Set(this.texts.keys()), ended: false }
+  /** A scan begins, or goes on. */
+  begin(scan: number, part: string, resumed: boolean): Traversal {
+    const going = this.traversals.findLast((one) => one.scan === scan)
+    if (resumed && going !== undefined) return going
+    const traversal: Traversal = {
+      scan,
+      part,
+      seen: new Map(),
+      namelessAt: undefined,
+      before: new Set(this.texts.keys()),
+      beganAt: this.#pages,
+      ended: false,
+      missing: [],
+      heldBack: 0
+    }
+    this.traversals.push(traversal)
+    return traversal
   }
 
-  /** The service showed a page, and it is committed. */
-  page(texts: ReadonlyArray<string>): void {
+  /** A page is committed. Of what came beside it, no order is known. */
+  page(traversal: Traversal, texts: ReadonlyArray<string>, beside: ReadonlyArray<string> = []): void {
+    const page = ++this.#pages
     for (const text of texts) {
       const id = idOf(text)
-      if (id === undefined) this.current.nameless++
+      if (id === undefined) traversal.namelessAt = page
       else {
-        this.texts.set(id, [text])
-        this.current.seen.add(id)
+        this.texts.set(id, [text, ...beside.filter((other) => idOf(other) === id)])
+        traversal.seen.set(id, { text, page })
         this.missing.delete(id)
       }
     }
   }
 
   /** The traversal begins again. */
-  again(): void {
-    this.current.seen = new Set()
-    this.current.nameless = 0
+  again(traversal: Traversal): void {
+    traversal.seen.clear()
+    traversal.namelessAt = undefined
   }
 
-  /** The traversal came to its end: the ids that are missing from now on, and how many were held back. */
-  end(limit = 0.1): { readonly missing: ReadonlyArray<string>; readonly heldBack: number } {
-    const { before, nameless, part, seen } = this.current
-    this.current.ended = true
-    if (part !== "") {
-      this.#since = [...this.#since.filter((one) => one.part !== part || !one.ended), this.current]
-      return { missing: [], heldBack: 0 }
-    }
-    const between = this.#whole === undefined ? [] : [this.#whole, ...this.#since]
-    const old = this.#whole
-    this.#whole = this.current
-    this.#since = []
-    if (nameless > 0) return { missing: [], heldBack: 0 }
+  /** The traversal came to its end. What any other showed since the last complete one of the whole list began is not missing. */
+  end(traversal: Traversal, limit = 0.1): void {
+    const { before, namelessAt, part, seen } = traversal
+    const old = this.traversals.findLast((one) => one.part === "" && one.ended)
+    traversal.ended = true
+    if (part !== "" || namelessAt !== undefined) return
     const unseen = [...before].filter((id) => !seen.has(id) && !this.missing.has(id))
-    const gone = old === undefined || between.some((one) => one.nameless > 0)
+    const since = (page: number | undefined) => old !== undefined && page !== undefined && page > old.beganAt
+    const between = this.traversals.filter((one) => one !== traversal)
+    const gone = old === undefined || between.some((one) => since(one.namelessAt))
       ? []
-      : unseen.filter((id) => old.before.has(id) && between.every((one) => !one.seen.has(id)))
+      : unseen.filter((id) => old.before.has(id) && !between.some((one) => since(one.seen.get(id)?.page)))
     const most = (before.size - this.missing.size) * limit
-    if (unseen.length > most) return { missing: [], heldBack: unseen.length }
+    if (unseen.length > most) {
+      traversal.heldBack = unseen.length
+      return
+    }
+    traversal.missing = gone
     for (const id of gone) this.missing.add(id)
-    return { missing: gone, heldBack: 0 }
   }
 }
 

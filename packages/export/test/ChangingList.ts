@@ -31,11 +31,15 @@ export class ChangingList {
   isNameless = false
   /** Refuses the next cursor. */
   refusesCursor = false
+  /** A record that is not shown for now. */
+  #hidden: string | undefined
   /** The records that were there when this was last set to all, and have not vanished since. */
   throughout = new Set<string>()
   readonly #dice: Dice
   readonly #shape: Shape
   readonly #held = new Map<string, Held>()
+  /** Those that are gone and may come back, in the order they went. */
+  readonly #away = new Map<string, Held>()
   #born = 0
   #version = 0
 
@@ -69,18 +73,25 @@ export class ChangingList {
     }
   }
 
-  /** The ids that are there. */
+  /** The ids that are there to be shown. */
   ids(): ReadonlySet<string> {
-    return new Set(this.#held.keys())
+    return new Set([...this.#held.keys()].filter((id) => id !== this.#hidden))
   }
 
-  /** Changes so many records: most often their content, else one comes or goes. */
+  /** Shows all records but this one from now on. */
+  hide(id: string | undefined): void {
+    this.#hidden = id
+    if (id !== undefined) this.throughout.delete(id)
+  }
+
+  /** Changes so many records: most often their content, else one comes or goes, for ever or for a while. */
   change(times: number): void {
     for (let time = 0; time < times; time++) {
       const ids = [...this.#held.keys()]
-      const kind = this.#dice.below(4)
+      const kind = this.#dice.below(5)
       if (kind === 0 || ids.length === 0) this.#insert()
       else if (kind === 1) this.remove(this.#dice.pick(ids))
+      else if (kind === 2 && this.#dice.chance(0.3)) this.comeBack()
       else this.#put(this.#dice.pick(ids))
     }
   }
@@ -91,8 +102,19 @@ export class ChangingList {
   }
 
   remove(id: string): void {
+    const held = this.#held.get(id)
+    if (held !== undefined && this.#dice.chance(0.7)) this.#away.set(id, held)
     this.#held.delete(id)
     this.throughout.delete(id)
+  }
+
+  /** The record that went first of those that may come back, as it was. */
+  comeBack(): void {
+    for (const [id, held] of this.#away) {
+      this.#away.delete(id)
+      this.#held.set(id, held)
+      return
+    }
   }
 
   #insert(): void {
@@ -112,7 +134,9 @@ export class ChangingList {
   }
 
   #sorted(): ReadonlyArray<Held> {
-    return [...this.#held.values()].toSorted((left, right) => left.rank - right.rank)
+    return [...this.#held].filter(([id]) => id !== this.#hidden).map(([, held]) => held).toSorted((left, right) =>
+      left.rank - right.rank
+    )
   }
 }
 
@@ -123,13 +147,13 @@ export const textsOf = (page: Page<{ readonly id: string }>): ReadonlyArray<stri
   return texts
 }
 
-/** The real client over the list; each page is shown as it is handed on. */
+/** The real client over the list; each page is shown as it is handed on, with the contract that was asked for, if any. */
 export const layerOver = (
   list: ChangingList,
   options: {
     readonly source?: string
-    readonly onPages?: () => void
-    readonly onPage?: (texts: ReadonlyArray<string>) => void
+    readonly onPages?: (part: string) => void
+    readonly onPage?: (texts: ReadonlyArray<string>, part: string) => void
   } = {}
 ): Layer.Layer<PaymentsApi> => {
   const none = (name: string) => MemoryList.serve(name, MemoryList.recordsOf([]))
@@ -159,9 +183,10 @@ export const layerOver = (
       invoices: {
         ...api.invoices,
         pages: (query) => {
-          options.onPages?.()
+          const part = query?.contract ?? ""
+          options.onPages?.(part)
           return Stream.map(api.invoices.pages(query), (page) => {
-            options.onPage?.(textsOf(page))
+            options.onPage?.(textsOf(page), part)
             return page
           })
         }
