@@ -16,7 +16,7 @@ export const rowsIn = Effect.fnUntraced(function*(reader: Reader): Effect.fn.Ret
 })
 
 /**
- * Follows the changes from one moment to the next. Before any scan was complete nothing is told; before one of the whole
+ * Follows the changes from one moment to the next. Before any scan was complete nothing need be told; before one of the whole
  * list was, a new record may be left untold.
  */
 export class Told {
