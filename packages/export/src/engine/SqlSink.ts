@@ -213,7 +213,12 @@ const sessionOver = (
       ? undefined
       : Certificate.toJson(Certificate.certify({ scan, startedAt }, tally, seen.size, now))
     const part = partOf(request)
-    const forget = (yield* store.scans(list, part)).map((one) => one.scan).filter((one) => one < scan)
+    // What a part was shown counts until the next scan of the whole list is complete.
+    const whole = (yield* store.scans(list, "")).find((one) => one.state === "complete" && one.scan < scan)
+    const older = part === "" ? yield* store.scansFrom(list, whole?.scan ?? 0) : yield* store.scans(list, part)
+    const forget = older.map((one) => one.scan).filter((one) =>
+      one < scan && (part === "" || whole === undefined || one < whole.scan)
+    )
     const unseen = part === "" && !tally.blind && tally.counts.nameless === 0
       ? [...RowSet.inNone([seen], opened.firstRow)]
       : []
@@ -221,7 +226,7 @@ const sessionOver = (
     // One that this scan has seen again is no longer missing.
     const known = new Set(rows.filter((row) => !seen.has(row)))
     const fresh = unseen.filter((row) => !known.has(row))
-    const gone = yield* goneSince(store, list, scan, fresh)
+    const gone = whole === undefined ? [] : yield* goneSince(store, older, whole, scan, fresh)
     // Of the list as it was when the scan began.
     const most = (opened.firstRow - known.size) * (request.missingLimit ?? 0.1)
     // An answer that shows so much less is doubtful, and nothing is concluded from it.
@@ -269,17 +274,14 @@ const sessionOver = (
  */
 const goneSince = Effect.fnUntraced(function*(
   store: Store,
-  list: Lists.AnyList,
+  scans: ReadonlyArray<ScanRow>,
+  before: ScanRow,
   current: number,
   unseen: ReadonlyArray<number>
 ): Effect.fn.Return<ReadonlyArray<number>, SinkError> {
-  if (unseen.length === 0) return []
-  const scans = yield* store.scans(list)
-  const before = scans.find(({ part, scan, state }) => part === "" && state === "complete" && scan < current)
-  if (before === undefined) return []
   let gone = unseen.filter((row) => row < before.firstRow)
   for (const { scan, tally } of scans) {
-    if (scan < before.scan || scan === current) continue
+    if (gone.length === 0 || scan === current) continue
     const { blind, counts } = Tally.fromJson(tally)
     if (blind || counts.nameless > 0) return []
     const seen = new RowSet(yield* store.seen([scan]))

@@ -108,6 +108,8 @@ export interface Store {
   readonly rebind: (source: string) => Effect.Effect<void, SinkError>
   /** The scans of a list, or of one part of it, the newest first; those before a complete one of the same part are left out. */
   readonly scans: (list: Lists.AnyList, part?: string) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
+  /** All scans of a list from this number on. */
+  readonly scansFrom: (list: Lists.AnyList, scan: number) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
   /**
    * Whether any scan of the list is complete; and whether one of the other kind, of the whole list or of parts, has written
    * something since the scan of this number began.
@@ -164,6 +166,7 @@ export type Reader = Pick<
   | "location"
   | "source"
   | "scans"
+  | "scansFrom"
   | "around"
   | "find"
   | "textsOf"

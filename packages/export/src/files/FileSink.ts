@@ -98,7 +98,7 @@ const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
       yield* show(renderer, [], shown)
     }
     for (const list of Lists.all) {
-      const known = Manifest.evidenceOf(yield* snapshot.scans(list))
+      const known = yield* Renderings.evidenceOf(snapshot, list)
       if (known === undefined || !(known.settled || list === ended)) continue
       const before = shown.lists[list.label]
       const intact = before !== undefined && (yield* isIntact(renderer, before)) ? before : undefined

@@ -85,17 +85,19 @@ export const toText = (manifest: Manifest): string => `${JSON.stringify(manifest
 export type Evidence = Pick<ListShown, "scan" | "certificate" | "parts">
 
 /**
- * What is known of a list's rows from its scans, the newest first; nothing before one is complete. `settled` is false while
- * some scan has changed rows and neither it nor a later one of the same cut is complete.
+ * What is known of a list's rows from its scans, the newest first, and from whether any that began after the last complete
+ * one of the whole list has changed a row; nothing before one is complete. `settled` is false while some scan has changed
+ * rows and neither it nor a later one of the same cut is complete.
  */
 export const evidenceOf = (
-  scans: ReadonlyArray<ScanRow>
+  scans: ReadonlyArray<ScanRow>,
+  changedSince: boolean
 ): { readonly evidence: Evidence; readonly settled: boolean } | undefined => {
   const newest = scans.find(({ state }) => state === "complete")
   if (newest === undefined) return undefined
   const whole = scans.find(({ part, state }) => part === "" && state === "complete")
   const later = scans.filter(({ scan }) => whole === undefined || scan > whole.scan)
-  const ofAll = later.some(hasChanged) ? undefined : Certificate.ofScan(whole)
+  const ofAll = changedSince ? undefined : Certificate.ofScan(whole)
   const parts = later.flatMap((scan) => {
     const certificate = scan.state === "complete" && scan.part !== "" ? Certificate.ofScan(scan) : undefined
     if (certificate === undefined) return []

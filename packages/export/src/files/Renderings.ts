@@ -3,11 +3,12 @@
  * is left over; their digests and the manifest's text, so that `verify` knows what there must be.
  */
 import type { Lists } from "@payments/core"
-import type { Effect } from "effect"
+import { Effect } from "effect"
 import { number, optional, text } from "../engine/Rows.ts"
 import type { SinkError } from "../Sink.ts"
 import type { SqliteClient } from "../sqlite/SqliteClient.ts"
-import type { RenderedFile } from "./Manifest.ts"
+import type { SqliteStore } from "../sqlite/SqliteStore.ts"
+import * as Manifest from "./Manifest.ts"
 
 /** A rendering of a list: its files take each other's place as one. */
 export interface Rendering {
@@ -35,11 +36,11 @@ export interface Renderings {
   /** Remembers a file before it is there. */
   readonly note: (rendering: Rendering, file: string) => Effect.Effect<void, SinkError>
   /** Remembers what the files have come to, and the manifest that names them. */
-  readonly complete: (files: ReadonlyArray<RenderedFile>, manifest: string) => Effect.Effect<void, SinkError>
+  readonly complete: (files: ReadonlyArray<Manifest.RenderedFile>, manifest: string) => Effect.Effect<void, SinkError>
   /** The revision of the list that the file was rendered from. */
   readonly revisionIn: (file: string) => Effect.Effect<number | undefined, SinkError>
   /** The files of the last whole rendering of each list. */
-  readonly current: Effect.Effect<ReadonlyArray<RenderedFile>, SinkError>
+  readonly current: Effect.Effect<ReadonlyArray<Manifest.RenderedFile>, SinkError>
   /** The files that are not whole, and those of which two later renderings are. */
   readonly stale: Effect.Effect<ReadonlyArray<string>, SinkError>
   readonly forget: (file: string) => Effect.Effect<void, SinkError>
@@ -108,3 +109,22 @@ export const revisionOf = (
   list: Lists.AnyList
 ): Effect.Effect<number, SinkError> =>
   run((db) => number(db.get("SELECT revision FROM revisions WHERE list = ?", list.label), "revision"))
+
+/** What is known of the list's rows. */
+export const evidenceOf = Effect.fnUntraced(function*(
+  { run, scans: scansOf }: Pick<SqliteStore, "run" | "scans">,
+  list: Lists.AnyList
+) {
+  const scans = yield* scansOf(list)
+  const whole = scans.find(({ part, state }) => part === "" && state === "complete")
+  // Those that a later one of the same part has made obsolete are not among the scans above.
+  const changed = yield* run((db) =>
+    db.get(
+      `SELECT 1 FROM scans WHERE list = ? AND scan > ? AND (tally ->> '$.counts.inserted')
+        + (tally ->> '$.counts.updated') + (tally ->> '$.counts.returned') > 0 LIMIT 1`,
+      list.label,
+      whole?.scan ?? 0
+    )
+  )
+  return Manifest.evidenceOf(scans, changed !== undefined)
+})

@@ -70,7 +70,7 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(function*(folder: str
   for (const { file, sha256 } of yield* renderings.current) differences.push(...(yield* compare(file, sha256)))
   const { lists } = Manifest.fromText(kept.text)
   for (const list of Lists.all) {
-    const known = Manifest.evidenceOf(yield* store.scans(list))
+    const known = yield* Renderings.evidenceOf(store, list)
     if (known?.settled !== true) continue
     const shown = lists[list.label]
     const [first] = shown?.files ?? []

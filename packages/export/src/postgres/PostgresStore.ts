@@ -40,13 +40,17 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
   scans: (list, part) =>
     Effect.map(
       query(
-        `SELECT s.scan, s.part, asked, state, checkpoint, first_row, tally::text, certificate::text,
-          ${iso("started_at")}, ${iso("ended_at")} FROM ${s}.scans AS s LEFT JOIN (
-            SELECT part, max(scan) AS scan FROM ${s}.scans WHERE list = $1 AND state = 'complete' GROUP BY part
-          ) AS last ON last.part = s.part
-        WHERE s.list = $1 AND s.part = coalesce($2, s.part) AND s.scan >= coalesce(last.scan, 0) ORDER BY s.scan DESC`,
+        `SELECT ${scanColumns} FROM ${s}.scans AS s LEFT JOIN (
+            SELECT part AS of, max(scan) AS last FROM ${s}.scans WHERE list = $1 AND state = 'complete' GROUP BY part
+          ) AS complete ON complete.of = part
+        WHERE list = $1 AND part = coalesce($2, part) AND scan >= coalesce(last, 0) ORDER BY scan DESC`,
         [list.label, part ?? null]
       ),
+      (rows) => rows.map(toScan)
+    ),
+  scansFrom: (list, scan) =>
+    Effect.map(
+      query(`SELECT ${scanColumns} FROM ${s}.scans WHERE list = $1 AND scan >= $2::bigint`, [list.label, String(scan)]),
       (rows) => rows.map(toScan)
     ),
   around: (list, part, scan) =>
@@ -193,3 +197,8 @@ const cellsOf = (list: Lists.AnyList, row: Row): Row =>
       return [name, kind === "text" || cell === null ? cell : Number(cell)]
     })
   )
+
+/** What `toScan` takes. */
+const scanColumns = `scan, part, asked, state, checkpoint, first_row, tally::text, certificate::text, ${
+  iso("started_at")
+}, ${iso("ended_at")}`

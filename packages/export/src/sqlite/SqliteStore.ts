@@ -47,6 +47,8 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
           part
         )).map(toScan)
     ),
+  scansFrom: (list, scan) =>
+    run((db) => db.all("SELECT * FROM scans WHERE scan >= ? AND list = ?", scan, list.label).map(toScan)),
   around: (list, part, scan) =>
     run((db) => {
       const row = db.get(
