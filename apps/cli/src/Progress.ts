@@ -7,10 +7,10 @@ import { Duration, Effect, Result, Stdio, Stream } from "effect"
 const count = new Intl.NumberFormat("en-US")
 const redrawEveryMs = 100
 
-/** A line on stderr for each event that a person wants to know of. */
-export const makeProgress = Effect.gen(function*() {
+/** A line on stderr for each event that a person wants to know of. Records that are not kept may go to the same terminal. */
+export const makeProgress = Effect.fnUntraced(function*(isKept: boolean) {
   const stdio = yield* Stdio.Stdio
-  const live = yield* stdio.stderrIsTerminal
+  const live = (yield* stdio.stderrIsTerminal) && (isKept || !(yield* stdio.stdoutIsTerminal))
   const write = (text: string) => Effect.ignore(Stream.run(Stream.make(text), stdio.stderr()))
   const line = (text: string) => live ? write(`\r\u001b[K${text}\n`) : write(`${text}\n`)
   const records = new Map<Lists.ListName, number>()
@@ -46,7 +46,9 @@ export const makeProgress = Effect.gen(function*() {
         return draw
       case "Restarted":
         return line(
-          `${label}: the service no longer accepts the cursor; reads the list from its start again, without doubling`
+          `${label}: the service no longer accepts the cursor; reads the list from its start again, ${
+            isKept ? "without doubling" : "and prints it again"
+          }`
         )
     }
   }
@@ -54,10 +56,23 @@ export const makeProgress = Effect.gen(function*() {
   return { onEvent, clear }
 })
 
-const columns = ["records", "new", "changed", "unchanged", "missing", "pages", "retries", "seconds"] as const
+/** What is counted of a list; where nothing is kept, nothing is new and nothing has changed. */
+const columnsOf = (isKept: boolean): ReadonlyArray<readonly [name: string, of: (scan: ScanSummary) => number]> => [
+  ["records", ({ records }) => records],
+  ...isKept ? keptColumns : [],
+  ["pages", ({ pages }) => pages],
+  ["retries", ({ retries }) => retries]
+]
+
+const keptColumns: ReturnType<typeof columnsOf> = [
+  ["new", ({ inserted }) => inserted],
+  ["changed", ({ updated }) => updated],
+  ["unchanged", ({ unchanged }) => unchanged],
+  ["missing", ({ missing }) => missing]
+]
 
 /** The result of an export as lines for people. */
-export const summarize = (outcomes: ReadonlyArray<ScanOutcome>): ReadonlyArray<string> => {
+export const summarize = (outcomes: ReadonlyArray<ScanOutcome>, isKept: boolean): ReadonlyArray<string> => {
   const lists = outcomes.flatMap(({ list, result }) =>
     Result.isSuccess(result) && result.success.length > 0
       ? [{ label: Lists.byName[list].label, scans: result.success }]
@@ -66,29 +81,22 @@ export const summarize = (outcomes: ReadonlyArray<ScanOutcome>): ReadonlyArray<s
   if (lists.length === 0) return []
   const row = (name: string, cells: ReadonlyArray<string>) =>
     name.padEnd(16) + cells.map((cell) => cell.padStart(10)).join("")
+  const columns = columnsOf(isKept)
   const rows = lists.map(({ label, scans }) =>
     row(label, [
-      ...[
-        sum(scans.map(({ records }) => records)),
-        sum(scans.map(({ inserted }) => inserted)),
-        sum(scans.map(({ updated }) => updated)),
-        sum(scans.map(({ unchanged }) => unchanged)),
-        sum(scans.map(({ missing }) => missing)),
-        sum(scans.map(({ pages }) => pages)),
-        sum(scans.map(({ retries }) => retries))
-      ].map((number) => count.format(number)),
+      ...columns.map(([, of]) => count.format(sum(scans.map(of)))),
       Math.max(...scans.map(({ elapsed }) => Duration.toSeconds(elapsed))).toFixed(1)
     ])
   )
   return [
-    row("", columns),
+    row("", [...columns.map(([name]) => name), "seconds"]),
     ...rows,
-    ...lists.flatMap(({ label, scans }) => notesOf(scans).map((note) => `${label}: ${note}`))
+    ...lists.flatMap(({ label, scans }) => notesOf(scans, isKept).map((note) => `${label}: ${note}`))
   ]
 }
 
 /** What a person should know of a list beside its figures. */
-const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
+const notesOf = (scans: ReadonlyArray<ScanSummary>, isKept: boolean): ReadonlyArray<string> => {
   const parts = scans.filter(({ part }) => part !== undefined).length
   const resumed = scans.filter(({ start }) => start === "resumed").length
   const total = (of: (scan: ScanSummary) => number) => sum(scans.map(of))
@@ -123,7 +131,11 @@ const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
     ]),
     ...(quarantined === 0
       ? []
-      : [`not as documented: ${count.format(quarantined)} records, see the table quarantine`]),
+      : [
+        `not as documented: ${count.format(quarantined)} records, ${
+          isKept ? "see the table quarantine" : "printed as they came"
+        }`
+      ]),
     ...(undocumented.size === 0 ? [] : [
       `fields that the document does not show: ${
         Array.from(undocumented, ([path, times]) => `${path} (${count.format(times)})`).join(", ")

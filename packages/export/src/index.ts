@@ -17,6 +17,7 @@ export {
 } from "./Scan.ts"
 export * as SinkReason from "./Sink.ts"
 export { type Batch, type ScanProgress, type ScanRequest, type ScanSession, Sink, SinkError } from "./Sink.ts"
+export { printable } from "./Stdout.ts"
 export type { ChangeRow, FullRow, Reader } from "./Store.ts"
 export { type Difference, type Verified, verify, verifyAgainstApi } from "./Verify.ts"
 export { type FileDifference, verifyFiles } from "./VerifyFiles.ts"
