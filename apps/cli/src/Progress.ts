@@ -104,6 +104,7 @@ const notesOf = (scans: ReadonlyArray<ScanSummary>, isKept: boolean): ReadonlyAr
   const heldBack = total((scan) => scan.heldBack)
   const returned = total((scan) => scan.returned)
   const repeats = total((scan) => scan.repeats)
+  const replaced = total((scan) => scan.replaced)
   const undocumented = new Map<string, number>()
   for (const scan of scans) {
     for (const [path, times] of Object.entries(scan.undocumented)) {
@@ -136,6 +137,11 @@ const notesOf = (scans: ReadonlyArray<ScanSummary>, isKept: boolean): ReadonlyAr
           isKept ? "see the table quarantine" : "printed as they came"
         }`
       ]),
+    ...(replaced === 0 ? [] : [
+      `${
+        count.format(replaced)
+      } texts hold characters that not every database takes: their columns have U+FFFD there, raw has them whole`
+    ]),
     ...(undocumented.size === 0 ? [] : [
       `fields that the document does not show: ${
         Array.from(undocumented, ([path, times]) => `${path} (${count.format(times)})`).join(", ")

@@ -233,6 +233,22 @@ describe("the built worker", () => {
       assert.deepStrictEqual([unread.code, unread.stderr], [0, ""])
     }).pipe(Effect.scoped))
 
+  it.live("logs how many texts a column could not hold, and no text", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const server = yield* scriptedServer((_, response) =>
+        pageOf(response, [`{"id":"a","reference":"canary\\u0000"}`, `{"id":"b","reference":"canary\\ud800"}`], null)
+      )
+      const { code, stdout } = yield* runProgram(process.execPath, [binary, "run", "--once", "--to", "sqlite:p.db"], {
+        env: { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" },
+        cwd
+      })
+      assert.strictEqual(code, 0)
+      const complete = logOf(stdout).filter(({ message }) => message === "scan complete")
+      assert.deepStrictEqual(complete.map(({ annotations }) => annotations["replaced"]), [2, 2, 2])
+      assert.notInclude(stdout, "canary")
+    }).pipe(Effect.scoped))
+
   it.live("goes on for round after round when the reader of its log has gone away", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "p.db")

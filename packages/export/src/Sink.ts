@@ -32,6 +32,8 @@ export interface ScanProgress extends Counts {
   readonly heldBack: number
   /** Fields that the document does not show, and how many records had them. */
   readonly undocumented: { readonly [path: string]: number }
+  /** Texts that were written without characters that not every database takes. `raw` has them whole. */
+  readonly replaced: number
 }
 
 /** How the scan begins: where an earlier run was cut, or anew, and why. */

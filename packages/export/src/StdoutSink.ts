@@ -39,7 +39,8 @@ export const layer: Layer.Layer<Sink, never, Stdio.Stdio> = Layer.effect(
             ...Tally.none.counts,
             missing: 0,
             heldBack: 0,
-            undocumented: {}
+            undocumented: {},
+            replaced: 0
           }
           let progress = nothing
           const count = (reads: ReadonlyArray<ReadRecord>, pages: number): ScanProgress => {
