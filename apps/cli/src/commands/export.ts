@@ -23,7 +23,8 @@ import {
 } from "@payments/export/program"
 import { DateTime, Duration, Effect, FileSystem, Layer, Option, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { makeProgress, sayFailures, summarize } from "../Progress.ts"
+import { makeProgress, sayFailures } from "../Progress.ts"
+import { summarize } from "../Summary.ts"
 
 const named = Lists.all.map(({ label, name }) => [label, name] as const)
 
@@ -195,7 +196,7 @@ const shown = Effect.fnUntraced(function*<R>(
     )
   )
   yield* sayFailures(outcomes)
-  const summary = summarize(outcomes, isKept)
+  const summary = summarize(outcomes, progress.told, isKept)
   if (summary.length > 0) {
     yield* isKept ? print([...summary, `Rows: ${sink.location}`, ""].join("\n")) : say(summary.join("\n"))
   }
