@@ -1,8 +1,8 @@
 /** How changes leave the program: lines for people, exact texts for programs. */
-import type { ChangeRow } from "@payments/export"
+import { type ChangeRow, printable } from "@payments/export"
 import type * as Csv from "csv-stringify/sync"
 import { Effect, Stdio } from "effect"
-import { printable, terminalWidth } from "./Output.ts"
+import { terminalWidth } from "./Output.ts"
 
 /** The formats of changes. */
 export const changesFormats = ["table", "ndjson", "csv"] as const

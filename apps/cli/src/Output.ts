@@ -3,6 +3,7 @@
  * a terminal has its control characters escaped, since text from the API is data; what goes into a pipe is exact.
  */
 import type { Lists, PaymentsError } from "@payments/core"
+import { printable } from "@payments/export"
 import { type Ended, print, printOrEnd, say } from "@payments/export/program"
 import type CliTable from "cli-table3"
 import { Effect, Stdio, Terminal } from "effect"
@@ -22,15 +23,6 @@ export interface Output {
     error?: { readonly reason: string; readonly message: string }
   ) => Effect.Effect<void>
 }
-
-/** Control characters, line ends, and invisible marks, such as those that change the direction of the text around them. */
-const unprintable = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
-
-const escaped = (character: string): string =>
-  character.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join("")
-
-/** The text with what a terminal would obey, or not show, escaped as in JSON. */
-export const printable = (text: string): string => text.replaceAll(unprintable, escaped)
 
 /** The output in the given format, or the one that suits where it goes. */
 export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wanted: Format | undefined) {

@@ -1,20 +1,22 @@
 /** Shows people how an export goes: one line that changes on a terminal, few lines elsewhere. Talks on stderr. */
 import { Lists, type PaymentsError } from "@payments/core"
-import type { ScanEvent, ScanOutcome, ScanSummary } from "@payments/export"
+import type { ScanEvent, ScanOutcome } from "@payments/export"
 import { say } from "@payments/export/program"
 import { Duration, Effect, Result, Stdio, Stream } from "effect"
+import type { Told } from "./Summary.ts"
 
 const count = new Intl.NumberFormat("en-US")
 const redrawEveryMs = 100
 
-/** A line on stderr for each event that a person wants to know of. */
-export const makeProgress = Effect.gen(function*() {
+/** A line on stderr for each event that a person wants to know of. Records that are not kept may go to the same terminal. */
+export const makeProgress = Effect.fnUntraced(function*(isKept: boolean) {
   const stdio = yield* Stdio.Stdio
-  const live = yield* stdio.stderrIsTerminal
+  const live = (yield* stdio.stderrIsTerminal) && (isKept || !(yield* stdio.stdoutIsTerminal))
   const write = (text: string) => Effect.ignore(Stream.run(Stream.make(text), stdio.stderr()))
   const line = (text: string) => live ? write(`\r\u001b[K${text}\n`) : write(`${text}\n`)
   const records = new Map<Lists.ListName, number>()
   const retries = new Map<Lists.ListName, number>()
+  const told: Array<Told> = []
   let drawnAt = 0
   const draw = Effect.suspend(() => {
     const now = performance.now()
@@ -26,6 +28,7 @@ export const makeProgress = Effect.gen(function*() {
   })
   const onEvent = (event: ScanEvent): Effect.Effect<void> => {
     const { label } = Lists.byName[event.list]
+    if (event._tag === "Begun" || event._tag === "Restarted") told.push(event)
     switch (event._tag) {
       case "Begun":
         records.set(event.list, event.progress.records)
@@ -46,99 +49,15 @@ export const makeProgress = Effect.gen(function*() {
         return draw
       case "Restarted":
         return line(
-          `${label}: the service no longer accepts the cursor; reads the list from its start again, without doubling`
+          `${label}: the service no longer accepts the cursor; reads the list from its start again, ${
+            isKept ? "without doubling" : "and prints it again"
+          }`
         )
     }
   }
   const clear = live ? write("\r\u001b[K") : Effect.void
-  return { onEvent, clear }
+  return { onEvent, clear, told }
 })
-
-/** What a summary says of a list: nobody needs to be told that nothing had to be asked for again. */
-const figures: ReadonlyArray<{ readonly name: string; readonly of: (scan: ScanSummary) => number }> = [
-  { name: "records", of: ({ records }) => records },
-  { name: "new", of: ({ inserted }) => inserted },
-  { name: "changed", of: ({ updated }) => updated },
-  { name: "unchanged", of: ({ unchanged }) => unchanged },
-  { name: "missing", of: ({ missing }) => missing },
-  { name: "pages", of: ({ pages }) => pages },
-  { name: "retries", of: ({ retries }) => retries }
-]
-
-/** The result of an export as lines for people, as narrow as the figures allow. */
-export const summarize = (outcomes: ReadonlyArray<ScanOutcome>): ReadonlyArray<string> => {
-  const lists = outcomes.flatMap(({ list, result }) =>
-    Result.isSuccess(result) && result.success.length > 0
-      ? [{ label: Lists.byName[list].label, scans: result.success }]
-      : []
-  )
-  if (lists.length === 0) return []
-  const columns = [
-    ["", ...lists.map(({ label }) => label)],
-    ...figures.flatMap(({ name, of }) => {
-      const sums = lists.map(({ scans }) => sum(scans.map(of)))
-      return name === "retries" && sums.every((times) => times === 0)
-        ? []
-        : [[name, ...sums.map((number) => count.format(number))]]
-    }),
-    [
-      "seconds",
-      ...lists.map(({ scans }) => Math.max(...scans.map(({ elapsed }) => Duration.toSeconds(elapsed))).toFixed(1))
-    ]
-  ].map((cells, column) => {
-    const width = Math.max(...cells.map((cell) => cell.length))
-    return cells.map((cell) => column === 0 ? cell.padEnd(width) : cell.padStart(width))
-  })
-  return [
-    ...["", ...lists].map((_, row) => columns.map((cells) => cells[row] ?? "").join("  ")),
-    ...lists.flatMap(({ label, scans }) => notesOf(scans).map((note) => `${label}: ${note}`))
-  ]
-}
-
-/** What a person should know of a list beside its figures. */
-const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
-  const parts = scans.filter(({ part }) => part !== undefined).length
-  const resumed = scans.filter(({ start }) => start === "resumed").length
-  const total = (of: (scan: ScanSummary) => number) => sum(scans.map(of))
-  const quarantined = total((scan) => scan.quarantined)
-  const heldBack = total((scan) => scan.heldBack)
-  const returned = total((scan) => scan.returned)
-  const repeats = total((scan) => scan.repeats)
-  const undocumented = new Map<string, number>()
-  for (const scan of scans) {
-    for (const [path, times] of Object.entries(scan.undocumented)) {
-      undocumented.set(path, (undocumented.get(path) ?? 0) + times)
-    }
-  }
-  return [
-    ...(parts === 0
-      ? []
-      : [`${count.format(parts)} parts; what is in none of them was not read, and nothing is concluded missing`]),
-    ...(resumed === 0 ? [] : [
-      parts === 0
-        ? "went on where an earlier run was cut; retries and seconds are this run's"
-        : `${count.format(resumed)} parts went on where an earlier run was cut`
-    ]),
-    ...(scans.some(({ start }) => start === "otherRequest")
-      ? ["began anew: the run that was cut had another limit, other parameter names or other ignored fields"]
-      : []),
-    ...(returned === 0 ? [] : [`${count.format(returned)} records that were missing are there again`]),
-    ...(repeats === 0 ? [] : [`${count.format(repeats)} records came more than once; the last one read stands`]),
-    ...(heldBack === 0 ? [] : [
-      `${
-        count.format(heldBack)
-      } records did not come, too many to be marked missing at once: look why, and if it is right run again with a higher --missing-limit`
-    ]),
-    ...(quarantined === 0
-      ? []
-      : [`not as documented: ${count.format(quarantined)} records, see the table quarantine`]),
-    ...(undocumented.size === 0 ? [] : [
-      `fields that the document does not show: ${
-        Array.from(undocumented, ([path, times]) => `${path} (${count.format(times)})`).join(", ")
-      }`
-    ])
-  ]
-}
 
 /** Says what went wrong with each list that failed; what is the same of several, once. */
 export const sayFailures = (outcomes: ReadonlyArray<ScanOutcome>) =>

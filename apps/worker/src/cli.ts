@@ -2,8 +2,8 @@
 import type { PaymentsApi, PaymentsConfigError } from "@payments/core"
 import { Destination } from "@payments/export"
 import {
-  destinationOf,
   duration,
+  keptDestinationOf,
   type Reading,
   scanFlags,
   scanOptionsOf,
@@ -19,7 +19,7 @@ import { routes, Status } from "./Status.ts"
 import { forever, once } from "./Worker.ts"
 
 const flags = {
-  to: toFlag,
+  to: toFlag(),
   once: Flag.Boolean("once").pipe(
     Flag.withDescription("one round, then end; no HTTP (PAYMENTS_ONCE=true)"),
     Flag.withDefault(false)
@@ -75,7 +75,12 @@ export const worker = <R>({ api, onEndless, server }: Services<R>) =>
           if (given.once && given.every !== undefined) return yield* usage("--once and --every do not go together.")
           const read = <A>(name: "every" | "host" | "port", reading: Reading<A>) =>
             setting({ name, text: given[name] }, `PAYMENTS_${name.toUpperCase()}`, reading)
-          const destination = Destination.layer(yield* destinationOf({ name: "to", text: given.to }))
+          const destination = Destination.layer(
+            yield* keptDestinationOf(
+              { name: "to", text: given.to },
+              "The worker keeps a destination in step, and its stdout is its log: - is for payments export."
+            )
+          )
           const options = yield* scanOptionsOf(given)
           // A flag is stronger than the environment.
           const single = given.once ||

@@ -126,6 +126,9 @@ describe("the built worker", () => {
       ])
       assert.strictEqual((yield* start([], one)).code, 2)
       assert.strictEqual((yield* start(["--to", "nowhere"], one)).code, 2)
+      const stdout = yield* start(["--to", "-"], one)
+      assert.deepStrictEqual([stdout.code, stdout.stdout], [2, ""])
+      assert.include(stdout.stderr, "its stdout is its log")
       assert.strictEqual((yield* start([...to, "--every", "soon"], one)).code, 2)
       assert.strictEqual((yield* start([...to, "--once"], one)).code, 0)
       const foreign = yield* start([...to, "--every", "1h", "--port", "0"], other)
@@ -228,6 +231,22 @@ describe("the built worker", () => {
         cwd: folder
       })
       assert.deepStrictEqual([unread.code, unread.stderr], [0, ""])
+    }).pipe(Effect.scoped))
+
+  it.live("logs how many texts a column could not hold, and no text", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const server = yield* scriptedServer((_, response) =>
+        pageOf(response, [`{"id":"a","reference":"canary\\u0000"}`, `{"id":"b","reference":"canary\\ud800"}`], null)
+      )
+      const { code, stdout } = yield* runProgram(process.execPath, [binary, "run", "--once", "--to", "sqlite:p.db"], {
+        env: { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" },
+        cwd
+      })
+      assert.strictEqual(code, 0)
+      const complete = logOf(stdout).filter(({ message }) => message === "scan complete")
+      assert.deepStrictEqual(complete.map(({ annotations }) => annotations["replaced"]), [2, 2, 2])
+      assert.notInclude(stdout, "canary")
     }).pipe(Effect.scoped))
 
   it.live("goes on for round after round when the reader of its log has gone away", () =>

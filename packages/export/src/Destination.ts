@@ -1,5 +1,5 @@
 /** Destinations by URL: which are known, and the sink behind each. */
-import { Data, Effect, type FileSystem, Layer, type Path, Result, type Scope } from "effect"
+import { Data, Effect, type FileSystem, Layer, type Path, Result, type Scope, type Stdio } from "effect"
 import { join } from "node:path"
 import type { Reader } from "./engine/Store.ts"
 import * as FileSink from "./files/FileSink.ts"
@@ -8,18 +8,22 @@ import * as PostgresUrl from "./postgres/PostgresUrl.ts"
 import type { Sink, SinkError } from "./Sink.ts"
 import * as SqliteSink from "./sqlite/SqliteSink.ts"
 import { openReader } from "./sqlite/SqliteStore.ts"
+import * as StdoutSink from "./StdoutSink.ts"
 import * as ThreadedSink from "./thread/ThreadedSink.ts"
 
-/** A place to export into. */
-export type Destination =
+/** A place that keeps what is exported into it. */
+export type Kept =
   | { readonly _tag: "Sqlite"; readonly file: string }
   | { readonly _tag: "Postgres"; readonly url: PostgresUrl.PostgresUrl }
   | { readonly _tag: "Files"; readonly folder: string; readonly format: Format }
 
+/** Where to export: such a place, or stdout. */
+export type Destination = Kept | { readonly _tag: "Stdout" }
+
 /** The text names no destination. */
 export class DestinationError extends Data.TaggedError("DestinationError")<{ readonly problem: string }> {
   override get message() {
-    return `${this.problem} A destination is sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet&compress=none|gzip|zstd.`
+    return `${this.problem} A destination is sqlite:FILE, postgres://HOST/DATABASE, file:FOLDER?format=ndjson|csv|parquet&compress=none|gzip|zstd or - (stdout).`
   }
 }
 
@@ -31,6 +35,7 @@ export const parse = (
   text: string,
   from: "argument" | "environment" = "argument"
 ): Effect.Effect<Destination, DestinationError> => {
+  if (text === "-") return Effect.succeed({ _tag: "Stdout" })
   const [, scheme, rest = ""] = /^([a-z]+):(.*)$/s.exec(text) ?? []
   const refuse = (problem: string) => Effect.fail(new DestinationError({ problem }))
   if (scheme === "sqlite") {
@@ -62,13 +67,19 @@ const withoutAuthority = (path: string): string => path.replace(/^\/\/(?=\/)/, "
 /** The driver is loaded when such a destination is named, and not before. */
 const postgres = Effect.promise(() => import("./postgres/PostgresSink.ts"))
 
-/** The sink of a destination, in a thread of its own: what it does goes on beside reading. */
-export const layer = (destination: Destination): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> =>
-  ThreadedSink.isAvailable() ? ThreadedSink.layer(destination) : layerHere(destination)
-
-/** The sink of a destination, in this thread. */
-export const layerHere = (
+/** The sink of a destination. One that is kept has a thread of its own: what it does goes on beside reading. */
+export const layer = (
   destination: Destination
+): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path | Stdio.Stdio> =>
+  destination._tag === "Stdout"
+    ? StdoutSink.layer
+    : ThreadedSink.isAvailable()
+    ? ThreadedSink.layer(destination)
+    : layerHere(destination)
+
+/** The sink of a destination that is kept, in this thread. */
+export const layerHere = (
+  destination: Kept
 ): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> => {
   switch (destination._tag) {
     case "Sqlite":
@@ -81,7 +92,7 @@ export const layerHere = (
 }
 
 /** What a destination's own database can be asked, until the scope closes. The destination must be there. */
-export const reader = (destination: Destination): Effect.Effect<Reader, SinkError, Scope.Scope> => {
+export const reader = (destination: Kept): Effect.Effect<Reader, SinkError, Scope.Scope> => {
   switch (destination._tag) {
     case "Sqlite":
       return openReader(destination.file, `sqlite:${destination.file}`)

@@ -14,7 +14,6 @@ import {
   Exit,
   Layer,
   Option,
-  type PlatformError,
   type Runtime,
   Stdio,
   Stream
@@ -24,6 +23,7 @@ import ms from "ms"
 import * as Destination from "./Destination.ts"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
 import type { SinkError } from "./Sink.ts"
+import * as Stdout from "./Stdout.ts"
 
 /** An end with an exit code of its own. Nothing more is said of it where the problem is empty. */
 export class Ended extends Data.TaggedError("Ended")<{ readonly exitCode: ExitCode; readonly problem: string }> {
@@ -44,23 +44,18 @@ export type ProgramError =
   | Destination.DestinationError
   | CliError.CliError
 
-const written = (text: string) => Effect.flatMap(Stdio.Stdio, (stdio) => Stream.run(Stream.make(text), stdio.stdout()))
-
-/** Whether nobody reads stdout any more. */
-const isUnread = ({ reason: { cause } }: PlatformError.PlatformError): boolean =>
-  typeof cause === "object" && cause !== null && "code" in cause && cause.code === "EPIPE"
-
 /**
  * Writes text to stdout and waits until it is taken. A reader that has seen enough, such as `head`, is no reason to end
  * otherwise than without one: the rest is not written.
  */
-export const print = (text: string) => Effect.orDie(Effect.catchIf(written(text), isUnread, () => Effect.void))
+export const print = (text: string) =>
+  Effect.orDie(Effect.catchIf(Stdout.write(text), Stdout.isUnread, () => Effect.void))
 
 /** Writes text as {@link print} does, for a command that is there for nothing else: it is done once nobody reads it. */
 export const printOrEnd = (text: string) =>
   Effect.catch(
-    written(text),
-    (error) => isUnread(error) ? new Ended({ exitCode: ExitCode.done, problem: "" }) : Effect.die(error)
+    Stdout.write(text),
+    (error) => Stdout.isUnread(error) ? new Ended({ exitCode: ExitCode.done, problem: "" }) : Effect.die(error)
   )
 
 /** Writes a line to stderr, which is where a program talks. Talk that cannot be written is no reason to stop working. */
@@ -157,12 +152,13 @@ export const setting = Effect.fnUntraced(function*<A>(
   )
 })
 
-/** Where an export writes. */
-export const toFlag = textFlag(
-  "to",
-  "DESTINATION",
-  "sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet (PAYMENTS_TO)"
-)
+/** Where an export writes: to one that is kept, or where `more` says. */
+export const toFlag = (more = "") =>
+  textFlag(
+    "to",
+    "DESTINATION",
+    `sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet${more} (PAYMENTS_TO)`
+  )
 /** Where an export wrote. */
 export const fromFlag = textFlag(
   "from",
@@ -184,6 +180,21 @@ export const destinationOf = Effect.fnUntraced(
     return yield* Destination.parse(text, flag.text === undefined ? "environment" : "argument")
   }
 )
+
+/** {@inheritDoc destinationOf} One that keeps nothing is refused with these words. */
+export const keptDestinationOf = Effect.fnUntraced(
+  function*(flag: { readonly name: string; readonly text: string | undefined }, refusal: string) {
+    const destination = yield* destinationOf(flag)
+    return destination._tag === "Stdout" ? yield* usage(refusal) : destination
+  }
+)
+
+/** The destination that `--from`, or PAYMENTS_TO, names. */
+export const originOf = (text: string | undefined) =>
+  keptDestinationOf(
+    { name: "from", text },
+    "What was exported to - (stdout) is kept nowhere: name a database or files."
+  )
 
 /** A duration as people write it. A number without a unit is not one to guess about. */
 export const duration: Reading<Duration.Duration> = {

@@ -32,6 +32,8 @@ export interface ScanProgress extends Counts {
   readonly heldBack: number
   /** Fields that the document does not show, and how many records had them. */
   readonly undocumented: { readonly [path: string]: number }
+  /** Texts that were written without characters that not every database takes. `raw` has them whole. */
+  readonly replaced: number
 }
 
 /**
@@ -151,6 +153,7 @@ const mends: { readonly [code: string]: string } = {
   "EISDIR": "it is a folder. Name a file in it",
   "EEXIST": "it is a file. Name a folder",
   "ENOTDIR": "a part of its path is a file, not a folder",
+  "EPIPE": "nobody reads it any more, and what was left is not kept. The next run begins anew",
   "EACCES": "there is no permission to write there",
   "EROFS": "it can only be read there",
   "SQLite 8": "it can only be read",

@@ -10,6 +10,7 @@ describe("a destination's text", () => {
     [
       ["sqlite:./payments.db", { _tag: "Sqlite", file: "./payments.db" }],
       ["sqlite:///var/payments.db", { _tag: "Sqlite", file: "/var/payments.db" }],
+      ["-", { _tag: "Stdout" }],
       ["file:./folder", { _tag: "Files", folder: "./folder", format: plain }],
       ["file:/a b/ñ?format=ndjson", { _tag: "Files", folder: "/a b/ñ", format: plain }],
       ["file:x?compress=zstd", { _tag: "Files", folder: "x", format: { ...plain, compress: "zstd" } }],
@@ -31,6 +32,8 @@ describe("a destination's text", () => {
 
   it.effect.each([
     "",
+    "--",
+    "-:",
     "payments.db",
     "sqlite:",
     "file:",
@@ -55,7 +58,7 @@ describe("a destination's text", () => {
     (text) =>
       Effect.gen(function*() {
         const error = yield* Effect.flip(Destination.parse(text))
-        assert.include(error.message, "sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER")
+        assert.include(error.message, "sqlite:FILE, postgres://HOST/DATABASE, file:FOLDER")
       })
   )
 

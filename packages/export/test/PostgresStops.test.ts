@@ -11,6 +11,7 @@ import * as Lease from "../src/postgres/PostgresLease.ts"
 import { migrate, quoted } from "../src/postgres/PostgresSchema.ts"
 import { settingsOf } from "../src/postgres/PostgresSettings.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
+import * as ThreadedSink from "../src/thread/ThreadedSink.ts"
 import { type PostgresServer, startServer, user } from "./PostgresServer.ts"
 import { briefTimes, query, recordsOf, urlOf } from "./PostgresTest.ts"
 
@@ -20,12 +21,15 @@ afterAll(() => server.stop())
 
 const newSchema = () => `t_${randomUUID()}`
 
-const run = (schema: string, options: ScanOptions = {}) =>
+const here = (schema: string) => PostgresSink.layer(urlOf(server, schema), briefTimes)
+
+const run = (schema: string, options: ScanOptions = {}, sink = here) =>
   scan("payoutRequests", { limit: 10, largestBatch: 10, ...options }).pipe(
-    Effect.provide(
-      Layer.merge(PostgresSink.layer(urlOf(server, schema), briefTimes), layerTest({ payoutRequests: recordsOf("a") }))
-    )
+    Effect.provide(Layer.merge(sink(schema), layerTest({ payoutRequests: recordsOf("a") })))
   )
+
+/** As the programs have it. */
+const threaded = (schema: string) => ThreadedSink.layer({ _tag: "Postgres", url: urlOf(server, schema) })
 
 /** A connection of somebody else's. */
 const other = Effect.suspend(() =>
@@ -82,14 +86,14 @@ it.live("whoever makes the tables and does not come to an end is not waited for,
 
 describe("an export that is told to end while it commits", () => {
   /** An export whose first commit waits for a lock of somebody else's, told to end. */
-  const interrupted = Effect.fnUntraced(function*(schema: string) {
+  const interrupted = Effect.fnUntraced(function*(schema: string, sink = here) {
     const client = yield* connect(yield* settingsOf(urlOf(server, schema)))
     yield* migrate(client, schema, briefTimes.silence)
     const blocker = yield* other
     yield* blocker.query("BEGIN")
     // Reading goes on beside it, writing does not.
     yield* blocker.query(`LOCK TABLE ${quoted(schema)}.payout_requests IN EXCLUSIVE MODE`)
-    const exporting = yield* Effect.forkScoped(run(schema))
+    const exporting = yield* Effect.forkScoped(run(schema, {}, sink))
     yield* Effect.repeat(
       Effect.promise(() =>
         query(
@@ -105,16 +109,19 @@ describe("an export that is told to end while it commits", () => {
   })
   const pages = (schema: string) => Effect.promise(() => query(server, `SELECT pages::int FROM "${schema}".scans`))
 
-  it.live("finishes that commit first", () =>
-    Effect.gen(function*() {
-      const schema = newSchema()
-      const { blocker, ended } = yield* interrupted(schema)
-      yield* blocker.query("ROLLBACK")
-      yield* ended
-      assert.deepStrictEqual(yield* pages(schema), [{ pages: 1 }])
-      const summary = yield* run(schema)
-      assert.deepInclude(summary, { start: "resumed", records: 300, inserted: 300 })
-    }).pipe(Effect.scoped))
+  it.live.each([["in the main thread", here], ["in a thread of its own", threaded]] as const)(
+    "finishes that commit first, %s",
+    ([, sink]) =>
+      Effect.gen(function*() {
+        const schema = newSchema()
+        const { blocker, ended } = yield* interrupted(schema, sink)
+        yield* blocker.query("ROLLBACK")
+        yield* ended
+        assert.deepStrictEqual(yield* pages(schema), [{ pages: 1 }])
+        const summary = yield* run(schema)
+        assert.deepInclude(summary, { start: "resumed", records: 300, inserted: 300 })
+      }).pipe(Effect.scoped)
+  )
 
   it.live("ends without it where it would take too long", () =>
     Effect.gen(function*() {

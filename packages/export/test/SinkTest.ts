@@ -253,7 +253,8 @@ export const suite = (name: string, destination: Destination) => {
             `{"id":"'); DROP TABLE payout_requests; --","__proto__":{"amount":1},"constructor":null}`,
             `{"id":"=cmd|' /C calc'!A0","reference":"\\u0000\\ud800\\u001b[31m"}`
           ]
-          yield* run(folder, hostile)
+          // NUL and half a pair stand in one text, which is told.
+          assert.deepInclude(yield* run(folder, hostile), { inserted: 2, replaced: 1 })
           assert.deepStrictEqual(
             (yield* rows(folder)).map(({ raw }) => raw).toSorted(),
             hostile.toSorted()

@@ -164,6 +164,7 @@ describe(`messages between threads (seed ${seed})`, () => {
       ]
       for (const text of texts) {
         const destination = yield* Destination.parse(text, "environment")
+        assert(destination._tag !== "Stdout")
         const back = SinkMessages.toDestination(structuredClone(SinkMessages.fromDestination(destination)))
         assert.deepEqual(back, destination)
         assert.notInclude(JSON.stringify(back), "p@ss")

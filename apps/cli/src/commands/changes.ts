@@ -1,7 +1,7 @@
 /** `payments changes`: what an export found to have changed, in order. */
 import { Lists } from "@payments/core"
 import { type ChangeRow, Destination, type Reader } from "@payments/export"
-import { destinationOf, fromFlag, optionalFlag, printOrEnd, say } from "@payments/export/program"
+import { fromFlag, optionalFlag, originOf, printOrEnd, say } from "@payments/export/program"
 import { Effect, Schema, type Stdio } from "effect"
 import { Command, Flag } from "effect/cli"
 import { changesFormats, makeChangesOutput } from "../ChangesOutput.ts"
@@ -36,7 +36,7 @@ export const changesCommand = Command.make(
     )
   },
   Effect.fnUntraced(function*({ after, follow, format, from, resource }) {
-    const destination = yield* destinationOf({ name: "from", text: from })
+    const destination = yield* originOf(from)
     const lists = resource.length === 0 ? Lists.all : resource
     const output = yield* makeChangesOutput(format)
     yield* Effect.scoped(Effect.gen(function*() {

@@ -23,7 +23,8 @@ import {
 } from "@payments/export/program"
 import { DateTime, Duration, Effect, FileSystem, Layer, Option, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { makeProgress, sayFailures, summarize } from "../Progress.ts"
+import { makeProgress, sayFailures } from "../Progress.ts"
+import { summarize } from "../Summary.ts"
 
 const named = Lists.all.map(({ label, name }) => [label, name] as const)
 
@@ -37,7 +38,7 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
         Argument.withMetavar("LIST"),
         Argument.withDescription(`${named.map(([label]) => label).join(", ")}; all three if none is named`)
       ),
-      to: toFlag,
+      to: toFlag(", or - for the records of one list on stdout"),
       settlementDates: textFlag(
         "settlement-dates",
         "FROM..TO",
@@ -61,19 +62,23 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       ...scanFlags
     },
     Effect.fnUntraced(function*(input) {
-      const destination = Destination.layer(yield* destinationOf({ name: "to", text: input.to }))
+      const destination = yield* destinationOf({ name: "to", text: input.to })
       const options = { ...(yield* scanOptionsOf(input)), rebind: input.rebind }
       const names = input.lists.length === 0 ? Lists.all.map(({ name }) => name) : [...new Set(input.lists)]
       const parts = yield* partsOf(input, names)
-      const exported = parts === undefined ? exportLists(names, options) : exportParts(parts, options)
+      const isKept = destination._tag !== "Stdout"
+      const conflict = isKept ? undefined : conflictOf(input, names)
+      if (conflict !== undefined) return yield* usage(conflict)
+      const exported = parts === undefined ? exportLists(names, options, isKept) : exportParts(parts, options, isKept)
       // The settings are checked first: a wrong one leaves no empty destination behind.
-      yield* Effect.provide(exported, Layer.provideMerge(destination, api))
+      yield* Effect.provide(exported, Layer.provideMerge(Destination.layer(destination), api))
     })
   ).pipe(
     Command.withDescription("Copy lists into a database or files, going on where an earlier run was cut"),
     Command.withExamples([
       { command: "payments export --to sqlite:./payments.db", description: "all three lists" },
       { command: "payments export invoices --to 'file:./invoices?format=parquet'", description: "one list, as a file" },
+      { command: "payments export invoices --to - | gzip > invoices.ndjson.gz", description: "one list, as it comes" },
       {
         command:
           "payments export invoices --to sqlite:./payments.db --settlement-dates 2024-05-01..2024-05-31 --concurrency 8",
@@ -81,6 +86,22 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       }
     ])
   )
+
+/** What makes no sense where nothing is kept. */
+const conflictOf = (
+  { ignoreFields, missingLimit, onLocked, rebind }: {
+    readonly ignoreFields: string | undefined
+    readonly missingLimit: string | undefined
+    readonly onLocked: string | undefined
+    readonly rebind: boolean
+  },
+  names: ReadonlyArray<Lists.ListName>
+): string | undefined =>
+  names.length > 1
+    ? "To - (stdout) goes one list at a time, for no line says which one it is of: name it."
+    : rebind || [ignoreFields, missingLimit, onLocked].some((given) => given !== undefined)
+    ? "--rebind, --on-locked, --ignore-field and --missing-limit are for what is kept, not for - (stdout)."
+    : undefined
 
 const Concurrency = Schema.Int.check(
   Schema.isBetween({ minimum: 1, maximum: 64 }, { message: "a whole number from 1 to 64" })
@@ -152,24 +173,33 @@ const daysOf = (range: string): ReadonlyArray<string> | undefined => {
 }
 
 /** Exports the lists side by side, shows how it goes, and ends with a summary. */
-export const exportLists = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}) =>
-  shown((onEvent) => scanAll(names, { ...options, onEvent }))
+export const exportLists = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}, isKept = true) =>
+  shown(isKept, (onEvent) => scanAll(names, { ...options, onEvent }))
 
-const exportParts = ({ list, ...parts }: Parts, options: ScanOptions) =>
-  shown((onEvent) => Effect.map(scanAllParts(list, { ...options, ...parts, onEvent }), (outcome) => [outcome]))
+const exportParts = ({ list, ...parts }: Parts, options: ScanOptions, isKept: boolean) =>
+  shown(isKept, (onEvent) => Effect.map(scanAllParts(list, { ...options, ...parts, onEvent }), (outcome) => [outcome]))
 
 const shown = Effect.fnUntraced(function*<R>(
+  isKept: boolean,
   scans: (onEvent: ScanOptions["onEvent"]) => Effect.Effect<ReadonlyArray<ScanOutcome>, never, R>
 ) {
   const sink = yield* Sink
-  const progress = yield* makeProgress
+  const progress = yield* makeProgress(isKept)
   const outcomes = yield* scans(progress.onEvent).pipe(
     Effect.ensuring(progress.clear),
-    Effect.onInterrupt(() => say("payments: interrupted. What was committed is kept: run again to go on."))
+    Effect.onInterrupt(() =>
+      say(
+        isKept
+          ? "payments: interrupted. What was committed is kept: run again to go on."
+          : "payments: interrupted. The next run begins anew."
+      )
+    )
   )
   yield* sayFailures(outcomes)
-  const summary = summarize(outcomes)
-  if (summary.length > 0) yield* print([...summary, `Rows: ${sink.location}`, ""].join("\n"))
+  const summary = summarize(outcomes, progress.told, isKept)
+  if (summary.length > 0) {
+    yield* isKept ? print([...summary, `Rows: ${sink.location}`, ""].join("\n")) : say(summary.join("\n"))
+  }
   const exitCode = lowestExitCode(outcomes.map((outcome) => outcome.exitCode))
   if (exitCode !== 0) return yield* new Ended({ exitCode, problem: "" })
 })

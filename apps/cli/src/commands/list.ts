@@ -1,10 +1,11 @@
 /** `payments payout-requests list`, `payin-sources list`, `invoices list`. */
 import { type ListOperation, Lists, PaymentsApi, type PaymentsConfigError, Position, timestamp } from "@payments/core"
+import { printable } from "@payments/export"
 import { optionalFlag, say, usage } from "@payments/export/program"
 import { Effect, type Layer, Option, Record, Redacted, Schema, Stdio, Stream, String } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as CursorFile from "../CursorFile.ts"
-import { describe, type Format, formats, makeOutput, printable } from "../Output.ts"
+import { describe, type Format, formats, makeOutput } from "../Output.ts"
 
 /** Filters whose flag is not simply the field's name. */
 const flagNames: Readonly<Record<string, string>> = {

@@ -4,15 +4,15 @@ import {
   Destination,
   ExitCode,
   type FileDifference,
+  printable,
   type Verified,
   verify,
   verifyAgainstApi,
   verifyFiles
 } from "@payments/export"
-import { destinationOf, Ended, fromFlag, print, say } from "@payments/export/program"
+import { Ended, fromFlag, originOf, print, say } from "@payments/export/program"
 import { Effect, type Layer } from "effect"
 import { Command, Flag } from "effect/cli"
-import { printable } from "../Output.ts"
 
 const count = new Intl.NumberFormat("en-US")
 
@@ -28,7 +28,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       )
     },
     Effect.fnUntraced(function*({ againstApi, from }) {
-      const destination = yield* destinationOf({ name: "from", text: from })
+      const destination = yield* originOf(from)
       const verified = yield* Effect.scoped(Effect.gen(function*() {
         const reader = yield* Destination.reader(destination)
         const lists = yield* Effect.filter(Lists.all, (list) =>
@@ -59,7 +59,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
     ])
   )
 
-const compare = Effect.fnUntraced(function*(destination: Destination.Destination) {
+const compare = Effect.fnUntraced(function*(destination: Destination.Kept) {
   const { source } = yield* PaymentsApi
   const reader = yield* Destination.reader(destination)
   const bound = yield* reader.source

@@ -133,10 +133,7 @@ export const plan = (input: PlanInput): Plan => {
   for (const read of reads) {
     counts.records++
     const whole = parseText(read.text)
-    for (const path of layout.undocumentedIn(whole)) {
-      const name = undocumented.has(path) || undocumented.size < mostPaths ? path : otherPaths
-      undocumented.set(name, (undocumented.get(name) ?? 0) + 1)
-    }
+    countPaths(undocumented, layout.undocumentedIn(whole))
     if (read.problem !== undefined) {
       counts.quarantined++
       quarantined.push({ id: read.id, ...read.problem, raw: read.text })
@@ -203,6 +200,14 @@ export const plan = (input: PlanInput): Plan => {
 /** A service that names fields at random is not followed without end. */
 const mostPaths = 100
 const otherPaths = "(other)"
+
+/** Counts one more record that has these. */
+export const countPaths = (counts: Map<string, number>, paths: ReadonlyArray<string>): void => {
+  for (const path of paths) {
+    const name = counts.has(path) || counts.size < mostPaths ? path : otherPaths
+    counts.set(name, (counts.get(name) ?? 0) + 1)
+  }
+}
 
 /** The members whose texts differ, in the order of the later one, but for ignored ones. */
 export const differingMembers = (

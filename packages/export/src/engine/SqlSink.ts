@@ -160,7 +160,12 @@ const sessionOver = (
   /** Batches that changed nothing and are not committed yet. */
   let waiting: { readonly next: Position.Position; readonly records: number } | undefined
 
-  const progress = (): ScanProgress => ({ ...tally.counts, ...concluded, undocumented: tally.undocumented })
+  const progress = (): ScanProgress => ({
+    ...tally.counts,
+    ...concluded,
+    undocumented: tally.undocumented,
+    replaced: tally.replaced
+  })
 
   const write = (
     { next, ...commit }: Pick<Commit, "plan" | "end" | "again"> & { readonly next: Position.Position | null },

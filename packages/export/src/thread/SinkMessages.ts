@@ -1,7 +1,7 @@
 /** What a sink in a thread of its own is asked, and what it answers. Messages are copied: nothing redacted can be in them. */
 import { Lists, Position } from "@payments/core"
 import { Option, Redacted } from "effect"
-import type { Destination } from "../Destination.ts"
+import type { Kept } from "../Destination.ts"
 import {
   type Batch,
   Failed,
@@ -93,19 +93,19 @@ export const toPosition = (json: string): Position.Position => Option.getOrThrow
 
 /** A destination whose password can be copied. */
 export type DestinationMessage =
-  | Exclude<Destination, { readonly _tag: "Postgres" }>
+  | Exclude<Kept, { readonly _tag: "Postgres" }>
   | { readonly _tag: "Postgres"; readonly url: Omit<PostgresUrl, "password">; readonly password: string | undefined }
-type PostgresUrl = Extract<Destination, { readonly _tag: "Postgres" }>["url"]
+type PostgresUrl = Extract<Kept, { readonly _tag: "Postgres" }>["url"]
 
 /** {@inheritDoc DestinationMessage} */
-export const fromDestination = (destination: Destination): DestinationMessage => {
+export const fromDestination = (destination: Kept): DestinationMessage => {
   if (destination._tag !== "Postgres") return destination
   const { password, ...url } = destination.url
   return { _tag: "Postgres", url, password: password === undefined ? undefined : Redacted.value(password) }
 }
 
 /** {@inheritDoc DestinationMessage} */
-export const toDestination = (message: DestinationMessage): Destination => {
+export const toDestination = (message: DestinationMessage): Kept => {
   if (message._tag !== "Postgres") return message
   const { password, url } = message
   return { _tag: "Postgres", url: { ...url, password: password === undefined ? undefined : Redacted.make(password) } }

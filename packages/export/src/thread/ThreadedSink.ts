@@ -6,7 +6,7 @@ import { Effect, Layer, type Scope } from "effect"
 import { existsSync } from "node:fs"
 import { extname } from "node:path"
 import { Worker } from "node:worker_threads"
-import type { Destination } from "../Destination.ts"
+import type { Kept } from "../Destination.ts"
 import { type ScanProgress, Sink, type SinkError } from "../Sink.ts"
 import {
   type Answer,
@@ -26,10 +26,10 @@ const threadFile = new URL(`./SinkThread${extname(new URL(import.meta.url).pathn
 export const isAvailable = (): boolean => existsSync(threadFile)
 
 /** Writes into the destination, off the thread that asks. */
-export const layer = (destination: Destination): Layer.Layer<Sink, SinkError> => Layer.effect(Sink, make(destination))
+export const layer = (destination: Kept): Layer.Layer<Sink, SinkError> => Layer.effect(Sink, make(destination))
 
 const make = Effect.fnUntraced(function*(
-  destination: Destination
+  destination: Kept
 ): Effect.fn.Return<Sink["Service"], SinkError, Scope.Scope> {
   const { ask, location, opening } = yield* start(destination)
   return Sink.of({
@@ -55,7 +55,7 @@ const make = Effect.fnUntraced(function*(
 })
 
 /** Starts the thread, which ends with the scope, and has it open the destination. */
-const start = Effect.fnUntraced(function*(destination: Destination) {
+const start = Effect.fnUntraced(function*(destination: Kept) {
   /** Who waits for an answer, by its question. */
   const waiting = new Map<number, (answer: Effect.Effect<unknown, SinkError>) => void>()
   const thread = yield* Effect.acquireRelease(

@@ -1,0 +1,150 @@
+/** The result of an export as lines for people: figures, how each scan began, and what else there is to know. */
+import { Lists } from "@payments/core"
+import type { ScanEvent, ScanOutcome, ScanSummary } from "@payments/export"
+import { Duration, Result } from "effect"
+
+const count = new Intl.NumberFormat("en-US")
+
+/** What only the events of a scan tell. */
+export type Told = Extract<ScanEvent, { readonly _tag: "Begun" | "Restarted" }>
+
+/** What is counted of a list; where nothing is kept, nothing is new and nothing has changed. */
+const columnsOf = (isKept: boolean): ReadonlyArray<readonly [name: string, of: (scan: ScanSummary) => number]> => [
+  ["records", ({ records }) => records],
+  ...isKept ? keptColumns : [],
+  ["pages", ({ pages }) => pages],
+  ["retries", ({ retries }) => retries]
+]
+
+const keptColumns: ReturnType<typeof columnsOf> = [
+  ["new", ({ inserted }) => inserted],
+  ["changed", ({ updated }) => updated],
+  ["unchanged", ({ unchanged }) => unchanged],
+  ["missing", ({ missing }) => missing]
+]
+
+/** The result of an export as lines for people, as narrow as the figures allow. */
+export const summarize = (
+  outcomes: ReadonlyArray<ScanOutcome>,
+  told: ReadonlyArray<Told>,
+  isKept: boolean
+): ReadonlyArray<string> => {
+  const lists = outcomes.flatMap(({ list, result }) =>
+    Result.isSuccess(result) && result.success.length > 0
+      ? [{
+        label: Lists.byName[list].label,
+        scans: result.success,
+        events: told.filter((event) => event.list === list)
+      }]
+      : []
+  )
+  if (lists.length === 0) return []
+  const columns = [
+    ["", ...lists.map(({ label }) => label)],
+    ...columnsOf(isKept).flatMap(([name, of]) => {
+      const sums = lists.map(({ scans }) => sum(scans.map(of)))
+      // Nobody needs to be told that nothing had to be asked for again.
+      return name === "retries" && sums.every((times) => times === 0)
+        ? []
+        : [[name, ...sums.map((number) => count.format(number))]]
+    }),
+    [
+      "seconds",
+      ...lists.map(({ scans }) => Math.max(...scans.map(({ elapsed }) => Duration.toSeconds(elapsed))).toFixed(1))
+    ]
+  ].map((cells, column) => {
+    const width = Math.max(...cells.map((cell) => cell.length))
+    return cells.map((cell) => column === 0 ? cell.padEnd(width) : cell.padStart(width))
+  })
+  return [
+    ...["", ...lists].map((_, row) => columns.map((cells) => cells[row] ?? "").join("  ")),
+    ...lists.flatMap(({ events, label, scans }) =>
+      [...beginningsOf(events, isKept), ...notesOf(scans, isKept)].map((note) => `${label}: ${note}`)
+    )
+  ]
+}
+
+/** Why a scan did not go on where an earlier one ended. */
+const reasons = {
+  first: "read from the start: there was no scan to go on with",
+  afterComplete: "read from the start: the scan before was complete",
+  otherRequest:
+    "began anew: an earlier run was cut, and this one, or one in between, asked otherwise (another limit, other parameter names or other ignored fields)",
+  overtaken:
+    "began anew: an earlier run was cut, and another cut of the list was written since (parts, or for a part the whole list)",
+  afterFailure: "began anew: the scan before could not reach the end of the list"
+} as const
+
+/** Whether the scans of a list went on with earlier ones, from where, or why not; nothing where none is kept. */
+const beginningsOf = (events: ReadonlyArray<Told>, isKept: boolean): ReadonlyArray<string> => {
+  const begun = events.filter((event) => event._tag === "Begun")
+  const restarts = events.length - begun.length
+  const parts = begun.filter(({ part }) => part !== undefined).length
+  const starts = isKept ? Map.groupBy(begun, ({ start }) => start) : []
+  return [
+    ...Array.from(starts, ([start, scans]) => {
+      const which = parts === 0 ? "" : `${count.format(scans.length)} parts `
+      if (start !== "resumed") return `${which}${reasons[start]}`
+      const [pages, records] = [
+        sum(scans.map(({ progress }) => progress.pages)),
+        sum(scans.map(({ progress }) => progress.records))
+      ]
+      return `${which}went on where an earlier run was cut, ${
+        parts === 0 ? `at page ${count.format(pages + 1)}, ` : ""
+      }after ${count.format(records)} records; retries and seconds are this run's`
+    }),
+    ...(restarts === 0 ? [] : [
+      `read from the start again, ${
+        restarts === 1 ? "once" : `${count.format(restarts)} times`
+      }: a cursor was refused or led in circles`
+    ])
+  ]
+}
+
+/** What a person should know of a list beside its figures. */
+const notesOf = (scans: ReadonlyArray<ScanSummary>, isKept: boolean): ReadonlyArray<string> => {
+  const parts = scans.filter(({ part }) => part !== undefined).length
+  const total = (of: (scan: ScanSummary) => number) => sum(scans.map(of))
+  const quarantined = total((scan) => scan.quarantined)
+  const heldBack = total((scan) => scan.heldBack)
+  const returned = total((scan) => scan.returned)
+  const repeats = total((scan) => scan.repeats)
+  const replaced = total((scan) => scan.replaced)
+  const undocumented = new Map<string, number>()
+  for (const scan of scans) {
+    for (const [path, times] of Object.entries(scan.undocumented)) {
+      undocumented.set(path, (undocumented.get(path) ?? 0) + times)
+    }
+  }
+  return [
+    ...(parts === 0
+      ? []
+      : [`${count.format(parts)} parts; what is in none of them was not read, and nothing is concluded missing`]),
+    ...(returned === 0 ? [] : [`${count.format(returned)} records that were missing are there again`]),
+    ...(repeats === 0 ? [] : [`${count.format(repeats)} records came more than once; the last one read stands`]),
+    ...(heldBack === 0 ? [] : [
+      `${
+        count.format(heldBack)
+      } records did not come, too many to be marked missing at once: look why, and if it is right run again with a higher --missing-limit`
+    ]),
+    ...(quarantined === 0
+      ? []
+      : [
+        `not as documented: ${count.format(quarantined)} records, ${
+          isKept ? "see the table quarantine" : "printed as they came"
+        }`
+      ]),
+    ...(replaced === 0 ? [] : [
+      `${
+        count.format(replaced)
+      } texts hold characters that not every database takes: their columns have U+FFFD there, raw has them whole`
+    ]),
+    ...(undocumented.size === 0 ? [] : [
+      `fields that the document does not show: ${
+        Array.from(undocumented, ([path, times]) => `${path} (${count.format(times)})`).join(", ")
+      }`
+    ])
+  ]
+}
+
+const sum = (numbers: Iterable<number>): number => Array.from(numbers).reduce((left, right) => left + right, 0)

@@ -1,0 +1,102 @@
+/** What the summary of an export says beside its figures. */
+import { assert, describe, it } from "@effect/vitest"
+import { layerTest, type TestLists } from "@payments/core/testing"
+import { Effect } from "effect"
+import { payment } from "./InProcess.ts"
+import { temporaryFolder } from "./Program.ts"
+
+/** Notes of the summary, without figures. */
+const notesIn = (out: string) => out.split("\n").filter((line) => line.startsWith("invoices: "))
+
+const records = Array.from({ length: 350 }, (_, index) => ({ id: `inv_${index}` }))
+type Faults = NonNullable<TestLists["faults"]>
+
+describe("the summary of an export", () => {
+  it.live("tells whether a scan went on with an earlier one, from where, or why not", () =>
+    Effect.gen(function*() {
+      const to = `sqlite:${yield* temporaryFolder}/p.db`
+      const run = (faults: Faults = [], ...flags: ReadonlyArray<string>) =>
+        Effect.map(
+          payment(layerTest({ invoices: records, faults }), ["export", "invoices", "--to", to, ...flags]),
+          ({ code, out }) => [code, ...notesIn(out)]
+        )
+      /** Cut on its third page; on its first one. */
+      const [cut, cutAtOnce] = [
+        [{ fault: "status", status: 401, pages: "later", nth: 2 }],
+        [{ fault: "status", status: 401 }]
+      ] as const
+      const other = ["--ignore-field", "authUrl"]
+      const anew =
+        "invoices: began anew: an earlier run was cut, and this one, or one in between, asked otherwise (another limit, other parameter names or other ignored fields)"
+      const resumed =
+        "invoices: went on where an earlier run was cut, at page 3, after 200 records; retries and seconds are this run's"
+
+      assert.deepStrictEqual(yield* run(), [0, "invoices: read from the start: there was no scan to go on with"])
+      assert.deepStrictEqual(yield* run(), [0, "invoices: read from the start: the scan before was complete"])
+      assert.deepStrictEqual(yield* run([...cut]), [4])
+      assert.deepStrictEqual(yield* run(), [0, resumed])
+      assert.deepStrictEqual(yield* run([...cut]), [4])
+      assert.deepStrictEqual(yield* run([], ...other), [0, anew])
+      // Here it is the run in between that asked otherwise.
+      assert.deepStrictEqual(yield* run([...cut]), [4])
+      assert.deepStrictEqual(yield* run([...cutAtOnce], ...other), [4])
+      assert.deepStrictEqual(yield* run(), [0, anew])
+      assert.deepStrictEqual(yield* run([{ fault: "envelope", member: "cursor", nth: 2 }]), [8])
+      assert.deepStrictEqual(yield* run(), [
+        0,
+        "invoices: began anew: the scan before could not reach the end of the list"
+      ])
+      assert.deepStrictEqual(yield* run([...cut]), [4])
+      assert.deepStrictEqual(yield* run([{ fault: "status", status: 410, pages: "later", times: 1 }]), [
+        0,
+        resumed,
+        "invoices: read from the start again, once: a cursor was refused or led in circles"
+      ])
+    }).pipe(Effect.scoped))
+
+  it.live("tells of the parts of a list how many went on", () =>
+    Effect.gen(function*() {
+      const to = `sqlite:${yield* temporaryFolder}/p.db`
+      const days = ["2024-05-01", "2024-05-02"]
+      const invoices = days.flatMap((day) =>
+        records.slice(0, 150).map(({ id }) => ({ id: `${day}-${id}`, settlementDate: day }))
+      )
+      const run = (faults: Faults) =>
+        Effect.map(
+          payment(layerTest({ invoices, faults }), [
+            "export",
+            "invoices",
+            "--to",
+            to,
+            "--settlement-dates",
+            days.join(".."),
+            "--concurrency",
+            "1"
+          ]),
+          ({ code, out }) => [code, ...notesIn(out)]
+        )
+      const parts = "invoices: 2 parts; what is in none of them was not read, and nothing is concluded missing"
+      assert.deepStrictEqual(yield* run([{ fault: "status", status: 401, pages: "later" }]), [4])
+      assert.deepStrictEqual(yield* run([]), [
+        0,
+        "invoices: 1 parts went on where an earlier run was cut, after 100 records; retries and seconds are this run's",
+        "invoices: 1 parts read from the start: there was no scan to go on with",
+        parts
+      ])
+    }).pipe(Effect.scoped))
+
+  it.live("tells how many texts a column could not hold, once for each scan", () =>
+    Effect.gen(function*() {
+      const args = ["export", "invoices", "--to", `sqlite:${yield* temporaryFolder}/p.db`]
+      const api = layerTest({
+        invoices: [
+          String.raw`{"id":"a","reference":"\u0000","contract":"\ud800"}`,
+          String.raw`{"id":"b","reference":"\ud83d\ude00","other":"\u0000"}`
+        ]
+      })
+      const said =
+        "invoices: 2 texts hold characters that not every database takes: their columns have U+FFFD there, raw has them whole\n"
+      assert.include((yield* payment(api, args)).out, said)
+      assert.notInclude((yield* payment(api, args)).out, "U+FFFD")
+    }).pipe(Effect.scoped))
+})

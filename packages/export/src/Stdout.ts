@@ -1,0 +1,22 @@
+/** Text on its way to stdout: written whole, waiting for its reader, and made harmless for a terminal. */
+import { Effect, type PlatformError, Stdio, Stream } from "effect"
+
+/** Writes text and waits until it is taken. */
+export const write = (text: string): Effect.Effect<void, PlatformError.PlatformError, Stdio.Stdio> =>
+  Effect.flatMap(Stdio.Stdio, (stdio) => Stream.run(Stream.make(text), stdio.stdout()))
+
+/** What the system calls it that text was not taken, such as `ENOSPC`. */
+export const codeOf = ({ reason: { cause } }: PlatformError.PlatformError): string =>
+  typeof cause === "object" && cause !== null && "code" in cause ? String(cause.code) : "unknown"
+
+/** Whether nobody reads it any more. */
+export const isUnread = (error: PlatformError.PlatformError): boolean => codeOf(error) === "EPIPE"
+
+/** Control characters, line ends, and invisible marks, such as those that change the direction of the text around them. */
+const unprintable = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
+
+const escaped = (character: string): string =>
+  character.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join("")
+
+/** The text with what a terminal would obey, or not show, escaped as in JSON. */
+export const printable = (text: string): string => text.replaceAll(unprintable, escaped)

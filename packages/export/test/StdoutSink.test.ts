@@ -1,0 +1,97 @@
+import { assert, describe, it } from "@effect/vitest"
+import { layerTest } from "@payments/core/testing"
+import { Effect, Fiber, Layer, PlatformError, Queue, Sink, Stdio } from "effect"
+import { scan, type ScanEvent, type ScanOptions } from "../src/index.ts"
+import * as StdoutSink from "../src/StdoutSink.ts"
+
+const records = Array.from({ length: 35 }, (_, index) => `{"id":"inv_${index}","n":1.10}`)
+
+/** Stdout whose reader does this with each text. */
+const stdoutTo = <E extends PlatformError.PlatformError>(
+  take: (text: string) => Effect.Effect<void, E>,
+  isTerminal = false
+) =>
+  Stdio.layerTest({
+    stdout: () => Sink.forEach((text) => take(String(text))),
+    stdoutIsTerminal: Effect.succeed(isTerminal)
+  })
+
+const run = (
+  api: ReturnType<typeof layerTest>,
+  stdout: Layer.Layer<Stdio.Stdio>,
+  options: ScanOptions = {}
+) =>
+  scan("invoices", { limit: 10, largestBatch: 10, ...options }).pipe(
+    Effect.provide(Layer.merge(StdoutSink.layer.pipe(Layer.provide(stdout)), api))
+  )
+
+/** A run, and what it has printed. */
+const printed = Effect.fnUntraced(function*(api: ReturnType<typeof layerTest>, isTerminal = false) {
+  let out = ""
+  const summary = yield* run(api, stdoutTo((text) => Effect.sync(() => void (out += text)), isTerminal))
+  return { summary, lines: out.split("\n").slice(0, -1) }
+})
+
+describe("an export to stdout", () => {
+  it.live("prints each record's text as a line, those that do not decode too", () =>
+    Effect.gen(function*() {
+      const bad = [`{"id":"inv_x","amount":"1,50"}`, `{"amount":1}`]
+      const { lines, summary } = yield* printed(layerTest({ invoices: [...records, ...bad] }))
+      assert.deepStrictEqual(lines, [...records, ...bad])
+      assert.deepInclude(summary, {
+        start: "first",
+        pages: 4,
+        records: 37,
+        quarantined: 2,
+        nameless: 1,
+        undocumented: { n: 35 }
+      })
+    }))
+
+  it.live("prints records again where a refused cursor begins the list again", () =>
+    Effect.gen(function*() {
+      const faults = [{ fault: "status", status: 410, pages: "later", nth: 2, times: 1 }] as const
+      const { lines, summary } = yield* printed(layerTest({ invoices: records, faults: [...faults] }))
+      assert.isAbove(lines.length, records.length)
+      assert.deepStrictEqual(lines.slice(-records.length), records)
+      assert.deepStrictEqual(new Set(lines), new Set(records))
+      assert.deepInclude(summary, { pages: 4, records: records.length })
+    }))
+
+  it.live("waits for its reader", () =>
+    Effect.gen(function*() {
+      const taken = yield* Queue.bounded<string>(1)
+      let committed = 0
+      const onEvent = ({ _tag }: ScanEvent) => Effect.sync(() => void (committed += _tag === "Committed" ? 1 : 0))
+      const gate = yield* Queue.bounded<void>(10)
+      const stdout = stdoutTo((text) => Effect.andThen(Queue.offer(taken, text), Queue.take(gate)))
+      const running = yield* Effect.forkScoped(run(layerTest({ invoices: records }), stdout, { onEvent }))
+      for (let page = 0; page < 4; page++) {
+        assert.strictEqual((yield* Queue.take(taken)).split("\n").length - 1, page < 3 ? 10 : 5)
+        assert.strictEqual(committed, page)
+        yield* Queue.offer(gate, undefined)
+      }
+      assert.deepInclude(yield* Fiber.join(running), { pages: 4, records: 35 })
+    }).pipe(Effect.scoped))
+
+  it.live("ends when it is not taken, for what is left is nowhere", () =>
+    Effect.gen(function*() {
+      const gone = PlatformError.systemError({
+        module: "Stdio",
+        method: "stdout",
+        _tag: "Unknown",
+        cause: Object.assign(new Error(), { code: "EPIPE" })
+      })
+      const error = yield* Effect.flip(run(layerTest({ invoices: records }), stdoutTo(() => Effect.fail(gone))))
+      assert.strictEqual(
+        error.message,
+        "standard output: nobody reads it any more, and what was left is not kept. The next run begins anew (EPIPE)."
+      )
+    }))
+
+  it.live("sends no control characters to a terminal", () =>
+    Effect.gen(function*() {
+      const { lines } = yield* printed(layerTest({ invoices: [`{"id":"a\u009b31m","reference":"\u202e"}`] }), true)
+      assert.deepStrictEqual(lines, [String.raw`{"id":"a\u009b31m","reference":"\u202e"}`])
+    }))
+})
