@@ -24,7 +24,9 @@ const texts = Array.from(
 /** In this thread: the limit of pages and the user that is given up are this one's. */
 /** What page limits can be set for: a destination in this process. */
 const layerOf = (destination: Destination.Destination) =>
-  destination._tag === "Stdout" ? Layer.die("nothing is kept there") : Destination.layerHere(destination)
+  destination._tag === "Stdout"
+    ? Layer.unwrap(Effect.die("nothing is kept there"))
+    : Destination.layerHere(destination)
 
 const run = (to: string, invoices = texts, onEvent?: ScanOptions["onEvent"]) =>
   Effect.flatMap(
