@@ -22,23 +22,20 @@ const texts = Array.from(
 )
 
 /** In this thread: the limit of pages and the user that is given up are this one's. */
-/** What page limits can be set for: a destination in this process. */
-const layerOf = (destination: Destination.Destination) =>
-  destination._tag === "Stdout"
-    ? Layer.unwrap(Effect.die("nothing is kept there"))
-    : Destination.layerHere(destination)
-
 const run = (to: string, invoices = texts, onEvent?: ScanOptions["onEvent"]) =>
   Effect.flatMap(
     Destination.parse(to),
     (destination) =>
-      scan("invoices", { limit: 50, largestBatch: 50, onEvent }).pipe(
-        Effect.provide(
-          Layer.merge(layerOf(destination), layerTest({ invoices })).pipe(
-            Layer.provide(NodeServices.layer)
+      // In this process, where page limits can be set.
+      destination._tag === "Stdout" ?
+        Effect.die("nothing is kept there") :
+        scan("invoices", { limit: 50, largestBatch: 50, onEvent }).pipe(
+          Effect.provide(
+            Layer.merge(Destination.layerHere(destination), layerTest({ invoices })).pipe(
+              Layer.provide(NodeServices.layer)
+            )
           )
         )
-      )
   )
 
 const reasonOf = (error: { readonly reason: { readonly _tag: string } } | { readonly _tag: string }) =>
