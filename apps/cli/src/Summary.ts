@@ -68,10 +68,11 @@ export const summarize = (
 const reasons = {
   first: "read from the start: there was no scan to go on with",
   afterComplete: "read from the start: the scan before was complete",
+  // Perhaps by a run in between that came to no page of its own: for either of these reasons.
   otherRequest:
-    "began anew: an earlier run was cut, and this one, or one in between, asked otherwise (another limit, other parameter names or other ignored fields)",
+    "began anew: since an earlier run was cut, another limit, other parameter names or other ignored fields were asked for, or another cut of the list was written",
   overtaken:
-    "began anew: an earlier run was cut, and another cut of the list was written since (parts, or for a part the whole list)",
+    "began anew: since an earlier run was cut, another cut of the list was written (parts, or for a part the whole list)",
   afterFailure: "began anew: the scan before could not reach the end of the list"
 } as const
 

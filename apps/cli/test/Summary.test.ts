@@ -27,7 +27,7 @@ describe("the summary of an export", () => {
       ] as const
       const other = ["--ignore-field", "authUrl"]
       const anew =
-        "invoices: began anew: an earlier run was cut, and this one, or one in between, asked otherwise (another limit, other parameter names or other ignored fields)"
+        "invoices: began anew: since an earlier run was cut, another limit, other parameter names or other ignored fields were asked for, or another cut of the list was written"
       const resumed =
         "invoices: went on where an earlier run was cut, at page 3, after 200 records; retries and seconds are this run's"
 
@@ -40,6 +40,18 @@ describe("the summary of an export", () => {
       // Here it is the run in between that asked otherwise.
       assert.deepStrictEqual(yield* run([...cut]), [4])
       assert.deepStrictEqual(yield* run([...cutAtOnce], ...other), [4])
+      assert.deepStrictEqual(yield* run(), [0, anew])
+      const part = ["--settlement-dates", "2024-05-01..2024-05-01"]
+      assert.deepStrictEqual(yield* run([...cut]), [4])
+      yield* run([], ...part)
+      assert.deepStrictEqual(yield* run(), [
+        0,
+        "invoices: began anew: since an earlier run was cut, another cut of the list was written (parts, or for a part the whole list)"
+      ])
+      // Nor is the reason of a run in between taken for this one's.
+      assert.deepStrictEqual(yield* run([...cut]), [4])
+      yield* run([], ...part)
+      assert.deepStrictEqual(yield* run([...cutAtOnce]), [4])
       assert.deepStrictEqual(yield* run(), [0, anew])
       assert.deepStrictEqual(yield* run([{ fault: "envelope", member: "cursor", nth: 2 }]), [8])
       assert.deepStrictEqual(yield* run(), [
