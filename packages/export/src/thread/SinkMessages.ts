@@ -19,18 +19,22 @@ import {
 
 /** What can be asked, and with what. */
 export interface Asked {
-  readonly hold: { readonly list: Lists.ListName; readonly onLocked: "refuse" | "wait" }
-  readonly begin: { readonly list: Lists.ListName; readonly request: ScanRequest }
-  readonly publish: { readonly list: Lists.ListName }
+  /** The sink has the number of this question. */
+  readonly open: { readonly destination: DestinationMessage }
+  readonly hold: { readonly sink: number; readonly list: Lists.ListName; readonly onLocked: "refuse" | "wait" }
+  readonly begin: { readonly sink: number; readonly list: Lists.ListName; readonly request: ScanRequest }
+  readonly publish: { readonly sink: number; readonly list: Lists.ListName }
   readonly commit: { readonly session: number; readonly batch: BatchMessage }
   readonly restart: { readonly session: number }
   readonly giveUp: { readonly session: number }
-  /** Ends what an earlier question opened: a list that is held, a scan. */
+  /** Ends what an earlier question opened: a sink, a list that is held, a scan. */
   readonly close: { readonly opened: number }
 }
 
 /** What is answered. */
 export interface Answered {
+  /** Where the rows are, for people. */
+  readonly open: string
   readonly hold: void
   /** The session has the number of its question. */
   readonly begin: {
@@ -51,7 +55,7 @@ export type Question =
   | { [Name in keyof Asked]: { readonly id: number; readonly ask: Name; readonly given: Asked[Name] } }[keyof Asked]
   | { readonly id: number; readonly ask: "cancel" }
 
-/** From the thread. The first answer, numbered 0, tells where the rows are, or why they cannot be written. */
+/** From the thread, by the question's number. */
 export type Answer =
   | { readonly id: number; readonly value: unknown }
   | { readonly id: number; readonly error: ErrorMessage }

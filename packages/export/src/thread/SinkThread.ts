@@ -3,14 +3,13 @@ import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import { Position } from "@payments/core"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
-import { parentPort, workerData } from "node:worker_threads"
+import { parentPort } from "node:worker_threads"
 import * as Destination from "../Destination.ts"
 import { type ScanSession, Sink, type SinkError } from "../Sink.ts"
 import {
   type Answer,
   type Answered,
   type Asked,
-  type DestinationMessage,
   fromError,
   listOf,
   type Question,
@@ -18,9 +17,10 @@ import {
   toDestination
 } from "./SinkMessages.ts"
 
-/** What is being done, and what is open, by the number of its question. The sink itself has number 0. */
+/** What is being done, and what is open, by the number of its question. */
 const fibers = new Map<number, Fiber.Fiber<unknown, SinkError>>()
 const scopes = new Map<number, Scope.Closeable>()
+const sinks = new Map<number, Sink["Service"]>()
 const sessions = new Map<number, ScanSession>()
 
 const answerOf = (id: number, exit: Exit.Exit<unknown, SinkError>): Answer => {
@@ -50,13 +50,21 @@ const close = Effect.fnUntraced(function*(opened: number) {
   const fiber = fibers.get(opened)
   if (fiber !== undefined) yield* Fiber.interrupt(fiber)
   const scope = scopes.get(opened)
-  scopes.delete(opened)
-  sessions.delete(opened)
+  for (const open of [scopes, sinks, sessions]) open.delete(opened)
   if (scope !== undefined) yield* Scope.close(scope, Exit.void)
 })
 
-const begin = Effect.fnUntraced(function*(sink: Sink["Service"], id: number, { list, request }: Asked["begin"]) {
-  const session = yield* sink.begin(listOf(list), request)
+const files = Layer.mergeAll(NodeFileSystem.layer, NodePath.layer)
+
+const open = Effect.fnUntraced(function*(id: number, { destination }: Asked["open"]) {
+  const layer = Destination.layerHere(toDestination(destination)).pipe(Layer.provide(files))
+  const sink = Context.get(yield* Layer.build(layer), Sink)
+  sinks.set(id, sink)
+  return sink.location satisfies Answered["open"]
+})
+
+const begin = Effect.fnUntraced(function*(id: number, { list, request, sink }: Asked["begin"]) {
+  const session = yield* (yield* among(sinks, sink)).begin(listOf(list), request)
   sessions.set(id, session)
   const { resumeAt, scan, start } = session
   return {
@@ -67,56 +75,47 @@ const begin = Effect.fnUntraced(function*(sink: Sink["Service"], id: number, { l
   } satisfies Answered["begin"]
 })
 
-const sessionOf = (session: number): Effect.Effect<ScanSession> =>
+/** What is open under that number. */
+const among = <A>(opened: ReadonlyMap<number, A>, number: number): Effect.Effect<A> =>
   Effect.suspend(() => {
-    const found = sessions.get(session)
-    return found === undefined ? Effect.die(new Error("this scan is not open")) : Effect.succeed(found)
+    const found = opened.get(number)
+    return found === undefined ? Effect.die(new Error("it is not open")) : Effect.succeed(found)
   })
 
-const perform = (sink: Sink["Service"], question: Exclude<Question, { readonly ask: "cancel" }>) => {
+const perform = (question: Exclude<Question, { readonly ask: "cancel" }>): Effect.Effect<unknown, SinkError> => {
   const { id } = question
   switch (question.ask) {
-    case "hold":
-      return opening(id, sink.hold(listOf(question.given.list), question.given.onLocked))
+    case "open":
+      return opening(id, open(id, question.given))
+    case "hold": {
+      const { list, onLocked, sink } = question.given
+      return opening(id, Effect.flatMap(among(sinks, sink), ({ hold }) => hold(listOf(list), onLocked)))
+    }
     case "begin":
-      return opening(id, begin(sink, id, question.given))
-    case "publish":
-      return sink.publish(listOf(question.given.list))
+      return opening(id, begin(id, question.given))
+    case "publish": {
+      const { list, sink } = question.given
+      return Effect.flatMap(among(sinks, sink), ({ publish }) => publish(listOf(list)))
+    }
     case "commit": {
-      const { batch } = question.given
-      return Effect.flatMap(sessionOf(question.given.session), ({ commit }) => commit(toBatch(batch)))
+      const { batch, session } = question.given
+      return Effect.flatMap(among(sessions, session), ({ commit }) => commit(toBatch(batch)))
     }
     case "restart":
       return Effect.flatMap(
-        sessionOf(question.given.session),
+        among(sessions, question.given.session),
         ({ progress, restart }) => Effect.andThen(restart, progress)
       )
     case "giveUp":
-      return Effect.flatMap(sessionOf(question.given.session), ({ giveUp }) => giveUp)
+      return Effect.flatMap(among(sessions, question.given.session), ({ giveUp }) => giveUp)
     case "close":
       return close(question.given.opened)
   }
 }
 
-const sink = Effect.runSync(Effect.cached(opening(
-  0,
-  Effect.gen(function*() {
-    const files = Layer.mergeAll(NodeFileSystem.layer, NodePath.layer)
-    const destination = toDestination(workerData as DestinationMessage) // what a ThreadedSink gives
-    const built = yield* Layer.build(Destination.layerHere(destination).pipe(Layer.provide(files)))
-    return Context.get(built, Sink)
-  })
-)))
-
 parentPort?.on("message", (question: Question) => {
   const { id } = question
-  if (question.ask === "cancel") {
-    const fiber = fibers.get(id)
-    if (fiber !== undefined) Effect.runFork(Fiber.interrupt(fiber))
-  } else {answer(
-      id,
-      question.ask === "close" ? close(question.given.opened) : Effect.flatMap(sink, (open) => perform(open, question))
-    )}
+  if (question.ask !== "cancel") return answer(id, perform(question))
+  const fiber = fibers.get(id)
+  if (fiber !== undefined) Effect.runFork(Fiber.interrupt(fiber))
 })
-
-answer(0, Effect.map(sink, ({ location }) => location))

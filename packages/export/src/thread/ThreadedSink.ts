@@ -31,91 +31,111 @@ export const layer = (destination: Kept): Layer.Layer<Sink, SinkError> => Layer.
 const make = Effect.fnUntraced(function*(
   destination: Kept
 ): Effect.fn.Return<Sink["Service"], SinkError, Scope.Scope> {
-  const { ask, location, opening } = yield* start(destination)
+  const { ask, opening } = yield* inUse
+  const [sink, location] = yield* opening("open", { destination: fromDestination(destination) })
   return Sink.of({
     location,
-    hold: ({ name }, onLocked) => Effect.asVoid(opening("hold", { list: name, onLocked })),
+    hold: ({ name }, onLocked) => Effect.asVoid(opening("hold", { sink, list: name, onLocked })),
     begin: ({ name }, request) =>
-      Effect.map(opening("begin", { list: name, request }), ([session, { resumeAt, scan, start, ...begun }]) => {
-        let { progress } = begun
-        const known = (answer: Effect.Effect<ScanProgress, SinkError>) =>
-          Effect.tap(answer, (now) => Effect.sync(() => void (progress = now)))
-        return {
-          scan,
-          start,
-          resumeAt: resumeAt === undefined ? undefined : toPosition(resumeAt),
-          progress: Effect.sync(() => progress),
-          commit: (batch) => known(ask("commit", { session, batch: fromBatch(batch) })),
-          restart: Effect.asVoid(known(ask("restart", { session }))),
-          giveUp: ask("giveUp", { session })
+      Effect.map(
+        opening("begin", { sink, list: name, request }),
+        ([session, { resumeAt, scan, start, ...begun }]) => {
+          let { progress } = begun
+          const known = (answer: Effect.Effect<ScanProgress, SinkError>) =>
+            Effect.tap(answer, (now) => Effect.sync(() => void (progress = now)))
+          return {
+            scan,
+            start,
+            resumeAt: resumeAt === undefined ? undefined : toPosition(resumeAt),
+            progress: Effect.sync(() => progress),
+            commit: (batch) => known(ask("commit", { session, batch: fromBatch(batch) })),
+            restart: Effect.asVoid(known(ask("restart", { session }))),
+            giveUp: ask("giveUp", { session })
+          }
         }
-      }),
-    publish: ({ name }) => ask("publish", { list: name })
+      ),
+    publish: ({ name }) => ask("publish", { sink, list: name })
   })
 })
 
-/** Starts the thread, which ends with the scope, and has it open the destination. */
-const start = Effect.fnUntraced(function*(destination: Kept) {
+/** The thread of this process, while it lives. */
+interface Thread {
+  readonly worker: Worker
+  /** How many sinks live in it: without any it keeps no process alive. */
+  sinks: number
+  /** The number of the last question. */
+  last: number
   /** Who waits for an answer, by its question. */
-  const waiting = new Map<number, (answer: Effect.Effect<unknown, SinkError>) => void>()
-  const thread = yield* Effect.acquireRelease(
-    Effect.sync(() =>
-      new Worker(threadFile, {
-        workerData: fromDestination(destination),
-        // node:sqlite would announce that it is still young.
-        execArgv: ["--disable-warning=ExperimentalWarning"]
-      })
-    ),
-    (started) => Effect.promise(() => started.terminate())
-  )
+  readonly waiting: Map<number, (answer: Effect.Effect<unknown, SinkError>) => void>
   /** Why nothing is answered any more. */
-  let ended: Effect.Effect<never> | undefined
-  const endAll = (problem: unknown) => {
-    ended ??= Effect.die(problem)
-    for (const resume of waiting.values()) resume(ended)
-    waiting.clear()
+  ended: Effect.Effect<never> | undefined
+}
+
+/**
+ * One for all sinks, and none is ended before the process: V8 keeps one record of the machine code of all threads, and may
+ * lose what one has made while another one ends (nodejs/node#64500).
+ */
+let current: Thread | undefined
+
+const start = (): Thread => {
+  // node:sqlite would announce that it is still young.
+  const worker = new Worker(threadFile, { execArgv: ["--disable-warning=ExperimentalWarning"] })
+  const thread: Thread = { worker, sinks: 0, last: 0, waiting: new Map(), ended: undefined }
+  const end = (problem: unknown) => {
+    if (current === thread) current = undefined
+    thread.ended ??= Effect.die(problem)
+    for (const resume of thread.waiting.values()) resume(thread.ended)
+    thread.waiting.clear()
   }
-  thread.on("message", (answer: Answer) => {
+  worker.on("message", (answer: Answer) => {
     const { id } = answer
-    const resume = waiting.get(id)
-    waiting.delete(id)
+    const resume = thread.waiting.get(id)
+    thread.waiting.delete(id)
     if ("value" in answer) resume?.(Effect.succeed(answer.value))
     else if ("error" in answer) resume?.(Effect.fail(toError(answer.error)))
     else resume?.(Effect.die(new Error(answer.defect)))
   })
-  thread.on("error", endAll)
-  thread.on("exit", () => endAll(new Error("the thread of the destination has ended")))
+  worker.on("error", end)
+  worker.on("exit", () => end(new Error("the thread of the destination has ended")))
+  return thread
+}
 
-  const answerTo = (id: number) =>
-    Effect.callback<unknown, SinkError>((resume) => {
-      if (ended !== undefined) return resume(ended)
-      waiting.set(id, resume)
-      return Effect.sync(() => {
-        waiting.delete(id)
-        thread.postMessage({ id, ask: "cancel" } satisfies Question)
+/** The thread, until the scope closes. */
+const inUse = Effect.map(
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const thread = current ??= start()
+      if (thread.sinks++ === 0) thread.worker.ref()
+      return thread
+    }),
+    (thread) =>
+      Effect.sync(() => {
+        if (--thread.sinks === 0) thread.worker.unref()
       })
-    })
-  const question = <Name extends keyof Asked>(id: number, ask: Name, given: Asked[Name]) =>
-    Effect.suspend(() => {
-      thread.postMessage({ id, ask, given })
-      return answerTo(id)
-    }) as Effect.Effect<Answered[Name], SinkError> // what the thread answers to this name
-
-  let last = 0
-  const ask = <Name extends keyof Asked>(name: Name, given: Asked[Name]) =>
-    Effect.suspend(() => question(++last, name, given))
-  // There is nothing more to be saved of a thread that has ended.
-  const closing = (opened: number) => Effect.ignoreCause(ask("close", { opened }))
-  /** Asks for something that is open until the scope closes; gives its number too. */
-  const opening = <Name extends "hold" | "begin">(name: Name, given: Asked[Name]) =>
-    Effect.suspend(() => {
-      const opened = ++last
-      return Effect.addFinalizer(() => closing(opened)).pipe(
-        Effect.andThen(question(opened, name, given)),
-        Effect.map((answer) => [opened, answer] as const)
-      )
-    })
-  // The destination itself is number 0.
-  yield* Effect.addFinalizer(() => closing(0))
-  return { ask, opening, location: String(yield* answerTo(0)) }
-})
+  ),
+  (thread) => {
+    const question = <Name extends keyof Asked>(id: number, ask: Name, given: Asked[Name]) =>
+      Effect.callback<unknown, SinkError>((resume) => {
+        if (thread.ended !== undefined) return resume(thread.ended)
+        thread.waiting.set(id, resume)
+        thread.worker.postMessage({ id, ask, given })
+        return Effect.sync(() => {
+          thread.waiting.delete(id)
+          thread.worker.postMessage({ id, ask: "cancel" } satisfies Question)
+        })
+      }) as Effect.Effect<Answered[Name], SinkError> // what the thread answers to this name
+    const ask = <Name extends keyof Asked>(name: Name, given: Asked[Name]) =>
+      Effect.suspend(() => question(++thread.last, name, given))
+    /** Asks for something that is open until the scope closes; gives its number too. */
+    const opening = <Name extends "open" | "hold" | "begin">(name: Name, given: Asked[Name]) =>
+      Effect.suspend(() => {
+        const opened = ++thread.last
+        // There is nothing more to be saved of a thread that has ended.
+        return Effect.addFinalizer(() => Effect.ignoreCause(ask("close", { opened }))).pipe(
+          Effect.andThen(question(opened, name, given)),
+          Effect.map((answer) => [opened, answer] as const)
+        )
+      })
+    return { ask, opening }
+  }
+)
