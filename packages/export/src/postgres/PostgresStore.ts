@@ -64,24 +64,7 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
       ),
       ([row]) => ({ anyComplete: row?.["complete"] === true, overtaken: row?.["overtaken"] === true })
     ),
-  find: (list, sought) =>
-    Effect.map(
-      query(
-        `SELECT last.next, t."row", t.id, t.hash, t.missing_since IS NOT NULL AS missing
-        FROM (SELECT coalesce(max("row") + 1, 0) AS next FROM ${s}.${layoutOf(list).table}) AS last
-        LEFT JOIN ${s}.${layoutOf(list).table} AS t ON t.id = ANY ($1)`,
-        [texts(sought.map(({ id }) => id))]
-      ),
-      (rows) => ({
-        stored: new Map(
-          rows.filter((row) => row["id"] !== null).map((row) => [
-            text(row, "id"),
-            { row: number(row, "row"), hash: text(row, "hash"), missing: row["missing"] === true }
-          ])
-        ),
-        nextRow: number(rows[0], "next")
-      })
-    ),
+  find: findOver(query, s),
   textsOf: (list, rows) =>
     Effect.map(
       query(`SELECT "row", raw::text FROM ${s}.${layoutOf(list).table} WHERE "row" = ANY ($1)`, [integers(rows)]),
@@ -134,6 +117,47 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
       (rows) => rows.map(toChange)
     )
 })
+
+/**
+ * Where the last page was as it had been, most likely the next one is too: then its rows are all that is asked for, and they
+ * come in one line.
+ */
+const findOver = (query: Query, s: string): Reader["find"] => {
+  let wasSame = false
+  return Effect.fnUntraced(function*(list, sought) {
+    const table = `${s}.${layoutOf(list).table}`
+    const ids = texts(sought.map(({ id }) => id))
+    const next = `(SELECT coalesce(max("row") + 1, 0) FROM ${table}) AS next`
+    if (wasSame) {
+      const [found] = yield* query(
+        `SELECT string_agg(t."row"::text, ' ' ORDER BY u.place) AS rows, ${next}
+        FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (id, hash, place)
+        JOIN ${table} AS t ON t.id = u.id AND t.hash = u.hash AND t.missing_since IS NULL`,
+        [ids, texts(sought.map(({ hash }) => hash))]
+      )
+      const rows = text(found, "rows").split(" ")
+      if (rows.length === sought.length) {
+        const stored = sought.map(({ hash, id }, index) =>
+          [id, { row: Number(rows[index]), hash, missing: false }] as const
+        )
+        return { stored: new Map(stored), nextRow: number(found, "next") }
+      }
+    }
+    const found = yield* query(
+      `SELECT last.next, t."row", t.id, t.hash, t.missing_since IS NOT NULL AS missing
+      FROM (SELECT ${next}) AS last LEFT JOIN ${table} AS t ON t.id = ANY ($1)`,
+      [ids]
+    )
+    const stored = new Map(
+      found.filter((row) => row["id"] !== null).map((row) => [
+        text(row, "id"),
+        { row: number(row, "row"), hash: text(row, "hash"), missing: row["missing"] === true }
+      ])
+    )
+    wasSame = sought.length > 0 && sought.every(({ hash, id }) => stored.get(id)?.hash === hash)
+    return { stored, nextRow: number(found[0], "next") }
+  })
+}
 
 const writerOver = (leases: Lease.Leases): Pick<Store, "hold" | "rebind" | "start" | "commit"> => {
   const { client, schema: s } = leases
