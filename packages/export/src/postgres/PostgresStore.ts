@@ -135,7 +135,7 @@ const findOver = (query: Query, s: string): Reader["find"] => {
         JOIN ${table} AS t ON t.id = u.id AND t.hash = u.hash AND t.missing_since IS NULL`,
         [ids, texts(sought.map(({ hash }) => hash))]
       )
-      const rows = text(found, "rows").split(" ")
+      const rows = optional(found, "rows")?.split(" ") ?? []
       if (rows.length === sought.length) {
         const stored = sought.map(({ hash, id }, index) =>
           [id, { row: Number(rows[index]), hash, missing: false }] as const
