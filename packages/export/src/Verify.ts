@@ -34,7 +34,8 @@ const rowsAtOnce = 1000
 
 /**
  * Recomputes the certificate of the list's last complete scan from the rows alone: every text against its hash, every
- * column against the text, and the figures, those of the quarantine too, against the certificate. Rows that a later scan has changed count as they were.
+ * column against the text, and the figures, those of the quarantine too, against the certificate. Rows that a later scan has
+ * changed count as they were.
  */
 export const verify = Effect.fnUntraced(function*(
   reader: Reader,

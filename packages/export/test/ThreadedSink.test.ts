@@ -4,6 +4,7 @@ import { Lists, Position } from "@payments/core"
 import { Effect, Exit, Fiber, FileSystem, Layer, Redacted, Schema, Scope } from "effect"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
+import type { Worker } from "node:worker_threads"
 import * as Destination from "../src/Destination.ts"
 import { tableOf } from "../src/engine/Columns.ts"
 import {
@@ -51,6 +52,10 @@ const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, Scope.Scope
 const sinkIn = (folder: string) =>
   Effect.map(Layer.build(sqlite(folder)), (built) => Effect.provideContext(Sink, built)).pipe(Effect.flatten)
 
+/** The threads of this process. */
+const threads: Array<Worker> = []
+process.on("worker", (worker) => threads.push(worker))
+
 const request: ScanRequest = { source: "test", limit: 10, parameters: {} }
 const list = Lists.payoutRequests
 
@@ -92,6 +97,23 @@ describe("a sink in a thread of its own", () => {
         const { inserted } = yield* session.commit(batch(`{"id":"a"}`))
         assert.strictEqual(inserted, 1)
         assert.strictEqual((yield* session.progress).inserted, 1)
+      })
+    ))
+
+  it.live("ends every question with a defect where its thread ends, and lives in a new one the next time", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        const sink = yield* sinkIn(folder)
+        yield* sink.hold(list, "refuse")
+        const waiting = yield* Effect.forkChild(Effect.exit(Effect.scoped(sink.hold(list, "wait"))))
+        yield* Effect.sleep("200 millis")
+        // No question of ours: nothing in the thread can take it.
+        yield* Effect.sync(() => threads.at(-1)?.postMessage(null))
+        assert.isTrue(Exit.hasDies(yield* Fiber.join(waiting)))
+        assert.isTrue(Exit.hasDies(yield* Effect.exit(sink.begin(list, request))))
+        const again = yield* sinkIn(folder)
+        yield* again.hold(list, "refuse")
+        assert.strictEqual((yield* again.begin(list, request)).start, "first")
       })
     ))
 
