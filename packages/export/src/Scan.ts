@@ -3,7 +3,7 @@
  * null cursor. Killed at any instant, the next run goes on from the last committed page.
  */
 import { Lists, type Page, PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
-import { type Cause, Clock, Duration, Effect, Option, Pull, Queue, Result, type Scope, Stream } from "effect"
+import { Clock, Duration, Effect, Pull, Queue, Result, type Scope, Stream } from "effect"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
 import { readsOf } from "./PageReads.ts"
 import {
@@ -32,8 +32,8 @@ export interface ScanOptions {
   /** Whether another program that writes the list is waited for; refused unless given. */
   readonly onLocked?: "refuse" | "wait" | undefined
   /**
-   * The most records that are written at once; 1,000 unless given. A batch is one page, and grows only while the destination
-   * is slower than the API.
+   * The most records that are written at once; 1,000 unless given. A batch is one page, and more only where more have come
+   * while the destination was writing.
    */
   readonly largestBatch?: number | undefined
   /** Told of everything that {@link ScanEvent} names, as it happens. */
@@ -244,17 +244,11 @@ const traverse = Effect.fnUntraced(function*(
   const most = Math.max(1, Math.floor(largestBatch / limit))
   // What was parsed is let go before a page waits for its turn.
   const queue = yield* Stream.toQueue(Stream.map(pages, toRead), { capacity: most })
-  let wanted = 1
   for (;;) {
-    const asked = yield* Clock.currentTimeNanos
-    const some = yield* gather(queue, wanted, most)
+    // Pages that came while the ones before were written share a batch, and its wait for the disk.
+    const some = yield* Pull.catchDone(Queue.takeBetween(queue, 1, most), () => Effect.undefined)
     if (some === undefined) return "done"
-    const came = yield* Clock.currentTimeNanos
     const progress = yield* session.commit(toBatch(some))
-    const written = yield* Clock.currentTimeNanos
-    // Every write ends with a wait for the disk: where writing takes longer than reading, more pages share one.
-    if (written - came > came - asked) wanted = Math.min(most, wanted * 2)
-    else if ((written - came) * 2n < came - asked) wanted = Math.max(1, Math.floor(wanted / 2))
     state.at = some.at(-1)?.next ?? undefined
     for (const { attempts } of some) state.retries += attempts - 1
     state.progressed.at = yield* Clock.currentTimeMillis
@@ -262,24 +256,6 @@ const traverse = Effect.fnUntraced(function*(
     yield* emit({ _tag: "Committed", list: name, progress, retries: state.retries })
   }
 }, Effect.scoped)
-
-/** How long pages that have come wait for the others of their batch. */
-const longestGathering = Duration.millis(200)
-
-/** The next pages, as many as are wanted if they come soon; nothing at the end of the list. */
-const gather = <A, E>(
-  queue: Queue.Dequeue<A, E | Cause.Done>,
-  wanted: number,
-  most: number
-): Effect.Effect<ReadonlyArray<A> | undefined, E> =>
-  Queue.takeBetween(queue, wanted, most).pipe(
-    Effect.timeoutOption(longestGathering),
-    Effect.flatMap(Option.match({
-      onSome: (some) => Effect.succeed(some),
-      onNone: () => Queue.takeBetween(queue, 1, most)
-    })),
-    Pull.catchDone(() => Effect.undefined)
-  )
 
 /** What a batch takes of a page. */
 interface ReadPage {

@@ -119,34 +119,34 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
 })
 
 /**
- * Where the last page was as it had been, most likely the next one is too: then its rows are all that is asked for, and they
- * come in one line.
+ * Lists keep their order from scan to scan, more or less: then the rows of a page stand side by side. Where the last page
+ * was as it had been, most likely the next one is too: its hashes, in one line, are all that is asked for.
  */
 const findOver = (query: Query, s: string): Reader["find"] => {
-  let wasSame = false
+  const unchanged = new Set<string>()
   return Effect.fnUntraced(function*(list, sought) {
     const table = `${s}.${layoutOf(list).table}`
-    const ids = texts(sought.map(({ id }) => id))
     const next = `(SELECT coalesce(max("row") + 1, 0) FROM ${table}) AS next`
-    if (wasSame) {
+    if (unchanged.has(table)) {
       const [found] = yield* query(
-        `SELECT string_agg(t."row"::text, ' ' ORDER BY u.place) AS rows, ${next}
-        FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (id, hash, place)
-        JOIN ${table} AS t ON t.id = u.id AND t.hash = u.hash AND t.missing_since IS NULL`,
-        [ids, texts(sought.map(({ hash }) => hash))]
+        `SELECT first, hashes, ${next}
+        FROM (SELECT min("row") AS first, max("row") AS last FROM ${table} WHERE id IN ($1, $2)) AS ends, LATERAL (
+          SELECT string_agg(hash, '' ORDER BY "row") AS hashes FROM ${table}
+          WHERE "row" BETWEEN first AND last AND last - first = $3::bigint - 1 AND missing_since IS NULL
+        ) AS rows`,
+        [sought.at(0)?.id ?? null, sought.at(-1)?.id ?? null, String(sought.length)]
       )
-      const rows = optional(found, "rows")?.split(" ") ?? []
-      if (rows.length === sought.length) {
-        const stored = sought.map(({ hash, id }, index) =>
-          [id, { row: Number(rows[index]), hash, missing: false }] as const
-        )
+      // A record's text holds its id: with the hash, that is the same too.
+      if (optional(found, "hashes") === sought.map(({ hash }) => hash).join("")) {
+        const first = number(found, "first")
+        const stored = sought.map(({ hash, id }, index) => [id, { row: first + index, hash, missing: false }] as const)
         return { stored: new Map(stored), nextRow: number(found, "next") }
       }
     }
     const found = yield* query(
       `SELECT last.next, t."row", t.id, t.hash, t.missing_since IS NOT NULL AS missing
       FROM (SELECT ${next}) AS last LEFT JOIN ${table} AS t ON t.id = ANY ($1)`,
-      [ids]
+      [texts(sought.map(({ id }) => id))]
     )
     const stored = new Map(
       found.filter((row) => row["id"] !== null).map((row) => [
@@ -154,7 +154,8 @@ const findOver = (query: Query, s: string): Reader["find"] => {
         { row: number(row, "row"), hash: text(row, "hash"), missing: row["missing"] === true }
       ])
     )
-    wasSame = sought.length > 0 && sought.every(({ hash, id }) => stored.get(id)?.hash === hash)
+    if (sought.length > 0 && sought.every(({ hash, id }) => stored.get(id)?.hash === hash)) unchanged.add(table)
+    else unchanged.delete(table)
     return { stored, nextRow: number(found[0], "next") }
   })
 }
