@@ -1,11 +1,21 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
-import { Lists, PaymentsApi, PaymentsError, Reason } from "@payments/core"
+import { Lists, PaymentsApi, PaymentsError, Position, Reason } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
-import { Deferred, Effect, Fiber, Layer, Stream } from "effect"
+import { Deferred, Effect, Fiber, Layer, Option, Stream } from "effect"
 import { join } from "node:path"
+import * as Certificate from "../src/engine/Certificate.ts"
 import * as FileSink from "../src/files/FileSink.ts"
-import { Destination, scan, type ScanEvent, scanParts, type ScanStart, verify, verifyFiles } from "../src/index.ts"
+import {
+  Destination,
+  scan,
+  type ScanEvent,
+  scanParts,
+  type ScanStart,
+  Sink,
+  verify,
+  verifyFiles
+} from "../src/index.ts"
 import { rowsOf, temporaryFolder } from "./Folder.ts"
 import { textsOf } from "./Rendered.ts"
 
@@ -120,6 +130,44 @@ describe("parts of a list", () => {
         yield* run(folder, { of: ["2024-05-02"], amounts: (index) => index > 98 ? -2 : index })
         assert.deepStrictEqual(changesIn(folder, "update"), ["inv_0", "inv_1", "inv_99"])
       })
+    ))
+
+  it.live("certify no record that was read twice while another part may have changed its row", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        const { begin, hold } = yield* Sink
+        yield* hold(Lists.invoices, "refuse")
+        const opened = (value: string) =>
+          begin(Lists.invoices, {
+            source: "memory",
+            limit: 10,
+            parameters: {},
+            part: { field: "settlementDate", value }
+          })
+        const batch = (next: string | null, amounts: Record<string, number>) => ({
+          pages: 1,
+          reads: Object.entries(amounts).map(([id, amount]) => ({
+            id,
+            text: JSON.stringify({ id, amount }),
+            problem: undefined
+          })),
+          next: next === null ? null : Position.make({ list: "invoices", cursor: next, limit: 10, filters: {} })
+        })
+        const [first = "", second = ""] = days
+        const [left, right] = [yield* opened(first), yield* opened(second)]
+        yield* left.commit(batch("a", { inv_1: 1, inv_2: 2 }))
+        yield* right.commit(batch("b", { inv_1: 10, inv_3: 3 }))
+        yield* left.commit(batch(null, { inv_1: 100 }))
+        yield* right.commit(batch(null, { inv_4: 4 }))
+        // Nobody writes beside it, nor in the millisecond before.
+        yield* Effect.sleep("2 millis")
+        const alone = yield* opened(first)
+        yield* alone.commit(batch("c", { inv_1: 5, inv_2: 2 }))
+        yield* alone.commit(batch(null, { inv_1: 6 }))
+        const certificates = rowsOf(join(folder, FileSink.copyFile), "SELECT certificate FROM scans ORDER BY scan")
+          .map(({ certificate }) => Option.getOrUndefined(Certificate.fromJson(String(certificate)))?.sums["amount"])
+        assert.deepStrictEqual(certificates, [undefined, "17", "8"])
+      }).pipe(Effect.provide(FileSink.layer(folder)), Effect.scoped)
     ))
 
   it.live("have patience with a first page, where another one has answered", () =>

@@ -214,13 +214,17 @@ const sessionOver = (
 
   /** What the end of a traversal shows. */
   const conclude = Effect.fnUntraced(function*(now: string): Effect.fn.Return<Commit["end"], SinkError> {
-    const certificate = tally.blind
-      ? undefined
-      : Certificate.toJson(Certificate.certify({ scan, startedAt }, tally, seen.size, now))
     const part = partOf(request)
     // What a part was shown counts until the next scan of the whole list is complete.
     const whole = (yield* store.scans(list, "")).find((one) => one.state === "complete" && one.scan < scan)
-    const older = part === "" ? yield* store.scansFrom(list, whole?.scan ?? 0) : yield* store.scans(list, part)
+    const since = Effect.suspend(() => store.scansFrom(list, whole?.scan ?? 0))
+    const older = part === "" ? yield* since : yield* store.scans(list, part)
+    // Where a part has read a record again, another one may have changed its row in between: what was counted of it is unknown.
+    const isCertain = !tally.blind && (part === "" || tally.counts.repeats === 0 ||
+      !(yield* since).some((one) => one.scan !== scan && hasWrittenSince(one, startedAt)))
+    const certificate = isCertain
+      ? Certificate.toJson(Certificate.certify({ scan, startedAt }, tally, seen.size, now))
+      : undefined
     const forget = older.map((one) => one.scan).filter((one) =>
       one < scan && (part === "" || whole === undefined || one < whole.scan)
     )
@@ -271,6 +275,9 @@ const sessionOver = (
       }, now)))
   }
 }
+
+const hasWrittenSince = ({ endedAt, tally }: ScanRow, time: string): boolean =>
+  (endedAt === undefined || endedAt >= time) && Tally.hasWritten(Tally.fromJson(tally))
 
 /**
  * Of the rows that this complete traversal of the whole list did not see, those that neither the one before it saw, nor any

@@ -68,6 +68,10 @@ export const toJson: (tally: Tally) => string = Schema.encodeSync(Json)
 /** Fails, as a bug of ours or an edited destination, on anything that {@link toJson} did not write. */
 export const fromJson: (text: string) => Tally = Schema.decodeSync(Json)
 
+/** Whether the scan has written rows, in any of its runs. */
+export const hasWritten = ({ counts: { inserted, returned, updated } }: Tally): boolean =>
+  inserted + returned + updated > 0
+
 const modulus = 2n ** 128n
 /** A content hash counts as four numbers of 8 hex digits, the highest first. So many of each can be added up exactly. */
 const laneStarts = [0, 8, 16, 24] as const

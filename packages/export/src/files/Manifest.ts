@@ -110,15 +110,9 @@ export const evidenceOf = (
       ...(ofAll === undefined ? {} : { certificate: ofAll }),
       ...(parts.length === 0 ? {} : { parts })
     },
-    settled: later.every((scan) => scan.state === "complete" || !hasChanged(scan))
+    settled: later.every((scan) => scan.state === "complete" || !Tally.hasWritten(Tally.fromJson(scan.tally)))
   }
 }
 
 /** As `SqlSink` keeps it. */
 const PartKey = Schema.fromJsonString(Schema.Tuple([Schema.String, Schema.String]))
-
-/** Whether a scan has written rows, in any of its runs. */
-const hasChanged = ({ tally }: ScanRow): boolean => {
-  const { inserted, returned, updated } = Tally.fromJson(tally).counts
-  return inserted + returned + updated > 0
-}
