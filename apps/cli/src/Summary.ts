@@ -4,6 +4,7 @@ import type { ScanEvent, ScanOutcome, ScanSummary } from "@payments/export"
 import { Duration, Result } from "effect"
 
 const count = new Intl.NumberFormat("en-US")
+const counted = (number: number, thing: string) => `${count.format(number)} ${thing}${number === 1 ? "" : "s"}`
 
 /** What only the events of a scan tell. */
 export type Told = Extract<ScanEvent, { readonly _tag: "Begun" | "Restarted" }>
@@ -29,15 +30,24 @@ export const summarize = (
   told: ReadonlyArray<Told>,
   isKept: boolean
 ): ReadonlyArray<string> => {
-  const lists = outcomes.flatMap(({ list, result }) =>
-    Result.isSuccess(result) && result.success.length > 0
-      ? [{
-        label: Lists.byName[list].label,
-        scans: result.success,
-        events: told.filter((event) => event.list === list)
-      }]
-      : []
-  )
+  const lists = outcomes.map(({ list, result }) => ({
+    label: Lists.byName[list].label,
+    scans: Result.isSuccess(result) ? result.success : [],
+    events: told.filter((event) => event.list === list)
+  }))
+  return [
+    ...tableOf(lists.filter(({ scans }) => scans.length > 0), isKept),
+    ...lists.flatMap(({ events, label, scans }) =>
+      [...beginningsOf(events, isKept, scans.length > 0), ...notesOf(scans, isKept)].map((note) => `${label}: ${note}`)
+    )
+  ]
+}
+
+/** The figures of the lists that were read to their end, if any. */
+const tableOf = (
+  lists: ReadonlyArray<{ readonly label: string; readonly scans: ReadonlyArray<ScanSummary> }>,
+  isKept: boolean
+): ReadonlyArray<string> => {
   if (lists.length === 0) return []
   const columns = [
     ["", ...lists.map(({ label }) => label)],
@@ -56,12 +66,7 @@ export const summarize = (
     const width = Math.max(...cells.map((cell) => cell.length))
     return cells.map((cell) => column === 0 ? cell.padEnd(width) : cell.padStart(width))
   })
-  return [
-    ...["", ...lists].map((_, row) => columns.map((cells) => cells[row] ?? "").join("  ")),
-    ...lists.flatMap(({ events, label, scans }) =>
-      [...beginningsOf(events, isKept), ...notesOf(scans, isKept)].map((note) => `${label}: ${note}`)
-    )
-  ]
+  return ["", ...lists].map((_, row) => columns.map((cells) => cells[row] ?? "").join("  "))
 }
 
 /** Why a scan did not go on where an earlier one ended. */
@@ -77,14 +82,14 @@ const reasons = {
 } as const
 
 /** Whether the scans of a list went on with earlier ones, from where, or why not; nothing where none is kept. */
-const beginningsOf = (events: ReadonlyArray<Told>, isKept: boolean): ReadonlyArray<string> => {
+const beginningsOf = (events: ReadonlyArray<Told>, isKept: boolean, hasFigures: boolean): ReadonlyArray<string> => {
   const begun = events.filter((event) => event._tag === "Begun")
   const restarts = events.length - begun.length
   const parts = begun.filter(({ part }) => part !== undefined).length
   const starts = isKept ? Map.groupBy(begun, ({ start }) => start) : []
   return [
     ...Array.from(starts, ([start, scans]) => {
-      const which = parts === 0 ? "" : `${count.format(scans.length)} parts `
+      const which = parts === 0 ? "" : `${counted(scans.length, "part")} `
       if (start !== "resumed") return `${which}${reasons[start]}`
       const [pages, records] = [
         sum(scans.map(({ progress }) => progress.pages)),
@@ -92,7 +97,7 @@ const beginningsOf = (events: ReadonlyArray<Told>, isKept: boolean): ReadonlyArr
       ]
       return `${which}went on where an earlier run was cut, ${
         parts === 0 ? `at page ${count.format(pages + 1)}, ` : ""
-      }after ${count.format(records)} records; retries and seconds are this run's`
+      }after ${counted(records, "record")}${hasFigures ? "; retries and seconds are this run's" : ""}`
     }),
     ...(restarts === 0 ? [] : [
       `read from the start again, ${
@@ -120,25 +125,25 @@ const notesOf = (scans: ReadonlyArray<ScanSummary>, isKept: boolean): ReadonlyAr
   return [
     ...(parts === 0
       ? []
-      : [`${count.format(parts)} parts; what is in none of them was not read, and nothing is concluded missing`]),
-    ...(returned === 0 ? [] : [`${count.format(returned)} records that were missing are there again`]),
-    ...(repeats === 0 ? [] : [`${count.format(repeats)} records came more than once; the last one read stands`]),
+      : [`${counted(parts, "part")}; what is in none of them was not read, and nothing is concluded missing`]),
+    ...(returned === 0 ? [] : [`${counted(returned, "record")} there again after having been missing`]),
+    ...(repeats === 0 ? [] : [`${counted(repeats, "record")} came more than once; the last one read stands`]),
     ...(heldBack === 0 ? [] : [
       `${
-        count.format(heldBack)
-      } records did not come, too many to be marked missing at once: look why, and if it is right run again with a higher --missing-limit`
+        counted(heldBack, "record")
+      } did not come, too many to be marked missing at once: look why, and if it is right run again with a higher --missing-limit`
     ]),
     ...(quarantined === 0
       ? []
       : [
-        `not as documented: ${count.format(quarantined)} records, ${
-          isKept ? "see the table quarantine" : "printed as they came"
+        `not as documented: ${counted(quarantined, "record")}, ${
+          isKept ? "see the table quarantine" : "printed all the same"
         }`
       ]),
     ...(replaced === 0 ? [] : [
       `${
-        count.format(replaced)
-      } texts hold characters that not every database takes: their columns have U+FFFD there, raw has them whole`
+        counted(replaced, "text")
+      } with characters that not every database takes: U+FFFD stands for them in the columns, raw has them as they are`
     ]),
     ...(undocumented.size === 0 ? [] : [
       `fields that the document does not show: ${

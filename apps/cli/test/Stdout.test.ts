@@ -46,7 +46,7 @@ describe("an export to stdout", () => {
       const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" }
       const { code, stderr, stdout } = yield* payments(["export", "invoices", "--to", "-"], { env })
       assert.deepStrictEqual([code, stdout], [10, `{"id":"a","amount":"1,50"}\n`])
-      assert.include(stderr, "invoices: not as documented: 1 records, printed as they came")
+      assert.include(stderr, "invoices: not as documented: 1 record, printed all the same")
     }).pipe(Effect.scoped))
 
   it.live("ends with exit code 9 when its reader goes away: the list was not read to its end", () =>

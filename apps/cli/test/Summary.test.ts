@@ -31,34 +31,40 @@ describe("the summary of an export", () => {
       const resumed =
         "invoices: went on where an earlier run was cut, at page 3, after 200 records; retries and seconds are this run's"
 
-      assert.deepStrictEqual(yield* run(), [0, "invoices: read from the start: there was no scan to go on with"])
-      assert.deepStrictEqual(yield* run(), [0, "invoices: read from the start: the scan before was complete"])
-      assert.deepStrictEqual(yield* run([...cut]), [4])
+      const first = "invoices: read from the start: there was no scan to go on with"
+      const again = "invoices: read from the start: the scan before was complete"
+      assert.deepStrictEqual(yield* run([...cutAtOnce]), [4, first])
+      assert.deepStrictEqual(yield* run(), [0, first])
+      assert.deepStrictEqual(yield* run(), [0, again])
+      assert.deepStrictEqual(yield* run([...cut]), [4, again])
+      assert.deepStrictEqual(yield* run([...cutAtOnce]), [
+        4,
+        "invoices: went on where an earlier run was cut, at page 3, after 200 records"
+      ])
       assert.deepStrictEqual(yield* run(), [0, resumed])
-      assert.deepStrictEqual(yield* run([...cut]), [4])
+      assert.deepStrictEqual(yield* run([...cut]), [4, again])
       assert.deepStrictEqual(yield* run([], ...other), [0, anew])
       // Here it is the run in between that asked otherwise.
-      assert.deepStrictEqual(yield* run([...cut]), [4])
-      assert.deepStrictEqual(yield* run([...cutAtOnce], ...other), [4])
+      assert.deepStrictEqual(yield* run([...cut]), [4, again])
+      assert.deepStrictEqual(yield* run([...cutAtOnce], ...other), [4, anew])
       assert.deepStrictEqual(yield* run(), [0, anew])
-      const part = ["--settlement-dates", "2024-05-01..2024-05-01"]
-      assert.deepStrictEqual(yield* run([...cut]), [4])
-      yield* run([], ...part)
-      assert.deepStrictEqual(yield* run(), [
-        0,
+      const overtaken =
         "invoices: began anew: since an earlier run was cut, another cut of the list was written (parts, or for a part the whole list)"
-      ])
-      // Nor is the reason of a run in between taken for this one's.
-      assert.deepStrictEqual(yield* run([...cut]), [4])
+      const part = ["--settlement-dates", "2024-05-01..2024-05-01"]
+      assert.deepStrictEqual(yield* run([...cut]), [4, again])
       yield* run([], ...part)
-      assert.deepStrictEqual(yield* run([...cutAtOnce]), [4])
+      assert.deepStrictEqual(yield* run(), [0, overtaken])
+      // Nor is the reason of a run in between taken for this one's.
+      assert.deepStrictEqual(yield* run([...cut]), [4, again])
+      yield* run([], ...part)
+      assert.deepStrictEqual(yield* run([...cutAtOnce]), [4, overtaken])
       assert.deepStrictEqual(yield* run(), [0, anew])
-      assert.deepStrictEqual(yield* run([{ fault: "envelope", member: "cursor", nth: 2 }]), [8])
+      assert.deepStrictEqual(yield* run([{ fault: "envelope", member: "cursor", nth: 2 }]), [8, again])
       assert.deepStrictEqual(yield* run(), [
         0,
         "invoices: began anew: the scan before could not reach the end of the list"
       ])
-      assert.deepStrictEqual(yield* run([...cut]), [4])
+      assert.deepStrictEqual(yield* run([...cut]), [4, again])
       assert.deepStrictEqual(yield* run([{ fault: "status", status: 410, pages: "later", times: 1 }]), [
         0,
         resumed,
@@ -88,11 +94,14 @@ describe("the summary of an export", () => {
           ({ code, out }) => [code, ...notesIn(out)]
         )
       const parts = "invoices: 2 parts; what is in none of them was not read, and nothing is concluded missing"
-      assert.deepStrictEqual(yield* run([{ fault: "status", status: 401, pages: "later" }]), [4])
+      assert.deepStrictEqual(yield* run([{ fault: "status", status: 401, pages: "later" }]), [
+        4,
+        "invoices: 1 part read from the start: there was no scan to go on with"
+      ])
       assert.deepStrictEqual(yield* run([]), [
         0,
-        "invoices: 1 parts went on where an earlier run was cut, after 100 records; retries and seconds are this run's",
-        "invoices: 1 parts read from the start: there was no scan to go on with",
+        "invoices: 1 part went on where an earlier run was cut, after 100 records; retries and seconds are this run's",
+        "invoices: 1 part read from the start: there was no scan to go on with",
         parts
       ])
     }).pipe(Effect.scoped))
@@ -107,7 +116,7 @@ describe("the summary of an export", () => {
         ]
       })
       const said =
-        "invoices: 2 texts hold characters that not every database takes: their columns have U+FFFD there, raw has them whole\n"
+        "invoices: 2 texts with characters that not every database takes: U+FFFD stands for them in the columns, raw has them as they are\n"
       assert.include((yield* payment(api, args)).out, said)
       assert.notInclude((yield* payment(api, args)).out, "U+FFFD")
     }).pipe(Effect.scoped))
