@@ -162,7 +162,7 @@ describe("what goes wrong", () => {
       const env = yield* sandboxEnv({ lists: { invoices: [`{"id":"a","amount":"1,50"}`, `{"id":"b"}`] } })
       const { code, stdout } = yield* payments(["export", "invoices", "--to", `sqlite:${database}`], { env })
       assert.strictEqual(code, 10)
-      assert.include(stdout, "invoices: not as documented: 1 records, see the table quarantine")
+      assert.include(stdout, "invoices: not as documented: 1 record, see the table quarantine")
       assert.deepStrictEqual(rowsOf(database, "SELECT id, path FROM quarantine"), [{ id: "a", path: "amount" }])
       assert.deepStrictEqual(rowsOf(database, "SELECT id, raw FROM invoices WHERE id = 'a'"), [{
         id: "a",
