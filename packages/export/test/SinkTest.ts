@@ -4,7 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists, PaymentsApi } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Deferred, Effect, Exit, Fiber, FileSystem, Layer, Random, Schema } from "effect"
-import { scan, type ScanEvent, type Sink, type SinkError } from "../src/index.ts"
+import { scan, type ScanEvent, type ScanSummary, type Sink, type SinkError } from "../src/index.ts"
 
 /** One stored record. */
 export interface StoredRow {
@@ -113,6 +113,42 @@ export const suite = (name: string, destination: Destination) => {
           const third = yield* run(folder, changed)
           assert.deepInclude(third, { inserted: 1, updated: 1, unchanged: 29 })
           assert.deepStrictEqual(yield* rows(folder), sorted(expected(changed)))
+        })
+      ))
+
+    it.live("takes no page for unchanged behind others that are", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          /** What is read of a list in turn, and what is counted of it. Its fourth page differs from the one before. */
+          const [before, gone] = [payouts(50), payouts(50).toSpliced(34, 1)]
+          const older = Array.from({ length: 25 }, (_, index) => payout(index + 100))
+          const readings: ReadonlyArray<readonly [ReadonlyArray<string>, Partial<ScanSummary>]> = [
+            [before, { inserted: 50 }],
+            [before, { unchanged: 50 }],
+            [before.with(34, payout(34, 340)), { updated: 1, unchanged: 49 }],
+            [before, { updated: 1, unchanged: 49 }],
+            [before.with(33, payout(36)).with(36, payout(33)), { unchanged: 50 }],
+            [[...before.slice(0, 30), ...before.slice(30, 40).toReversed(), ...before.slice(40)], { unchanged: 50 }],
+            [before.toSpliced(34, 0, payout(34)), { repeats: 1, unchanged: 51 }],
+            [before.toSpliced(34, 0, payout(34, 340)), { repeats: 1, updated: 2, unchanged: 49 }],
+            [gone, { unchanged: 49, missing: 0 }],
+            [gone, { unchanged: 49, missing: 1 }],
+            [gone, { unchanged: 49, missing: 0 }],
+            [before, { unchanged: 50, returned: 1 }],
+            // As a list grows whose newest records come first: its order is no longer that of the rows.
+            [[...older, ...before], { inserted: 25, unchanged: 50 }],
+            [[...older, ...before], { unchanged: 75 }],
+            [[...older, ...before].with(60, payout(35, 350)), { updated: 1, unchanged: 74 }],
+            [[...older, ...before], { updated: 1, unchanged: 74 }],
+            [[...older, ...before].toSpliced(60, 1), { unchanged: 74, missing: 0 }],
+            [[...older, ...before].toSpliced(60, 1), { unchanged: 74, missing: 1 }],
+            [[...older, ...before], { unchanged: 75, returned: 1 }]
+          ]
+          const none = { inserted: 0, updated: 0, returned: 0, repeats: 0, missing: 0, heldBack: 0 }
+          for (const [index, [records, counted]] of readings.entries()) {
+            assert.deepInclude(yield* run(folder, records), { ...none, ...counted }, `reading ${index}`)
+          }
+          assert.deepStrictEqual(yield* rows(folder), sorted(expected([...older, ...before])))
         })
       ))
 

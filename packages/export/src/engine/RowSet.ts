@@ -49,6 +49,15 @@ export class RowSet {
     return true
   }
 
+  /** Whether some row is in both. */
+  meets(other: RowSet): boolean {
+    for (const [index, piece] of this.#pieces) {
+      const held = other.#pieces.get(index)
+      if (held !== undefined && piece.some((byte, at) => (byte & (held[at] ?? 0)) !== 0)) return true
+    }
+    return false
+  }
+
   clear(): void {
     this.#pieces.clear()
     this.#changed.clear()

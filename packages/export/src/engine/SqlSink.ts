@@ -217,11 +217,11 @@ const sessionOver = (
     const part = partOf(request)
     // What a part was shown counts until the next scan of the whole list is complete.
     const whole = (yield* store.scans(list, "")).find((one) => one.state === "complete" && one.scan < scan)
-    const since = Effect.suspend(() => store.scansFrom(list, whole?.scan ?? 0))
-    const older = part === "" ? yield* since : yield* store.scans(list, part)
-    // Where a part has read a record again, another one may have changed its row in between: what was counted of it is unknown.
-    const isCertain = !tally.blind && (part === "" || tally.counts.repeats === 0 ||
-      !(yield* since).some((one) => one.scan !== scan && hasWrittenSince(one, startedAt)))
+    const since = part === "" || tally.counts.repeats > 0 ? yield* store.scansFrom(list, whole?.scan ?? 0) : []
+    const older = part === "" ? since : yield* store.scans(list, part)
+    // What was first counted of a record that came again is unknown where another part may have changed its row in between.
+    const isCertain = !tally.blind &&
+      (part === "" || tally.counts.repeats === 0 || !(yield* meetsAnother(store, since, part, seen)))
     const certificate = isCertain
       ? Certificate.toJson(Certificate.certify({ scan, startedAt }, tally, seen.size, now))
       : undefined
@@ -276,8 +276,13 @@ const sessionOver = (
   }
 }
 
-const hasWrittenSince = ({ endedAt, tally }: ScanRow, time: string): boolean =>
-  (endedAt === undefined || endedAt >= time) && Tally.hasWritten(Tally.fromJson(tally))
+/** Whether any other part of the list that has written rows was shown one of these. */
+const meetsAnother = (store: Store, scans: ReadonlyArray<ScanRow>, part: string, seen: RowSet) => {
+  const others = scans.filter((one) =>
+    one.part !== "" && one.part !== part && Tally.hasWritten(Tally.fromJson(one.tally))
+  )
+  return Effect.map(store.seen(others.map(({ scan }) => scan)), (pieces) => new RowSet(pieces).meets(seen))
+}
 
 /**
  * Of the rows that this complete traversal of the whole list did not see, those that neither the one before it saw, nor any

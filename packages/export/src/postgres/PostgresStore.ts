@@ -6,7 +6,7 @@ import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
 import { bytes, number, optional, type Row, text, toChange, toFullRow, toScan } from "../engine/Rows.ts"
-import type { NewScan, Reader, Store } from "../engine/Store.ts"
+import type { NewScan, Reader, Sought, Store } from "../engine/Store.ts"
 import type { SinkError } from "../Sink.ts"
 import { connect, integers, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
 import { write } from "./PostgresCommit.ts"
@@ -119,29 +119,27 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
 })
 
 /**
- * Lists keep their order from scan to scan, more or less: then the rows of a page stand side by side. Where the last page
- * was as it had been, most likely the next one is too: its hashes, in one line, are all that is asked for.
+ * Where the last page was as it had been, most likely the next one is too: then its rows are all that is asked for, and they
+ * come in one line. After a first load they stand side by side, until records came in between: where they no longer do, they
+ * are looked for one by one.
  */
 const findOver = (query: Query, s: string): Reader["find"] => {
-  const unchanged = new Set<string>()
+  /** How the rows of the last page stood that was as it had been, by table. */
+  const unchanged = new Map<string, "sideBySide" | "apart">()
   return Effect.fnUntraced(function*(list, sought) {
     const table = `${s}.${layoutOf(list).table}`
     const next = `(SELECT coalesce(max("row") + 1, 0) FROM ${table}) AS next`
-    if (unchanged.has(table)) {
-      const [found] = yield* query(
-        `SELECT first, hashes, ${next}
-        FROM (SELECT min("row") AS first, max("row") AS last FROM ${table} WHERE id IN ($1, $2)) AS ends, LATERAL (
-          SELECT string_agg(hash, '' ORDER BY "row") AS hashes FROM ${table}
-          WHERE "row" BETWEEN first AND last AND last - first = $3::bigint - 1 AND missing_since IS NULL
-        ) AS rows`,
-        [sought.at(0)?.id ?? null, sought.at(-1)?.id ?? null, String(sought.length)]
+    const standing = unchanged.get(table)
+    const same = standing === undefined
+      ? undefined
+      : standing === "sideBySide"
+      ? yield* sideBySide(query, table, next, sought)
+      : yield* apart(query, table, next, sought)
+    if (same !== undefined) {
+      const stored = sought.map(({ hash, id }, index) =>
+        [id, { row: same.rows[index] ?? 0, hash, missing: false }] as const
       )
-      // A record's text holds its id: with the hash, that is the same too.
-      if (optional(found, "hashes") === sought.map(({ hash }) => hash).join("")) {
-        const first = number(found, "first")
-        const stored = sought.map(({ hash, id }, index) => [id, { row: first + index, hash, missing: false }] as const)
-        return { stored: new Map(stored), nextRow: number(found, "next") }
-      }
+      return { stored: new Map(stored), nextRow: same.nextRow }
     }
     const found = yield* query(
       `SELECT last.next, t."row", t.id, t.hash, t.missing_since IS NOT NULL AS missing
@@ -154,11 +152,52 @@ const findOver = (query: Query, s: string): Reader["find"] => {
         { row: number(row, "row"), hash: text(row, "hash"), missing: row["missing"] === true }
       ])
     )
-    if (sought.length > 0 && sought.every(({ hash, id }) => stored.get(id)?.hash === hash)) unchanged.add(table)
-    else unchanged.delete(table)
+    if (sought.length === 0 || sought.some(({ hash, id }) => stored.get(id)?.hash !== hash)) unchanged.delete(table)
+    else {
+      const first = stored.get(sought[0]?.id ?? "")?.row ?? 0
+      const isInOrder = sought.every(({ id }, index) => stored.get(id)?.row === first + index)
+      unchanged.set(table, isInOrder && standing === undefined ? "sideBySide" : "apart")
+    }
     return { stored, nextRow: number(found[0], "next") }
   })
 }
+
+/** The row numbers of a page that is as it was, in its order; undefined where it is not, or not known to be. */
+type Unchanged = { readonly rows: ReadonlyArray<number>; readonly nextRow: number } | undefined
+
+/** From the hashes of all rows between its first and its last. */
+const sideBySide = (query: Query, table: string, next: string, sought: ReadonlyArray<Sought>) =>
+  Effect.map(
+    query(
+      `SELECT first, hashes, ${next}
+      FROM (SELECT min("row") AS first, max("row") AS last FROM ${table} WHERE id IN ($1, $2)) AS ends, LATERAL (
+        SELECT string_agg(hash, '' ORDER BY "row") AS hashes FROM ${table}
+        WHERE "row" BETWEEN first AND last AND last - first = $3::bigint - 1 AND missing_since IS NULL
+      ) AS rows`,
+      [sought.at(0)?.id ?? null, sought.at(-1)?.id ?? null, String(sought.length)]
+    ),
+    ([found]): Unchanged => {
+      // A record's text holds its id: with the hash, that is the same too.
+      if (optional(found, "hashes") !== sought.map(({ hash }) => hash).join("")) return undefined
+      const first = number(found, "first")
+      return { rows: sought.map((_, index) => first + index), nextRow: number(found, "next") }
+    }
+  )
+
+/** From the rows that have both id and hash. */
+const apart = (query: Query, table: string, next: string, sought: ReadonlyArray<Sought>) =>
+  Effect.map(
+    query(
+      `SELECT string_agg(t."row"::text, ' ' ORDER BY u.place) AS rows, ${next}
+      FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (id, hash, place)
+      JOIN ${table} AS t ON t.id = u.id AND t.hash = u.hash AND t.missing_since IS NULL`,
+      [texts(sought.map(({ id }) => id)), texts(sought.map(({ hash }) => hash))]
+    ),
+    ([found]): Unchanged => {
+      const rows = optional(found, "rows")?.split(" ") ?? []
+      return rows.length === sought.length ? { rows: rows.map(Number), nextRow: number(found, "next") } : undefined
+    }
+  )
 
 const writerOver = (leases: Lease.Leases): Pick<Store, "hold" | "rebind" | "start" | "commit"> => {
   const { client, schema: s } = leases
