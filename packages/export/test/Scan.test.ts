@@ -4,8 +4,9 @@ import { type Page, PaymentsApi, PaymentsError, Position, Reason } from "@paymen
 import { layerTest } from "@payments/core/testing"
 import { Duration, Effect, FileSystem, Layer, Stream } from "effect"
 import { join } from "node:path"
-import { scan, type ScanEvent } from "../src/index.ts"
+import { scan, type ScanEvent, Sink } from "../src/index.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
+import { rowsOf } from "./Folder.ts"
 
 const records = Array.from({ length: 50 }, (_, index) => ({ id: `inv_${index}`, amount: index }))
 
@@ -126,6 +127,56 @@ describe("a scan", () => {
       assert.deepStrictEqual(saved.tags.slice(0, 2), ["Begun", "Restarted"])
       assert.isTrue(saved.result._tag === "Success" && saved.result.success.inserted === 50)
     }))
+
+  it.live("writes together what came while the destination was writing, and all that came before a failure", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const file = join(yield* fs.makeTempDirectoryScoped(), "payments.db")
+      let read = 0
+      let written = 0
+      const batches: Array<number> = []
+      const failsOn = 13
+      const api = Layer.effect(
+        PaymentsApi,
+        Effect.map(PaymentsApi, (inner): PaymentsApi["Service"] => ({
+          ...inner,
+          invoices: {
+            ...inner.invoices,
+            pages: (query) => Stream.tap(inner.invoices.pages(query), () => Effect.sync(() => void read++))
+          }
+        }))
+      ).pipe(Layer.provide(failing(failsOn, [new Reason.Unauthorized()])))
+      /** Each commit ends when as many pages have been read behind it as may wait. */
+      const sink = Layer.effect(
+        Sink,
+        Effect.map(Sink, (inner) =>
+          Sink.of({
+            ...inner,
+            begin: (list, request) =>
+              Effect.map(inner.begin(list, request), (session) => ({
+                ...session,
+                commit: (batch) =>
+                  Effect.gen(function*() {
+                    batches.push(batch.pages)
+                    written += batch.pages
+                    while (read < Math.min(failsOn - 1, written + 5)) yield* Effect.sleep("1 millis")
+                    return yield* session.commit(batch)
+                  })
+              }))
+          }))
+      ).pipe(Layer.provide(SqliteSink.layer(file)))
+      const error = yield* scan("invoices", { limit: 2, largestBatch: 10 }).pipe(
+        Effect.flip,
+        Effect.provide(Layer.merge(sink, api))
+      )
+      assert.strictEqual(error.reason._tag, "Unauthorized")
+      assert.deepStrictEqual([batches.reduce((sum, pages) => sum + pages), Math.max(...batches), batches[1]], [
+        12,
+        5,
+        5
+      ])
+      assert.deepStrictEqual(rowsOf(file, "SELECT count(*) AS n FROM invoices"), [{ n: 24 }])
+    }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
 
   it("keeps a position as text without showing it", () => {
     const position = Position.make({ list: "invoices", cursor: "canary", limit: 10, filters: { contract: "c" } })
