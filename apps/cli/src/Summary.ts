@@ -71,8 +71,8 @@ const tableOf = (
 
 /** Why a scan did not go on where an earlier one ended. */
 const reasons = {
-  first: "read from the start: there was no scan to go on with",
-  afterComplete: "read from the start: the scan before was complete",
+  first: "began at the first page: there was no scan to go on with",
+  afterComplete: "began at the first page: the scan before was complete",
   // Perhaps by a run in between that came to no page of its own: for either of these reasons.
   otherRequest:
     "began anew: since an earlier run was cut, another limit, other parameter names or other ignored fields were asked for, or another cut of the list was written",
@@ -86,9 +86,10 @@ const beginningsOf = (events: ReadonlyArray<Told>, isKept: boolean, hasFigures: 
   const begun = events.filter((event) => event._tag === "Begun")
   const restarts = events.length - begun.length
   const parts = begun.filter(({ part }) => part !== undefined).length
-  const starts = isKept ? Map.groupBy(begun, ({ start }) => start) : []
+  // That a first scan began says nothing where it has not ended.
+  const kept = begun.filter(({ start }) => isKept && (hasFigures || start !== "first"))
   return [
-    ...Array.from(starts, ([start, scans]) => {
+    ...Array.from(Map.groupBy(kept, ({ start }) => start), ([start, scans]) => {
       const which = parts === 0 ? "" : `${counted(scans.length, "part")} `
       if (start !== "resumed") return `${which}${reasons[start]}`
       const [pages, records] = [
@@ -100,7 +101,7 @@ const beginningsOf = (events: ReadonlyArray<Told>, isKept: boolean, hasFigures: 
       }after ${counted(records, "record")}${hasFigures ? "; retries and seconds are this run's" : ""}`
     }),
     ...(restarts === 0 ? [] : [
-      `read from the start again, ${
+      `began at the first page again, ${
         restarts === 1 ? "once" : `${count.format(restarts)} times`
       }: a cursor was refused or led in circles`
     ])

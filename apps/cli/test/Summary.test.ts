@@ -31,9 +31,9 @@ describe("the summary of an export", () => {
       const resumed =
         "invoices: went on where an earlier run was cut, at page 3, after 200 records; retries and seconds are this run's"
 
-      const first = "invoices: read from the start: there was no scan to go on with"
-      const again = "invoices: read from the start: the scan before was complete"
-      assert.deepStrictEqual(yield* run([...cutAtOnce]), [4, first])
+      const first = "invoices: began at the first page: there was no scan to go on with"
+      const again = "invoices: began at the first page: the scan before was complete"
+      assert.deepStrictEqual(yield* run([...cutAtOnce]), [4])
       assert.deepStrictEqual(yield* run(), [0, first])
       assert.deepStrictEqual(yield* run(), [0, again])
       assert.deepStrictEqual(yield* run([...cut]), [4, again])
@@ -68,7 +68,7 @@ describe("the summary of an export", () => {
       assert.deepStrictEqual(yield* run([{ fault: "status", status: 410, pages: "later", times: 1 }]), [
         0,
         resumed,
-        "invoices: read from the start again, once: a cursor was refused or led in circles"
+        "invoices: began at the first page again, once: a cursor was refused or led in circles"
       ])
     }).pipe(Effect.scoped))
 
@@ -94,14 +94,11 @@ describe("the summary of an export", () => {
           ({ code, out }) => [code, ...notesIn(out)]
         )
       const parts = "invoices: 2 parts; what is in none of them was not read, and nothing is concluded missing"
-      assert.deepStrictEqual(yield* run([{ fault: "status", status: 401, pages: "later" }]), [
-        4,
-        "invoices: 1 part read from the start: there was no scan to go on with"
-      ])
+      assert.deepStrictEqual(yield* run([{ fault: "status", status: 401, pages: "later" }]), [4])
       assert.deepStrictEqual(yield* run([]), [
         0,
         "invoices: 1 part went on where an earlier run was cut, after 100 records; retries and seconds are this run's",
-        "invoices: 1 part read from the start: there was no scan to go on with",
+        "invoices: 1 part began at the first page: there was no scan to go on with",
         parts
       ])
     }).pipe(Effect.scoped))
