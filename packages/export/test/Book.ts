@@ -10,6 +10,8 @@ export interface Traversal {
   readonly part: string
   /** By id what it was shown last, and on the how manieth page of all. */
   readonly seen: Map<string, { readonly text: string; readonly page: number }>
+  /** Whether it was shown some record again. */
+  isRepeated: boolean
   /** The page of all that last had a record without an id. */
   namelessAt: number | undefined
   /** Ids that were stored when it began. */
@@ -38,6 +40,7 @@ export class Book {
       scan,
       part,
       seen: new Map(),
+      isRepeated: false,
       namelessAt: undefined,
       before: new Set(this.texts.keys()),
       beganAt: this.#pages,
@@ -57,6 +60,7 @@ export class Book {
       if (id === undefined) traversal.namelessAt = page
       else {
         this.texts.set(id, [text, ...beside.filter((other) => idOf(other) === id)])
+        traversal.isRepeated ||= traversal.seen.has(id)
         traversal.seen.set(id, { text, page })
         this.missing.delete(id)
       }
@@ -66,7 +70,15 @@ export class Book {
   /** The traversal begins again. */
   again(traversal: Traversal): void {
     traversal.seen.clear()
+    traversal.isRepeated = false
     traversal.namelessAt = undefined
+  }
+
+  /** Whether another part of the list was shown one of its records. */
+  isShared({ part, seen }: Traversal): boolean {
+    return this.traversals.some((one) =>
+      one.part !== "" && one.part !== part && [...one.seen.keys()].some((id) => seen.has(id))
+    )
   }
 
   /** The traversal came to its end. What any other showed since the last complete one of the whole list began is not missing. */
