@@ -12,6 +12,8 @@ export interface Traversal {
   readonly seen: Map<string, { readonly text: string; readonly page: number }>
   /** Whether it was shown some record again. */
   isRepeated: boolean
+  /** Whether it began again, so that it is not known what it was shown before. */
+  isRestarted: boolean
   /** The page of all that last had a record without an id. */
   namelessAt: number | undefined
   /** Ids that were stored when it began. */
@@ -41,6 +43,7 @@ export class Book {
       part,
       seen: new Map(),
       isRepeated: false,
+      isRestarted: false,
       namelessAt: undefined,
       before: new Set(this.texts.keys()),
       beganAt: this.#pages,
@@ -71,13 +74,14 @@ export class Book {
   again(traversal: Traversal): void {
     traversal.seen.clear()
     traversal.isRepeated = false
+    traversal.isRestarted = true
     traversal.namelessAt = undefined
   }
 
-  /** Whether another part of the list was shown one of its records. */
+  /** Whether another part of the list was, or may have been, shown one of its records. */
   isShared({ part, seen }: Traversal): boolean {
     return this.traversals.some((one) =>
-      one.part !== "" && one.part !== part && [...one.seen.keys()].some((id) => seen.has(id))
+      one.part !== "" && one.part !== part && (one.isRestarted || [...one.seen.keys()].some((id) => seen.has(id)))
     )
   }
 

@@ -176,6 +176,14 @@ describe("parts of a list", () => {
         const again = yield* begin("alone")
         yield* again.commit(batch("e", { inv_7: 7 }))
         yield* again.commit(batch(null, { inv_7: 700 }))
+        // The other one forgets in between what it was shown, not what it wrote.
+        const victim = yield* begin("behind a restart")
+        const restarted = yield* begin("restarted")
+        yield* victim.commit(batch("f", { inv_9: 9 }))
+        yield* restarted.commit(batch("g", { inv_9: 90 }))
+        yield* restarted.restart
+        yield* victim.commit(batch(null, { inv_9: 900 }))
+        yield* restarted.commit(batch(null, { inv_9: 900 }))
         const sums = rowsOf(join(folder, FileSink.copyFile), "SELECT part, certificate FROM scans ORDER BY scan").map(
           ({ certificate, part }) => [
             JSON.parse(String(part))[1],
@@ -188,7 +196,9 @@ describe("parts of a list", () => {
           ["cut", undefined],
           ["meanwhile", "50"],
           ["alone", "78"],
-          ["alone", "700"]
+          ["alone", "700"],
+          ["behind a restart", undefined],
+          ["restarted", "900"]
         ])
       }).pipe(Effect.provide(FileSink.layer(folder)), Effect.scoped)
     ))

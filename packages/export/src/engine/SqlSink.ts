@@ -276,13 +276,22 @@ const sessionOver = (
   }
 }
 
-/** Whether any other part of the list that has written rows was shown one of these. */
-const meetsAnother = (store: Store, scans: ReadonlyArray<ScanRow>, part: string, seen: RowSet) => {
-  const others = scans.filter((one) =>
-    one.part !== "" && one.part !== part && Tally.hasWritten(Tally.fromJson(one.tally))
-  )
-  return Effect.map(store.seen(others.map(({ scan }) => scan)), (pieces) => new RowSet(pieces).meets(seen))
-}
+/** Whether any other part of the list that has written rows was, or may have been, shown one of these. */
+const meetsAnother = Effect.fnUntraced(function*(
+  store: Store,
+  scans: ReadonlyArray<ScanRow>,
+  part: string,
+  seen: RowSet
+): Effect.fn.Return<boolean, SinkError> {
+  for (const other of scans) {
+    if (other.part === "" || other.part === part) continue
+    const tally = Tally.fromJson(other.tally)
+    if (!Tally.hasWritten(tally)) continue
+    // What was shown before a restart is not known any more.
+    if (Tally.hasRestarted(tally) || new RowSet(yield* store.seen([other.scan])).meets(seen)) return true
+  }
+  return false
+})
 
 /**
  * Of the rows that this complete traversal of the whole list did not see, those that neither the one before it saw, nor any

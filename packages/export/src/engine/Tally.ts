@@ -72,6 +72,10 @@ export const fromJson: (text: string) => Tally = Schema.decodeSync(Json)
 export const hasWritten = ({ counts: { inserted, returned, updated } }: Tally): boolean =>
   inserted + returned + updated > 0
 
+/** Whether the scan has begun again after it had written rows: those stay counted, the records that they came from do not. */
+export const hasRestarted = ({ counts: { inserted, nameless, records, unchanged, updated } }: Tally): boolean =>
+  inserted + updated + unchanged + nameless > records
+
 const modulus = 2n ** 128n
 /** A content hash counts as four numbers of 8 hex digits, the highest first. So many of each can be added up exactly. */
 const laneStarts = [0, 8, 16, 24] as const
