@@ -55,7 +55,7 @@ describe("two writers", () => {
         ]
       ) {
         const refused = yield* Effect.forkChild(Effect.flip(second))
-        yield* TestClock.adjust("1 second")
+        yield* TestClock.adjust("500 millis")
         const error = yield* Fiber.join(refused)
         assert.isTrue(error._tag === "SinkError" && error.reason._tag === "Locked")
         assert.match(error.message, new RegExp(`another program \\(process ${process.pid} on \\S+ since 20\\S+Z\\)`))
