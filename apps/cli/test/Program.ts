@@ -6,7 +6,8 @@ import { spawn, type SpawnOptions } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { DatabaseSync } from "node:sqlite"
+
+export { rowsOf } from "../../../packages/export/test/Folder.ts"
 
 /** The built program. */
 export const binary = join(import.meta.dirname, "../dist/payments.js")
@@ -86,20 +87,5 @@ export const sandboxEnv = (options: SandboxOptions = {}) =>
     PAYMENTS_API_KEY: "sandbox_test"
   }))
 
-/** Rows of a database, as plain objects. */
-export const rowsOf = (file: string, sql: string): ReadonlyArray<Record<string, unknown>> => {
-  const db = new DatabaseSync(file, { readOnly: true, timeout: 5000 })
-  try {
-    return db.prepare(sql).all().map((row) => ({ ...row }))
-  } finally {
-    db.close()
-  }
-}
-
 /** The labels of the lists. */
 export const labels: ReadonlyArray<Lists.AnyList["label"]> = ["payout-requests", "payin-sources", "invoices"]
-
-/** A port that was free a moment ago. */
-export const freePort: Effect.Effect<string, unknown> = Effect.scoped(
-  Effect.map(sandboxEnv(), ({ PAYMENTS_BASE_URL }) => new URL(PAYMENTS_BASE_URL).port)
-)

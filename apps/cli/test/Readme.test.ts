@@ -9,7 +9,8 @@ import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
-import { freePort, rowsOf, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
+import { freePort } from "../../../packages/export/test/Port.ts"
+import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
 
 const root = join(import.meta.dirname, "../../..")
 const text = (file: string) => readFileSync(join(root, file), "utf8")
@@ -55,7 +56,7 @@ describe("the README", () => {
       const env = yield* sandboxEnv({ records: 400 })
       const keyFile = join(folder, "key")
       writeFileSync(keyFile, `${env.PAYMENTS_API_KEY}\n`)
-      const ports = { "8787": yield* freePort, "9464": yield* freePort }
+      const ports = { "8787": yield* Effect.promise(freePort), "9464": yield* Effect.promise(freePort) }
       const commands = blocks("sh").join("").split("\n").map((line) =>
         stopped(
           line.replace(/^npm test.*/, ":")

@@ -9,7 +9,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
-import { freePort, rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
+import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
 import { services, size } from "../../cli/test/Services.ts"
 import { worker } from "../src/cli.ts"
 
@@ -44,14 +44,50 @@ describe.each(services)("payments-worker over %s", (_, api) => {
     }).pipe(Effect.scoped))
 })
 
-const untilOk = Effect.fnUntraced(function*(url: string) {
-  for (let tries = 0; tries < 200; tries++) {
-    const status = yield* Effect.promise(() => fetch(url).then((response) => response.status, () => 0))
-    if (status === 200) return true
-    yield* Effect.sleep("50 millis")
+/** Starts the built worker on a port of its choice; killed when the scope closes. */
+const started = Effect.fnUntraced(function*(args: ReadonlyArray<string>, env: Readonly<Record<string, string>>) {
+  const child = spawn(process.execPath, [binary, "run", ...args], {
+    env: { PATH: process.env["PATH"], ...env, PAYMENTS_PORT: "0" },
+    stdio: ["ignore", "pipe", "inherit"]
+  })
+  yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
+  const ended = once(child, "close")
+  let out = ""
+  child.stdout.on("data", (chunk: Buffer) => out += chunk.toString("utf8"))
+  const log = (message: string) =>
+    logOf(out.slice(0, out.lastIndexOf("\n") + 1)).filter((line) => line.message === message)
+  /** Waits, as long as the test may take, and not for a worker that has ended. */
+  const until = <A>(done: Effect.Effect<A>, holds: (value: A) => boolean) =>
+    Effect.repeat(Effect.andThen(Effect.sleep("20 millis"), done), {
+      until: (value) => {
+        assert.isNull(child.exitCode, out)
+        return holds(value)
+      }
+    })
+  yield* until(Effect.sync(() => log("listening")), (lines) => lines.length > 0)
+  const { host, port } = log("listening")[0]?.annotations ?? {}
+  return {
+    child,
+    host,
+    port,
+    out: () => out,
+    log,
+    untilLogged: (message: string, times: number) =>
+      until(Effect.sync(() => log(message)), (lines) => lines.length >= times),
+    statusOf: (path: string, address = "127.0.0.1") => statusOf(`http://${address}:${String(port)}${path}`),
+    untilOk: (path: string, address = "127.0.0.1") =>
+      until(statusOf(`http://${address}:${String(port)}${path}`), (status) => status === 200),
+    /** Sends it a signal, and tells how it ended. */
+    end: (signal: NodeJS.Signals) =>
+      Effect.promise(() => {
+        child.kill(signal)
+        return ended
+      })
   }
-  return false
 })
+
+/** 0 where nobody answers. */
+const statusOf = (url: string) => Effect.promise(() => fetch(url).then(({ status }) => status, () => 0))
 
 describe("the built worker", () => {
   it.live("scans again and again, answers health, and ends within seconds of SIGTERM with code 0", () =>
@@ -61,27 +97,15 @@ describe("the built worker", () => {
         records: 250,
         faults: [{ fault: "reset", rate: 0.02 }, { fault: "status", status: 500, rate: 0.02 }]
       })
-      const port = yield* freePort
-      const child = spawn(process.execPath, [binary, "run", "--to", `file:${folder}/files`, "--every", "1s"], {
-        env: { PATH: process.env["PATH"], ...env, PAYMENTS_PORT: port },
-        stdio: ["ignore", "pipe", "pipe"]
-      })
-      yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
-      let out = ""
-      child.stdout.on("data", (chunk: Buffer) => out += chunk.toString("utf8"))
-      assert.isTrue(yield* untilOk(`http://127.0.0.1:${port}/health/live`))
-      assert.isTrue(yield* untilOk(`http://127.0.0.1:${port}/health/ready`))
-      const completed = () =>
-        logOf(out.slice(0, out.lastIndexOf("\n") + 1)).filter(({ message }) => message === "scan complete")
-      yield* Effect.repeat(Effect.sleep("50 millis"), { until: () => completed().length >= 6 })
-      const ended = once(child, "exit")
-      child.kill("SIGTERM")
-      const [code, signal] = yield* Effect.promise(() => ended)
-      assert.deepStrictEqual([code, signal], [0, null])
-      const complete = completed()
+      const running = yield* started(["--to", `file:${folder}/files`, "--every", "1s"], env)
+      yield* running.untilOk("/health/live")
+      yield* running.untilOk("/health/ready")
+      yield* running.untilLogged("scan complete", 6)
+      assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
+      const complete = running.log("scan complete")
       assert.deepInclude(complete[0]?.annotations, { records: 250, inserted: 250, quarantined: 0 })
       assert.deepInclude(complete.at(-1)?.annotations, { unchanged: 250, inserted: 0 })
-      assert.notInclude(out, env.PAYMENTS_API_KEY)
+      assert.notInclude(running.out(), env.PAYMENTS_API_KEY)
       assert.include(readdirSync(join(folder, "files")), "manifest.json")
     }).pipe(Effect.scoped))
 
@@ -89,27 +113,17 @@ describe("the built worker", () => {
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "payments.db")
       const env = yield* sandboxEnv({ records: 20 })
-      const wrong = { ...env, PAYMENTS_INVOICES_API_KEY: "canary-5ecret", PAYMENTS_PORT: yield* freePort }
-      const child = spawn(process.execPath, [binary, "run", "--to", `sqlite:${file}`, "--every", "1s"], {
-        env: { PATH: process.env["PATH"], ...wrong },
-        stdio: ["ignore", "pipe", "pipe"]
-      })
-      yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
-      let out = ""
-      child.stdout.on("data", (chunk: Buffer) => out += chunk.toString("utf8"))
-      assert.isTrue(yield* untilOk(`http://127.0.0.1:${wrong.PAYMENTS_PORT}/health/live`))
-      while (
-        logOf(out.slice(0, out.lastIndexOf("\n") + 1)).filter(({ message }) => message === "scan failed").length < 2
-      ) {
-        yield* Effect.sleep("50 millis")
-      }
-      const ready = yield* Effect.promise(() => fetch(`http://127.0.0.1:${wrong.PAYMENTS_PORT}/health/ready`))
+      const wrong = { ...env, PAYMENTS_INVOICES_API_KEY: "canary-5ecret" }
+      const running = yield* started(["--to", `sqlite:${file}`, "--every", "1s"], wrong)
+      yield* running.untilOk("/health/live")
+      yield* running.untilLogged("scan failed", 2)
+      const ready = yield* Effect.promise(() => fetch(`http://127.0.0.1:${running.port}/health/ready`))
       assert.strictEqual(ready.status, 503)
       assert.deepInclude(yield* Effect.promise(() => ready.json()), { ready: false })
       assert.deepStrictEqual(counts(file), [20, 20, 0])
-      const failed = logOf(out.slice(0, out.lastIndexOf("\n") + 1)).find(({ message }) => message === "scan failed")
+      const [failed] = running.log("scan failed")
       assert.deepInclude(failed?.annotations, { list: "invoices", reason: "Unauthorized", exitCode: 4 })
-      assert.notInclude(out, "canary-5ecret")
+      assert.notInclude(running.out(), "canary-5ecret")
     }).pipe(Effect.scoped))
 
   it.live("ends at once with one line and the design's code where it cannot work", () =>
@@ -172,38 +186,18 @@ describe("the built worker", () => {
 
   it.live("obeys PAYMENTS_EVERY and PAYMENTS_HOST, a flag over PAYMENTS_ONCE, and says where it listens", () =>
     Effect.gen(function*() {
-      const env = yield* sandboxEnv({ records: 3 })
-      const child = spawn(process.execPath, [binary, "run", "--every", "1s", "--port", "0"], {
-        env: {
-          PATH: process.env["PATH"],
-          ...env,
-          PAYMENTS_TO: `sqlite:${yield* temporaryFolder}/p.db`,
-          PAYMENTS_ONCE: "true",
-          PAYMENTS_HOST: "::1"
-        },
-        stdio: ["ignore", "pipe", "pipe"]
+      const running = yield* started(["--every", "1s"], {
+        ...yield* sandboxEnv({ records: 3 }),
+        PAYMENTS_TO: `sqlite:${yield* temporaryFolder}/p.db`,
+        PAYMENTS_ONCE: "true",
+        PAYMENTS_HOST: "::1"
       })
-      yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
-      let out = ""
-      child.stdout.on("data", (chunk: Buffer) => out += chunk.toString("utf8"))
-      const log = () => logOf(out.slice(0, out.lastIndexOf("\n") + 1))
-      while (log().filter(({ message }) => message === "scan begun").length < 6) yield* Effect.sleep("50 millis")
-      const listening = log().find(({ message }) => message === "listening")
-      assert.strictEqual(listening?.annotations["host"], "::1")
-      assert.isTrue(yield* untilOk(`http://[::1]:${listening?.annotations["port"]}/health/live`))
-      assert.strictEqual(
-        yield* Effect.promise(() =>
-          fetch(`http://127.0.0.1:${listening?.annotations["port"]}/health/live`).then(
-            () => "answered",
-            () => "refused"
-          )
-        ),
-        "refused"
-      )
-      const ended = once(child, "exit")
-      child.kill("SIGINT")
-      assert.deepStrictEqual(yield* Effect.promise(() => ended), [130, null])
-      assert.strictEqual(log().at(-1)?.message, "stopped")
+      assert.strictEqual(running.host, "::1")
+      yield* running.untilLogged("scan begun", 6)
+      yield* running.untilOk("/health/live", "[::1]")
+      assert.strictEqual(yield* running.statusOf("/health/live", "127.0.0.1"), 0)
+      assert.deepStrictEqual(yield* running.end("SIGINT"), [130, null])
+      assert.match(running.out(), /"message":"stopped"[^\n]*\n$/)
     }).pipe(Effect.scoped))
 
   it.live("ends with 130 when SIGTERM cuts the one round of --once, and quietly when nobody reads its log", () =>
@@ -253,21 +247,13 @@ describe("the built worker", () => {
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "p.db")
       const env = yield* sandboxEnv({ records: 3 })
-      const child = spawn(process.execPath, [binary, "run", "--every", "1s", "--port", "0", "--to", `sqlite:${file}`], {
-        env: { PATH: process.env["PATH"], ...env },
-        stdio: ["ignore", "pipe", "ignore"]
-      })
-      yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
-      yield* Effect.promise(() => once(child.stdout, "data"))
-      child.stdout.destroy()
+      const running = yield* started(["--every", "1s", "--to", `sqlite:${file}`], env)
+      yield* running.untilLogged("scan complete", 1)
+      running.child.stdout.destroy()
       const scans = () => Number(rowsOf(file, "SELECT max(scan) AS n FROM scans WHERE state = 'complete'")[0]?.["n"])
-      yield* Effect.sleep("1 second")
       const before = scans()
-      while (child.exitCode === null && scans() < before + 6) yield* Effect.sleep("50 millis")
-      assert.isNull(child.exitCode)
-      const ended = once(child, "exit")
-      child.kill("SIGTERM")
-      assert.deepStrictEqual(yield* Effect.promise(() => ended), [0, null])
+      while (running.child.exitCode === null && scans() < before + 6) yield* Effect.sleep("50 millis")
+      assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
     }).pipe(Effect.scoped))
 
   it.live("is not ready again before a list that failed is complete again", () =>
@@ -279,33 +265,20 @@ describe("the built worker", () => {
         if (broken && request.url?.startsWith("/v1/")) setTimeout(() => response.writeHead(403).end(), 300)
         else pageOf(response, [`{"id":"a"}`], null)
       })
-      const port = yield* freePort
-      const child = spawn(process.execPath, [
-        binary,
-        "run",
-        "--every",
-        "1s",
-        "--port",
-        port,
-        "--to",
-        `sqlite:${yield* temporaryFolder}/p.db`
-      ], {
-        env: { PATH: process.env["PATH"], PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" },
-        stdio: "ignore"
+      const running = yield* started(["--every", "1s", "--to", `sqlite:${yield* temporaryFolder}/p.db`], {
+        PAYMENTS_BASE_URL: server.url,
+        PAYMENTS_API_KEY: "k"
       })
-      yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
-      const ready = `http://127.0.0.1:${port}/health/ready`
-      const status = Effect.promise(() => fetch(ready).then((response) => response.status))
-      assert.isTrue(yield* untilOk(ready))
+      yield* running.untilOk("/health/ready")
       broken = true
-      while ((yield* status) === 200) yield* Effect.sleep("20 millis")
+      while ((yield* running.statusOf("/health/ready")) === 200) yield* Effect.sleep("20 millis")
       const before = invoicesAsked
       while (invoicesAsked < before + 2) {
-        assert.strictEqual(yield* status, 503)
+        assert.strictEqual(yield* running.statusOf("/health/ready"), 503)
         yield* Effect.sleep("20 millis")
       }
       broken = false
-      assert.isTrue(yield* untilOk(ready))
+      yield* running.untilOk("/health/ready")
     }).pipe(Effect.scoped))
 
   it("holds nothing of the sandbox", () => {

@@ -6,11 +6,12 @@
 import { execFileSync, spawn } from "node:child_process"
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
-import { connect, createServer } from "node:net"
+import { connect } from "node:net"
 import { platform, tmpdir } from "node:os"
 import { basename, dirname, join } from "node:path"
 import { setTimeout } from "node:timers/promises"
 import type { Certified } from "./Certificates.ts"
+import { freePort } from "./Port.ts"
 
 /** A server that runs. */
 export interface PostgresServer {
@@ -145,17 +146,6 @@ const copyServer = (target: string): void => {
     symlinkSync(basename(link.source), join(target, "..", link.target.replace("native", "server")))
   }
 }
-
-/** A port that nobody listens on. */
-const freePort = () =>
-  new Promise<number>((resolve, reject) => {
-    const server = createServer()
-    server.once("error", reject)
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0))
-    })
-  })
 
 /** Waits until it answers a start-up packet with anything but "starting up" (57P03). */
 const ready = (port: number) => until(() => answers(port))
