@@ -10,10 +10,10 @@ import { pageOf, scriptedServer } from "./ScriptedServer.ts"
 describe("a listing", () => {
   it.live("that is interrupted cancels the request in flight at once", () =>
     Effect.gen(function*() {
-      const closed: Array<number> = []
+      let cancelled = false
       const server = yield* scriptedServer((_, response, count) => {
         if (count === 1) return pageOf(response, [`{"id":"a"}`], "next")
-        response.once("close", () => closed.push(Date.now()))
+        response.once("close", () => cancelled = true)
         return undefined
       })
       const api = apiOver(layerHttpClient, { invoicesBaseUrl: new URL(server.url) })
@@ -22,8 +22,7 @@ describe("a listing", () => {
       )
       while (server.requests.length < 2) yield* Effect.sleep("5 millis")
       yield* Fiber.interrupt(fiber)
-      for (let wait = 0; wait < 100 && closed.length === 0; wait++) yield* Effect.sleep("5 millis")
-      assert.strictEqual(closed.length, 1)
+      while (!cancelled) yield* Effect.sleep("5 millis")
     }).pipe(Effect.scoped))
 
   it.live("that is stopped early cancels the page it has asked for ahead", () =>
@@ -44,8 +43,7 @@ describe("a listing", () => {
           )
         )
       ).pipe(Effect.provide(api))
-      for (let wait = 0; wait < 100 && !cancelled; wait++) yield* Effect.sleep("5 millis")
-      assert.isTrue(cancelled)
+      while (!cancelled) yield* Effect.sleep("5 millis")
     }).pipe(Effect.scoped))
 
   it.live("goes on from the position of its error, without a record lost or doubled", () =>
