@@ -40,10 +40,17 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
   scans: (list, part) =>
     Effect.map(
       query(
-        `SELECT ${scanColumns} FROM ${s}.scans AS s LEFT JOIN (
-            SELECT part AS of, max(scan) AS last FROM ${s}.scans WHERE list = $1 AND state = 'complete' GROUP BY part
-          ) AS complete ON complete.of = part
-        WHERE list = $1 AND part = coalesce($2, part) AND scan >= coalesce(last, 0) ORDER BY scan DESC`,
+        // There may be very many complete ones: only the last of a part is read from the table.
+        `WITH last AS (
+          SELECT part AS of, max(scan) AS latest FROM ${s}.scans
+          WHERE list = $1 AND part = coalesce($2, part) AND state = 'complete' GROUP BY part
+        )
+        SELECT ${scanColumns} FROM ${s}.scans WHERE scan IN (SELECT latest FROM last)
+        UNION ALL
+        SELECT ${scanColumns} FROM ${s}.scans LEFT JOIN last ON of = part
+        WHERE list = $1 AND part = coalesce($2, part) AND state IN ('running', 'incomplete', 'abandoned')
+          AND scan > coalesce(latest, 0)
+        ORDER BY scan DESC`,
         [list.label, part ?? null]
       ),
       (rows) => rows.map(toScan)
