@@ -46,7 +46,7 @@ const blocks = (language: string): ReadonlyArray<string> =>
 /** Commands that go on until they are stopped are stopped after a while. */
 const stopped = (line: string): string =>
   /^(payments sandbox|payments-worker run .*--every)/.test(line)
-    ? `timeout --signal=INT 8 ${line.replace(/^([a-z-]+)/, "npm run --silent $1 --")} || test $? = 124`
+    ? `timeout --signal=INT 15 ${line.replace(/^([a-z-]+)/, "npm run --silent $1 --")} || test $? = 124`
     : line
 
 describe("the README", () => {

@@ -56,14 +56,17 @@ const started = Effect.fnUntraced(function*(args: ReadonlyArray<string>, env: Re
   child.stdout.on("data", (chunk: Buffer) => out += chunk.toString("utf8"))
   const log = (message: string) =>
     logOf(out.slice(0, out.lastIndexOf("\n") + 1)).filter((line) => line.message === message)
-  /** Waits, as long as the test may take, and not for a worker that has ended. */
-  const until = <A>(done: Effect.Effect<A>, holds: (value: A) => boolean) =>
-    Effect.repeat(Effect.andThen(Effect.sleep("20 millis"), done), {
+  const assertRuns = () => assert.deepStrictEqual([child.exitCode, child.signalCode], [null, null], out)
+  /** Waits for a worker that runs, almost as long as the test may take. */
+  const until = <A>(look: Effect.Effect<A>, holds: (value: A) => boolean) =>
+    Effect.repeat(Effect.andThen(Effect.sleep("20 millis"), look), {
       until: (value) => {
-        assert.isNull(child.exitCode, out)
+        assertRuns()
         return holds(value)
       }
-    })
+    }).pipe(
+      Effect.timeoutOrElse({ duration: "50 seconds", orElse: () => Effect.die(new Error(`waited in vain: ${out}`)) })
+    )
   yield* until(Effect.sync(() => log("listening")), (lines) => lines.length > 0)
   const { host, port } = log("listening")[0]?.annotations ?? {}
   return {
@@ -71,6 +74,7 @@ const started = Effect.fnUntraced(function*(args: ReadonlyArray<string>, env: Re
     host,
     port,
     out: () => out,
+    assertRuns,
     log,
     untilLogged: (message: string, times: number) =>
       until(Effect.sync(() => log(message)), (lines) => lines.length >= times),
@@ -193,6 +197,7 @@ describe("the built worker", () => {
         PAYMENTS_HOST: "::1"
       })
       assert.strictEqual(running.host, "::1")
+      assert.notStrictEqual(running.port, 9464, "PAYMENTS_PORT is 0: any but the usual one")
       yield* running.untilLogged("scan begun", 6)
       yield* running.untilOk("/health/live", "[::1]")
       assert.strictEqual(yield* running.statusOf("/health/live", "127.0.0.1"), 0)
@@ -252,7 +257,10 @@ describe("the built worker", () => {
       running.child.stdout.destroy()
       const scans = () => Number(rowsOf(file, "SELECT max(scan) AS n FROM scans WHERE state = 'complete'")[0]?.["n"])
       const before = scans()
-      while (running.child.exitCode === null && scans() < before + 6) yield* Effect.sleep("50 millis")
+      while (scans() < before + 6) {
+        running.assertRuns()
+        yield* Effect.sleep("50 millis")
+      }
       assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
     }).pipe(Effect.scoped))
 

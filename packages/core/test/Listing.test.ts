@@ -7,6 +7,10 @@ import { layerClient, layerTest, makeListService } from "../src/testing.ts"
 import { apiOver, counting, inTime, records, service } from "./Clients.ts"
 import { pageOf, scriptedServer } from "./ScriptedServer.ts"
 
+/** Fails where it does not hold long before a request would be given up. */
+const soon = (holds: () => boolean) =>
+  Effect.repeat(Effect.sleep("5 millis"), { until: holds }).pipe(Effect.timeout("5 seconds"))
+
 describe("a listing", () => {
   it.live("that is interrupted cancels the request in flight at once", () =>
     Effect.gen(function*() {
@@ -22,7 +26,7 @@ describe("a listing", () => {
       )
       while (server.requests.length < 2) yield* Effect.sleep("5 millis")
       yield* Fiber.interrupt(fiber)
-      while (!cancelled) yield* Effect.sleep("5 millis")
+      yield* soon(() => cancelled)
     }).pipe(Effect.scoped))
 
   it.live("that is stopped early cancels the page it has asked for ahead", () =>
@@ -43,7 +47,7 @@ describe("a listing", () => {
           )
         )
       ).pipe(Effect.provide(api))
-      while (!cancelled) yield* Effect.sleep("5 millis")
+      yield* soon(() => cancelled)
     }).pipe(Effect.scoped))
 
   it.live("goes on from the position of its error, without a record lost or doubled", () =>

