@@ -4,7 +4,7 @@ import { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { existsSync, readdirSync, truncateSync } from "node:fs"
+import { readdirSync, truncateSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { temporaryFolder } from "../../../packages/export/test/Folder.ts"
@@ -36,10 +36,19 @@ export interface DestinationKind {
   readonly open: Effect.Effect<Target, never, Scope.Scope>
 }
 
+/** Rows of a database; none where it is not there yet, or where its tables are being made or were cut short. */
+export const rowsIfAny = (file: string, sql: string): ReadonlyArray<Record<string, unknown>> => {
+  try {
+    return rowsOf(file, sql)
+  } catch (error) {
+    if (/no such table|unable to open|database is locked|attempt to write a readonly/.test(String(error))) return []
+    throw error
+  }
+}
+
 const cutAtOf = (file: string) =>
   Effect.sync(() => {
-    if (!existsSync(file)) return undefined
-    const [scan] = rowsOf(file, "SELECT scan, pages FROM scans WHERE state = 'running' AND pages > 0")
+    const [scan] = rowsIfAny(file, "SELECT scan, pages FROM scans WHERE state = 'running' AND pages > 0")
     return scan === undefined ? undefined : `${String(scan["scan"])}:${String(scan["pages"])}`
   })
 

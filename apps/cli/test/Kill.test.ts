@@ -3,7 +3,7 @@ import { records as generated, type SandboxOptions } from "@payments/sandbox"
 import { Cause, Console, Effect, Exit, Random } from "effect"
 import { join } from "node:path"
 import { crash, seed } from "../../../packages/export/test/Seed.ts"
-import { destinations, type Target } from "./Destinations.ts"
+import { destinations, rowsIfAny, type Target } from "./Destinations.ts"
 import { payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program.ts"
 
 const size = crash ? 100_000 : 20_000
@@ -94,19 +94,13 @@ describe("Ctrl-C", () => {
       const env = yield* sandboxEnv({ records: 5000 })
       const args = ["export", "--to", `sqlite:${folder}/payments.db`]
       const file = join(folder, "payments.db")
-      const cut = yield* payments(args, { env, interruptWhen: () => hasRows(file) })
+      const cut = yield* payments(args, {
+        env,
+        interruptWhen: () => rowsIfAny(file, "SELECT 1 FROM invoices LIMIT 1").length > 0
+      })
       assert.deepStrictEqual([cut.code, cut.stdout], [130, ""])
       assert.strictEqual(cut.stderr, "payments: interrupted. What was committed is kept: run again to go on.\n")
       assert.strictEqual((yield* payments(args, { env })).code, 0)
       assert.deepStrictEqual(rowsOf(file, "SELECT count(*) AS n FROM invoices"), [{ n: 5000 }])
     }).pipe(Effect.scoped))
 })
-
-const hasRows = (file: string): boolean => {
-  try {
-    return rowsOf(file, "SELECT 1 FROM invoices LIMIT 1").length > 0
-  } catch {
-    // Not there yet, or not yet ours.
-    return false
-  }
-}
