@@ -46,8 +46,8 @@ export const open = (
         run,
         hold: (label, onLocked) =>
           Effect.acquireRelease(once(location, () => db.lock(label)), (lock) => Effect.sync(() => lock.close())).pipe(
-            // Whoever only mends a lost file holds it for a moment; whoever exports, for long: that is said within a second of the
-            // start of the program.
+            // Whoever only mends a lost file holds it for a moment; whoever exports, for long: that is said within a second
+            // of the start of the program.
             whileBusy(onLocked === "wait" ? Duration.infinity : Duration.millis(300)),
             Effect.andThen(run(() => db.noteHolder(label)))
           )
