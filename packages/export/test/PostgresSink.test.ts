@@ -8,10 +8,13 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { scan, scanAll, verify, verifyAgainstApi } from "../src/index.ts"
+import { settingsOf } from "../src/postgres/PostgresSettings.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
+import { openStore } from "../src/postgres/PostgresStore.ts"
 import { parse } from "../src/postgres/PostgresUrl.ts"
 import { guest, type PostgresServer, startServer, user } from "./PostgresServer.ts"
 import { query, rowsOf, schemaOf, urlOf } from "./PostgresTest.ts"
+import { assertScans } from "./ScansTest.ts"
 import { suite } from "./SinkTest.ts"
 
 let server: PostgresServer
@@ -40,6 +43,13 @@ const ask = (sql: string, parameters: ReadonlyArray<unknown> = []) =>
   Effect.promise(() => query(server, sql, parameters))
 
 describe("the PostgreSQL schema", () => {
+  it.live("tells of each part's scans from its last complete one on", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const store = yield* openStore(yield* settingsOf(urlOf(server, schema)))
+      yield* assertScans(store, `"${schema}".scans`, ask)
+    }).pipe(Effect.scoped))
+
   it.live("has a typed column for every field, null where the field is absent, null or unreadable", () =>
     Effect.gen(function*() {
       const schema = newSchema()

@@ -10,6 +10,7 @@ import { tableOf } from "../src/engine/Columns.ts"
 import { scan } from "../src/index.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { openStore } from "../src/sqlite/SqliteStore.ts"
+import { assertScans } from "./ScansTest.ts"
 import { type StoredRow, suite } from "./SinkTest.ts"
 
 const fileIn = (folder: string) => join(folder, "payments.db")
@@ -43,6 +44,14 @@ const run = (
 ) => scan(list).pipe(Effect.provide(Layer.merge(SqliteSink.layer(fileIn(folder)), layerTest(lists))))
 
 describe("the SQLite file", () => {
+  it.live("tells of each part's scans from its last complete one on", () =>
+    inFolder((folder) =>
+      Effect.flatMap(
+        openStore(fileIn(folder), "here"),
+        (store) => assertScans(store, "scans", (sql) => execute(fileIn(folder), sql))
+      )
+    ))
+
   it.live("has a typed column for every field, null where the field is absent, null or unreadable", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
