@@ -3,6 +3,7 @@ import { type ChangeRow, printable } from "@payments/export"
 import type * as Csv from "csv-stringify/sync"
 import { Effect, Stdio } from "effect"
 import { terminalWidth } from "./Output.ts"
+import type * as Table from "./Table.ts"
 
 /** The formats of changes. */
 export const changesFormats = ["table", "ndjson", "csv"] as const
@@ -24,7 +25,10 @@ export const makeChangesOutput = Effect.fnUntraced(function*(wanted: ChangesForm
   const exact = (text: string) => onTerminal ? printable(text) : text
   switch (wanted ?? (onTerminal ? "table" : "ndjson")) {
     case "table":
-      return table(onTerminal ? yield* terminalWidth : Infinity)
+      return table(
+        yield* Effect.promise(() => import("./Table.ts")),
+        onTerminal ? yield* terminalWidth : Infinity
+      )
     case "ndjson":
       return { head: "", rows: (rows) => rows.map((row) => `${exact(ndjson(row))}\n`).join("") } satisfies ChangesOutput
     case "csv":
@@ -32,54 +36,25 @@ export const makeChangesOutput = Effect.fnUntraced(function*(wanted: ChangesForm
   }
 })
 
-const gap = "  "
 /** A narrower terminal has no room for the time. */
 const roomForTime = 100
-/** An id that is longer moves the rest of its line, and no other line. */
-const longestId = 36
 
-/** One line a change where the terminal is wide enough for its id. Ids are whole: they are there to be copied. */
-const table = (width: number): ChangesOutput => {
-  let idWidth: number | undefined
-  const line = (seq: string, at: string, list: string, kind: string, id: string): string =>
-    [
-      seq.padStart(7),
-      ...(width < roomForTime ? [] : [at.padEnd(24)]),
-      list.padEnd(15),
-      kind.padEnd(8),
-      id.padEnd(idWidth ?? 0),
-      ""
-    ].join(gap)
+/** One line a change, where the terminal is wide enough for its id. */
+const table = ({ firstNames, makeTable }: typeof Table, width: number): ChangesOutput => {
+  const columns: ReadonlyArray<Table.Column & { readonly of: (row: ChangeRow) => string }> = [
+    { name: "seq", align: "right", whole: 16, usual: 7, of: ({ seq }) => String(seq) },
+    ...(width < roomForTime ? [] : [{ name: "at", narrowest: 24, of: ({ at }: ChangeRow) => at }]),
+    { name: "list", narrowest: 15, usual: 15, of: ({ list }) => list },
+    { name: "change", narrowest: 8, usual: 8, of: ({ kind }) => kind },
+    { name: "id", whole: 36, of: ({ id }) => id },
+    { name: "fields", narrowest: 6, shorten: firstNames, of: ({ fields }) => fields.join(", ") }
+  ]
+  const { print } = makeTable(columns, width)
   return {
     head: "",
-    rows: (rows) => {
-      const isFirst = idWidth === undefined
-      idWidth ??= Math.max(
-        "id".length,
-        ...rows.map(({ id }) => printable(id).length).filter((length) => length <= longestId)
-      )
-      const lines = rows.map(({ at, fields, id, kind, list, seq }) => {
-        const start = line(String(seq), at, list, kind, printable(id))
-        return start + fitting(fields.map(printable), width - start.length)
-      })
-      const head = isFirst ? [`${line("seq", "at", "list", "change", "id")}fields`] : []
-      return [...head, ...lines].map((text) => `${text.trimEnd()}\n`).join("")
-    },
+    rows: (rows) => print(rows.map((row) => columns.map(({ of }) => of(row)))),
     nothing: "No changes."
   }
-}
-
-/** As many names as there is room for, and how many more there are. */
-const fitting = (names: ReadonlyArray<string>, room: number): string => {
-  const all = names.join(", ")
-  if (all.length <= room) return all
-  let text = ""
-  for (const [index, name] of names.entries()) {
-    const next = `${text}${name}, `
-    if (next.length + `+${names.length - index - 1}`.length > room) return `${text}+${names.length - index}`
-    text = next
-  }
-  return all
 }
 
 /** The texts are the API's own, so that no digit is lost on the way through a parser. */

@@ -5,8 +5,8 @@
 import type { Lists, PaymentsError } from "@payments/core"
 import { printable } from "@payments/export"
 import { type Ended, print, printOrEnd, say } from "@payments/export/program"
-import type CliTable from "cli-table3"
 import { Effect, Stdio, Terminal } from "effect"
+import type { Column, Table } from "./Table.ts"
 
 /** The formats of a listing. */
 export const formats = ["table", "json", "ndjson"] as const
@@ -37,9 +37,11 @@ export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wante
     case "json":
       return json(write, exact)
     case "table": {
-      const { default: Table } = yield* Effect.promise(() => import("cli-table3"))
+      const { makeTable } = yield* Effect.promise(() => import("./Table.ts"))
       const talk = (line: string) => given(say(line))
-      return table(Table, { write: write.records, talk }, list, onTerminal ? yield* terminalWidth : Infinity)
+      const width = onTerminal ? yield* terminalWidth : Infinity
+      const columns = shown[list.name].map(fittedTo(width))
+      return table(makeTable(columns, width), { write: write.records, talk }, columns)
     }
   }
 })
@@ -81,85 +83,51 @@ const json = (write: Write, exact: (text: string) => string): Output => {
   }
 }
 
+/** The widest id that stays on one line of a table: a UUID behind a prefix. */
+const longestId = 40
+/** The digits and the sign of a 64-bit integer. */
+const longestAmount = 20
+
+const id: Column = { name: "id", whole: longestId }
+/** A wide terminal has room for longer ones. */
+const fittedTo = (width: number) => (column: Column): Column =>
+  column === id ? { ...id, whole: Math.max(longestId, Math.floor(width / 2)) } : column
+const amount = (name: string): Column => ({ name, align: "right", whole: longestAmount })
+const text = (name: string): Column => ({ name })
+
 /** What a table shows of a record: the fields that tell records apart, no personal data. */
-const shown: { readonly [Name in Lists.ListName]: ReadonlyArray<string> } = {
-  payoutRequests: ["id", "amount", "status", "reference", "customerId", "fee", "createdAt", "statusMessage"],
-  payinSources: ["id", "status", "reference", "customerId", "createdAt", "type", "description"],
-  invoices: ["id", "amount", "status", "reference", "contract", "settlementDate", "settlementTime", "paymentDate"]
+const shown: { readonly [Name in Lists.ListName]: ReadonlyArray<Column> } = {
+  payoutRequests: [
+    id,
+    amount("amount"),
+    ...["status", "reference", "customerId"].map(text),
+    amount("fee"),
+    ...["createdAt", "statusMessage"].map(text)
+  ],
+  payinSources: [id, ...["status", "reference", "customerId", "createdAt", "type", "description"].map(text)],
+  invoices: [
+    id,
+    amount("amount"),
+    ...["status", "reference", "contract", "settlementDate", "settlementTime", "paymentDate"].map(text)
+  ]
 }
-
-const narrowest = 12
-const gap = 2
-
-/** Never cut: a sum that is not whole is another sum, and an id is there to be copied. */
-const whole = new Set(["id", "amount", "fee"])
-
-/** The widths of the first page's columns: the widest narrowed until the line fits, then the last ones left out. */
-const fit = (fields: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<string>>, width: number) => {
-  const widths = fields.map((field, column) =>
-    gap + Math.max(field.length, ...rows.map((row) => row[column]?.length ?? 0))
-  )
-  while (widths.length > 1 && widths.reduce((left, right) => left + right, 0) > width) {
-    const narrowable = widths.map((wide, column) => whole.has(fields[column] ?? "") ? 0 : wide)
-    const widest = Math.max(...narrowable)
-    if (widest > narrowest) widths[narrowable.indexOf(widest)] = widest - 1
-    else widths.pop()
-  }
-  return widths
-}
-
-const noLines = {
-  "top": "",
-  "top-mid": "",
-  "top-left": "",
-  "top-right": "",
-  "bottom": "",
-  "bottom-mid": "",
-  "bottom-left": "",
-  "bottom-right": "",
-  "left": "",
-  "left-mid": "",
-  "mid": "",
-  "mid-mid": "",
-  "right": "",
-  "right-mid": "",
-  "middle": ""
-} as const
 
 const table = (
-  Table: typeof CliTable,
+  rows: Table,
   { talk, write }: { readonly write: Write["records"]; readonly talk: (line: string) => Effect.Effect<void> },
-  list: Lists.AnyList,
-  width: number
+  columns: ReadonlyArray<Column>
 ): Output => {
-  const fields = shown[list.name]
-  let widths: ReadonlyArray<number> | undefined
+  let isEmpty = true
   return {
     records: (records) =>
       Effect.suspend(() => {
         if (records.length === 0) return Effect.void
-        const rows = records.map((record) => fields.map((field) => cell(record, field)))
-        const head = widths === undefined ? [fields] : []
-        widths = (widths ?? fit(fields, rows, width)).map((wide, column) =>
-          whole.has(fields[column] ?? "")
-            ? Math.max(wide, ...rows.map((row) => gap + (row[column]?.length ?? 0)))
-            : wide
-        )
-        const page = new Table({
-          colWidths: [...widths],
-          colAligns: fields.map((field) => numeric.has(field) ? "right" : "left"),
-          chars: noLines,
-          style: { "padding-left": 0, "padding-right": gap, compact: true }
-        })
-        page.push(...[...head, ...rows].map((row) => row.slice(0, widths?.length)))
-        return write(`${page.toString().split("\n").map((line) => line.trimEnd()).join("\n")}\n`)
+        isEmpty = false
+        return write(rows.print(records.map((record) => columns.map(({ name }) => cell(record, name)))))
       }),
-    end: (cursor, error) =>
-      widths === undefined && cursor === null && error === undefined ? talk("No records.") : Effect.void
+    end: (cursor, error) => isEmpty && cursor === null && error === undefined ? talk("No records.") : Effect.void
   }
 }
-
-const numeric = new Set(["amount", "fee"])
 
 /** A field as one line: null is said, absent is blank. */
 const cell = (record: unknown, field: string): string => {
@@ -170,7 +138,9 @@ const cell = (record: unknown, field: string): string => {
     ? ""
     : value === null
     ? "null"
-    : printable(typeof value === "string" ? value : JSON.stringify(value))
+    : typeof value === "string"
+    ? value
+    : JSON.stringify(value)
 }
 
 /** An error as the `error` member of a JSON document. */

@@ -83,7 +83,7 @@ describe("payments changes", () => {
       })
     ))
 
-  it.live("keeps each change on a line of the terminal, whatever the names and ids are", () =>
+  it.live("prints no line that is wider than the terminal, whatever the names and ids are", () =>
     inFolder((to) =>
       Effect.gen(function*() {
         const members = [
@@ -106,15 +106,14 @@ describe("payments changes", () => {
           return out.trimEnd().split("\n")
         })
         const narrow = yield* lines(80)
-        assert.strictEqual(narrow.length, 5)
         const [head, update, ...inserts] = narrow
         assert.strictEqual(head, "    seq  list             change    id                fields")
         assert.strictEqual(update, "      1  invoices         update    inv_000001c1snak  status, contract, +4")
-        assert.deepStrictEqual(inserts.map((line) => line.slice(36)), [
-          "发票".repeat(4),
-          "e\u0301\\u202e",
-          "x".repeat(2000)
-        ])
+        const [wideId, joined, ...long] = inserts.map((line) => line.slice(36))
+        assert.deepStrictEqual([wideId, joined], ["发票".repeat(4), "e\u0301\\u202e"])
+        // An id that is longer than its column continues on the next lines, to the last character.
+        assert.strictEqual(long.join(""), "x".repeat(2000))
+        assert.isTrue(long.every((line) => line.length <= 80 - 36))
         // Wider ones also have the time, and as many names as there is room for.
         const wide = (yield* lines(140))[1] ?? ""
         assert.match(

@@ -90,7 +90,10 @@ describe("a table", () => {
         }]
       })
       const narrow = yield* payment(api, ["invoices", "list"], true, 40)
-      assert.deepStrictEqual(narrow.out, `id\n${id}\n`)
+      assert.strictEqual(
+        narrow.out,
+        `id             amount  status\n${id.slice(0, 40)}\n${id.slice(40)}\n    -9007199254740991  paid\n`
+      )
       const wider = yield* payment(api, ["invoices", "list"], true, 100)
       const [, row = ""] = wider.out.split("\n")
       assert.match(row, /^inv_\d{40} +-9007199254740991  paid +r+… +c+…/)

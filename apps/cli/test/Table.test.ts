@@ -1,0 +1,135 @@
+import { assert, describe, it } from "@effect/vitest"
+import { layerTest } from "@payments/core/testing"
+import { Effect, Schema } from "effect"
+import stringWidth from "string-width"
+import { type Column, firstNames, makeTable } from "../src/Table.ts"
+import { payment } from "./InProcess.ts"
+
+/** Columns of a line, counted without the table's own code: as terminals that combine characters, and those that do not. */
+const columnsOf = (line: string): number =>
+  Math.max(stringWidth(line), Array.from(line).reduce((sum, character) => sum + stringWidth(character), 0))
+
+/** What is hard to count: wide, combining, joined, directional, unprintable, unpaired, long. */
+const hostile = [
+  "漢字",
+  "ｆｕｌｌ",
+  "한국어",
+  "\u1112\u1161\u11ab",
+  "e\u0301",
+  "z\u0310\u0351\u036b\u0343",
+  "\u0301",
+  "👩‍👩‍👧",
+  "🇬🇧🇺",
+  "👍🏽",
+  "❤️",
+  "நிிிிிிிிிிிிி",
+  "क्षत्रिय",
+  "ﾊﾞ",
+  "\u202e\u200b",
+  "\u001b[31m\u0007\u009b2J",
+  "a\tb\r\nc",
+  "\ud83d",
+  "\udc00",
+  "עברית",
+  "，",
+  " ",
+  "…",
+  "0123456789".repeat(9)
+]
+
+const Hostile = Schema.Array(Schema.Literals(hostile))
+const Rows = Schema.Array(Schema.Tuple([Hostile, Schema.Int, Schema.String, Hostile, Schema.String]))
+const Width = Schema.Int.check(Schema.isBetween({ minimum: 20, maximum: 200 }))
+
+const columns: ReadonlyArray<Column> = [
+  { name: "id", whole: 40 },
+  { name: "amount", align: "right", whole: 20 },
+  { name: "reference" },
+  { name: "settlementDate" },
+  { name: "fields", narrowest: 6, shorten: firstNames }
+]
+
+describe("a table", () => {
+  it.prop("is never wider than the terminal, whatever the text", [Schema.Array(Rows), Width], ([pages, width]) => {
+    const table = makeTable(columns, width)
+    for (const rows of pages) {
+      const text = table.print(
+        rows.map((
+          [id, amount, reference, date, fields]
+        ) => [id.join(""), String(amount), reference, date.join(""), fields])
+      )
+      for (const line of text.split("\n")) assert.isAtMost(columnsOf(line), width, JSON.stringify(line))
+    }
+  })
+
+  it.prop("shows every character of an id and of a sum, on several lines if need be", [Schema.BigInt, Width], (
+    [amount, width]
+  ) => {
+    const id = `inv_${"0123456789abcdef".repeat(15)}`
+    const table = makeTable(columns.slice(0, 2), width)
+    const text = table.print([[id, String(amount)]])
+    assert.include(text.replaceAll("\n", ""), id)
+    const [, rest = ""] = text.replaceAll(/\n */g, "").split(id)
+    assert.strictEqual(rest.trim(), table.hidden().length === 0 ? String(amount) : "")
+  })
+
+  it("keeps later rows under the header, and prints it anew where an id or a sum needs more room", () => {
+    const table = makeTable(columns.slice(0, 3), 40)
+    assert.strictEqual(table.print([["a", "1", "first"]]), "id  amount  reference\na        1  first\n")
+    assert.strictEqual(table.print([["b", "22", "second"]]), "b       22  second\n")
+    // The last column takes what is left of the line.
+    assert.strictEqual(
+      table.print([["c", "3", "a reference that is far too long for it"]]),
+      "c        3  a reference that is far too…\n"
+    )
+    assert.strictEqual(
+      table.print([["inv_1", "1234567", "x"], ["d", "4", "y"]]),
+      "id      amount  reference\ninv_1  1234567  x\nd            4  y\n"
+    )
+  })
+
+  it("uses the room that the terminal has left before it cuts", () => {
+    const table = makeTable([{ name: "id", whole: 40 }, { name: "status" }, { name: "date" }], 40)
+    table.print([["a", "paid", "2024"]])
+    assert.strictEqual(
+      table.print([["b", "partially refunded", "2024"]]),
+      "id  status              date\nb   partially refunded  2024\n"
+    )
+  })
+
+  it("names the columns that it has no room for", () => {
+    const table = makeTable(columns, 30)
+    assert.strictEqual(
+      table.print([["a".repeat(20), "100", "r", "d", "f"]]).split("\n")[0],
+      `id${" ".repeat(20)}amount`
+    )
+    assert.deepStrictEqual(table.hidden(), ["reference", "settlementDate", "fields"])
+  })
+
+  it("cuts nothing where there is no terminal, and prints one header", () => {
+    const table = makeTable(columns.slice(0, 3), Infinity)
+    const long = "x".repeat(500)
+    const text = table.print([["a", "1", "r"]]) + table.print([[long, "9".repeat(30), long]])
+    assert.strictEqual(text.split("\n").length, 4)
+    assert.include(text, `${long}  ${"9".repeat(30)}  ${long}\n`)
+  })
+
+  it.effect("of a listing keeps to 80 columns on every page, however the records grow", () =>
+    Effect.gen(function*() {
+      const invoices = Array.from({ length: 300 }, (_, index) => ({
+        id: `inv_${"x".repeat(index / 15)}`,
+        amount: 10 ** (index / 20 | 0),
+        status: "paid",
+        reference: "漢".repeat(index / 4),
+        contract: "c".repeat(index),
+        settlementDate: "2024-05-01"
+      }))
+      const { code, out } = yield* payment(layerTest({ invoices }), ["invoices", "list", "--all"], true, 80)
+      assert.strictEqual(code, 0)
+      const lines = out.split("\n")
+      assert.deepStrictEqual(lines.filter((line) => columnsOf(line) > 80), [])
+      for (const { amount, id } of invoices) {
+        assert.isTrue(lines.some((line) => line.startsWith(id) && line.includes(` ${amount} `)), id)
+      }
+    }))
+})
