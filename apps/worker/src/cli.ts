@@ -90,10 +90,10 @@ export const worker = <R>({ api, onEndless, server }: Services<R>) =>
           const host = (yield* read("host", text)) ?? "127.0.0.1"
           const health = healthAt(server, host, (yield* read("port", port)) ?? 9464)
           const work = single
-            ? once(options)
-            : Effect.andThen(onEndless, Effect.provide(forever(every, options), health))
+            ? once(destination, options)
+            : Effect.andThen(onEndless, Effect.provide(forever(every, destination, options), health))
           // The settings are checked first: a wrong one leaves no empty destination behind.
-          yield* Effect.provide(work, Layer.provideMerge(Layer.merge(destination, Status.layer), api)).pipe(
+          yield* Effect.provide(work, Layer.provideMerge(Status.layer, api)).pipe(
             Effect.onInterrupt(() => Effect.logInfo("stopped"))
           )
         })

@@ -109,10 +109,21 @@ export class Locked extends Data.TaggedError("Locked")<{
   }
 }
 
-/** This program was not heard of for so long that another one may have taken the list over. */
-export class LeaseLost extends Data.TaggedError("LeaseLost")<{ readonly label: string }> {
+/** Another program has taken the list over: this one was silent for too long, or its lock file was removed. */
+export class LeaseLost extends Data.TaggedError("LeaseLost")<{
+  readonly label: string
+  readonly why: "silence" | "lock"
+}> {
   override get message() {
-    return `another program has taken ${this.label} over, for this one was not heard of for 30 s. What was committed is kept.`
+    const why = this.why === "silence" ? "this one was not heard of for 30 s" : "the lock file of this one was removed"
+    return `another program has taken ${this.label} over, for ${why}. What was committed is kept.`
+  }
+}
+
+/** The file that is open is not the one at its path any more. */
+export class Moved extends Data.TaggedError("Moved")<{ readonly problem: string }> {
+  override get message() {
+    return `${this.problem} while it was open. Run again, with what is at its path then.`
   }
 }
 
@@ -178,7 +189,7 @@ const mends: { readonly [code: string]: string } = {
 }
 
 /** Why a destination could not be written. */
-export type SinkReason = Locked | LeaseLost | OtherSource | NotADestination | Full | Failed
+export type SinkReason = Locked | LeaseLost | Moved | OtherSource | NotADestination | Full | Failed
 
 /** A destination failed. No message holds a record or a cursor. */
 export class SinkError extends Data.TaggedError("SinkError")<{

@@ -49,7 +49,7 @@ describe("a destination of version 1", () => {
       assert.strictEqual(rowsOf(file, "SELECT 1 FROM invoices").length, 20, "two pages were committed")
       const summary = yield* run(file, { invoices: invoices(35) })
       assert.deepInclude(summary, { scan: 3, start: "resumed", pages: 4, records: 35, inserted: 30, missing: 0 })
-      assert.strictEqual(versionOf(file), 2)
+      assert.strictEqual(versionOf(file), 3)
       assert.deepStrictEqual(rawsOf(file, Lists.invoices), invoices(35).toSorted())
       const numbers = rowsOf(file, "SELECT row FROM invoices ORDER BY row").map(({ row }) => row)
       assert.deepStrictEqual(numbers, Array.from({ length: 35 }, (_, row) => row))
@@ -147,7 +147,7 @@ describe("a destination of version 1", () => {
         }
         kills++
         if (versionOf(file) === 1) assert.deepStrictEqual(contentOf(file), before)
-        else assert.strictEqual(versionOf(file), 2)
+        else assert.strictEqual(versionOf(file), 3)
         assert.deepStrictEqual(rowsOf(file, "PRAGMA integrity_check"), [{ integrity_check: "ok" }])
         assert.deepInclude(yield* run(file, { invoices: invoices(35) }), {
           start: "resumed",
@@ -173,11 +173,11 @@ describe("a destination of version 1", () => {
   it.live("of a later version is refused with a clear line, and left as it is", () =>
     Effect.gen(function*() {
       const file = yield* old
-      execute(file, "PRAGMA user_version = 3")
+      execute(file, "PRAGMA user_version = 4")
       const before = contentOf(file)
       const error = yield* Effect.flip(run(file, { invoices: invoices(35) }))
       assert.strictEqual(error._tag === "SinkError" && error.reason._tag, "NotADestination")
       assert.include(error.message, "it was written by a later version of this program. Use that version.")
-      assert.deepStrictEqual([versionOf(file), contentOf(file)], [3, before])
+      assert.deepStrictEqual([versionOf(file), contentOf(file)], [4, before])
     }).pipe(Effect.scoped))
 })

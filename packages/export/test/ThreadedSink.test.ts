@@ -13,6 +13,7 @@ import {
   Full,
   LeaseLost,
   Locked,
+  Moved,
   NotADestination,
   OtherSource,
   type ScanRequest,
@@ -163,7 +164,8 @@ describe(`messages between threads (seed ${seed})`, () => {
     const reasons = [
       new Locked({ label: "invoices", holder: "process 1" }),
       new Locked({ label: "invoices" }),
-      new LeaseLost({ label: "invoices" }),
+      new LeaseLost({ label: "invoices", why: "lock" }),
+      new Moved({ problem: "payments.db was removed" }),
       new OtherSource({ bound: "a", given: "b" }),
       new NotADestination({ problem: "it is none." }),
       new Full(),

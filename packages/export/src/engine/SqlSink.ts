@@ -38,7 +38,7 @@ export const makeSink = (store: Store): Sink["Service"] => {
     hold: (list, onLocked) => store.hold(list.label, onLocked),
     begin: (list, request) =>
       Effect.gen(function*() {
-        yield* bind(store, request)
+        yield* bind(store, list, request)
         const opened = yield* turnOf(list).withPermits(1)(open(store, list, request))
         const session = sessionOver(store, list, request, opened, turnOf(list))
         // What a quiet end left behind is not lost for want of one more page, nor while one is waited for. Whatever hinders it
@@ -51,12 +51,12 @@ export const makeSink = (store: Store): Sink["Service"] => {
   })
 }
 
-const bind = (store: Store, { rebind = false, source }: ScanRequest) =>
+const bind = (store: Store, list: Lists.AnyList, { rebind = false, source }: ScanRequest) =>
   Effect.flatMap(store.source, (bound) =>
     bound === undefined || bound === source
       ? Effect.void
       : rebind
-      ? store.rebind(source)
+      ? store.rebind(list, source)
       : Effect.fail(new SinkError({ location: store.location, reason: new OtherSource({ bound, given: source }) })))
 
 /** A scan that is open. */

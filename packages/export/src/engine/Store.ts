@@ -104,8 +104,8 @@ export interface Store {
   readonly hold: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
   /** Whose data this is; nobody's before the first commit. */
   readonly source: Effect.Effect<string | undefined, SinkError>
-  /** Binds the destination to another source. */
-  readonly rebind: (source: string) => Effect.Effect<void, SinkError>
+  /** Binds the destination to another source, for the holder of the list. */
+  readonly rebind: (list: Lists.AnyList, source: string) => Effect.Effect<void, SinkError>
   /** The scans of a list, or of one part of it, the newest first; those before a complete one of the same part are left out. */
   readonly scans: (list: Lists.AnyList, part?: string) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
   /** All scans of a list from this number on. */

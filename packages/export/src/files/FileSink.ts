@@ -20,7 +20,7 @@ import {
 import { makeSink } from "../engine/SqlSink.ts"
 import type { FullRow, Store } from "../engine/Store.ts"
 import { Sink, SinkError } from "../Sink.ts"
-import { reasonOfCode } from "../sqlite/SqliteClient.ts"
+import { reasonOfCode } from "../sqlite/SqliteErrors.ts"
 import { openStore, type SqliteStore } from "../sqlite/SqliteStore.ts"
 import { replaceFile, syncFolder } from "./AtomicFile.ts"
 import * as Manifest from "./Manifest.ts"
@@ -30,8 +30,6 @@ import * as Renderings from "./Renderings.ts"
 
 /** The folder's own copy of the lists. */
 export const copyFile = "copy.db"
-/** Held by whoever renders, or reads what was rendered and the manifest as one. */
-export const manifestLabel = "manifest"
 const ownerOnlyFolder = 0o700
 /** Rows and characters that are read at once. */
 const atOnce: { readonly rows: number; readonly characters: number } = { rows: 1000, characters: 4 * 1024 * 1024 }
@@ -86,7 +84,7 @@ type Snapshot = Pick<Store, "scans" | "missing" | "rows">
 const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
   Effect.scoped(Effect.gen(function*() {
     const { renderings, store } = renderer
-    yield* store.hold(manifestLabel, "wait")
+    yield* store.hold(Renderings.manifestLabel, "wait")
     const snapshot = yield* store.snapshot
     const source = yield* snapshot.source
     if (source === undefined) return
@@ -113,6 +111,8 @@ const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
       yield* show(renderer, files, shown)
       yield* removeStale(renderer)
     }
+    // A folder that was moved meanwhile shows nothing at its path.
+    yield* store.run(() => undefined)
   }))
 
 /**

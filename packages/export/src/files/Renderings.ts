@@ -10,6 +10,9 @@ import type { SqliteClient } from "../sqlite/SqliteClient.ts"
 import type { SqliteStore } from "../sqlite/SqliteStore.ts"
 import * as Manifest from "./Manifest.ts"
 
+/** Held by whoever renders, or reads what was rendered and the manifest as one. */
+export const manifestLabel = "manifest"
+
 /** A rendering of a list: its files take each other's place as one. */
 export interface Rendering {
   readonly number: number
@@ -53,7 +56,7 @@ const newer = `(SELECT count(DISTINCT rendering) FROM rendered
   WHERE list = r.list AND rendering > r.rendering AND ${isWhole})`
 
 /** Over the store. */
-export const make = ({ run }: Pick<SqliteClient, "run">): Renderings => ({
+export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transaction">): Renderings => ({
   manifest: run((db) => {
     const row = db.get("SELECT text, previous FROM manifest")
     return row === undefined ? undefined : { text: text(row, "text"), previous: optional(row, "previous") }
@@ -61,7 +64,7 @@ export const make = ({ run }: Pick<SqliteClient, "run">): Renderings => ({
   ofVersion1: run((db) => db.all("SELECT file FROM rendered WHERE rendering = 0").map((row) => text(row, "file"))),
   next: run((db) => number(db.get("SELECT coalesce(max(rendering), 0) + 1 AS n FROM rendered"), "n")),
   note: ({ list, number: rendering, revision, scan }, file) =>
-    run((db) =>
+    transaction(manifestLabel, (db) =>
       db.run(
         "INSERT INTO rendered (file, list, rendering, scan, revision) VALUES (?, ?, ?, ?, ?)",
         file,
@@ -69,20 +72,17 @@ export const make = ({ run }: Pick<SqliteClient, "run">): Renderings => ({
         rendering,
         scan,
         revision
-      )
-    ),
+      )),
   complete: (files, manifest) =>
-    run((db) =>
-      db.transaction(() => {
-        for (const { bytes, file, records, sha256 } of files) {
-          db.run("UPDATE rendered SET records = ?, bytes = ?, sha256 = ? WHERE file = ?", records, bytes, sha256, file)
-        }
-        db.run(
-          "INSERT OR REPLACE INTO manifest (only, text, previous) VALUES (1, ?, (SELECT text FROM manifest))",
-          manifest
-        )
-      })
-    ),
+    transaction(manifestLabel, (db) => {
+      for (const { bytes, file, records, sha256 } of files) {
+        db.run("UPDATE rendered SET records = ?, bytes = ?, sha256 = ? WHERE file = ?", records, bytes, sha256, file)
+      }
+      db.run(
+        "INSERT OR REPLACE INTO manifest (only, text, previous) VALUES (1, ?, (SELECT text FROM manifest))",
+        manifest
+      )
+    }),
   revisionIn: (file) =>
     run((db) => {
       const revision = db.get("SELECT revision FROM rendered WHERE file = ?", file)?.["revision"]
@@ -100,7 +100,7 @@ export const make = ({ run }: Pick<SqliteClient, "run">): Renderings => ({
   stale: run((db) =>
     db.all(`SELECT file FROM rendered AS r WHERE NOT ${isWhole} OR ${newer} >= 2`).map((row) => text(row, "file"))
   ),
-  forget: (file) => run((db) => db.run("DELETE FROM rendered WHERE file = ?", file))
+  forget: (file) => transaction(manifestLabel, (db) => db.run("DELETE FROM rendered WHERE file = ?", file))
 })
 
 /** Grows with every commit that changes a row of the list. */

@@ -7,7 +7,7 @@ import { Effect, FileSystem, Path, Stream } from "effect"
 import { createHash } from "node:crypto"
 import { NotADestination, SinkError } from "../Sink.ts"
 import { openStore } from "../sqlite/SqliteStore.ts"
-import { copyFile, manifestLabel, onDisk } from "./FileSink.ts"
+import { copyFile, onDisk } from "./FileSink.ts"
 import * as Manifest from "./Manifest.ts"
 import * as Renderings from "./Renderings.ts"
 
@@ -36,7 +36,7 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(function*(folder: str
     return yield* new SinkError({ location, reason: new NotADestination({ problem }) })
   }
   const store = yield* openStore(copy, location)
-  yield* store.hold(manifestLabel, "wait")
+  yield* store.hold(Renderings.manifestLabel, "wait")
   const renderings = Renderings.make(store)
 
   /** Of what is there; undefined where nothing is. */

@@ -157,7 +157,10 @@ export const commit = <A>(
         own
       )
       if (committed !== undefined) return yield* done(query)
-      return yield* new SinkError({ location: client.location, reason: new LeaseLost({ label: lease.label }) })
+      return yield* new SinkError({
+        location: client.location,
+        reason: new LeaseLost({ label: lease.label, why: "silence" })
+      })
     })).pipe(finishing(ending))
   })
 

@@ -216,7 +216,14 @@ const writerOver = (leases: Lease.Leases): Pick<Store, "hold" | "rebind" | "star
     })
   return {
     hold: (label, onLocked) => Effect.map(Lease.take(leases, label, onLocked), (lease) => void held.set(label, lease)),
-    rebind: (source) => Effect.asVoid(client.query(`UPDATE ${s}.destination SET source = $1`, [source])),
+    rebind: (list, source) =>
+      Effect.flatMap(leaseOf(list), (lease) =>
+        Lease.commit(
+          leases,
+          lease,
+          (query) => Effect.asVoid(query(`UPDATE ${s}.destination SET source = $1`, [source])),
+          () => Effect.void
+        )),
     start: (scan) =>
       Effect.flatMap(
         leaseOf(scan.list),

@@ -3,15 +3,14 @@
  * when it returns (WAL, `synchronous=FULL`); the file and its companions are readable by their owner alone.
  */
 import { Duration, Effect, Schedule, type Scope } from "effect"
-import { closeSync, existsSync, openSync } from "node:fs"
 import { hostname } from "node:os"
-import { resolve } from "node:path"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
-import { type Row, text } from "../engine/Rows.ts"
-import { Failed, Full, Locked, NotADestination, OtherSource, SinkError, type SinkReason } from "../Sink.ts"
+import { number, type Row, text } from "../engine/Rows.ts"
+import { LeaseLost, Locked, SinkError } from "../Sink.ts"
+import { createOwned, locate, OpenFile, openingSame } from "./DatabaseFile.ts"
+import { isBusy, reasonOf } from "./SqliteErrors.ts"
 import { migrate, requireCurrent } from "./SqliteSchema.ts"
 
-const ownerOnly = 0o600
 /** How long SQLite itself waits for another writer. It waits with everything else standing still: the rest is waited here. */
 const patienceMs = 50
 /** How long another writer of the same database is waited for. Lists are written side by side, a batch at a time. */
@@ -22,26 +21,35 @@ export type Access = "read" | "snapshot" | "write"
 
 /** A database that is open. */
 export interface SqliteClient {
-  /** Runs one step of it, again while another program writes. */
+  /** Runs one step of it, again while another program writes. Fails where the file is no longer the one at its path. */
   readonly run: <A>(step: (db: Database) => A) => Effect.Effect<A, SinkError>
   /** Holds a list, or another thing of that name, for one user of it until the scope closes; it also ends with the process. */
   readonly hold: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
+  /**
+   * Runs one step as a transaction of the holder of that name. Fails, and writes nothing, where another program has taken it
+   * over.
+   */
+  readonly transaction: <A>(label: string, step: (db: Database) => A) => Effect.Effect<A, SinkError>
 }
 
 /** Opens the file until the scope closes. */
 export const open = (
-  file: string,
+  path: string,
   location: string,
   access: Access
 ): Effect.Effect<SqliteClient, SinkError, Scope.Scope> =>
   Effect.acquireRelease(
-    // A whole path is never taken for one of SQLite's own names, such as :memory:.
-    once(location, () => new Database(resolve(file), access)),
+    once(location, () => new Database(path, access)),
     (db) => Effect.sync(() => db.close())
   ).pipe(
     whileBusy(busyFor),
     Effect.map((db): SqliteClient => {
-      const run: SqliteClient["run"] = (step) => whileBusy(busyFor)(once(location, () => step(db)))
+      const run: SqliteClient["run"] = (step) =>
+        whileBusy(busyFor)(once(location, () => {
+          if (access !== "snapshot") db.requireInPlace()
+          return step(db)
+        }))
+      const held = new Map<string, Epoch>()
       return {
         run,
         hold: (label, onLocked) =>
@@ -49,29 +57,52 @@ export const open = (
             // Whoever only mends a lost file holds it for a moment; whoever exports, for long: that is said within a second
             // of the start of the program.
             whileBusy(onLocked === "wait" ? Duration.infinity : Duration.millis(300)),
-            Effect.andThen(run(() => db.noteHolder(label)))
-          )
+            Effect.andThen(Effect.acquireRelease(
+              Effect.tap(run(() => db.takeOver(label)), (epoch) => Effect.sync(() => held.set(label, epoch))),
+              () => Effect.sync(() => held.delete(label))
+            )),
+            Effect.asVoid
+          ),
+        transaction: (label, step) =>
+          run(() => {
+            const epoch = held.get(label)
+            if (epoch === undefined) throw new Error(`${label} is not held`)
+            return db.transaction(() => {
+              db.requireEpoch(epoch)
+              return step(db)
+            })
+          })
       }
     })
   )
+
+/** Who may write a list. Every taking of it counts the number up. */
+interface Epoch {
+  readonly label: string
+  readonly epoch: number
+  readonly holder: string
+}
 
 /** One connection. Statements are prepared once. */
 export class Database {
   readonly #db: DatabaseSync
   readonly #file: string
+  readonly #place: OpenFile
   readonly #statements = new Map<string, StatementSync>()
 
-  constructor(file: string, access: Access) {
-    this.#file = file
-    if (access === "write") createOwned(file)
-    else if (!existsSync(file)) throw new NotADestination({ problem: "there is nothing there. Export into it first." })
-    this.#db = new DatabaseSync(file, { timeout: patienceMs, readOnly: access !== "write" })
+  constructor(path: string, access: Access) {
+    // By its real path, which no name of SQLite's own, such as :memory:, is.
+    this.#file = locate(path, access === "write" ? "write" : "read")
+    this.#place = new OpenFile(path, this.#file)
+    this.#db = new DatabaseSync(this.#file, { timeout: patienceMs, readOnly: access !== "write" })
     try {
+      this.#place.requireInPlace()
       // Nothing is written into a file before it is known to be ours or empty.
       if (access === "write") {
         migrate(this.#db)
-        this.#db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
+        this.#db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; SELECT 1 FROM sqlite_schema")
       } else requireCurrent(this.#db)
+      this.#place.rememberCompanions()
       // A read transaction begins with its first read. With a write-ahead log it holds up no writer.
       if (access === "snapshot") this.#db.exec("BEGIN; SELECT 1 FROM sqlite_schema")
     } catch (error) {
@@ -84,26 +115,50 @@ export class Database {
     this.#db.close()
   }
 
-  /** Takes the list, for one user of it, until the returned lock is closed; it also ends with the process. */
+  /** Locks the list, for one user of it, until the returned lock is closed; it also ends with the process. */
   lock(label: string): { readonly close: () => void } {
+    this.requireInPlace()
     const file = `${this.#file}.${label}.lock`
     createOwned(file)
-    const lock = new DatabaseSync(file, { timeout: 0 })
+    const lock = openingSame(file, () => new DatabaseSync(file, { timeout: 0 }), (opened) => opened.close())
     try {
       lock.exec("BEGIN EXCLUSIVE")
       return lock
     } catch (error) {
       lock.close()
-      if (errcodeOf(error) !== sqliteCode.busy) throw error
+      if (!isBusy(error)) throw error
       const row = this.get("SELECT holder FROM holders WHERE label = ?", label)
       throw new Locked({ label, holder: row === undefined ? undefined : text(row, "holder") })
     }
   }
 
-  /** Says who holds it, for whoever is refused. */
-  noteHolder(label: string): void {
+  /**
+   * Says who holds the list, and ends the epoch of anybody who did before: their lock file may have been removed, so that
+   * both have one.
+   */
+  takeOver(label: string): Epoch {
     const holder = `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}`
-    this.run("INSERT OR REPLACE INTO holders (label, holder) VALUES (?, ?)", label, holder)
+    const row = this.transaction(() =>
+      this.get(
+        `INSERT INTO holders (label, holder, epoch) VALUES (?, ?, 1)
+        ON CONFLICT (label) DO UPDATE SET holder = excluded.holder, epoch = epoch + 1 RETURNING epoch`,
+        label,
+        holder
+      )
+    )
+    return { label, epoch: number(row, "epoch"), holder }
+  }
+
+  /** Fails where the list was taken over: to be called within a transaction, which no other program writes beside. */
+  requireEpoch({ epoch, holder, label }: Epoch): void {
+    const mine = this.get("SELECT 1 FROM holders WHERE label = ? AND epoch = ? AND holder = ?", label, epoch, holder)
+    if (mine === undefined) throw new LeaseLost({ label, why: "lock" })
+  }
+
+  /** Fails where the database is no longer the file at its path. */
+  requireInPlace(): void {
+    this.#place.requireInPlace()
+    this.#place.requireCompanions()
   }
 
   prepare(sql: string): StatementSync {
@@ -126,28 +181,20 @@ export class Database {
     return this.prepare(sql).all(...values)
   }
 
-  /** All of it durable when it returns, or nothing of it. */
+  /** All of it durable when it returns, in the file that is at the path, or nothing of it. */
   transaction<A>(body: () => A): A {
     this.#db.exec("BEGIN IMMEDIATE")
     try {
       const result = body()
+      this.requireInPlace()
       this.#db.exec("COMMIT")
+      // What was committed into a file that was removed in this very moment is lost.
+      this.requireInPlace()
       return result
     } catch (error) {
       if (this.#db.isTransaction) this.#db.exec("ROLLBACK")
       throw error
     }
-  }
-}
-
-/** Makes the file, readable by its owner alone, before SQLite would make it readable by others. */
-const createOwned = (file: string): void => {
-  try {
-    closeSync(openSync(file, "wx", ownerOnly))
-  } catch (error) {
-    // One that is there is not even opened: closing it again would end every lock that this process has on it
-    // (https://sqlite.org/howtocorrupt.html, 2.2).
-    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error
   }
 }
 
@@ -168,34 +215,3 @@ const once = <A>(location: string, step: () => A): Effect.Effect<A, SinkError> =
       return reason === undefined ? Effect.die(error) : Effect.fail(new SinkError({ location, reason }))
     }
   })
-
-/** SQLite's primary result codes (https://sqlite.org/rescode.html). */
-const sqliteCode = { busy: 5, full: 13, notADatabase: 26 } as const
-
-/** The primary result code of an error from SQLite. */
-const errcodeOf = (error: unknown): number | undefined =>
-  typeof error === "object" && error !== null && "errcode" in error && typeof error.errcode === "number"
-    ? error.errcode & 0xff
-    : undefined
-
-const reasonOf = (error: unknown): SinkReason | undefined => {
-  if (error instanceof Locked || error instanceof OtherSource || error instanceof NotADestination) return error
-  const errcode = errcodeOf(error)
-  switch (errcode) {
-    case undefined:
-      return error instanceof Error && "code" in error && "syscall" in error
-        ? reasonOfCode(String(error.code))
-        : undefined
-    case sqliteCode.busy:
-      return new Locked({ label: "the database" })
-    case sqliteCode.full:
-      return new Full()
-    case sqliteCode.notADatabase:
-      return new NotADestination({ problem: "it is not an SQLite database. Choose another file." })
-    default:
-      return new Failed({ code: `SQLite ${errcode}` })
-  }
-}
-
-/** The reason of a system code, such as `ENOSPC`. */
-export const reasonOfCode = (code: string): SinkReason => code === "ENOSPC" ? new Full() : new Failed({ code })

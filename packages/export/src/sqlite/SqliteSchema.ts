@@ -6,7 +6,7 @@ import * as Tally from "../engine/Tally.ts"
 import { NotADestination } from "../Sink.ts"
 
 /** Of the tables below; a file that says more was written by a later version. */
-const version = 2
+const version = 3
 /** How a database of ours is told from any other: "PAYR". */
 const applicationId = 0x50415952
 
@@ -30,6 +30,7 @@ export const migrate = (db: DatabaseSync): void => {
     const from = versionOf(db)
     if (from === 0) create(db)
     if (from === 1) fromVersion1(db)
+    if (from < 3) toVersion3(db)
     db.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}; COMMIT`)
   } catch (error) {
     if (db.isTransaction) db.exec("ROLLBACK")
@@ -121,6 +122,12 @@ const rowsOf = (list: Lists.AnyList): string => {
       SELECT max(coalesce(scans.ended_at, scans.started_at)) FROM scans JOIN seen ON seen.scan = scans.scan
       WHERE scans.list = '${list.label}' AND seen.piece = t.row / 8192 AND (${nibble} >> (t.row % 4)) & 1
     ), t.changed_at)) AS last_seen_at FROM ${table} AS t;`
+}
+
+/** What version 3 has and version 2 had not: the epoch of each holder. */
+const toVersion3 = (db: DatabaseSync): void => {
+  // An earlier version that still runs replaces the row when it takes a list over, and sets the epoch back by that.
+  db.exec("ALTER TABLE holders ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0")
 }
 
 /** Version 1 knew no row numbers, seen rows, changes, parts or missing rows. A scan that was cut goes on, but concludes nothing. */

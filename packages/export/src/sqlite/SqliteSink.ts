@@ -6,4 +6,9 @@ import { openStore } from "./SqliteStore.ts"
 
 /** Writes into the file, which is made if it is not there. */
 export const layer = (file: string): Layer.Layer<Sink, SinkError> =>
-  Layer.effect(Sink, Effect.map(openStore(file, `sqlite:${file}`), makeSink))
+  Layer.effect(
+    Sink,
+    Effect.map(openStore(file, `sqlite:${file}`), (store) =>
+      // There is nothing to show but the file itself, which must still be there.
+      Sink.of({ ...makeSink(store), publish: () => store.run(() => undefined) }))
+  )

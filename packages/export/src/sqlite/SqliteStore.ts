@@ -9,7 +9,7 @@ import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
 import { sourceOf, write } from "./SqliteCommit.ts"
 
 /** A store whose rows others are made from. */
-export interface SqliteStore extends Store, Pick<SqliteClient, "run"> {
+export interface SqliteStore extends Store, Pick<SqliteClient, "run" | "transaction"> {
   /** The store as it is now, to be read until the scope closes while others go on writing it. */
   readonly snapshot: Effect.Effect<Reader & Pick<SqliteClient, "run">, SinkError, Scope.Scope>
 }
@@ -116,11 +116,14 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
     )
 })
 
-const writerOver = ({ hold, run }: SqliteClient): Pick<Store, "hold" | "rebind" | "start" | "commit"> => ({
+const writerOver = (
+  { hold, transaction }: SqliteClient
+): Pick<Store, "hold" | "rebind" | "start" | "commit"> & Pick<SqliteClient, "transaction"> => ({
   hold,
-  rebind: (source) => run((db) => db.run("UPDATE destination SET source = ?", source)),
-  start: (scan) => run((db) => db.transaction(() => start(db, scan))),
-  commit: (commit) => run((db) => db.transaction(() => write(db, commit)))
+  transaction,
+  rebind: (list, source) => transaction(list.label, (db) => db.run("UPDATE destination SET source = ?", source)),
+  start: (scan) => transaction(scan.list.label, (db) => start(db, scan)),
+  commit: (commit) => transaction(commit.list.label, (db) => write(db, commit))
 })
 
 /**

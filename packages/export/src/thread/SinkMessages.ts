@@ -8,6 +8,7 @@ import {
   Full,
   LeaseLost,
   Locked,
+  Moved,
   NotADestination,
   OtherSource,
   type ScanProgress,
@@ -121,13 +122,22 @@ export interface ErrorMessage {
   readonly tag: SinkReason["_tag"]
   readonly label: string
   readonly holder: string | undefined
+  readonly why: LeaseLost["why"]
   readonly bound: string
   readonly given: string
   readonly problem: string
   readonly code: string
 }
 
-const nothing = { label: "", holder: undefined, bound: "", given: "", problem: "", code: "" }
+const nothing = {
+  label: "",
+  holder: undefined,
+  why: "silence",
+  bound: "",
+  given: "",
+  problem: "",
+  code: ""
+} as const
 
 /** {@inheritDoc ErrorMessage} */
 export const fromError = ({ location, reason }: SinkError): ErrorMessage => ({
@@ -141,12 +151,14 @@ export const fromError = ({ location, reason }: SinkError): ErrorMessage => ({
 export const toError = (message: ErrorMessage): SinkError =>
   new SinkError({ location: message.location, reason: reasonIn(message) })
 
-const reasonIn = ({ bound, code, given, holder, label, problem, tag }: ErrorMessage): SinkReason => {
+const reasonIn = ({ bound, code, given, holder, label, problem, tag, why }: ErrorMessage): SinkReason => {
   switch (tag) {
     case "Locked":
       return new Locked({ label, holder })
     case "LeaseLost":
-      return new LeaseLost({ label })
+      return new LeaseLost({ label, why })
+    case "Moved":
+      return new Moved({ problem })
     case "OtherSource":
       return new OtherSource({ bound, given })
     case "NotADestination":
