@@ -1,6 +1,6 @@
 /** How changes leave the program: lines for people, exact texts for programs. */
 import { type ChangeRow, printable } from "@payments/export"
-import type * as Csv from "csv-stringify/sync"
+import type * as Csv from "@payments/export/csv"
 import { Effect, Stdio } from "effect"
 import { terminalWidth } from "./Output.ts"
 import type * as Table from "./Table.ts"
@@ -32,7 +32,7 @@ export const makeChangesOutput = Effect.fnUntraced(function*(wanted: ChangesForm
     case "ndjson":
       return { head: "", rows: (rows) => rows.map((row) => `${exact(ndjson(row))}\n`).join("") } satisfies ChangesOutput
     case "csv":
-      return csv(yield* Effect.promise(() => import("csv-stringify/sync")), exact)
+      return csv(yield* Effect.promise(() => import("@payments/export/csv")), exact)
   }
 })
 
@@ -68,18 +68,17 @@ const ndjson = ({ after, at, before, fields, id, kind, list, scan, seq }: Change
 const csvColumns = ["seq", "list", "scan", "at", "change", "id", "fields", "before", "after"]
 
 const csv = (
-  { stringify }: typeof Csv,
+  { csvText }: typeof Csv,
   exact: (text: string) => string
 ): ChangesOutput => ({
-  head: stringify([csvColumns], { record_delimiter: "windows" }),
+  head: csvText([csvColumns], "keep"),
   rows: (rows) =>
-    stringify(
-      rows.map(({ after = "", at, before = "", fields, id, kind, list, scan, seq }) =>
-        [seq, list, scan, at, kind, id, fields.join(" "), before, after].map((cell) =>
+    csvText(
+      rows.map(({ after, at, before, fields, id, kind, list, scan, seq }) =>
+        [seq, list, scan, at, kind, id, fields.length === 0 ? undefined : fields.join(" "), before, after].map((cell) =>
           typeof cell === "string" ? exact(cell) : cell
         )
       ),
-      // A spreadsheet takes an id that begins like a formula for one.
-      { record_delimiter: "windows", escape_formulas: true }
+      "escape"
     )
 })

@@ -5,6 +5,7 @@ import { Effect, Layer } from "effect"
 import { appendFileSync, readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
+import { readCsv } from "../../../packages/export/test/Rendered.ts"
 import { payment } from "./InProcess.ts"
 import { rowsOf, temporaryFolder } from "./Program.ts"
 
@@ -79,7 +80,24 @@ describe("payments changes", () => {
         const csv = yield* payment(nothing, ["changes", "--from", to, "--format", "csv"])
         const [head, row] = csv.out.split("\r\n")
         assert.strictEqual(head, "seq,list,scan,at,change,id,fields,before,after")
-        assert.include(row, `,insert,'=1+1\u001b[31m,,,"{""id"":""=1+1\\u001b[31m"",""amount"":5}"`)
+        assert.include(row, `,insert,"'=1+1\u001b[31m",,,"{""id"":""=1+1\\u001b[31m"",""amount"":5}"`)
+      })
+    ))
+
+  it.live("prints CSV whose rows no line break in an id tears, and no formula begins a line of it", () =>
+    inFolder((to) =>
+      Effect.gen(function*() {
+        const ids = ["y\n=1+1", "y\r@SUM(A1)", "\r\n-1", " a ", "b,\"c\"", "plain"]
+        yield* exporting(to, serving(invoice("a", 1)))
+        yield* exporting(to, serving(invoice("a", 1), ...ids.map((id) => JSON.stringify({ id }))))
+        const { out } = yield* payment(nothing, ["changes", "--from", to, "--format", "csv"])
+        assert.deepStrictEqual(
+          readCsv(out).map(({ after, change, id }) => [change, id, after]),
+          ["y\n'=1+1", "y\r'@SUM(A1)", "'\r\n'-1", " a ", "b,\"c\"", "plain"].map((
+            id,
+            index
+          ) => ["insert", id, JSON.stringify({ id: ids[index] })])
+        )
       })
     ))
 

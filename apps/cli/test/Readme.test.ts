@@ -37,6 +37,13 @@ const cleanCopy = Effect.map(temporaryFolder, (folder) => {
   return folder
 })
 
+/** The files of a repository without commits that git does not ignore. */
+const untrackedIn = (folder: string): ReadonlyArray<string> =>
+  execFileSync("git", ["ls-files", "-z", "--others", "--exclude-standard"], { cwd: folder, encoding: "utf8" }).split(
+    "\0"
+  )
+    .toSorted()
+
 const blocks = (language: string): ReadonlyArray<string> =>
   Array.from(
     text("README.md").matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\`$`, "gms")),
@@ -70,11 +77,14 @@ describe("the README", () => {
         "shopt -s expand_aliases",
         ...commands.flatMap((line) => [`echo ${quoted(`$ ${line}`)}`, line])
       ]
+      execFileSync("git", ["init", "--quiet"], { cwd: folder })
+      const before = untrackedIn(folder)
       const { code, stderr, stdout } = yield* runProgram("bash", ["-c", script.join("\n")], {
         cwd: folder,
         env: machineEnv()
       })
       assert.strictEqual(code, 0, `${stdout}\n${stderr}`)
+      assert.deepStrictEqual(untrackedIn(folder), before, "git ignores every file that the commands write")
 
       const count = (file: string, table: string) =>
         rowsOf(join(folder, file), `SELECT count(*) AS n FROM ${table}`)[0]?.["n"]

@@ -25,6 +25,14 @@ const Hostile = Schema.Literals([
   ";",
   "a\r\nb",
   "a\rb",
+  "y\n=1+1",
+  "y\r=1+1",
+  "y\r\n@SUM(A1)",
+  "\n",
+  "a\n\n-b\n",
+  "z\u2028=1",
+  " padded\t",
+  "\ufeffmark",
   "",
   " ",
   "'",
@@ -83,6 +91,13 @@ const encoded = (encoder: Encoder, rows: ReadonlyArray<FullRow>, parting: number
 
 const exactly = (bytes: Uint8Array): ArrayBuffer => Uint8Array.from(bytes).buffer
 
+/** With a mark before everything that a spreadsheet would run: at the start of the text and of each of its lines. */
+const marked = (text: string): string =>
+  text.split(/(\r\n|\r|\n)/).map((part, index) =>
+    /^[=+\-@\t\uff1d\uff0b\uff0d\uff20]/.test(part) && index % 2 === 0 ? `'${part}` : part
+  )
+    .join("").replace(/^(?=[\r\n])/, "'")
+
 const plain: Format = { format: "ndjson", compress: "none", formulas: "escape" }
 
 describe.each(Lists.all.map((list) => [list.label, list] as const))("%s", (_, list) => {
@@ -121,7 +136,7 @@ describe.each(Lists.all.map((list) => [list.label, list] as const))("%s", (_, li
             const text = String(cell)
             return [
               name,
-              formulas === "escape" && /^[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]/.test(text) ? `'${text}` : text
+              formulas === "escape" ? marked(text) : text
             ]
           })),
           raw,

@@ -2,6 +2,7 @@
 import { assert } from "@effect/vitest"
 import type { Lists } from "@payments/core"
 import { parse } from "csv-parse/sync"
+import { csvParseRows } from "d3-dsv"
 import { Effect, Schema } from "effect"
 import { parquetReadObjects } from "hyparquet"
 import { createHash } from "node:crypto"
@@ -17,19 +18,29 @@ export type Cells = Readonly<Record<string, unknown>>
 export const manifestOf = (folder: string): Manifest =>
   Schema.decodeSync(Schema.fromJsonString(Manifest))(readFileSync(join(folder, "manifest.json"), "utf8"))
 
-/** The rows of a CSV file by column. An empty field is null, `""` is empty text. */
-export const readCsv = (bytes: Uint8Array): ReadonlyArray<Cells> =>
-  parse(Buffer.from(bytes), {
+/**
+ * The rows of a CSV file by column. An empty field is null, `""` is empty text. Two libraries that did not write it, and that
+ * end a row at every unquoted CR, LF or CRLF, must read the same.
+ */
+export const readCsv = (bytes: Uint8Array | string): ReadonlyArray<Cells> => {
+  const text = Buffer.from(bytes).toString("utf8")
+  const options = { bom: false, record_delimiter: ["\r\n", "\n", "\r"] }
+  const rows: Array<Array<string>> = parse(text, options)
+  assert.deepStrictEqual(csvParseRows(text), rows, "two readers disagree")
+  return parse(text, {
+    ...options,
     columns: true,
-    record_delimiter: "\r\n",
     cast: (value, { header, quoting }) => !header && value === "" && !quoting ? null : value
   })
+}
 
 /** The rows of a Parquet file by column. */
 export const readParquet = (bytes: Uint8Array): Promise<ReadonlyArray<Cells>> =>
   parquetReadObjects({
     file: Uint8Array.from(bytes).buffer,
-    compressors: { GZIP: (input) => gunzipSync(input), ZSTD: (input) => zstdDecompressSync(input) }
+    compressors: { GZIP: (input) => gunzipSync(input), ZSTD: (input) => zstdDecompressSync(input) },
+    // By itself this reader drops a byte order mark at the start of a text.
+    parsers: { stringFromBytes: (text) => Buffer.from(text).toString("utf8") }
   })
 
 /** One file by the manifest's word: digest, size and count hold. NDJSON has the column `raw` alone. */

@@ -171,12 +171,13 @@ const show = Effect.fnUntraced(
 
 /** What the manifest says of the format. */
 const formatOf = ({ format: { compress, format, formulas } }: Renderer) =>
-  format === "csv" ? { format, compress, formulas } : { format, compress }
+  format === "csv" ? { format, compress, formulas, dialect: Manifest.csvDialect } : { format, compress }
 
 /** Whether the files have the format that is asked for, and are there. */
 const isIntact = Effect.fnUntraced(
-  function*(renderer: Renderer, { compress, files, format, formulas }: Manifest.ListShown) {
-    if (!Equal.equals({ format, compress, formulas }, { formulas: undefined, ...formatOf(renderer) })) return false
+  function*(renderer: Renderer, { compress, dialect, files, format, formulas }: Manifest.ListShown) {
+    const wanted = { formulas: undefined, dialect: undefined, ...formatOf(renderer) }
+    if (!Equal.equals({ format, compress, formulas, dialect }, wanted)) return false
     for (const { bytes, file } of files) if ((yield* sizeOf(renderer, file)) !== bytes) return false
     return true
   }

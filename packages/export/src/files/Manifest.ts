@@ -5,6 +5,9 @@ import type { ScanRow } from "../engine/Store.ts"
 import * as Tally from "../engine/Tally.ts"
 import { compressions, formats, formulas } from "./render/Format.ts"
 
+/** Grows when CSV is written in another way: files of another dialect are rendered again. 1, unnamed, left line breaks unquoted. */
+export const csvDialect = 2
+
 /** One rendered file. */
 const RenderedFile = Schema.Struct({
   file: Schema.String,
@@ -30,6 +33,8 @@ const ListShown = Schema.Struct({
   compress: Schema.Literals(compressions),
   /** Of CSV: what became of text that a spreadsheet would take for a formula. */
   formulas: Schema.optionalKey(Schema.Literals(formulas)),
+  /** Of CSV: {@link csvDialect} of the program that rendered it. */
+  dialect: Schema.optionalKey(Schema.Int),
   /** The newest complete scan in the files. */
   scan: Schema.Int,
   files: Schema.Array(RenderedFile),

@@ -3,45 +3,43 @@
  * `missing_since`. Null is an empty field, empty text is `""`.
  */
 import type { Lists } from "@payments/core"
-import { type Options, stringify } from "csv-stringify/sync"
+import { csvText, type Field } from "../../Csv.ts"
 import { type Column, layoutOf } from "../../engine/Columns.ts"
+import type { FullRow } from "../../engine/Store.ts"
 import type { Encoder, Format } from "./Format.ts"
 
 const bytes = new TextEncoder()
 
-/**
- * An encoder of the list. Unless formulas are kept, text that begins with `=`, `+`, `-`, `@`, tab or CR gets a `'` before it
- * (https://owasp.org/www-community/attacks/CSV_Injection); numbers never do, and `raw` begins with a brace.
- */
+/** An encoder of the list. Unless formulas are kept, they are escaped in text; `raw` begins with a brace. */
 export const encoder = (list: Lists.AnyList, formulas: Format["formulas"]): Encoder => {
-  const { columns } = layoutOf(list)
-  const options: Options = {
-    record_delimiter: "\r\n",
-    escape_formulas: formulas === "escape",
-    // Empty text is not null.
-    quoted_match: /^$/
-  }
-  const names = [...columns.map(({ name }) => name), "raw", "first_seen_at", "changed_at", "missing_since"]
-  const header = stringify([names], options)
   let begun = false
-  const first = () => begun ? "" : (begun = true, header)
+  const first = () => begun ? "" : (begun = true, csvText([columnNames(list)], formulas))
   return {
-    write: (rows) =>
-      bytes.encode(
-        first() + stringify(
-          rows.map(({ cells, changedAt, firstSeenAt, missingSince, raw }) => [
-            ...columns.map((column) => fieldOf(column, cells[column.name])),
-            raw,
-            firstSeenAt,
-            changedAt,
-            missingSince ?? null
-          ]),
-          options
-        )
-      ),
+    write: (rows) => bytes.encode(first() + csvText(rows.map((row) => fieldsOf(list, row)), formulas)),
     end: () => bytes.encode(first())
   }
 }
 
-const fieldOf = ({ kind }: Column, cell: unknown): unknown =>
-  kind === "boolean" && cell !== null ? String(Boolean(cell)) : cell
+/** The header. */
+export const columnNames = (list: Lists.AnyList): ReadonlyArray<string> => [
+  ...layoutOf(list).columns.map(({ name }) => name),
+  "raw",
+  "first_seen_at",
+  "changed_at",
+  "missing_since"
+]
+
+/** The fields of a row, in the order of the header. */
+export const fieldsOf = (
+  list: Lists.AnyList,
+  { cells, changedAt, firstSeenAt, missingSince, raw }: FullRow
+): ReadonlyArray<Field> => [
+  ...layoutOf(list).columns.map((column) => fieldOf(column, cells[column.name])),
+  raw,
+  firstSeenAt,
+  changedAt,
+  missingSince
+]
+
+const fieldOf = ({ kind }: Column, cell: unknown): Field =>
+  kind === "boolean" && cell !== null ? String(Boolean(cell)) : cell as Field // what our own columns hold
