@@ -104,7 +104,7 @@ const memory = async ({ long, short }: SandboxSizes, say: (line: string) => void
     )
     return peakRss
   }
-  // As `npm run payments` starts it. Without it V8 lets its young generation grow with time, whatever is served.
+  // As `bin/payments` starts it. Without it V8 lets its young generation grow with time, whatever is served.
   const flags = ["--max-semi-space-size=4", "--heap-growing-percent=80"]
   const held = await peak(long, flags) / await peak(short.memory, flags)
   const plain = await peak(long, []) / await peak(short.memory, [])

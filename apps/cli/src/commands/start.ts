@@ -67,6 +67,6 @@ const run = Effect.fnUntraced(function*(file: string) {
 Next, look at the rows:
   npm run --silent sql -- ${file} "SELECT id, status, amount FROM invoices LIMIT 5"
 or read the API yourself:
-  npm run --silent payments -- --help
+  ./bin/payments --help
 `)
 })
