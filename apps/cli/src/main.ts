@@ -12,6 +12,8 @@ import { payments } from "./cli.ts"
 declare const PAYMENTS_VERSION: string
 
 guardOutput("payments")
+// Also a file that a library makes is its owner's alone.
+process.umask(0o077)
 
 const api = PaymentsApi.layerConfig.pipe(Layer.provide(layerHttpClient))
 

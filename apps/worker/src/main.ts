@@ -14,6 +14,8 @@ import { worker } from "./cli.ts"
 declare const PAYMENTS_VERSION: string
 
 guardOutput("payments-worker")
+// Also a file that a library makes is its owner's alone.
+process.umask(0o077)
 
 /** SIGTERM is how an endless worker is asked to stop, so stopping is what it was to do; it is given this long. */
 const stopWithinMs = 15_000

@@ -5,10 +5,11 @@ import { run } from "@payments/export/program"
 import { ConfigProvider, Effect, Layer } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { readdirSync, readFileSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
+import { rowsIfAny } from "../../cli/test/Destinations.ts"
 import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
 import { services, size } from "../../cli/test/Services.ts"
 import { worker } from "../src/cli.ts"
@@ -75,6 +76,7 @@ const started = Effect.fnUntraced(function*(args: ReadonlyArray<string>, env: Re
     port,
     out: () => out,
     assertRuns,
+    until,
     log,
     untilLogged: (message: string, times: number) =>
       until(Effect.sync(() => log(message)), (lines) => lines.length >= times),
@@ -111,6 +113,46 @@ describe("the built worker", () => {
       assert.deepInclude(complete.at(-1)?.annotations, { unchanged: 250, inserted: 0 })
       assert.notInclude(running.out(), env.PAYMENTS_API_KEY)
       assert.include(readdirSync(join(folder, "files")), "manifest.json")
+    }).pipe(Effect.scoped))
+
+  it.live("begins anew with what is at the path when its database or folder is moved away", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const env = yield* sandboxEnv({ records: 20 })
+      for (const [to, path] of [["sqlite:", "x.db"], ["file:", "files"]] as const) {
+        const place = join(folder, path)
+        const file = to === "sqlite:" ? place : join(place, "copy.db")
+        const running = yield* started(["--to", `${to}${place}`, "--every", "1s"], env)
+        yield* running.untilLogged("scan complete", 3)
+        for (const times of [1, 2]) {
+          renameSync(place, `${place}.${times}`)
+          // Whether a round notices it or it happens between two rounds.
+          const isFilled = () =>
+            tables.every((table) => rowsIfAny(file, `SELECT count(*) AS n FROM ${table}`)[0]?.["n"] === 20)
+          yield* running.until(Effect.sync(isFilled), (filled) => filled)
+        }
+        yield* running.untilOk("/health/ready")
+        assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("says of every list that its destination cannot be opened, and goes on once it can", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const file = join(folder, "x.db")
+      const env = yield* sandboxEnv({ records: 20 })
+      const running = yield* started(["--to", `sqlite:${file}`, "--every", "1s"], env)
+      yield* running.untilOk("/health/ready")
+      renameSync(file, `${file}.old`)
+      mkdirSync(file)
+      yield* running.until(
+        Effect.sync(() => running.log("scan failed")),
+        (lines) => lines.some(({ annotations }) => String(annotations["error"]).includes("it is a folder"))
+      )
+      yield* running.until(running.statusOf("/health/ready"), (status) => status === 503)
+      rmSync(file, { recursive: true })
+      yield* running.untilOk("/health/ready")
+      assert.deepStrictEqual(counts(file), [20, 20, 20])
     }).pipe(Effect.scoped))
 
   it.live("is not ready while a list fails, goes on with the others, and says why without the key", () =>

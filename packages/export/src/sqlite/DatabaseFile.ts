@@ -109,6 +109,15 @@ export class OpenFile {
     if (stats.nlink > 1n) throw new NotADestination({ problem: hardLinked })
   }
 
+  /** Whether the database is no longer at its path, but its log still is. */
+  leavesItsLog(): boolean {
+    const [log] = this.#companions
+    const stats = log === undefined ? undefined : statsOf(log[0])
+    const isThere = stats !== undefined && isSame(stats, log?.[1])
+    const database = statsOf(this.#file)
+    return isThere && (database === undefined || !isSame(database, this.#database))
+  }
+
   /** Fails where the log or its index is no longer at its path: what SQLite writes there no other program would read. */
   requireCompanions(): void {
     for (const [path, identity] of this.#companions) {

@@ -112,6 +112,15 @@ export class Database {
   }
 
   close(): void {
+    // SQLite leaves the log behind where the database is no longer at its path. To the file that is there instead it would be
+    // a log of its own, and destroy it (https://sqlite.org/howtocorrupt.html, 1.4).
+    if (this.#place.leavesItsLog()) {
+      try {
+        this.#db.exec("PRAGMA wal_checkpoint(TRUNCATE)")
+      } catch {
+        // The disk is full, or another program reads it: nothing more can be done for a file that was taken away.
+      }
+    }
     this.#db.close()
   }
 

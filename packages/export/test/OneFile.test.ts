@@ -1,0 +1,305 @@
+/** A list has one writer and a database one file, whatever becomes of names, links and lock files. */
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
+import { layerTest } from "@payments/core/testing"
+import { Deferred, Effect, Exit, Fiber, Layer, Random, Scope } from "effect"
+import { existsSync, linkSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync } from "node:fs"
+import { dirname, join } from "node:path"
+import { makeSink } from "../src/engine/SqlSink.ts"
+import * as Tally from "../src/engine/Tally.ts"
+import * as FileSink from "../src/files/FileSink.ts"
+import * as Manifest from "../src/files/Manifest.ts"
+import * as Renderings from "../src/files/Renderings.ts"
+import { scan, type ScanOptions, type Sink, type SinkError, verify } from "../src/index.ts"
+import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
+import { openReader, openStore } from "../src/sqlite/SqliteStore.ts"
+import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
+import { seed } from "./Seed.ts"
+
+const invoices = Array.from({ length: 30 }, (_, index) => ({ id: `inv_${index}` }))
+
+const over = (layer: Layer.Layer<Sink, SinkError>, options: ScanOptions = {}) =>
+  scan("invoices", { limit: 10, largestBatch: 10, ...options }).pipe(
+    Effect.provide(Layer.merge(layer, layerTest({ invoices })))
+  )
+const run = (file: string, options: ScanOptions = {}) => over(SqliteSink.layer(file), options)
+
+const files = (folder: string) => FileSink.layer(folder).pipe(Layer.provide(NodeServices.layer))
+
+/** An export that waits behind its nth commit, until it is released. */
+const waiting = Effect.fnUntraced(function*(layer: Layer.Layer<Sink, SinkError>, nth = 1) {
+  const reached = yield* Deferred.make<void>()
+  const released = yield* Deferred.make<void>()
+  let commits = 0
+  const fiber = yield* Effect.forkChild(over(layer, {
+    onEvent: (event) =>
+      event._tag === "Committed" && ++commits === nth
+        ? Effect.andThen(Deferred.succeed(reached, undefined), Deferred.await(released))
+        : Effect.void
+  }))
+  yield* Deferred.await(reached)
+  return { fiber, end: Effect.andThen(Deferred.succeed(released, undefined), Effect.exit(Fiber.join(fiber))) }
+})
+
+const reasonOf = <A, E>(exit: Exit.Exit<A, E>): string => {
+  const error = Exit.isFailure(exit) ? exit.cause.reasons[0] : undefined
+  return error?._tag === "Fail" ? (error.error as SinkError).reason._tag : "none" // what these exports fail with
+}
+
+/** That the certificate of the last scan fits the rows, and the file is sound. */
+const assertSound = Effect.fnUntraced(function*(file: string) {
+  const reader = yield* openReader(file, "here")
+  assert.deepStrictEqual((yield* verify(reader, Lists.invoices)).differences, [])
+  assert.deepStrictEqual(rowsOf(file, "PRAGMA integrity_check"), [{ integrity_check: "ok" }])
+}, Effect.scoped)
+
+describe("another path to the same database", () => {
+  it.live.each(
+    [
+      ["a symbolic link to it", (file: string, other: string) => symlinkSync(file, other)],
+      ["a link to a link to it", (file: string, other: string) => {
+        symlinkSync(file, `${file}.between`)
+        symlinkSync(`${file}.between`, other)
+      }]
+    ] as const
+  )("that is %s takes the same lock", ([, link]) =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const [file, other] = [join(folder, "x.db"), join(folder, "y.db")]
+      const first = yield* waiting(SqliteSink.layer(file))
+      link(file, other)
+      assert.strictEqual(reasonOf(yield* Effect.exit(run(other))), "Locked")
+      assert.isTrue(Exit.isSuccess(yield* first.end))
+      assert.deepInclude(yield* run(other), { unchanged: 30, start: "afterComplete" })
+      yield* assertSound(file)
+      assert.isFalse(readdirSync(folder).some((name) => name.startsWith("y.db.")), "nothing lies beside the link")
+    }).pipe(Effect.scoped))
+
+  it.live("that leads through a link to its folder takes the same lock", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      mkdirSync(join(folder, "real"))
+      symlinkSync("real", join(folder, "link"))
+      const first = yield* waiting(SqliteSink.layer(join(folder, "real", "x.db")))
+      assert.strictEqual(reasonOf(yield* Effect.exit(run(join(folder, "link", "x.db")))), "Locked")
+      yield* Fiber.interrupt(first.fiber)
+      const rendering = yield* waiting(files(join(folder, "real")))
+      assert.strictEqual(reasonOf(yield* Effect.exit(over(files(join(folder, "link"))))), "Locked")
+      yield* Fiber.interrupt(rendering.fiber)
+    }).pipe(Effect.scoped))
+
+  it.live("that is a hard link is refused, to read and to write", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const [file, other] = [join(folder, "x.db"), join(folder, "y.db")]
+      yield* run(file)
+      linkSync(file, other)
+      for (const path of [file, other]) {
+        const error = yield* Effect.flip(run(path))
+        assert.include(error.message, "second name (a hard link)")
+        assert.strictEqual(reasonOf(yield* Effect.exit(Effect.scoped(openReader(path, "here")))), "NotADestination")
+      }
+      rmSync(other)
+      assert.deepInclude(yield* run(file), { unchanged: 30 })
+    }).pipe(Effect.scoped))
+
+  it.live("that is a hard link made during an export ends it before its next commit", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const file = join(folder, "x.db")
+      const first = yield* waiting(SqliteSink.layer(file))
+      linkSync(file, join(folder, "y.db"))
+      assert.strictEqual(reasonOf(yield* first.end), "NotADestination")
+      assert.strictEqual(rowsOf(file, "SELECT 1 FROM invoices").length, 10)
+      rmSync(join(folder, "y.db"))
+      assert.deepInclude(yield* run(file), { start: "resumed", inserted: 30 })
+      yield* assertSound(file)
+    }).pipe(Effect.scoped))
+})
+
+describe("a lock file that is removed", () => {
+  it.live("lets a second export take the list over, and the first one commits nothing more", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "x.db")
+      const first = yield* waiting(SqliteSink.layer(file))
+      rmSync(`${file}.invoices.lock`)
+      assert.deepInclude(yield* run(file), { records: 30 })
+      const before = rowsOf(file, "SELECT * FROM scans")
+      const ended = yield* first.end
+      assert.strictEqual(reasonOf(ended), "LeaseLost")
+      assert.deepStrictEqual(rowsOf(file, "SELECT * FROM scans"), before)
+      yield* assertSound(file)
+    }).pipe(Effect.scoped))
+
+  it.live("ends every kind of write of the first holder: start, commit, restart, give up, rebind, render", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "x.db")
+      const store = yield* openStore(file, "here")
+      yield* store.hold("invoices", "refuse")
+      yield* store.hold(Renderings.manifestLabel, "refuse")
+      const request = { source: "memory", limit: 10, parameters: {} }
+      const session = yield* makeSink(store).begin(Lists.invoices, request)
+      yield* session.commit({ pages: 1, reads: [], next: null })
+      const second = yield* openStore(file, "here")
+      for (const label of ["invoices", Renderings.manifestLabel]) {
+        rmSync(`${file}.${label}.lock`)
+        yield* second.hold(label, "refuse")
+      }
+      const before = contentOf(file)
+      const list = Lists.invoices
+      const rendering = { number: 1, list, scan: 1, revision: 1 }
+      const renderings = Renderings.make(store)
+      const now = new Date().toISOString()
+      const writes: Record<string, Effect.Effect<unknown, SinkError, Scope.Scope>> = {
+        start: store.start({ list, part: "", asked: "[]", firstRow: 0, tally: Tally.toJson(Tally.none), now }),
+        begin: makeSink(store).begin(list, request),
+        rebind: makeSink(store).begin(list, { ...request, source: "moved", rebind: true }),
+        commit: session.commit({ pages: 1, reads: [{ id: "a", text: `{"id":"a"}`, problem: undefined }], next: null }),
+        restart: session.restart,
+        giveUp: session.giveUp,
+        note: renderings.note(rendering, "invoices-1.ndjson"),
+        complete: renderings.complete([], Manifest.toText({ version: 1, source: "memory", lists: {} })),
+        forget: renderings.forget("invoices-1.ndjson")
+      }
+      for (const [name, write] of Object.entries(writes)) {
+        assert.strictEqual(reasonOf(yield* Effect.exit(write)), "LeaseLost", name)
+        assert.deepStrictEqual(contentOf(file), before, name)
+      }
+    }).pipe(Effect.scoped))
+
+  it.live(`never lets anybody but the last taker commit (seed ${seed})`, () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const file = join(folder, "x.db")
+      const paths = [file, join(folder, "y.db"), join(folder, "link", "x.db")]
+      symlinkSync("x.db", join(folder, "y.db"))
+      symlinkSync(".", join(folder, "link"))
+      const stores = yield* Effect.forEach([...paths, ...paths], (path) => openStore(path, "here"))
+      let last = -1
+      const locks = new Map<number, Scope.Closeable>()
+      const number = () => Number(rowsOf(file, "SELECT count(*) AS n FROM scans")[0]?.["n"])
+      let takings = 0
+      for (let step = 0; step < 150; step++) {
+        const at = yield* Random.nextIntBetween(0, stores.length - 1)
+        const store = stores[at]
+        if (store === undefined) continue
+        if (yield* Random.nextBoolean) {
+          const isRemoved = yield* Random.nextBoolean
+          if (isRemoved) rmSync(`${file}.invoices.lock`, { force: true })
+          if (locks.has(at)) continue
+          const scope = yield* Scope.make()
+          const taken = yield* Effect.exit(Scope.provide(store.hold("invoices", "refuse"), scope))
+          if (Exit.isSuccess(taken)) {
+            takings++
+            locks.set(at, scope)
+            last = at
+          } else yield* Scope.close(scope, Exit.void)
+        } else if (locks.has(at)) {
+          const before = number()
+          const began = yield* Effect.exit(
+            store.start({
+              list: Lists.invoices,
+              part: String(step),
+              asked: "[]",
+              firstRow: 0,
+              tally: Tally.toJson(Tally.none),
+              now: ""
+            })
+          )
+          assert.deepStrictEqual(
+            [Exit.isSuccess(began), number() - before],
+            at === last ? [true, 1] : [false, 0],
+            `step ${step}`
+          )
+          if ((yield* Random.nextIntBetween(0, 3)) === 0) {
+            yield* Scope.close(locks.get(at) ?? (yield* Scope.make()), Exit.void)
+            locks.delete(at)
+          }
+        }
+      }
+      assert.isAtLeast(takings, 10)
+      yield* Effect.forEach(locks.values(), (scope) => Scope.close(scope, Exit.void))
+    }).pipe(Effect.scoped, Random.withSeed(seed)), 60_000)
+})
+
+/** All rows of the tables that an export writes. */
+const contentOf = (file: string) =>
+  ["destination", "scans", "invoices", "seen", "revisions", "rendered", "manifest", "holders"].map((table) =>
+    rowsOf(file, `SELECT * FROM ${table}`)
+  )
+
+describe("a database that is moved, removed or replaced during an export", () => {
+  const other = (path: string) => execute(path, "CREATE TABLE something (x)")
+
+  const becomes: ReadonlyArray<readonly [string, (file: string) => void]> = [
+    ["removed", (file) => rmSync(file)],
+    ["renamed", (file) => renameSync(file, `${file}.old`)],
+    ["replaced by another file", (file) => {
+      renameSync(file, `${file}.old`)
+      other(file)
+    }],
+    ["replaced by a copy of itself", (file) => {
+      execute(file, `VACUUM INTO '${file}.copy'`)
+      renameSync(`${file}.copy`, file)
+    }],
+    ["in a folder that is renamed", (file) => renameSync(dirname(file), `${dirname(file)}.old`)],
+    ["in a folder that is replaced", (file) => {
+      renameSync(dirname(file), `${dirname(file)}.old`)
+      mkdirSync(dirname(file))
+      other(file)
+    }],
+    ["without its log", (file) => rmSync(`${file}-wal`)],
+    ["without its log's index", (file) => rmSync(`${file}-shm`)]
+  ]
+  const destinations = [
+    ["sqlite:", "x.db", (path: string) => SqliteSink.layer(path)],
+    ["file:", FileSink.copyFile, (path: string) => files(dirname(path))]
+  ] as const
+
+  it.live.each(
+    destinations.flatMap(([scheme, name, layer]) =>
+      becomes.flatMap(([what, harm]) =>
+        [["behind its first commit", 1], ["behind its last commit", 3]].map(([when, nth]) =>
+          [scheme, what, when, { name, layer, harm, nth: Number(nth) }] as const
+        )
+      )
+    )
+  )(
+    "%s: %s %s, fails, and the next one begins with what is there",
+    ([, , , { harm, layer, name, nth }]) =>
+      Effect.gen(function*() {
+        const folder = join(yield* temporaryFolder, "folder")
+        mkdirSync(folder)
+        const file = join(folder, name)
+        const first = yield* waiting(layer(file), nth)
+        harm(file)
+        const there = existsSync(file) ? statSync(file) : undefined
+        assert.strictEqual(reasonOf(yield* first.end), "Moved")
+        if (there === undefined) {
+          assert.isFalse(existsSync(file), "nothing is made in its place")
+          mkdirSync(folder, { recursive: true })
+        } else assert.strictEqual(statSync(file).ino, there.ino)
+        const again = yield* Effect.exit(over(layer(file)))
+        // What is no destination stays as it is.
+        if (rowsOf(file, "SELECT 1 FROM sqlite_schema WHERE name = 'something'").length > 0) {
+          assert.strictEqual(reasonOf(again), "NotADestination")
+        } else {
+          assert.isTrue(Exit.isSuccess(again))
+          assert.strictEqual(rowsOf(file, "SELECT 1 FROM invoices").length, 30)
+          yield* assertSound(file)
+        }
+      }).pipe(Effect.scoped)
+  )
+
+  it.live("ends a reader that follows it, too", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "x.db")
+      yield* run(file)
+      const reader = yield* openReader(file, "here")
+      yield* reader.changes(0, 1, Lists.all)
+      renameSync(file, `${file}.old`)
+      yield* run(file)
+      assert.strictEqual((yield* Effect.flip(reader.changes(0, 1, Lists.all))).reason._tag, "Moved")
+    }).pipe(Effect.scoped))
+})
