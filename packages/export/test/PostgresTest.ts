@@ -21,7 +21,8 @@ export const briefTimes: Times = {
   lasts: Duration.seconds(3),
   renewed: Duration.seconds(1),
   silence: Duration.seconds(1),
-  ending: Duration.seconds(1)
+  ending: Duration.seconds(1),
+  lockTimeout: Duration.millis(500)
 }
 
 /** A list of 30 pages of 10, each record of it marked with who read it. */

@@ -17,6 +17,8 @@ export interface Times {
   readonly silence: Duration.Duration
   /** How long a commit may go on in a program that was told to end. */
   readonly ending: Duration.Duration
+  /** How long a taker waits for a lock on the lease's row: a commit of the holder has it, most likely. */
+  readonly lockTimeout: Duration.Duration
 }
 
 /** The usual ones. */
@@ -24,15 +26,13 @@ export const times: Times = {
   lasts: Duration.seconds(30),
   renewed: Duration.seconds(10),
   silence: Duration.seconds(10),
-  ending: Duration.seconds(10)
+  ending: Duration.seconds(10),
+  lockTimeout: Duration.millis(500)
 }
 
 /** In an SQL list: the server ends this transaction when nothing is said in it for so long. */
 export const endedAfter = (silence: Duration.Duration): string =>
   `set_config('idle_in_transaction_session_timeout', '${Duration.toMillis(silence)}', true)`
-
-/** How long a lock on the row is waited for: a commit, most likely. */
-const commitTakes = "500ms"
 
 /** The table of the leases. */
 export interface Leases {
@@ -73,7 +73,7 @@ export const take = (
   )
 
 const tryTake = Effect.fnUntraced(function*(
-  { client, schema, times: { lasts, silence } }: Leases,
+  { client, schema, times: { lasts, lockTimeout, silence } }: Leases,
   label: string,
   owner: string
 ): Effect.fn.Return<Lease, SinkError> {
@@ -89,7 +89,9 @@ const tryTake = Effect.fnUntraced(function*(
   const taken = yield* client.transaction((query) =>
     Effect.andThen(
       // Before there is a row to be locked: a taker that is stopped for good blocks nobody for longer.
-      query(`SELECT set_config('lock_timeout', $1, true), ${endedAfter(silence)}`, [commitTakes]),
+      query(`SELECT set_config('lock_timeout', $1, true), ${endedAfter(silence)}`, [
+        `${Duration.toMillis(lockTimeout)}`
+      ]),
       query(
         `INSERT INTO ${schema}.leases AS l (label, epoch, commit, owner, holder, expires)
         VALUES ($1, 1, 0, $2, $3, clock_timestamp() + ${interval(lasts)})

@@ -1,0 +1,62 @@
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it } from "@effect/vitest"
+import { layerTest } from "@payments/core/testing"
+import { Effect, Layer } from "effect"
+import { writeFileSync } from "node:fs"
+import { basename, join } from "node:path"
+import * as FileSink from "../src/files/FileSink.ts"
+import { replaceFile, scanAll } from "../src/index.ts"
+import { temporaryFolder } from "./Folder.ts"
+import { assertDurable, type Call, recording } from "./Recorder.ts"
+
+const records = (prefix: string, count: number) =>
+  Array.from({ length: count }, (_, index) => ({ id: `${prefix}${index}` }))
+
+describe("a file that is put in place", () => {
+  it.live("is written, synced and renamed, and then its folder is synced", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const target = join(folder, "manifest.json")
+      writeFileSync(target, "before")
+      const calls: Array<Call> = []
+      yield* Effect.provide(replaceFile(target, "after"), recording(calls))
+      assert.deepStrictEqual(
+        calls.map(({ call, file }) => [call, basename(file).replace(/\.[0-9a-f-]{36}\./, ".*.")]),
+        [
+          ["open", "manifest.json.*.new"],
+          ["write", "manifest.json.*.new"],
+          ["sync", "manifest.json.*.new"],
+          ["rename", "manifest.json.*.new"],
+          ["open", basename(folder)],
+          ["sync", basename(folder)]
+        ]
+      )
+      assertDurable(calls)
+    }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
+
+  it.live.each(
+    [
+      { format: "ndjson", compress: "none" },
+      { format: "csv", compress: "gzip" },
+      { format: "parquet", compress: "zstd" }
+    ] as const
+  )(
+    "is on disk under its name before the manifest names it ($format, $compress)",
+    (format) =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const calls: Array<Call> = []
+        const run = (count: number) =>
+          scanAll(["payoutRequests", "invoices"], { missingLimit: 1 }).pipe(
+            Effect.provide(Layer.merge(
+              FileSink.layer(folder, { ...format, formulas: "escape" }).pipe(Layer.provide(recording(calls))),
+              layerTest({ payoutRequests: records("a", 10), invoices: records("b", count) })
+            ))
+          )
+        for (const count of [1100, 900, 900, 1000]) yield* run(count)
+        assert.isAtLeast(calls.filter(({ call }) => call === "rename").length, 4)
+        assert.isAtLeast(calls.filter(({ call, file }) => call === "sync" && /invoices-/.test(file)).length, 3)
+        assertDurable(calls)
+      }).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
+  )
+})
