@@ -3,10 +3,10 @@
  * of that page that were already printed, so that going on neither loses nor repeats one. Filter values are in it: it is
  * readable by its owner alone.
  */
-import { Lists } from "@payments/core"
+import { Lists, readPlainFile } from "@payments/core"
 import { replaceFile } from "@payments/export"
 import { usage } from "@payments/export/program"
-import { Effect, Equal, FileSystem, Option, Path, Schema } from "effect"
+import { Effect, Equal, FileSystem, Path, Schema } from "effect"
 
 const Standing = Schema.Struct({
   version: Schema.Literal(1),
@@ -35,21 +35,23 @@ const StandingJson = Schema.fromJsonString(Standing)
 
 const unusable = (problem: string) => usage(`--cursor-file: ${problem}`)
 
+/** It holds a cursor, and at most the ids of one page. */
+const largestFile = 16 * 1024 * 1024
+
 /** What the file says of the listing that is asked for, or nothing if it is not there. */
 export const read = Effect.fnUntraced(function*(file: string, asked: Asked) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  const kind = yield* Effect.option(fs.stat(file))
+  const text = yield* readPlainFile(file, { maxBytes: largestFile }).pipe(
+    Effect.map((found) => found.text),
+    Effect.catchIf(({ kind }) => kind === "notFound", () => Effect.succeed("")),
+    Effect.mapError(({ problem }) => unusable(`the file ${problem}.`))
+  )
   if (
-    Option.isNone(kind) && (file === "" || !(yield* Effect.orElseSucceed(fs.exists(path.dirname(file)), () => false)))
+    text === "" && (file === "" || !(yield* Effect.orElseSucceed(fs.exists(path.dirname(file)), () => false)))
   ) {
     return yield* unusable("its folder is not there.")
   }
-  if (Option.isSome(kind) && kind.value.type !== "File") return yield* unusable("that is not a plain file.")
-  const text = yield* fs.readFileString(file).pipe(
-    Effect.catchIf((error) => error.reason._tag === "NotFound", () => Effect.succeed("")),
-    Effect.mapError((error) => unusable(`the file cannot be read (${error.reason._tag}).`))
-  )
   // Also the empty file that a script has made to be sure of its name.
   if (text === "") return undefined
   const standing = yield* Effect.mapError(

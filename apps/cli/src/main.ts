@@ -4,8 +4,8 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { ExitCode } from "@payments/export"
-import { guardOutput, run, teardown } from "@payments/export/program"
-import { Effect, Layer, Logger } from "effect"
+import { guardOutput, lineLogger, run, teardown } from "@payments/export/program"
+import { Effect, Layer } from "effect"
 import { payments } from "./cli.ts"
 
 /** Replaced by the build. */
@@ -18,7 +18,6 @@ process.umask(0o077)
 const api = PaymentsApi.layerConfig.pipe(Layer.provide(layerHttpClient))
 
 run(payments(api, PaymentsConfig.layerConfig, layerHttpClient), process.argv.slice(2), PAYMENTS_VERSION).pipe(
-  Effect.provide(NodeServices.layer),
-  Effect.provideService(Logger.LogToStderr, true),
+  Effect.provide(Layer.merge(NodeServices.layer, lineLogger("payments"))),
   NodeRuntime.runMain({ disableErrorReporting: true, teardown: teardown(() => ExitCode.interrupted) })
 )

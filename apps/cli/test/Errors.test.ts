@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { existsSync } from "node:fs"
+import { execFileSync } from "node:child_process"
+import { chmodSync, existsSync, readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { pageOf, type Script, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { labels, payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program.ts"
@@ -90,7 +91,10 @@ describe("what goes wrong", () => {
     Effect.gen(function*() {
       const none = yield* payments(["invoices", "list"])
       assert.deepStrictEqual([none.code, none.stdout], [3, ""])
-      assert.strictEqual(none.stderr, "payments: PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set\n")
+      assert.strictEqual(
+        none.stderr,
+        "payments: PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that holds the key\n"
+      )
       const wrong = yield* payments(["export", "--to", "sqlite:never.db"], {
         env: { PAYMENTS_BASE_URL: `https://user:${key}@api.example.com`, PAYMENTS_INVOICE_PARAMS: "x" }
       })
@@ -101,6 +105,48 @@ describe("what goes wrong", () => {
       assert.notInclude(wrong.stderr, key)
       assert.isFalse(existsSync("never.db"))
     }))
+
+  it.live("files that settings and flags name are plain files of a bounded size, else exit code 3 or 2", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const pipe = join(folder, "pipe")
+      execFileSync("mkfifo", [pipe])
+      const service = { PAYMENTS_BASE_URL: "http://127.0.0.1:1", PAYMENTS_API_KEY: key }
+      const { PAYMENTS_BASE_URL } = service
+      const postgres = ["export", "--to", "postgres://x@127.0.0.1:1/x"]
+      for (
+        const [path, kind] of [[pipe, "a pipe"], ["/dev/zero", "a device"], [folder, "a folder"]] as const
+      ) {
+        const runs = [
+          [3, ["invoices", "list"], { PAYMENTS_BASE_URL, PAYMENTS_API_KEY_FILE: path }],
+          [2, ["invoices", "list", "--cursor-file", path], service],
+          [2, ["export", "payin-sources", "--to", `sqlite:${folder}/p.db`, "--customer-ids", path], service],
+          [3, postgres, { ...service, PGPASSFILE: path }],
+          [3, [...postgres.slice(0, 2), `postgres://x@127.0.0.1:1/x?sslrootcert=${path}`], service]
+        ] as const
+        const ended = yield* Effect.forEach(runs, ([, args, env]) => payments(args, { env }), { concurrency: 2 })
+        for (const [index, { code, stderr }] of ended.entries()) {
+          const [expected, args] = runs[index] ?? []
+          assert.deepStrictEqual([code, lines(stderr).length], [expected, 1], `${args?.join(" ")}\n${stderr}`)
+          assert.include(stderr, `is ${kind}, not a plain file`)
+        }
+      }
+      assert.deepStrictEqual(readdirSync(folder), ["pipe"])
+    }).pipe(Effect.scoped))
+
+  it.live("a key file that others may read is one line on stderr, and no more", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "key")
+      const { PAYMENTS_API_KEY, PAYMENTS_BASE_URL } = yield* sandboxEnv({ records: 3 })
+      writeFileSync(file, PAYMENTS_API_KEY)
+      chmodSync(file, 0o644)
+      const env = { PAYMENTS_BASE_URL, PAYMENTS_API_KEY_FILE: file }
+      const { code, stderr } = yield* payments(["invoices", "list", "--all"], { env })
+      assert.deepStrictEqual([code, stderr], [
+        0,
+        `payments: PAYMENTS_API_KEY_FILE: other users may read ${file} (mode 644). Make it readable by its owner alone: chmod 600.\n`
+      ])
+    }).pipe(Effect.scoped))
 
   it.live("an export into the destination of another source is refused with exit code 9", () =>
     Effect.gen(function*() {

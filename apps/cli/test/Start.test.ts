@@ -40,12 +40,15 @@ describe("payments start", () => {
       const cwd = yield* temporaryFolder
       for (
         const [env, missing] of [
-          [{ PAYMENTS_BASE_URL: "https://api.example.com" }, "PAYMENTS_API_KEY"],
-          [{ PAYMENTS_API_KEY: "k" }, "PAYMENTS_BASE_URL"]
+          [
+            { PAYMENTS_BASE_URL: "https://api.example.com" },
+            "PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that holds the key"
+          ],
+          [{ PAYMENTS_API_KEY: "k" }, "PAYMENTS_BASE_URL is not set"]
         ] as const
       ) {
         const { code, stderr, stdout } = yield* payments(["start"], { cwd, env })
-        assert.deepStrictEqual([code, stdout, stderr], [3, "", `payments: ${missing} is not set\n`])
+        assert.deepStrictEqual([code, stdout, stderr], [3, "", `payments: ${missing}\n`])
       }
       assert.deepStrictEqual(readdirSync(cwd), [])
     }).pipe(Effect.scoped))

@@ -182,7 +182,7 @@ describe("the built worker", () => {
       const noSettings = yield* start(to, {})
       assert.deepStrictEqual([noSettings.code, noSettings.stderr], [
         3,
-        "payments-worker: PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set\n"
+        "payments-worker: PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that holds the key\n"
       ])
       assert.strictEqual((yield* start([], one)).code, 2)
       assert.strictEqual((yield* start(["--to", "nowhere"], one)).code, 2)

@@ -3,7 +3,9 @@
  * before any request; no value is ever repeated in a report, since it may hold a secret.
  */
 import { Config, Context, Data, Duration, Effect, FileSystem, Layer, Redacted, Result } from "effect"
+import { type Checked, fileInEnvironment, type KeyFile } from "./internal/KeyFile.ts"
 import { defaultSlowDown, type SlowDown } from "./internal/Pace.ts"
+import { proxyProblem, proxyVariables } from "./internal/ProxyAddress.ts"
 import { all, type InvoiceParameters, type ListName, parseInvoiceParameters } from "./Lists.ts"
 import { defaultRetryPolicy, type RetryPolicy } from "./RetryPolicy.ts"
 
@@ -31,13 +33,13 @@ export interface Settings {
   readonly PAYMENTS_BASE_URL?: string | undefined
   /** Default: `PAYMENTS_BASE_URL`. */
   readonly PAYMENTS_INVOICES_BASE_URL?: string | undefined
-  /** The key of §5. */
+  /** The key of §5. Either this or `PAYMENTS_API_KEY_FILE`, not both. */
   readonly PAYMENTS_API_KEY?: Redacted.Redacted<string> | undefined
   /**
-   * Reads what the file holds, or says why it cannot be read; used where `PAYMENTS_API_KEY` is not set. Read again when
-   * the service no longer accepts the key.
+   * Reads what the file holds, or says why it cannot be read. Read again when the service no longer accepts the key.
+   * A record of settings that has this member, even undefined, offers it where the key is missing.
    */
-  readonly PAYMENTS_API_KEY_FILE?: Effect.Effect<Checked<Redacted.Redacted<string>>> | undefined
+  readonly PAYMENTS_API_KEY_FILE?: KeyFile | undefined
   /** Default: `PAYMENTS_API_KEY`. */
   readonly PAYMENTS_INVOICES_API_KEY?: Redacted.Redacted<string> | undefined
   /** A name for whose data this is. */
@@ -50,6 +52,14 @@ export interface Settings {
   readonly PAYMENTS_UNCHECKED_FILTERS?: string | undefined
   /** `true` sends `traceparent` to the service; otherwise it learns nothing of our traces. */
   readonly PAYMENTS_TRACE_HEADERS?: string | undefined
+  /** The proxy on the way to `https:` addresses; the Node client reads the variable itself, here it is only checked. */
+  readonly HTTPS_PROXY?: string | undefined
+  /** {@inheritDoc Settings.HTTPS_PROXY} */
+  readonly https_proxy?: string | undefined
+  /** The same for `http:` addresses, and for `https:` where those name none. */
+  readonly HTTP_PROXY?: string | undefined
+  /** {@inheritDoc Settings.HTTP_PROXY} */
+  readonly http_proxy?: string | undefined
 }
 
 /** How long one attempt at a page may take. */
@@ -80,10 +90,11 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
   readonly apiKey: Redacted.Redacted<string>
   /** The key for invoices (§5). */
   readonly invoicesApiKey: Redacted.Redacted<string>
-  /** The key anew, where it comes from a file: asked for once when the service no longer accepts the one in use. */
-  readonly freshKey: {
-    readonly [Service in "payments" | "invoices"]?: Effect.Effect<Redacted.Redacted<string> | undefined>
-  }
+  /**
+   * The key anew, where it comes from a file, or why it cannot be read: asked for once when the service no longer accepts
+   * the one in use.
+   */
+  readonly freshKey: { readonly [Service in "payments" | "invoices"]?: KeyFile }
   /** The names of the invoice list's query parameters (§4.3). */
   readonly invoiceParameters: InvoiceParameters
   /** Whose data this is: both base addresses and the account's name. A destination belongs to one source. */
@@ -115,9 +126,14 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
       return "problem" in result ? undefined : result.value
     }
     const baseUrl = checked("PAYMENTS_BASE_URL", checkAddress(settings.PAYMENTS_BASE_URL))
-    const file = settings.PAYMENTS_API_KEY === undefined ? settings.PAYMENTS_API_KEY_FILE : undefined
-    const apiKey = file === undefined
-      ? checked("PAYMENTS_API_KEY", checkKey(settings.PAYMENTS_API_KEY))
+    const given = keyIn(settings.PAYMENTS_API_KEY)
+    const file = settings.PAYMENTS_API_KEY_FILE
+    const apiKey = given !== undefined && file !== undefined
+      ? checked<Redacted.Redacted<string>>("PAYMENTS_API_KEY", {
+        problem: "and PAYMENTS_API_KEY_FILE are both set: unset one of them"
+      })
+      : file === undefined
+      ? checked("PAYMENTS_API_KEY", checkKey(given, "PAYMENTS_API_KEY_FILE" in settings ? neither : undefined))
       : checked("PAYMENTS_API_KEY_FILE", checkFile(yield* file))
     const invoicesBaseUrl = isSet(settings.PAYMENTS_INVOICES_BASE_URL)
       ? checked("PAYMENTS_INVOICES_BASE_URL", checkAddress(settings.PAYMENTS_INVOICES_BASE_URL))
@@ -133,6 +149,7 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
     const ceiling = checked("PAYMENTS_MAX_REQUESTS_PER_SECOND", checkRate(settings.PAYMENTS_MAX_REQUESTS_PER_SECOND))
     const unchecked = checked("PAYMENTS_UNCHECKED_FILTERS", checkFilters(settings.PAYMENTS_UNCHECKED_FILTERS ?? ""))
     const traceHeaders = checked("PAYMENTS_TRACE_HEADERS", checkSwitch(settings.PAYMENTS_TRACE_HEADERS))
+    for (const name of proxyVariables) checked(name, checkProxy(settings[name]))
     if (
       problems.length > 0 || baseUrl === undefined || invoicesBaseUrl === undefined || apiKey === undefined ||
       invoicesApiKey === undefined || invoiceParameters === undefined || unchecked === undefined
@@ -142,7 +159,7 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
     const account = isSet(settings.PAYMENTS_ACCOUNT) ? [settings.PAYMENTS_ACCOUNT] : []
     const fresh = file === undefined ? undefined : Effect.map(file, (result) => {
       const read = checkFile(result)
-      return "problem" in read ? undefined : read.value
+      return "problem" in read ? { problem: `PAYMENTS_API_KEY_FILE ${read.problem}` } : read
     })
     return {
       baseUrl,
@@ -165,7 +182,8 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
 
   /**
    * Reads the environment through the current `ConfigProvider`: {@link Settings}, with `PAYMENTS_API_KEY_FILE` in the
-   * place of `PAYMENTS_API_KEY` where the key stands in a file.
+   * place of `PAYMENTS_API_KEY` where the key stands in a file: a plain file of at most 64 KiB. Logs a warning where other
+   * users may read that file.
    */
   static readonly layerConfig: Layer.Layer<PaymentsConfig, PaymentsConfigError, FileSystem.FileSystem> = Layer.effect(
     PaymentsConfig,
@@ -176,33 +194,40 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
         PAYMENTS_BASE_URL: yield* text("PAYMENTS_BASE_URL"),
         PAYMENTS_INVOICES_BASE_URL: yield* text("PAYMENTS_INVOICES_BASE_URL"),
         PAYMENTS_API_KEY: yield* secret("PAYMENTS_API_KEY"),
-        PAYMENTS_API_KEY_FILE: keyFile(yield* FileSystem.FileSystem, yield* text("PAYMENTS_API_KEY_FILE")),
+        PAYMENTS_API_KEY_FILE: fileInEnvironment(
+          yield* FileSystem.FileSystem,
+          "PAYMENTS_API_KEY_FILE",
+          yield* text("PAYMENTS_API_KEY_FILE")
+        ),
         PAYMENTS_INVOICES_API_KEY: yield* secret("PAYMENTS_INVOICES_API_KEY"),
         PAYMENTS_ACCOUNT: yield* text("PAYMENTS_ACCOUNT"),
         PAYMENTS_INVOICE_PARAMS: yield* text("PAYMENTS_INVOICE_PARAMS"),
         PAYMENTS_MAX_REQUESTS_PER_SECOND: yield* text("PAYMENTS_MAX_REQUESTS_PER_SECOND"),
         PAYMENTS_UNCHECKED_FILTERS: yield* text("PAYMENTS_UNCHECKED_FILTERS"),
-        PAYMENTS_TRACE_HEADERS: yield* text("PAYMENTS_TRACE_HEADERS")
+        PAYMENTS_TRACE_HEADERS: yield* text("PAYMENTS_TRACE_HEADERS"),
+        HTTPS_PROXY: yield* text("HTTPS_PROXY"),
+        https_proxy: yield* text("https_proxy"),
+        HTTP_PROXY: yield* text("HTTP_PROXY"),
+        http_proxy: yield* text("http_proxy")
       })
     })
   )
 }
 
-/** A setting that was read, or what is wrong with it. */
-export type Checked<A> = { readonly value: A } | { readonly problem: string }
-
 const isSet = (text: string | undefined): text is string => text !== undefined && text !== ""
 
-const keyFile = (fs: FileSystem.FileSystem, path: string | undefined) =>
-  isSet(path)
-    ? fs.readFileString(path).pipe(
-      Effect.map((text): Checked<Redacted.Redacted<string>> => ({ value: Redacted.make(text.trim()) })),
-      Effect.catch((error) => Effect.succeed({ problem: `cannot be read (${error.reason._tag})` }))
-    )
-    : undefined
+const keyIn = (key: Redacted.Redacted<string> | undefined): Redacted.Redacted<string> | undefined =>
+  key === undefined || Redacted.value(key) === "" ? undefined : key
+
+const neither = "is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that holds the key"
+
+const checkProxy = (address: string | undefined): Checked<undefined> => {
+  const problem = proxyProblem(address)
+  return problem === undefined ? { value: undefined } : { problem }
+}
 
 const checkFile = (read: Checked<Redacted.Redacted<string>>): Checked<Redacted.Redacted<string>> =>
-  "problem" in read ? read : checkKey(read.value, "is empty")
+  "problem" in read ? read : checkKey(read.value, "names an empty file")
 
 /** The key goes into a header: visible ASCII only (RFC 9110 §5.5 and RFC 6750 §2.1 allow no more). */
 const checkKey = (

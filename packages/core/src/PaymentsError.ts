@@ -25,9 +25,19 @@ import { byName, type ListName } from "./Lists.ts"
 import type { Position } from "./Position.ts"
 
 /** The server did not accept the key: 401. */
-export class Unauthorized extends Data.TaggedError("Unauthorized")<{}> {
+export class Unauthorized extends Data.TaggedError("Unauthorized")<{
+  /** Why the key could not be read again, where it comes from a file. */
+  readonly problem?: string | undefined
+}> {
+  /** Without facts unless given. */
+  constructor(facts: { readonly problem?: string | undefined } = {}) {
+    super(facts)
+  }
+
   override get message() {
-    return "not authorized: the service did not accept the key (401). Check the key, and that it belongs to this address."
+    return `not authorized: the service did not accept the key (401). ${
+      this.problem ?? "Check the key, and that it belongs to this address."
+    }`
   }
 }
 

@@ -1,5 +1,6 @@
 /** The public surface of `@payments/core`. */
 export { membersOf, parseText } from "./ExactText.ts"
+export type { Checked, KeyFile } from "./internal/KeyFile.ts"
 export type { SlowDown } from "./internal/Pace.ts"
 export type {
   BadRecordOption,
@@ -18,7 +19,6 @@ export * as Lists from "./Lists.ts"
 export type { BadRecord, Page } from "./Page.ts"
 export { PaymentsApi } from "./PaymentsApi.ts"
 export {
-  type Checked,
   type ConfigProblem,
   type Deadlines,
   PaymentsConfig,
@@ -29,6 +29,7 @@ export {
 export { BearerKey, PaymentsContract } from "./PaymentsContract.ts"
 export * as Reason from "./PaymentsError.ts"
 export { type ErrorBody, PaymentsError } from "./PaymentsError.ts"
+export { type PlainFile, PlainFileError, readPlainFile } from "./PlainFile.ts"
 export * as Position from "./Position.ts"
 export * from "./Records.ts"
 export * as RetryPolicy from "./RetryPolicy.ts"

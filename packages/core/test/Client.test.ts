@@ -109,7 +109,7 @@ describe("a key that is no longer accepted", () => {
   const rotating = Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const file = `${yield* fs.makeTempDirectoryScoped()}/key`
-    yield* fs.writeFileString(file, "first-key\n")
+    yield* fs.writeFileString(file, "first-key\n", { mode: 0o600 })
     let accepted = "first-key"
     const { layer, times } = counting(service({ accepts: (key) => key === accepted }))
     const api = yield* Layer.build(
@@ -127,7 +127,9 @@ describe("a key that is no longer accepted", () => {
           Effect.provide(api)
         ),
       accept: (key: string) => Effect.sync(() => accepted = key),
-      write: (key: string) => fs.writeFileString(file, key)
+      write: (key: string) => fs.writeFileString(file, key),
+      file,
+      remove: fs.remove(file)
     }
   })
 
@@ -150,6 +152,19 @@ describe("a key that is no longer accepted", () => {
       yield* accept("second-key")
       const error = yield* Effect.flip(list)
       assert.deepStrictEqual([error.reason._tag, error.attempts, times.length], ["Unauthorized", 1, 1])
+    }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
+
+  it.live("ends the listing with the setting and the name of a file that is gone", () =>
+    Effect.gen(function*() {
+      const { accept, file, list, remove, times } = yield* rotating
+      yield* accept("second-key")
+      yield* remove
+      const error = yield* Effect.flip(list)
+      assert.deepStrictEqual([error.reason._tag, error.status, times.length], ["Unauthorized", 401, 1])
+      assert.include(
+        error.message,
+        `did not accept the key (401). PAYMENTS_API_KEY_FILE cannot be used: ${file} is not there.`
+      )
     }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
 })
 

@@ -230,7 +230,8 @@ describe("an empty project that installs it", () => {
       ids: ["a", "b"],
       texts: [`{"id":"a","amount":1,"status":"paid"}`, `{"id":"b","amount":null}`],
       refused: "InvalidRequest",
-      missing: "PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set",
+      missing:
+        "PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that holds the key",
       others: ["function", "function", "function", true, 1]
     })
   })

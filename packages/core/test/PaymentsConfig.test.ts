@@ -1,6 +1,6 @@
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Effect, FileSystem, Layer, Redacted } from "effect"
+import { ConfigProvider, Effect, FileSystem, Layer, Logger, Redacted } from "effect"
 import { PaymentsConfig } from "../src/index.ts"
 
 const read = (env: Record<string, string>) =>
@@ -54,14 +54,99 @@ describe("PaymentsConfig", () => {
       const missing = yield* Effect.flip(read({ PAYMENTS_API_KEY_FILE: `${file}.no` }))
       assert.strictEqual(
         missing.message,
-        "PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY_FILE cannot be read (NotFound)"
+        `PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY_FILE cannot be used: ${file}.no is not there`
       )
       yield* fs.writeFileString(file, "\n")
       const empty = yield* Effect.flip(
         read({ PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL, PAYMENTS_API_KEY_FILE: file })
       )
-      assert.strictEqual(empty.message, "PAYMENTS_API_KEY_FILE is empty")
+      assert.strictEqual(empty.message, "PAYMENTS_API_KEY_FILE names an empty file")
     }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
+
+  it.effect("offers the key file where there is no key, and refuses a key and a key file at once", () =>
+    Effect.gen(function*() {
+      const url = { PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL }
+      const neither = yield* Effect.flip(read(url))
+      assert.strictEqual(
+        neither.message,
+        "PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that holds the key"
+      )
+      const both = yield* Effect.flip(read({ ...valid, PAYMENTS_API_KEY_FILE: "/run/secrets/key" }))
+      assert.strictEqual(
+        both.message,
+        "PAYMENTS_API_KEY and PAYMENTS_API_KEY_FILE are both set: unset one of them"
+      )
+      const fs = yield* FileSystem.FileSystem
+      const file = yield* fs.makeTempFileScoped()
+      yield* fs.writeFileString(file, "from the file".replaceAll(" ", "-"))
+      const config = yield* read({ ...url, PAYMENTS_API_KEY: "", PAYMENTS_API_KEY_FILE: file })
+      assert.strictEqual(Redacted.value(config.apiKey), "from-the-file", "an empty variable counts as missing")
+    }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
+
+  it.effect("does not repeat a key that stands where the name of its file should", () =>
+    Effect.gen(function*() {
+      for (const key of [secret, `${secret}/x+y==`, `/${secret}`]) {
+        const error = yield* Effect.flip(
+          read({ PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL, PAYMENTS_API_KEY_FILE: key })
+        )
+        assert.strictEqual(
+          error.message,
+          "PAYMENTS_API_KEY_FILE cannot be used: the file that it names is not there"
+        )
+      }
+    }))
+
+  it.effect("warns, once, of a key file that others may read", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const file = yield* fs.makeTempFileScoped()
+      yield* fs.writeFileString(file, "first-key")
+      const warnings: Array<unknown> = []
+      const logger = Logger.layer([Logger.make(({ message }) => void warnings.push(message))])
+      const readings = [[0o644, 1], [0o640, 1], [0o600, 0], [0o400, 0]] as const
+      for (const [mode, expected] of readings) {
+        yield* fs.chmod(file, mode)
+        warnings.length = 0
+        const config = yield* Effect.provide(
+          read({ PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL, PAYMENTS_API_KEY_FILE: file }),
+          logger
+        )
+        yield* Effect.provide(config.freshKey.invoices ?? Effect.void, logger)
+        assert.strictEqual(warnings.length, expected, mode.toString(8))
+        if (expected > 0) {
+          assert.include(
+            String(warnings[0]),
+            `PAYMENTS_API_KEY_FILE: other users may read ${file} (mode ${mode.toString(8)})`
+          )
+        }
+      }
+    }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
+
+  it.effect.each(
+    ["proxy.corp:3128", "10.0.0.1:3128", "//proxy:1", `ftp://user:${secret}@proxy:1`, `http://user:${secret}%@proxy:1`]
+  )(
+    "refuses the proxy %s, whichever variable names it",
+    (proxy) =>
+      Effect.gen(function*() {
+        for (const name of ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"]) {
+          const error = yield* Effect.flip(read({ ...valid, [name]: proxy }))
+          assert.deepStrictEqual(error.problems.map(({ setting }) => setting), [name])
+          assert.include(error.message, "is not the address of a proxy, such as http://proxy.example.com:3128")
+          assert.notInclude(error.message, secret)
+        }
+      })
+  )
+
+  it.effect("takes proxies with a scheme, and an empty variable for none", () =>
+    Effect.asVoid(
+      read({
+        ...valid,
+        HTTPS_PROXY: "http://user:p%40ss@proxy.corp:3128",
+        https_proxy: "https://proxy",
+        HTTP_PROXY: "socks5://proxy:1080",
+        http_proxy: ""
+      })
+    ))
 
   it.effect("lists everything that is missing or wrong at once, by name", () =>
     Effect.gen(function*() {

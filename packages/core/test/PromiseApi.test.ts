@@ -299,7 +299,7 @@ describe("the environment", () => {
       const { url } = yield* Sandbox
       const folder = mkdtempSync(join(tmpdir(), "payments-"))
       yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(folder, { recursive: true })))
-      writeFileSync(join(folder, "key"), `${apiKey}\n`)
+      writeFileSync(join(folder, "key"), `${apiKey}\n`, { mode: 0o600 })
       yield* Effect.promise(async () => {
         await using payments = await connectFromEnvironment({
           PAYMENTS_BASE_URL: url,

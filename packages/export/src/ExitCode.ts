@@ -31,7 +31,7 @@ export const exitCodeOf = (error: PaymentsError | PaymentsConfigError | SinkErro
     case "PaymentsConfigError":
       return ExitCode.configuration
     case "SinkError":
-      return ExitCode.destination
+      return error.reason._tag === "WrongSetting" ? ExitCode.configuration : ExitCode.destination
     case "PaymentsError":
       // A query that was never sent is the caller's own slip.
       return error.reason._tag === "InvalidRequest" && error.reason.status === undefined

@@ -13,6 +13,7 @@ import {
   Effect,
   Exit,
   Layer,
+  Logger,
   Option,
   type Runtime,
   Stdio,
@@ -74,6 +75,14 @@ export const guardOutput = (name: string): void => {
     process.exit(ExitCode.destination)
   })
 }
+
+/** Logs as the program talks: each message is a line on stderr. */
+export const lineLogger = (name: string) =>
+  Logger.layer([
+    Logger.make(({ message }) => {
+      process.stderr.write(`${name}: ${(Array.isArray(message) ? message : [message]).join(" ")}\n`)
+    })
+  ])
 
 /** Runs a command line to its exit code. */
 export const run = <const Name extends string, Input, R, Context>(

@@ -141,6 +141,13 @@ export class NotADestination extends Data.TaggedError("NotADestination")<{ reado
   }
 }
 
+/** A setting of the destination is wrong, such as a password file that is no file. `problem` names the setting. */
+export class WrongSetting extends Data.TaggedError("WrongSetting")<{ readonly problem: string }> {
+  override get message() {
+    return this.problem
+  }
+}
+
 /** There is no space left. */
 export class Full extends Data.TaggedError("Full")<{}> {
   override get message() {
@@ -177,8 +184,6 @@ const mends: { readonly [code: string]: string } = {
   "no TLS": "the server offers no TLS. Where the network in between is trusted, say sslmode=disable",
   "TLS":
     "the server's certificate does not hold. Name its authority's file with sslrootcert, or its host as it is certified",
-  "PGPASSFILE": "others may read the password file. Make it its owner's alone (chmod 600)",
-  "sslrootcert": "the file that sslrootcert or PGSSLROOTCERT names, or the password file, cannot be read",
   "28P01": "user and password do not fit. Correct PGUSER, PGPASSWORD or the password file",
   "28000": "the server does not let this user in. Correct the user, or its pg_hba.conf",
   "3D000": "there is no such database. Make it first (CREATE DATABASE)",
@@ -189,7 +194,7 @@ const mends: { readonly [code: string]: string } = {
 }
 
 /** Why a destination could not be written. */
-export type SinkReason = Locked | LeaseLost | Moved | OtherSource | NotADestination | Full | Failed
+export type SinkReason = Locked | LeaseLost | Moved | OtherSource | NotADestination | WrongSetting | Full | Failed
 
 /** A destination failed. No message holds a record or a cursor. */
 export class SinkError extends Data.TaggedError("SinkError")<{

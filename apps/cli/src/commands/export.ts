@@ -1,5 +1,5 @@
 /** `payments export`. */
-import { Lists, type PaymentsApi, type PaymentsConfigError } from "@payments/core"
+import { Lists, type PaymentsApi, type PaymentsConfigError, readPlainFile } from "@payments/core"
 import {
   Destination,
   lowestExitCode,
@@ -21,7 +21,7 @@ import {
   toFlag,
   usage
 } from "@payments/export/program"
-import { DateTime, Duration, Effect, FileSystem, Layer, Option, Schema } from "effect"
+import { DateTime, Duration, Effect, type FileSystem, Layer, Option, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { makeProgress, sayFailures } from "../Progress.ts"
 import { summarize } from "../Summary.ts"
@@ -149,10 +149,12 @@ const partsOf = Effect.fnUntraced(function*(
   return { list, field, values, concurrency }
 })
 
+/** Bytes. Over a million ids, each of which is scanned as a part of its own. */
+const largestIdsFile = 64 * 1024 * 1024
+
 const idsIn = Effect.fnUntraced(function*(file: string) {
-  const fs = yield* FileSystem.FileSystem
-  const text = yield* fs.readFileString(file).pipe(
-    Effect.catch(() => usage("--customer-ids: the file cannot be read."))
+  const { text } = yield* readPlainFile(file, { maxBytes: largestIdsFile }).pipe(
+    Effect.mapError(({ problem }) => usage(`--customer-ids: the file ${problem}.`))
   )
   const ids = [...new Set(text.split(/\r?\n/).map((line) => line.trim()).filter((line) => line !== ""))]
   return ids.length === 0 ? yield* usage("--customer-ids: the file names no customer.") : ids

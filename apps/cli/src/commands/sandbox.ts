@@ -1,8 +1,8 @@
 /** `payments sandbox`. The sandbox is loaded here, in `start` and in `conformance`, and nowhere else. */
-import { Lists } from "@payments/core"
+import { Lists, readPlainFile } from "@payments/core"
 import { optionalFlag, print, say, usage } from "@payments/export/program"
 import type { LoggedRequest, SandboxOptions } from "@payments/sandbox"
-import { Effect, FileSystem, Redacted, Result, Schema } from "effect"
+import { Effect, Redacted, Result, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
 
 const whole = (minimum: number, maximum: number) =>
@@ -125,9 +125,12 @@ export const sandboxCommand = Command.make(
     return yield* Effect.gen(function*() {
       const { controlUrl, url } = yield* sandbox.Sandbox
       const key = Redacted.value(sandbox.sandboxKey)
-      yield* print(`export PAYMENTS_BASE_URL=${url}\nexport PAYMENTS_API_KEY=${key}\n`)
+      // A key and a key file exclude each other.
+      yield* print(
+        `unset PAYMENTS_API_KEY_FILE\nexport PAYMENTS_BASE_URL=${url}\nexport PAYMENTS_API_KEY=${key}\n`
+      )
       yield* say(
-        `Serving ${input.records} records in each list at ${url} until Ctrl-C. Paste the two lines above into another terminal.`
+        `Serving ${input.records} records in each list at ${url} until Ctrl-C. Paste the three lines above into another terminal.`
       )
       if (controlUrl !== undefined) yield* say(`Controls: ${controlUrl}/faults, /counters, /requests, /clock`)
       return yield* Effect.never
@@ -148,6 +151,8 @@ export const sandboxCommand = Command.make(
   ])
 )
 
+const largestFaultsFile = 16 * 1024 * 1024
+
 /** The faults that a name, JSON or a file names. */
 const faultsOf = Effect.fnUntraced(function*(given: string | undefined) {
   if (given === undefined) return []
@@ -157,10 +162,9 @@ const faultsOf = Effect.fnUntraced(function*(given: string | undefined) {
   const inline = /^\s*[[{]/.test(given)
   const text = inline
     ? given
-    : yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.readFileString(given)).pipe(
-      Effect.mapError((error) =>
-        usage(`--faults names no scenario, and no file that can be read (${error.reason._tag})`)
-      )
+    : yield* readPlainFile(given, { maxBytes: largestFaultsFile }).pipe(
+      Effect.map((file) => file.text),
+      Effect.mapError(({ problem }) => usage(`--faults names no scenario; as a file, it ${problem}`))
     )
   const faults = faultsFromJson(text)
   return Result.isSuccess(faults) ? faults.success : yield* usage(`--faults: ${faults.failure}`)

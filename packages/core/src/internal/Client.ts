@@ -5,7 +5,7 @@
 import { type Clock, Duration, Effect, Redacted, Result, Semaphore } from "effect"
 import { type AnyList, invoices, payinSources, payoutRequests } from "../Lists.ts"
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
-import { type ErrorBody, PaymentsError, type Reason } from "../PaymentsError.ts"
+import { type ErrorBody, PaymentsError, type Reason, Unauthorized } from "../PaymentsError.ts"
 import * as Position from "../Position.ts"
 import { observing } from "./Observed.ts"
 import * as Pace from "./Pace.ts"
@@ -67,10 +67,14 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
       return Effect.void
     })
 
-  /** The key anew after it was refused, unless it is the same. */
+  /** The key anew after it was refused; undefined where there is no other. */
   const freshKey = Effect.fnUntraced(function*(service: AnyList["service"], refused: Redacted.Redacted<string>) {
     const known = keys[service]
-    const fresh = known === refused ? yield* config.freshKey[service] ?? Effect.undefined : known
+    const read = known === refused ? yield* config.freshKey[service] ?? Effect.undefined : { value: known }
+    if (read !== undefined && "problem" in read) {
+      return yield* Effect.fail(new Unauthorized({ problem: `${read.problem}.` }))
+    }
+    const fresh = read?.value
     if (fresh === undefined || Redacted.value(fresh) === Redacted.value(refused)) return undefined
     // Both services may have been asked with it.
     for (const other of ["payments", "invoices"] as const) if (keys[other] === known) keys[other] = fresh
@@ -98,11 +102,14 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
       return Effect.mapBoth(
         Effect.catchIf(exchange(request, key, count), ({ reason }) =>
           reason._tag === "Unauthorized", (failure) =>
-          Effect.flatMap(freshKey(request.list.service, key), (fresh) =>
-            fresh === undefined ? Effect.fail(failure) : exchange(request, fresh, count))),
+          freshKey(request.list.service, key).pipe(
+            Effect.mapError((unauthorized): Failure => ({ ...failure, reason: unauthorized })),
+            Effect.flatMap((fresh) =>
+              fresh === undefined ? Effect.fail(failure) : exchange(request, fresh, count)
+            )
+          )),
         {
-          onFailure: (failure) =>
-            failed(request, failure, count.made),
+          onFailure: (failure) => failed(request, failure, count.made),
           onSuccess: (arrived): Fetched => ({ ...arrived, request, attempts: count.made })
         }
       )

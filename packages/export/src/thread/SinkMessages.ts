@@ -15,7 +15,8 @@ import {
   type ScanRequest,
   type ScanStart,
   SinkError,
-  type SinkReason
+  type SinkReason,
+  WrongSetting
 } from "../Sink.ts"
 
 /** What can be asked, and with what. */
@@ -163,6 +164,8 @@ const reasonIn = ({ bound, code, given, holder, label, problem, tag, why }: Erro
       return new OtherSource({ bound, given })
     case "NotADestination":
       return new NotADestination({ problem })
+    case "WrongSetting":
+      return new WrongSetting({ problem })
     case "Full":
       return new Full()
     case "Failed":

@@ -1,0 +1,49 @@
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, FileSystem } from "effect"
+import { execFileSync } from "node:child_process"
+import { readPlainFile } from "../src/index.ts"
+
+const limit = 1024
+
+const folder = Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
+
+const problemOf = (file: string) =>
+  Effect.map(Effect.flip(readPlainFile(file, { maxBytes: limit })), ({ kind, message }) => [kind, message])
+
+describe("a plain file", () => {
+  it.live("is read up to its bound, also through a symbolic link, and says who may read it", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const [file, link] = [`${yield* folder}/file`, `${yield* folder}/link`]
+      yield* fs.writeFileString(file, `\ufeff${"é".repeat(limit / 2 - 2)}\n`, { mode: 0o600 })
+      yield* fs.symlink(file, link)
+      for (const path of [file, link]) {
+        const { mode, text } = yield* readPlainFile(path, { maxBytes: limit })
+        assert.deepStrictEqual([mode, text], [0o600, `${"é".repeat(limit / 2 - 2)}\n`])
+      }
+      yield* fs.writeFileString(file, "x".repeat(limit + 1))
+      assert.deepStrictEqual(yield* problemOf(link), ["tooLarge", "holds more than 1 KiB"])
+    }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
+
+  it.live("is neither a pipe, which would wait for a writer, nor a device without an end, nor a folder", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const here = yield* folder
+      execFileSync("mkfifo", [`${here}/pipe`])
+      yield* fs.symlink(`${here}/pipe`, `${here}/link`)
+      assert.deepStrictEqual(yield* problemOf(`${here}/pipe`), ["notPlain", "is a pipe, not a plain file"])
+      assert.deepStrictEqual(yield* problemOf(`${here}/link`), ["notPlain", "is a pipe, not a plain file"])
+      assert.deepStrictEqual(yield* problemOf("/dev/zero"), ["notPlain", "is a device, not a plain file"])
+      assert.deepStrictEqual(yield* problemOf(here), ["notPlain", "is a folder, not a plain file"])
+      assert.deepStrictEqual(yield* problemOf(`${here}/no`), ["notFound", "is not there"])
+    }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
+
+  it.live("is UTF-8 text", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const file = `${yield* folder}/latin1`
+      yield* fs.writeFile(file, Uint8Array.of(0x4d, 0xe9))
+      assert.deepStrictEqual(yield* problemOf(file), ["notText", "is not UTF-8 text"])
+    }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
+})
