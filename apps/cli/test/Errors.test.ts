@@ -230,18 +230,33 @@ describe("what goes wrong", () => {
       }
     }).pipe(Effect.scoped))
 
-  it.live("a file is a file, whatever SQLite would make of its name", () =>
+  it.live("a destination that is written in another way is refused with what is meant, and makes nothing", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const env = yield* sandboxEnv({ records: 5 })
-      for (const name of [":memory:", "file:x.db?mode=memory", "a b 'ñ.db"]) {
-        assert.strictEqual(
-          (yield* payments(["export", "invoices", "--to", `sqlite:${name}`], { env, cwd })).code,
-          0,
-          name
-        )
-        assert.deepStrictEqual(rowsOf(join(cwd, name), "SELECT count(*) AS n FROM invoices"), [{ n: 5 }])
+      const texts = [
+        "sqlite://x.db",
+        "sqlite::memory:",
+        "sqlite:file:z.db?mode=ro",
+        "sqlite:a\nb.db",
+        "SQLITE:x.db",
+        "file://x"
+      ]
+      for (const text of texts) {
+        const { code, stderr, stdout } = yield* payments(["export", "invoices", "--to", text], { env, cwd })
+        assert.deepStrictEqual([code, stdout, lines(stderr).length], [2, "", 1], text)
+        const { code: reading } = yield* payments(["verify"], { env: { ...env, PAYMENTS_TO: text }, cwd })
+        assert.strictEqual(reading, 2, text)
       }
+      assert.deepStrictEqual(readdirSync(cwd), [])
+      assert.isFalse(existsSync("/x.db"))
+      const device = yield* payments(["export", "invoices", "--to", "sqlite:/dev/null"], { env, cwd })
+      assert.deepStrictEqual([device.code, lines(device.stderr).length], [9, 1])
+      assert.include(device.stderr, "it is a device, not a plain file")
+      assert.isFalse(existsSync("/dev/null-journal"))
+      const name = "a b 'ñ' %20#.db"
+      assert.strictEqual((yield* payments(["export", "invoices", "--to", `sqlite:${name}`], { env, cwd })).code, 0)
+      assert.deepStrictEqual(rowsOf(join(cwd, name), "SELECT count(*) AS n FROM invoices"), [{ n: 5 }])
     }).pipe(Effect.scoped))
 
   it.live("a taken port and a destination nobody knows are usage errors", () =>

@@ -1,6 +1,7 @@
 /** Destinations by URL: which are known, and the sink behind each. */
 import { Data, Effect, type FileSystem, Layer, type Path, Result, type Scope, type Stdio } from "effect"
 import { join } from "node:path"
+import * as DestinationPath from "./DestinationPath.ts"
 import type { Reader } from "./engine/Store.ts"
 import * as FileSink from "./files/FileSink.ts"
 import { type Format, fromQuery } from "./files/render/Format.ts"
@@ -39,11 +40,11 @@ export const parse = (
   const [, scheme, rest = ""] = /^([a-z]+):(.*)$/s.exec(text) ?? []
   const refuse = (problem: string) => Effect.fail(new DestinationError({ problem }))
   if (scheme === "sqlite") {
-    return rest === ""
-      ? refuse("sqlite: names no file.")
-      : Effect.succeed({ _tag: "Sqlite", file: withoutAuthority(rest) })
+    const problem = DestinationPath.problemOf(scheme, rest)
+    return problem === undefined ? Effect.succeed({ _tag: "Sqlite", file: rest }) : refuse(problem)
   }
   if (scheme === "postgres" || scheme === "postgresql") {
+    if (!rest.startsWith("//")) return refuse("Two slashes follow the colon: write postgres://HOST/DATABASE.")
     const url = PostgresUrl.parse(text)
     if (Result.isFailure(url)) return refuse(url.failure)
     return from === "argument" && url.success.password !== undefined
@@ -52,17 +53,15 @@ export const parse = (
       )
       : Effect.succeed({ _tag: "Postgres", url: url.success })
   }
-  if (scheme !== "file") return refuse("This is no destination.")
+  if (scheme !== "file") return refuse(DestinationPath.guessOf(text))
   const [folder = "", query = ""] = rest.split(/\?(.*)/s)
-  if (folder === "") return refuse("file: names no folder.")
+  const problem = DestinationPath.problemOf(scheme, folder)
+  if (problem !== undefined) return refuse(problem)
   return Result.match(fromQuery(query), {
-    onFailure: (problem) => refuse(`file: ${problem}.`),
-    onSuccess: (format) => Effect.succeed({ _tag: "Files", folder: withoutAuthority(folder), format })
+    onFailure: (failure) => refuse(`file: ${failure}.`),
+    onSuccess: (format) => Effect.succeed({ _tag: "Files", folder, format })
   })
 }
-
-/** `///etc` and `/etc` are the same place. */
-const withoutAuthority = (path: string): string => path.replace(/^\/\/(?=\/)/, "")
 
 /** The driver is loaded when such a destination is named, and not before. */
 const postgres = Effect.promise(() => import("./postgres/PostgresSink.ts"))

@@ -170,6 +170,8 @@ const mends: { readonly [code: string]: string } = {
   "ENOENT": "its folder is not there. Make it first",
   "EISDIR": "it is a folder. Name a file in it",
   "EEXIST": "it is a file. Name a folder",
+  "ELOOP": "its links lead in a circle. Name the file that is meant",
+  "ENAMETOOLONG": "its name is longer than the file system takes. Choose a shorter one",
   "ENOTDIR": "a part of its path is a file, not a folder",
   "EPIPE": "nobody reads it any more, and what was left is not kept. The next run begins anew",
   "EACCES": "there is no permission to write there",

@@ -9,7 +9,10 @@ describe("a destination's text", () => {
   it.effect.each(
     [
       ["sqlite:./payments.db", { _tag: "Sqlite", file: "./payments.db" }],
-      ["sqlite:///var/payments.db", { _tag: "Sqlite", file: "/var/payments.db" }],
+      ["sqlite:/var/payments.db", { _tag: "Sqlite", file: "/var/payments.db" }],
+      ["sqlite:a b 'ñ' %20#.db", { _tag: "Sqlite", file: "a b 'ñ' %20#.db" }],
+      ["sqlite:../~/x:y.db", { _tag: "Sqlite", file: "../~/x:y.db" }],
+      ["file:./folder/", { _tag: "Files", folder: "./folder/", format: plain }],
       ["-", { _tag: "Stdout" }],
       ["file:./folder", { _tag: "Files", folder: "./folder", format: plain }],
       ["file:/a b/ñ?format=ndjson", { _tag: "Files", folder: "/a b/ñ", format: plain }],
@@ -61,6 +64,77 @@ describe("a destination's text", () => {
         assert.include(error.message, "sqlite:FILE, postgres://HOST/DATABASE, file:FOLDER")
       })
   )
+
+  /** What is typed, and what the refusal says to write. */
+  const meant: ReadonlyArray<readonly [text: string, right: string]> = [
+    ["sqlite://x.db", "write sqlite:./x.db, or sqlite:/x.db for one from the root."],
+    ["sqlite:///x.db", "write sqlite:./x.db, or sqlite:/x.db for one from the root."],
+    ["sqlite:////var/x.db", "write sqlite:./var/x.db, or sqlite:/var/x.db for one"],
+    ["sqlite://./x.db", "write sqlite:./x.db."],
+    ["sqlite:///../x.db", "write sqlite:../x.db."],
+    ["sqlite://", "write sqlite:./payments.db."],
+    ["sqlite://me:hunter2@h/x.db", "write sqlite:./payments.db."],
+    ["file://x", "write file:./x, or file:/x for one from the root."],
+    ["file:///data/x?format=csv", "write file:./data/x, or file:/data/x for one"],
+    ["file:////x", "write file:./x, or file:/x for one"],
+    ["SQLITE:x.db", "Write sqlite:x.db."],
+    ["Sqlite:./x.db", "Write sqlite:./x.db."],
+    ["SQLite://x.db", "write sqlite:./x.db, or sqlite:/x.db"],
+    ["sqlite3:x.db", "Write sqlite:x.db."],
+    ["sqlite3:///x.db", "write sqlite:./x.db, or sqlite:/x.db"],
+    ["File:./x", "Write file:./x."],
+    ["FILE:./x?format=csv", "Write file:./x?format=csv."],
+    ["sqlite: x.db", "write sqlite:x.db."],
+    ["sqlite:x.db ", "write sqlite:x.db."],
+    [" sqlite:x.db", "Write sqlite:x.db."],
+    ["file: x", "write file:x."],
+    ["sqlite:.\\x.db", "write sqlite:./x.db."],
+    ["sqlite:data\\x.db", "write sqlite:data/x.db."],
+    ["file:.\\x", "write file:./x."],
+    ["sqlite::memory:", "write sqlite:./payments.db."],
+    ["sqlite:file:z.db?mode=ro", "write sqlite:z.db."],
+    ["sqlite:file:///z.db", "write sqlite:/z.db."],
+    ["sqlite:z.db?mode=ro", "write sqlite:z.db."],
+    ["sqlite:sqlite:z.db", "write sqlite:z.db."],
+    ["file:file:x", "write file:x."],
+    ["sqlite:~/x.db", "write sqlite:$HOME/x.db."],
+    ["file:~/x", "write file:$HOME/x."],
+    ["sqlite:./x/", "write sqlite:x/payments.db."],
+    ["sqlite:.", "write sqlite:payments.db."],
+    ["sqlite:/", "write sqlite:/payments.db."],
+    ["./x.db", "Write sqlite:./x.db."],
+    ["x.sqlite3", "Write sqlite:./x.sqlite3."],
+    ["/var/x.db", "Write sqlite:/var/x.db."],
+    ["./x", "Write sqlite:./x for a database, or file:./x for a folder of files."],
+    ["postgresql:/x", "write postgres://HOST/DATABASE."],
+    ["postgres:x", "write postgres://HOST/DATABASE."],
+    ["POSTGRES://h/x", "Write postgres://HOST/DATABASE, in lower case."],
+    ["psql://h/x", "Write postgres://HOST/DATABASE"],
+    ["sqlite:a\nb.db", "a line break or another control character is refused."],
+    ["sqlite:a\u0000.db", "control character is refused."],
+    ["sqlite:a\u001b[31m.db", "control character is refused."],
+    ["sqlite:a\u2028b.db", "a line break or another control character is refused."],
+    ["file:a\rb?format=csv", "control character is refused."]
+  ]
+
+  it.effect.each(meant)("%j is refused, with what is meant: %s", ([text, right]) =>
+    Effect.gen(function*() {
+      const { message } = yield* Effect.flip(Destination.parse(text))
+      assert.include(message, right)
+      assert.notMatch(message, /\p{Cc}/u)
+      assert.notInclude(message, "hunter2")
+    }))
+
+  it.effect("a text that a refusal says to write is a destination", () =>
+    Effect.gen(function*() {
+      for (const [text] of meant) {
+        const { message } = yield* Effect.flip(Destination.parse(text))
+        const [said = ""] = message.split(" A destination is ")
+        for (const [, right = ""] of said.matchAll(/\b(?:[Ww]rite|or) ((?:sqlite|file):\S+?)(?=[.,]?(?:\s|$))/g)) {
+          assert.notStrictEqual((yield* Destination.parse(right))._tag, "Stdout", right)
+        }
+      }
+    }))
 
   it.effect("a PostgreSQL one names host, database and schema, as far as it does", () =>
     Effect.gen(function*() {

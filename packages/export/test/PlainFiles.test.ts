@@ -1,0 +1,63 @@
+/** A database is a plain file: anything else is refused before SQLite opens it, and nothing is made beside it. */
+import { assert, describe, it } from "@effect/vitest"
+import { layerTest } from "@payments/core/testing"
+import { Effect, Layer } from "effect"
+import { spawnSync } from "node:child_process"
+import { once } from "node:events"
+import { mkdirSync, readdirSync, symlinkSync } from "node:fs"
+import { createServer } from "node:net"
+import { join } from "node:path"
+import { scan } from "../src/Scan.ts"
+import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
+import { openReader } from "../src/sqlite/SqliteStore.ts"
+import { temporaryFolder } from "./Folder.ts"
+
+/** Makes what is no plain file, and names it. */
+const kinds: ReadonlyArray<readonly [what: string, make: (path: string) => Effect.Effect<unknown>]> = [
+  ["a folder", (path) => Effect.sync(() => mkdirSync(path))],
+  ["a device", (path) => Effect.sync(() => symlinkSync("/dev/null", path))],
+  ["a named pipe", (path) => Effect.sync(() => assert.strictEqual(spawnSync("mkfifo", [path]).status, 0))],
+  ["a socket", (path) => Effect.promise(() => once(createServer().unref().listen(path), "listening"))]
+]
+
+describe("a path that leads to", () => {
+  it.live.each(kinds)("%s is refused, to write and to read", ([what, make]) =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const path = join(folder, "x.db")
+      yield* make(path)
+      const link = join(folder, "link.db")
+      symlinkSync("x.db", link)
+      const before = readdirSync(folder)
+      for (const name of [path, link]) {
+        const writing = Effect.asVoid(
+          scan("invoices").pipe(Effect.provide(Layer.merge(SqliteSink.layer(name), layerTest({}))))
+        )
+        for (const refused of [writing, Effect.asVoid(Effect.scoped(openReader(name, "here")))]) {
+          assert.include((yield* Effect.flip(refused)).message, `it is ${what}, not a plain file. Name a file.`)
+        }
+      }
+      assert.deepStrictEqual(readdirSync(folder), before)
+    }).pipe(Effect.scoped))
+
+  it.live("a device of the system leaves nothing beside it", () =>
+    Effect.gen(function*() {
+      const before = readdirSync("/dev")
+      for (const path of ["/dev/null", "/dev/zero"]) {
+        const writing = scan("invoices").pipe(Effect.provide(Layer.merge(SqliteSink.layer(path), layerTest({}))))
+        assert.include((yield* Effect.flip(writing)).message, "it is a device")
+      }
+      assert.deepStrictEqual(readdirSync("/dev").filter((name) => /null|zero/.test(name) && !before.includes(name)), [])
+    }))
+
+  it.live("itself, over links, is refused", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      symlinkSync("b.db", join(folder, "a.db"))
+      symlinkSync("a.db", join(folder, "b.db"))
+      const writing = scan("invoices").pipe(
+        Effect.provide(Layer.merge(SqliteSink.layer(join(folder, "a.db")), layerTest({})))
+      )
+      assert.include((yield* Effect.flip(writing)).message, "its links lead in a circle")
+    }).pipe(Effect.scoped))
+})
