@@ -1,8 +1,9 @@
 /**
- * Rounds of scans: all three lists side by side, then again. A round that fails is logged, and the next one goes on from
- * what was committed; only a destination that is not this source's ends the worker.
+ * Rounds of scans: all three lists side by side, then again. Each round opens the destination anew, so that one that was
+ * moved, replaced or restarted is found as it is now. A round that fails is logged, and the next one goes on from what was
+ * committed. A destination that cannot be reached is tried again until it can be.
  */
-import { Lists } from "@payments/core"
+import { Lists, Monotonic, type PaymentsError } from "@payments/core"
 import {
   ExitCode,
   lowestExitCode,
@@ -14,63 +15,111 @@ import {
   type SinkError
 } from "@payments/export"
 import { Ended } from "@payments/export/program"
-import { Duration, Effect, type Layer, Result, Schedule } from "effect"
+import { Duration, Effect, type Layer, Result } from "effect"
 import { Status } from "./Status.ts"
 
 /** How to scan. */
 export type WorkerOptions = Omit<ScanOptions, "onEvent">
 
-/** The destination, opened anew for every round: what is at its path by then may be another file. */
-export type Destination<R> = Layer.Layer<Sink, SinkError, R>
+/** Opens the destination. */
+export type OpenSink<R> = Layer.Layer<Sink, SinkError, R>
 
-const listNames = Lists.all.map(({ name }) => name)
+const allLists = Lists.all.map(({ name }) => name)
 
-/** One round, every step of it logged. Fails where the destination cannot be opened. */
-export const round = Effect.fnUntraced(function*<R>(destination: Destination<R>, options: WorkerOptions) {
-  const onEvent = yield* observed
-  return yield* Effect.provide(scanAll(listNames, { ...options, onEvent }), destination)
-})
-
-const observed = Effect.map(
-  Status,
-  (status) => (event: ScanEvent) => Effect.andThen(status.onEvent(event), logEvent(event))
-)
+/** One round over these lists, every step of it logged. Fails where the destination cannot be opened. */
+const round = <R>(destination: OpenSink<R>, options: WorkerOptions, names: ReadonlyArray<Lists.ListName> = allLists) =>
+  Effect.gen(function*() {
+    const status = yield* Status
+    yield* status.onDestinationOpen
+    const onEvent = (event: ScanEvent) => Effect.andThen(status.onEvent(event), logEvent(event))
+    return yield* scanAll(names, { ...options, onEvent })
+  }).pipe(Effect.provide(destination, { local: true }))
 
 /** One round, ending as its worst list did. */
-export const once = Effect.fnUntraced(function*<R>(destination: Destination<R>, options: WorkerOptions) {
+export const once = Effect.fnUntraced(function*<R>(destination: OpenSink<R>, options: WorkerOptions) {
   const exitCode = lowestExitCode((yield* round(destination, options)).map((outcome) => outcome.exitCode))
   if (exitCode !== ExitCode.done) return yield* new Ended({ exitCode, problem: "" })
 })
 
-/** A round at once and then at each tick of the interval that finds none running. Ends only by interruption or for good reason. */
-export const forever = <R>(every: Duration.Duration, destination: Destination<R>, options: WorkerOptions) =>
-  Effect.suspend(() => {
-    let wasOpen = false
-    return round(destination, options).pipe(
-      Effect.tap((outcomes) =>
-        outcomes.some(isForeign) ? new Ended({ exitCode: ExitCode.destination, problem: "" }) : Effect.void
-      ),
-      Effect.tap(() => Effect.sync(() => void (wasOpen = true))),
-      // A destination that was there before may be there again in the next round.
-      Effect.catchTag("SinkError", (error) => wasOpen ? allFailed(error) : error),
-      Effect.repeat(Schedule.fixed(every)),
-      Effect.asVoid
-    )
+const firstWait = Duration.seconds(1)
+const longestWait = Duration.minutes(1)
+
+/**
+ * A round at once and then at each tick of the interval that finds none running. Ends by interruption, with a destination
+ * of another source, or with one that the first round cannot open for a reason that waiting does not change.
+ */
+export const forever = Effect.fnUntraced(function*<R>(
+  every: Duration.Duration,
+  destination: OpenSink<R>,
+  options: WorkerOptions
+) {
+  const status = yield* Status
+  let wasOpened = false
+  let wait = firstWait
+
+  /** A round; gives the lists that it could not scan because the destination could not be reached. */
+  const attempt = Effect.fnUntraced(function*(names: ReadonlyArray<Lists.ListName>) {
+    const result = yield* Effect.result(round(destination, options, names))
+    if (Result.isSuccess(result)) {
+      const outcomes = result.success
+      if (outcomes.some(isForeign)) return yield* new Ended({ exitCode: ExitCode.destination, problem: "" })
+      wasOpened = true
+      wait = firstWait
+      return unreachedIn(outcomes)
+    }
+    const error = result.failure
+    const isUnavailable = error.reason._tag === "Unavailable"
+    if (!wasOpened && !isUnavailable && !mayPass(error)) return yield* error
+    yield* status.onDestinationProblem(error, names)
+    if (isUnavailable) return { names, error }
+    yield* Effect.annotateLogs(Effect.logError("destination failed"), annotationsOf(error))
+    return undefined
   })
 
-/** A round that no list took part in. */
-const allFailed = Effect.fnUntraced(function*(error: SinkError) {
-  const onEvent = yield* observed
-  yield* Effect.forEach(
-    listNames,
-    (list) =>
-      onEvent({ _tag: "Ended", list, outcome: { list, result: Result.fail(error), exitCode: ExitCode.destination } })
-  )
+  const attemptUntilReached = Effect.gen(function*() {
+    let unreached = yield* attempt(allLists)
+    while (unreached !== undefined) {
+      const { error, names } = unreached
+      yield* status.onDestinationProblem(error, names)
+      yield* Effect.logWarning("destination waits").pipe(
+        Effect.annotateLogs({ ...annotationsOf(error), waitMs: Duration.toMillis(wait) })
+      )
+      yield* Effect.sleep(wait)
+      wait = Duration.min(Duration.times(wait, 2), longestWait)
+      unreached = yield* attempt(names)
+    }
+  })
+
+  yield* Effect.repeat(attemptUntilReached, Monotonic.fixed(every))
 })
+
+interface Unreached {
+  readonly names: ReadonlyArray<Lists.ListName>
+  readonly error: SinkError
+}
+
+const unreachedIn = (outcomes: ReadonlyArray<ScanOutcome>): Unreached | undefined => {
+  const names: Array<Lists.ListName> = []
+  let error: SinkError | undefined
+  for (const { list, result } of outcomes) {
+    if (Result.isSuccess(result) || !isSinkError(result.failure, "Unavailable")) continue
+    names.push(list)
+    error = result.failure
+  }
+  return error === undefined ? undefined : { names, error }
+}
+
+const isSinkError = (error: PaymentsError | SinkError, tag: SinkError["reason"]["_tag"]): error is SinkError =>
+  error._tag === "SinkError" && error.reason._tag === tag
 
 /** The destination belongs to another source, which no later round changes. */
 const isForeign = ({ result }: ScanOutcome): boolean =>
-  Result.isFailure(result) && result.failure._tag === "SinkError" && result.failure.reason._tag === "OtherSource"
+  Result.isFailure(result) && isSinkError(result.failure, "OtherSource")
+
+/** A destination that cannot be opened now, although nothing about it has to be corrected. */
+const mayPass = ({ reason }: SinkError): boolean => reason._tag === "Locked" || reason._tag === "Full"
+
+const annotationsOf = ({ message, reason }: PaymentsError | SinkError) => ({ reason: reason._tag, error: message })
 
 const logEvent = (event: ScanEvent): Effect.Effect<void> => {
   const list = Lists.byName[event.list].label
@@ -83,12 +132,7 @@ const logEvent = (event: ScanEvent): Effect.Effect<void> => {
       return Effect.logDebug("page committed").pipe(Effect.annotateLogs({ list, ...event.progress }))
     case "Waiting":
       return Effect.logWarning("scan waits").pipe(
-        Effect.annotateLogs({
-          list,
-          reason: event.error.reason._tag,
-          error: event.error.message,
-          waitMs: Duration.toMillis(event.wait)
-        })
+        Effect.annotateLogs({ list, ...annotationsOf(event.error), waitMs: Duration.toMillis(event.wait) })
       )
     case "Ended":
       return logOutcome(event.outcome)
@@ -102,9 +146,8 @@ const logEvent = (event: ScanEvent): Effect.Effect<void> => {
 const logOutcome = ({ exitCode, list, result }: ScanOutcome): Effect.Effect<void> => {
   const { label } = Lists.byName[list]
   if (Result.isFailure(result)) {
-    const { message, reason } = result.failure
     return Effect.logError("scan failed").pipe(
-      Effect.annotateLogs({ list: label, reason: reason._tag, error: message, exitCode })
+      Effect.annotateLogs({ list: label, ...annotationsOf(result.failure), exitCode })
     )
   }
   return Effect.forEach(

@@ -93,7 +93,7 @@ export const worker = <R>({ api, onEndless, server }: Services<R>) =>
             ? once(destination, options)
             : Effect.andThen(onEndless, Effect.provide(forever(every, destination, options), health))
           // The settings are checked first: a wrong one leaves no empty destination behind.
-          yield* Effect.provide(work, Layer.provideMerge(Status.layer, api)).pipe(
+          yield* Effect.provide(work, Layer.merge(Status.layer, api)).pipe(
             Effect.onInterrupt(() => Effect.logInfo("stopped"))
           )
         })

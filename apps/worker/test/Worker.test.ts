@@ -13,19 +13,10 @@ import { rowsIfAny } from "../../cli/test/Destinations.ts"
 import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
 import { services, size } from "../../cli/test/Services.ts"
 import { worker } from "../src/cli.ts"
-
-const binary = join(import.meta.dirname, "../dist/payments-worker.js")
+import { binary, logOf, started } from "./Started.ts"
 
 const tables = ["payout_requests", "payin_sources", "invoices"]
 const counts = (file: string) => tables.map((table) => rowsOf(file, `SELECT count(*) AS n FROM ${table}`)[0]?.["n"])
-
-interface LogLine {
-  readonly message: string
-  readonly level: string
-  readonly annotations: Readonly<Record<string, unknown>>
-}
-const logOf = (text: string): ReadonlyArray<LogLine> =>
-  text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line) as LogLine) // what the logger is to write
 
 const listen = (host: string, port: number) => NodeHttpServer.layer(createServer, { host, port })
 
@@ -44,56 +35,6 @@ describe.each(services)("payments-worker over %s", (_, api) => {
       }
     }).pipe(Effect.scoped))
 })
-
-/** Starts the built worker on a port of its choice; killed when the scope closes. */
-const started = Effect.fnUntraced(function*(args: ReadonlyArray<string>, env: Readonly<Record<string, string>>) {
-  const child = spawn(process.execPath, [binary, "run", ...args], {
-    env: { PATH: process.env["PATH"], ...env, PAYMENTS_PORT: "0" },
-    stdio: ["ignore", "pipe", "inherit"]
-  })
-  yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
-  const ended = once(child, "close")
-  let out = ""
-  child.stdout.on("data", (chunk: Buffer) => out += chunk.toString("utf8"))
-  const log = (message: string) =>
-    logOf(out.slice(0, out.lastIndexOf("\n") + 1)).filter((line) => line.message === message)
-  const assertRuns = () => assert.deepStrictEqual([child.exitCode, child.signalCode], [null, null], out)
-  /** Waits for a worker that runs, almost as long as the test may take. */
-  const until = <A>(look: Effect.Effect<A>, holds: (value: A) => boolean) =>
-    Effect.repeat(Effect.andThen(Effect.sleep("20 millis"), look), {
-      until: (value) => {
-        assertRuns()
-        return holds(value)
-      }
-    }).pipe(
-      Effect.timeoutOrElse({ duration: "50 seconds", orElse: () => Effect.die(new Error(`waited in vain: ${out}`)) })
-    )
-  yield* until(Effect.sync(() => log("listening")), (lines) => lines.length > 0)
-  const { host, port } = log("listening")[0]?.annotations ?? {}
-  return {
-    child,
-    host,
-    port,
-    out: () => out,
-    assertRuns,
-    until,
-    log,
-    untilLogged: (message: string, times: number) =>
-      until(Effect.sync(() => log(message)), (lines) => lines.length >= times),
-    statusOf: (path: string, address = "127.0.0.1") => statusOf(`http://${address}:${String(port)}${path}`),
-    untilOk: (path: string, address = "127.0.0.1") =>
-      until(statusOf(`http://${address}:${String(port)}${path}`), (status) => status === 200),
-    /** Sends it a signal, and tells how it ended. */
-    end: (signal: NodeJS.Signals) =>
-      Effect.promise(() => {
-        child.kill(signal)
-        return ended
-      })
-  }
-})
-
-/** 0 where nobody answers. */
-const statusOf = (url: string) => Effect.promise(() => fetch(url).then(({ status }) => status, () => 0))
 
 describe("the built worker", () => {
   it.live("scans again and again, answers health, and ends within seconds of SIGTERM with code 0", () =>
@@ -136,7 +77,7 @@ describe("the built worker", () => {
       }
     }).pipe(Effect.scoped))
 
-  it.live("says of every list that its destination cannot be opened, and goes on once it can", () =>
+  it.live("says that its destination cannot be opened, and goes on once it can", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const file = join(folder, "x.db")
@@ -146,7 +87,7 @@ describe("the built worker", () => {
       renameSync(file, `${file}.old`)
       mkdirSync(file)
       yield* running.until(
-        Effect.sync(() => running.log("scan failed")),
+        Effect.sync(() => running.log("destination failed")),
         (lines) => lines.some(({ annotations }) => String(annotations["error"]).includes("it is a folder"))
       )
       yield* running.until(running.statusOf("/health/ready"), (status) => status === 503)

@@ -155,6 +155,29 @@ export class Full extends Data.TaggedError("Full")<{}> {
   }
 }
 
+/**
+ * The server cannot be reached now, or has ended the connection. Nothing has to be corrected for it to be reached later.
+ * `code` is the system's own, such as `ECONNREFUSED`, or a SQLSTATE.
+ */
+export class Unavailable extends Data.TaggedError("Unavailable")<{ readonly code: string }> {
+  override get message() {
+    const known = outages[this.code] ?? "the server cannot be reached. What was committed is kept; run again later"
+    return `${known} (${this.code}).`
+  }
+}
+
+/** What can be done about the usual outages. */
+const outages: { readonly [code: string]: string } = {
+  "ECONNREFUSED": "no server listens there. Check host and port",
+  "ENOENT": "no server listens on that socket. Check its folder and port",
+  "ENOTFOUND": "no such host is known. Check its name",
+  "EAI_AGAIN": "the name of its host cannot be looked up now",
+  "connection lost": "the connection to the server was lost. What was committed is kept: run again",
+  "no answer": "the server accepts connections and does not answer. What was committed is kept; run again later",
+  "53300": "the server has no connection left. Run again later",
+  "57P03": "the server is starting or stopping. Run again later"
+}
+
 /** Reading or writing failed. `code` is the system's own, such as `EACCES`, `SQLite` and its number, or a SQLSTATE. */
 export class Failed extends Data.TaggedError("Failed")<{ readonly code: string }> {
   override get message() {
@@ -178,10 +201,6 @@ const mends: { readonly [code: string]: string } = {
   "EROFS": "it can only be read there",
   "SQLite 8": "it can only be read",
   "SQLite 14": "it cannot be opened. Is it a folder, or one where nothing may be written?",
-  "ECONNREFUSED": "no server listens there. Check host and port",
-  "ENOTFOUND": "no such host is known. Check its name",
-  "EAI_AGAIN": "the name of its host cannot be looked up now",
-  "connection lost": "the connection to the server was lost. What was committed is kept: run again",
   "no password": "the server asks for a password. Give it in PGPASSWORD, or in a file that PGPASSFILE names",
   "no TLS": "the server offers no TLS. Where the network in between is trusted, say sslmode=disable",
   "TLS":
@@ -191,12 +210,20 @@ const mends: { readonly [code: string]: string } = {
   "3D000": "there is no such database. Make it first (CREATE DATABASE)",
   "42501": "the user lacks a privilege. It needs CREATE on the database for the first export, and owns the schema then",
   "25006": "it can only be read there. Name the primary server",
-  "55P03": "another program holds a lock there and does not let go. See which one (pg_stat_activity), and run again",
-  "53300": "the server has no connection left. Run again later"
+  "55P03": "another program holds a lock there and does not let go. See which one (pg_stat_activity), and run again"
 }
 
 /** Why a destination could not be written. */
-export type SinkReason = Locked | LeaseLost | Moved | OtherSource | NotADestination | WrongSetting | Full | Failed
+export type SinkReason =
+  | Locked
+  | LeaseLost
+  | Moved
+  | OtherSource
+  | NotADestination
+  | WrongSetting
+  | Full
+  | Unavailable
+  | Failed
 
 /** A destination failed. No message holds a record or a cursor. */
 export class SinkError extends Data.TaggedError("SinkError")<{

@@ -5,12 +5,13 @@ import { layerTest } from "@payments/core/testing"
 import { Clock, Deferred, Effect, Fiber, Layer } from "effect"
 import { randomUUID } from "node:crypto"
 import { afterAll, beforeAll } from "vitest"
-import { scan, type ScanOptions } from "../src/index.ts"
+import { scan, type ScanOptions, SinkError } from "../src/index.ts"
 import { connect, type PostgresClient } from "../src/postgres/PostgresClient.ts"
 import * as Lease from "../src/postgres/PostgresLease.ts"
 import { migrate, quoted } from "../src/postgres/PostgresSchema.ts"
 import { settingsOf } from "../src/postgres/PostgresSettings.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
+import { Unavailable } from "../src/Sink.ts"
 import * as ThreadedSink from "../src/thread/ThreadedSink.ts"
 import { type PostgresServer, startServer, user } from "./PostgresServer.ts"
 import { briefTimes, query, recordsOf, urlOf } from "./PostgresTest.ts"
@@ -72,6 +73,41 @@ describe("a program that stops for good within a transaction", () => {
       const schema = newSchema()
       yield* stopped(schema, (client) => migrate(client, schema, briefTimes.silence))
       assert.strictEqual((yield* run(schema)).records, 300)
+    }).pipe(Effect.scoped))
+})
+
+describe("a lease", () => {
+  const opened = Effect.fnUntraced(function*(schema: string) {
+    const client = yield* connect(yield* settingsOf(urlOf(server, schema)))
+    yield* migrate(client, schema, briefTimes.silence)
+    return { client, schema: quoted(schema), times: briefTimes }
+  })
+  const taken = (leases: Lease.Leases) => Effect.scoped(Lease.take(leases, "payout-requests", "refuse"))
+
+  it.live("that could not be released is taken again at once by the same process, and by no other owner", () =>
+    Effect.gen(function*() {
+      const leases = yield* opened(newSchema())
+      const unreachable = new SinkError({ location: "", reason: new Unavailable({ code: "ECONNREFUSED" }) })
+      const first = yield* taken({ ...leases, client: { ...leases.client, once: () => Effect.fail(unreachable) } })
+      const again = yield* Effect.scoped(Effect.gen(function*() {
+        const lease = yield* Lease.take(leases, "payout-requests", "refuse")
+        assert.strictEqual((yield* Effect.flip(taken(leases))).reason._tag, "Locked")
+        return lease
+      }))
+      assert.deepStrictEqual(again.epoch, first.epoch + 1n)
+      assert.notStrictEqual((yield* taken(leases)).owner, first.owner)
+    }).pipe(Effect.scoped))
+
+  it.live("that was given before the server's clock was set back by an hour is taken over", () =>
+    Effect.gen(function*() {
+      const leases = yield* opened(newSchema())
+      yield* Lease.take(leases, "payout-requests", "refuse")
+      const expireIn = (time: string) =>
+        leases.client.query(`UPDATE ${leases.schema}.leases SET expires = clock_timestamp() + interval '${time}'`)
+      yield* expireIn("30 seconds")
+      assert.strictEqual((yield* Effect.flip(taken(leases))).reason._tag, "Locked")
+      yield* expireIn("1 hour")
+      yield* taken(leases)
     }).pipe(Effect.scoped))
 })
 

@@ -7,7 +7,7 @@ import { PgPool, PgTypes } from "@effect/sql-pg"
 import { Effect, Redacted, Schedule, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
 import type { Row } from "../engine/Rows.ts"
-import { Failed, Full, SinkError, type SinkReason } from "../Sink.ts"
+import { Failed, Full, SinkError, type SinkReason, Unavailable } from "../Sink.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
 
 /** A value beside a statement: text is read as the type that the statement names. */
@@ -124,12 +124,17 @@ const codeOf = ({ reason }: SqlError.SqlError): string | undefined => {
     : undefined
 }
 
-/** Whether the connection is gone, for a reason that may pass: Class 08, a server that ends, starts or has no place left. */
+/**
+ * Whether the connection is gone, for a reason that may pass: Class 08, a server that cannot be reached, ends, starts or has
+ * no connection left.
+ */
 const isLost = (error: SqlError.SqlError): boolean => {
   const code = codeOf(error)
-  return (error.reason._tag === "ConnectionError" && !isTls(code)) ||
+  return (error.reason._tag === "ConnectionError" && !isTls(code) && !lacksTls(error)) ||
     ["25P03", "53300", "57P01", "57P02", "57P03", "57P05"].includes(code ?? "")
 }
+
+const lacksTls = ({ reason }: SqlError.SqlError): boolean => reason.message?.includes("refused TLS") === true
 
 /** OpenSSL's and Node's names for certificates that do not hold. https://nodejs.org/api/tls.html#x509-certificate-error-codes */
 const isTls = (code: string | undefined): boolean => code !== undefined && /CERT|SIGNATURE|ALTNAME|ERR_SSL/.test(code)
@@ -139,13 +144,11 @@ const reasonOf = (error: SqlError.SqlError): SinkReason => {
   const code = codeOf(error)
   if (code === "53100" || code === "53200") return new Full()
   if (isTls(code)) return new Failed({ code: "TLS" })
+  if (isLost(error)) return new Unavailable({ code: code ?? (isSilent(error) ? "no answer" : "connection lost") })
   if (code !== undefined) return new Failed({ code })
-  switch (error.reason._tag) {
-    case "AuthenticationError":
-      return new Failed({ code: "no password" })
-    case "ConnectionError":
-      return new Failed({ code: error.reason.message?.includes("refused TLS") === true ? "no TLS" : "connection lost" })
-    default:
-      return new Failed({ code: error.reason._tag })
-  }
+  if (lacksTls(error)) return new Failed({ code: "no TLS" })
+  return new Failed({ code: error.reason._tag === "AuthenticationError" ? "no password" : error.reason._tag })
 }
+
+/** The server took longer than `connectTimeout` to answer. */
+const isSilent = ({ reason }: SqlError.SqlError): boolean => reason.message?.includes("timed out") === true

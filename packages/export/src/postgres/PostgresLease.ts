@@ -1,7 +1,8 @@
 /**
  * One writer per list, by a lease: a row that names its holder for 30 s and is renewed every 10 s while it is held. Every
  * taking counts up its epoch, and every transaction of a writer asks first, under a lock on that row, whether the epoch is
- * still its own: whoever was stopped for longer and taken over commits nothing more. Time is the server's alone.
+ * still its own: whoever was stopped for longer and taken over commits nothing more. A lease expires by the server's clock
+ * and is renewed by a timer, which does not depend on this machine's.
  */
 import { Duration, Effect, Fiber, Schedule, type Scope } from "effect"
 import { randomUUID } from "node:crypto"
@@ -45,10 +46,19 @@ export interface Leases {
 /** A lease that is held. */
 export interface Lease {
   readonly label: string
+  readonly owner: string
   readonly epoch: bigint
   /** Counts the transactions begun under it, so that each can tell whether an earlier run of it was committed. */
   begun: number
 }
+
+/**
+ * Owners of leases that this process no longer uses but could not release, because the server could not be reached. The next
+ * take of the same lease has the same owner, so that it need not wait until the lease expires.
+ */
+const unreleased = new Map<string, string>()
+
+const keyOf = ({ client, schema }: Leases, label: string): string => JSON.stringify([client.location, schema, label])
 
 /** Takes the lease and keeps it until the scope closes. */
 export const take = (
@@ -57,8 +67,16 @@ export const take = (
   onLocked: "refuse" | "wait"
 ): Effect.Effect<Lease, SinkError, Scope.Scope> =>
   Effect.acquireRelease(
-    Effect.suspend(() => tryTake(leases, label, randomUUID())),
-    (lease) => release(leases, lease)
+    Effect.suspend(() => {
+      const key = keyOf(leases, label)
+      const owner = unreleased.get(key) ?? randomUUID()
+      unreleased.delete(key)
+      // A take whose answer was lost may have succeeded.
+      return Effect.tapError(tryTake(leases, label, owner), ({ reason }) =>
+        Effect.sync(() => void (reason._tag === "Locked" || unreleased.set(key, owner))))
+    }),
+    (lease) =>
+      release(leases, lease)
   ).pipe(
     onLocked === "refuse"
       ? (taking) => taking
@@ -80,8 +98,9 @@ const tryTake = Effect.fnUntraced(function*(
   const locked = (holder: string | undefined) =>
     new SinkError({ location: client.location, reason: new Locked({ label, holder }) })
   const holder = client.query(
-    `SELECT holder FROM ${schema}.leases WHERE label = $1 AND expires > clock_timestamp()`,
-    [label]
+    `SELECT holder FROM ${schema}.leases WHERE label = $1 AND owner <> $2
+      AND expires > clock_timestamp() AND expires <= clock_timestamp() + ${longest(lasts)}`,
+    [label, owner]
   ).pipe(Effect.map(([row]) => row === undefined ? undefined : String(row["holder"])))
   // Asked without waiting for a commit of theirs: whoever is refused is refused at once.
   const held = yield* holder
@@ -97,14 +116,19 @@ const tryTake = Effect.fnUntraced(function*(
         VALUES ($1, 1, 0, $2, $3, clock_timestamp() + ${interval(lasts)})
         ON CONFLICT (label) DO UPDATE SET epoch = l.epoch + 1, commit = 0, owner = excluded.owner,
           holder = excluded.holder, expires = excluded.expires
-        WHERE l.expires <= clock_timestamp() OR l.owner = excluded.owner RETURNING epoch`,
+        WHERE l.expires <= clock_timestamp() OR l.expires > clock_timestamp() + ${longest(lasts)}
+          OR l.owner = excluded.owner RETURNING epoch`,
         [label, owner, `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}`]
       )
     )
   ).pipe(Effect.catchIf(isLockTimeout, () => Effect.succeed([])))
   const epoch = taken[0]?.["epoch"]
-  return typeof epoch === "bigint" ? { label, epoch, begun: 0 } : yield* locked(yield* holder)
+  return typeof epoch === "bigint" ? { label, owner, epoch, begun: 0 } : yield* locked(yield* holder)
 })
+
+/** A lease that expires later than this from now was taken before the server's clock was set back, and holds nothing. */
+const longest = (lasts: Duration.Duration): string =>
+  interval(Duration.max(Duration.minutes(5), Duration.times(lasts, 2)))
 
 const interval = (duration: Duration.Duration): string => `interval '${Duration.toMillis(duration)} milliseconds'`
 
@@ -118,12 +142,16 @@ const renew = ({ client, schema, times: { lasts } }: Leases, { epoch, label }: L
     [label, String(epoch)]
   )
 
-/** Nothing is committed under it from now on. Where the server cannot be reached, the lease ends by itself, later. */
-const release = ({ client, schema }: Leases, { epoch, label }: Lease) =>
-  client.once(
-    `UPDATE ${schema}.leases SET epoch = epoch + 1, expires = '-infinity' WHERE label = $1 AND epoch = $2::bigint`,
+/** Nothing is committed under it from now on. Where the server cannot be reached, the lease expires by itself. */
+const release = (leases: Leases, { epoch, label, owner }: Lease) =>
+  leases.client.once(
+    `UPDATE ${leases.schema}.leases SET epoch = epoch + 1, expires = '-infinity'
+    WHERE label = $1 AND epoch = $2::bigint`,
     [label, String(epoch)]
-  ).pipe(Effect.timeout("3 seconds"), Effect.ignore)
+  ).pipe(
+    Effect.timeout("3 seconds"),
+    Effect.catch(() => Effect.sync(() => void unreleased.set(keyOf(leases, label), owner)))
+  )
 
 /**
  * Runs a transaction under the lease, once: one whose COMMIT was never answered is run again by the client, and finds here

@@ -16,6 +16,7 @@ import {
   type ScanStart,
   SinkError,
   type SinkReason,
+  Unavailable,
   WrongSetting
 } from "../Sink.ts"
 
@@ -168,6 +169,8 @@ const reasonIn = ({ bound, code, given, holder, label, problem, tag, why }: Erro
       return new WrongSetting({ problem })
     case "Full":
       return new Full()
+    case "Unavailable":
+      return new Unavailable({ code })
     case "Failed":
       return new Failed({ code })
   }

@@ -1,0 +1,128 @@
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it } from "@effect/vitest"
+import { layerTest } from "@payments/core/testing"
+import { Destination, Sink, SinkError, SinkReason } from "@payments/export"
+import { Duration, Effect, Layer } from "effect"
+import { randomUUID } from "node:crypto"
+import { join } from "node:path"
+import { afterAll, beforeAll } from "vitest"
+import { freePort } from "../../../packages/export/test/Port.ts"
+import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
+import { query } from "../../../packages/export/test/PostgresTest.ts"
+import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
+import { Status } from "../src/Status.ts"
+import { forever } from "../src/Worker.ts"
+import { gateOn } from "./Gate.ts"
+import { binary, started } from "./Started.ts"
+
+let server: PostgresServer
+beforeAll(async () => void (server = await startServer()))
+afterAll(() => server.stop())
+
+const gate = Effect.flatMap(Effect.promise(freePort), gateOn)
+const newSchema = () => `t_${randomUUID()}`
+const to = (port: number, schema: string, database = "postgres") =>
+  `postgres://${user}@127.0.0.1:${port}/${database}?schema=${schema}`
+const completeScans = (schema: string) =>
+  Effect.promise(() =>
+    query(server, `SELECT count(*)::int AS n FROM "${schema}".scans WHERE state = 'complete'`).then(([row]) =>
+      Number(row?.["n"])
+    )
+  )
+
+describe("a worker whose PostgreSQL server cannot be reached", () => {
+  it.live("waits for it from its start, says so, is not ready meanwhile, and then scans", () =>
+    Effect.gen(function*() {
+      const [before, schema] = [yield* gate, newSchema()]
+      const env = yield* sandboxEnv({ records: 20 })
+      const running = yield* started(["--to", to(before.port, schema), "--every", "1h"], env)
+      yield* running.untilLogged("destination waits", 2)
+      const { body, status } = yield* running.readiness
+      assert.deepStrictEqual([status, body.ready, body.destination?.reason], [503, false, "Unavailable"])
+      assert.include(body.destination?.message, "no server listens there")
+      const [first, second] = running.log("destination waits").map(({ annotations }) => annotations)
+      assert.deepInclude(first, { reason: "Unavailable", waitMs: 1000 })
+      assert.deepInclude(second, { error: body.destination?.message, waitMs: 2000 })
+      yield* before.open(server.port)
+      yield* running.untilOk("/health/ready")
+      assert.deepStrictEqual([(yield* running.readiness).body.destination, yield* completeScans(schema)], [null, 3])
+      assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
+    }).pipe(Effect.scoped))
+
+  it.live("waits for it between rounds too", () =>
+    Effect.gen(function*() {
+      const [before, schema] = [yield* gate, newSchema()]
+      yield* before.open(server.port)
+      const running = yield* started(
+        ["--to", to(before.port, schema), "--every", "5s"],
+        yield* sandboxEnv({ records: 20 })
+      )
+      yield* running.untilOk("/health/ready")
+      yield* before.refuse
+      yield* running.untilLogged("destination waits", 1)
+      assert.strictEqual(yield* running.statusOf("/health/ready"), 503)
+      const complete = running.log("scan complete").length
+      yield* before.open(server.port)
+      yield* running.untilLogged("scan complete", complete + 3)
+      assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
+    }).pipe(Effect.scoped))
+
+  it.live("scans again the lists whose connection is lost within a round, and no others", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      let isLost = false
+      // A real destination that loses its connection once.
+      const destination = Layer.effect(
+        Sink,
+        Effect.map(Sink, (sink): Sink["Service"] => ({
+          ...sink,
+          begin: (list, request) =>
+            Effect.map(sink.begin(list, request), (session) => ({
+              ...session,
+              commit: (batch) =>
+                Effect.suspend(() => {
+                  if (isLost || list.name !== "invoices") return session.commit(batch)
+                  isLost = true
+                  return new SinkError({ location: "", reason: new SinkReason.Unavailable({ code: "ECONNRESET" }) })
+                })
+            }))
+        }))
+      ).pipe(Layer.provide(Destination.layerHere({ _tag: "Sqlite", file })))
+      yield* Effect.forkScoped(forever(Duration.hours(1), destination, {}))
+      const complete = () => rowsOf(file, "SELECT list FROM scans WHERE state = 'complete' ORDER BY list")
+      const status = yield* Status
+      const { lists } = yield* Effect.repeat(Effect.andThen(Effect.sleep("20 millis"), status.current), {
+        until: ({ lists: now }) => now["invoices"]?.complete !== null
+      })
+      assert.deepStrictEqual(Object.values(lists).map(({ failure }) => failure), [null, null, null])
+      assert.deepStrictEqual(complete().map(({ list }) => list), ["invoices", "payin-sources", "payout-requests"])
+    }).pipe(
+      Effect.provide([Status.layer, layerTest({ invoices: [`{"id":"a"}`] }), NodeServices.layer]),
+      Effect.scoped
+    ))
+
+  it.live("ends with 9 at its start where waiting does not help, and with --once", () =>
+    Effect.gen(function*() {
+      const env = { ...yield* sandboxEnv({ records: 3 }), PAYMENTS_PORT: "0" }
+      const start = (...args: ReadonlyArray<string>) => runProgram(process.execPath, [binary, "run", ...args], { env })
+      const noDatabase = yield* start("--to", to(server.port, newSchema(), "absent"))
+      assert.deepStrictEqual([noDatabase.code, noDatabase.stderr.split("\n").length], [9, 2])
+      assert.include(noDatabase.stderr, "there is no such database")
+      const once = yield* start("--once", "--to", to(1, newSchema()))
+      assert.deepStrictEqual([once.code, once.stdout], [9, ""])
+      assert.include(once.stderr, "no server listens there")
+    }).pipe(Effect.scoped))
+})
+
+describe("a worker that is told to stop while its PostgreSQL server says nothing", () => {
+  it.live("ends with 0 at its start, within a commit, and while it waits", () =>
+    Effect.gen(function*() {
+      const [before, schema] = [yield* gate, newSchema()]
+      yield* before.open(server.port)
+      yield* before.hold
+      const env = yield* sandboxEnv({ records: 20 })
+      const arguments_ = ["--to", to(before.port, schema), "--every", "1h"]
+      const atStart = yield* started(arguments_, env)
+      assert.deepStrictEqual(yield* atStart.end("SIGTERM"), [0, null])
+    }).pipe(Effect.scoped))
+})
