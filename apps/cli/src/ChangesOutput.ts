@@ -14,8 +14,6 @@ export type ChangesFormat = typeof changesFormats[number]
 export interface ChangesOutput {
   readonly head: string
   readonly rows: (rows: ReadonlyArray<ChangeRow>) => string
-  /** What is said, beside the output, where there was no change. */
-  readonly nothing?: string
 }
 
 /** The output in the given format, or the one that suits where it goes. */
@@ -52,8 +50,7 @@ const table = ({ firstNames, makeTable }: typeof Table, width: number): ChangesO
   const { print } = makeTable(columns, width)
   return {
     head: "",
-    rows: (rows) => print(rows.map((row) => columns.map(({ of }) => of(row)))),
-    nothing: "No changes."
+    rows: (rows) => print(rows.map((row) => columns.map(({ of }) => of(row))))
   }
 }
 

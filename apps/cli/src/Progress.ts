@@ -1,7 +1,7 @@
 /** Shows people how an export goes: one line that changes on a terminal, few lines elsewhere. Talks on stderr. */
 import { Lists, type PaymentsError } from "@payments/core"
 import type { ScanEvent, ScanOutcome } from "@payments/export"
-import { say } from "@payments/export/program"
+import { canRedraw, say } from "@payments/export/program"
 import { Duration, Effect, Result, Stdio, Stream } from "effect"
 import type { Told } from "./Summary.ts"
 
@@ -11,7 +11,7 @@ const redrawEveryMs = 100
 /** A line on stderr for each event that a person wants to know of. Records that are not kept may go to the same terminal. */
 export const makeProgress = Effect.fnUntraced(function*(isKept: boolean) {
   const stdio = yield* Stdio.Stdio
-  const live = (yield* stdio.stderrIsTerminal) && (isKept || !(yield* stdio.stdoutIsTerminal))
+  const live = (yield* canRedraw) && (isKept || !(yield* stdio.stdoutIsTerminal))
   const write = (text: string) => Effect.ignore(Stream.run(Stream.make(text), stdio.stderr()))
   const line = (text: string) => live ? write(`\r\u001b[K${text}\n`) : write(`${text}\n`)
   const records = new Map<Lists.ListName, number>()

@@ -144,12 +144,14 @@ describe("payments changes", () => {
       })
     ))
 
-  it.live("says beside a table that there were none", () =>
+  it.live("says on stderr that there were none, on a terminal and in a pipe", () =>
     inFolder((to) =>
       Effect.gen(function*() {
         yield* exporting(to, serving(invoice("a", 1)))
-        const { code, err, out } = yield* payment(nothing, ["changes", "--from", to], true)
-        assert.deepStrictEqual([code, err, out], [0, "No changes.\n", ""])
+        for (const [args, terminal] of [[[], true], [[], false], [["--format", "csv"], false]] as const) {
+          const { code, err, out } = yield* payment(nothing, ["changes", "--from", to, ...args], terminal)
+          assert.deepStrictEqual([code, err, out.split("\n").length], [0, "No changes.\n", args.length === 0 ? 1 : 2])
+        }
       })
     ))
 

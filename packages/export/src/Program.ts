@@ -25,6 +25,10 @@ import * as Destination from "./Destination.ts"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
 import type { SinkError } from "./Sink.ts"
 import * as Stdout from "./Stdout.ts"
+import { canColor, canRedraw } from "./TerminalRules.ts"
+import { usageText } from "./UsageText.ts"
+
+export { canRedraw }
 
 /** An end with an exit code of its own. Nothing more is said of it where the problem is empty. */
 export class Ended extends Data.TaggedError("Ended")<{ readonly exitCode: ExitCode; readonly problem: string }> {
@@ -102,28 +106,24 @@ export const run = <const Name extends string, Input, R, Context>(
       (cause) => !Cause.hasInterruptsOnly(cause),
       (cause) => Effect.as(say(`${command.name}: unexpected: ${Cause.pretty(cause)}`), ExitCode.unexpected)
     ),
-    Effect.provide(presentation(command.name))
+    Effect.provide(presentation(command.name, args))
   )
 
-const formatter = CliOutput.defaultFormatter()
-
-/** A wrong value is not repeated: it may be a filter's. A check of ours says by itself what it expects. */
-const wordsOf = (error: CliError.CliError): string =>
-  error._tag === "InvalidValue" && error.value !== ""
-    ? `Invalid value for ${error.kind === "flag" ? `--${error.option}` : error.option}. Expected: ${
-      error.expected.replace(/^(Expected:? )?(Schema validation failed: )?/, "")
-    }`
-    : formatter.formatCliError(error)
-
-const presentation = (name: string) =>
+const presentation = (name: string, args: ReadonlyArray<string>) =>
   Layer.mergeAll(
-    CliOutput.layer({ ...formatter, formatVersion: (_name, version) => version }),
+    Layer.unwrap(Effect.map(canColor, (colors) =>
+      CliOutput.layer({
+        ...CliOutput.defaultFormatter({ colors }),
+        formatVersion: (_name, version) => version
+      }))),
     CliOutput.layerPresenter({
       present: (event) =>
         event._tag === "InvalidInvocation"
           ? Console.error(
-            [...event.errors.map((error) => `${name}: ${wordsOf(error)}`), `See ${event.commandPath.join(" ")} --help`]
-              .join("\n")
+            [
+              ...event.errors.map((error) => `${name}: ${usageText(error, args)}`),
+              `See ${event.commandPath.join(" ")} --help`
+            ].join("\n")
           )
           : CliOutput.defaultPresenter.present(event)
     }),
@@ -284,6 +284,30 @@ export const scanOptionsOf = Effect.fnUntraced(function*(given: {
 export function optionalFlag<A>(flag: Flag.Flag<A>): Flag.Flag<A | undefined> {
   return Flag.map(Flag.optional(flag), Option.getOrUndefined)
 }
+
+/** A flag that takes a number. Its checks say in words what they expect. */
+const numberFlag = (name: string, expected: string, isExpected: (number: number) => boolean): Flag.Flag<number> =>
+  Flag.String(name).pipe(
+    Flag.withMetavar("NUMBER"),
+    Flag.mapEffect((text) => {
+      const number = /^[+-]?(\d+(\.\d*)?|\.\d+)(e\d+)?$/i.test(text) ? Number(text) : Number.NaN
+      return Number.isFinite(number) && isExpected(number)
+        ? Effect.succeed(number)
+        : Effect.fail(new CliError.InvalidValue({ option: name, value: text, expected, kind: "flag" }))
+    })
+  )
+
+/** A flag that takes a whole number from `minimum` to `maximum`; without the latter, any from `minimum` on. */
+export const wholeNumberFlag = (name: string, minimum: number, maximum?: number): Flag.Flag<number> =>
+  numberFlag(
+    name,
+    maximum === undefined ? `a whole number, ${minimum} or more` : `a whole number from ${minimum} to ${maximum}`,
+    (number) => Number.isSafeInteger(number) && number >= minimum && number <= (maximum ?? Infinity)
+  )
+
+/** A flag that takes a number from `minimum` to `maximum`. */
+export const rangeFlag = (name: string, minimum: number, maximum: number): Flag.Flag<number> =>
+  numberFlag(name, `a number from ${minimum} to ${maximum}`, (number) => number >= minimum && number <= maximum)
 
 /** A flag that takes text and need not be given. */
 export function textFlag(name: string, metavar: string, description: string): Flag.Flag<string | undefined> {

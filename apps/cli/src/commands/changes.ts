@@ -1,22 +1,19 @@
 /** `payments changes`: what an export found to have changed, in order. */
 import { Lists } from "@payments/core"
 import { type ChangeRow, Destination, type Reader } from "@payments/export"
-import { fromFlag, optionalFlag, originOf, printOrEnd, say } from "@payments/export/program"
-import { Effect, Schema, type Stdio } from "effect"
+import { fromFlag, optionalFlag, originOf, printOrEnd, say, wholeNumberFlag } from "@payments/export/program"
+import { Effect, type Stdio } from "effect"
 import { Command, Flag } from "effect/cli"
 import { changesFormats, makeChangesOutput } from "../ChangesOutput.ts"
 
 const atOnce = 1000
-
-const Sequence = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0, { message: "a whole number, 0 or more" }))
 
 /** `payments changes`. */
 export const changesCommand = Command.make(
   "changes",
   {
     from: fromFlag,
-    after: Flag.Int("after").pipe(
-      Flag.withSchema(Sequence),
+    after: wholeNumberFlag("after", 0).pipe(
       Flag.withMetavar("SEQ"),
       Flag.withDescription("only changes behind this sequence number"),
       Flag.withDefault(0)
@@ -43,7 +40,7 @@ export const changesCommand = Command.make(
       const reader = yield* Destination.reader(destination)
       yield* printOrEnd(output.head)
       const told = yield* tell(reader, lists, after, follow, (rows) => printOrEnd(output.rows(rows)))
-      if (told === 0 && output.nothing !== undefined) yield* say(output.nothing)
+      if (told === 0) yield* say("No changes.")
     }))
   })
 ).pipe(

@@ -1,9 +1,9 @@
 /** `payments conformance`. */
 import { Lists, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
 import { ExitCode } from "@payments/export"
-import { duration, Ended, optionalFlag, print, say, usage } from "@payments/export/program"
+import { duration, Ended, optionalFlag, print, say, usage, wholeNumberFlag } from "@payments/export/program"
 import type { Finding } from "@payments/sandbox"
-import { Effect, type Layer, Schema } from "effect"
+import { Effect, type Layer } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { HttpClient } from "effect/http"
 
@@ -15,12 +15,7 @@ export const conformanceCommand = <R>(
   Command.make(
     "conformance",
     {
-      pages: Flag.Int("pages").pipe(
-        Flag.withSchema(
-          Schema.Int.check(
-            Schema.isBetween({ minimum: 1, maximum: 10_000 }, { message: "a whole number from 1 to 10000" })
-          )
-        ),
+      pages: wholeNumberFlag("pages", 1, 10_000).pipe(
         Flag.withDefault(10),
         Flag.withDescription("pages that are read of a list to find its end")
       ),

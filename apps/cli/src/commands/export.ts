@@ -19,9 +19,10 @@ import {
   scanOptionsOf,
   textFlag,
   toFlag,
-  usage
+  usage,
+  wholeNumberFlag
 } from "@payments/export/program"
-import { DateTime, Duration, Effect, type FileSystem, Layer, Option, Schema } from "effect"
+import { DateTime, Duration, Effect, type FileSystem, Layer, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { makeProgress, sayFailures } from "../Progress.ts"
 import { summarize } from "../Summary.ts"
@@ -50,8 +51,7 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
         "cut payout requests or payin sources by the customer ids in this file, one a line"
       ),
       concurrency: optionalFlag(
-        Flag.Int("concurrency").pipe(
-          Flag.withSchema(Concurrency),
+        wholeNumberFlag("concurrency", 1, 64).pipe(
           Flag.withDescription("parts that are read at once; 4 unless given")
         )
       ),
@@ -102,10 +102,6 @@ const conflictOf = (
     : rebind || [ignoreFields, missingLimit, onLocked].some((given) => given !== undefined)
     ? "--rebind, --on-locked, --ignore-field and --missing-limit are for what is kept, not for - (stdout)."
     : undefined
-
-const Concurrency = Schema.Int.check(
-  Schema.isBetween({ minimum: 1, maximum: 64 }, { message: "a whole number from 1 to 64" })
-)
 
 /** The parts of one list. */
 interface Parts {

@@ -1,10 +1,11 @@
 /** `payments payout-requests list`, `payin-sources list`, `invoices list`. */
-import { type ListOperation, Lists, PaymentsApi, type PaymentsConfigError, Position, timestamp } from "@payments/core"
+import { type ListOperation, Lists, PaymentsApi, type PaymentsConfigError, Position } from "@payments/core"
 import { printable } from "@payments/export"
-import { optionalFlag, say, usage } from "@payments/export/program"
-import { Effect, type Layer, Option, Record, Redacted, Schema, Stdio, Stream, String } from "effect"
+import { optionalFlag, say, usage, wholeNumberFlag } from "@payments/export/program"
+import { Effect, type Layer, Record, Redacted, Schema, Stdio, Stream, String } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as CursorFile from "../CursorFile.ts"
+import { isDateTimePrefix, isDay } from "../FilterDates.ts"
 import { describe, type Format, formats, makeOutput } from "../Output.ts"
 
 /** Filters whose flag is not simply the field's name. */
@@ -19,35 +20,40 @@ const descriptions: Readonly<Record<string, string>> = {
   payoutTargetId: "only payouts to this target",
   customerDocumentNumber: "only invoices of the customer with this document number",
   contract: "only invoices of this contract",
-  paymentDate: "only invoices paid at this date-time, sent as typed",
+  paymentDate: "only invoices paid at this date-time, or at one that begins so; sent as typed",
   settlementDate: "only invoices settled on this day, YYYY-MM-DD",
   settlementTime: "only invoices of this settlement cycle"
 }
 
-const Day = Schema.String.check(
+const Day = Schema.String.check(Schema.makeFilter((text) => isDay(text) || "a day such as 2024-05-31"))
+
+const Instant = Schema.String.check(
   Schema.makeFilter((text) =>
-    (/^\d{4}-\d{2}-\d{2}$/.test(text) && Option.isSome(timestamp(`${text}T00:00:00Z`))) || "a day such as 2024-05-31"
+    isDateTimePrefix(text) ||
+    "a date-time such as 2024-05-31T14:03:07.123Z, or its beginning such as 2024-05-31 or 2024-05"
   )
 )
+
+/** Filters whose values are checked before they are sent. */
+const schemas: Readonly<Record<string, Schema.Codec<string>>> = { settlementDate: Day, paymentDate: Instant }
 
 const filterFlag = (field: string) => {
   const flag = Flag.String(flagNames[field] ?? String.camelToSnake(field).replaceAll("_", "-")).pipe(
     Flag.withDescription(descriptions[field] ?? field)
   )
-  return optionalFlag(field === "settlementDate" ? Flag.withSchema(flag, Day) : flag)
+  const schema = schemas[field]
+  return optionalFlag(schema === undefined ? flag : Flag.withSchema(flag, schema))
 }
 
 const pageSize = { default: 20 } as const
 
-const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1, { message: "a whole number, 1 or more" }))
-
 const paging = {
   limit: optionalFlag(
-    Flag.Int("limit").pipe(Flag.withSchema(Lists.PageLimit), Flag.withDescription("records per page, 1 to 100"))
+    wholeNumberFlag("limit", 1, 100).pipe(Flag.withDescription("records per page, 1 to 100"))
   ),
   all: Flag.Boolean("all").pipe(Flag.withDefault(false), Flag.withDescription("read to the end of the list")),
   max: optionalFlag(
-    Flag.Int("max").pipe(Flag.withSchema(Count), Flag.withDescription("read at most this many records"))
+    wholeNumberFlag("max", 1).pipe(Flag.withDescription("read at most this many records"))
   ),
   cursor: optionalFlag(
     Flag.String("cursor").pipe(Flag.withDescription("go on from this cursor, with the limit and filters it belongs to"))

@@ -1,14 +1,11 @@
 /** `payments sandbox`. The sandbox is loaded here, in `start` and in `conformance`, and nowhere else. */
 import { Lists, readPlainFile } from "@payments/core"
-import { optionalFlag, print, say, usage } from "@payments/export/program"
+import { optionalFlag, print, rangeFlag, say, usage, wholeNumberFlag } from "@payments/export/program"
 import type { LoggedRequest, SandboxOptions } from "@payments/sandbox"
-import { Effect, Redacted, Result, Schema } from "effect"
+import { Effect, Redacted, Result } from "effect"
 import { Command, Flag } from "effect/cli"
 
-const whole = (minimum: number, maximum: number) =>
-  Schema.Int.check(Schema.isBetween({ minimum, maximum }, { message: `a whole number from ${minimum} to ${maximum}` }))
-
-const portFlag = (name: string) => Flag.Int(name).pipe(Flag.withSchema(whole(0, 65_535)))
+const portFlag = (name: string) => wholeNumberFlag(name, 0, 65_535)
 
 /** `payments sandbox`. */
 export const sandboxCommand = Command.make(
@@ -21,12 +18,14 @@ export const sandboxCommand = Command.make(
     host: optionalFlag(
       Flag.String("host").pipe(Flag.withDescription("the address to listen on; 127.0.0.1 unless given"))
     ),
-    records: Flag.Int("records").pipe(
-      Flag.withSchema(whole(0, 1_000_000_000)),
+    records: wholeNumberFlag("records", 0, 1_000_000_000).pipe(
       Flag.withDefault(1000),
       Flag.withDescription("records in each list")
     ),
-    seed: Flag.Int("seed").pipe(Flag.withDefault(1), Flag.withDescription("another seed gives other records")),
+    seed: wholeNumberFlag("seed", Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER).pipe(
+      Flag.withDefault(1),
+      Flag.withDescription("another seed gives other records")
+    ),
     faults: optionalFlag(
       Flag.String("faults").pipe(
         Flag.withMetavar("NAME|FILE|JSON"),
@@ -38,12 +37,7 @@ export const sandboxCommand = Command.make(
       Flag.withDescription("records appear, change and vanish while they are listed")
     ),
     speed: optionalFlag(
-      Flag.Finite("speed").pipe(
-        Flag.withSchema(
-          Schema.Finite.check(
-            Schema.isBetween({ minimum: 0, maximum: 1_000_000 }, { message: "a number from 0 to 1000000" })
-          )
-        ),
+      rangeFlag("speed", 0, 1_000_000).pipe(
         Flag.withDescription("with --live: virtual hours per hour, 0 to 1000000; 60 unless given")
       )
     ),
@@ -63,14 +57,12 @@ export const sandboxCommand = Command.make(
       )
     ),
     hostileText: optionalFlag(
-      Flag.Finite("hostile-text").pipe(
-        Flag.withSchema(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))),
+      rangeFlag("hostile-text", 0, 1).pipe(
         Flag.withDescription("the share of records with formulas, escape sequences and the like; 0.02 unless given")
       )
     ),
     invoiceLimit: optionalFlag(
-      Flag.Int("invoice-limit").pipe(
-        Flag.withSchema(whole(1, 100)),
+      wholeNumberFlag("invoice-limit", 1, 100).pipe(
         Flag.withDescription("invoices per page when no limit is asked for; 20 unless given")
       )
     ),
