@@ -4,8 +4,8 @@
  * readable by its owner alone.
  */
 import { Lists, readPlainFile } from "@payments/core"
-import { replaceFile } from "@payments/export"
-import { usage } from "@payments/export/program"
+import { ExitCode, printable, replaceFile, systemCodeOf } from "@payments/export"
+import { Ended, usage } from "@payments/export/program"
 import { Effect, Equal, FileSystem, Path, Schema } from "effect"
 
 const Standing = Schema.Struct({
@@ -37,6 +37,25 @@ const unusable = (problem: string) => usage(`--cursor-file: ${problem}`)
 
 /** It holds a cursor, and at most the ids of one page. */
 const largestFile = 16 * 1024 * 1024
+
+/** The position is lost, and the next run prints again what this one has printed since the file was last written. */
+const unwritable = (file: string, code: string) =>
+  new Ended({
+    exitCode: ExitCode.destination,
+    problem: `--cursor-file: the position cannot be written to ${printable(file)}: ${
+      problems[code] ?? "the system refuses it"
+    } (${code}). The last records that were printed are printed again by the next run.`
+  })
+
+const problems: { readonly [code: string]: string } = {
+  ENOSPC: "there is no space left",
+  EDQUOT: "there is no space left for this user",
+  EFBIG: "the file would be larger than this user may make it",
+  EACCES: "there is no permission to write in its folder",
+  EPERM: "there is no permission to write it",
+  EROFS: "its folder can only be read",
+  ENOENT: "its folder is gone"
+}
 
 /** What the file says of the listing that is asked for, or nothing if it is not there. */
 export const read = Effect.fnUntraced(function*(file: string, asked: Asked) {
@@ -77,6 +96,6 @@ export const write = Effect.fnUntraced(function*(file: string, standing: Standin
   const target = yield* Effect.orElseSucceed(fs.realPath(file), () => file)
   const text = yield* Effect.orDie(Schema.encodeEffect(StandingJson)(standing))
   yield* replaceFile(target, `${text}\n`).pipe(
-    Effect.mapError((error) => unusable(`the file cannot be written (${error.reason._tag}).`))
+    Effect.mapError((error) => unwritable(file, systemCodeOf(error)))
   )
 })

@@ -2,7 +2,7 @@
  * How records leave the program. `ndjson` and `json` carry each record's exact text; a table is for people. What goes to
  * a terminal has its control characters escaped, since text from the API is data; what goes into a pipe is exact.
  */
-import type { Lists, PaymentsError } from "@payments/core"
+import { type Lists, membersOf, parseText, type PaymentsError } from "@payments/core"
 import { printable } from "@payments/export"
 import { type Ended, print, printOrEnd, say } from "@payments/export/program"
 import { Effect, Stdio, Terminal } from "effect"
@@ -13,10 +13,20 @@ export const formats = ["table", "json", "ndjson"] as const
 /** {@inheritDoc formats} */
 export type Format = typeof formats[number]
 
+/** A record, as it is printed. */
+export interface Printed {
+  /** What was parsed. */
+  readonly value: unknown
+  /** Its exact text. */
+  readonly text: string
+  /** Whether it is as the document describes it. */
+  readonly isDocumented: boolean
+}
+
 /** Writes the records of one listing. */
 export interface Output {
   /** Ends the command where nobody reads them any more. */
-  readonly records: (records: ReadonlyArray<unknown>, texts: ReadonlyArray<string>) => Effect.Effect<void, Ended>
+  readonly records: (records: ReadonlyArray<Printed>) => Effect.Effect<void, Ended>
   /** Ends the document: the cursor from which the listing goes on, and the error that stopped it, if any. */
   readonly end: (
     cursor: string | null,
@@ -58,8 +68,8 @@ interface Write {
 }
 
 const ndjson = (write: Write, exact: (text: string) => string): Output => ({
-  records: (_, texts) =>
-    texts.length === 0 ? Effect.void : write.records(texts.map((text) => `${exact(text)}\n`).join("")),
+  records: (records) =>
+    records.length === 0 ? Effect.void : write.records(records.map(({ text }) => `${exact(text)}\n`).join("")),
   end: () => Effect.void
 })
 
@@ -67,11 +77,11 @@ const json = (write: Write, exact: (text: string) => string): Output => {
   let count = 0
   const opening = () => count === 0 ? `{"items":[` : ","
   return {
-    records: (_, texts) =>
+    records: (records) =>
       Effect.suspend(() => {
-        if (texts.length === 0) return Effect.void
-        const text = `${opening()}\n${texts.map(exact).join(",\n")}`
-        count += texts.length
+        if (records.length === 0) return Effect.void
+        const text = `${opening()}\n${records.map((record) => exact(record.text)).join(",\n")}`
+        count += records.length
         return write.records(text)
       }),
     end: (cursor, error) =>
@@ -93,22 +103,22 @@ const id: Column = { name: "id", whole: longestId }
 const fittedTo = (width: number) => (column: Column): Column =>
   column === id ? { ...id, whole: Math.max(longestId, Math.floor(width / 2)) } : column
 const amount = (name: string): Column => ({ name, align: "right", whole: longestAmount })
-const text = (name: string): Column => ({ name })
+const column = (name: string): Column => ({ name })
 
 /** What a table shows of a record: the fields that tell records apart, no personal data. */
 const shown: { readonly [Name in Lists.ListName]: ReadonlyArray<Column> } = {
   payoutRequests: [
     id,
     amount("amount"),
-    ...["status", "reference", "customerId"].map(text),
+    ...["status", "reference", "customerId"].map(column),
     amount("fee"),
-    ...["createdAt", "statusMessage"].map(text)
+    ...["createdAt", "statusMessage"].map(column)
   ],
-  payinSources: [id, ...["status", "reference", "customerId", "createdAt", "type", "description"].map(text)],
+  payinSources: [id, ...["status", "reference", "customerId", "createdAt", "type", "description"].map(column)],
   invoices: [
     id,
     amount("amount"),
-    ...["status", "reference", "contract", "settlementDate", "settlementTime", "paymentDate"].map(text)
+    ...["status", "reference", "contract", "settlementDate", "settlementTime", "paymentDate"].map(column)
   ]
 }
 
@@ -123,13 +133,26 @@ const table = (
       Effect.suspend(() => {
         if (records.length === 0) return Effect.void
         isEmpty = false
-        return write(rows.print(records.map((record) => columns.map(({ name }) => cell(record, name)))))
+        return write(rows.print(records.map((record) => cellsOf(record, columns))))
       }),
     end: (cursor, error) => isEmpty && cursor === null && error === undefined ? talk("No records.") : Effect.void
   }
 }
 
-/** A field as one line: null is said, absent is blank. */
+/**
+ * The fields of a record: null is said, absent is blank. Of a record that is not as documented, the exact text of a field
+ * is shown, since parsing may have rounded it, and of what is no object all of it.
+ */
+const cellsOf = ({ isDocumented, text, value }: Printed, columns: ReadonlyArray<Column>): ReadonlyArray<string> => {
+  if (isDocumented) return columns.map(({ name }) => cell(value, name))
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return [text]
+  const members = membersOf(text)
+  return columns.map(({ name }) => {
+    const member = members.get(name)
+    return member === undefined ? "" : member.startsWith("\"") ? String(parseText(member)) : member
+  })
+}
+
 const cell = (record: unknown, field: string): string => {
   const value: unknown = typeof record === "object" && record !== null
     ? Object.getOwnPropertyDescriptor(record, field)?.value

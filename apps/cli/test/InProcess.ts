@@ -11,12 +11,19 @@ interface Screen {
   readonly terminal: boolean
   out: string
   err: string
+  /** Run after each text that was written to stdout, with all of it. */
+  readonly onOut: (out: string) => Effect.Effect<void>
 }
 
 /** Standard streams that are kept, on a terminal or not. */
 const stdio = (screen: Screen) => {
   const keep = (where: "out" | "err") => () =>
-    Sink.forEach((text: string | Uint8Array) => Effect.sync(() => void (screen[where] += String(text))))
+    Sink.forEach((text: string | Uint8Array) =>
+      Effect.andThen(
+        Effect.sync(() => void (screen[where] += String(text))),
+        Effect.suspend(() => where === "out" ? screen.onOut(screen.out) : Effect.void)
+      )
+    )
   return Stdio.layerTest({
     stdout: keep("out"),
     stderr: keep("err"),
@@ -34,8 +41,14 @@ const terminalOf = (columns: number) =>
 
 /** Runs `payments` with these arguments; gives its exit code and what it wrote. */
 export const payment = Effect.fnUntraced(
-  function*(api: Layer.Layer<PaymentsApi>, args: ReadonlyArray<string>, terminal = false, columns = 0) {
-    const screen: Screen = { terminal, out: "", err: "" }
+  function*(
+    api: Layer.Layer<PaymentsApi>,
+    args: ReadonlyArray<string>,
+    terminal = false,
+    columns = 0,
+    onOut: Screen["onOut"] = () => Effect.void
+  ) {
+    const screen: Screen = { terminal, out: "", err: "", onOut }
     const code = yield* run(payments(api, PaymentsConfig.layerConfig, layerHttpClient), args, "0.0.0").pipe(
       Effect.provide(Layer.mergeAll(NodeServices.layer, terminalOf(columns), stdio(screen)))
     )

@@ -5,7 +5,7 @@ import { Effect, type PlatformError, Stdio, Stream } from "effect"
 export const write = (text: string): Effect.Effect<void, PlatformError.PlatformError, Stdio.Stdio> =>
   Effect.flatMap(Stdio.Stdio, (stdio) => Stream.run(Stream.make(text), stdio.stdout()))
 
-/** What the system calls it that text was not taken, such as `ENOSPC`. */
+/** What the system calls the error, such as `ENOSPC`. */
 export const codeOf = ({ reason: { cause } }: PlatformError.PlatformError): string =>
   typeof cause === "object" && cause !== null && "code" in cause ? String(cause.code) : "unknown"
 

@@ -27,5 +27,5 @@ export {
   Sink,
   SinkError
 } from "./Sink.ts"
-export { printable } from "./Stdout.ts"
+export { codeOf as systemCodeOf, printable } from "./Stdout.ts"
 export { type Difference, type Verified, verify, verifyAgainstApi } from "./Verify.ts"

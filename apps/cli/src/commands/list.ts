@@ -1,12 +1,13 @@
 /** `payments payout-requests list`, `payin-sources list`, `invoices list`. */
 import { type ListOperation, Lists, PaymentsApi, type PaymentsConfigError, Position } from "@payments/core"
-import { printable } from "@payments/export"
-import { optionalFlag, say, usage, wholeNumberFlag } from "@payments/export/program"
+import { ExitCode, printable } from "@payments/export"
+import { Ended, optionalFlag, say, usage, wholeNumberFlag } from "@payments/export/program"
 import { Effect, type Layer, Record, Redacted, Schema, Stdio, Stream, String } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as CursorFile from "../CursorFile.ts"
 import { isDateTimePrefix, isDay } from "../FilterDates.ts"
 import { describe, type Format, formats, makeOutput } from "../Output.ts"
+import { type PageRecord, recordsOf } from "../PageRecords.ts"
 
 /** Filters whose flag is not simply the field's name. */
 const flagNames: Readonly<Record<string, string>> = {
@@ -63,6 +64,11 @@ const paging = {
   )
 }
 
+const strict = Flag.Boolean("strict").pipe(
+  Flag.withDefault(false),
+  Flag.withDescription("end at the first record that is not as the document describes it")
+)
+
 const format = optionalFlag(
   Flag.Literals("format", formats).pipe(Flag.withDescription("table on a terminal, ndjson in a pipe, unless given"))
 )
@@ -74,7 +80,7 @@ export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi
     Command.withSubcommands([
       Command.make(
         "list",
-        { filters: filterFlags(list), ...paging, format },
+        { filters: filterFlags(list), ...paging, strict, format },
         Effect.fnUntraced(function*(input) {
           const conflict = conflictOf(input)
           if (conflict !== undefined) return yield* usage(conflict)
@@ -103,6 +109,7 @@ interface Input {
   readonly max: number | undefined
   readonly cursor: string | undefined
   readonly cursorFile: string | undefined
+  readonly strict: boolean
   readonly format: Format | undefined
 }
 
@@ -116,6 +123,10 @@ interface Reading {
   /** Ids of that page that are printed already. */
   cut: ReadonlyArray<string>
   done: boolean
+  /** Printed records that are not as the document describes them. */
+  bad: number
+  /** What is wrong with the first of them, and where in the output it is. */
+  firstBad: string
 }
 
 const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
@@ -135,64 +146,86 @@ const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
   }
   const limit = kept?.limit ?? limitOf(input)
   const cursor = kept === undefined ? input.cursor ?? null : kept.cursor
-  const reading: Reading = { pages: 0, printed: 0, cursor, cut: kept?.printed ?? [], done: false }
+  const reading: Reading = {
+    pages: 0,
+    printed: 0,
+    cursor,
+    cut: kept?.printed ?? [],
+    done: false,
+    bad: 0,
+    firstBad: ""
+  }
   // The three operations differ in their records and filters, which are only passed on here.
   const operation: ListOperation<{ readonly id: string }, object> = api[list.name]
   const pages = operation.pages({
     ...filters,
     limit,
     position: cursor === null ? undefined : Position.make({ list: list.name, cursor, limit, filters }),
-    prefetch: input.all ? 1 : 0
+    prefetch: input.all ? 1 : 0,
+    onBadRecord: input.strict ? "fail" : "quarantine"
   })
+  const keepPosition = Effect.suspend(() =>
+    input.cursorFile === undefined ? Effect.void : CursorFile.write(input.cursorFile, {
+      version: 1,
+      source: api.source,
+      list: list.name,
+      limit,
+      filters,
+      cursor: reading.cursor,
+      printed: reading.cut,
+      done: reading.done
+    })
+  )
   yield* Stream.runForEachWhile(
     pages,
     Effect.fnUntraced(function*(page) {
       const already = new Set(reading.cut)
-      const texts = page.texts()
-      const fresh = page.items.flatMap((record, index) =>
-        already.has(record.id) ? [] : [{ record, text: texts[index] ?? "" }]
-      )
+      const fresh = recordsOf(page).filter(({ key }) => !already.has(key))
       const taken = input.max === undefined ? fresh : fresh.slice(0, input.max - reading.printed)
-      yield* output.records(taken.map(({ record }) => record), taken.map(({ text }) => text))
+      yield* output.records(taken)
       reading.pages++
+      countBad(reading, taken)
       reading.printed += taken.length
       if (taken.length < fresh.length) {
-        reading.cut = [...reading.cut, ...taken.map(({ record }) => record.id)]
+        reading.cut = [...reading.cut, ...taken.map(({ key }) => key)]
       } else {
         reading.cursor = page.next === null ? null : Redacted.value(page.next).cursor
         reading.cut = []
         reading.done = page.next === null
       }
-      if (input.cursorFile !== undefined) {
-        yield* CursorFile.write(input.cursorFile, {
-          version: 1,
-          source: api.source,
-          list: list.name,
-          limit,
-          filters,
-          cursor: reading.cursor,
-          printed: reading.cut,
-          done: reading.done
-        })
-      }
+      yield* keepPosition
       return input.max === undefined ? input.all : reading.printed < input.max
-    })
+      // An interrupt waits until the position says what was printed: otherwise the next run would print it again.
+    }, Effect.uninterruptible)
   ).pipe(
     Effect.tapError((error) =>
       error._tag === "PaymentsError"
-        ? Effect.andThen(output.end(reading.cursor, describe(error)), sayHowToGoOn(input, limit, reading))
-        : Effect.void
+        ? Effect.andThen(output.end(reading.cursor, describe(error)), sayMore(list, input, limit, reading))
+        : error.exitCode === ExitCode.done
+        ? Effect.void
+        : output.end(reading.cursor, { reason: "CursorFile", message: error.message })
     ),
     Effect.onInterrupt(() =>
       Effect.andThen(
         output.end(reading.cursor, { reason: "Interrupted", message: "interrupted" }),
-        sayHowToGoOn(input, limit, reading)
+        sayMore(list, input, limit, reading)
       )
     )
   )
   yield* output.end(reading.cursor)
-  yield* sayHowToGoOn(input, limit, reading)
+  yield* sayMore(list, input, limit, reading)
+  if (reading.bad > 0) return yield* new Ended({ exitCode: ExitCode.incomplete, problem: "" })
 })
+
+/** Counts the records that are not as documented, before `reading.printed` counts them all. */
+const countBad = (reading: Reading, taken: ReadonlyArray<PageRecord>): void => {
+  for (const [index, { problem }] of taken.entries()) {
+    if (problem === undefined) continue
+    if (reading.bad++ === 0) {
+      reading.firstBad = `record ${reading.printed + index + 1} of the output (${problem})`
+    }
+  }
+}
 
 /** No page is larger than what is wanted of it; unless told otherwise, one that --max is a multiple of: no run ends within it. */
 const limitOf = ({ all, limit, max }: Input): number => {
@@ -209,6 +242,18 @@ const conflictOf = ({ all, cursor, cursorFile, max }: Input): string | undefined
     : cursor !== undefined && cursorFile !== undefined
     ? "--cursor and --cursor-file do not go together."
     : undefined
+
+/** What there is to know beside the records. */
+const sayMore = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input, limit: number, reading: Reading) {
+  yield* sayHowToGoOn(input, limit, reading)
+  if (reading.bad === 0) return
+  const records = reading.bad === 1 ? "1 record is" : `${reading.bad} records are`
+  yield* say(
+    `payments: ${list.label}: ${records} not as the document describes, and printed as sent. The first is ${
+      printable(reading.firstBad)
+    }. To end at such a record: --strict.`
+  )
+})
 
 /** A terminal shows the cursor, since a person wants it; a log or a file that stderr may go to does not. */
 const sayHowToGoOn = Effect.fnUntraced(function*(input: Input, limit: number, reading: Reading) {
