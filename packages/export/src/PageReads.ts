@@ -1,19 +1,21 @@
 /** What a destination takes of a page, for whoever writes it and whoever compares. */
 import type { Page } from "@payments/core"
-import type { ReadRecord } from "./Sink.ts"
+import type { Problem, ReadRecord } from "./Sink.ts"
 
 /** The records of a page in its order, those that do not decode among them. */
 export const readsOf = (page: Page<{ readonly id: string }>): ReadonlyArray<ReadRecord> => {
   const texts = page.texts()
-  const reads = page.items.map(({ id }, index): ReadRecord =>
-    isStorable(id)
-      ? { id, text: texts[index] ?? "", problem: undefined }
-      : { id: undefined, text: texts[index] ?? "", problem: notStorable }
-  )
+  const reads = page.items.map(({ id }, index) => toRead(id, texts[index] ?? "", undefined))
   for (const { expected, id, index, path, text } of page.bad) {
-    reads.splice(index, 0, { id: isStorable(id) ? id : undefined, text, problem: { path, expected } })
+    reads.splice(index, 0, toRead(id, text, { path, expected }))
   }
   return reads
+}
+
+const toRead = (id: string | undefined, text: string, problem: Problem | undefined): ReadRecord => {
+  const known = isStorable(id) ? id : undefined
+  if (isDeeperThan(text, mostLevels)) return { id: known, text, problem: tooDeep }
+  return { id: known, text, problem: problem ?? (known === undefined ? notStorable : undefined) }
 }
 
 /** An id that some database cannot hold, or keep in an index, would be stored as another one: such a record counts as having none. */
@@ -23,7 +25,40 @@ const isStorable = (id: string | undefined): boolean =>
 /** Bytes. PostgreSQL's indexes take 2,704 (https://www.postgresql.org/docs/current/btree.html). */
 const longestId = 2000
 
-const notStorable = {
+const notStorable: Problem = {
   path: "id",
   expected: "expected text of at most 2,000 bytes without NUL that UTF-8 can carry"
 }
+
+/**
+ * Objects and arrays inside each other. SQLite's JSON functions take 1,000 (https://sqlite.org/json1.html), Python's parser
+ * about as many, PostgreSQL's `json` some thousands: one row beyond that fails every query over all of them.
+ */
+const mostLevels = 500
+
+const tooDeep: Problem = {
+  path: "",
+  expected: "expected at most 500 levels of objects and arrays",
+  isUnstorable: true
+}
+
+/** Whether the JSON text nests objects and arrays deeper. Reads it once. */
+export const isDeeperThan = (text: string, levels: number): boolean => {
+  // Each level takes two brackets.
+  if (text.length <= 2 * levels) return false
+  let depth = 0
+  let isInString = false
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (isInString) {
+      if (code === backslash) at++
+      else if (code === quote) isInString = false
+    } else if (code === quote) isInString = true
+    else if (code === openBrace || code === openBracket) {
+      if (++depth > levels) return true
+    } else if (code === closeBrace || code === closeBracket) depth--
+  }
+  return false
+}
+
+const quote = 0x22, backslash = 0x5c, openBracket = 0x5b, closeBracket = 0x5d, openBrace = 0x7b, closeBrace = 0x7d

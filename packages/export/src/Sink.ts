@@ -12,7 +12,15 @@ export interface ReadRecord {
   /** Its exact text. */
   readonly text: string
   /** Why it does not decode: such a record is stored where it has an id, and listed with path and text in any case. */
-  readonly problem: { readonly path: string; readonly expected: string } | undefined
+  readonly problem: Problem | undefined
+}
+
+/** Why a record is quarantined. */
+export interface Problem {
+  readonly path: string
+  readonly expected: string
+  /** No row may hold its text: the row that its id already has stays unchanged, and a new one is not made. */
+  readonly isUnstorable?: boolean
 }
 
 /** Pages on their way into a destination, with the checkpoint behind them. */

@@ -152,10 +152,11 @@ export const verifyAgainstApi = Effect.fnUntraced(function*(
       const reads = readsOf(page).map(hashed)
       const { stored } = yield* reader.find(list, soughtIn(reads))
       const texts = yield* reader.textsOf(list, differing(reads, stored))
-      for (const { hash, id, text } of reads) {
+      for (const { hash, id, problem: quarantined, text } of reads) {
         if (id === undefined) continue
         const row = stored.get(id)
         if (row !== undefined) seen.add(row.row)
+        if (quarantined?.isUnstorable === true) continue
         const problem = row === undefined
           ? "is not in the destination"
           : row.hash !== hash && differingMembers(texts.get(row.row) ?? "", text, ignored).length > 0

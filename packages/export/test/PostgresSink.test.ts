@@ -111,7 +111,7 @@ describe("the PostgreSQL schema", () => {
       const records = [
         `{"id":"${name(2000)}"}`,
         `{"id":"${name(2001)}"}`,
-        `{"id":"deep","x":${"[".repeat(10_000)}${"]".repeat(10_000)}}`,
+        `{"id":"deep","x":${"[".repeat(499)}${"]".repeat(499)}}`,
         `{"id":"large","reference":"${name(8_000_000)}"}`,
         `{"id":"odd","x":1e99999,"y":-0,"d":1,"d":2}`
       ]

@@ -282,6 +282,35 @@ export const suite = (name: string, destination: Destination) => {
         })
       ))
 
+    it.live("quarantines a record that nests too deep, and leaves the row of its id unchanged", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          const arrays = (levels: number) => "[".repeat(levels) + "]".repeat(levels)
+          const nested = (id: string, levels: number) => `{"id":"${id}","extra":${arrays(levels - 1)}}`
+          const objects = (levels: number) => `${`{"a":`.repeat(levels)}1${"}".repeat(levels)}`
+          // PostgreSQL's json takes several thousand levels, by its stack.
+          const deep = [nested("new", 501), nested("por_1", 10_000), `{"amount":${objects(200_000)}}`, arrays(200_000)]
+          const stored = [...payouts(12), nested("flat", 500)]
+          assert.deepInclude(yield* run(folder, stored), { inserted: 13, quarantined: 0 })
+          const hostile = [...stored.toSpliced(1, 1), ...deep]
+          const counted = {
+            records: 16,
+            inserted: 0,
+            updated: 0,
+            unchanged: 13,
+            quarantined: 4,
+            nameless: 2,
+            missing: 0
+          }
+          for (let times = 0; times < 3; times++) assert.deepInclude(yield* run(folder, hostile), counted)
+          assert.deepStrictEqual(yield* rows(folder), sorted(expected(stored)))
+          // Without those that have no id, nothing hinders the end of a scan to find what is missing.
+          const named = hostile.slice(1, 14)
+          yield* run(folder, named)
+          assert.deepInclude(yield* run(folder, named), { quarantined: 2, nameless: 0, missing: 1 })
+        })
+      ))
+
     it.live("survives fields that are named like parts of a program", () =>
       inFolder((folder) =>
         Effect.gen(function*() {

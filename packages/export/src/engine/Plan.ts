@@ -136,7 +136,8 @@ export const plan = (input: PlanInput): Plan => {
     countPaths(undocumented, layout.undocumentedIn(whole))
     if (read.problem !== undefined) {
       counts.quarantined++
-      quarantined.push({ id: read.id, ...read.problem, raw: read.text })
+      const { expected, path } = read.problem
+      quarantined.push({ id: read.id, path, expected, raw: read.text })
     }
     if (read.id === undefined) {
       counts.nameless++
@@ -146,7 +147,10 @@ export const plan = (input: PlanInput): Plan => {
     const value = read.problem === undefined ? whole : readable(layout, whole, read.text)
     const before = changed.get(id)
     const row = before ?? stored.get(id)
+    const isUnstorable = read.problem?.isUnstorable === true
     if (row === undefined) {
+      // Its id is known: it is none of the rows that were not read.
+      if (isUnstorable) continue
       const fresh = { row: nextRow++, hash: read.hash, text: read.text, missing: false }
       changed.set(id, fresh)
       write(fresh.row, id, read, value, true)
@@ -159,7 +163,7 @@ export const plan = (input: PlanInput): Plan => {
     const isSame = row.hash === read.hash
     // Known wherever it is not the text that was read.
     const text = before === undefined ? texts.get(row.row) : before.text
-    const fields = isSame ? [] : differingMembers(text ?? "", read.text, ignored)
+    const fields = isSame || isUnstorable ? [] : differingMembers(text ?? "", read.text, ignored)
     const isFirst = seen.add(row.row)
     if (!isFirst) counts.repeats++
     if (row.missing) {
@@ -168,7 +172,7 @@ export const plan = (input: PlanInput): Plan => {
     }
     if (fields.length === 0) {
       counts.unchanged++
-      // With ignored members the row stays as it was, and so does what is certified of it.
+      // With ignored members, and for a text that no row may hold, the row stays unchanged, and so does what is certified of it.
       if (isFirst) totals.add(row.hash, isSame ? value : parsed(text))
       if (row.missing) {
         changed.set(id, { row: row.row, hash: row.hash, text, missing: false })

@@ -14,6 +14,8 @@ export interface Piece {
 export class RowSet {
   readonly #pieces = new Map<number, Uint8Array>()
   readonly #changed = new Set<number>()
+  /** The rows that were added since {@link mark}. */
+  #added: Array<number> = []
   #size = 0
 
   constructor(pieces: Iterable<Piece> = []) {
@@ -46,7 +48,24 @@ export class RowSet {
     piece[byte] = held | bit
     this.#size++
     this.#changed.add(index)
+    this.#added.push(row)
     return true
+  }
+
+  /** Where {@link undo} returns to. */
+  mark(): void {
+    this.#added = []
+  }
+
+  /** Removes the rows that were added since the last {@link mark}. */
+  undo(): void {
+    for (const row of this.#added) {
+      const piece = this.#pieces.get(Math.floor(row / pieceRows))
+      const byte = (row % pieceRows) >> 3
+      if (piece !== undefined) piece[byte] = (piece[byte] ?? 0) & ~(1 << (row & 7))
+      this.#size--
+    }
+    this.#added = []
   }
 
   /** Whether some row is in both. */
@@ -61,6 +80,7 @@ export class RowSet {
   clear(): void {
     this.#pieces.clear()
     this.#changed.clear()
+    this.#added = []
     this.#size = 0
   }
 

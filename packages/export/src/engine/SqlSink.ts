@@ -7,6 +7,7 @@ import { Clock, DateTime, Duration, Effect, Option, Schema, Semaphore } from "ef
 import {
   type Batch,
   OtherSource,
+  type Problem,
   type ScanProgress,
   type ScanRequest,
   type ScanSession,
@@ -159,6 +160,8 @@ const sessionOver = (
   let concluded = { missing: 0, heldBack: 0 }
   /** Batches that changed nothing and are not committed yet. */
   let waiting: { readonly next: Position.Position; readonly records: number } | undefined
+  /** Behind the last batch. */
+  let position = opened.resumeAt
 
   const progress = (): ScanProgress => ({
     ...tally.counts,
@@ -190,7 +193,9 @@ const sessionOver = (
 
   const nothing = { writes: [], found: [], changes: [], quarantined: [] }
 
-  const commit = Effect.fnUntraced(function*(batch: Batch): Effect.fn.Return<ScanProgress, SinkError> {
+  const commitOnce = Effect.fnUntraced(function*(batch: Slice): Effect.fn.Return<ScanProgress, SinkError> {
+    const before = { tally, waiting }
+    seen.mark()
     const reads = batch.reads.map(hashed)
     const { nextRow, stored } = yield* store.find(list, soughtIn(reads))
     const apart = differing(reads, stored)
@@ -200,17 +205,47 @@ const sessionOver = (
     const { counts } = planned.tally
     tally = { ...planned.tally, counts: { ...counts, pages: counts.pages + batch.pages } }
     const isQuiet = planned.writes.length + planned.found.length + planned.quarantined.length === 0
-    if (batch.next !== null && isQuiet) {
+    if (batch.next !== null && batch.next !== "unknown" && isQuiet) {
       waiting = { next: batch.next, records: (waiting?.records ?? 0) + reads.length }
-      if (waiting.records < quiet.records) return progress()
+      if (waiting.records < quiet.records) {
+        position = batch.next
+        return progress()
+      }
     }
     // If this fails, what waited is read again: the tally has gone on without it.
     waiting = undefined
     const now = yield* timestamp
     const end = batch.next === null ? yield* conclude(now) : undefined
-    yield* write({ plan: planned, next: batch.next, ...(end === undefined ? {} : { end }) }, now)
+    const next = batch.next === "unknown" ? null : batch.next
+    yield* write({ plan: planned, next, ...(end === undefined ? {} : { end }) }, now).pipe(
+      Effect.tapError((error) =>
+        Effect.sync(() => {
+          if (!isRefusedContent(error)) return
+          seen.undo()
+          ;({ tally, waiting } = before)
+        })
+      )
+    )
+    position = next ?? undefined
     return progress()
   })
+
+  /**
+   * Commits the batch. Where the database refuses what one of its records holds, that one is found by halving and quarantined,
+   * and the others are written. The position behind the batch goes with its last part.
+   */
+  const commit = (batch: Slice): Effect.Effect<ScanProgress, SinkError> =>
+    Effect.catchIf(commitOnce(batch), isRefusedContent, (error) => {
+      const { reads } = batch
+      const [only] = reads
+      if (only === undefined || (reads.length === 1 && only.problem?.isUnstorable === true)) return Effect.fail(error)
+      if (reads.length === 1) return commit({ ...batch, reads: [{ ...only, problem: refused }] })
+      const half = reads.length >> 1
+      return Effect.andThen(
+        commit({ pages: 0, reads: reads.slice(0, half), next: position ?? "unknown" }),
+        commit({ ...batch, reads: reads.slice(half) })
+      )
+    })
 
   /** What the end of a traversal shows. */
   const conclude = Effect.fnUntraced(function*(now: string): Effect.fn.Return<Commit["end"], SinkError> {
@@ -261,6 +296,7 @@ const sessionOver = (
     restart: inTurn(Effect.flatMap(timestamp, (now) => {
       // What waits goes with the tally: should this fail, nothing of it may be committed any more.
       waiting = undefined
+      position = undefined
       // What was written stays written.
       const { inserted, returned, updated } = tally.counts
       tally = { ...Tally.none, counts: { ...Tally.none.counts, inserted, returned, updated } }
@@ -275,6 +311,20 @@ const sessionOver = (
       }, now)))
   }
 }
+
+/** A batch, or a part of one that is committed before the position behind it is reached, and perhaps before any is known. */
+interface Slice extends Omit<Batch, "next"> {
+  readonly next: Batch["next"] | "unknown"
+}
+
+/**
+ * Whether the database refused what a record holds: data exceptions and limits of PostgreSQL (classes 22 and 54 of
+ * https://www.postgresql.org/docs/current/errcodes-appendix.html), SQLite's SQLITE_TOOBIG (https://sqlite.org/rescode.html).
+ */
+const isRefusedContent = ({ reason }: SinkError): boolean =>
+  reason._tag === "Failed" && (/^(22|54)[0-9A-Z]{3}$/.test(reason.code) || reason.code === "SQLite 18")
+
+const refused: Problem = { path: "", expected: "expected a record that the database can hold", isUnstorable: true }
 
 /** Whether any other part of the list that has written rows was, or may have been, shown one of these. */
 const meetsAnother = Effect.fnUntraced(function*(

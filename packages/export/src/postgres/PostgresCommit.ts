@@ -78,7 +78,7 @@ export const write = Effect.fnUntraced(function*(
   if (plan.quarantined.length > 0) {
     yield* query(
       `INSERT INTO ${s}.quarantine (scan, list, id, path, expected, raw)
-      SELECT $1::bigint, $2, u.id, u.path, u.expected, u.raw::json
+      SELECT $1::bigint, $2, u.id, u.path, u.expected, u.raw
       FROM unnest($3::text[], $4::text[], $5::text[], $6::text[]) AS u (id, path, expected, raw)`,
       [
         number,

@@ -7,7 +7,7 @@ import type { PostgresClient, Query } from "./PostgresClient.ts"
 import { endedAfter } from "./PostgresLease.ts"
 
 /** Of the tables below; a schema that says more was written by a later version. */
-const version = 1
+const version = 2
 
 /** A name as SQL writes it. */
 export const quoted = (name: string): string => `"${name.replaceAll("\"", "\"\"")}"`
@@ -33,7 +33,8 @@ export const migrate = Effect.fnUntraced(function*(
     if (state === "current") return
     // Even IF NOT EXISTS asks for the privilege to create one.
     if (state === "absent") yield* query(`CREATE SCHEMA ${quoted(schema)}`)
-    for (const statement of tables(quoted(schema))) yield* query(statement)
+    const statements = state === "earlier" ? toVersion2(quoted(schema)) : tables(quoted(schema))
+    for (const statement of statements) yield* query(statement)
   }))
 })
 
@@ -41,7 +42,13 @@ export const migrate = Effect.fnUntraced(function*(
 export const requireCurrent = (client: PostgresClient, schema: string): Effect.Effect<void, SinkError> =>
   Effect.flatMap(
     stateOf(client.once, client.location, schema),
-    (state) => state === "current" ? Effect.void : refuse(client.location, "nothing has been exported into it.")
+    (state) =>
+      state === "current" ? Effect.void : refuse(
+        client.location,
+        state === "earlier"
+          ? "it was written by an earlier version of this program. Export into it first."
+          : "nothing has been exported into it."
+      )
   )
 
 const refuse = (location: string, problem: string) =>
@@ -51,7 +58,7 @@ const stateOf = Effect.fnUntraced(function*(
   query: Query,
   location: string,
   schema: string
-): Effect.fn.Return<"absent" | "empty" | "current", SinkError> {
+): Effect.fn.Return<"absent" | "empty" | "earlier" | "current", SinkError> {
   const [found] = yield* query(
     `SELECT current_setting('server_encoding') AS encoding, n.oid IS NOT NULL AS there,
       EXISTS (SELECT FROM pg_class WHERE relnamespace = n.oid AND relkind <> 'i') AS used,
@@ -71,12 +78,20 @@ const stateOf = Effect.fnUntraced(function*(
       : "empty"
   }
   const [row] = yield* query(`SELECT version FROM ${quoted(schema)}.destination`)
-  return Number(row?.["version"]) > version
-    ? yield* refuse(location, "it was written by a later version of this program. Use that version.")
-    : "current"
+  const written = Number(row?.["version"])
+  if (written > version) {
+    return yield* refuse(location, "it was written by a later version of this program. Use that version.")
+  }
+  return written < version ? "earlier" : "current"
 })
 
 const sqlTypes = { text: "text", integer: "bigint", boolean: "boolean" } as const
+
+/** From version 1. */
+const toVersion2 = (s: string): ReadonlyArray<string> => [
+  `ALTER TABLE ${s}.quarantine ALTER COLUMN raw TYPE text`,
+  `UPDATE ${s}.destination SET version = 2`
+]
 
 const tables = (s: string): ReadonlyArray<string> => [
   `CREATE TABLE ${s}.destination (
@@ -99,7 +114,9 @@ const tables = (s: string): ReadonlyArray<string> => [
   `CREATE INDEX scans_of_a_part ON ${s}.scans (list, part, state, scan)`,
   `CREATE TABLE ${s}.seen (scan bigint NOT NULL, piece bigint NOT NULL, bits bytea NOT NULL, PRIMARY KEY (scan, piece))`,
   `CREATE TABLE ${s}.quarantine (
-    scan bigint NOT NULL, list text NOT NULL, id text, path text NOT NULL, expected text NOT NULL, raw json NOT NULL
+    scan bigint NOT NULL, list text NOT NULL, id text, path text NOT NULL, expected text NOT NULL,
+    -- Text: json refuses some of what is quarantined.
+    raw text NOT NULL
   )`,
   `CREATE INDEX quarantine_of_a_scan ON ${s}.quarantine (scan)`,
   `CREATE TABLE ${s}.changes (

@@ -11,6 +11,7 @@ import {
   Moved,
   NotADestination,
   OtherSource,
+  type Problem,
   type ScanProgress,
   type ScanRequest,
   type ScanStart,
@@ -70,7 +71,7 @@ export interface BatchMessage {
   readonly ids: ReadonlyArray<string | undefined>
   readonly texts: ReadonlyArray<string>
   /** Of those that have one, by place. */
-  readonly problems: ReadonlyArray<readonly [index: number, path: string, expected: string]>
+  readonly problems: ReadonlyArray<readonly [index: number, problem: Problem]>
   readonly next: string | null
 }
 
@@ -79,15 +80,13 @@ export const fromBatch = ({ next, pages, reads }: Batch): BatchMessage => ({
   pages,
   ids: reads.map(({ id }) => id),
   texts: reads.map(({ text }) => text),
-  problems: reads.flatMap(({ problem }, index) =>
-    problem === undefined ? [] : [[index, problem.path, problem.expected] as const]
-  ),
+  problems: reads.flatMap(({ problem }, index) => problem === undefined ? [] : [[index, problem] as const]),
   next: next === null ? null : Position.toJson(next)
 })
 
 /** {@inheritDoc BatchMessage} */
 export const toBatch = ({ ids, next, pages, problems, texts }: BatchMessage): Batch => {
-  const found = new Map(problems.map(([index, path, expected]) => [index, { path, expected }]))
+  const found = new Map(problems)
   return {
     pages,
     reads: texts.map((text, index) => ({ id: ids[index], text, problem: found.get(index) })),

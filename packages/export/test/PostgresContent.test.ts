@@ -1,0 +1,91 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Lists, Position } from "@payments/core"
+import { layerTest } from "@payments/core/testing"
+import { Effect, Layer } from "effect"
+import { randomUUID } from "node:crypto"
+import { afterAll, beforeAll } from "vitest"
+import { scan, Sink, verify } from "../src/index.ts"
+import * as PostgresSink from "../src/postgres/PostgresSink.ts"
+import { type PostgresServer, startServer } from "./PostgresServer.ts"
+import { query, urlOf } from "./PostgresTest.ts"
+
+let server: PostgresServer
+beforeAll(async () => void (server = await startServer()))
+afterAll(() => server.stop())
+
+const newSchema = () => `t_${randomUUID()}`
+
+const ask = (sql: string) => Effect.promise(() => query(server, sql))
+
+describe("what PostgreSQL refuses", () => {
+  const next = (cursor: string) => Position.make({ list: "invoices", cursor, limit: 10, filters: {} })
+  const good = (id: string) => ({ id, text: `{"id":"${id}","amount":2}`, problem: undefined })
+  /** What the check of a page would have found. */
+  const bad = (id: string) => ({
+    ...good(id),
+    text: `{"id":"${id}","extra":${"[".repeat(200_000)}${"]".repeat(200_000)}}`
+  })
+  const page = (from: string) => Array.from({ length: 9 }, (_, index) => good(`${from}${index}`))
+
+  it.live("of a batch is found and quarantined, and the rest of the batch is written", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const request = { source: "memory", limit: 10, parameters: {} }
+      const ended = yield* Effect.gen(function*() {
+        const sink = yield* Sink
+        yield* sink.hold(Lists.invoices, "refuse")
+        const before = yield* sink.begin(Lists.invoices, request)
+        yield* before.commit({ pages: 1, reads: [...page("a"), good("x")], next: null })
+        const session = yield* sink.begin(Lists.invoices, request)
+        // Of the first page no position is known before it; the next one changes nothing and waits for the third.
+        yield* session.commit({ pages: 1, reads: [bad("x"), ...page("b"), bad("y")], next: next("one") })
+        yield* session.commit({ pages: 1, reads: page("a"), next: next("two") })
+        yield* session.commit({ pages: 1, reads: [...page("c"), bad("c3")], next: next("three") })
+        return yield* session.commit({ pages: 1, reads: [bad("z"), good("last"), good("b1")], next: null })
+      }).pipe(Effect.scoped, Effect.provide(PostgresSink.layer(urlOf(server, schema))))
+      assert.deepInclude(ended, {
+        pages: 4,
+        records: 33,
+        inserted: 19,
+        unchanged: 12,
+        repeats: 2,
+        quarantined: 4,
+        nameless: 0
+      })
+      assert.deepStrictEqual(
+        yield* ask(`SELECT id, expected, length(raw) AS length FROM "${schema}".quarantine ORDER BY id`),
+        ["c3", "x", "y", "z"].map((id) => ({
+          id,
+          expected: "expected a record that the database can hold",
+          length: bad(id).text.length
+        }))
+      )
+      const reader = yield* PostgresSink.reader(urlOf(server, schema))
+      const verified = yield* verify(reader, Lists.invoices)
+      assert.deepStrictEqual([verified.differences, verified.certificate?.distinct], [[], 29])
+    }).pipe(Effect.scoped))
+})
+
+describe("a schema of version 1", () => {
+  it.live("is brought to this version by the next export, with its quarantine", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const records = (text: string) => [`{"id":"a"}`, `{"id":"b","amount":"${text}"}`]
+      const run = (text: string) =>
+        scan("invoices").pipe(Effect.provide(Layer.merge(
+          PostgresSink.layer(urlOf(server, schema)),
+          layerTest({ invoices: records(text) })
+        )))
+      yield* run("1")
+      yield* ask(`ALTER TABLE "${schema}".quarantine ALTER COLUMN raw TYPE json USING raw::json`)
+      yield* ask(`UPDATE "${schema}".destination SET version = 1`)
+      const refused = yield* Effect.flip(PostgresSink.reader(urlOf(server, schema)))
+      assert.include(refused.message, "it was written by an earlier version of this program. Export into it first.")
+      yield* Effect.scoped(Layer.build(PostgresSink.layer(urlOf(server, schema))))
+      const kept = yield* ask(`SELECT id, raw, pg_typeof(raw)::text AS type FROM "${schema}".quarantine`)
+      assert.deepStrictEqual(kept, [{ id: "b", raw: records("1")[1], type: "text" }])
+      assert.deepInclude(yield* run("1"), { unchanged: 2, quarantined: 1 })
+      const reader = yield* PostgresSink.reader(urlOf(server, schema))
+      assert.deepStrictEqual((yield* verify(reader, Lists.invoices)).differences, [])
+    }).pipe(Effect.scoped))
+})
