@@ -148,6 +148,18 @@ describe("what goes wrong", () => {
       ])
     }).pipe(Effect.scoped))
 
+  it.live.each(["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"])(
+    "%s without a scheme is one clear line and exit code 3",
+    (name) =>
+      Effect.gen(function*() {
+        const env = { PAYMENTS_BASE_URL: "https://api.example.com", PAYMENTS_API_KEY: key, [name]: "canary.corp:3128" }
+        const { code, stderr } = yield* payments(["invoices", "list"], { env })
+        assert.deepStrictEqual([code, lines(stderr).length], [3, 1], stderr)
+        assert.include(stderr, `payments: ${name} is not the address of a proxy, such as http://proxy.example.com:3128`)
+        assert.notInclude(stderr, "canary")
+      })
+  )
+
   it.live("an export into the destination of another source is refused with exit code 9", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder

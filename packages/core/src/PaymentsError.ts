@@ -14,7 +14,7 @@
  * | `ServerFailure` | 5xx | 500, 502, 503, 504 | 7 |
  * | `Transport` | refused, reset, name not found, TLS, a body that ends early | all but TLS | 7 |
  * | `Timeout` | no headers, a stalled body, an attempt too long, 408 | yes | 7 |
- * | `MalformedResponse` | a complete answer that is not a page | no | 8 |
+ * | `MalformedResponse` | an answer that is not HTTP, a part of a page, or complete and not a page | no | 8 |
  * | `PaginationFault` | a cursor that repeats, is missing or is refused; pages that bring nothing new | no | 8 |
  * | `FilterNotApplied` | a record without the value that was asked for | no | 8 |
  * | `RedirectRefused` | any 3xx | no | 8 |
@@ -104,12 +104,19 @@ export class Transport extends Data.TaggedError("Transport")<{
       refused: `the service could not be reached: connection refused${code}. Check the address and that it is up.`,
       reset: `the connection was cut before the answer was complete${code}.`,
       nameNotFound: `the service could not be reached: its name was not found${code}. Check the address.`,
-      tls: `no secure connection could be made${code}. Check the certificate and its authority.`,
+      tls: `no secure connection could be made${code}${
+        speaksNoTls.test(this.code ?? "")
+          ? ": the port does not speak TLS. Check the address: its port, or http:// to this machine."
+          : ". Check the certificate and its authority."
+      }`,
       truncated: `the answer ended early${code}.`,
       other: `the service could not be reached${code}.`
     }[this.kind]
   }
 }
+
+/** What TLS says of an answer that is none of its own. */
+const speaksNoTls = /^EPROTO$|WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|UNKNOWN_PROTOCOL|HTTP_REQUEST/
 
 /** It took too long: until the headers, between two parts of the body, or for the whole attempt; `server` is a 408. */
 export class Timeout extends Data.TaggedError("Timeout")<{
@@ -127,10 +134,10 @@ export class Timeout extends Data.TaggedError("Timeout")<{
   }
 }
 
-/** The answer is complete but is not a page: `path` says where, `expected` what should be there. */
+/** The answer is not a page: `path` says where, `expected` what should be there. */
 export class MalformedResponse extends Data.TaggedError("MalformedResponse")<{
-  /** Not JSON, JSON of another shape, or more than is read. */
-  readonly kind: "notJson" | "wrongShape" | "tooLarge"
+  /** Not HTTP, a part of a page, not JSON, JSON of another shape, or more than is read. */
+  readonly kind: "notHttp" | "partial" | "notJson" | "wrongShape" | "tooLarge"
   /** Where, such as `items[3].amount`. */
   readonly path: string
   /** What should be there. */
@@ -138,6 +145,8 @@ export class MalformedResponse extends Data.TaggedError("MalformedResponse")<{
 }> {
   override get message() {
     return {
+      notHttp: `malformed answer: ${this.expected}. Is this the API's address?`,
+      partial: "malformed answer: a part of a page (content-range), where the whole page was asked for.",
       notJson: `malformed answer: not JSON (${this.expected}). Is this the API's address?`,
       wrongShape: `malformed answer: ${this.path}: ${this.expected}.`,
       tooLarge: `malformed answer: larger than ${this.expected}.`

@@ -4,11 +4,14 @@ import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import type { Dispatcher } from "@effect/platform-node/Undici"
 import { ConfigProvider, Duration, Effect, Layer } from "effect"
 import { HttpClient, HttpClientError, type HttpClientRequest, HttpClientResponse } from "effect/http"
-import { withDirectRead } from "./internal/DirectReads.ts"
+import { type DirectRead, withDirectRead } from "./internal/DirectReads.ts"
 import { acceptEncoding } from "./internal/NodeDecoder.ts"
 import { NodeExchange } from "./internal/NodeExchange.ts"
+import { skippingPools } from "./internal/NodeInterim.ts"
 import { readOver, ReadWatch } from "./internal/NodeRead.ts"
+import { proxyProblem, proxyVariables } from "./internal/ProxyAddress.ts"
 import { PaymentsApi } from "./PaymentsApi.ts"
+import { InvalidRequest } from "./PaymentsError.ts"
 import { connectWith, type Payments } from "./PromiseApi.ts"
 
 /** How the Node client keeps and makes connections. */
@@ -26,7 +29,8 @@ export interface ConnectionOptions {
  * An `HttpClient` over undici: keeps connections alive, as many as the options say, never follows a redirect, and goes
  * through the proxy that `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` name, as other Node programs do. This machine itself is
  * always reached directly. Extra certificate authorities come from `NODE_EXTRA_CA_CERTS`. Answers may come compressed (gzip,
- * deflate, br, zstd) and are decoded. Options out of their range are a defect.
+ * deflate, br, zstd) and are decoded. Options out of their range are a defect. Where a proxy's address is wrong, every request
+ * that would go through it is refused; `PaymentsConfig.layerConfig` says so before.
  */
 export const layerHttpClientWith = (
   { connections = 64, connectTimeout = Duration.seconds(3) }: ConnectionOptions
@@ -42,10 +46,15 @@ export const layerHttpClientWith = (
       // Loaded here, so that a program that asks nothing does not wait for it.
       const { default: undici } = yield* Effect.promise(() => import("@effect/platform-node/Undici"))
       // What a timer can wait for.
-      const options = { connect: { timeout: Math.min(timeout, 2 ** 31 - 1) }, connections }
+      const options = {
+        connect: { timeout: Math.min(timeout, 2 ** 31 - 1) },
+        connections,
+        factory: skippingPools(undici)
+      }
       const release = (agent: Dispatcher) => Effect.promise(() => agent.destroy())
       const straight = yield* Effect.acquireRelease(Effect.sync(() => new undici.Agent(options)), release)
-      const proxied = yield* Effect.acquireRelease(
+      const problem = wrongProxy()
+      const proxied = problem !== undefined ? straight : yield* Effect.acquireRelease(
         Effect.sync(() => new undici.EnvHttpProxyAgent({ ...options, noProxy: directHosts() })),
         release
       )
@@ -55,8 +64,10 @@ export const layerHttpClientWith = (
         (all) => Effect.sync(() => all.close())
       )
       const other = yield* Effect.provideService(NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher, proxied)
+      const client = withReads(other, reads(proxied))
+      if (problem !== undefined) return refusing(client, problem, (request) => readOver(straight, watch, request))
       return withDirectRead(
-        withReads(other, reads(proxied)),
+        client,
         (request) => Effect.suspend(() => readOver(direct(request.origin) ? straight : proxied, watch, request))
       )
     })
@@ -66,8 +77,28 @@ export const layerHttpClientWith = (
 export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = layerHttpClientWith({})
 
 /** Asking `EnvHttpProxyAgent` takes long where there is no proxy. */
-const proxyIsNamed = (): boolean =>
-  ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"].some((name) => (process.env[name] ?? "") !== "")
+const proxyIsNamed = (): boolean => proxyVariables.some((name) => (process.env[name] ?? "") !== "")
+
+/** The first variable whose proxy has a wrong address, and what is wrong with it. */
+const wrongProxy = (): string | undefined => {
+  const name = proxyVariables.find((variable) => proxyProblem(process.env[variable]) !== undefined)
+  return name === undefined ? undefined : `${name} ${proxyProblem(process.env[name])}.`
+}
+
+/** Reaches this machine alone: there is no telling how to reach any other. */
+const refusing = (client: HttpClient.HttpClient, problem: string, straight: DirectRead): HttpClient.HttpClient =>
+  withDirectRead(
+    HttpClient.make((request, url) =>
+      isThisMachine(url.origin)
+        ? client.execute(request)
+        : Effect.fail(
+          new HttpClientError.HttpClientError({
+            reason: new HttpClientError.TransportError({ request, description: problem })
+          })
+        )
+    ),
+    (request) => isThisMachine(request.origin) ? straight(request) : Effect.fail(new InvalidRequest({ problem }))
+  )
 
 const isThisMachine = (origin: string): boolean => /^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?$/.test(origin)
 

@@ -107,6 +107,20 @@ describe("a page over HTTP", () => {
       assert.include(tunnels, "payments.invalid:443")
     }).pipe(Effect.scoped))
 
+  it.live("is refused where the proxy has no scheme, but for this machine, which needs none", () =>
+    Effect.gen(function*() {
+      const server = yield* scriptedServer((_, response) => pageOf(response, [], null))
+      yield* Effect.acquireRelease(
+        Effect.sync(() => Object.assign(process.env, { https_proxy: "canary.corp:3128" })),
+        () => Effect.sync(() => delete process.env["https_proxy"])
+      )
+      yield* ask(server.url, (api) => api.invoices.page())
+      const error = yield* Effect.flip(ask("https://payments.invalid", (api) => api.invoices.page()))
+      assert.deepStrictEqual([error.reason._tag, error.attempts], ["InvalidRequest", 1])
+      assert.include(error.message, "https_proxy is not the address of a proxy, such as http://proxy.example.com:3128")
+      assert.notInclude(error.message, "canary")
+    }).pipe(Effect.scoped))
+
   it.live("sends renamed parameters, and the key and nothing else in the headers", () =>
     Effect.gen(function*() {
       let headers: Record<string, unknown> = {}

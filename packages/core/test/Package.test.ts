@@ -122,7 +122,7 @@ describe("the packed package", () => {
       if (reached.has(name) || ofNode.test(name)) return
       reached.add(name)
       const text = readFileSync(join(installed, `dist/${name}.js`), "utf8").replaceAll(/\/\*.*?\*\//gs, "")
-      for (const [, path = ""] of text.matchAll(/(?:from|import) ?\(?"(\.[^"]*)\.js"/g)) {
+      for (const [, path = ""] of text.matchAll(/(?:from |import ?\(?)"(\.[^"]*)\.js"/g)) {
         const next = join(dirname(name), path)
         assert.isFalse(ofNode.test(next), `${name} imports ${next}`)
         follow(next)
@@ -133,7 +133,7 @@ describe("the packed package", () => {
       for (const ending of [".js", ".d.ts"]) {
         const text = readFileSync(join(installed, `dist/${name}${ending}`), "utf8").replaceAll(/\/\*.*?\*\//gs, "")
         const imported = Array.from(
-          text.matchAll(/(?:from|import) ?\(?"([^".][^"]*)"/g),
+          text.matchAll(/(?:from |import ?\(?)"([^".][^"]*)"/g),
           ([, specifier = ""]) => specifier
         )
         const allowed = ofNode.test(name)

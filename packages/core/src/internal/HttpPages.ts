@@ -11,7 +11,7 @@ import { lookAt, nextDeadline, type Progress } from "./Deadline.ts"
 import { type DirectAnswer, directReadOf, notDecoded, tooLarge } from "./DirectReads.ts"
 import { addressOf } from "./Observed.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
-import { connectionReason, systemCode } from "./SystemCode.ts"
+import { bodyReason, connectionReason } from "./SystemCode.ts"
 
 /** Asks the configured service. */
 export const makeHttpPages = (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): PageSource => {
@@ -153,9 +153,7 @@ const readBody = (
   const chunks: Array<Uint8Array> = []
   let size = 0
   return response.stream.pipe(
-    Stream.mapError((error): Reason =>
-      error.reason._tag === "EmptyBodyError" ? empty : new Transport({ kind: "truncated", code: systemCode(error) })
-    ),
+    Stream.mapError((error): Reason => error.reason._tag === "EmptyBodyError" ? empty : bodyReason(error)),
     Stream.runForEachArray((some) => {
       onBytes()
       for (const chunk of some) {

@@ -4,11 +4,11 @@
  */
 import type { Dispatcher } from "@effect/platform-node/Undici"
 import { Effect } from "effect"
-import { type Reason, Timeout, Transport } from "../PaymentsError.ts"
+import { type Reason, Timeout } from "../PaymentsError.ts"
 import { lookAt, nextDeadline, type Progress } from "./Deadline.ts"
 import { type DirectAnswer, type DirectRequest, tooLarge } from "./DirectReads.ts"
 import { acceptEncoding, decodeWhole, isPlain } from "./NodeDecoder.ts"
-import { connectionReason, systemCode } from "./SystemCode.ts"
+import { bodyReason, connectionReason } from "./SystemCode.ts"
 
 /** Ends reads whose deadline has passed. One timer for all of them, however many begin and end. */
 export class ReadWatch {
@@ -144,9 +144,7 @@ class NodeRead implements Dispatcher.DispatchHandler {
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#controller = undefined
     this.#settle(Effect.fail(
-      this.#progress.phase === "headers"
-        ? connectionReason(error)
-        : new Transport({ kind: "truncated", code: systemCode(error) })
+      this.#progress.phase === "headers" ? connectionReason(error) : bodyReason(error)
     ))
   }
 

@@ -99,6 +99,10 @@ export interface Envelope {
 
 /** Reads the envelope (§2.5). */
 export const openEnvelope = (answer: RawAnswer): Result.Result<Envelope, Reason> => {
+  // No range was asked for, so no answer may hold one (RFC 9110 §14.4).
+  if (answer.headers["content-range"] !== undefined) {
+    return Result.fail(new MalformedResponse({ kind: "partial", path: "", expected: "the whole page" }))
+  }
   const body = parse(answer.text)
   if (body === notJson) {
     return Result.fail(

@@ -1,13 +1,19 @@
 /** What the system says of a connection that failed. */
-import { type Reason, Timeout, Transport } from "../PaymentsError.ts"
+import { MalformedResponse, type Reason, Timeout, Transport } from "../PaymentsError.ts"
 
 /** The first system code along an error's chain of causes, such as `ECONNRESET`; messages may hold the address. */
 export const systemCode = (error: unknown): string | undefined => {
+  for (const cause of causesOf(error)) {
+    if ("code" in cause && typeof cause.code === "string" && /^[A-Z0-9_]{1,64}$/.test(cause.code)) return cause.code
+  }
+  return undefined
+}
+
+/** An error, and what caused it. */
+function* causesOf(error: unknown): Iterable<object> {
   let current = error
   for (let depth = 0; depth < 8 && typeof current === "object" && current !== null; depth++) {
-    if ("code" in current && typeof current.code === "string" && /^[A-Z0-9_]{1,64}$/.test(current.code)) {
-      return current.code
-    }
+    yield current
     current = "errors" in current && Array.isArray(current.errors) && current.errors.length > 0
       ? current.errors[0]
       : "reason" in current
@@ -16,19 +22,46 @@ export const systemCode = (error: unknown): string | undefined => {
       ? current.cause
       : undefined
   }
+}
+
+/** What is wrong with an answer that undici takes for no HTTP at all, if that is what the error says. */
+const notHttp = (error: unknown): Reason | undefined => {
+  if (systemCode(error) === "UND_ERR_HEADERS_OVERFLOW") return headersTooLong
+  for (const cause of causesOf(error)) {
+    // Its parser gives no code. An answer that only ends early is none of these.
+    if ("name" in cause && cause.name === "HTTPParserError") {
+      return "message" in cause && /\bEOF\b/.test(String(cause.message)) ? undefined : unparsable
+    }
+  }
   return undefined
 }
 
+const headersTooLong: Reason = new MalformedResponse({
+  kind: "notHttp",
+  path: "",
+  expected: "its headers are longer than 16 KiB"
+})
+
+const unparsable: Reason = new MalformedResponse({ kind: "notHttp", path: "", expected: "it is not HTTP" })
+
+/** Why an answer broke off within its body. */
+export const bodyReason = (error: unknown): Reason =>
+  notHttp(error) ?? new Transport({ kind: "truncated", code: systemCode(error) })
+
 /** Why no answer came, from the codes that Node and undici put on their errors. Their messages may hold the address. */
 export const connectionReason = (error: unknown): Reason => {
+  const malformed = notHttp(error)
+  if (malformed !== undefined) return malformed
   const code = systemCode(error)
   if (code === undefined) return new Transport({ kind: "other" })
+  // Before the body: the headers name two lengths.
+  if (code === "UND_ERR_RES_CONTENT_LENGTH_MISMATCH") return unparsable
   if (code === "UND_ERR_CONNECT_TIMEOUT" || code === "ETIMEDOUT") return new Timeout({ phase: "connect" })
   if (code === "ECONNREFUSED") return new Transport({ kind: "refused", code })
   if (code === "ENOTFOUND" || code === "EAI_AGAIN") return new Transport({ kind: "nameNotFound", code })
   if (code === "ECONNRESET" || code === "EPIPE" || code === "UND_ERR_SOCKET") {
     return new Transport({ kind: "reset", code })
   }
-  if (/CERT|TLS|SSL|VERIFY|SIGNATURE/.test(code)) return new Transport({ kind: "tls", code })
+  if (code === "EPROTO" || /CERT|TLS|SSL|VERIFY|SIGNATURE/.test(code)) return new Transport({ kind: "tls", code })
   return new Transport({ kind: "other", code })
 }
