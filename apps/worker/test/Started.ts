@@ -13,6 +13,8 @@ export const binary = join(import.meta.dirname, "../dist/payments-worker.js")
 export interface LogLine {
   readonly message: string
   readonly level: string
+  /** By the worker's wall clock. */
+  readonly timestamp: string
   readonly annotations: Readonly<Record<string, unknown>>
 }
 /** The lines of its log. */

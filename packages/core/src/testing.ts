@@ -18,3 +18,4 @@ export {
 export { makeRecent, type Recent } from "./testing/Recent.ts"
 export type { Cut, Encoding, Reply } from "./testing/Reply.ts"
 export { layerClient } from "./testing/ServiceClient.ts"
+export { serviceTime } from "./testing/ServiceTime.ts"

@@ -2,8 +2,16 @@
  * A scan: one complete traversal of a list into a destination, from the first page, or the last committed one, to the
  * null cursor. Killed at any instant, the next run goes on from the last committed page.
  */
-import { Lists, type Page, PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
-import { Clock, Duration, Effect, Pull, Queue, Result, type Scope, Stream } from "effect"
+import {
+  Lists,
+  Monotonic,
+  type Page,
+  PaymentsApi,
+  type PaymentsError,
+  type Position,
+  RetryPolicy
+} from "@payments/core"
+import { Duration, Effect, Pull, Queue, Result, type Scope, Stream } from "effect"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
 import { readsOf } from "./PageReads.ts"
 import {
@@ -88,10 +96,10 @@ const longestWait = Duration.minutes(1)
 export const scan = Effect.fn("Export.scan")(function*(name: Lists.ListName, options: ScanOptions = {}) {
   const sink = yield* Sink
   yield* sink.hold(Lists.byName[name], options.onLocked ?? "refuse")
-  const started = yield* Clock.currentTimeMillis
+  const started = yield* Monotonic.millis
   const summary = yield* traversal(name, undefined, options, { at: undefined })
   yield* sink.publish(Lists.byName[name])
-  return { ...summary, elapsed: Duration.millis((yield* Clock.currentTimeMillis) - started) }
+  return { ...summary, elapsed: Duration.millis((yield* Monotonic.millis) - started) }
 }, Effect.scoped)
 
 /** Which parts of a list to scan, and how many at once. */
@@ -136,7 +144,7 @@ const traversal = Effect.fnUntraced(function*(
   const sink = yield* Sink
   const emit = options.onEvent ?? (() => Effect.void)
   const limit = options.limit ?? Lists.pageLimit.default
-  const started = yield* Clock.currentTimeMillis
+  const started = yield* Monotonic.millis
   const session = yield* sink.begin(Lists.byName[name], {
     source: api.source,
     limit,
@@ -169,7 +177,7 @@ const traversal = Effect.fnUntraced(function*(
     scan: session.scan,
     start: session.start,
     retries: state.retries,
-    elapsed: Duration.millis((yield* Clock.currentTimeMillis) - started),
+    elapsed: Duration.millis((yield* Monotonic.millis) - started),
     ...(yield* session.progress)
   }
 }, Effect.scoped)
@@ -251,7 +259,7 @@ const traverse = Effect.fnUntraced(function*(
     const progress = yield* session.commit(toBatch(some))
     state.at = some.at(-1)?.next ?? undefined
     for (const { attempts } of some) state.retries += attempts - 1
-    state.progressed.at = yield* Clock.currentTimeMillis
+    state.progressed.at = yield* Monotonic.millis
     state.wait = firstWait
     yield* emit({ _tag: "Committed", list: name, progress, retries: state.retries })
   }
@@ -306,7 +314,7 @@ const recover = Effect.fnUntraced(function*(
   const since = state.progressed.at ?? (answered ? state.startedAt : undefined)
   if (since === undefined) return yield* error
   const wait = Duration.max(state.wait, asked ?? Duration.zero)
-  const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(wait)
+  const until = (yield* Monotonic.millis) + Duration.toMillis(wait)
   if (until - since > Duration.toMillis(patience)) return yield* error
   state.retries += error.attempts
   state.wait = Duration.min(Duration.times(state.wait, 2), longestWait)

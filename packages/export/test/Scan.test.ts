@@ -4,6 +4,7 @@ import { type Page, PaymentsApi, PaymentsError, Position, Reason } from "@paymen
 import { layerTest } from "@payments/core/testing"
 import { Duration, Effect, FileSystem, Layer, Stream } from "effect"
 import { join } from "node:path"
+import { overJumpingClock } from "../../core/test/WallClock.ts"
 import { scan, type ScanEvent, Sink } from "../src/index.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { rowsOf } from "./Folder.ts"
@@ -117,6 +118,24 @@ describe("a scan", () => {
       assert.deepStrictEqual(tired.tags, ["Begun", "Committed", "Waiting"])
       assert.isTrue(tired.result._tag === "Failure" && tired.result.failure.reason._tag === "ServerFailure")
     }))
+
+  it.live.each([["back", -3_600_000], ["forward", 3_600_000]] as const)(
+    "has the same patience while the wall clock is set %s again and again",
+    ([, byMs]) =>
+      Effect.gen(function*() {
+        const waited = yield* run(failing(3, [down()])).pipe(overJumpingClock(byMs))
+        assert.include(waited.tags, "Waiting")
+        assert.isTrue(
+          waited.result._tag === "Success" &&
+            Duration.isGreaterThanOrEqualTo(waited.result.success.elapsed, Duration.seconds(1)) &&
+            Duration.isLessThan(waited.result.success.elapsed, Duration.minutes(10))
+        )
+        const tired = yield* run(failing(2, [down(), down(), down(), down()]), Duration.millis(2500)).pipe(
+          overJumpingClock(byMs)
+        )
+        assert.deepStrictEqual([tired.tags, tired.result._tag], [["Begun", "Committed", "Waiting"], "Failure"])
+      })
+  )
 
   it.live("begins again when the cursor that an earlier run left leads in circles, and only then", () =>
     Effect.gen(function*() {

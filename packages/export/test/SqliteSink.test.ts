@@ -6,6 +6,7 @@ import { Effect, Exit, FileSystem, Layer, Scope } from "effect"
 import { spawnSync } from "node:child_process"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
+import { overJumpingClock } from "../../core/test/WallClock.ts"
 import { tableOf } from "../src/engine/Columns.ts"
 import { scan } from "../src/index.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
@@ -212,6 +213,16 @@ describe("the SQLite file", () => {
         yield* Scope.close(taken, Exit.void)
         assert.strictEqual(other(), "taken\n")
         yield* store.hold("invoices", "refuse")
+      })
+    ))
+
+  it.live("says that a list is locked also while the wall clock is set back again and again", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        const store = yield* openStore(fileIn(folder), "here")
+        yield* store.hold("invoices", "refuse")
+        const error = yield* Effect.flip(store.hold("invoices", "refuse")).pipe(overJumpingClock(-3_600_000))
+        assert.strictEqual(error.reason._tag, "Locked")
       })
     ))
 

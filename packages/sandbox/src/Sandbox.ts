@@ -14,9 +14,10 @@ import {
   MemoryList,
   type Reply,
   type ServiceAnswer,
-  type ServiceRequest
+  type ServiceRequest,
+  serviceTime
 } from "@payments/core/testing"
-import { Clock, Context, Effect, Layer, Redacted } from "effect"
+import { Context, Effect, Layer, Redacted } from "effect"
 import type { HttpClient } from "effect/http"
 import { OpenApi } from "effect/http-api"
 import { BadControl, type Controls, serveControls, StandsStill } from "./Control.ts"
@@ -78,10 +79,11 @@ export class Sandbox extends Context.Service<
     Layer.effect(
       Sandbox,
       Effect.gen(function*() {
-        const { advance, service, write } = makeService(options, yield* Clock.currentTimeMillis)
+        const now = yield* serviceTime
+        const { advance, service, write } = makeService(options, now())
         const journal = Journal.make(options.onRequest)
-        const record = (answered: ServiceAnswer, { now }: ServiceRequest) => {
-          journal.record(answered, now)
+        const record = (answered: ServiceAnswer, request: ServiceRequest) => {
+          journal.record(answered, request.now)
           return answered
         }
         const prepared = options.prepared === true && options.live === undefined
@@ -106,10 +108,10 @@ export class Sandbox extends Context.Service<
             }
           }
           return record(service.answer(request), request).reply
-        })
+        }, now)
         const controls: Controls = {
           faults: Effect.sync(service.faults),
-          setFaults: (faults) => Effect.map(Clock.currentTimeMillis, (now) => service.setFaults(faults, now)),
+          setFaults: (faults) => Effect.sync(() => service.setFaults(faults, now())),
           counters: Effect.sync(journal.counters),
           requests: Effect.sync(journal.requests),
           advance

@@ -52,14 +52,15 @@ export type Answer = PageBytes | Reply
 /** Listens until the scope closes, which cuts every connection; gives the base address. */
 export const listen = Effect.fnUntraced(function*(
   { host = "127.0.0.1", port = 0 }: ListenOptions,
-  answer: (request: ServiceRequest) => Answer
+  answer: (request: ServiceRequest) => Answer,
+  now: () => number
 ) {
   const encode = makeEncoder()
   const server = createServer((request, response) => {
     const { headers: { authorization }, method, url: target = "" } = request
     guarded(
       request,
-      () => perform(answer({ method, target, authorization, now: Date.now() }), encode, request, response)
+      () => perform(answer({ method, target, authorization, now: now() }), encode, request, response)
     )
   })
   yield* Effect.acquireRelease(

@@ -4,6 +4,7 @@
  */
 import { type Clock, Duration, Effect, Redacted, Result, Semaphore } from "effect"
 import { type AnyList, invoices, payinSources, payoutRequests } from "../Lists.ts"
+import * as Monotonic from "../Monotonic.ts"
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import { type ErrorBody, PaymentsError, type Reason, Unauthorized } from "../PaymentsError.ts"
 import * as Position from "../Position.ts"
@@ -42,7 +43,7 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
   const queue = Semaphore.makeUnsafe(1)
 
   const take = (clock: Clock.Clock): boolean => {
-    const now = clock.currentTimeMillisUnsafe()
+    const now = Monotonic.millisUnsafe(clock)
     if (pace.next > now) return false
     pace = Pace.asked(pace, now)
     return true
@@ -53,7 +54,7 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
     Effect.suspend(() =>
       take(clock)
         ? Effect.void
-        : Effect.flatMap(Effect.sleep(pace.next - clock.currentTimeMillisUnsafe()), () => turn(clock))
+        : Effect.flatMap(Effect.sleep(pace.next - Monotonic.millisUnsafe(clock)), () => turn(clock))
     )
 
   const inTurn = <A>(exchange: Effect.Effect<A, Failure>): Effect.Effect<A, Failure> =>
@@ -63,7 +64,7 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
     Effect.clockWith((clock) => {
       // A longer wait is handed back to the caller; the others find out by asking.
       const long = asked === undefined || Duration.isGreaterThan(asked, config.retry.longestHint)
-      pace = Pace.slowedDown(pace, clock.currentTimeMillisUnsafe(), long ? 0 : Duration.toMillis(asked))
+      pace = Pace.slowedDown(pace, Monotonic.millisUnsafe(clock), long ? 0 : Duration.toMillis(asked))
       return Effect.void
     })
 
@@ -147,12 +148,12 @@ export interface Failure {
 /** One request and what came of it. */
 const tryOnce = (asked: Effect.Effect<RawAnswer, Reason>) =>
   Effect.clockWith((clock) => {
-    const sentAt = clock.currentTimeMillisUnsafe()
+    const sentAt = Monotonic.millisUnsafe(clock)
     return Effect.matchEffect(asked, {
       onFailure: (reason) => Effect.fail<Failure>({ reason }),
       onSuccess: (answer) => {
-        const now = clock.currentTimeMillisUnsafe()
-        const refusal = reasonOfStatus(answer, now)
+        // oxlint-disable-next-line no-restricted-properties -- Retry-After may be a date (RFC 9110 §10.2.3)
+        const refusal = reasonOfStatus(answer, clock.currentTimeMillisUnsafe())
         if (refusal !== undefined) {
           const { status } = answer
           return Effect.fail<Failure>({
@@ -164,7 +165,11 @@ const tryOnce = (asked: Effect.Effect<RawAnswer, Reason>) =>
         }
         const envelope = openEnvelope(answer)
         return Result.isSuccess(envelope)
-          ? Effect.succeed({ answer, envelope: envelope.success, elapsed: Duration.millis(now - sentAt) })
+          ? Effect.succeed({
+            answer,
+            envelope: envelope.success,
+            elapsed: Duration.millis(Monotonic.millisUnsafe(clock) - sentAt)
+          })
           : Effect.fail<Failure>({ reason: envelope.failure, status: answer.status, requestId: requestIdOf(answer) })
       }
     })

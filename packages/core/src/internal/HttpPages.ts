@@ -5,6 +5,7 @@
 import { type Clock, Context, Effect, Redacted, Result, Stream, Tracer } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse, HttpTraceContext } from "effect/http"
 import { invoices, payinSources, payoutRequests } from "../Lists.ts"
+import * as Monotonic from "../Monotonic.ts"
 import type { Deadlines, PaymentsConfig } from "../PaymentsConfig.ts"
 import { MalformedResponse, type Reason, Timeout, Transport } from "../PaymentsError.ts"
 import { lookAt, nextDeadline, type Progress } from "./Deadline.ts"
@@ -94,7 +95,7 @@ const exchange = (
       Effect.flatMap((response) => {
         const { headers, status } = response
         const onBytes = () => {
-          progress.movedAt = clock.currentTimeMillisUnsafe()
+          progress.movedAt = Monotonic.millisUnsafe(clock)
         }
         progress.phase = "body"
         onBytes()
@@ -124,11 +125,11 @@ const withinDeadlines = <A, R>(
   attempt: (progress: Progress, clock: Clock.Clock) => Effect.Effect<A, Reason, R>
 ): Effect.Effect<A, Reason, R> =>
   Effect.clockWith((clock) => {
-    const startedAt = clock.currentTimeMillisUnsafe()
+    const startedAt = Monotonic.millisUnsafe(clock)
     const progress: Progress = { startedAt, phase: "headers", movedAt: startedAt }
     const watch = Effect.gen(function*() {
       for (;;) {
-        const now = clock.currentTimeMillisUnsafe()
+        const now = Monotonic.millisUnsafe(clock)
         const next = nextDeadline(deadlines, progress)
         if (next.at <= now) return yield* new Timeout({ phase: next.phase })
         yield* Effect.sleep(lookAt(deadlines, progress, now) - now)

@@ -63,28 +63,27 @@ export const observing = (config: PaymentsConfig["Service"], list: AnyList) => {
     resend: number,
     exchange: Effect.Effect<A, Failure>
   ): Effect.Effect<A, Failure> =>
-    Effect.flatMap(Clock.currentTimeNanos, (startedAt) =>
-      inSpan(
-        name,
-        {
-          kind: "client",
-          attributes: resend === 0 ? spanAttributes : { ...spanAttributes, "http.request.resend_count": resend }
-        },
-        exchange,
-        (exit, span, endedAt) => {
-          const failure = Exit.isFailure(exit) ? exit.cause.reasons.find(Cause.isFailReason)?.error : undefined
-          const status = Exit.isSuccess(exit) ? exit.value.answer.status : failure?.status
-          // An interruption is the caller's, and no error of the service.
-          const error = failure === undefined
-            ? undefined
-            : failure.status !== undefined && failure.status >= 400
-            ? String(failure.status)
-            : failure.reason._tag
-          if (status !== undefined) span.attribute("http.response.status_code", status)
-          if (error !== undefined) span.attribute("error.type", error)
-          return Metric.update(metricOf(status, error), Number(endedAt - startedAt) / 1e9)
-        }
-      ))
+    inSpan(
+      name,
+      {
+        kind: "client",
+        attributes: resend === 0 ? spanAttributes : { ...spanAttributes, "http.request.resend_count": resend }
+      },
+      exchange,
+      (exit, span, elapsed) => {
+        const failure = Exit.isFailure(exit) ? exit.cause.reasons.find(Cause.isFailReason)?.error : undefined
+        const status = Exit.isSuccess(exit) ? exit.value.answer.status : failure?.status
+        // An interruption is the caller's, and no error of the service.
+        const error = failure === undefined
+          ? undefined
+          : failure.status !== undefined && failure.status >= 400
+          ? String(failure.status)
+          : failure.reason._tag
+        if (status !== undefined) span.attribute("http.response.status_code", status)
+        if (error !== undefined) span.attribute("error.type", error)
+        return Metric.update(metricOf(status, error), Number(elapsed) / 1e9)
+      }
+    )
 }
 
 /**
@@ -95,15 +94,18 @@ export const inSpan = <A, E, R>(
   name: string,
   options: Tracer.SpanOptionsNoTrace,
   effect: Effect.Effect<A, E, R>,
-  onEnd: (exit: Exit.Exit<A, E>, span: Tracer.Span, endedAt: bigint) => Effect.Effect<void> = () => Effect.void
+  /** Called with the nanoseconds that it took. */
+  onEnd: (exit: Exit.Exit<A, E>, span: Tracer.Span, elapsed: bigint) => Effect.Effect<void> = () => Effect.void
 ): Effect.Effect<A, E, Exclude<R, Tracer.ParentSpan>> =>
   Effect.flatMap(
-    Effect.makeSpan(name, options),
-    (span) =>
+    Effect.all([Effect.makeSpan(name, options), Clock.monotonicTimeNanos]),
+    ([span, startedAt]) =>
       Effect.onExit(Effect.provideService(effect, Tracer.ParentSpan, span), (exit) =>
-        Effect.flatMap(Clock.currentTimeNanos, (endedAt) => {
-          const told = onEnd(exit, span, endedAt)
-          span.end(endedAt, Exit.asVoid(exit))
-          return told
+        Effect.flatMap(Clock.monotonicTimeNanos, (endedAt) => {
+          const elapsed = endedAt - startedAt
+          const ended = onEnd(exit, span, elapsed)
+          // The wall clock may have been set meanwhile, which would make the span too long, or end before it began.
+          span.end(span.status.startTime + elapsed, Exit.asVoid(exit))
+          return ended
         }))
   )

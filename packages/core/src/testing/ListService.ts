@@ -32,7 +32,7 @@ export interface ServiceRequest {
   readonly target: string
   /** The header of that name. */
   readonly authorization: string | undefined
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch, by a clock that only moves forward. */
   readonly now: number
 }
 

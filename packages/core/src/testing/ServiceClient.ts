@@ -1,21 +1,23 @@
 /** An `HttpClient` whose requests a {@link ListService} answers in process: no socket, and time is the fiber's clock. */
-import { Clock, Effect, Layer, Stream } from "effect"
+import { Effect, Layer, Stream } from "effect"
 import { HttpClient, HttpClientError, type HttpClientRequest, HttpClientResponse } from "effect/http"
 import type { ListService } from "./ListService.ts"
 import type { Reply } from "./Reply.ts"
+import { serviceTime } from "./ServiceTime.ts"
 
 /** Asks the service instead of a network. */
 export const layerClient = (make: (now: number) => ListService): Layer.Layer<HttpClient.HttpClient> =>
   Layer.effect(
     HttpClient.HttpClient,
     Effect.gen(function*() {
-      const service = make(yield* Clock.currentTimeMillis)
+      const now = yield* serviceTime
+      const service = make(now())
       return HttpClient.make(Effect.fnUntraced(function*(request, url) {
         const { reply } = service.answer({
           method: request.method,
           target: url.pathname + url.search,
           authorization: request.headers["authorization"],
-          now: yield* Clock.currentTimeMillis
+          now: now()
         })
         return yield* perform(request, reply)
       }))

@@ -3,7 +3,7 @@
  * can be certified. The same for every database.
  */
 import { type Lists, Position } from "@payments/core"
-import { Clock, DateTime, Duration, Effect, Option, Schema, Semaphore } from "effect"
+import { DateTime, Duration, Effect, Option, Schema, Semaphore } from "effect"
 import {
   type Batch,
   OtherSource,
@@ -366,4 +366,4 @@ const goneSince = Effect.fnUntraced(function*(
   return gone
 })
 
-const timestamp = Effect.map(Clock.currentTimeMillis, (millis) => DateTime.formatIso(DateTime.makeUnsafe(millis)))
+const timestamp = Effect.map(DateTime.now, DateTime.formatIso)

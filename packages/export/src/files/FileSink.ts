@@ -4,19 +4,7 @@
  * Who reads the manifest first always has a whole snapshot: a file that it named stays until its list is rendered twice more.
  */
 import { Lists } from "@payments/core"
-import {
-  Clock,
-  DateTime,
-  Effect,
-  Equal,
-  FileSystem,
-  Layer,
-  Option,
-  Path,
-  type PlatformError,
-  Record,
-  Stream
-} from "effect"
+import { DateTime, Effect, Equal, FileSystem, Layer, Option, Path, type PlatformError, Record, Stream } from "effect"
 import { makeSink } from "../engine/SqlSink.ts"
 import type { FullRow, Store } from "../engine/Store.ts"
 import { Sink, SinkError } from "../Sink.ts"
@@ -202,7 +190,7 @@ const render = Effect.fnUntraced(
   function*(renderer: Renderer, snapshot: Snapshot, rendering: Renderings.Rendering) {
     const { folder, format, fs, location, path, renderings } = renderer
     const { list, number } = rendering
-    const time = DateTime.formatIso(DateTime.makeUnsafe(yield* Clock.currentTimeMillis)).replaceAll(/\D/g, "")
+    const time = DateTime.formatIso(yield* DateTime.now).replaceAll(/\D/g, "")
     const one = Effect.fnUntraced(function*(mark: string, isIn: (row: FullRow) => boolean) {
       const file = `${list.label}-${time}-${number}${mark}${extensionOf(format)}`
       yield* renderings.note(rendering, file)

@@ -4,6 +4,7 @@
  * the server said: only its code.
  */
 import { PgPool, PgTypes } from "@effect/sql-pg"
+import { Monotonic } from "@payments/core"
 import { Effect, Redacted, Schedule, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
 import type { Row } from "../engine/Rows.ts"
@@ -53,7 +54,7 @@ const array = (values: ReadonlyArray<unknown>, type: number): Parameter => {
 /** How long a lost connection is opened anew: a server may restart, and a program that is to end has 15 s. */
 const patience = Schedule.min([Schedule.exponential("10 millis"), Schedule.spaced("500 millis")]).pipe(
   Schedule.jittered,
-  Schedule.upTo({ duration: "10 seconds" })
+  Monotonic.upTo("10 seconds")
 )
 
 /** Opens connections as they are needed, until the scope closes. */

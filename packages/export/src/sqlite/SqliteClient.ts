@@ -2,6 +2,7 @@
  * The only file that opens SQLite. Synchronous inside, so that a commit is one unbroken transaction. Every commit is on disk
  * when it returns (WAL, `synchronous=FULL`); the file and its companions are readable by their owner alone.
  */
+import { Monotonic } from "@payments/core"
 import { Duration, Effect, Schedule, type Scope } from "effect"
 import { hostname } from "node:os"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
@@ -211,7 +212,7 @@ export class Database {
 const whileBusy = (duration: Duration.Duration) => <A, R>(self: Effect.Effect<A, SinkError, R>) =>
   Effect.retry(self, {
     while: ({ reason }) => reason._tag === "Locked",
-    schedule: Schedule.spaced("50 millis").pipe(Schedule.jittered, Schedule.upTo({ duration }))
+    schedule: Schedule.spaced("50 millis").pipe(Schedule.jittered, Monotonic.upTo(duration))
   })
 
 /** Runs one step of the database. What its files do to it is a reason; anything else that it throws is a bug of ours. */

@@ -1,0 +1,33 @@
+/** Wall clocks that are set while a test runs. The monotonic clock and timers go on as before. */
+import { Clock, Effect } from "effect"
+
+const withWallClock = <A, E, R>(effect: Effect.Effect<A, E, R>, millisOf: (clock: Clock.Clock) => number) =>
+  Effect.clockWith((clock) => {
+    const millis = () => millisOf(clock)
+    const nanos = () => BigInt(Math.round(millis())) * 1_000_000n
+    const changed: Clock.Clock = {
+      currentTimeMillisUnsafe: millis,
+      currentTimeMillis: Effect.sync(millis),
+      currentTimeNanosUnsafe: nanos,
+      currentTimeNanos: Effect.sync(nanos),
+      monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe(),
+      monotonicTimeNanos: clock.monotonicTimeNanos,
+      sleep: (duration) => clock.sleep(duration)
+    }
+    return Effect.provideService(effect, Clock.Clock, changed)
+  })
+
+/** Runs over a wall clock that `set` moves by so many milliseconds from where it would be. */
+export const overSettableClock = <A, E, R>(use: (set: (byMs: number) => void) => Effect.Effect<A, E, R>) =>
+  Effect.suspend(() => {
+    let shift = 0
+    const set = (byMs: number) => void (shift = byMs)
+    return withWallClock(use(set), (clock) => clock.currentTimeMillisUnsafe() + shift)
+  })
+
+/** Runs over a wall clock that is set by so many milliseconds before every reading. */
+export const overJumpingClock = (byMs: number) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.suspend(() => {
+    let shift = 0
+    return withWallClock(effect, (clock) => clock.currentTimeMillisUnsafe() + (shift += byMs))
+  })
