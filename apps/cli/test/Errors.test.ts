@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
-import { chmodSync, existsSync, readdirSync, writeFileSync } from "node:fs"
+import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import { pageOf, type Script, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { labels, payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program.ts"
 
@@ -269,6 +270,63 @@ describe("what goes wrong", () => {
       const name = "a b 'ñ' %20#.db"
       assert.strictEqual((yield* payments(["export", "invoices", "--to", `sqlite:${name}`], { env, cwd })).code, 0)
       assert.deepStrictEqual(rowsOf(join(cwd, name), "SELECT count(*) AS n FROM invoices"), [{ n: 5 }])
+    }).pipe(Effect.scoped))
+
+  it.live("a damaged database is said to be damaged, with what can still be read and what to do, and never with a trace", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const file = join(folder, "x.db")
+      const env = yield* sandboxEnv({ records: 300 })
+      const to = ["--to", `sqlite:${file}`]
+      const from = ["--from", `sqlite:${file}`]
+      const fresh = Effect.gen(function*() {
+        for (const companion of ["", "-wal", "-shm"]) rmSync(file + companion, { force: true })
+        assert.strictEqual((yield* payments(["export", ...to], { env })).code, 0)
+      })
+      const execute = (sql: string) => {
+        const db = new DatabaseSync(file)
+        db.exec(sql)
+        db.close()
+      }
+
+      yield* fresh
+      execute("UPDATE invoices SET amount = 9007199254740993 WHERE row = 3")
+      const large = yield* payments(["verify", ...from])
+      assert.deepStrictEqual([large.code, large.stderr], [11, ""])
+      assert.match(large.stdout, /^invoices: differs\n {2}\S+: amount differs from raw$/m)
+
+      yield* fresh
+      execute("UPDATE scans SET tally = '{' WHERE list = 'invoices'")
+      const tally = yield* payments(["verify", ...from])
+      assert.deepStrictEqual([tally.code, tally.stderr], [11, ""])
+      assert.include(tally.stdout, "invoices: differs\n  the tally of scan")
+
+      yield* fresh
+      const bytes = readFileSync(file)
+      bytes.fill(0xff, 4096, 8192)
+      writeFileSync(file, bytes)
+      const page = yield* payments(["verify", ...from])
+      assert.deepStrictEqual([page.code, page.stderr], [11, ""])
+      assert.include(page.stdout, "the database is damaged; export into a new one")
+
+      yield* fresh
+      const whole = readFileSync(file)
+      writeFileSync(file, whole.subarray(0, whole.length / 2))
+      for (const args of [["verify", ...from], ["changes", ...from], ["export", ...to]]) {
+        const { code, stderr } = yield* payments(args, { env })
+        assert.deepStrictEqual([code, lines(stderr).length > 0], [9, true], args[0])
+        assert.include(stderr, "it is damaged: SQLite 11")
+        assert.include(stderr, "Export into a new destination (another --to)")
+        assert.notInclude(stderr, "What was committed is kept")
+        assert.notMatch(stderr, /\n\s+at /)
+      }
+
+      yield* fresh
+      execute("DROP TABLE payin_sources")
+      const table = yield* payments(["export", ...to], { env })
+      assert.deepStrictEqual([table.code, lines(table.stderr).length], [9, 1])
+      assert.include(table.stderr, "the table payin_sources is missing")
+      assert.include(table.stderr, "can still be read of payout-requests (300), invoices (300); not of payin-sources.")
     }).pipe(Effect.scoped))
 
   it.live("a taken port and a destination nobody knows are usage errors", () =>

@@ -156,6 +156,18 @@ export class WrongSetting extends Data.TaggedError("WrongSetting")<{ readonly pr
   }
 }
 
+/** The destination holds what no export has written there: it was damaged, or changed by hand. */
+export class Damaged extends Data.TaggedError("Damaged")<{
+  readonly problem: string
+  /** What can still be read, and what to do about the rest. */
+  readonly advice?: string | undefined
+}> {
+  override get message() {
+    const advice = this.advice === undefined ? "" : ` ${this.advice}`
+    return `it is damaged: ${this.problem}.${advice} Export into a new destination (another --to), and keep this one until that is done.`
+  }
+}
+
 /** There is no space left. */
 export class Full extends Data.TaggedError("Full")<{}> {
   override get message() {
@@ -228,6 +240,7 @@ export type SinkReason =
   | Moved
   | OtherSource
   | NotADestination
+  | Damaged
   | WrongSetting
   | Full
   | Unavailable

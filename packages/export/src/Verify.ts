@@ -2,15 +2,15 @@
  * Holds a destination against its own evidence, or against the service. A difference names a record by its id and says
  * where it differs, never what it holds.
  */
-import { type Lists, type Page, parseText, PaymentsApi, type PaymentsError } from "@payments/core"
-import { Effect, Equal, type Scope, Stream } from "effect"
+import { Lists, type Page, parseText, PaymentsApi, type PaymentsError } from "@payments/core"
+import { Effect, Equal, Option, type Scope, Stream } from "effect"
 import * as Certificate from "./engine/Certificate.ts"
 import { layoutOf, readable, valueOf } from "./engine/Columns.ts"
 import { contentHash, differing, differingMembers, hashed, soughtIn } from "./engine/Plan.ts"
 import { RowSet } from "./engine/RowSet.ts"
 import { ignoredIn } from "./engine/SqlSink.ts"
 import type { FullRow, Reader } from "./engine/Store.ts"
-import { digestText, Totals } from "./engine/Tally.ts"
+import * as Tally from "./engine/Tally.ts"
 import { readsOf } from "./PageReads.ts"
 import type { SinkError } from "./Sink.ts"
 
@@ -37,11 +37,35 @@ const rowsAtOnce = 1000
  * column against the text, and the figures, those of the quarantine too, against the certificate. Rows that a later scan has
  * changed count as they were.
  */
-export const verify = Effect.fnUntraced(function*(
+export const verify = (reader: Reader, list: Lists.AnyList): Effect.Effect<Verified, SinkError> =>
+  Effect.catchIf(verifyRows(reader, list), isDamage, ({ reason }) => {
+    const problem = `cannot be read to the end: ${reason._tag === "Damaged" ? reason.problem : ""}`
+    return Effect.succeed({
+      list: list.name,
+      certificate: undefined,
+      differences: [{ list: list.name, id: undefined, problem }]
+    })
+  })
+
+/** Whether the destination was found damaged. */
+const isDamage = ({ reason }: SinkError): boolean => reason._tag === "Damaged"
+
+/** The lists that something was exported of, or whose scans cannot be read. */
+export const exportedLists = (reader: Reader): Effect.Effect<ReadonlyArray<Lists.AnyList>, SinkError> =>
+  Effect.filter(
+    Lists.all,
+    (list) =>
+      Effect.map(reader.scans(list), (scans) => scans.length > 0).pipe(
+        Effect.catchIf(isDamage, () => Effect.succeed(true))
+      )
+  )
+
+const verifyRows = Effect.fnUntraced(function*(
   reader: Reader,
   list: Lists.AnyList
 ): Effect.fn.Return<Verified, SinkError> {
-  const complete = (yield* reader.scans(list)).find(({ part, state }) => part === "" && state === "complete")
+  const scans = yield* reader.scans(list)
+  const complete = scans.find(({ part, state }) => part === "" && state === "complete")
   const certificate = Certificate.ofScan(complete)
   const seen = new RowSet(complete === undefined ? [] : yield* reader.seen([complete.scan]))
   const layout = layoutOf(list)
@@ -50,7 +74,12 @@ export const verify = Effect.fnUntraced(function*(
   if (certificate === undefined && complete?.certificate !== undefined) {
     differences.push({ list: list.name, id: undefined, problem: "the certificate cannot be read" })
   }
-  const totals = new Totals(amounts)
+  for (const { scan, tally } of scans) {
+    if (Option.isNone(Tally.fromJson(tally))) {
+      differences.push({ list: list.name, id: undefined, problem: `the tally of scan ${scan} cannot be read` })
+    }
+  }
+  const totals = new Tally.Totals(amounts)
   let distinct = 0
   yield* eachRows(
     reader,
@@ -76,7 +105,7 @@ export const verify = Effect.fnUntraced(function*(
       }
     }
     figure("the number of records", distinct, certificate.distinct)
-    figure("the digest of the records", digestText(totals.digest), certificate.digest)
+    figure("the digest of the records", Tally.digestText(totals.digest), certificate.digest)
     const { sums } = totals
     for (const { name } of amounts) figure(`the sum of ${name}`, String(sums[name]), certificate.sums[name] ?? "0")
     // What has no id is nowhere else.

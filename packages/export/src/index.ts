@@ -28,4 +28,4 @@ export {
   SinkError
 } from "./Sink.ts"
 export { codeOf as systemCodeOf, printable } from "./Stdout.ts"
-export { type Difference, type Verified, verify, verifyAgainstApi } from "./Verify.ts"
+export { type Difference, exportedLists, type Verified, verify, verifyAgainstApi } from "./Verify.ts"

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
-import { Schema } from "effect"
+import { Option, Schema } from "effect"
 import { createHash } from "node:crypto"
 import { layoutOf } from "../src/engine/Columns.ts"
 import { type Change, differing, hashed, type Plan, plan, type StoredRow } from "../src/engine/Plan.ts"
@@ -154,7 +154,7 @@ describe(`a planned batch (seed ${seed})`, () => {
       })
     }
     const reopen = () => {
-      tally = Tally.fromJson(Tally.toJson(tally))
+      tally = Option.getOrThrow(Tally.fromJson(Tally.toJson(tally)))
       seen = new RowSet(pieces.values())
     }
 

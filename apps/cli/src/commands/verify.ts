@@ -3,6 +3,7 @@ import { Lists, PaymentsApi, type PaymentsConfigError } from "@payments/core"
 import {
   Destination,
   ExitCode,
+  exportedLists,
   type FileDifference,
   printable,
   type Verified,
@@ -29,22 +30,31 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
     },
     Effect.fnUntraced(function*({ againstApi, from }) {
       const destination = yield* originOf(from)
-      const verified = yield* Effect.scoped(Effect.gen(function*() {
+      const { damage, verified } = yield* Effect.scoped(Effect.gen(function*() {
         const reader = yield* Destination.reader(destination)
-        const lists = yield* Effect.filter(Lists.all, (list) =>
-          Effect.map(reader.scans(list), (scans) => scans.length > 0))
-        return yield* Effect.forEach(lists, (list) =>
-          verify(reader, list))
+        const lists = yield* exportedLists(reader)
+        return {
+          damage: yield* reader.damage,
+          verified: yield* Effect.forEach(lists, (list) => verify(reader, list))
+        }
       }))
       const files = destination._tag === "Files" ? yield* verifyFiles(destination.folder) : []
       const compared = againstApi ? yield* compare(destination).pipe(Effect.provide(api)) : []
-      const lines = [...verified.flatMap(certified), ...files.map(saidOf), ...compared.flatMap(held)]
+      const lines = [
+        ...damaged(damage),
+        ...verified.flatMap(certified),
+        ...files.map(saidOf),
+        ...compared.flatMap(held)
+      ]
       yield* print(lines.map((line) => `${line}\n`).join(""))
       if (verified.length === 0) {
         yield* say("payments: nothing has been exported into it.")
         return yield* new Ended({ exitCode: ExitCode.destination, problem: "" })
       }
-      if (files.length > 0 || [...verified, ...compared].some(({ differences }) => differences.length > 0)) {
+      if (
+        damage.length > 0 || files.length > 0 ||
+        [...verified, ...compared].some(({ differences }) => differences.length > 0)
+      ) {
         return yield* new Ended({ exitCode: ExitCode.differs, problem: "" })
       }
     })
@@ -67,9 +77,21 @@ const compare = Effect.fnUntraced(function*(destination: Destination.Kept) {
     yield* say(`payments: it holds the data of another source (${bound}), not of ${source}.`)
     return yield* new Ended({ exitCode: ExitCode.destination, problem: "" })
   }
-  const lists = yield* Effect.filter(Lists.all, (list) => Effect.map(reader.scans(list), (scans) => scans.length > 0))
-  return yield* Effect.forEach(lists, (list) => verifyAgainstApi(reader, list))
+  return yield* Effect.forEach(yield* exportedLists(reader), (list) => verifyAgainstApi(reader, list))
 }, Effect.scoped)
+
+const mostDamage = 20
+
+/** What SQLite's own check of its file found. */
+const damaged = (damage: ReadonlyArray<string>): ReadonlyArray<string> => {
+  if (damage.length === 0) return []
+  const more = damage.length - mostDamage
+  return [
+    "the database is damaged; export into a new one, and keep this one until that is done:",
+    ...damage.slice(0, mostDamage).map((line) => `  ${printable(line)}`),
+    ...(more > 0 ? [`  and ${count.format(more)} more`] : [])
+  ]
+}
 
 const certified = ({ certificate, differences, list }: Verified): ReadonlyArray<string> => {
   const { label } = Lists.byName[list]
@@ -92,6 +114,7 @@ const lineOf = ({ id, problem }: Verified["differences"][number]): string =>
 const saidOf = ({ file, kind }: FileDifference): string =>
   ({
     absent: `${file} is not there`,
+    damaged: `${file} is damaged: what the files must be cannot be read`,
     changed: `${file} is not what was rendered`,
     unknown: `${file} is there, but nothing was rendered`,
     outdated: `${file} does not show the last export yet; the next one puts it right`

@@ -1,4 +1,6 @@
 /** Rows as the databases' drivers give them, by column, and what they are to the engine. Both databases name columns alike. */
+import { Effect } from "effect"
+import { Damaged, SinkError } from "../Sink.ts"
 import type { ChangeRow, FullRow, ScanRow } from "./Store.ts"
 
 /** A row of a driver. Integers are `number` or `bigint`, times text. */
@@ -39,10 +41,30 @@ export const toChange = (row: Row): ChangeRow => ({
   at: text(row, "at"),
   kind: text(row, "kind") as ChangeRow["kind"], // the table's own check
   id: text(row, "id"),
-  fields: JSON.parse(text(row, "fields")) as ReadonlyArray<string>, // only commit writes it
+  fields: fieldsOf(row),
   before: optional(row, "before"),
   after: optional(row, "after")
 })
+
+const fieldsOf = (row: Row): ReadonlyArray<string> => {
+  try {
+    const fields: unknown = JSON.parse(text(row, "fields"))
+    if (Array.isArray(fields)) return fields.map(String)
+  } catch {
+    // It is said below.
+  }
+  throw new Damaged({ problem: `the fields of change ${number(row, "seq")} cannot be read` })
+}
+
+/** Reads rows, and fails where what they hold was written by no export. */
+export const decoded = <A>(location: string, decode: () => A): Effect.Effect<A, SinkError> =>
+  Effect.suspend(() => {
+    try {
+      return Effect.succeed(decode())
+    } catch (error) {
+      return error instanceof Damaged ? Effect.fail(new SinkError({ location, reason: error })) : Effect.die(error)
+    }
+  })
 
 /** A row of a list's table. `cells` are its typed columns: text, numbers, and 1 or 0 for what is true or false. */
 export const toFullRow = (row: Row, cells: Row): FullRow => ({

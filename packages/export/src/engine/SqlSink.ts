@@ -6,6 +6,7 @@ import { type Lists, Position } from "@payments/core"
 import { DateTime, Duration, Effect, Option, Schema, Semaphore } from "effect"
 import {
   type Batch,
+  Damaged,
   OtherSource,
   type Problem,
   type ScanProgress,
@@ -17,7 +18,7 @@ import {
 } from "../Sink.ts"
 import * as Certificate from "./Certificate.ts"
 import { layoutOf } from "./Columns.ts"
-import { differing, hashed, plan, type PlanInput, soughtIn } from "./Plan.ts"
+import { contentHash, differing, hashed, plan, type PlanInput, soughtIn, type StoredRow } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import type { Commit, ScanRow, Store } from "./Store.ts"
 import * as Tally from "./Tally.ts"
@@ -104,7 +105,8 @@ const open = Effect.fnUntraced(function*(
     // Without a checkpoint it begins at the first page.
     const start = position === undefined ? startAfter(scans, false) : "resumed"
     const seen = new RowSet(yield* store.seen([last.scan]))
-    return { ...last, start, resumeAt: position, tally: Tally.fromJson(last.tally), seen, tells }
+    const tally = yield* Tally.ofScan(store, last)
+    return { ...last, start, resumeAt: position, tally, seen, tells }
   }
   const { nextRow } = yield* store.find(list, [])
   const now = yield* timestamp
@@ -199,7 +201,7 @@ const sessionOver = (
     const reads = batch.reads.map(hashed)
     const { nextRow, stored } = yield* store.find(list, soughtIn(reads))
     const apart = differing(reads, stored)
-    const texts = apart.length === 0 ? new Map<number, string>() : yield* store.textsOf(list, apart)
+    const texts = apart.length === 0 ? new Map<number, string>() : yield* textsOf(store, list, apart, stored)
     // From here to where it is known what waits nothing may be cut: the tally must not run ahead of the checkpoint.
     const planned = plan({ layout, ignored, tells, tally, seen, nextRow, reads, stored, texts })
     const { counts } = planned.tally
@@ -326,6 +328,32 @@ const isRefusedContent = ({ reason }: SinkError): boolean =>
 
 const refused: Problem = { path: "", expected: "expected a record that the database can hold", isUnstorable: true }
 
+/** The texts of rows that are to be compared. One that is no JSON has no members to be compared. */
+const textsOf = Effect.fnUntraced(function*(
+  store: Store,
+  list: Lists.AnyList,
+  rows: ReadonlyArray<number>,
+  stored: ReadonlyMap<string, StoredRow>
+): Effect.fn.Return<ReadonlyMap<number, string>, SinkError> {
+  const texts = yield* store.textsOf(list, rows)
+  for (const { hash, row } of stored.values()) {
+    const text = texts.get(row)
+    if (text === undefined || contentHash(text) === hash || isJson(text)) continue
+    const problem = `the text of a row of ${list.label} is no JSON`
+    return yield* new SinkError({ location: store.location, reason: new Damaged({ problem }) })
+  }
+  return texts
+})
+
+const isJson = (text: string): boolean => {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
 /** Whether any other part of the list that has written rows was, or may have been, shown one of these. */
 const meetsAnother = Effect.fnUntraced(function*(
   store: Store,
@@ -335,7 +363,7 @@ const meetsAnother = Effect.fnUntraced(function*(
 ): Effect.fn.Return<boolean, SinkError> {
   for (const other of scans) {
     if (other.part === "" || other.part === part) continue
-    const tally = Tally.fromJson(other.tally)
+    const tally = yield* Tally.ofScan(store, other)
     if (!Tally.hasWritten(tally)) continue
     // What was shown before a restart is not known any more.
     if (Tally.hasRestarted(tally) || new RowSet(yield* store.seen([other.scan])).meets(seen)) return true
@@ -356,9 +384,10 @@ const goneSince = Effect.fnUntraced(function*(
   unseen: ReadonlyArray<number>
 ): Effect.fn.Return<ReadonlyArray<number>, SinkError> {
   let gone = unseen.filter((row) => row < before.firstRow)
-  for (const { scan, tally } of scans) {
+  for (const one of scans) {
+    const { scan } = one
     if (gone.length === 0 || scan === current) continue
-    const { blind, counts } = Tally.fromJson(tally)
+    const { blind, counts } = yield* Tally.ofScan(store, one)
     if (blind || counts.nameless > 0) return []
     const seen = new RowSet(yield* store.seen([scan]))
     gone = gone.filter((row) => !seen.has(row))

@@ -158,6 +158,8 @@ export interface Store {
     count: number,
     lists: ReadonlyArray<Lists.AnyList>
   ) => Effect.Effect<ReadonlyArray<ChangeRow>, SinkError>
+  /** What the database's own check of its integrity finds wrong, a line each. No line holds what a row does. */
+  readonly damage: Effect.Effect<ReadonlyArray<string>, SinkError>
 }
 
 /** What whoever only reads a destination may ask of its database. */
@@ -176,4 +178,5 @@ export type Reader = Pick<
   | "rows"
   | "textsAt"
   | "changes"
+  | "damage"
 >

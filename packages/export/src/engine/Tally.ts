@@ -2,7 +2,8 @@
  * What a scan has come to so far: its counts, and what its certificate is made of. Committed with every checkpoint, so
  * that a scan that was cut goes on counting where it stopped.
  */
-import { Schema } from "effect"
+import { Effect, Option, Schema } from "effect"
+import { Damaged, SinkError } from "../Sink.ts"
 import { type Column, valueOf } from "./Columns.ts"
 
 /** The counts of a scan, over all its runs. */
@@ -65,8 +66,21 @@ export const none: Tally = {
 const Json = Schema.fromJsonString(Tally)
 
 export const toJson: (tally: Tally) => string = Schema.encodeSync(Json)
-/** Fails, as a bug of ours or an edited destination, on anything that {@link toJson} did not write. */
-export const fromJson: (text: string) => Tally = Schema.decodeSync(Json)
+/** None of any text that {@link toJson} did not write. */
+export const fromJson: (text: string) => Option.Option<Tally> = Schema.decodeOption(Json)
+
+/** A kept scan's. Fails where a destination was damaged, or edited. */
+export const ofScan = (
+  { location }: { readonly location: string },
+  { scan, tally }: { readonly scan: number; readonly tally: string }
+): Effect.Effect<Tally, SinkError> =>
+  Option.match(fromJson(tally), {
+    onNone: () =>
+      Effect.fail(
+        new SinkError({ location, reason: new Damaged({ problem: `the tally of scan ${scan} cannot be read` }) })
+      ),
+    onSome: Effect.succeed
+  })
 
 /** Whether the scan has written rows, in any of its runs. */
 export const hasWritten = ({ counts: { inserted, returned, updated } }: Tally): boolean =>

@@ -63,6 +63,10 @@ export const manifestFile = "manifest.json"
 /** What {@link toText} wrote. Fails on anything else. */
 export const fromText: (text: string) => Manifest = Schema.decodeSync(Schema.fromJsonString(Manifest))
 
+/** Whether {@link toText} wrote it. */
+export const isManifest = (text: string): boolean =>
+  Option.isSome(Schema.decodeOption(Schema.fromJsonString(Manifest))(text))
+
 /** What a manifest of version 1 says, which rendered NDJSON alone and certified nothing that can be checked today. */
 const Version1 = Schema.Struct({
   version: Schema.Literal(1),
@@ -95,7 +99,7 @@ export type Evidence = Pick<ListShown, "scan" | "certificate" | "parts">
  * rows and neither it nor a later one of the same cut is complete.
  */
 export const evidenceOf = (
-  scans: ReadonlyArray<ScanRow>,
+  scans: ReadonlyArray<Pick<ScanRow, "scan" | "part" | "state" | "certificate"> & { readonly tally: Tally.Tally }>,
   changedSince: boolean
 ): { readonly evidence: Evidence; readonly settled: boolean } | undefined => {
   const newest = scans.find(({ state }) => state === "complete")
@@ -106,8 +110,10 @@ export const evidenceOf = (
   const parts = later.flatMap((scan) => {
     const certificate = scan.state === "complete" && scan.part !== "" ? Certificate.ofScan(scan) : undefined
     if (certificate === undefined) return []
-    const [field, value] = Schema.decodeSync(PartKey)(scan.part)
-    return [{ part: { field, value }, certificate }]
+    return Option.match(Schema.decodeOption(PartKey)(scan.part), {
+      onNone: () => [],
+      onSome: ([field, value]) => [{ part: { field, value }, certificate }]
+    })
   })
   return {
     evidence: {
@@ -115,7 +121,7 @@ export const evidenceOf = (
       ...(ofAll === undefined ? {} : { certificate: ofAll }),
       ...(parts.length === 0 ? {} : { parts })
     },
-    settled: later.every((scan) => scan.state === "complete" || !Tally.hasWritten(Tally.fromJson(scan.tally)))
+    settled: later.every((scan) => scan.state === "complete" || !Tally.hasWritten(scan.tally))
   }
 }
 

@@ -5,6 +5,7 @@
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { number, optional, text } from "../engine/Rows.ts"
+import * as Tally from "../engine/Tally.ts"
 import type { SinkError } from "../Sink.ts"
 import type { SqliteClient } from "../sqlite/SqliteClient.ts"
 import type { SqliteStore } from "../sqlite/SqliteStore.ts"
@@ -59,7 +60,10 @@ const newer = `(SELECT count(DISTINCT rendering) FROM rendered
 export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transaction">): Renderings => ({
   manifest: run((db) => {
     const row = db.get("SELECT text, previous FROM manifest")
-    return row === undefined ? undefined : { text: text(row, "text"), previous: optional(row, "previous") }
+    // Without one that can be read, every list is rendered anew.
+    return row === undefined || !Manifest.isManifest(text(row, "text"))
+      ? undefined
+      : { text: text(row, "text"), previous: optional(row, "previous") }
   }),
   ofVersion1: run((db) => db.all("SELECT file FROM rendered WHERE rendering = 0").map((row) => text(row, "file"))),
   next: run((db) => number(db.get("SELECT coalesce(max(rendering), 0) + 1 AS n FROM rendered"), "n")),
@@ -112,13 +116,16 @@ export const revisionOf = (
 
 /** What is known of the list's rows. */
 export const evidenceOf = Effect.fnUntraced(function*(
-  { run, scans: scansOf }: Pick<SqliteStore, "run" | "scans">,
+  store: Pick<SqliteStore, "location" | "run" | "scans">,
   list: Lists.AnyList
 ) {
-  const scans = yield* scansOf(list)
+  const scans = yield* Effect.forEach(
+    yield* store.scans(list),
+    (scan) => Effect.map(Tally.ofScan(store, scan), (tally) => ({ ...scan, tally }))
+  )
   const whole = scans.find(({ part, state }) => part === "" && state === "complete")
   // Those that a later one of the same part has made obsolete are not among the scans above.
-  const changed = yield* run((db) =>
+  const changed = yield* store.run((db) =>
     db.get(
       `SELECT 1 FROM scans WHERE list = ? AND scan > ? AND (tally ->> '$.counts.inserted')
         + (tally ->> '$.counts.updated') + (tally ->> '$.counts.returned') > 0 LIMIT 1`,

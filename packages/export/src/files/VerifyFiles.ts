@@ -18,65 +18,76 @@ export interface FileDifference {
   /**
    * `absent`: it is not there. `changed`: its bytes are others. `unknown`: there is a manifest, but nothing was rendered.
    * `outdated`: the list was read to its end, and is not shown so yet, or the manifest does not name it yet; the next export
-   * does.
+   * does. `damaged`: the copy, which knows what the files must be, cannot be read to its end.
    */
-  readonly kind: "absent" | "changed" | "unknown" | "outdated"
+  readonly kind: "absent" | "changed" | "unknown" | "outdated" | "damaged"
 }
 
 const sha256Of = (text: string): string => createHash("sha256").update(text).digest("hex")
 
 /** Compares; an empty answer means that nothing differs. Waits for whoever renders. Fails where there is no copy to tell. */
-export const verifyFiles = Effect.fn("Export.verifyFiles")(function*(folder: string) {
-  const fs = yield* FileSystem.FileSystem
-  const path = yield* Path.Path
-  const location = `file:${folder}`
-  const copy = path.join(folder, copyFile)
-  if (!(yield* onDisk(location, fs.exists(copy)))) {
-    const problem = `it holds no ${copyFile}: nothing was exported there.`
-    return yield* new SinkError({ location, reason: new NotADestination({ problem }) })
-  }
-  const store = yield* openStore(copy, location)
-  yield* store.hold(Renderings.manifestLabel, "wait")
-  const renderings = Renderings.make(store)
+export const verifyFiles = Effect.fn("Export.verifyFiles")(
+  function*(folder: string) {
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    const location = `file:${folder}`
+    const copy = path.join(folder, copyFile)
+    if (!(yield* onDisk(location, fs.exists(copy)))) {
+      const problem = `it holds no ${copyFile}: nothing was exported there.`
+      return yield* new SinkError({ location, reason: new NotADestination({ problem }) })
+    }
+    const store = yield* openStore(copy, location)
+    yield* store.hold(Renderings.manifestLabel, "wait")
+    const renderings = Renderings.make(store)
 
-  /** Of what is there; undefined where nothing is. */
-  const digestOf = Effect.fnUntraced(function*(name: string) {
-    const file = path.join(folder, name)
-    if (!(yield* onDisk(location, fs.exists(file)))) return undefined
-    const sha256 = createHash("sha256")
-    yield* onDisk(
-      location,
-      Stream.runForEach(fs.stream(file), (bytes) => Effect.sync(() => void sha256.update(bytes)))
-    )
-    return sha256.digest("hex")
-  })
-  const compare = Effect.fnUntraced(function*(file: string, expected: string) {
-    const found = yield* digestOf(file)
-    const differences: ReadonlyArray<FileDifference> = found === expected
-      ? []
-      : [{ file, kind: found === undefined ? "absent" : "changed" }]
+    /** Of what is there; undefined where nothing is. */
+    const digestOf = Effect.fnUntraced(function*(name: string) {
+      const file = path.join(folder, name)
+      if (!(yield* onDisk(location, fs.exists(file)))) return undefined
+      const sha256 = createHash("sha256")
+      yield* onDisk(
+        location,
+        Stream.runForEach(fs.stream(file), (bytes) => Effect.sync(() => void sha256.update(bytes)))
+      )
+      return sha256.digest("hex")
+    })
+    const compare = Effect.fnUntraced(function*(file: string, expected: string) {
+      const found = yield* digestOf(file)
+      const differences: ReadonlyArray<FileDifference> = found === expected
+        ? []
+        : [{ file, kind: found === undefined ? "absent" : "changed" }]
+      return differences
+    })
+
+    const kept = yield* renderings.manifest
+    const found = yield* digestOf(Manifest.manifestFile)
+    if (kept === undefined) {
+      return found === undefined
+        ? []
+        : [{ file: Manifest.manifestFile, kind: "unknown" } as const]
+    }
+    const differences: Array<FileDifference> = []
+    if (found !== sha256Of(kept.text)) {
+      const isBefore = found === (kept.previous === undefined ? undefined : sha256Of(kept.previous))
+      const kind = isBefore ? "outdated" : found === undefined ? "absent" : "changed"
+      differences.push({ file: Manifest.manifestFile, kind })
+    }
+    for (const { file, sha256 } of yield* renderings.current) differences.push(...(yield* compare(file, sha256)))
+    const { lists } = Manifest.fromText(kept.text)
+    for (const list of Lists.all) {
+      const known = yield* Renderings.evidenceOf(store, list)
+      if (known?.settled !== true) continue
+      const shown = lists[list.label]
+      const [first] = shown?.files ?? []
+      const isShown = shown?.scan === known.evidence.scan && first !== undefined &&
+        (yield* renderings.revisionIn(first.file)) === (yield* Renderings.revisionOf(store, list))
+      if (!isShown) differences.push({ file: list.label, kind: "outdated" })
+    }
     return differences
-  })
-
-  const kept = yield* renderings.manifest
-  const found = yield* digestOf(Manifest.manifestFile)
-  if (kept === undefined) return found === undefined ? [] : [{ file: Manifest.manifestFile, kind: "unknown" } as const]
-  const differences: Array<FileDifference> = []
-  if (found !== sha256Of(kept.text)) {
-    const isBefore = found === (kept.previous === undefined ? undefined : sha256Of(kept.previous))
-    const kind = isBefore ? "outdated" : found === undefined ? "absent" : "changed"
-    differences.push({ file: Manifest.manifestFile, kind })
-  }
-  for (const { file, sha256 } of yield* renderings.current) differences.push(...(yield* compare(file, sha256)))
-  const { lists } = Manifest.fromText(kept.text)
-  for (const list of Lists.all) {
-    const known = yield* Renderings.evidenceOf(store, list)
-    if (known?.settled !== true) continue
-    const shown = lists[list.label]
-    const [first] = shown?.files ?? []
-    const isShown = shown?.scan === known.evidence.scan && first !== undefined &&
-      (yield* renderings.revisionIn(first.file)) === (yield* Renderings.revisionOf(store, list))
-    if (!isShown) differences.push({ file: list.label, kind: "outdated" })
-  }
-  return differences
-}, Effect.scoped)
+  },
+  Effect.scoped,
+  Effect.catchIf(
+    ({ reason }) => reason._tag === "Damaged",
+    () => Effect.succeed<ReadonlyArray<FileDifference>>([{ file: copyFile, kind: "damaged" }])
+  )
+)

@@ -5,7 +5,7 @@
 import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
-import { bytes, number, optional, type Row, text, toChange, toFullRow, toScan } from "../engine/Rows.ts"
+import { bytes, decoded, number, optional, type Row, text, toChange, toFullRow, toScan } from "../engine/Rows.ts"
 import type { NewScan, Reader, Sought, Store } from "../engine/Store.ts"
 import type { SinkError } from "../Sink.ts"
 import { connect, integers, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
@@ -115,14 +115,16 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
       (rows) => new Map(rows.map((row) => [text(row, "id"), text(row, "before")]))
     ),
   changes: (after, count, lists) =>
-    Effect.map(
+    Effect.flatMap(
       query(
         `SELECT seq, list, scan, ${iso("at")}, kind, id, fields::text, before::text, after::text FROM ${s}.changes
         WHERE seq > $1::bigint AND list = ANY ($2) ORDER BY seq LIMIT $3::bigint`,
         [String(after), texts(lists.map(({ label }) => label)), String(count)]
       ),
-      (rows) => rows.map(toChange)
-    )
+      (rows) => decoded(location, () => rows.map(toChange))
+    ),
+  // The server checks its own pages.
+  damage: Effect.succeed([])
 })
 
 /**

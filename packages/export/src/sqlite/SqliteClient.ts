@@ -7,9 +7,10 @@ import { Duration, Effect, Schedule, type Scope } from "effect"
 import { hostname } from "node:os"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import { number, type Row, text } from "../engine/Rows.ts"
-import { LeaseLost, Locked, SinkError } from "../Sink.ts"
+import { Damaged, LeaseLost, Locked, SinkError } from "../Sink.ts"
 import { createOwned, locate, OpenFile, openingSame } from "./DatabaseFile.ts"
-import { isBusy, reasonOf } from "./SqliteErrors.ts"
+import { adviceFor } from "./SqliteDamage.ts"
+import { damageOf, isBusy, reasonOf } from "./SqliteErrors.ts"
 import { migrate, requireCurrent } from "./SqliteSchema.ts"
 
 /** How long SQLite itself waits for another writer. It waits with everything else standing still: the rest is waited here. */
@@ -48,7 +49,7 @@ export const open = (
       const run: SqliteClient["run"] = (step) =>
         whileBusy(busyFor)(once(location, () => {
           if (access !== "snapshot") db.requireInPlace()
-          return step(db)
+          return db.explaining(() => step(db))
         }))
       const held = new Map<string, Epoch>()
       return {
@@ -107,9 +108,24 @@ export class Database {
       // A read transaction begins with its first read. With a write-ahead log it holds up no writer.
       if (access === "snapshot") this.#db.exec("BEGIN; SELECT 1 FROM sqlite_schema")
     } catch (error) {
+      const explained = this.#explained(error)
       this.#db.close()
-      throw error
+      throw explained
     }
+  }
+
+  /** Runs a step; where it finds the file damaged, says what can still be read. */
+  explaining<A>(step: () => A): A {
+    try {
+      return step()
+    } catch (error) {
+      throw this.#explained(error)
+    }
+  }
+
+  #explained(error: unknown): unknown {
+    const problem = damageOf(error)
+    return problem === undefined ? error : new Damaged({ problem, advice: adviceFor(this.#db) })
   }
 
   close(): void {
@@ -191,6 +207,20 @@ export class Database {
     return this.prepare(sql).all(...values)
   }
 
+  /** As {@link all}; an integer that no `number` holds is a `bigint`. */
+  allExact(sql: string, ...values: ReadonlyArray<SQLInputValue>): ReadonlyArray<Row> {
+    try {
+      return this.all(sql, ...values)
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error
+    }
+    const statement = this.#db.prepare(sql)
+    statement.setReadBigInts(true)
+    return statement.all(...values).map((row) =>
+      Object.fromEntries(Object.entries(row).map(([name, value]) => [name, narrowed(value)]))
+    )
+  }
+
   /** All of it durable when it returns, in the file that is at the path, or nothing of it. */
   transaction<A>(body: () => A): A {
     this.#db.exec("BEGIN IMMEDIATE")
@@ -207,6 +237,9 @@ export class Database {
     }
   }
 }
+
+const narrowed = (value: unknown): unknown =>
+  typeof value === "bigint" && Number.isSafeInteger(Number(value)) ? Number(value) : value
 
 /** Tries again while another program is at it, and lets other things go on meanwhile. */
 const whileBusy = (duration: Duration.Duration) => <A, R>(self: Effect.Effect<A, SinkError, R>) =>

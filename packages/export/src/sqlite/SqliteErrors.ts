@@ -1,10 +1,20 @@
 /** What SQLite and the file system throw, as reasons of ours. */
-import { Failed, Full, LeaseLost, Locked, Moved, NotADestination, OtherSource, type SinkReason } from "../Sink.ts"
+import {
+  Damaged,
+  Failed,
+  Full,
+  LeaseLost,
+  Locked,
+  Moved,
+  NotADestination,
+  OtherSource,
+  type SinkReason
+} from "../Sink.ts"
 
 /** SQLite's primary result codes (https://sqlite.org/rescode.html). */
-const sqliteCode = { busy: 5, full: 13, notADatabase: 26 } as const
+const sqliteCode = { error: 1, busy: 5, corrupt: 11, full: 13, constraint: 19, format: 24, notADatabase: 26 } as const
 /** Extended ones. */
-const databaseMoved = 1032
+const extended = { databaseMoved: 1032, shortRead: 522, corruptFileSystem: 8458, trigger: 1811 } as const
 
 /** The result code of an error from SQLite, the extended one. */
 const errcodeOf = (error: unknown): number | undefined =>
@@ -17,14 +27,41 @@ export const isBusy = (error: unknown): boolean => primary(errcodeOf(error)) ===
 
 const primary = (errcode: number | undefined): number | undefined => errcode === undefined ? undefined : errcode & 0xff
 
+/** What an error says of damage to the database; undefined where it says nothing of that. */
+export const damageOf = (error: unknown): string | undefined => {
+  if (error instanceof Damaged) return error.problem
+  // The driver's, for an integer beyond 2^53 where none was written.
+  if (error instanceof RangeError && "code" in error && error.code === "ERR_OUT_OF_RANGE") {
+    return "a number is too large"
+  }
+  const errcode = errcodeOf(error)
+  const code = primary(errcode)
+  switch (code) {
+    case sqliteCode.error:
+      // All statements are fixed: they fail where a table, a column or a tally is not what was written.
+      return /no such|no column named|malformed/.test(String(error)) ? "a table is not what was written" : undefined
+    case sqliteCode.corrupt:
+    case sqliteCode.format:
+      return `SQLite ${code}`
+    case sqliteCode.constraint:
+      return errcode === extended.trigger ? undefined : "its rows and their indexes contradict each other (SQLite 19)"
+    default:
+      return errcode === extended.shortRead || errcode === extended.corruptFileSystem
+        ? `it ends too early (SQLite ${errcode})`
+        : undefined
+  }
+}
+
 /** The reason; undefined for what no file does, which is a bug of ours. */
 export const reasonOf = (error: unknown): SinkReason | undefined => {
   if (
     error instanceof Locked || error instanceof LeaseLost || error instanceof Moved || error instanceof OtherSource ||
-    error instanceof NotADestination
+    error instanceof NotADestination || error instanceof Damaged
   ) return error
   const errcode = errcodeOf(error)
-  if (errcode === databaseMoved) return new Moved({ problem: "the database was moved, removed or replaced" })
+  const damage = damageOf(error)
+  if (damage !== undefined) return new Damaged({ problem: damage })
+  if (errcode === extended.databaseMoved) return new Moved({ problem: "the database was moved, removed or replaced" })
   switch (primary(errcode)) {
     case undefined:
       return error instanceof Error && "code" in error && "syscall" in error
@@ -35,7 +72,9 @@ export const reasonOf = (error: unknown): SinkReason | undefined => {
     case sqliteCode.full:
       return new Full()
     case sqliteCode.notADatabase:
-      return new NotADestination({ problem: "it is not an SQLite database. Choose another file." })
+      return new NotADestination({
+        problem: "it is not an SQLite database, or its first page is damaged. Choose another file."
+      })
     default:
       return new Failed({ code: `SQLite ${primary(errcode)}` })
   }

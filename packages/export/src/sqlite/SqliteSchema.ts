@@ -1,9 +1,9 @@
 /** The tables of an SQLite destination, and how those of earlier versions become them. */
 import { Lists } from "@payments/core"
-import type { DatabaseSync } from "node:sqlite"
+import { DatabaseSync } from "node:sqlite"
 import { columnsOf, tableOf } from "../engine/Columns.ts"
 import * as Tally from "../engine/Tally.ts"
-import { NotADestination } from "../Sink.ts"
+import { Damaged, NotADestination } from "../Sink.ts"
 
 /** Of the tables below; a file that says more was written by a later version. */
 const version = 3
@@ -19,11 +19,44 @@ export const requireCurrent = (db: DatabaseSync): void => {
       problem: "it was written by an earlier version of this program. Export into it first."
     })
   }
+  requireTables(db)
+}
+
+/** The columns of all tables, as `table.column`. */
+const columnsIn = (db: DatabaseSync): ReadonlySet<string> =>
+  new Set(
+    db.prepare(
+      `SELECT t.name || '.' || c.name AS name FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c
+      WHERE t.type = 'table'`
+    ).all().map(({ name }) => String(name))
+  )
+
+let required: ReadonlySet<string> | undefined
+
+/** Refuses a database without one of the tables or columns of this version. Others do no harm. */
+const requireTables = (db: DatabaseSync): void => {
+  required ??= columnsOfThisVersion()
+  const found = columnsIn(db)
+  const first = [...required].find((name) => !found.has(name))
+  if (first === undefined) return
+  const [table = ""] = first.split(".")
+  const isThere = [...found].some((name) => name.startsWith(`${table}.`))
+  throw new Damaged({ problem: isThere ? `the column ${first} is missing` : `the table ${table} is missing` })
+}
+
+const columnsOfThisVersion = (): ReadonlySet<string> => {
+  const empty = new DatabaseSync(":memory:")
+  try {
+    migrate(empty)
+    return columnsIn(empty)
+  } finally {
+    empty.close()
+  }
 }
 
 /** Brings the file to this version, or refuses it untouched. */
 export const migrate = (db: DatabaseSync): void => {
-  if (versionOf(db) === version) return
+  if (versionOf(db) === version) return requireTables(db)
   db.exec("BEGIN IMMEDIATE")
   try {
     // Another process may have been faster.

@@ -4,9 +4,10 @@ import { layoutOf } from "../engine/Columns.ts"
 import type { StoredRow } from "../engine/Plan.ts"
 import { bytes, number, type Row, text, toChange, toFullRow, toScan } from "../engine/Rows.ts"
 import type { NewScan, Reader, Sought, Store } from "../engine/Store.ts"
-import type { SinkError } from "../Sink.ts"
+import { Damaged, type SinkError } from "../Sink.ts"
 import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
 import { sourceOf, write } from "./SqliteCommit.ts"
+import { integrityOf } from "./SqliteDamage.ts"
 
 /** A store whose rows others are made from. */
 export interface SqliteStore extends Store, Pick<SqliteClient, "run" | "transaction"> {
@@ -92,8 +93,13 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
     ),
   rows: (list, after, count) =>
     run((db) =>
-      db.all(`SELECT * FROM ${layoutOf(list).table} WHERE row > ? ORDER BY row LIMIT ?`, after, count)
-        .map((row) => toFullRow(row, row))
+      db.allExact(`SELECT * FROM ${layoutOf(list).table} WHERE row > ? ORDER BY row LIMIT ?`, after, count)
+        .map((row) => {
+          if (typeof row["row"] === "bigint") {
+            throw new Damaged({ problem: `a row number of ${list.label} is too large` })
+          }
+          return toFullRow(row, row)
+        })
     ),
   textsAt: (list, scan, ids) =>
     run((db) => {
@@ -113,7 +119,8 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
         JSON.stringify(lists.map(({ label }) => label)),
         count
       ).map(toChange)
-    )
+    ),
+  damage: run((db) => integrityOf(db))
 })
 
 const writerOver = (

@@ -4,6 +4,7 @@ import { Option, Redacted } from "effect"
 import type { Kept } from "../Destination.ts"
 import {
   type Batch,
+  Damaged,
   Failed,
   Full,
   LeaseLost,
@@ -127,6 +128,7 @@ export interface ErrorMessage {
   readonly bound: string
   readonly given: string
   readonly problem: string
+  readonly advice: string | undefined
   readonly code: string
 }
 
@@ -137,6 +139,7 @@ const nothing = {
   bound: "",
   given: "",
   problem: "",
+  advice: undefined,
   code: ""
 } as const
 
@@ -152,7 +155,7 @@ export const fromError = ({ location, reason }: SinkError): ErrorMessage => ({
 export const toError = (message: ErrorMessage): SinkError =>
   new SinkError({ location: message.location, reason: reasonIn(message) })
 
-const reasonIn = ({ bound, code, given, holder, label, problem, tag, why }: ErrorMessage): SinkReason => {
+const reasonIn = ({ advice, bound, code, given, holder, label, problem, tag, why }: ErrorMessage): SinkReason => {
   switch (tag) {
     case "Locked":
       return new Locked({ label, holder })
@@ -166,6 +169,8 @@ const reasonIn = ({ bound, code, given, holder, label, problem, tag, why }: Erro
       return new NotADestination({ problem })
     case "WrongSetting":
       return new WrongSetting({ problem })
+    case "Damaged":
+      return new Damaged({ problem, advice })
     case "Full":
       return new Full()
     case "Unavailable":
