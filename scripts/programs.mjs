@@ -28,6 +28,9 @@ if ! [ -x "$root/node_modules/node/bin/node" ] || ! [ -f "$root/${file}" ]; then
   printf '${name}: it is not built. Run "npm run build" in %s\\n' "$root" >&2
   exit 3
 fi
+# Node opens /dev/null in the place of a closed stdout, and the program could not tell.
+if (true 3>&1) 2>/dev/null; then PAYMENTS_STDOUT=open; else PAYMENTS_STDOUT=closed; fi
+export PAYMENTS_STDOUT
 exec "$root/node_modules/node/bin/node" --max-semi-space-size=${semiSpace} --heap-growing-percent=80 "$root/${file}" "$@"
 `
 

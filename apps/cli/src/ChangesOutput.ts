@@ -1,6 +1,7 @@
 /** How changes leave the program: lines for people, exact texts for programs. */
 import { type ChangeRow, printable } from "@payments/export"
 import type * as Csv from "@payments/export/csv"
+import { requireOutput } from "@payments/export/program"
 import { Effect, Stdio } from "effect"
 import { terminalWidth } from "./Output.ts"
 import type * as Table from "./Table.ts"
@@ -18,6 +19,7 @@ export interface ChangesOutput {
 
 /** The output in the given format, or the one that suits where it goes. */
 export const makeChangesOutput = Effect.fnUntraced(function*(wanted: ChangesFormat | undefined) {
+  yield* requireOutput
   const stdio = yield* Stdio.Stdio
   const onTerminal = yield* stdio.stdoutIsTerminal
   const exact = (text: string) => onTerminal ? printable(text) : text

@@ -4,7 +4,7 @@
  */
 import { type Lists, membersOf, parseText, type PaymentsError } from "@payments/core"
 import { printable } from "@payments/export"
-import { type Ended, print, printOrEnd, say } from "@payments/export/program"
+import { type Ended, print, printOrEnd, requireOutput, say } from "@payments/export/program"
 import { Effect, Stdio, Terminal } from "effect"
 import type { Column, Table } from "./Table.ts"
 
@@ -36,6 +36,7 @@ export interface Output {
 
 /** The output in the given format, or the one that suits where it goes. */
 export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wanted: Format | undefined) {
+  yield* requireOutput
   const stdio = yield* Stdio.Stdio
   const onTerminal = yield* stdio.stdoutIsTerminal
   const given = Effect.provideService(Stdio.Stdio, stdio)

@@ -1,19 +1,21 @@
 /** Shows people how an export goes: one line that changes on a terminal, few lines elsewhere. Talks on stderr. */
 import { Lists, type PaymentsError } from "@payments/core"
 import type { ScanEvent, ScanOutcome } from "@payments/export"
-import { canRedraw, say } from "@payments/export/program"
-import { Duration, Effect, Result, Stdio, Stream } from "effect"
+import { canRedraw, drawProgress, eraseProgress, say } from "@payments/export/program"
+import { Duration, Effect, Result, Stdio, Terminal } from "effect"
 import type { Told } from "./Summary.ts"
 
 const count = new Intl.NumberFormat("en-US")
 const redrawEveryMs = 100
+/** Where the terminal does not say its width. */
+const usualWidth = 80
 
 /** A line on stderr for each event that a person wants to know of. Records that are not kept may go to the same terminal. */
 export const makeProgress = Effect.fnUntraced(function*(isKept: boolean) {
   const stdio = yield* Stdio.Stdio
   const live = (yield* canRedraw) && (isKept || !(yield* stdio.stdoutIsTerminal))
-  const write = (text: string) => Effect.ignore(Stream.run(Stream.make(text), stdio.stderr()))
-  const line = (text: string) => live ? write(`\r\u001b[K${text}\n`) : write(`${text}\n`)
+  const width = (yield* (yield* Terminal.Terminal).columns) || usualWidth
+  const line = (text: string) => Effect.provideService(say(text), Stdio.Stdio, stdio)
   const records = new Map<Lists.ListName, number>()
   const retries = new Map<Lists.ListName, number>()
   const told: Array<Told> = []
@@ -24,7 +26,9 @@ export const makeProgress = Effect.fnUntraced(function*(isKept: boolean) {
     drawnAt = now
     const parts = Array.from(records, ([list, read]) => `${Lists.byName[list].label} ${count.format(read)}`)
     const again = sum(retries.values())
-    return write(`\r\u001b[K${parts.join("   ")}${again === 0 ? "" : `   retries ${count.format(again)}`}`)
+    const text = `${parts.join("   ")}${again === 0 ? "" : `   retries ${count.format(again)}`}`
+    // A line that wraps could not be taken away: only its last row would be.
+    return Effect.provideService(drawProgress(text.slice(0, width - 1)), Stdio.Stdio, stdio)
   })
   const onEvent = (event: ScanEvent): Effect.Effect<void> => {
     const { label } = Lists.byName[event.list]
@@ -55,7 +59,7 @@ export const makeProgress = Effect.fnUntraced(function*(isKept: boolean) {
         )
     }
   }
-  const clear = live ? write("\r\u001b[K") : Effect.void
+  const clear = Effect.provideService(eraseProgress, Stdio.Stdio, stdio)
   return { onEvent, clear, told }
 })
 

@@ -17,7 +17,9 @@ process.umask(0o077)
 
 const api = PaymentsApi.layerConfig.pipe(Layer.provide(layerHttpClient))
 
-run(payments(api, PaymentsConfig.layerConfig, layerHttpClient), process.argv.slice(2), PAYMENTS_VERSION).pipe(
+const command = payments(api, PaymentsConfig.layerConfig, layerHttpClient)
+
+run(command, process.argv.slice(2), PAYMENTS_VERSION, Object.keys(process.env)).pipe(
   Effect.provide(Layer.merge(NodeServices.layer, lineLogger("payments"))),
   NodeRuntime.runMain({ disableErrorReporting: true, teardown: teardown(() => ExitCode.interrupted) })
 )

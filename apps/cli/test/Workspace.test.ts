@@ -185,6 +185,16 @@ describe("the programs in bin", () => {
       assert.deepStrictEqual(ended, { code: 7, isNode: true })
     }).pipe(Effect.scoped))
 
+  it.live("pass on whether stdout is open, which Node hides", () =>
+    Effect.gen(function*() {
+      const { at } = yield* programs
+      put(at("apps/cli/dist/payments.js"), "console.error(process.env.PAYMENTS_STDOUT)")
+      for (const [redirection, seen] of [["", "open"], ["> /dev/null", "open"], [">&-", "closed"]] as const) {
+        const { stderr } = yield* runProgram("sh", ["-c", `"${at("bin/payments")}" ${redirection}`])
+        assert.strictEqual(stderr, `${seen}\n`, redirection)
+      }
+    }).pipe(Effect.scoped))
+
   it.live("say what to run where nothing is built", () =>
     Effect.gen(function*() {
       const { at, folder, run } = yield* programs

@@ -2,6 +2,7 @@
 import type { PaymentsApi, PaymentsConfigError } from "@payments/core"
 import { Destination } from "@payments/export"
 import {
+  checkAll,
   duration,
   keptDestinationOf,
   type Reading,
@@ -72,31 +73,40 @@ export const worker = <R>({ api, onEndless, server }: Services<R>) =>
         "run",
         flags,
         Effect.fnUntraced(function*(given) {
-          if (given.once && given.every !== undefined) return yield* usage("--once and --every do not go together.")
           const read = <A>(name: "every" | "host" | "port", reading: Reading<A>) =>
             setting({ name, text: given[name] }, `PAYMENTS_${name.toUpperCase()}`, reading)
-          const destination = Destination.layer(
-            yield* keptDestinationOf(
+          // All settings are checked first, together: a wrong one leaves no empty destination behind.
+          const { every, host, isOnce, listenOn, options, service, to } = yield* checkAll({
+            flags: given.once && given.every !== undefined
+              ? usage("--once and --every do not go together.")
+              : Effect.void,
+            to: keptDestinationOf(
               { name: "to", text: given.to },
               "The worker keeps a destination in step, and its stdout is its log: - is for payments export."
-            )
-          )
-          const options = yield* scanOptionsOf(given)
+            ),
+            options: scanOptionsOf(given),
+            isOnce: setting({ name: "once", text: undefined }, "PAYMENTS_ONCE", yesOrNo),
+            every: read("every", interval),
+            host: read("host", text),
+            listenOn: read("port", port),
+            service: Layer.build(api)
+          })
+          const destination = Destination.layer(to)
           // A flag is stronger than the environment.
-          const single = given.once ||
-            (given.every === undefined &&
-              (yield* setting({ name: "once", text: undefined }, "PAYMENTS_ONCE", yesOrNo)) === true)
-          const every = (yield* read("every", interval)) ?? Duration.minutes(5)
-          const host = (yield* read("host", text)) ?? "127.0.0.1"
-          const health = healthAt(server, host, (yield* read("port", port)) ?? 9464)
+          const single = given.once || (given.every === undefined && isOnce === true)
+          const health = healthAt(server, host ?? "127.0.0.1", listenOn ?? 9464)
           const work = single
             ? once(destination, options)
-            : Effect.andThen(onEndless, Effect.provide(forever(every, destination, options), health))
-          // The settings are checked first: a wrong one leaves no empty destination behind.
-          yield* Effect.provide(work, Layer.merge(Status.layer, api)).pipe(
+            : Effect.andThen(
+              onEndless,
+              Effect.provide(forever(every ?? Duration.minutes(5), destination, options), health)
+            )
+          yield* work.pipe(
+            Effect.provide(Status.layer),
+            Effect.provide(service),
             Effect.onInterrupt(() => Effect.logInfo("stopped"))
           )
-        })
+        }, Effect.scoped)
       ).pipe(Command.withDescription("Scan all three lists side by side, then again"))
     ])
   )

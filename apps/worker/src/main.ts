@@ -35,7 +35,7 @@ const services = {
   })
 }
 
-run(worker(services), process.argv.slice(2), PAYMENTS_VERSION).pipe(
+run(worker(services), process.argv.slice(2), PAYMENTS_VERSION, Object.keys(process.env)).pipe(
   Effect.provide(Layer.mergeAll(NodeServices.layer, Logger.layer([Logger.consoleJson]))),
   NodeRuntime.runMain({
     disableErrorReporting: true,

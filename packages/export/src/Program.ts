@@ -3,104 +3,39 @@
  * nothing on stdout; any other error is one line on stderr; the exit code is that of the design. Only main files import
  * this entry, so that the library does not load a command line.
  */
-import type { PaymentsConfigError, PaymentsError } from "@payments/core"
-import {
-  Cause,
-  Config,
-  Console,
-  Data,
-  Duration,
-  Effect,
-  Exit,
-  Layer,
-  Logger,
-  Option,
-  type Runtime,
-  Stdio,
-  Stream
-} from "effect"
+import { Cause, Config, Console, Duration, Effect, Exit, Layer, Option, type Runtime } from "effect"
 import { CliConfig, CliError, CliOutput, Command, Flag, GlobalFlag } from "effect/cli"
 import ms from "ms"
 import * as Destination from "./Destination.ts"
-import { ExitCode, exitCodeOf } from "./ExitCode.ts"
-import type { SinkError } from "./Sink.ts"
-import * as Stdout from "./Stdout.ts"
+import { checkAll, codeOf, Ended, type ProgramError, usage } from "./Ended.ts"
+import { ExitCode } from "./ExitCode.ts"
+import { unknownSettings } from "./Settings.ts"
+import { say } from "./Talk.ts"
 import { canColor, canRedraw } from "./TerminalRules.ts"
 import { usageText } from "./UsageText.ts"
 
-export { canRedraw }
-
-/** An end with an exit code of its own. Nothing more is said of it where the problem is empty. */
-export class Ended extends Data.TaggedError("Ended")<{ readonly exitCode: ExitCode; readonly problem: string }> {
-  override get message() {
-    return this.problem
-  }
-}
-
-/** Flags that do not go together, or a value that cannot be. */
-export const usage = (problem: string): Ended => new Ended({ exitCode: ExitCode.usage, problem })
-
-/** Every error that a command may end with. */
-export type ProgramError =
-  | Ended
-  | PaymentsError
-  | PaymentsConfigError
-  | SinkError
-  | Destination.DestinationError
-  | CliError.CliError
-
-/**
- * Writes text to stdout and waits until it is taken. A reader that has seen enough, such as `head`, is no reason to end
- * otherwise than without one: the rest is not written.
- */
-export const print = (text: string) =>
-  Effect.orDie(Effect.catchIf(Stdout.write(text), Stdout.isUnread, () => Effect.void))
-
-/** Writes text as {@link print} does, for a command that is there for nothing else: it is done once nobody reads it. */
-export const printOrEnd = (text: string) =>
-  Effect.catch(
-    Stdout.write(text),
-    (error) => Stdout.isUnread(error) ? new Ended({ exitCode: ExitCode.done, problem: "" }) : Effect.die(error)
-  )
-
-/** Writes a line to stderr, which is where a program talks. Talk that cannot be written is no reason to stop working. */
-export const say = (line: string) =>
-  Effect.flatMap(Stdio.Stdio, (stdio) => Effect.ignore(Stream.run(Stream.make(`${line}\n`), stdio.stderr())))
-
-/**
- * Ends the process with a word, not with a stack trace, when its output cannot be written. That nobody reads it any more
- * ends no work: {@link print} and {@link printOrEnd} say what comes of it.
- */
-export const guardOutput = (name: string): void => {
-  process.stderr.on("error", () => {})
-  process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
-    if (code === "EPIPE") return
-    process.stderr.write(`${name}: the output cannot be written (${code}).\n`)
-    process.exit(ExitCode.destination)
-  })
-}
-
-/** Logs as the program talks: each message is a line on stderr. */
-export const lineLogger = (name: string) =>
-  Logger.layer([
-    Logger.make(({ message }) => {
-      process.stderr.write(`${name}: ${(Array.isArray(message) ? message : [message]).join(" ")}\n`)
-    })
-  ])
+export { canRedraw, checkAll, Ended, type ProgramError, usage }
+export { drawProgress, eraseProgress, guardOutput, lineLogger, print, printOrEnd, requireOutput, say } from "./Talk.ts"
 
 /** Runs a command line to its exit code. */
 export const run = <const Name extends string, Input, R, Context>(
   command: Command.Command<Name, Input, Context, ProgramError, R>,
   args: ReadonlyArray<string>,
-  version: string
+  version: string,
+  /** The names of the environment's variables. */
+  variables: ReadonlyArray<string> = []
 ) =>
-  Command.runWith(command, { version })(args).pipe(
+  Effect.forEach(unknownSettings(variables), (line) => say(`${command.name}: ${line}`), { discard: true }).pipe(
+    Effect.andThen(Command.runWith(command, { version })(args)),
     Effect.as<ExitCode>(ExitCode.done),
     Effect.catch((error) => {
       // The presenter below has said it.
       if (CliError.isCliError(error)) return Effect.succeed(ExitCode.usage)
-      const said = error.message === "" ? Effect.void : say(`${command.name}: ${error.message}`)
-      return Effect.as(said, error._tag === "Ended" ? error.exitCode : exitCodeOf(error))
+      const lines = error.message === "" ? [] : error.message.split("\n")
+      return Effect.as(
+        Effect.forEach(lines, (line) => say(`${command.name}: ${line}`), { discard: true }),
+        codeOf(error)
+      )
     }),
     Effect.catchCauseIf(
       (cause) => !Cause.hasInterruptsOnly(cause),
@@ -146,13 +81,15 @@ export interface Reading<A> {
   readonly expected: string
 }
 
-/** A flag, or in its absence the environment's variable. What is wrong is said of the one that it came from. */
+/** A flag, or in its absence the environment's variable, if there is one. What is wrong is said of the one that it came from. */
 export const setting = Effect.fnUntraced(function*<A>(
   flag: { readonly name: string; readonly text: string | undefined },
-  variable: string,
+  variable: string | undefined,
   { expected, read }: Reading<A>
 ) {
-  const text = flag.text ?? (yield* Effect.orDie(Config.String(variable).pipe(Config.withDefault(undefined))))
+  const text = flag.text ?? (variable === undefined
+    ? undefined
+    : yield* Effect.orDie(Config.String(variable).pipe(Config.withDefault(undefined))))
   if (text === undefined) return undefined
   const value = read(text)
   if (value !== undefined) return value
@@ -262,23 +199,18 @@ export const scanFlags = {
 }
 
 /** What those flags, or their variables, say. */
-export const scanOptionsOf = Effect.fnUntraced(function*(given: {
+export const scanOptionsOf = (given: {
   readonly patience: string | undefined
   readonly onLocked: string | undefined
   readonly ignoreFields: string | undefined
   readonly missingLimit: string | undefined
-}) {
-  return {
-    patience: yield* setting({ name: "patience", text: given.patience }, "PAYMENTS_PATIENCE", duration),
-    onLocked: yield* setting({ name: "on-locked", text: given.onLocked }, "PAYMENTS_ON_LOCKED", onLocked),
-    ignoredFields: yield* setting({ name: "ignore-field", text: given.ignoreFields }, "PAYMENTS_IGNORE_FIELD", names),
-    missingLimit: yield* setting(
-      { name: "missing-limit", text: given.missingLimit },
-      "PAYMENTS_MISSING_LIMIT",
-      percentage
-    )
-  }
-})
+}) =>
+  checkAll({
+    patience: setting({ name: "patience", text: given.patience }, "PAYMENTS_PATIENCE", duration),
+    onLocked: setting({ name: "on-locked", text: given.onLocked }, "PAYMENTS_ON_LOCKED", onLocked),
+    ignoredFields: setting({ name: "ignore-field", text: given.ignoreFields }, "PAYMENTS_IGNORE_FIELD", names),
+    missingLimit: setting({ name: "missing-limit", text: given.missingLimit }, "PAYMENTS_MISSING_LIMIT", percentage)
+  })
 
 /** A flag that need not be given. */
 export function optionalFlag<A>(flag: Flag.Flag<A>): Flag.Flag<A | undefined> {

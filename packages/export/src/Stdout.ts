@@ -1,5 +1,33 @@
 /** Text on its way to stdout: written whole, waiting for its reader, and made harmless for a terminal. */
 import { Effect, type PlatformError, Stdio, Stream } from "effect"
+import { fstatSync, readFileSync, statSync } from "node:fs"
+
+let closed = false
+
+/** Whether stdout was closed when the program began. */
+export const isClosed = (): boolean => closed
+
+/**
+ * Finds out whether stdout is closed. Node hides it: it opens /dev/null in its place, for reading and writing, which is how
+ * it is recognized where Linux says so. `bin/payments` looks itself and says what it saw.
+ */
+export const detectClosed = (): void => {
+  const seen = process.env["PAYMENTS_STDOUT"]
+  closed = seen === undefined ? isReplaced() : seen === "closed"
+}
+
+const isReplaced = (): boolean => {
+  try {
+    const opened = fstatSync(1)
+    if (!opened.isCharacterDevice() || opened.rdev !== statSync("/dev/null").rdev) return false
+    const flags = /^flags:\s*([0-7]+)$/m.exec(readFileSync("/proc/self/fdinfo/1", "utf8"))?.[1]
+    // O_RDWR. Redirections of shells open it for writing alone.
+    return flags !== undefined && (Number.parseInt(flags, 8) & 3) === 2
+  } catch {
+    // Not Linux.
+    return false
+  }
+}
 
 /** Writes text and waits until it is taken. */
 export const write = (text: string): Effect.Effect<void, PlatformError.PlatformError, Stdio.Stdio> =>

@@ -1,7 +1,7 @@
 /** `payments conformance`. */
 import { Lists, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
 import { ExitCode } from "@payments/export"
-import { duration, Ended, optionalFlag, print, say, usage, wholeNumberFlag } from "@payments/export/program"
+import { checkAll, duration, Ended, optionalFlag, print, say, setting, wholeNumberFlag } from "@payments/export/program"
 import type { Finding } from "@payments/sandbox"
 import { Effect, type Layer } from "effect"
 import { Command, Flag } from "effect/cli"
@@ -32,9 +32,10 @@ export const conformanceCommand = <R>(
     },
     Effect.fnUntraced(function*({ format, pages, pause }) {
       const { conformance } = yield* Effect.promise(() => import("@payments/sandbox"))
-      const rest = pause === undefined ? undefined : duration.read(pause)
-      if (pause !== undefined && rest === undefined) return yield* usage(`--pause: expected ${duration.expected}`)
-      const settings = yield* Effect.provide(PaymentsConfig, config)
+      const { rest, settings } = yield* checkAll({
+        rest: setting({ name: "pause", text: pause }, undefined, duration),
+        settings: Effect.provide(PaymentsConfig, config)
+      })
       yield* say("Reading, one request after another. Nothing is written.")
       const findings = yield* Effect.provide(conformance(settings, { pages, pause: rest }), http)
       yield* print(format === "json" ? `${JSON.stringify(findings, null, 2)}\n` : tableOf(findings))

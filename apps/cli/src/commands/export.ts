@@ -10,10 +10,12 @@ import {
   Sink
 } from "@payments/export"
 import {
+  checkAll,
   destinationOf,
   Ended,
   optionalFlag,
   print,
+  requireOutput,
   say,
   scanFlags,
   scanOptionsOf,
@@ -62,17 +64,20 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       ...scanFlags
     },
     Effect.fnUntraced(function*(input) {
-      const destination = yield* destinationOf({ name: "to", text: input.to })
-      const options = { ...(yield* scanOptionsOf(input)), rebind: input.rebind }
       const names = input.lists.length === 0 ? Lists.all.map(({ name }) => name) : [...new Set(input.lists)]
-      const parts = yield* partsOf(input, names)
+      // All settings are checked first, together: a wrong one leaves no empty destination behind.
+      const { destination, parts, scanOptions, service } = yield* checkAll({
+        destination: destinationFor(input, names),
+        scanOptions: scanOptionsOf(input),
+        parts: partsOf(input, names),
+        service: Layer.build(api)
+      })
+      const options = { ...scanOptions, rebind: input.rebind }
       const isKept = destination._tag !== "Stdout"
-      const conflict = isKept ? undefined : conflictOf(input, names)
-      if (conflict !== undefined) return yield* usage(conflict)
+      if (!isKept) yield* requireOutput
       const exported = parts === undefined ? exportLists(names, options, isKept) : exportParts(parts, options, isKept)
-      // The settings are checked first: a wrong one leaves no empty destination behind.
-      yield* Effect.provide(exported, Layer.provideMerge(Destination.layer(destination), api))
-    })
+      yield* exported.pipe(Effect.provide(Destination.layer(destination)), Effect.provide(service))
+    }, Effect.scoped)
   ).pipe(
     Command.withDescription("Copy lists into a database or files, going on where an earlier run was cut"),
     Command.withExamples([
@@ -86,6 +91,16 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       }
     ])
   )
+
+/** Where to export, unless that makes no sense with the other flags. */
+const destinationFor = Effect.fnUntraced(function*(
+  input: Parameters<typeof conflictOf>[0] & { readonly to: string | undefined },
+  names: ReadonlyArray<Lists.ListName>
+) {
+  const destination = yield* destinationOf({ name: "to", text: input.to })
+  const conflict = destination._tag === "Stdout" ? conflictOf(input, names) : undefined
+  return conflict === undefined ? destination : yield* usage(conflict)
+})
 
 /** What makes no sense where nothing is kept. */
 const conflictOf = (

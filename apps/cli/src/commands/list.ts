@@ -1,8 +1,8 @@
 /** `payments payout-requests list`, `payin-sources list`, `invoices list`. */
 import { type ListOperation, Lists, PaymentsApi, type PaymentsConfigError, Position } from "@payments/core"
 import { ExitCode, printable } from "@payments/export"
-import { Ended, optionalFlag, say, usage, wholeNumberFlag } from "@payments/export/program"
-import { Effect, type Layer, Record, Redacted, Schema, Stdio, Stream, String } from "effect"
+import { checkAll, Ended, optionalFlag, say, usage, wholeNumberFlag } from "@payments/export/program"
+import { Effect, Layer, Record, Redacted, Schema, Stdio, Stream, String } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as CursorFile from "../CursorFile.ts"
 import { isDateTimePrefix, isDay } from "../FilterDates.ts"
@@ -83,9 +83,12 @@ export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi
         { filters: filterFlags(list), ...paging, strict, format },
         Effect.fnUntraced(function*(input) {
           const conflict = conflictOf(input)
-          if (conflict !== undefined) return yield* usage(conflict)
-          yield* Effect.provide(runList(list, input), api)
-        })
+          const { service } = yield* checkAll({
+            flags: conflict === undefined ? Effect.void : usage(conflict),
+            service: Layer.build(api)
+          })
+          yield* Effect.provide(runList(list, input), service)
+        }, Effect.scoped)
       ).pipe(
         Command.withDescription("Print one page, --max records or --all of them"),
         Command.withExamples([

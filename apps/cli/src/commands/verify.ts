@@ -11,8 +11,8 @@ import {
   verifyAgainstApi,
   verifyFiles
 } from "@payments/export"
-import { Ended, fromFlag, originOf, print, say } from "@payments/export/program"
-import { Effect, type Layer } from "effect"
+import { checkAll, Ended, fromFlag, originOf, print, say } from "@payments/export/program"
+import { Effect, Layer } from "effect"
 import { Command, Flag } from "effect/cli"
 
 const count = new Intl.NumberFormat("en-US")
@@ -29,7 +29,10 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       )
     },
     Effect.fnUntraced(function*({ againstApi, from }) {
-      const destination = yield* originOf(from)
+      const { destination, service } = yield* checkAll({
+        destination: originOf(from),
+        service: againstApi ? Layer.build(api) : Effect.undefined
+      })
       const { damage, verified } = yield* Effect.scoped(Effect.gen(function*() {
         const reader = yield* Destination.reader(destination)
         const lists = yield* exportedLists(reader)
@@ -39,7 +42,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
         }
       }))
       const files = destination._tag === "Files" ? yield* verifyFiles(destination.folder) : []
-      const compared = againstApi ? yield* compare(destination).pipe(Effect.provide(api)) : []
+      const compared = service === undefined ? [] : yield* compare(destination).pipe(Effect.provide(service))
       const lines = [
         ...damaged(damage),
         ...verified.flatMap(certified),
@@ -57,7 +60,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       ) {
         return yield* new Ended({ exitCode: ExitCode.differs, problem: "" })
       }
-    })
+    }, Effect.scoped)
   ).pipe(
     Command.withDescription("Recompute what the last complete scan certified, from the destination alone"),
     Command.withExamples([

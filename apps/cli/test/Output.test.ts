@@ -1,0 +1,81 @@
+/** What becomes of an output that nobody takes, and of the line of progress. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { join } from "node:path"
+import { binary, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
+
+const shell = (script: string, env: Readonly<Record<string, string>>, cwd?: string) =>
+  runProgram("bash", ["-c", `set -o pipefail; ${script}`], {
+    env: { ...env, NODE: process.execPath, BINARY: binary },
+    cwd
+  })
+
+describe("an output that cannot be written", () => {
+  it.live("is exit code 9 of a listing where stdout is closed, full, or open for reading alone", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv({ records: 300 })
+      for (const list of ["invoices list --all", "invoices list --format json", "export invoices --to -"]) {
+        for (
+          const [redirection, words] of [
+            [">&-", "standard output is closed (EBADF)"],
+            ["1</dev/null", "(EBADF)"],
+            ["> /dev/full", "(ENOSPC)"]
+          ] as const
+        ) {
+          const { code, stderr } = yield* shell(`"$NODE" "$BINARY" ${list} ${redirection}`, env)
+          assert.strictEqual(code, 9, `${list} ${redirection}: ${stderr}`)
+          assert.include(stderr, words, list)
+        }
+      }
+      const told = yield* shell(`PAYMENTS_STDOUT=closed "$NODE" "$BINARY" invoices list`, env)
+      assert.deepStrictEqual([told.code, told.stdout], [9, ""])
+    }).pipe(Effect.scoped))
+
+  it.live("is no failure where nobody wants it: /dev/null, or a reader that has seen enough", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv({ records: 5000 })
+      for (const end of ["> /dev/null", "| head -n 3", "<> /dev/null"]) {
+        const { code, stderr } = yield* shell(`"$NODE" "$BINARY" invoices list --all ${end}`, env)
+        assert.deepStrictEqual([code, stderr], [0, ""], end)
+      }
+      // What knows that stdout is open says so.
+      const open = yield* shell(`PAYMENTS_STDOUT=open "$NODE" "$BINARY" invoices list --all 1<> /dev/null`, env)
+      assert.deepStrictEqual([open.code, open.stderr], [0, ""])
+    }).pipe(Effect.scoped))
+
+  it.live("leaves an export into a database as it is", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const env = yield* sandboxEnv({ records: 5 })
+      const { code, stderr } = yield* shell(`"$NODE" "$BINARY" export --to sqlite:x.db >&-`, env, cwd)
+      assert.deepStrictEqual([code, stderr], [0, ""])
+    }).pipe(Effect.scoped))
+})
+
+describe("the line of progress", () => {
+  /** Makes a program believe that its stderr is a terminal. */
+  const terminal = `--import "data:text/javascript,process.stderr.isTTY=true"`
+
+  it.live("is taken away before an error, also one that ends the process at once", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const env = yield* sandboxEnv({ records: 5000 })
+      // No file may grow beyond 64 KiB: the output ends as on a full disk.
+      const script = `ulimit -f 64; exec "$NODE" ${terminal} "$BINARY" export invoices --to - > ./out`
+      const { code, stderr } = yield* shell(script, { ...env, TERM: "xterm" }, cwd)
+      assert.strictEqual(code, 9, stderr)
+      // oxlint-disable-next-line no-control-regex -- how a terminal is told to clear a line
+      assert.match(stderr, /\r\u001b\[Kinvoices [\d,]+\r\u001b\[Kpayments: the output cannot be written \(EFBIG\)\.\n$/)
+    }).pipe(Effect.scoped))
+
+  it.live("is not drawn on a terminal that is dumb", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const env = yield* sandboxEnv({ records: 500 })
+      const script = `exec "$NODE" ${terminal} "$BINARY" export invoices --to sqlite:x.db`
+      const dumb = yield* shell(script, { ...env, TERM: "dumb" }, cwd)
+      assert.deepStrictEqual([dumb.code, dumb.stderr], [0, ""])
+      const other = yield* shell(script, { ...env, TERM: "xterm" }, join(cwd))
+      assert.include(other.stderr, "\u001b[K")
+    }).pipe(Effect.scoped))
+})

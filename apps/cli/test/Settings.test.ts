@@ -1,0 +1,119 @@
+/** The environment's variables: which there are, and that nothing wrong in them passes in silence. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { internal, settings, unknownSettings } from "../../../packages/export/src/Settings.ts"
+import { payments, runProgram, temporaryFolder } from "./Program.ts"
+
+const root = join(import.meta.dirname, "../../..")
+
+const worker = join(root, "apps/worker/dist/payments-worker.js")
+
+const lines = (text: string) => text.split("\n").filter((line) => line !== "")
+
+describe("the settings", () => {
+  it("are those of the table in docs/operating.md", () => {
+    const documented = readFileSync(join(root, "docs/operating.md"), "utf8").matchAll(/^\| `(PAYMENTS_\w+)` \|/gm)
+    assert.deepStrictEqual(Array.from(documented, ([, name]) => name).toSorted(), settings.toSorted())
+  })
+
+  it("are known wherever the code or a test reads one", () => {
+    const sources = ["packages", "apps"].flatMap((group) =>
+      readdirSync(join(root, group)).flatMap((name) =>
+        ["src", "test"].flatMap((folder) => {
+          const path = join(root, group, name, folder)
+          try {
+            return readdirSync(path, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts")).map(
+              (file) => readFileSync(join(path, file), "utf8")
+            )
+          } catch {
+            // This package has no such folder.
+            return []
+          }
+        })
+      )
+    )
+    const read = sources.flatMap((text) =>
+      Array.from(
+        text.matchAll(/(?:process\.env\[|Config\.\w+\(|text\(|secret\()"(PAYMENTS_\w+)"/g),
+        ([, name = ""]) => name
+      )
+    )
+    assert.isAbove(read.length, 10)
+    assert.deepStrictEqual(read.filter((name) => !settings.includes(name) && !internal.includes(name)), [])
+  })
+
+  it("are not mistaken: a misspelt one is named with the nearest, those of Kubernetes and of tests are let be", () => {
+    assert.deepStrictEqual(
+      unknownSettings([
+        "PATH",
+        ...settings,
+        ...internal,
+        "PAYMENTS_SERVICE_HOST",
+        "PAYMENTS_PORT_80_TCP_ADDR",
+        "PAYMENTS_EVREY",
+        "PAYMENTS_API_KEYFILE",
+        "PAYMENTS_COLOUR"
+      ]),
+      [
+        "PAYMENTS_API_KEYFILE is no setting and has no effect. Did you mean PAYMENTS_API_KEY_FILE?",
+        "PAYMENTS_COLOUR is no setting and has no effect.",
+        "PAYMENTS_EVREY is no setting and has no effect. Did you mean PAYMENTS_EVERY?"
+      ]
+    )
+  })
+})
+
+describe("both programs", () => {
+  it.live("warn of a variable that looks like a setting and is none, and go on", () =>
+    Effect.gen(function*() {
+      const env = { PAYMENTS_EVREY: "5m", PAYMENTS_SEED: "1" }
+      const cli = yield* payments(["--version"], { env })
+      const other = yield* runProgram(process.execPath, [worker, "--version"], { env })
+      for (const [{ code, stderr, stdout }, name] of [[cli, "payments"], [other, "payments-worker"]] as const) {
+        assert.deepStrictEqual(
+          [code, stdout, stderr],
+          [0, "0.1.0\n", `${name}: PAYMENTS_EVREY is no setting and has no effect. Did you mean PAYMENTS_EVERY?\n`]
+        )
+      }
+    }))
+
+  it.live("list everything that is wrong in flags and environment at once, and leave nothing behind", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const env = {
+        PAYMENTS_BASE_URL: "ftp://example.com",
+        PAYMENTS_TO: "mysql://x",
+        PAYMENTS_PATIENCE: "long",
+        PAYMENTS_ON_LOCKED: "maybe",
+        PAYMENTS_PORT: "http",
+        PAYMENTS_EVERY: "often"
+      }
+      const service = ["PAYMENTS_BASE_URL", "PAYMENTS_API_KEY"]
+      const common = [...service, "destination", "PAYMENTS_PATIENCE", "PAYMENTS_ON_LOCKED", "--missing-limit"]
+      for (
+        const [ended, names] of [
+          [yield* payments(["export", "--missing-limit", "half", "--concurrency", "3"], { env, cwd }), [
+            ...common,
+            "--concurrency"
+          ]],
+          [
+            yield* runProgram(process.execPath, [worker, "run", "--missing-limit", "half"], { env, cwd }),
+            [...common, "PAYMENTS_PORT", "PAYMENTS_EVERY"]
+          ],
+          [yield* payments(["verify", "--against-api"], { env, cwd }), [...service, "destination"]],
+          [yield* payments(["conformance", "--pause", "5"], { env, cwd }), [...service, "--pause"]],
+          [yield* payments(["invoices", "list", "--all", "--max", "5"], { env, cwd }), [...service, "--max"]]
+        ] as const
+      ) {
+        assert.deepStrictEqual([ended.code, ended.stdout], [2, ""], ended.stderr)
+        for (const name of names) assert.include(ended.stderr, name)
+        for (const line of lines(ended.stderr)) assert.match(line, /^payments(-worker)?: /)
+      }
+      // Without a slip in the command itself, it is the configuration that is wrong.
+      const only = yield* payments(["export", "--to", "sqlite:x.db"], { env: { PAYMENTS_BASE_URL: "ftp://x" }, cwd })
+      assert.strictEqual(only.code, 3)
+      assert.deepStrictEqual(readdirSync(cwd), [])
+    }).pipe(Effect.scoped))
+})
