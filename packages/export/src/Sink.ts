@@ -135,6 +135,13 @@ export class Moved extends Data.TaggedError("Moved")<{ readonly problem: string 
   }
 }
 
+/** Rows that the scan had written or found are no longer in the destination, or what it keeps of the scan is not. */
+export class RowsRemoved extends Data.TaggedError("RowsRemoved")<{ readonly label: string }> {
+  override get message() {
+    return `another program removed rows of ${this.label} there during the export, so that nothing is certified. The next run reads the list from its first page.`
+  }
+}
+
 /** The destination belongs to another source. */
 export class OtherSource extends Data.TaggedError("OtherSource")<{ readonly bound: string; readonly given: string }> {
   override get message() {
@@ -238,6 +245,7 @@ export type SinkReason =
   | Locked
   | LeaseLost
   | Moved
+  | RowsRemoved
   | OtherSource
   | NotADestination
   | Damaged

@@ -27,7 +27,8 @@ afterAll(() => server.stop())
 suite("postgres://HOST/DATABASE", {
   layer: (folder) => PostgresSink.layer(urlOf(server, schemaOf(folder))),
   read: (folder, list) => rowsOf(server, schemaOf(folder), list),
-  snapshots: false
+  snapshots: false,
+  execute: async (folder, statement) => void (await query(server, statement(`"${schemaOf(folder)}".`)))
 })
 
 const newSchema = () => `t_${randomUUID()}`

@@ -4,7 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists, PaymentsApi } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Deferred, Effect, Exit, Fiber, FileSystem, Layer, Random, Schema } from "effect"
-import { scan, type ScanEvent, type ScanSummary, type Sink, type SinkError } from "../src/index.ts"
+import { exitCodeOf, scan, type ScanEvent, type ScanSummary, type Sink, type SinkError } from "../src/index.ts"
 
 /** One stored record. */
 export interface StoredRow {
@@ -22,6 +22,8 @@ export interface Destination {
   ) => ReadonlyArray<StoredRow> | Promise<ReadonlyArray<StoredRow>>
   /** Whether a reader sees a scan only when it is complete. */
   readonly snapshots: boolean
+  /** Runs a statement in the database, where the tables have this prefix, as somebody else would. */
+  readonly execute: (folder: string, statement: (prefix: string) => string) => Promise<void> | void
 }
 
 const payout = (index: number, amount = index) =>
@@ -199,6 +201,39 @@ export const suite = (name: string, destination: Destination) => {
           assert.deepStrictEqual(yield* rows(folder), sorted(expected(payouts(size))))
         })
       ), { arbitrary: { runs: 15 } })
+
+    it.live.each(
+      [
+        ["every row, early", 3, (prefix: string) => `DELETE FROM ${prefix}payout_requests`],
+        ["every row, before the last page", 9, (prefix: string) => `DELETE FROM ${prefix}payout_requests`],
+        [
+          "some rows that were read",
+          9,
+          (prefix: string) => `DELETE FROM ${prefix}payout_requests WHERE row BETWEEN 3 AND 4`
+        ],
+        ["the quarantine", 9, (prefix: string) => `DELETE FROM ${prefix}quarantine`],
+        ["the scan", 5, (prefix: string) => `DELETE FROM ${prefix}scans`]
+      ] as const
+    )(
+      "certifies nothing when somebody removes %s during the scan, and reads the list again then",
+      ([, pages, statement]) =>
+        inFolder((folder) =>
+          Effect.gen(function*() {
+            const records = [...payouts(94), `{"id":"por_bad","amount":"1"}`].toReversed()
+            yield* run(folder, records.slice(0, 20))
+            const error = yield* Effect.flip(run(folder, records, (event) =>
+              event._tag === "Committed" && event.progress.pages === pages
+                ? Effect.promise(async () => void (await destination.execute(folder, statement)))
+                : Effect.void))
+            assert.strictEqual(error.reason._tag, "RowsRemoved")
+            assert.strictEqual(exitCodeOf(error), 9)
+            const again = yield* run(folder, records)
+            assert.notStrictEqual(again.start, "resumed")
+            assert.deepInclude(again, { pages: 10, records: 95, quarantined: 1, repeats: 0 })
+            assert.deepStrictEqual(yield* rows(folder), sorted(expected(records)))
+          })
+        )
+    )
 
     it.live("refuses the data of another source, and keeps what it holds", () =>
       inFolder((folder) =>

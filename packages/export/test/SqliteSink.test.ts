@@ -11,6 +11,7 @@ import { tableOf } from "../src/engine/Columns.ts"
 import { scan } from "../src/index.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { openStore } from "../src/sqlite/SqliteStore.ts"
+import { execute as executeIn } from "./Folder.ts"
 import { assertScans } from "./ScansTest.ts"
 import { type StoredRow, suite } from "./SinkTest.ts"
 
@@ -29,7 +30,8 @@ suite("sqlite:FILE", {
   layer: (folder) => SqliteSink.layer(fileIn(folder)),
   read: (folder, list): ReadonlyArray<StoredRow> =>
     query(folder, `SELECT id, raw FROM ${tableOf(list)}`).map(({ id, raw }) => ({ id: String(id), raw: String(raw) })),
-  snapshots: false
+  snapshots: false,
+  execute: (folder, statement) => executeIn(fileIn(folder), statement(""))
 })
 
 const inFolder = <A, E>(use: (folder: string, fs: FileSystem.FileSystem) => Effect.Effect<A, E, Scope.Scope>) =>

@@ -16,12 +16,14 @@ import {
   Moved,
   NotADestination,
   OtherSource,
+  RowsRemoved,
   type ScanRequest,
   Sink,
   SinkError
 } from "../src/Sink.ts"
 import * as SinkMessages from "../src/thread/SinkMessages.ts"
 import * as ThreadedSink from "../src/thread/ThreadedSink.ts"
+import { execute } from "./Folder.ts"
 import { seed } from "./Seed.ts"
 import { suite } from "./SinkTest.ts"
 
@@ -40,7 +42,8 @@ const sqlite = (folder: string) => ThreadedSink.layer({ _tag: "Sqlite", file: jo
 suite("sqlite:FILE in a thread of its own", {
   layer: sqlite,
   read: (folder, list) => rowsIn(join(folder, "payments.db"), list),
-  snapshots: false
+  snapshots: false,
+  execute: (folder, statement) => execute(join(folder, "payments.db"), statement(""))
 })
 
 const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, Scope.Scope>) =>
@@ -166,6 +169,7 @@ describe(`messages between threads (seed ${seed})`, () => {
       new Locked({ label: "invoices" }),
       new LeaseLost({ label: "invoices", why: "lock" }),
       new Moved({ problem: "payments.db was removed" }),
+      new RowsRemoved({ label: "invoices" }),
       new OtherSource({ bound: "a", given: "b" }),
       new NotADestination({ problem: "it is none." }),
       new Full(),

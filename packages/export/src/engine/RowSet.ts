@@ -31,6 +31,15 @@ export class RowSet {
     return this.#size
   }
 
+  /** The highest row; -1 where there is none. */
+  get highest(): number {
+    for (const index of [...this.#pieces.keys()].toSorted((left, right) => right - left)) {
+      const byte = this.#pieces.get(index)?.findLastIndex((bits) => bits !== 0) ?? -1
+      if (byte >= 0) return index * pieceRows + byte * 8 + 31 - Math.clz32(this.#pieces.get(index)?.[byte] ?? 0)
+    }
+    return -1
+  }
+
   has(row: number): boolean {
     const piece = this.#pieces.get(Math.floor(row / pieceRows))
     return piece !== undefined && ((piece[(row % pieceRows) >> 3] ?? 0) & (1 << (row & 7))) !== 0

@@ -9,6 +9,7 @@ import {
   Damaged,
   OtherSource,
   type Problem,
+  RowsRemoved,
   type ScanProgress,
   type ScanRequest,
   type ScanSession,
@@ -176,7 +177,7 @@ const sessionOver = (
     { next, ...commit }: Pick<Commit, "plan" | "end" | "again"> & { readonly next: Position.Position | null },
     now: string
   ) =>
-    Effect.map(
+    Effect.tap(
       store.commit({
         list,
         scan,
@@ -187,10 +188,11 @@ const sessionOver = (
         seen: seen.changed(),
         ...commit
       }),
-      () => {
-        seen.stored()
-        waiting = undefined
-      }
+      () =>
+        Effect.sync(() => {
+          seen.stored()
+          waiting = undefined
+        })
     )
 
   const nothing = { writes: [], found: [], changes: [], quarantined: [] }
@@ -200,6 +202,11 @@ const sessionOver = (
     seen.mark()
     const reads = batch.reads.map(hashed)
     const { nextRow, stored } = yield* store.find(list, soughtIn(reads))
+    // Rows never go away by themselves, and their numbers are given once.
+    if (seen.highest >= nextRow) {
+      yield* giveUp
+      return yield* rowsRemoved
+    }
     const apart = differing(reads, stored)
     const texts = apart.length === 0 ? new Map<number, string>() : yield* textsOf(store, list, apart, stored)
     // From here to where it is known what waits nothing may be cut: the tally must not run ahead of the checkpoint.
@@ -219,7 +226,7 @@ const sessionOver = (
     const now = yield* timestamp
     const end = batch.next === null ? yield* conclude(now) : undefined
     const next = batch.next === "unknown" ? null : batch.next
-    yield* write({ plan: planned, next, ...(end === undefined ? {} : { end }) }, now).pipe(
+    const committed = yield* write({ plan: planned, next, ...(end === undefined ? {} : { end }) }, now).pipe(
       Effect.tapError((error) =>
         Effect.sync(() => {
           if (!isRefusedContent(error)) return
@@ -228,9 +235,22 @@ const sessionOver = (
         })
       )
     )
+    if (committed === "rowsRemoved") {
+      concluded = { missing: 0, heldBack: 0 }
+      return yield* rowsRemoved
+    }
     position = next ?? undefined
     return progress()
   })
+
+  const rowsRemoved = new SinkError({ location: store.location, reason: new RowsRemoved({ label: list.label }) })
+
+  const giveUp = Effect.flatMap(timestamp, (now) =>
+    write({
+      plan: nothing,
+      next: null,
+      end: { state: "incomplete", certificate: undefined, missing: [], forget: [] }
+    }, now))
 
   /**
    * Commits the batch. Where the database refuses what one of its records holds, that one is found by halving and quarantined,
@@ -279,7 +299,9 @@ const sessionOver = (
     const isDoubtful = fresh.length > most
     const missing = isDoubtful ? [] : gone
     concluded = { missing: missing.length, heldBack: isDoubtful ? fresh.length : 0 }
-    return { state: "complete", certificate, missing, forget }
+    const { nameless, quarantined } = tally.counts
+    const certified = certificate === undefined ? undefined : { rows: seen, nameless, quarantined }
+    return { state: "complete", certificate, missing, forget, certified }
   })
 
   const flush = Effect.suspend(() => {
@@ -305,12 +327,7 @@ const sessionOver = (
       seen.clear()
       return write({ plan: nothing, next: null, again: true }, now)
     })),
-    giveUp: inTurn(Effect.flatMap(timestamp, (now) =>
-      write({
-        plan: nothing,
-        next: null,
-        end: { state: "incomplete", certificate: undefined, missing: [], forget: [] }
-      }, now)))
+    giveUp: Effect.asVoid(inTurn(giveUp))
   }
 }
 

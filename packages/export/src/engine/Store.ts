@@ -6,7 +6,7 @@ import type { Lists } from "@payments/core"
 import type { Effect, Scope } from "effect"
 import type { SinkError } from "../Sink.ts"
 import type { Plan, StoredRow } from "./Plan.ts"
-import type { Piece } from "./RowSet.ts"
+import type { Piece, RowSet } from "./RowSet.ts"
 
 /** A scan as it is kept. */
 export interface ScanRow {
@@ -57,10 +57,23 @@ export interface Commit {
     readonly missing: ReadonlyArray<number>
     /** Sets of seen rows of these scans are no longer needed. */
     readonly forget: ReadonlyArray<number>
+    /** What the certificate says is there. */
+    readonly certified?: Certified | undefined
   }
   /** The traversal begins again: what was seen and quarantined in this scan is forgotten first. */
   readonly again?: boolean
 }
+
+/** What a destination must hold at the end of a scan. */
+export interface Certified {
+  readonly rows: RowSet
+  /** Records in the quarantine of the scan, and those among them without an id. */
+  readonly quarantined: number
+  readonly nameless: number
+}
+
+/** How a commit ended: everything is written, or the scan is `incomplete` because not all that it certifies is there. */
+export type Committed = "whole" | "rowsRemoved"
 
 /** A row of a list's table. */
 export interface FullRow {
@@ -142,8 +155,11 @@ export interface Store {
   ) => Effect.Effect<{ readonly records: number; readonly nameless: number }, SinkError>
   /** The rows that are missing. */
   readonly missing: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<number>, SinkError>
-  /** Writes all of it in one transaction, durably, or nothing. Fails where the list is no longer held or bound. */
-  readonly commit: (commit: Commit) => Effect.Effect<void, SinkError>
+  /**
+   * Writes all of it in one transaction, durably, or nothing. Fails where the list is no longer held or bound, or the scan is
+   * not kept any more. What an end certifies is compared with what is there, in the same transaction.
+   */
+  readonly commit: (commit: Commit) => Effect.Effect<Committed, SinkError>
   /** The next rows of a list behind a row number, in their order. */
   readonly rows: (list: Lists.AnyList, after: number, count: number) => Effect.Effect<ReadonlyArray<FullRow>, SinkError>
   /** The texts, at the end of a scan, of those records that a later scan has changed since. By id. */

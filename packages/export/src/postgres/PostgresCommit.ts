@@ -2,8 +2,9 @@
 import { Effect } from "effect"
 import { type Cell, type Column, layoutOf } from "../engine/Columns.ts"
 import type { RowWrite } from "../engine/Plan.ts"
-import type { Commit } from "../engine/Store.ts"
-import { OtherSource, SinkError } from "../Sink.ts"
+import { number as numberIn } from "../engine/Rows.ts"
+import type { Certified, Commit, Committed } from "../engine/Store.ts"
+import { OtherSource, RowsRemoved, SinkError } from "../Sink.ts"
 import { binaries, booleans, integers, type Parameter, type Query, texts } from "./PostgresClient.ts"
 import { quoted } from "./PostgresSchema.ts"
 
@@ -14,7 +15,7 @@ export const write = Effect.fnUntraced(function*(
   s: string,
   bound: string | undefined,
   { again = false, checkpoint, end, list, now, plan, scan, seen, source, tally }: Commit
-): Effect.fn.Return<void, SinkError> {
+): Effect.fn.Return<Committed, SinkError> {
   const { columns, table } = layoutOf(list)
   if (bound !== source) {
     // Bound by the first rows, not by the first attempt: an address may have been mistyped. Another list may be first.
@@ -90,7 +91,7 @@ export const write = Effect.fnUntraced(function*(
       ]
     )
   }
-  yield* query(
+  const kept = yield* query(
     `WITH pieces AS (
       INSERT INTO ${s}.seen (scan, piece, bits) SELECT $1::bigint, u.piece, u.bits FROM unnest($2::bigint[], $3::bytea[])
         AS u (piece, bits) ON CONFLICT (scan, piece) DO UPDATE SET bits = excluded.bits
@@ -98,7 +99,7 @@ export const write = Effect.fnUntraced(function*(
     UPDATE ${s}.scans SET tally = $4::json, checkpoint = $5, pages = ($4::json #>> '{counts,pages}')::bigint,
       records = ($4::json #>> '{counts,records}')::bigint, state = coalesce($6, state),
       certificate = coalesce($7::json, certificate), ended_at = coalesce($8::timestamptz, ended_at)
-    WHERE scan = $1::bigint`,
+    WHERE scan = $1::bigint RETURNING scan`,
     [
       number,
       integers(seen.map(({ index }) => index)),
@@ -110,7 +111,12 @@ export const write = Effect.fnUntraced(function*(
       end === undefined ? null : now
     ]
   )
-  if (end === undefined) return
+  if (kept.length === 0) return yield* new SinkError({ location, reason: new RowsRemoved({ label: list.label }) })
+  if (end === undefined) return "whole"
+  if (end.certified !== undefined && !(yield* holds(query, s, table, number, end.certified))) {
+    yield* query(`UPDATE ${s}.scans SET state = 'incomplete', certificate = NULL WHERE scan = $1::bigint`, [number])
+    return "rowsRemoved"
+  }
   if (end.missing.length > 0) {
     yield* query(
       `WITH gone AS (
@@ -128,6 +134,40 @@ export const write = Effect.fnUntraced(function*(
     yield* query(`DELETE FROM ${s}.seen WHERE scan = ANY ($1)`, [integers(end.forget)])
     yield* query(`DELETE FROM ${s}.quarantine WHERE scan = ANY ($1)`, [integers(end.forget)])
   }
+  return "whole"
+})
+
+/** How an earlier run of the same commit ended. */
+export const ended = (query: Query, s: string, { end, scan }: Commit): Effect.Effect<Committed, SinkError> =>
+  end?.state !== "complete" ? Effect.succeed("whole") : Effect.map(
+    query(`SELECT FROM ${s}.scans WHERE scan = $1::bigint AND state = 'complete'`, [String(scan)]),
+    ({ length }) => length === 0 ? "rowsRemoved" : "whole"
+  )
+
+/** Whether all of it is there. */
+const holds = Effect.fnUntraced(function*(
+  query: Query,
+  s: string,
+  table: string,
+  scan: string,
+  { nameless, quarantined, rows }: Certified
+): Effect.fn.Return<boolean, SinkError> {
+  const [counted] = yield* query(
+    `SELECT t.*, q.* FROM (SELECT count(*) AS count, coalesce(max("row"), -1) AS highest FROM ${s}.${table}) AS t,
+      (SELECT count(*) AS quarantined, count(*) - count(id) AS nameless FROM ${s}.quarantine WHERE scan = $1::bigint) AS q`,
+    [scan]
+  )
+  if (numberIn(counted, "quarantined") !== quarantined || numberIn(counted, "nameless") !== nameless) return false
+  const highest = numberIn(counted, "highest")
+  if (rows.highest > highest) return false
+  // Without gaps all rows are there.
+  if (numberIn(counted, "count") === highest + 1) return true
+  const [found] = yield* query(
+    `SELECT count(*) AS count FROM ${s}.${table} AS t JOIN ${s}.seen ON seen.scan = $1::bigint AND seen.piece = t."row" / 8192
+    WHERE get_bit(seen.bits, (t."row" % 8192)::int) = 1`,
+    [scan]
+  )
+  return numberIn(found, "count") === rows.size
 })
 
 const arrayTypes = { text: "text[]", integer: "bigint[]", boolean: "boolean[]" } as const

@@ -9,7 +9,7 @@ import { bytes, decoded, number, optional, type Row, text, toChange, toFullRow, 
 import type { NewScan, Reader, Sought, Store } from "../engine/Store.ts"
 import type { SinkError } from "../Sink.ts"
 import { connect, integers, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
-import { write } from "./PostgresCommit.ts"
+import { ended, write } from "./PostgresCommit.ts"
 import * as Lease from "./PostgresLease.ts"
 import { migrate, quoted, requireCurrent } from "./PostgresSchema.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
@@ -236,8 +236,8 @@ const writerOver = (leases: Lease.Leases): Pick<Store, "hold" | "rebind" | "star
         leaseOf(commit.list),
         (lease) =>
           Lease.commit(leases, lease, (query, bound) =>
-            write(query, client.location, s, bound, commit), () =>
-            Effect.void)
+            write(query, client.location, s, bound, commit), (query) =>
+            ended(query, s, commit))
       )
   }
 }

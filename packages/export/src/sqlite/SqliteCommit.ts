@@ -1,8 +1,8 @@
 /** One commit into SQLite. */
 import { layoutOf } from "../engine/Columns.ts"
-import { optional } from "../engine/Rows.ts"
-import type { Commit } from "../engine/Store.ts"
-import { OtherSource } from "../Sink.ts"
+import { number, optional } from "../engine/Rows.ts"
+import type { Certified, Commit, Committed } from "../engine/Store.ts"
+import { OtherSource, RowsRemoved } from "../Sink.ts"
 import type { Database } from "./SqliteClient.ts"
 
 /** Whose data it is; nobody's before the first commit. */
@@ -13,7 +13,7 @@ export const sourceOf = (db: Database): string | undefined =>
 export const write = (
   db: Database,
   { again = false, checkpoint, end, list, now, plan, scan, seen, source, tally }: Commit
-): void => {
+): Committed => {
   const { columns, table } = layoutOf(list)
   // Bound by the first rows, not by the first attempt: an address may have been mistyped.
   const bound = sourceOf(db)
@@ -60,19 +60,21 @@ export const write = (
   }
   const pages = "json_extract(?1, '$.counts.pages')"
   const records = "json_extract(?1, '$.counts.records')"
-  db.run(
-    `UPDATE scans SET tally = ?1, pages = ${pages}, records = ${records}, checkpoint = ?2 WHERE scan = ?3`,
-    tally,
-    checkpoint ?? null,
-    scan
-  )
+  const { changes } = db.prepare(
+    `UPDATE scans SET tally = ?1, pages = ${pages}, records = ${records}, checkpoint = ?2 WHERE scan = ?3`
+  ).run(tally, checkpoint ?? null, scan)
+  if (changes === 0) throw new RowsRemoved({ label: list.label })
   if (plan.writes.length + plan.found.length + (end?.missing.length ?? 0) > 0) {
     db.run(
       "INSERT INTO revisions (list, revision) VALUES (?, 1) ON CONFLICT (list) DO UPDATE SET revision = revision + 1",
       list.label
     )
   }
-  if (end === undefined) return
+  if (end === undefined) return "whole"
+  if (end.certified !== undefined && !holds(db, table, scan, end.certified)) {
+    db.run("UPDATE scans SET state = 'incomplete', ended_at = ? WHERE scan = ?", now, scan)
+    return "rowsRemoved"
+  }
   db.run(
     "UPDATE scans SET state = ?, certificate = ?, ended_at = ? WHERE scan = ?",
     end.state,
@@ -95,4 +97,23 @@ export const write = (
     db.run("DELETE FROM seen WHERE scan = ?", one)
     db.run("DELETE FROM quarantine WHERE scan = ?", one)
   }
+  return "whole"
+}
+
+/** Whether all of it is there. */
+const holds = (db: Database, table: string, scan: number, { nameless, quarantined, rows }: Certified): boolean => {
+  const counted = db.get(
+    `SELECT (SELECT count(*) FROM ${table}) AS count, (SELECT max(row) FROM ${table}) AS highest,
+    (SELECT count(*) FROM quarantine WHERE scan = ?1) AS quarantined,
+    (SELECT count(*) FROM quarantine WHERE scan = ?1 AND id IS NULL) AS nameless`,
+    scan
+  )
+  if (number(counted, "quarantined") !== quarantined || number(counted, "nameless") !== nameless) return false
+  const highest = optional(counted, "highest") === undefined ? -1 : number(counted, "highest")
+  if (rows.highest > highest) return false
+  // Without gaps all rows are there.
+  if (number(counted, "count") === highest + 1) return true
+  let found = 0
+  for (const row of db.prepare(`SELECT row FROM ${table}`).iterate()) if (rows.has(number(row, "row"))) found++
+  return found === rows.size
 }

@@ -8,6 +8,7 @@ import {
   Moved,
   NotADestination,
   OtherSource,
+  RowsRemoved,
   type SinkReason
 } from "../Sink.ts"
 
@@ -56,7 +57,7 @@ export const damageOf = (error: unknown): string | undefined => {
 export const reasonOf = (error: unknown): SinkReason | undefined => {
   if (
     error instanceof Locked || error instanceof LeaseLost || error instanceof Moved || error instanceof OtherSource ||
-    error instanceof NotADestination || error instanceof Damaged
+    error instanceof NotADestination || error instanceof Damaged || error instanceof RowsRemoved
   ) return error
   const errcode = errcodeOf(error)
   const damage = damageOf(error)

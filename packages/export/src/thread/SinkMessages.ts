@@ -13,6 +13,7 @@ import {
   NotADestination,
   OtherSource,
   type Problem,
+  RowsRemoved,
   type ScanProgress,
   type ScanRequest,
   type ScanStart,
@@ -163,6 +164,8 @@ const reasonIn = ({ advice, bound, code, given, holder, label, problem, tag, why
       return new LeaseLost({ label, why })
     case "Moved":
       return new Moved({ problem })
+    case "RowsRemoved":
+      return new RowsRemoved({ label })
     case "OtherSource":
       return new OtherSource({ bound, given })
     case "NotADestination":
