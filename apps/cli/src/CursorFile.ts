@@ -33,7 +33,7 @@ export interface Asked extends Pick<Standing, "source" | "list" | "filters"> {
 
 const StandingJson = Schema.fromJsonString(Standing)
 
-const unusable = (problem: string) => usage(`--cursor-file: ${problem}`)
+const unusable = (file: string, problem: string) => usage(`--cursor-file: ${printable(file)} ${problem}`)
 
 /** It holds a cursor, and at most the ids of one page. */
 const largestFile = 16 * 1024 * 1024
@@ -64,18 +64,18 @@ export const read = Effect.fnUntraced(function*(file: string, asked: Asked) {
   const text = yield* readPlainFile(file, { maxBytes: largestFile }).pipe(
     Effect.map((found) => found.text),
     Effect.catchIf(({ kind }) => kind === "notFound", () => Effect.succeed("")),
-    Effect.mapError(({ problem }) => unusable(`the file ${problem}.`))
+    Effect.mapError(({ problem }) => unusable(file, `${problem}.`))
   )
   if (
-    text === "" && (file === "" || !(yield* Effect.orElseSucceed(fs.exists(path.dirname(file)), () => false)))
+    text === "" && !(yield* Effect.orElseSucceed(fs.exists(path.dirname(file)), () => false))
   ) {
-    return yield* unusable("its folder is not there.")
+    return yield* unusable(file, "cannot be kept: its folder is not there.")
   }
   // Also the empty file that a script has made to be sure of its name.
   if (text === "") return undefined
   const standing = yield* Effect.mapError(
     Schema.decodeEffect(StandingJson)(text),
-    () => unusable("the file is not one of this program. Choose another, or remove it.")
+    () => unusable(file, "is no cursor file of this program. Choose another, or remove it.")
   )
   const other = standing.source !== asked.source
     ? "service or account"
@@ -86,7 +86,7 @@ export const read = Effect.fnUntraced(function*(file: string, asked: Asked) {
     : asked.limit !== undefined && asked.limit !== standing.limit
     ? "limit"
     : undefined
-  if (other !== undefined) return yield* unusable(`the file belongs to another ${other}. Choose another, or remove it.`)
+  if (other !== undefined) return yield* unusable(file, `belongs to another ${other}. Choose another, or remove it.`)
   return standing
 })
 

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { PaymentsApi } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Effect, Layer } from "effect"
-import { appendFileSync, readdirSync, writeFileSync } from "node:fs"
+import { appendFileSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { readCsv } from "../../../packages/export/test/Rendered.ts"
@@ -281,16 +281,31 @@ describe("payments export, in parts", () => {
   it.live("reads the customers that a file names", () =>
     inFolder((to, file, folder) =>
       Effect.gen(function*() {
-        writeFileSync(join(folder, "customers.txt"), "cus_1\r\n\ncus_2\ncus_1\n")
         const api = layerTest({
           payoutRequests: ["cus_1", "cus_2", "cus_3"].map((customerId) => ({ id: `por_${customerId}`, customerId }))
         })
-        const args = ["export", "payout-requests", "--to", to, "--customer-ids", join(folder, "customers.txt")]
-        assert.strictEqual((yield* payment(api, args)).code, 0)
-        assert.deepStrictEqual(rowsOf(file, "SELECT customer_id FROM payout_requests ORDER BY 1"), [
-          { customer_id: "cus_1" },
-          { customer_id: "cus_2" }
-        ])
+        const ids = join(folder, "customers.txt")
+        const args = ["export", "payout-requests", "--to", to, "--customer-ids", ids]
+        for (const text of ["\ufeffcus_1\r\n\ncus_2\ncus_1\n", "cus_1\rcus_2\r", "cus_1\ncus_2"]) {
+          rmSync(file, { force: true })
+          writeFileSync(ids, text)
+          assert.strictEqual((yield* payment(api, args)).code, 0)
+          assert.deepStrictEqual(rowsOf(file, "SELECT customer_id FROM payout_requests ORDER BY 1"), [
+            { customer_id: "cus_1" },
+            { customer_id: "cus_2" }
+          ])
+        }
+        for (
+          const [bytes, problem] of [
+            [Buffer.from("cus_1\rcus_\u00e9", "latin1"), `the file ${ids} is not UTF-8 text (line 2).`],
+            [Buffer.from("cus_1\n\ncus\u0000_2"), `line 3 of the file ${ids} holds a control character.`],
+            [Buffer.from("\r\r\n"), `the file ${ids} names no customer.`]
+          ] as const
+        ) {
+          writeFileSync(ids, bytes)
+          const { code, err } = yield* payment(api, args)
+          assert.deepStrictEqual([code, err], [2, `payments: --customer-ids: ${problem}\n`])
+        }
       })
     ))
 

@@ -64,6 +64,8 @@ describe("a usage error", () => {
           [["--limit", ""], "Missing value for --limit. Expected: a whole number from 1 to 100"],
           [["--limit", "5", "--limit", "6"], "--limit is given 2 times. Expected: at most 1 value"],
           [["--settlement-date", ""], "Missing value for --settlement-date. Expected: a day such as 2024-05-31"],
+          [["--reference", ""], "Missing value for --reference. Expected: text that is not empty"],
+          [["--cursor-file", ""], "Missing value for --cursor-file. Expected: text that is not empty"],
           [["--format", "xml"], "Invalid value for --format. Expected: table, json, ndjson"],
           [
             ["--document-number"],

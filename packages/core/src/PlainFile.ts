@@ -46,12 +46,38 @@ export const readPlainFile = (
       size += part.value.length
       if (size > maxBytes) return yield* tooLarge(maxBytes)
     }
+    const bytes = concat(parts, size)
     const text = yield* Effect.try({
-      try: () => new TextDecoder("utf-8", { fatal: true }).decode(concat(parts, size)),
-      catch: () => new PlainFileError({ kind: "notText", problem: "is not UTF-8 text" })
+      try: () => decode(bytes),
+      catch: () => new PlainFileError({ kind: "notText", problem: `is not UTF-8 text (line ${firstBadLine(bytes)})` })
     })
     return { text, mode: mode & 0o777 }
   }).pipe(Effect.scoped)
+
+const decode = (bytes: Uint8Array): string => new TextDecoder("utf-8", { fatal: true }).decode(bytes)
+
+/** The number of the first line that is not UTF-8. No byte of a longer character is a line end. */
+const firstBadLine = (bytes: Uint8Array): number => {
+  let line = 1
+  let start = 0
+  for (let at = 0; at <= bytes.length; at++) {
+    const byte = bytes[at] ?? lineFeed
+    if (byte !== lineFeed && byte !== carriageReturn) continue
+    try {
+      decode(bytes.subarray(start, at))
+    } catch {
+      // What is looked for.
+      return line
+    }
+    if (byte === carriageReturn && bytes[at + 1] === lineFeed) at++
+    start = at + 1
+    line++
+  }
+  return line
+}
+
+const lineFeed = 0x0a
+const carriageReturn = 0x0d
 
 const chunkBytes = 64 * 1024
 

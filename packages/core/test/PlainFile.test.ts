@@ -44,6 +44,11 @@ describe("a plain file", () => {
       const fs = yield* FileSystem.FileSystem
       const file = `${yield* folder}/latin1`
       yield* fs.writeFile(file, Uint8Array.of(0x4d, 0xe9))
-      assert.deepStrictEqual(yield* problemOf(file), ["notText", "is not UTF-8 text"])
+      assert.deepStrictEqual(yield* problemOf(file), ["notText", "is not UTF-8 text (line 1)"])
+      for (const end of ["\n", "\r", "\r\n"]) {
+        const bytes = Buffer.concat([Buffer.from(`é${end}${end}`), Buffer.from("Jos\u00e9\n", "latin1")])
+        yield* fs.writeFile(file, bytes)
+        assert.deepStrictEqual(yield* problemOf(file), ["notText", "is not UTF-8 text (line 3)"])
+      }
     }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
 })

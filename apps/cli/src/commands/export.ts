@@ -3,6 +3,7 @@ import { Lists, type PaymentsApi, type PaymentsConfigError, readPlainFile } from
 import {
   Destination,
   lowestExitCode,
+  printable,
   scanAll,
   scanAllParts,
   type ScanOptions,
@@ -165,10 +166,16 @@ const largestIdsFile = 64 * 1024 * 1024
 
 const idsIn = Effect.fnUntraced(function*(file: string) {
   const { text } = yield* readPlainFile(file, { maxBytes: largestIdsFile }).pipe(
-    Effect.mapError(({ problem }) => usage(`--customer-ids: the file ${problem}.`))
+    Effect.mapError(({ problem }) => usage(`--customer-ids: the file ${printable(file)} ${problem}.`))
   )
-  const ids = [...new Set(text.split(/\r?\n/).map((line) => line.trim()).filter((line) => line !== ""))]
-  return ids.length === 0 ? yield* usage("--customer-ids: the file names no customer.") : ids
+  const lines = text.split(/\r\n|\r|\n/).map((line) => line.trim())
+  // An id with such a character is none: the file is something else.
+  const bad = lines.findIndex((line) => /\p{Cc}/u.test(line))
+  if (bad >= 0) {
+    return yield* usage(`--customer-ids: line ${bad + 1} of the file ${printable(file)} holds a control character.`)
+  }
+  const ids = [...new Set(lines.filter((line) => line !== ""))]
+  return ids.length === 0 ? yield* usage(`--customer-ids: the file ${printable(file)} names no customer.`) : ids
 })
 
 const mostDays = 3660

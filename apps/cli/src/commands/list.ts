@@ -35,15 +35,16 @@ const Instant = Schema.String.check(
   )
 )
 
-/** Filters whose values are checked before they are sent. */
+const NotEmpty = Schema.String.check(Schema.isMinLength(1, { message: "text that is not empty" }))
+
+/** Filters whose values are dates. */
 const schemas: Readonly<Record<string, Schema.Codec<string>>> = { settlementDate: Day, paymentDate: Instant }
 
 const filterFlag = (field: string) => {
   const flag = Flag.String(flagNames[field] ?? String.camelToSnake(field).replaceAll("_", "-")).pipe(
     Flag.withDescription(descriptions[field] ?? field)
   )
-  const schema = schemas[field]
-  return optionalFlag(schema === undefined ? flag : Flag.withSchema(flag, schema))
+  return optionalFlag(Flag.withSchema(flag, schemas[field] ?? NotEmpty))
 }
 
 const pageSize = { default: 20 } as const
@@ -57,10 +58,17 @@ const paging = {
     wholeNumberFlag("max", 1).pipe(Flag.withDescription("read at most this many records"))
   ),
   cursor: optionalFlag(
-    Flag.String("cursor").pipe(Flag.withDescription("go on from this cursor, with the limit and filters it belongs to"))
+    Flag.String("cursor").pipe(
+      Flag.withSchema(NotEmpty),
+      Flag.withDescription("go on from this cursor, with the limit and filters it belongs to")
+    )
   ),
   cursorFile: optionalFlag(
-    Flag.String("cursor-file").pipe(Flag.withDescription("go on from the position in this file, and keep it there"))
+    Flag.String("cursor-file").pipe(
+      Flag.withMetavar("FILE"),
+      Flag.withSchema(NotEmpty),
+      Flag.withDescription("go on from the position in this file, and keep it there")
+    )
   )
 }
 

@@ -1,5 +1,6 @@
 /** `payments sandbox`. The sandbox is loaded here, in `start` and in `conformance`, and nowhere else. */
 import { Lists, readPlainFile } from "@payments/core"
+import { printable } from "@payments/export"
 import { optionalFlag, print, rangeFlag, say, usage, wholeNumberFlag } from "@payments/export/program"
 import type { LoggedRequest, SandboxOptions } from "@payments/sandbox"
 import { Effect, Redacted, Result } from "effect"
@@ -156,7 +157,7 @@ const faultsOf = Effect.fnUntraced(function*(given: string | undefined) {
     ? given
     : yield* readPlainFile(given, { maxBytes: largestFaultsFile }).pipe(
       Effect.map((file) => file.text),
-      Effect.mapError(({ problem }) => usage(`--faults names no scenario; as a file, it ${problem}`))
+      Effect.mapError(({ problem }) => usage(`--faults: ${printable(given)} is no scenario; as a file, it ${problem}.`))
     )
   const faults = faultsFromJson(text)
   return Result.isSuccess(faults) ? faults.success : yield* usage(`--faults: ${faults.failure}`)
