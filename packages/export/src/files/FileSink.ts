@@ -8,7 +8,7 @@ import { DateTime, Effect, Equal, FileSystem, Layer, Option, Path, type Platform
 import { makeSink } from "../engine/SqlSink.ts"
 import type { FullRow, Store } from "../engine/Store.ts"
 import { Sink, SinkError } from "../Sink.ts"
-import { reasonOfCode } from "../sqlite/SqliteErrors.ts"
+import { denialIn, reasonOfCode } from "../sqlite/SqliteErrors.ts"
 import { openStore, type SqliteStore } from "../sqlite/SqliteStore.ts"
 import { replaceFile, syncFolder } from "./AtomicFile.ts"
 import * as Manifest from "./Manifest.ts"
@@ -239,6 +239,8 @@ export const onDisk = <A, E extends PlatformError.PlatformError | SinkError, R>(
   Effect.mapError(effect, (error): SinkError => {
     if (error._tag === "SinkError") return error
     const cause = error.reason.cause
+    const denied = denialIn(cause, [])
+    if (denied !== undefined) return new SinkError({ location, reason: denied })
     const code = typeof cause === "object" && cause !== null && "code" in cause ? String(cause.code) : error.reason._tag
     return new SinkError({ location, reason: reasonOfCode(code) })
   })
