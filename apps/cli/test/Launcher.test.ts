@@ -41,7 +41,7 @@ describe("the built program", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.live.each([
+  it.live.each<readonly [variable: string, value: string]>([
     ["NODE_DEBUG", "undici"],
     ["NODE_DEBUG", "fetch"],
     ["NODE_DEBUG", "http"],
