@@ -16,7 +16,7 @@ describe("what a service repeats", () => {
         { env: yield* echoingEnv }
       )
       assert.deepStrictEqual([code, stderr], [4, ""])
-      const [complete] = logOf(stdout).filter(({ message }) => message === "scan complete")
+      const complete = logOf(stdout).find(({ message }) => message === "scan complete")
       assert.deepInclude(complete?.annotations, {
         list: "payout-requests",
         undocumented: { [shownField]: 1, "(other)": 4 }
