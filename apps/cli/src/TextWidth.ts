@@ -54,6 +54,17 @@ export const cutTo = (text: string, room: number): string => {
   return `${kept}…`
 }
 
+/** The text on as many lines as it needs, broken between words; a word that is wider than the room is broken too. */
+export const wrapWords = (text: string, room: number): ReadonlyArray<string> => {
+  const lines: Array<string> = []
+  for (const word of text.split(" ")) {
+    const line = lines.at(-1)
+    if (line !== undefined && widthOf(line) + 1 + widthOf(word) <= room) lines[lines.length - 1] = `${line} ${word}`
+    else lines.push(...wrapTo(word, room))
+  }
+  return lines
+}
+
 /** The text on as many lines as it needs. A character that is wider than the room becomes an ellipsis. */
 export const wrapTo = (text: string, room: number): ReadonlyArray<string> => {
   if (widthOf(text, room) <= room) return [text]

@@ -33,7 +33,7 @@ describe("payments export --to postgres:", () => {
       assert.deepStrictEqual([again.code, again.stdout.includes(guest.password)], [0, false])
       assert.strictEqual((yield* built(["verify", "--from", `${to}?schema=built`])).code, 0)
       const changes = yield* built(["changes", "--from", `${to}?schema=built`])
-      assert.deepStrictEqual([changes.code, changes.stderr], [0, ""])
+      assert.deepStrictEqual([changes.code, changes.stderr], [0, "No changes.\n"])
       assert.deepStrictEqual(
         yield* Effect.promise(() => query(server, "SELECT count(*) AS n FROM built.invoices")),
         [{ n: BigInt(records) }]

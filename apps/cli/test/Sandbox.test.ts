@@ -1,9 +1,11 @@
 /** `payments sandbox` and `payments conformance`, as a newcomer runs them from the docs. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { layerTest } from "@payments/core/testing"
+import { ConfigProvider, Effect } from "effect"
 import { spawn } from "node:child_process"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { payment } from "./InProcess.ts"
 import { binary, payments, sandboxEnv, temporaryFolder } from "./Program.ts"
 
 /** The sandbox as a process of its own until the scope closes; gives the settings that it prints. */
@@ -90,6 +92,19 @@ describe("payments conformance", () => {
       assert.strictEqual(code, 8)
       assert.match(stdout, /FAILS {2}§4\.3 +contract filters/)
       assert.match(stderr, /1 of \d+ rules do not hold/)
+    }).pipe(Effect.scoped))
+
+  it.live("keeps to the width of the terminal", () =>
+    Effect.gen(function*() {
+      const environment = ConfigProvider.fromEnvRecord(yield* sandboxEnv())
+      for (const width of [60, 80, 120]) {
+        const { code, out } = yield* payment(layerTest({}), ["conformance", "--pause", "1ms"], true, width).pipe(
+          Effect.provide(ConfigProvider.layer(environment))
+        )
+        assert.strictEqual(code, 0)
+        assert.deepStrictEqual(out.split("\n").filter((line) => line.length > width), [])
+        assert.match(out, /^ {2}holds {2}§4\.4\.2 {2}a string cursor/m)
+      }
     }).pipe(Effect.scoped))
 
   it.live("refuses a pause without a unit", () =>

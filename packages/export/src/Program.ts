@@ -123,7 +123,13 @@ export const destinationOf = Effect.fnUntraced(
       read: (given) => given === "" ? undefined : given
     })
     if (text === undefined) return yield* usage(`There is no destination: give --${flag.name} or set PAYMENTS_TO.`)
-    return yield* Destination.parse(text, flag.text === undefined ? "environment" : "argument")
+    const [name, from] = flag.text === undefined
+      ? ["PAYMENTS_TO", "environment"] as const
+      : [`--${flag.name}`, "argument"] as const
+    return yield* Effect.mapError(
+      Destination.parse(text, from),
+      ({ problem }) => new Destination.DestinationError({ problem: `${name}: ${problem}` })
+    )
   }
 )
 

@@ -1,11 +1,13 @@
 /** `payments conformance`. */
 import { Lists, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
-import { ExitCode } from "@payments/export"
+import { ExitCode, printable } from "@payments/export"
 import { checkAll, duration, Ended, optionalFlag, print, say, setting, wholeNumberFlag } from "@payments/export/program"
 import type { Finding } from "@payments/sandbox"
-import { Effect, type Layer } from "effect"
+import { Effect, type Layer, Stdio } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { HttpClient } from "effect/http"
+import { terminalWidth } from "../Output.ts"
+import type * as TextWidth from "../TextWidth.ts"
 
 /** `payments conformance`, over the service of the environment. */
 export const conformanceCommand = <R>(
@@ -38,7 +40,9 @@ export const conformanceCommand = <R>(
       })
       yield* say("Reading, one request after another. Nothing is written.")
       const findings = yield* Effect.provide(conformance(settings, { pages, pause: rest }), http)
-      yield* print(format === "json" ? `${JSON.stringify(findings, null, 2)}\n` : tableOf(findings))
+      const width = (yield* (yield* Stdio.Stdio).stdoutIsTerminal) ? yield* terminalWidth : Infinity
+      const words = yield* Effect.promise(() => import("../TextWidth.ts"))
+      yield* print(format === "json" ? `${JSON.stringify(findings, null, 2)}\n` : tableOf(findings, words, width))
       const broken = findings.filter(({ verdict }) => verdict === "does not hold").length
       if (broken > 0) {
         return yield* new Ended({
@@ -49,14 +53,30 @@ export const conformanceCommand = <R>(
     })
   ).pipe(Command.withDescription("Hold the service against its document, rule by rule; reads only"))
 
+/** A terminal that is narrower still breaks the lines itself. */
+const roomForWords = 10
+
 const marks = { "holds": "holds", "does not hold": "FAILS", "could not be observed": "-" } as const
 
-const tableOf = (findings: ReadonlyArray<Finding>): string => {
+/** A rule and what was seen of it: beside each other where the terminal has room for both, else below each other. */
+const tableOf = (
+  findings: ReadonlyArray<Finding>,
+  { wrapWords }: typeof TextWidth,
+  terminal: number
+): string => {
   const width = Math.max(...findings.map(({ rule }) => rule.length))
-  const line = ({ rule, section, seen, verdict }: Finding) =>
-    `  ${marks[verdict].padEnd(5)}  ${section.padEnd(6)}  ${rule.padEnd(width)}  ${seen}`
+  const start = ({ section, verdict }: Finding) => `  ${marks[verdict].padEnd(5)}  ${section.padEnd(6)}  `
+  const indent = " ".repeat(Math.max(...findings.map((finding) => start(finding).length)))
+  const room = Math.max(terminal - indent.length, roomForWords)
+  const linesOf = (finding: Finding): string => {
+    const seen = printable(finding.seen)
+    const line = `${start(finding)}${finding.rule.padEnd(width)}  ${seen}`
+    if (line.length <= terminal) return line
+    const [first = "", ...rest] = [...wrapWords(finding.rule, room), ...wrapWords(seen, room)]
+    return [`${start(finding)}${first}`, ...rest.map((text) => `${indent}${text}`)].join("\n")
+  }
   const parts = Lists.all.map(({ label, name }) =>
-    [label, ...findings.filter(({ list }) => list === name).map(line)].join("\n")
+    [label, ...findings.filter(({ list }) => list === name).map(linesOf)].join("\n")
   )
   const count = (verdict: Finding["verdict"]) => findings.filter((finding) => finding.verdict === verdict).length
   return `${parts.join("\n\n")}\n\n${count("holds")} hold, ${count("does not hold")} fail, ${
