@@ -3,16 +3,14 @@
  * moved, replaced or restarted is found as it is now. A round that fails is logged, and the next one goes on from what was
  * committed. A destination that cannot be reached is tried again until it can be.
  */
-import { Lists, Monotonic, PaymentsApi, type PaymentsError } from "@payments/core"
+import { Lists, Monotonic, type PaymentsError } from "@payments/core"
 import {
   ExitCode,
   lowestExitCode,
-  namesForLogs,
   scanAll,
   type ScanEvent,
   type ScanOptions,
   type ScanOutcome,
-  type ScanProgress,
   type Sink,
   type SinkError
 } from "@payments/export"
@@ -33,8 +31,7 @@ const round = <R>(destination: OpenSink<R>, options: WorkerOptions, names: Reado
   Effect.gen(function*() {
     const status = yield* Status
     yield* status.onDestinationOpen
-    const { isSecret } = yield* PaymentsApi
-    const onEvent = (event: ScanEvent) => Effect.andThen(status.onEvent(event), logEvent(event, isSecret))
+    const onEvent = (event: ScanEvent) => Effect.andThen(status.onEvent(event), logEvent(event))
     return yield* scanAll(names, { ...options, onEvent })
   }).pipe(Effect.provide(destination, { local: true }))
 
@@ -124,9 +121,7 @@ const mayPass = ({ reason }: SinkError): boolean => reason._tag === "Locked" || 
 
 const annotationsOf = ({ message, reason }: PaymentsError | SinkError) => ({ reason: reason._tag, error: message })
 
-type IsSecret = PaymentsApi["Service"]["isSecret"]
-
-const logEvent = (event: ScanEvent, isSecret: IsSecret): Effect.Effect<void> => {
+const logEvent = (event: ScanEvent): Effect.Effect<void> => {
   const list = Lists.byName[event.list].label
   switch (event._tag) {
     case "Begun":
@@ -134,15 +129,13 @@ const logEvent = (event: ScanEvent, isSecret: IsSecret): Effect.Effect<void> => 
         Effect.annotateLogs({ list, start: event.start, records: event.progress.records })
       )
     case "Committed":
-      return Effect.logDebug("page committed").pipe(
-        Effect.annotateLogs({ list, ...loggable(event.progress, isSecret) })
-      )
+      return Effect.logDebug("page committed").pipe(Effect.annotateLogs({ list, ...event.progress }))
     case "Waiting":
       return Effect.logWarning("scan waits").pipe(
         Effect.annotateLogs({ list, ...annotationsOf(event.error), waitMs: Duration.toMillis(event.wait) })
       )
     case "Ended":
-      return logOutcome(event.outcome, isSecret)
+      return logOutcome(event.outcome)
     case "Restarted":
       return Effect.logWarning("scan restarted: the service no longer accepts its cursor").pipe(
         Effect.annotateLogs({ list })
@@ -150,13 +143,7 @@ const logEvent = (event: ScanEvent, isSecret: IsSecret): Effect.Effect<void> => 
   }
 }
 
-/** What a scan has come to, without names of fields that could be values. */
-const loggable = <Progress extends ScanProgress>(progress: Progress, isSecret: IsSecret): Progress => ({
-  ...progress,
-  undocumented: namesForLogs(progress.undocumented, isSecret)
-})
-
-const logOutcome = ({ exitCode, list, result }: ScanOutcome, isSecret: IsSecret): Effect.Effect<void> => {
+const logOutcome = ({ exitCode, list, result }: ScanOutcome): Effect.Effect<void> => {
   const { label } = Lists.byName[list]
   if (Result.isFailure(result)) {
     return Effect.logError("scan failed").pipe(
@@ -167,7 +154,7 @@ const logOutcome = ({ exitCode, list, result }: ScanOutcome, isSecret: IsSecret)
     result.success,
     ({ elapsed, list: _list, part: _part, ...scan }) =>
       Effect.logInfo("scan complete").pipe(
-        Effect.annotateLogs({ list: label, ...loggable(scan, isSecret), elapsedMs: Duration.toMillis(elapsed) })
+        Effect.annotateLogs({ list: label, ...scan, elapsedMs: Duration.toMillis(elapsed) })
       ),
     { discard: true }
   )

@@ -1,4 +1,5 @@
 /** Parts of a record's exact text. */
+import * as JsonParse from "./internal/JsonParse.ts"
 import * as JsonText from "./internal/JsonText.ts"
 
 /**
@@ -12,4 +13,4 @@ export const membersOf = (object: string): ReadonlyMap<string, string> => JsonTe
  * What a record's exact text means: as `JSON.parse`, but for names spelled with escapes, which some versions of Node mistake.
  * Throws on text that is no JSON.
  */
-export const parseText = (text: string): unknown => JsonText.parseText(text)
+export const parseText = (text: string): unknown => JsonParse.parseText(text)

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
+import { parseExactly } from "../src/internal/JsonParse.ts"
 import {
   compact,
   elementsOf,
@@ -7,8 +8,7 @@ import {
   hasEscapedName,
   isExactInteger,
   mayLoseDigits,
-  membersOf,
-  parseExactly
+  membersOf
 } from "../src/internal/JsonText.ts"
 
 /** JSON with white space between all tokens, as a pretty printer or a hand may put it. */

@@ -11,7 +11,8 @@ import {
   type Position,
   RetryPolicy
 } from "@payments/core"
-import { Duration, Effect, Pull, Queue, Result, type Scope, Stream } from "effect"
+import { type Cause, Duration, Effect, Pull, Queue, Result, type Scope, Stream } from "effect"
+import { type Backlog, backlogOf } from "./Backlog.ts"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
 import { readsOf } from "./PageReads.ts"
 import {
@@ -164,7 +165,8 @@ const traversal = Effect.fnUntraced(function*(
     restarts: 0
   }
   yield* emit({ _tag: "Begun", list: name, part, start: session.start, progress: yield* session.progress })
-  yield* traverse(name, part, limit, options.largestBatch ?? defaultLargestBatch, session, state, emit).pipe(
+  const largestBatch = options.largestBatch ?? defaultLargestBatch
+  yield* traverse(name, part, limit, largestBatch, sink, session, state, emit).pipe(
     Effect.catchTag(
       "PaymentsError",
       (error) => recover(error, options.patience ?? defaultPatience, session, state, emit)
@@ -240,6 +242,7 @@ const traverse = Effect.fnUntraced(function*(
   part: Part | undefined,
   limit: number,
   largestBatch: number,
+  sink: Sink["Service"],
   session: ScanSession,
   state: Traversal,
   emit: Emit
@@ -250,33 +253,59 @@ const traverse = Effect.fnUntraced(function*(
     part === undefined ? query : { ...query, [part.field]: part.value }
   )
   const most = Math.max(1, Math.floor(largestBatch / limit))
-  // What was parsed is let go before a page waits for its turn.
-  const queue = yield* Stream.toQueue(Stream.map(pages, toRead), { capacity: most })
-  for (;;) {
-    // Pages that came while the ones before were written share a batch, and its wait for the disk.
-    const some = yield* Pull.catchDone(Queue.takeBetween(queue, 1, most), () => Effect.undefined)
-    if (some === undefined) return "done"
-    const progress = yield* session.commit(toBatch(some))
-    state.at = some.at(-1)?.next ?? undefined
-    for (const { attempts } of some) state.retries += attempts - 1
-    state.progressed.at = yield* Monotonic.millis
-    state.wait = firstWait
-    yield* emit({ _tag: "Committed", list: name, progress, retries: state.retries })
+  const backlog = yield* backlogOf(sink)
+  const queue = yield* readAhead(Stream.map(pages, toRead), most, backlog)
+  /** No generator: between two batches it would keep the texts of the last one alive. */
+  const write = (some: ReadonlyArray<ReadPage>) => {
+    const written = some.map(({ attempts, characters }) => ({ attempts, characters }))
+    const next = some.at(-1)?.next ?? undefined
+    return Effect.flatMap(session.commit(toBatch(some)), (progress) => {
+      state.at = next
+      for (const { attempts, characters } of written) {
+        state.retries += attempts - 1
+        backlog.remove(characters)
+      }
+      state.wait = firstWait
+      return Effect.flatMap(Monotonic.millis, (now) => {
+        state.progressed.at = now
+        return emit({ _tag: "Committed", list: name, progress, retries: state.retries })
+      })
+    })
   }
+  // Pages that came while the ones before were written share a batch, and its wait for the disk.
+  const writeNext = Effect.flatMap(Queue.takeBetween(queue, 1, most), write)
+  return yield* Pull.catchDone(Effect.forever(writeNext), () => Effect.succeed("done" as const))
 }, Effect.scoped)
+
+/** Reads pages until `most` of them wait, or the backlog is full. Pages that wait hold no parsed records. */
+const readAhead = Effect.fnUntraced(function*(
+  pages: Stream.Stream<ReadPage, PaymentsError>,
+  most: number,
+  backlog: Backlog
+) {
+  const queue = yield* Queue.bounded<ReadPage, PaymentsError | Cause.Done>(most)
+  yield* Stream.runForEach(pages, (page) => Effect.andThen(Queue.offer(queue, page), backlog.add(page.characters)))
+    .pipe(
+      Queue.into(queue),
+      Effect.forkScoped
+    )
+  return queue
+})
 
 /** What a batch takes of a page. */
 interface ReadPage {
   readonly reads: ReadonlyArray<ReadRecord>
   readonly next: Position.Position | null
   readonly attempts: number
+  /** Of all its records' texts. */
+  readonly characters: number
 }
 
-const toRead = (page: Page<{ readonly id: string }>): ReadPage => ({
-  reads: readsOf(page),
-  next: page.next,
-  attempts: page.attempts
-})
+const toRead = (page: Page<{ readonly id: string }>): ReadPage => {
+  const reads = readsOf(page)
+  const characters = reads.reduce((sum, { text }) => sum + text.length, 0)
+  return { reads, next: page.next, attempts: page.attempts, characters }
+}
 
 const toBatch = (pages: ReadonlyArray<ReadPage>): Batch => ({
   pages: pages.length,

@@ -5,15 +5,15 @@
 import { type Clock, Duration, Effect, Redacted, Result, Semaphore } from "effect"
 import { type AnyList, invoices, payinSources, payoutRequests } from "../Lists.ts"
 import * as Monotonic from "../Monotonic.ts"
-import type { PaymentsConfig } from "../PaymentsConfig.ts"
+import type { Deadlines, PaymentsConfig } from "../PaymentsConfig.ts"
 import { type ErrorBody, PaymentsError, type Reason, Unauthorized } from "../PaymentsError.ts"
 import * as Position from "../Position.ts"
+import { workTime } from "./Deadline.ts"
 import { observing } from "./Observed.ts"
 import * as Pace from "./Pace.ts"
 import { describeBody, type Envelope, openEnvelope, reasonOfStatus, requestIdOf } from "./PageDecoder.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
 import * as Retry from "./Retry.ts"
-import { makeSecrets, type Secrets } from "./Showable.ts"
 
 /** A page that came, its records not yet looked at. */
 export interface Fetched {
@@ -24,6 +24,8 @@ export interface Fetched {
   readonly attempts: number
   /** From sending the last of them to the end of its answer. */
   readonly elapsed: Duration.Duration
+  /** Milliseconds of its attempt's deadline that are left for the work on its records. */
+  readonly left: number
 }
 
 /** Asks for pages. */
@@ -32,8 +34,6 @@ export interface Client {
   readonly fetch: (request: PageRequest) => Effect.Effect<Fetched, PaymentsError>
   /** Once. */
   readonly fetchOnce: (request: PageRequest) => Effect.Effect<Fetched, PaymentsError>
-  /** What no message may show. */
-  readonly secrets: Secrets
 }
 
 /** A client over one source of pages. */
@@ -41,7 +41,6 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
   let pace = Pace.make(config.maxRequestsPerSecond, config.slowDown)
   const tokens: Retry.RetryTokens = { left: config.retry.budget.capacity }
   const keys = { payments: config.apiKey, invoices: config.invoicesApiKey }
-  const secrets = makeSecrets(Object.values(keys).map(Redacted.value))
 
   /** Those who wait for their turn, in the order they came. */
   const queue = Semaphore.makeUnsafe(1)
@@ -81,7 +80,6 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
     }
     const fresh = read?.value
     if (fresh === undefined || Redacted.value(fresh) === Redacted.value(refused)) return undefined
-    secrets.addKey(Redacted.value(fresh))
     // Both services may have been asked with it.
     for (const other of ["payments", "invoices"] as const) if (keys[other] === known) keys[other] = fresh
     return fresh
@@ -94,10 +92,9 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
   }
 
   const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) =>
-    inTurn(Effect.suspend(() => {
-      for (const value of [...Object.values(request.filters), request.cursor ?? ""]) secrets.add(value)
-      return observe[request.list.name](count.made++, tryOnce(source(request, key), secrets))
-    })).pipe(
+    inTurn(
+      Effect.suspend(() => observe[request.list.name](count.made++, tryOnce(source(request, key), config.deadlines)))
+    ).pipe(
       Effect.tapError(({ reason }) => reason._tag === "RateLimited" ? slowDown(reason.retryAfter) : Effect.void)
     )
 
@@ -138,7 +135,7 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
       )
     })
 
-  return { fetch, fetchOnce: (request) => attempt(request, { made: 0 }), secrets }
+  return { fetch, fetchOnce: (request) => attempt(request, { made: 0 }) }
 }
 
 interface Attempts {
@@ -153,10 +150,11 @@ export interface Failure {
   readonly body?: ErrorBody | undefined
 }
 
-/** One request and what came of it. */
-const tryOnce = (asked: Effect.Effect<RawAnswer, Reason>, secrets: Secrets) =>
+/** One request and what came of it. The work on the answer counts as part of the attempt. */
+const tryOnce = (asked: Effect.Effect<RawAnswer, Reason>, deadlines: Deadlines) =>
   Effect.clockWith((clock) => {
     const sentAt = Monotonic.millisUnsafe(clock)
+    const time = workTime(clock, Duration.toMillis(deadlines.attempt))
     return Effect.matchEffect(asked, {
       onFailure: (reason) => Effect.fail<Failure>({ reason }),
       onSuccess: (answer) => {
@@ -167,18 +165,15 @@ const tryOnce = (asked: Effect.Effect<RawAnswer, Reason>, secrets: Secrets) =>
           return Effect.fail<Failure>({
             reason: refusal,
             status,
-            requestId: requestIdOf(answer, secrets),
-            body: describeBody(answer, secrets)
+            requestId: requestIdOf(answer),
+            body: describeBody(answer)
           })
         }
-        const envelope = openEnvelope(answer)
-        if (Result.isFailure(envelope)) {
-          const { failure: reason } = envelope
-          return Effect.fail<Failure>({ reason, status: answer.status, requestId: requestIdOf(answer, secrets) })
-        }
-        secrets.add(envelope.success.cursor ?? "")
         const elapsed = Duration.millis(Monotonic.millisUnsafe(clock) - sentAt)
-        return Effect.succeed({ answer, envelope: envelope.success, elapsed })
+        const envelope = openEnvelope(answer, time)
+        return Result.isSuccess(envelope)
+          ? Effect.succeed({ answer, envelope: envelope.success, elapsed, left: time.left() })
+          : Effect.fail<Failure>({ reason: envelope.failure, status: answer.status, requestId: requestIdOf(answer) })
       }
     })
   })

@@ -1,5 +1,6 @@
 /** When an attempt at a page must have come further. */
-import { Duration } from "effect"
+import { type Clock, Duration } from "effect"
+import { millisUnsafe } from "../Monotonic.ts"
 import type { Deadlines } from "../PaymentsConfig.ts"
 import type { Timeout } from "../PaymentsError.ts"
 
@@ -26,3 +27,20 @@ export const nextDeadline = (
 /** When to look at the deadline: a body that has begun may stall sooner than its headers were due. */
 export const lookAt = (deadlines: Deadlines, progress: Progress, now: number): number =>
   Math.min(nextDeadline(deadlines, progress).at, now + Duration.toMillis(deadlines.stalled))
+
+/**
+ * How long the work on one page may take. Nothing can interrupt work that waits for nothing, so the work itself looks at the
+ * time at points that are close to each other.
+ */
+export interface WorkTime {
+  readonly isOver: () => boolean
+  /** Milliseconds. */
+  readonly left: () => number
+}
+
+/** So many milliseconds from now on. */
+export const workTime = (clock: Clock.Clock, millis: number): WorkTime => {
+  const startedAt = millisUnsafe(clock)
+  const left = () => millis - (millisUnsafe(clock) - startedAt)
+  return { isOver: () => left() <= 0, left }
+}

@@ -8,6 +8,7 @@ import { invoices, payinSources, payoutRequests } from "../Lists.ts"
 import * as Monotonic from "../Monotonic.ts"
 import type { Deadlines, PaymentsConfig } from "../PaymentsConfig.ts"
 import { MalformedResponse, type Reason, Timeout, Transport } from "../PaymentsError.ts"
+import { announcedLength, BodyBytes } from "./BodyBytes.ts"
 import { lookAt, nextDeadline, type Progress } from "./Deadline.ts"
 import { type DirectAnswer, directReadOf, notDecoded, tooLarge } from "./DirectReads.ts"
 import { addressOf } from "./Observed.ts"
@@ -53,9 +54,20 @@ const asking = (config: PaymentsConfig["Service"], client: HttpClient.HttpClient
         deadlines,
         cap: largestBodyBytes
       }),
-      toAnswer
+      (answer) =>
+        Effect.map(toAnswer(answer), (decoded) => {
+          freeLarge(answer.bytes)
+          return decoded
+        })
     )
   }
+}
+
+const largeBody = 1024 * 1024
+
+/** Frees the memory of a large body at once: until the next garbage collection there may be several of them. */
+const freeLarge = ({ buffer }: Uint8Array): void => {
+  if (buffer.byteLength >= largeBody && buffer instanceof ArrayBuffer) buffer.transfer(0)
 }
 
 const toAnswer = (
@@ -151,36 +163,21 @@ const readBody = (
   largestBody: number,
   onBytes: () => void
 ): Effect.Effect<Uint8Array, Reason> => {
-  const chunks: Array<Uint8Array> = []
-  let size = 0
+  const body = new BodyBytes(largestBody)
+  const announced = announcedLength(response.headers)
   return response.stream.pipe(
     Stream.mapError((error): Reason => error.reason._tag === "EmptyBodyError" ? empty : bodyReason(error)),
     Stream.runForEachArray((some) => {
       onBytes()
-      for (const chunk of some) {
-        chunks.push(chunk)
-        size += chunk.length
-      }
-      return size > largestBody ? Effect.fail(tooLarge(largestBody)) : Effect.void
+      for (const chunk of some) body.add(chunk, announced)
+      return body.size > largestBody ? Effect.fail(tooLarge(largestBody)) : Effect.void
     }),
     Effect.catchIf((reason) => reason === empty, () => Effect.void),
-    Effect.map(() => concat(chunks, size))
+    Effect.map(() => body.take())
   )
 }
 
 const empty: Reason = new Transport({ kind: "other" })
-
-const concat = (chunks: ReadonlyArray<Uint8Array>, size: number): Uint8Array => {
-  const [only] = chunks
-  if (chunks.length === 1 && only !== undefined) return only
-  const all = new Uint8Array(size)
-  let at = 0
-  for (const chunk of chunks) {
-    all.set(chunk, at)
-    at += chunk.length
-  }
-  return all
-}
 
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 

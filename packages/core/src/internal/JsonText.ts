@@ -1,13 +1,14 @@
 /**
  * The exact text of JSON, where parsing would lose something: integers beyond 2^53, `1e400`, `1.10`, the place of a key
- * like `"10"`. All functions expect text that `JSON.parse` has accepted; none copies or judges it.
+ * like `"10"`. All functions expect text that `JSON.parse` has accepted; none copies or judges it. Each reads a character a
+ * fixed number of times at most, whatever the text holds: time and memory are linear in its length.
  */
 
-const quote = 0x22, colon = 0x3a, comma = 0x2c, backslash = 0x5c, openBracket = 0x5b, closeBracket = 0x5d
-const openBrace = 0x7b, closeBrace = 0x7d, minus = 0x2d, plus = 0x2b, point = 0x2e
+const backslash = 0x5c, closeBrace = 0x7d, closeBracket = 0x5d, minus = 0x2d, plus = 0x2b, point = 0x2e
+export const quote = 0x22, colon = 0x3a, comma = 0x2c, openBracket = 0x5b, openBrace = 0x7b
 
 /** The index behind the string that begins at `start`. */
-const stringEnd = (text: string, start: number): number => {
+export const stringEnd = (text: string, start: number): number => {
   for (let end = text.indexOf("\"", start + 1); end !== -1; end = text.indexOf("\"", end + 1)) {
     let before = end - 1
     while (text.charCodeAt(before) === backslash) before--
@@ -18,7 +19,8 @@ const stringEnd = (text: string, start: number): number => {
 
 const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
 
-const skipSpace = (text: string, start: number): number => {
+/** The index of the first character from `start` on that is no white space. */
+export const skipSpace = (text: string, start: number): number => {
   let at = start
   while (isSpace(text.charCodeAt(at))) at++
   return at
@@ -47,11 +49,18 @@ const containerEnd = (text: string, start: number, met?: Met): number | undefine
   return undefined
 }
 
-/** Where a number or a name ends. */
-const scalarEnd = /[\s,\]}]|$/g
+/** Where a number or a name ends. A regular expression would keep the whole text alive as its last input. */
+const scalarEnd = (text: string, start: number): number => {
+  let at = start
+  for (; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === comma || code === closeBracket || code === closeBrace || isSpace(code)) break
+  }
+  return at
+}
 
 /** The index behind the value that begins at `start`. */
-const valueEnd = (text: string, start: number, met?: Met): number => {
+export const valueEnd = (text: string, start: number, met?: Met): number => {
   switch (text.charCodeAt(start)) {
     case quote:
       return stringEnd(text, start)
@@ -59,8 +68,7 @@ const valueEnd = (text: string, start: number, met?: Met): number => {
     case openBracket:
       return containerEnd(text, start, met) ?? text.length
     default:
-      scalarEnd.lastIndex = start
-      return scalarEnd.exec(text)?.index ?? text.length
+      return scalarEnd(text, start)
   }
 }
 
@@ -70,30 +78,45 @@ const behindComma = (text: string, end: number): number => {
   return text.charCodeAt(at) === comma ? skipSpace(text, at + 1) : at
 }
 
+/** The name that is spelled between two indexes, quotes included. */
+export const nameIn = (text: string, start: number, end: number): string => {
+  const name = text.slice(start + 1, end - 1)
+  return name.includes("\\") ? String(JSON.parse(`"${name}"`)) : name
+}
+
 /** Visits the members of an object: `visit` is told the name and where the value begins, and tells where it ends. */
 const eachMember = (object: string, visit: (key: string, from: number) => number): void => {
   for (let at = skipSpace(object, skipSpace(object, 0) + 1); object.charCodeAt(at) === quote;) {
     const end = stringEnd(object, at)
-    const key = object.slice(at + 1, end - 1)
     const from = skipSpace(object, skipSpace(object, end) + 1)
-    at = behindComma(object, visit(key.includes("\\") ? String(JSON.parse(`"${key}"`)) : key, from))
+    at = behindComma(object, visit(nameIn(object, at, end), from))
   }
 }
+
+/** Pieces that are joined at once: a string that is put together from millions takes a hundred times its length. */
+const mostPieces = 4096
 
 /** Removes the white space between tokens, and nothing else. */
 export const compact = (text: string): string => {
   if (!/[ \n\r\t]/.test(text)) return text
-  let out = ""
+  const joined: Array<string> = []
+  let pieces: Array<string> = []
   let from = 0
   for (let at = 0; at < text.length;) {
     const code = text.charCodeAt(at)
     if (code === quote) at = stringEnd(text, at)
     else if (isSpace(code)) {
-      out += text.slice(from, at)
+      pieces.push(text.slice(from, at))
       from = at = skipSpace(text, at)
+      if (pieces.length === mostPieces) {
+        joined.push(pieces.join(""))
+        pieces = []
+      }
     } else at++
   }
-  return out + text.slice(from)
+  pieces.push(text.slice(from))
+  joined.push(pieces.join(""))
+  return joined.join("")
 }
 
 /** The members of an object as compact text, by name. As in parsing, the last of two members of one name stands. */
@@ -136,10 +159,13 @@ const cutArray = (text: string, start: number, elements: Array<string>): number 
  * Whether text that is not JSON stops before its end: it opens an object or array, or a string in one, that it never
  * closes. That is what an answer looks like whose rest did not come.
  */
-export const endsEarly = (text: string): boolean => {
-  const start = skipSpace(text, 0)
-  const first = text.charCodeAt(start)
-  return (first === openBrace || first === openBracket) && containerEnd(text, start) === undefined
+export const endsEarly = (text: string): boolean =>
+  opensContainer(text) && containerEnd(text, skipSpace(text, 0)) === undefined
+
+/** Whether the text begins as an object or array does. */
+export const opensContainer = (text: string): boolean => {
+  const first = text.charCodeAt(skipSpace(text, 0))
+  return first === openBrace || first === openBracket
 }
 
 /** A safe integer has 16 digits. Whoever spells one with hundreds is not trusted with money, nor with our time. */
@@ -149,26 +175,26 @@ const longestNumber = 100
  * Whether the text may hold a member whose number parsing made an integer, and a safe one, though it is another number:
  * `1.00000000000000000001`, `1e-400`. That takes a point or an exponent below 0. It may tell too much, never too little.
  */
-export const mayLoseDigits = (text: string): boolean => {
-  for (let at = text.indexOf("."); at !== -1; at = text.indexOf(".", at + 1)) {
-    if (isDigit(text.charCodeAt(at - 1)) && isRounded(text, at)) return true
-  }
-  for (let at = text.indexOf("-"); at !== -1; at = text.indexOf("-", at + 1)) {
-    if (isExponentMark(text.charCodeAt(at - 1)) && isDigit(text.charCodeAt(at - 2)) && isRounded(text, at)) return true
+export const mayLoseDigits = (text: string): boolean =>
+  hasRounded(text, ".", (at) => isDigit(text.charCodeAt(at - 1))) ||
+  hasRounded(text, "-", (at) => isExponentMark(text.charCodeAt(at - 1)) && isDigit(text.charCodeAt(at - 2)))
+
+/** Whether the value of a member is an integer only by rounding, among the numbers with such a mark. Each is read once. */
+const hasRounded = (text: string, mark: string, isMark: (at: number) => boolean): boolean => {
+  let behind = 0
+  for (let at = text.indexOf(mark); at !== -1; at = text.indexOf(mark, Math.max(at + 1, behind))) {
+    if (!isMark(at)) continue
+    let start = at
+    while (start > behind && isOfNumber(text.charCodeAt(start - 1))) start--
+    behind = at
+    while (isOfNumber(text.charCodeAt(behind))) behind++
+    const before = text.charCodeAt(start - 1)
+    if (before !== colon && !isSpace(before)) continue
+    if (behind - start > longestNumber) return true
+    const source = text.slice(start, behind)
+    if (Number.isInteger(Number(source)) && !isExactInteger(source)) return true
   }
   return false
-}
-
-/** Whether the number around `at`, if it is the value of a member, is an integer only by rounding. */
-const isRounded = (text: string, at: number): boolean => {
-  let start = at
-  let end = at
-  while (isOfNumber(text.charCodeAt(start - 1)) && at - start <= longestNumber) start--
-  const before = text.charCodeAt(start - 1)
-  if (at - start <= longestNumber && before !== colon && !isSpace(before)) return false
-  while (isOfNumber(text.charCodeAt(end)) && end - at <= longestNumber) end++
-  const source = text.slice(start, end)
-  return source.length > longestNumber || (Number.isInteger(Number(source)) && !isExactInteger(source))
 }
 
 const isDigit = (code: number): boolean => code >= 0x30 && code <= 0x39
@@ -186,46 +212,6 @@ export const hasEscapedName = (text: string): boolean => {
     at = text.indexOf("\\", end)
   }
   return false
-}
-
-/**
- * What JSON text means. `JSON.parse` of Node 24 can take a name that is spelled with an escape for another one that it has
- * met before (nodejs/node#63785): such names are read here. Throws on text that is no JSON.
- */
-export const parseText = (text: string, escapedNames: boolean = hasEscapedName(text)): unknown => {
-  const meaning: unknown = JSON.parse(text)
-  if (!escapedNames) return meaning
-  try {
-    return parseExactly(text)
-  } catch {
-    // Nesting too deep for us is left to the platform.
-    return meaning
-  }
-}
-
-/** With names spelled however. */
-export const parseExactly = (text: string): unknown => {
-  const start = skipSpace(text, 0)
-  switch (text.charCodeAt(start)) {
-    case openBrace: {
-      const object = {}
-      eachMember(text, (name, from) => {
-        const to = valueEnd(text, from)
-        const value = parseExactly(text.slice(from, to))
-        // As parsing does: `__proto__` is a name like any other.
-        Object.defineProperty(object, name, { value, configurable: true, enumerable: true, writable: true })
-        return to
-      })
-      return object
-    }
-    case openBracket: {
-      const elements: Array<string> = []
-      cutArray(text, start, elements)
-      return elements.map(parseExactly)
-    }
-    default:
-      return JSON.parse(text)
-  }
 }
 
 /** Whether a number's text names an integer that a safe integer carries to the digit: `1e2` and `1.0` do, `1e16` does not. */

@@ -9,6 +9,7 @@ import type { Page } from "../Page.ts"
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import { PaginationFault, PaymentsError } from "../PaymentsError.ts"
 import { type Client, failed, type Fetched, positionOf } from "./Client.ts"
+import { type WorkTime, workTime } from "./Deadline.ts"
 import { inSpan } from "./Observed.ts"
 import { decodeRecords, requestIdOf } from "./PageDecoder.ts"
 import { makePagesAhead } from "./PagesAhead.ts"
@@ -34,15 +35,21 @@ export const makeListOperation = <Record, Filters extends object>(
   // No filter and no option: all of them may be absent, which TypeScript cannot see of generic filters.
   const everything = {} as Filters
 
-  const decode = (fetched: Fetched, onBadRecord: "fail" | "quarantine"): Effect.Effect<Page<Record>, PaymentsError> => {
+  const decode = (fetched: Fetched, onBadRecord: "fail" | "quarantine"): Effect.Effect<Page<Record>, PaymentsError> =>
+    Effect.clockWith((clock) => decodeWithin(workTime(clock, fetched.left), fetched, onBadRecord))
+
+  const decodeWithin = (
+    time: WorkTime,
+    fetched: Fetched,
+    onBadRecord: "fail" | "quarantine"
+  ): Effect.Effect<Page<Record>, PaymentsError> => {
     const { answer, attempts, elapsed, envelope, request } = fetched
-    const decoded = decodeRecords(request, envelope, onBadRecord)
+    const decoded = decodeRecords(request, envelope, onBadRecord, time)
     if (Result.isFailure(decoded)) {
-      const failure = { reason: decoded.failure, status: answer.status, requestId: requestIdOf(answer, client.secrets) }
+      const failure = { reason: decoded.failure, status: answer.status, requestId: requestIdOf(answer) }
       return Effect.fail(failed(request, failure, attempts))
     }
     const { bad, items, texts } = decoded.success
-    const { headers } = answer
     return Effect.succeed({
       // Sound because decodeRecords has checked each item against `list.record`, whose type is Record.
       items: items as ReadonlyArray<Record>,
@@ -50,12 +57,9 @@ export const makeListOperation = <Record, Filters extends object>(
       bad,
       next: envelope.cursor === null ? null : positionOf(request, envelope.cursor),
       status: answer.status,
-      headers,
+      headers: answer.headers,
       elapsed,
-      // Found out only for those who ask: it takes longer than the rest of a small page.
-      get requestId() {
-        return requestIdOf({ headers }, client.secrets)
-      },
+      requestId: requestIdOf(answer),
       attempts
     })
   }

@@ -8,6 +8,7 @@
 import type { Dispatcher } from "@effect/platform-node/Undici"
 import { Effect } from "effect"
 import { pipeline, Readable } from "node:stream"
+import { BodyBytes } from "./BodyBytes.ts"
 import { decodeStream } from "./NodeDecoder.ts"
 
 /** Bytes that wait for a reader before the connection waits. A page fits. */
@@ -20,8 +21,7 @@ export class NodeExchange implements Dispatcher.DispatchHandler {
   /** Whoever waits for the headers, or for what came instead. */
   #answer: ((answer: Effect.Effect<Response, unknown>) => void) | undefined
   #coding = ""
-  #chunks: Array<Uint8Array> = []
-  #size = 0
+  readonly #unread = new BodyBytes(unreadBytes)
   #paused = false
   /** How it ended: with an error, or whole. */
   #end: { readonly error: unknown } | "whole" | undefined
@@ -71,10 +71,9 @@ export class NodeExchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
-    this.#chunks.push(chunk)
-    this.#size += chunk.length
+    this.#unread.add(chunk)
     if (this.#wake !== undefined) this.#wake()
-    else if (this.#size > unreadBytes && !this.#paused) {
+    else if (this.#unread.size > unreadBytes && !this.#paused) {
       this.#paused = true
       controller.pause()
     }
@@ -117,13 +116,6 @@ export class NodeExchange implements Dispatcher.DispatchHandler {
     return response
   }
 
-  #taken(): Uint8Array {
-    const chunks = this.#chunks
-    this.#chunks = []
-    this.#size = 0
-    return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)
-  }
-
   #resume(): void {
     if (this.#paused) this.#controller?.resume()
     this.#paused = false
@@ -132,7 +124,7 @@ export class NodeExchange implements Dispatcher.DispatchHandler {
   /** The bytes as sent, for whoever treats this as any other answer. */
   async *#raw(): AsyncGenerator<Uint8Array> {
     for (;;) {
-      if (this.#size > 0) yield this.#taken()
+      if (this.#unread.size > 0) yield this.#unread.take()
       else if (this.#end === "whole") return
       else if (this.#end !== undefined) throw this.#end.error
       else {

@@ -5,6 +5,7 @@
 import type { Dispatcher } from "@effect/platform-node/Undici"
 import { Effect } from "effect"
 import { type Reason, Timeout } from "../PaymentsError.ts"
+import { announcedLength, BodyBytes } from "./BodyBytes.ts"
 import { lookAt, nextDeadline, type Progress } from "./Deadline.ts"
 import { type DirectAnswer, type DirectRequest, tooLarge } from "./DirectReads.ts"
 import { acceptEncoding, decodeWhole, isPlain } from "./NodeDecoder.ts"
@@ -83,12 +84,13 @@ class NodeRead implements Dispatcher.DispatchHandler {
   #controller: Dispatcher.DispatchController | undefined
   #status = 0
   #headers: Readonly<Record<string, string | undefined>> = {}
-  #chunks: Array<Uint8Array> = []
-  #size = 0
+  readonly #body: BodyBytes
+  #announced = 0
 
   constructor(request: DirectRequest, watch: ReadWatch, resume: Resume) {
     const startedAt = performance.now()
     this.#request = request
+    this.#body = new BodyBytes(request.cap)
     this.#watch = watch
     this.#progress = { startedAt, phase: "headers", movedAt: startedAt }
     this.#resume = resume
@@ -117,21 +119,20 @@ class NodeRead implements Dispatcher.DispatchHandler {
     if (status < 200) return
     this.#status = status
     this.#headers = joined(headers)
+    this.#announced = announcedLength(this.#headers)
     this.#progress.phase = "body"
     this.#progress.movedAt = performance.now()
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
-    this.#chunks.push(chunk)
-    this.#size += chunk.length
+    this.#body.add(chunk, this.#announced)
     this.#progress.movedAt = performance.now()
-    if (this.#size > this.#request.cap) this.fail(tooLarge(this.#request.cap))
+    if (this.#body.size > this.#request.cap) this.fail(tooLarge(this.#request.cap))
   }
 
   onResponseEnd(): void {
     this.#controller = undefined
-    const [only] = this.#chunks
-    const bytes = this.#chunks.length === 1 && only !== undefined ? only : Buffer.concat(this.#chunks, this.#size)
+    const bytes = this.#body.take()
     const coding = this.#headers["content-encoding"]?.trim().toLowerCase() ?? ""
     const answer = { status: this.#status, headers: this.#headers }
     this.#settle(
@@ -162,7 +163,7 @@ class NodeRead implements Dispatcher.DispatchHandler {
   #settle(outcome: Effect.Effect<DirectAnswer, Reason> | undefined): void {
     const resume = this.#resume
     this.#resume = undefined
-    this.#chunks = []
+    this.#body.drop()
     this.#watch.remove(this)
     if (outcome !== undefined) resume?.(outcome)
   }

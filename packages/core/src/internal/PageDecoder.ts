@@ -21,6 +21,8 @@ import {
   UnexpectedStatus
 } from "../PaymentsError.ts"
 import { timestamp } from "../Records.ts"
+import type { WorkTime } from "./Deadline.ts"
+import { parseText } from "./JsonParse.ts"
 import {
   elementsOf,
   endsEarly,
@@ -28,11 +30,11 @@ import {
   isExactInteger,
   mayLoseDigits,
   membersOf,
-  parseText
+  opensContainer
 } from "./JsonText.ts"
+import { hasMoreValues, mostRecords, mostValues } from "./PageBounds.ts"
 import type { PageRequest, RawAnswer } from "./PageSource.ts"
 import { recordCheck } from "./RecordCheck.ts"
-import { looksLikeCode, looksLikeRequestId, type Secrets, shownType } from "./Showable.ts"
 
 /** The records of a page. */
 export interface DecodedRecords {
@@ -68,26 +70,29 @@ const retryAfter = (answer: RawAnswer, now: number): Duration.Duration | undefin
 }
 
 /** What may be said of an error body, whose shape the document does not show (§7). */
-export const describeBody = (answer: RawAnswer, secrets: Secrets): ErrorBody => ({
-  contentType: shownType(answer.headers["content-type"]),
+export const describeBody = (answer: RawAnswer): ErrorBody => ({
+  contentType: /^[\w.+-]{1,30}\/[\w.+-]{1,50}/.exec(answer.headers["content-type"] ?? "")?.[0],
   length: answer.text.length,
-  code: findCode(answer.text, secrets),
+  code: findCode(answer.text),
   text: Redacted.make(answer.text)
 })
 
-const findCode = (text: string, secrets: Secrets): string | undefined => {
-  const parsed = parse(text)
+/** Characters of an error body that is looked into for a code. */
+const longestErrorBody = 64 * 1024
+
+const findCode = (text: string): string | undefined => {
+  const parsed = text.length > longestErrorBody ? undefined : parse(text)
   const places = isObject(parsed) ? [parsed, parsed["error"], (toArray(parsed["errors"]))[0]] : []
   return places.flatMap((place) =>
     isObject(place) ? [place["code"], place["errorCode"], place["error_code"], place["error"]] : []
   )
-    .find((value): value is string => typeof value === "string" && looksLikeCode(value) && !secrets.areIn(value))
+    .find((value): value is string => typeof value === "string" && /^[A-Z0-9_]{1,64}$/.test(value))
 }
 
-/** The id a server gave a request, if it looks like one and repeats nothing secret. */
-export const requestIdOf = ({ headers }: Pick<RawAnswer, "headers">, secrets: Secrets): string | undefined =>
-  [headers["x-request-id"], headers["request-id"], headers["x-correlation-id"]]
-    .find((id) => id !== undefined && looksLikeRequestId(id) && !secrets.areIn(id))
+/** The id a server gave a request, if it looks like one. */
+export const requestIdOf = (answer: RawAnswer): string | undefined =>
+  [answer.headers["x-request-id"], answer.headers["request-id"], answer.headers["x-correlation-id"]]
+    .find((id) => id !== undefined && /^[A-Za-z0-9._:-]{1,128}$/.test(id))
 
 /** The page in a successful answer, before its records are looked at: enough to ask for the next one. */
 export interface Envelope {
@@ -98,34 +103,43 @@ export interface Envelope {
   readonly cursor: string | null
 }
 
-/** Reads the envelope (§2.5). */
-export const openEnvelope = (answer: RawAnswer): Result.Result<Envelope, Reason> => {
+/** Reads the envelope (§2.5). A page beyond the bounds is refused before it takes the memory of what is in it. */
+export const openEnvelope = (answer: RawAnswer, time: WorkTime): Result.Result<Envelope, Reason> => {
   // No range was asked for, so no answer may hold one (RFC 9110 §14.4).
   if (answer.headers["content-range"] !== undefined) {
     return Result.fail(new MalformedResponse({ kind: "partial", path: "", expected: "the whole page" }))
   }
-  const body = parse(answer.text)
+  const { text } = answer
+  // Other text is no page, and is not parsed far.
+  if (opensContainer(text) && hasMoreValues(text, mostValues)) {
+    return malformed("(root)", `expected at most ${mostValues.toLocaleString("en")} values`)
+  }
+  const escapedNames = hasEscapedName(text)
+  const body = parse(text, escapedNames)
   if (body === notJson) {
     return Result.fail(
-      endsEarly(answer.text)
+      endsEarly(text)
         ? new Transport({ kind: "truncated" })
         : new MalformedResponse({
           kind: "notJson",
           path: "",
-          expected: answer.text === ""
-            ? "an empty body"
-            : shownType(answer.headers["content-type"]) ?? "no content type"
+          expected: text === "" ? "an empty body" : describeBody(answer).contentType ?? "no content type"
         })
     )
   }
-  const escapedNames = hasEscapedName(answer.text)
-  return readEnvelope(answer.text, escapedNames ? parseText(answer.text, true) : body, escapedNames)
+  const envelope = readEnvelope(text, body, escapedNames)
+  return time.isOver() ? Result.fail(tooLate) : envelope
 }
+
+const tooLate = new Timeout({ phase: "attempt" })
 
 const readEnvelope = (text: string, body: unknown, escapedNames: boolean): Result.Result<Envelope, Reason> => {
   if (!isObject(body)) return malformed("(root)", "expected an object with items and cursor")
   const records: unknown = body["items"]
   if (!Array.isArray(records)) return malformed("items", "expected an array")
+  if (records.length > mostRecords) {
+    return malformed("items", `expected at most ${mostRecords.toLocaleString("en")} records, whatever the limit`)
+  }
   const cursor = body["cursor"]
   if (!Object.hasOwn(body, "cursor")) return Result.fail(new PaginationFault({ kind: "missingCursor" }))
   // A lone surrogate has no UTF-8 form, so it could not go back unchanged (§4.4).
@@ -135,11 +149,15 @@ const readEnvelope = (text: string, body: unknown, escapedNames: boolean): Resul
   return Result.succeed({ text, escapedNames, records, cursor })
 }
 
+/** Records that are checked between two looks at the time. */
+const recordsPerLook = 16
+
 /** Checks the records of a page; `quarantine` keeps those that do not decode apart instead of failing. */
 export const decodeRecords = (
   request: PageRequest,
   { escapedNames, records, text }: Envelope,
-  onBadRecord: "fail" | "quarantine"
+  onBadRecord: "fail" | "quarantine",
+  time: WorkTime
 ): Result.Result<DecodedRecords, Reason> => {
   const check = checkOf(request.list)
   const suspicious = escapedNames || (check.integers.length > 0 && mayLoseDigits(text))
@@ -150,6 +168,7 @@ export const decodeRecords = (
   const itemTexts: Array<number> = []
   const bad: Array<BadRecord> = []
   for (const [index, record] of records.entries()) {
+    if (index % recordsPerLook === 0 && time.isOver()) return Result.fail(tooLate)
     const problem = check.is(record)
       ? suspicious ? check.inexact(texts()[index] ?? "") : undefined
       : check.explain(record)
@@ -174,6 +193,7 @@ export const decodeRecords = (
       })
     }
   }
+  if (time.isOver()) return Result.fail(tooLate)
   return Result.succeed({
     items,
     texts: () => bad.length === 0 ? texts() : itemTexts.map((index) => texts()[index] ?? ""),
@@ -259,9 +279,9 @@ const isWithin = (value: string, wanted: string): boolean =>
 
 const notJson = Symbol("not JSON")
 
-const parse = (text: string): unknown => {
+const parse = (text: string, escapedNames?: boolean): unknown => {
   try {
-    return JSON.parse(text)
+    return parseText(text, escapedNames)
   } catch {
     return notJson
   }

@@ -1,6 +1,7 @@
 /**
  * Follows the cursors of one listing, ahead of whoever takes its pages. At most `ahead` pages have been asked for and not
- * been taken; a page that may be asked for is asked for at once, before the one that named it is looked at.
+ * been taken; a page that may be asked for is asked for at once, before the one that named it is looked at. While the pages
+ * in memory are large, no further one is requested.
  */
 import { Deferred, Effect, type Scope } from "effect"
 import type { PaymentsError } from "../PaymentsError.ts"
@@ -16,6 +17,9 @@ export interface TakenPage {
   readonly fetched: Fetched
   readonly following: Following
 }
+
+/** Characters of the pages that wait and of the one that was taken last. Beyond them, pages are requested one by one. */
+const mostInMemory = 4 * 1024 * 1024
 
 /** Gives the pages in turn. What was asked for ahead is cancelled when the scope closes. */
 export const makePagesAhead = (
@@ -35,8 +39,11 @@ export const makePagesAhead = (
   /** Whoever takes pages waits for the next one, which is as good as taken. */
   let wanted = false
   let records = 0
+  /** Characters of the pages that have come and are waiting, and of the one that was taken last. */
+  let waitingSize = 0
+  let takenSize = 0
 
-  const mayAsk = () => coming.length - (wanted ? 1 : 0) < options.ahead
+  const mayAsk = () => coming.length - (wanted ? 1 : 0) < options.ahead && waitingSize + takenSize <= mostInMemory
 
   const ask = (request: PageRequest): Effect.Effect<void> =>
     Effect.suspend(() => {
@@ -53,6 +60,7 @@ export const makePagesAhead = (
   const arrived = (fetched: Fetched): Effect.Effect<TakenPage> => {
     const { envelope, request } = fetched
     records += envelope.records.length
+    waitingSize += envelope.text.length
     if (envelope.cursor === null || records >= options.records) {
       return Effect.succeed({ fetched, following: "end" })
     }
@@ -66,12 +74,16 @@ export const makePagesAhead = (
 
   return Effect.gen(function*() {
     wanted = true
+    // The caller is done with the page before.
+    takenSize = 0
     if (coming.length === 0 && waiting !== undefined) yield* ask(waiting)
     const [next] = coming
     if (next === undefined) return yield* Effect.die(new Error("a page was taken beyond the last one"))
     const taken = yield* Deferred.await(next)
     wanted = false
     coming.shift()
+    takenSize = taken.fetched.envelope.text.length
+    waitingSize -= takenSize
     if (waiting !== undefined && mayAsk()) yield* ask(waiting)
     // Over a connection that is used again, Node sends in the next turn of its event loop. The service should have its
     // request before this page keeps us busy.

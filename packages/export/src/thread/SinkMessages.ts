@@ -5,7 +5,6 @@ import type { Kept } from "../Destination.ts"
 import {
   type Batch,
   Damaged,
-  Denied,
   Failed,
   Full,
   LeaseLost,
@@ -72,17 +71,60 @@ export type Answer =
 export interface BatchMessage {
   readonly pages: number
   readonly ids: ReadonlyArray<string | undefined>
-  readonly texts: ReadonlyArray<string>
+  readonly texts: ReadonlyArray<string> | PackedTexts
   /** Of those that have one, by place. */
   readonly problems: ReadonlyArray<readonly [index: number, problem: Problem]>
   readonly next: string | null
+}
+
+/**
+ * The texts of a large batch as UTF-8, one behind the other. It is transferred: a copy would take several times its size until
+ * garbage is collected.
+ */
+export interface PackedTexts {
+  readonly utf8: Uint8Array<ArrayBuffer>
+  /** Characters of each text. */
+  readonly lengths: ReadonlyArray<number>
+}
+
+/** What of a batch is transferred. */
+export const transferred = ({ texts }: BatchMessage): ReadonlyArray<ArrayBuffer> =>
+  "utf8" in texts ? [texts.utf8.buffer] : []
+
+/** Whether garbage is to be collected behind the batch. */
+export const isLarge = ({ texts }: BatchMessage): boolean => "utf8" in texts
+
+/** Characters: four times what a batch of an ordinary service holds. */
+const largeBatch = 4 * 1024 * 1024
+
+const encoder = new TextEncoder()
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
+
+const packed = (texts: ReadonlyArray<string>): BatchMessage["texts"] => {
+  // UTF-8 has no half surrogate pairs.
+  if (texts.reduce((sum, { length }) => sum + length, 0) < largeBatch || !texts.every((text) => text.isWellFormed())) {
+    return texts
+  }
+  const utf8 = new Uint8Array(texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0))
+  let at = 0
+  for (const text of texts) at += encoder.encodeInto(text, utf8.subarray(at)).written
+  return { utf8, lengths: texts.map(({ length }) => length) }
+}
+
+const unpacked = (texts: BatchMessage["texts"]): ReadonlyArray<string> => {
+  if (!("utf8" in texts)) return texts
+  const all = decoder.decode(texts.utf8)
+  // Frees the bytes at once.
+  texts.utf8.buffer.transfer(0)
+  let at = 0
+  return texts.lengths.map((length) => all.slice(at, at += length))
 }
 
 /** {@inheritDoc BatchMessage} */
 export const fromBatch = ({ next, pages, reads }: Batch): BatchMessage => ({
   pages,
   ids: reads.map(({ id }) => id),
-  texts: reads.map(({ text }) => text),
+  texts: packed(reads.map(({ text }) => text)),
   problems: reads.flatMap(({ problem }, index) => problem === undefined ? [] : [[index, problem] as const]),
   next: next === null ? null : Position.toJson(next)
 })
@@ -92,7 +134,7 @@ export const toBatch = ({ ids, next, pages, problems, texts }: BatchMessage): Ba
   const found = new Map(problems)
   return {
     pages,
-    reads: texts.map((text, index) => ({ id: ids[index], text, problem: found.get(index) })),
+    reads: unpacked(texts).map((text, index) => ({ id: ids[index], text, problem: found.get(index) })),
     next: next === null ? null : toPosition(next)
   }
 }
@@ -175,8 +217,6 @@ const reasonIn = ({ advice, bound, code, given, holder, label, problem, tag, why
       return new WrongSetting({ problem })
     case "Damaged":
       return new Damaged({ problem, advice })
-    case "Denied":
-      return new Denied({ problem })
     case "Full":
       return new Full()
     case "Unavailable":

@@ -5,12 +5,14 @@ import { Position } from "@payments/core"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { parentPort } from "node:worker_threads"
 import * as Destination from "../Destination.ts"
+import { collectGarbage } from "../Garbage.ts"
 import { type ScanSession, Sink, type SinkError } from "../Sink.ts"
 import {
   type Answer,
   type Answered,
   type Asked,
   fromError,
+  isLarge,
   listOf,
   type Question,
   toBatch,
@@ -99,7 +101,10 @@ const perform = (question: Exclude<Question, { readonly ask: "cancel" }>): Effec
     }
     case "commit": {
       const { batch, session } = question.given
-      return Effect.flatMap(among(sessions, session), ({ commit }) => commit(toBatch(batch)))
+      return Effect.flatMap(among(sessions, session), ({ commit }) => {
+        const committed = commit(toBatch(batch))
+        return isLarge(batch) ? Effect.ensuring(committed, Effect.sync(collectGarbage)) : committed
+      })
     }
     case "restart":
       return Effect.flatMap(

@@ -7,6 +7,7 @@ import { existsSync } from "node:fs"
 import { extname } from "node:path"
 import { Worker } from "node:worker_threads"
 import type { Kept } from "../Destination.ts"
+import { collectGarbage } from "../Garbage.ts"
 import { type ScanProgress, Sink, type SinkError } from "../Sink.ts"
 import {
   type Answer,
@@ -16,7 +17,8 @@ import {
   fromDestination,
   type Question,
   toError,
-  toPosition
+  toPosition,
+  transferred
 } from "./SinkMessages.ts"
 
 /** What runs in the thread: beside this file, as a source, in the package, and in a program's bundle. */
@@ -48,7 +50,10 @@ const make = Effect.fnUntraced(function*(
             start,
             resumeAt: resumeAt === undefined ? undefined : toPosition(resumeAt),
             progress: Effect.sync(() => progress),
-            commit: (batch) => known(ask("commit", { session, batch: fromBatch(batch) })),
+            commit: (batch) => {
+              const message = fromBatch(batch)
+              return known(ask("commit", { session, batch: message }, transferred(message)))
+            },
             restart: Effect.asVoid(known(ask("restart", { session }))),
             giveUp: ask("giveUp", { session })
           }
@@ -114,18 +119,24 @@ const inUse = Effect.map(
       })
   ),
   (thread) => {
-    const question = <Name extends keyof Asked>(id: number, ask: Name, given: Asked[Name]) =>
+    const question = <Name extends keyof Asked>(
+      id: number,
+      ask: Name,
+      given: Asked[Name],
+      moved: ReadonlyArray<ArrayBuffer> = []
+    ) =>
       Effect.callback<unknown, SinkError>((resume) => {
         if (thread.ended !== undefined) return resume(thread.ended)
         thread.waiting.set(id, resume)
-        thread.worker.postMessage({ id, ask, given })
+        thread.worker.postMessage({ id, ask, given }, moved)
+        if (moved.length > 0) collectGarbage()
         return Effect.sync(() => {
           thread.waiting.delete(id)
           thread.worker.postMessage({ id, ask: "cancel" } satisfies Question)
         })
       }) as Effect.Effect<Answered[Name], SinkError> // what the thread answers to this name
-    const ask = <Name extends keyof Asked>(name: Name, given: Asked[Name]) =>
-      Effect.suspend(() => question(++thread.last, name, given))
+    const ask = <Name extends keyof Asked>(name: Name, given: Asked[Name], moved?: ReadonlyArray<ArrayBuffer>) =>
+      Effect.suspend(() => question(++thread.last, name, given, moved))
     /** Asks for something that is open until the scope closes; gives its number too. */
     const opening = <Name extends "open" | "hold" | "begin">(name: Name, given: Asked[Name]) =>
       Effect.suspend(() => {
