@@ -16,6 +16,10 @@ var version = process.versions.node.split(".")
 if (version[0] < ${oldest.major} || (version[0] == ${oldest.major} && version[1] < ${oldest.minor})) {
   process.stderr.write("${name}: needs Node ${oldest.major}.${oldest.minor} or later; this is Node " + process.versions.node + ".\\n")
   process.exitCode = 3
+} else if (process.env.NODE_DEBUG || process.env.NODE_DEBUG_NATIVE) {
+  // Node has read them before this program, and prints the address of every request with them.
+  process.stderr.write("${name}: NODE_DEBUG or NODE_DEBUG_NATIVE is set: Node would print cursors and filter values. Unset it.\\n")
+  process.exitCode = 3
 } else {
   process.getBuiltinModule("node:module").enableCompileCache()
   // node:sqlite works, is what this program stands on, and would announce on every run that it is still young.

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { cpSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { binary, payments, runProgram, temporaryFolder } from "./Program.ts"
+import { binary, payments, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
 
 describe("the built program", () => {
   it.live("runs alone, without node_modules or a package.json around it", () =>
@@ -40,6 +40,24 @@ describe("the built program", () => {
         ])
       }).pipe(Effect.scoped)
   )
+
+  it.live.each<readonly [variable: string, value: string]>([
+    ["NODE_DEBUG", "undici"],
+    ["NODE_DEBUG", "fetch"],
+    ["NODE_DEBUG", "http"],
+    ["NODE_DEBUG", "*"],
+    ["NODE_DEBUG_NATIVE", "*"]
+  ])("is refused with %s=%s, with which Node prints what is asked for", ([variable, value]) =>
+    Effect.gen(function*() {
+      const env = { ...yield* sandboxEnv({ records: 3 }), [variable]: value }
+      const { code, stderr, stdout } = yield* payments(["invoices", "list", "--contract", "canary-5ecret"], { env })
+      assert.deepStrictEqual([code, stdout], [3, ""])
+      assert.include(
+        stderr,
+        "payments: NODE_DEBUG or NODE_DEBUG_NATIVE is set: Node would print cursors and filter values. Unset it.\n"
+      )
+      assert.notInclude(stderr, "canary")
+    }).pipe(Effect.scoped))
 
   it.live("has help for every command and flag", () =>
     Effect.gen(function*() {

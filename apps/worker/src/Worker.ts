@@ -3,14 +3,16 @@
  * moved, replaced or restarted is found as it is now. A round that fails is logged, and the next one goes on from what was
  * committed. A destination that cannot be reached is tried again until it can be.
  */
-import { Lists, Monotonic, type PaymentsError } from "@payments/core"
+import { Lists, Monotonic, PaymentsApi, type PaymentsError } from "@payments/core"
 import {
   ExitCode,
   lowestExitCode,
+  namesForLogs,
   scanAll,
   type ScanEvent,
   type ScanOptions,
   type ScanOutcome,
+  type ScanProgress,
   type Sink,
   type SinkError
 } from "@payments/export"
@@ -31,7 +33,8 @@ const round = <R>(destination: OpenSink<R>, options: WorkerOptions, names: Reado
   Effect.gen(function*() {
     const status = yield* Status
     yield* status.onDestinationOpen
-    const onEvent = (event: ScanEvent) => Effect.andThen(status.onEvent(event), logEvent(event))
+    const { isSecret } = yield* PaymentsApi
+    const onEvent = (event: ScanEvent) => Effect.andThen(status.onEvent(event), logEvent(event, isSecret))
     return yield* scanAll(names, { ...options, onEvent })
   }).pipe(Effect.provide(destination, { local: true }))
 
@@ -121,7 +124,9 @@ const mayPass = ({ reason }: SinkError): boolean => reason._tag === "Locked" || 
 
 const annotationsOf = ({ message, reason }: PaymentsError | SinkError) => ({ reason: reason._tag, error: message })
 
-const logEvent = (event: ScanEvent): Effect.Effect<void> => {
+type IsSecret = PaymentsApi["Service"]["isSecret"]
+
+const logEvent = (event: ScanEvent, isSecret: IsSecret): Effect.Effect<void> => {
   const list = Lists.byName[event.list].label
   switch (event._tag) {
     case "Begun":
@@ -129,13 +134,15 @@ const logEvent = (event: ScanEvent): Effect.Effect<void> => {
         Effect.annotateLogs({ list, start: event.start, records: event.progress.records })
       )
     case "Committed":
-      return Effect.logDebug("page committed").pipe(Effect.annotateLogs({ list, ...event.progress }))
+      return Effect.logDebug("page committed").pipe(
+        Effect.annotateLogs({ list, ...loggable(event.progress, isSecret) })
+      )
     case "Waiting":
       return Effect.logWarning("scan waits").pipe(
         Effect.annotateLogs({ list, ...annotationsOf(event.error), waitMs: Duration.toMillis(event.wait) })
       )
     case "Ended":
-      return logOutcome(event.outcome)
+      return logOutcome(event.outcome, isSecret)
     case "Restarted":
       return Effect.logWarning("scan restarted: the service no longer accepts its cursor").pipe(
         Effect.annotateLogs({ list })
@@ -143,7 +150,13 @@ const logEvent = (event: ScanEvent): Effect.Effect<void> => {
   }
 }
 
-const logOutcome = ({ exitCode, list, result }: ScanOutcome): Effect.Effect<void> => {
+/** What a scan has come to, without names of fields that could be values. */
+const loggable = <Progress extends ScanProgress>(progress: Progress, isSecret: IsSecret): Progress => ({
+  ...progress,
+  undocumented: namesForLogs(progress.undocumented, isSecret)
+})
+
+const logOutcome = ({ exitCode, list, result }: ScanOutcome, isSecret: IsSecret): Effect.Effect<void> => {
   const { label } = Lists.byName[list]
   if (Result.isFailure(result)) {
     return Effect.logError("scan failed").pipe(
@@ -154,7 +167,7 @@ const logOutcome = ({ exitCode, list, result }: ScanOutcome): Effect.Effect<void
     result.success,
     ({ elapsed, list: _list, part: _part, ...scan }) =>
       Effect.logInfo("scan complete").pipe(
-        Effect.annotateLogs({ list: label, ...scan, elapsedMs: Duration.toMillis(elapsed) })
+        Effect.annotateLogs({ list: label, ...loggable(scan, isSecret), elapsedMs: Duration.toMillis(elapsed) })
       ),
     { discard: true }
   )

@@ -125,6 +125,9 @@ describe("the built worker", () => {
         3,
         "payments-worker: PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that holds the key\n"
       ])
+      const debugged = yield* start(to, { ...one, NODE_DEBUG: "undici" })
+      assert.deepStrictEqual([debugged.code, debugged.stdout], [3, ""])
+      assert.match(debugged.stderr, /^payments-worker: NODE_DEBUG or NODE_DEBUG_NATIVE is set: [^\n]*\n$/)
       assert.strictEqual((yield* start([], one)).code, 2)
       assert.strictEqual((yield* start(["--to", "nowhere"], one)).code, 2)
       const stdout = yield* start(["--to", "-"], one)

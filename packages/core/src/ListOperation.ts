@@ -92,6 +92,11 @@ export interface ListOperation<Record, Filters> {
 export interface ListOperations {
   /** Whose data this is; a destination of an export belongs to one source. No secret. */
   readonly source: string
+  /**
+   * Whether a text equals, contains or is a part of the key, of a cursor or of a filter value of this client. Text that a
+   * service chooses, such as the name of a field, should be shown nowhere then.
+   */
+  readonly isSecret: (text: string) => boolean
   /** Money going out (§4.1). */
   readonly payoutRequests: ListOperation<PayoutRequest, PayoutRequestFilters>
   /** Authorized origins of money coming in (§4.2). */

@@ -37,7 +37,7 @@ export interface Page<Record> {
   readonly headers: { readonly [name: string]: string | undefined }
   /** From sending the last request to the end of its answer. */
   readonly elapsed: Duration.Duration
-  /** The id the server gave the request, if it gave one. */
+  /** The id the server gave the request, if it gave one that looks like an id and like no secret. */
   readonly requestId: string | undefined
   /** Requests it took, the first one included. */
   readonly attempts: number

@@ -24,6 +24,7 @@ export class PaymentsApi extends Context.Service<PaymentsApi, ListOperations>()(
       const client = makeClient(config, makeHttpPages(config, yield* HttpClient.HttpClient))
       return {
         source: config.source,
+        isSecret: client.secrets.areIn,
         payoutRequests: { ...makeListOperation(payoutRequests, client, config), parameters: {} },
         payinSources: { ...makeListOperation(payinSources, client, config), parameters: {} },
         invoices: { ...makeListOperation(invoices, client, config), parameters: config.invoiceParameters }

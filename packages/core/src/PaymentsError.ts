@@ -2,7 +2,7 @@
  * What can go wrong when a page is read: one error, with a tagged reason.
  *
  * `message` is one line that a person can act on. Neither it nor any plain field holds a key, a cursor, a filter value
- * or text from the server: the position is `Redacted`, and so is the body, which only {@link ErrorBody.text} opens.
+ * or free text from the server: the position is `Redacted`, and so is the body, which only {@link ErrorBody.text} opens.
  *
  * | reason | when | retried | exit code |
  * |---|---|---|---|
@@ -222,11 +222,14 @@ export type Reason =
 
 /** What may be said of the body of an error answer, whose shape the document does not show (§7). */
 export interface ErrorBody {
-  /** Its media type, without parameters. */
+  /** Its media type, without parameters, if it is a usual one; `an unknown type` for any other. */
   readonly contentType: string | undefined
   /** Characters. */
   readonly length: number
-  /** A code that stands under a usual key and looks like one (`[A-Z0-9_]{1,64}`). */
+  /**
+   * A code that stands under a usual key and looks like one: words of capitals joined by `_`, such as `BAD_FILTER`, or one
+   * of the usual words. None that holds a key, a cursor or a filter value of this client.
+   */
   readonly code: string | undefined
   /** The body itself. It may hold personal data or an echo of the request: open it only where that may be shown. */
   readonly text: Redacted.Redacted<string>
@@ -242,7 +245,7 @@ export class PaymentsError extends Data.TaggedError("PaymentsError")<{
   readonly attempts: number
   /** The status of the last answer, if one came. */
   readonly status: number | undefined
-  /** The id the server gave the last request, if it gave one. */
+  /** The id the server gave the last request, if it gave one that looks like an id and like no secret. */
   readonly requestId: string | undefined
   /** Of the last answer, where it was an error. */
   readonly body: ErrorBody | undefined

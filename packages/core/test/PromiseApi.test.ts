@@ -34,6 +34,7 @@ const asService = <R>(client: Effect.Effect<Payments, never, R>): Layer.Layer<Pa
       } as unknown as ListOperation<Record, Filters>)
       return {
         source: payments.source,
+        isSecret: payments.isSecret,
         payoutRequests: operations(payments.payoutRequests),
         payinSources: operations(payments.payinSources),
         invoices: operations(payments.invoices)

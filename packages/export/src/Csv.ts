@@ -21,8 +21,12 @@ const formulaStart = /(?<![^])(?=[\r\n])|(?<=(?<![^])|[\r\n])(?=[=+\-@\t＝＋�
 /** Rows as CSV, each with its CRLF. `escape` puts a `'` before every formula in text; numbers are no text. */
 export const csvText = (rows: ReadonlyArray<ReadonlyArray<Field>>, formulas: "escape" | "keep"): string =>
   stringify(
-    rows.map((row) => row.map((field) => formulas === "escape" && typeof field === "string" ? guarded(field) : field)),
+    rows.map((row) => row.map((field) => typeof field === "string" ? fieldText(field, formulas) : field)),
     { record_delimiter: "\r\n", quoted_match: needsQuotes }
   )
 
-const guarded = (text: string): string => text.replaceAll(formulaStart, "'")
+/** What a reader finds in the field, without its quotes. */
+export const fieldText = (field: Field, formulas: "escape" | "keep"): string => {
+  if (typeof field !== "string") return field === null || field === undefined ? "" : String(field)
+  return formulas === "escape" ? field.replaceAll(formulaStart, "'") : field
+}

@@ -175,6 +175,13 @@ export class Damaged extends Data.TaggedError("Damaged")<{
   }
 }
 
+/** The system lets this program not read or write there. */
+export class Denied extends Data.TaggedError("Denied")<{ readonly problem: string }> {
+  override get message() {
+    return this.problem
+  }
+}
+
 /** There is no space left. */
 export class Full extends Data.TaggedError("Full")<{}> {
   override get message() {
@@ -249,6 +256,7 @@ export type SinkReason =
   | OtherSource
   | NotADestination
   | Damaged
+  | Denied
   | WrongSetting
   | Full
   | Unavailable

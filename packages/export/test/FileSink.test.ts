@@ -122,22 +122,6 @@ describe("the folder", () => {
       )
   )
 
-  it.live("renders CSV again that was written before line breaks were quoted", () =>
-    inFolder((folder) =>
-      Effect.gen(function*() {
-        const csv = { ...plain, format: "csv" } as const
-        yield* invoices(folder, ids("c", 3), csv)
-        const [torn = ""] = named(folder, Lists.invoices)
-        const copy = join(folder, FileSink.copyFile)
-        execute(copy, `UPDATE manifest SET text = replace(text, ',\n      "dialect": 2', '')`)
-        yield* invoices(folder, ids("c", 3), csv)
-        assert.notInclude(named(folder, Lists.invoices), torn)
-        const [again = ""] = named(folder, Lists.invoices)
-        yield* invoices(folder, ids("c", 3), csv)
-        assert.deepStrictEqual(named(folder, Lists.invoices), [again])
-      })
-    ))
-
   it.live("renders every list anew when another format or compression is asked for, also those that are not scanned", () =>
     inFolder((folder) =>
       Effect.gen(function*() {

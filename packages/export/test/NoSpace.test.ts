@@ -211,7 +211,7 @@ describe("a destination that cannot be written", () => {
         (yield* Effect.flip(run(`file:${folder}/files`))).message,
         (yield* Effect.flip(run(`sqlite:${folder}/files/payments.db`))).message
       ]
-      assert.include(errors[0], "SQLite 14")
+      assert.include(errors[0], "it is a folder, not a plain file. Name a file.")
       assert.include(errors[1], "it is a file. Name a folder (EEXIST).")
       assert.include(errors[2], "a part of its path is a file, not a folder (ENOTDIR).")
       assert.strictEqual(readFileSync(join(folder, "files"), "utf8"), "mine")

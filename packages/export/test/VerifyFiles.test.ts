@@ -1,8 +1,9 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
-import { Lists } from "@payments/core"
+import { type Invoice, Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Console, Effect, Layer } from "effect"
+import { createHash } from "node:crypto"
 import {
   closeSync,
   copyFileSync,
@@ -19,7 +20,7 @@ import * as FileSink from "../src/files/FileSink.ts"
 import type { Format } from "../src/files/render/Format.ts"
 import { scan, scanAll, verifyFiles } from "../src/index.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
-import { temporaryFolder } from "./Folder.ts"
+import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
 import { manifestOf } from "./Rendered.ts"
 import { crash, diceOf, seed } from "./Seed.ts"
 
@@ -83,6 +84,114 @@ describe("a folder's files", () => {
       ),
     600_000
   )
+
+  /** What a renderer with a bug leaves: other bytes under the digest that the copy and the manifest have of them. */
+  const putUnderItsDigest = (folder: string, file: string, bytes: Uint8Array) => {
+    const digest = (content: Uint8Array) => createHash("sha256").update(content).digest("hex")
+    const [was, now] = [digest(readFileSync(join(folder, file))), digest(bytes)]
+    writeFileSync(join(folder, file), bytes)
+    const copy = join(folder, FileSink.copyFile)
+    execute(
+      copy,
+      `UPDATE rendered SET sha256 = '${now}' WHERE file = '${file}';
+      UPDATE manifest SET text = replace(text, '${was}', '${now}')`
+    )
+    writeFileSync(join(folder, "manifest.json"), String(rowsOf(copy, "SELECT text FROM manifest")[0]?.["text"]))
+  }
+
+  const hostile = [
+    { id: "a", amount: 1, description: "y\n=1+1" },
+    { id: "b", amount: 9007199254740991, description: null },
+    { id: "c", amount: -1, description: "" },
+    { id: "d", description: "\ufeff\"x\"\r\n, \r" }
+  ]
+  const plain = { compress: "none", formulas: "escape" } as const
+
+  // At one time of the clock, so that the files of two folders differ in nothing else.
+  it.effect.each(
+    [
+      { format: "ndjson", compress: "none" },
+      { format: "ndjson", compress: "gzip" },
+      { format: "csv", compress: "none" },
+      { format: "csv", compress: "zstd" },
+      { format: "parquet", compress: "none" },
+      { format: "parquet", compress: "gzip" },
+      { format: "parquet", compress: "zstd" }
+    ] as const
+  )("show what another program reads otherwise ($format, $compress)", (format) =>
+    Effect.gen(function*() {
+      const rendered = Effect.fnUntraced(function*(invoices: ReadonlyArray<Partial<Invoice>>) {
+        const folder = yield* temporaryFolder
+        yield* scan("invoices").pipe(
+          Effect.provide(Layer.merge(FileSink.layer(folder, { ...plain, ...format }), layerTest({ invoices })))
+        )
+        return folder
+      })
+      const folder = yield* rendered(hostile)
+      assert.deepStrictEqual(yield* verifyFiles(folder), [])
+      const [file = ""] = namedIn(folder)
+      const original = readFileSync(join(folder, file))
+      for (
+        const [others, problem] of [
+          [
+            hostile.with(1, { id: "b", amount: 9007199254740990, description: null }),
+            /^record 2 \(b\): (amount|the line) differs/
+          ],
+          [
+            hostile.with(3, { id: "d", description: "\ufeff\"x\"\r\n, \n" }),
+            /^record 4 \(d\): (description|the line) differs/
+          ],
+          [hostile.toReversed(), /^record 1 \(a\): (id|the line) differs/],
+          [hostile.slice(0, 3), /^it holds 3 records, not 4$/],
+          [[...hostile, { id: "e" }], /^the copy has no record 5$/]
+        ] as const
+      ) {
+        const other = yield* rendered(others)
+        putUnderItsDigest(folder, file, readFileSync(join(other, namedIn(other)[0] ?? "")))
+        const [difference, ...more] = yield* verifyFiles(folder)
+        assert.deepStrictEqual([difference?.file, difference?.kind, more], [file, "differs", []])
+        assert.match(difference?.problem ?? "", problem)
+      }
+      putUnderItsDigest(folder, file, original.subarray(0, -20))
+      const [cut] = yield* verifyFiles(folder)
+      assert.match(cut?.problem ?? "", /^it cannot be read behind record [03]$|differs from the copy$/)
+    }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
+
+  it.live("show CSV that an unquoted line break has torn", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        yield* scan("invoices").pipe(
+          Effect.provide(Layer.merge(
+            FileSink.layer(folder, { ...plain, format: "csv" }),
+            layerTest({ invoices: hostile })
+          ))
+        )
+        const [file = ""] = namedIn(folder)
+        const text = readFileSync(join(folder, file), "utf8")
+        assert.include(text, `"y\n'=1+1"`)
+        putUnderItsDigest(folder, file, Buffer.from(text.replace(`"y\n'=1+1"`, "y\n=1+1")))
+        const [difference] = yield* verifyFiles(folder)
+        assert.strictEqual(difference?.problem, "record 1 (a): description differs from the copy")
+      })
+    ))
+
+  it.live("are counted alone where a scan has changed the copy and not come to its end", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        const page = (invoices: ReadonlyArray<Partial<Invoice>>, more: object = {}) =>
+          scan("invoices", { limit: 1 }).pipe(
+            Effect.provide(Layer.merge(FileSink.layer(folder), layerTest({ invoices, ...more })))
+          )
+        yield* page(hostile)
+        const changed = hostile.map((invoice) => ({ ...invoice, amount: 7 }))
+        yield* Effect.flip(page(changed, { faults: [{ fault: "status", status: 403, nth: 3 }] }))
+        assert.deepStrictEqual(yield* verifyFiles(folder), [])
+        const [file = ""] = namedIn(folder)
+        putUnderItsDigest(folder, file, Buffer.from(`${JSON.stringify(hostile[0])}\n`))
+        const [difference] = yield* verifyFiles(folder)
+        assert.strictEqual(difference?.problem, "it holds 1 records, not 4")
+      })
+    ))
 
   it.live("show a file that is absent, cut, longer or another's", () =>
     inFolder((folder) =>

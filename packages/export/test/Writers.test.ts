@@ -121,12 +121,14 @@ describe("two writers", () => {
 const fast = Effect.map(Clock.Clock, (clock): Clock.Clock => {
   const began = clock.currentTimeMillisUnsafe()
   const now = () => began + (clock.currentTimeMillisUnsafe() - began) * 50
+  const nanos = () => BigInt(Math.round(now() * 1e6))
   return {
-    ...clock,
     currentTimeMillisUnsafe: now,
     currentTimeMillis: Effect.sync(now),
-    currentTimeNanosUnsafe: () => BigInt(Math.round(now() * 1e6)),
-    currentTimeNanos: Effect.sync(() => BigInt(Math.round(now() * 1e6))),
+    currentTimeNanosUnsafe: nanos,
+    currentTimeNanos: Effect.sync(nanos),
+    monotonicTimeNanosUnsafe: nanos,
+    monotonicTimeNanos: Effect.sync(nanos),
     sleep: (duration) => clock.sleep(Duration.millis(Duration.toMillis(duration) / 50))
   }
 })

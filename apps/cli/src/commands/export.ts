@@ -1,8 +1,10 @@
 /** `payments export`. */
-import { Lists, type PaymentsApi, type PaymentsConfigError, readPlainFile } from "@payments/core"
+import { Lists, PaymentsApi, type PaymentsConfigError, readPlainFile } from "@payments/core"
 import {
   Destination,
   lowestExitCode,
+  namesForLogs,
+  namesForTerminal,
   printable,
   scanAll,
   scanAllParts,
@@ -25,7 +27,7 @@ import {
   usage,
   wholeNumberFlag
 } from "@payments/export/program"
-import { DateTime, Duration, Effect, type FileSystem, Layer, Option } from "effect"
+import { DateTime, Duration, Effect, type FileSystem, Layer, Option, Result, Stdio } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { makeProgress, sayFailures } from "../Progress.ts"
 import { summarize } from "../Summary.ts"
@@ -216,10 +218,24 @@ const shown = Effect.fnUntraced(function*<R>(
     )
   )
   yield* sayFailures(outcomes)
-  const summary = summarize(outcomes, progress.told, isKept)
+  const summary = summarize(yield* withShownNames(outcomes, isKept), progress.told, isKept)
   if (summary.length > 0) {
     yield* isKept ? print([...summary, `Rows: ${sink.location}`, ""].join("\n")) : say(summary.join("\n"))
   }
   const exitCode = lowestExitCode(outcomes.map((outcome) => outcome.exitCode))
   if (exitCode !== 0) return yield* new Ended({ exitCode, problem: "" })
+})
+
+/** The outcomes, with those names of undocumented fields that may stand where the summary goes. */
+const withShownNames = Effect.fnUntraced(function*(outcomes: ReadonlyArray<ScanOutcome>, isKept: boolean) {
+  const { isSecret } = yield* PaymentsApi
+  const { stderrIsTerminal, stdoutIsTerminal } = yield* Stdio.Stdio
+  const shownNames = (yield* isKept ? stdoutIsTerminal : stderrIsTerminal) ? namesForTerminal : namesForLogs
+  return outcomes.map((outcome) => ({
+    ...outcome,
+    result: Result.map(
+      outcome.result,
+      (scans) => scans.map((scan) => ({ ...scan, undocumented: shownNames(scan.undocumented, isSecret) }))
+    )
+  }))
 })

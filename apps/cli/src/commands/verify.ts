@@ -114,11 +114,12 @@ const held = ({ differences, list }: Verified): ReadonlyArray<string> => {
 const lineOf = ({ id, problem }: Verified["differences"][number]): string =>
   id === undefined ? `  ${problem}` : `  ${printable(id)}: ${problem}`
 
-const saidOf = ({ file, kind }: FileDifference): string =>
+const saidOf = ({ file, kind, problem = "" }: FileDifference): string =>
   ({
     absent: `${file} is not there`,
     damaged: `${file} is damaged: what the files must be cannot be read`,
     changed: `${file} is not what was rendered`,
+    differs: `${file}: ${printable(problem)}`,
     unknown: `${file} is there, but nothing was rendered`,
     outdated: `${file} does not show the last export yet; the next one puts it right`
   })[kind]

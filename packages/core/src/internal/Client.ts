@@ -14,6 +14,7 @@ import * as Pace from "./Pace.ts"
 import { describeBody, type Envelope, openEnvelope, reasonOfStatus, requestIdOf } from "./PageDecoder.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
 import * as Retry from "./Retry.ts"
+import { makeSecrets, type Secrets } from "./Showable.ts"
 
 /** A page that came, its records not yet looked at. */
 export interface Fetched {
@@ -34,6 +35,8 @@ export interface Client {
   readonly fetch: (request: PageRequest) => Effect.Effect<Fetched, PaymentsError>
   /** Once. */
   readonly fetchOnce: (request: PageRequest) => Effect.Effect<Fetched, PaymentsError>
+  /** What no message may show. */
+  readonly secrets: Secrets
 }
 
 /** A client over one source of pages. */
@@ -41,6 +44,7 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
   let pace = Pace.make(config.maxRequestsPerSecond, config.slowDown)
   const tokens: Retry.RetryTokens = { left: config.retry.budget.capacity }
   const keys = { payments: config.apiKey, invoices: config.invoicesApiKey }
+  const secrets = makeSecrets(Object.values(keys).map(Redacted.value))
 
   /** Those who wait for their turn, in the order they came. */
   const queue = Semaphore.makeUnsafe(1)
@@ -80,6 +84,7 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
     }
     const fresh = read?.value
     if (fresh === undefined || Redacted.value(fresh) === Redacted.value(refused)) return undefined
+    secrets.addKey(Redacted.value(fresh))
     // Both services may have been asked with it.
     for (const other of ["payments", "invoices"] as const) if (keys[other] === known) keys[other] = fresh
     return fresh
@@ -92,9 +97,10 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
   }
 
   const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) =>
-    inTurn(
-      Effect.suspend(() => observe[request.list.name](count.made++, tryOnce(source(request, key), config.deadlines)))
-    ).pipe(
+    inTurn(Effect.suspend(() => {
+      for (const value of [...Object.values(request.filters), request.cursor ?? ""]) secrets.add(value)
+      return observe[request.list.name](count.made++, tryOnce(source(request, key), config.deadlines, secrets))
+    })).pipe(
       Effect.tapError(({ reason }) => reason._tag === "RateLimited" ? slowDown(reason.retryAfter) : Effect.void)
     )
 
@@ -135,7 +141,7 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
       )
     })
 
-  return { fetch, fetchOnce: (request) => attempt(request, { made: 0 }) }
+  return { fetch, fetchOnce: (request) => attempt(request, { made: 0 }), secrets }
 }
 
 interface Attempts {
@@ -151,7 +157,7 @@ export interface Failure {
 }
 
 /** One request and what came of it. The work on the answer counts as part of the attempt. */
-const tryOnce = (asked: Effect.Effect<RawAnswer, Reason>, deadlines: Deadlines) =>
+const tryOnce = (asked: Effect.Effect<RawAnswer, Reason>, deadlines: Deadlines, secrets: Secrets) =>
   Effect.clockWith((clock) => {
     const sentAt = Monotonic.millisUnsafe(clock)
     const time = workTime(clock, Duration.toMillis(deadlines.attempt))
@@ -165,15 +171,18 @@ const tryOnce = (asked: Effect.Effect<RawAnswer, Reason>, deadlines: Deadlines) 
           return Effect.fail<Failure>({
             reason: refusal,
             status,
-            requestId: requestIdOf(answer),
-            body: describeBody(answer)
+            requestId: requestIdOf(answer, secrets),
+            body: describeBody(answer, secrets)
           })
         }
         const elapsed = Duration.millis(Monotonic.millisUnsafe(clock) - sentAt)
         const envelope = openEnvelope(answer, time)
-        return Result.isSuccess(envelope)
-          ? Effect.succeed({ answer, envelope: envelope.success, elapsed, left: time.left() })
-          : Effect.fail<Failure>({ reason: envelope.failure, status: answer.status, requestId: requestIdOf(answer) })
+        if (Result.isFailure(envelope)) {
+          const { failure: reason } = envelope
+          return Effect.fail<Failure>({ reason, status: answer.status, requestId: requestIdOf(answer, secrets) })
+        }
+        secrets.add(envelope.success.cursor ?? "")
+        return Effect.succeed({ answer, envelope: envelope.success, elapsed, left: time.left() })
       }
     })
   })

@@ -35,6 +35,7 @@ import {
 import { hasMoreValues, mostRecords, mostValues } from "./PageBounds.ts"
 import type { PageRequest, RawAnswer } from "./PageSource.ts"
 import { recordCheck } from "./RecordCheck.ts"
+import { looksLikeCode, looksLikeRequestId, type Secrets, shownType } from "./Showable.ts"
 
 /** The records of a page. */
 export interface DecodedRecords {
@@ -70,29 +71,29 @@ const retryAfter = (answer: RawAnswer, now: number): Duration.Duration | undefin
 }
 
 /** What may be said of an error body, whose shape the document does not show (§7). */
-export const describeBody = (answer: RawAnswer): ErrorBody => ({
-  contentType: /^[\w.+-]{1,30}\/[\w.+-]{1,50}/.exec(answer.headers["content-type"] ?? "")?.[0],
+export const describeBody = (answer: RawAnswer, secrets: Secrets): ErrorBody => ({
+  contentType: shownType(answer.headers["content-type"]),
   length: answer.text.length,
-  code: findCode(answer.text),
+  code: findCode(answer.text, secrets),
   text: Redacted.make(answer.text)
 })
 
 /** Characters of an error body that is looked into for a code. */
 const longestErrorBody = 64 * 1024
 
-const findCode = (text: string): string | undefined => {
+const findCode = (text: string, secrets: Secrets): string | undefined => {
   const parsed = text.length > longestErrorBody ? undefined : parse(text)
   const places = isObject(parsed) ? [parsed, parsed["error"], (toArray(parsed["errors"]))[0]] : []
   return places.flatMap((place) =>
     isObject(place) ? [place["code"], place["errorCode"], place["error_code"], place["error"]] : []
   )
-    .find((value): value is string => typeof value === "string" && /^[A-Z0-9_]{1,64}$/.test(value))
+    .find((value): value is string => typeof value === "string" && looksLikeCode(value) && !secrets.areIn(value))
 }
 
-/** The id a server gave a request, if it looks like one. */
-export const requestIdOf = (answer: RawAnswer): string | undefined =>
-  [answer.headers["x-request-id"], answer.headers["request-id"], answer.headers["x-correlation-id"]]
-    .find((id) => id !== undefined && /^[A-Za-z0-9._:-]{1,128}$/.test(id))
+/** The id a server gave a request, if it looks like one and repeats nothing secret. */
+export const requestIdOf = ({ headers }: Pick<RawAnswer, "headers">, secrets: Secrets): string | undefined =>
+  [headers["x-request-id"], headers["request-id"], headers["x-correlation-id"]]
+    .find((id) => id !== undefined && looksLikeRequestId(id) && !secrets.areIn(id))
 
 /** The page in a successful answer, before its records are looked at: enough to ask for the next one. */
 export interface Envelope {
@@ -123,7 +124,7 @@ export const openEnvelope = (answer: RawAnswer, time: WorkTime): Result.Result<E
         : new MalformedResponse({
           kind: "notJson",
           path: "",
-          expected: text === "" ? "an empty body" : describeBody(answer).contentType ?? "no content type"
+          expected: text === "" ? "an empty body" : shownType(answer.headers["content-type"]) ?? "no content type"
         })
     )
   }

@@ -1,6 +1,6 @@
 /** Durable replacement of a small file: who reads it sees the old text or the new, also after a crash. */
-import { Effect, FileSystem, Path } from "effect"
-import { randomUUID } from "node:crypto"
+import { Effect, FileSystem, Path, Stream } from "effect"
+import { createHash, randomUUID } from "node:crypto"
 
 /** Writes beside, syncs, renames, syncs the folder. The file is readable by its owner alone. */
 export const replaceFile = Effect.fnUntraced(function*(target: string, text: string) {
@@ -25,3 +25,14 @@ export const syncFolder = Effect.fnUntraced(function*(folder: string) {
   const handle = yield* fs.open(folder, { flag: "r" })
   yield* handle.sync
 }, Effect.scoped)
+
+/** SHA-256 of a file's bytes, in lower-case hex. */
+export const digestOf = Effect.fnUntraced(function*(file: string) {
+  const fs = yield* FileSystem.FileSystem
+  const sha256 = createHash("sha256")
+  yield* Stream.runForEach(
+    fs.stream(file, { chunkSize: 1024 * 1024 }),
+    (bytes) => Effect.sync(() => void sha256.update(bytes))
+  )
+  return sha256.digest("hex")
+})

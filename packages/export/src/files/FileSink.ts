@@ -8,9 +8,10 @@ import { DateTime, Effect, Equal, FileSystem, Layer, Option, Path, type Platform
 import { makeSink } from "../engine/SqlSink.ts"
 import type { FullRow, Store } from "../engine/Store.ts"
 import { Sink, SinkError } from "../Sink.ts"
-import { reasonOfCode } from "../sqlite/SqliteErrors.ts"
+import { denialIn, reasonOfCode } from "../sqlite/SqliteErrors.ts"
 import { openStore, type SqliteStore } from "../sqlite/SqliteStore.ts"
-import { replaceFile, syncFolder } from "./AtomicFile.ts"
+import { digestOf, replaceFile, syncFolder } from "./AtomicFile.ts"
+import { rowsOf } from "./CopyRows.ts"
 import * as Manifest from "./Manifest.ts"
 import { encoderOf, extensionOf, type Format } from "./render/Format.ts"
 import { renderFile } from "./render/RenderFile.ts"
@@ -19,8 +20,6 @@ import * as Renderings from "./Renderings.ts"
 /** The folder's own copy of the lists. */
 export const copyFile = "copy.db"
 const ownerOnlyFolder = 0o700
-/** Rows and characters that are read at once. */
-const atOnce: { readonly rows: number; readonly characters: number } = { rows: 1000, characters: 4 * 1024 * 1024 }
 
 /** NDJSON as it is. */
 export const defaultFormat: Format = { format: "ndjson", compress: "none", formulas: "escape" }
@@ -40,7 +39,16 @@ export const layer = (
       yield* onDisk(location, fs.makeDirectory(folder, { recursive: true, mode: ownerOnlyFolder }))
       const store = yield* openStore(path.join(folder, copyFile), location)
       const rows = makeSink(store)
-      const renderer: Renderer = { fs, path, store, folder, location, format, renderings: Renderings.make(store) }
+      const renderer: Renderer = {
+        fs,
+        path,
+        store,
+        folder,
+        location,
+        format,
+        renderings: Renderings.make(store),
+        checked: new Map()
+      }
       const publish = (ended?: Lists.AnyList) => Effect.provideContext(publishWith(renderer, ended), platform)
       return Sink.of({
         location,
@@ -60,6 +68,8 @@ interface Renderer {
   readonly location: string
   readonly format: Format
   readonly renderings: Renderings.Renderings
+  /** By name, how each file looked when it held the bytes that were rendered. */
+  readonly checked: Map<string, string>
 }
 
 type Snapshot = Pick<Store, "scans" | "missing" | "rows">
@@ -161,12 +171,12 @@ const show = Effect.fnUntraced(
 const formatOf = ({ format: { compress, format, formulas } }: Renderer) =>
   format === "csv" ? { format, compress, formulas, dialect: Manifest.csvDialect } : { format, compress }
 
-/** Whether the files have the format that is asked for, and are there. */
+/** Whether the files have the format that is asked for, and hold the bytes that were rendered. */
 const isIntact = Effect.fnUntraced(
   function*(renderer: Renderer, { compress, dialect, files, format, formulas }: Manifest.ListShown) {
     const wanted = { formulas: undefined, dialect: undefined, ...formatOf(renderer) }
     if (!Equal.equals({ format, compress, formulas, dialect }, wanted)) return false
-    for (const { bytes, file } of files) if ((yield* sizeOf(renderer, file)) !== bytes) return false
+    for (const file of files) if (!(yield* isUnchanged(renderer, file))) return false
     return true
   }
 )
@@ -180,10 +190,22 @@ const filesAt = Effect.fnUntraced(
   }
 )
 
-const sizeOf = ({ folder, fs, location, path }: Renderer, file: string) =>
-  onDisk(location, Effect.map(fs.stat(path.join(folder, file)), ({ size }) => Number(size))).pipe(
-    Effect.catchIf(isAbsent, () => Effect.void)
-  )
+const isAbsent = ({ reason }: SinkError): boolean => reason._tag === "Failed" && reason.code === "ENOENT"
+
+/** Whether a file holds the bytes that were rendered. It is read whole once, and again when its size, time or inode changes. */
+const isUnchanged = Effect.fnUntraced(
+  function*({ checked, folder, fs, location, path }: Renderer, { bytes, file, sha256 }: Manifest.RenderedFile) {
+    const target = path.join(folder, file)
+    const { ino, mtime, size } = yield* onDisk(location, fs.stat(target))
+    if (Number(size) !== bytes) return false
+    const look = [size, Option.getOrUndefined(ino), Option.getOrUndefined(mtime)?.getTime()].join(" ")
+    if (checked.get(file) === look) return true
+    if ((yield* onDisk(location, digestOf(target))) !== sha256) return false
+    checked.set(file, look)
+    return true
+  },
+  Effect.catchIf(isAbsent, () => Effect.succeed(false))
+)
 
 /** Writes the list's files beside those that are there. Their names are made of the list's, the time and a number. */
 const render = Effect.fnUntraced(
@@ -210,26 +232,10 @@ const render = Effect.fnUntraced(
   }
 )
 
-/** The rows of a list in pieces, which are smaller where the records are larger. */
-const rowsOf = (snapshot: Snapshot, list: Lists.AnyList): Stream.Stream<ReadonlyArray<FullRow>, SinkError> =>
-  Stream.unfold(
-    { after: -1, count: atOnce.rows },
-    ({ after, count }) =>
-      Effect.map(snapshot.rows(list, after, count), (rows) => {
-        const last = rows.at(-1)
-        if (last === undefined) return undefined
-        const characters = rows.reduce((sum, { raw }) => sum + raw.length, 0)
-        const next = Math.floor((atOnce.characters / characters) * rows.length)
-        return [rows, { after: last.row, count: Math.max(1, Math.min(atOnce.rows, next)) }] as const
-      })
-  )
-
 const readBytes = ({ fs, location }: Renderer, target: string) =>
   onDisk(location, Effect.map(fs.readFile(target), (bytes) => Buffer.from(bytes))).pipe(
     Effect.catchIf(isAbsent, () => Effect.undefined)
   )
-
-const isAbsent = ({ reason }: SinkError): boolean => reason._tag === "Failed" && reason.code === "ENOENT"
 
 /** A file that cannot be read or written is a reason of ours. */
 export const onDisk = <A, E extends PlatformError.PlatformError | SinkError, R>(
@@ -239,6 +245,8 @@ export const onDisk = <A, E extends PlatformError.PlatformError | SinkError, R>(
   Effect.mapError(effect, (error): SinkError => {
     if (error._tag === "SinkError") return error
     const cause = error.reason.cause
+    const denied = denialIn(cause, [])
+    if (denied !== undefined) return new SinkError({ location, reason: denied })
     const code = typeof cause === "object" && cause !== null && "code" in cause ? String(cause.code) : error.reason._tag
     return new SinkError({ location, reason: reasonOfCode(code) })
   })

@@ -1,12 +1,16 @@
 /**
  * Whether a folder's files are what was rendered, told from the folder alone: every byte of the manifest and of each file
- * that it names, against what the copy has kept of them. The copy's own rows are held against their certificates elsewhere.
+ * that it names, against what the copy has kept of them; then every record of each file, as another program reads it, against
+ * the copy's rows. Those rows are compared with their certificates elsewhere.
  */
 import { Lists } from "@payments/core"
-import { Effect, FileSystem, Path, Stream } from "effect"
+import { Effect, FileSystem, Path } from "effect"
 import { createHash } from "node:crypto"
+import type { FullRow } from "../engine/Store.ts"
 import { NotADestination, SinkError } from "../Sink.ts"
 import { openStore } from "../sqlite/SqliteStore.ts"
+import { digestOf } from "./AtomicFile.ts"
+import { takerOf } from "./CopyRows.ts"
 import { copyFile, onDisk } from "./FileSink.ts"
 import * as Manifest from "./Manifest.ts"
 import * as Renderings from "./Renderings.ts"
@@ -18,9 +22,12 @@ export interface FileDifference {
   /**
    * `absent`: it is not there. `changed`: its bytes are others. `unknown`: there is a manifest, but nothing was rendered.
    * `outdated`: the list was read to its end, and is not shown so yet, or the manifest does not name it yet; the next export
-   * does. `damaged`: the copy, which knows what the files must be, cannot be read to its end.
+   * does. `damaged`: the copy, which knows what the files must be, cannot be read to its end. `differs`:
+   * its bytes are those that were rendered, but another program reads other records from it.
    */
-  readonly kind: "absent" | "changed" | "unknown" | "outdated" | "damaged"
+  readonly kind: "absent" | "changed" | "unknown" | "outdated" | "damaged" | "differs"
+  /** Where it differs. It may name a record by its id. */
+  readonly problem?: string
 }
 
 const sha256Of = (text: string): string => createHash("sha256").update(text).digest("hex")
@@ -41,26 +48,21 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(
     const renderings = Renderings.make(store)
 
     /** Of what is there; undefined where nothing is. */
-    const digestOf = Effect.fnUntraced(function*(name: string) {
+    const digestIn = Effect.fnUntraced(function*(name: string) {
       const file = path.join(folder, name)
-      if (!(yield* onDisk(location, fs.exists(file)))) return undefined
-      const sha256 = createHash("sha256")
-      yield* onDisk(
-        location,
-        Stream.runForEach(fs.stream(file), (bytes) => Effect.sync(() => void sha256.update(bytes)))
-      )
-      return sha256.digest("hex")
+      return (yield* onDisk(location, fs.exists(file))) ? yield* onDisk(location, digestOf(file)) : undefined
     })
     const compare = Effect.fnUntraced(function*(file: string, expected: string) {
-      const found = yield* digestOf(file)
+      const found = yield* digestIn(file)
       const differences: ReadonlyArray<FileDifference> = found === expected
         ? []
         : [{ file, kind: found === undefined ? "absent" : "changed" }]
       return differences
     })
 
+    const snapshot = yield* store.snapshot
     const kept = yield* renderings.manifest
-    const found = yield* digestOf(Manifest.manifestFile)
+    const found = yield* digestIn(Manifest.manifestFile)
     if (kept === undefined) {
       return found === undefined
         ? []
@@ -73,15 +75,30 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(
       differences.push({ file: Manifest.manifestFile, kind })
     }
     for (const { file, sha256 } of yield* renderings.current) differences.push(...(yield* compare(file, sha256)))
+    const unreadable = new Set(differences.map(({ file }) => file))
     const { lists } = Manifest.fromText(kept.text)
     for (const list of Lists.all) {
-      const known = yield* Renderings.evidenceOf(store, list)
-      if (known?.settled !== true) continue
       const shown = lists[list.label]
       const [first] = shown?.files ?? []
-      const isShown = shown?.scan === known.evidence.scan && first !== undefined &&
-        (yield* renderings.revisionIn(first.file)) === (yield* Renderings.revisionOf(store, list))
-      if (!isShown) differences.push({ file: list.label, kind: "outdated" })
+      const isCurrent = first !== undefined &&
+        (yield* renderings.revisionIn(first.file)) === (yield* Renderings.revisionOf(snapshot, list))
+      for (const { file, missing = false, records } of shown?.files ?? []) {
+        if (unreadable.has(file) || shown === undefined) continue
+        const { compress, format, formulas = "escape" } = shown
+        const isIn = ({ missingSince }: FullRow) => format !== "ndjson" || (missingSince !== undefined) === missing
+        const take = isCurrent ? takerOf(snapshot, list, isIn) : undefined
+        const { differenceIn } = yield* Effect.promise(() => import("./ReadBack.ts"))
+        const problem = yield* differenceIn(path.join(folder, file), {
+          list,
+          format: { format, compress, formulas },
+          records,
+          take
+        })
+        if (problem !== undefined) differences.push({ file, kind: "differs", problem })
+      }
+      const known = yield* Renderings.evidenceOf(snapshot, list)
+      if (known?.settled !== true) continue
+      if (shown?.scan !== known.evidence.scan || !isCurrent) differences.push({ file: list.label, kind: "outdated" })
     }
     return differences
   },

@@ -3,7 +3,17 @@
  * whatever it leads to and writes its log beside it; two names of one file, or one name of two files, break the promise that a
  * list has one writer.
  */
-import { type BigIntStats, closeSync, lstatSync, openSync, readlinkSync, realpathSync, statSync } from "node:fs"
+import {
+  accessSync,
+  type BigIntStats,
+  closeSync,
+  constants,
+  lstatSync,
+  openSync,
+  readlinkSync,
+  realpathSync,
+  statSync
+} from "node:fs"
 import { basename, dirname, join, resolve } from "node:path"
 import { Moved, NotADestination } from "../Sink.ts"
 
@@ -20,7 +30,7 @@ export const locate = (path: string, access: "read" | "write"): string => {
   const given = resolve(path)
   requirePlainFile(given)
   const file = realPathOf(given)
-  if (access === "write") createOwned(file)
+  if (access === "write") requireOwned(file)
   else if (statsOf(file) === undefined) {
     throw new NotADestination({ problem: "there is nothing there. Export into it first." })
   }
@@ -63,8 +73,16 @@ const realPathOf = (path: string): string => {
   return isLink ? realPathOf(resolve(parent, readlinkSync(path))) : join(parent, basename(path))
 }
 
-/** Makes the file, readable by its owner alone, before SQLite would make it readable by others. */
-export const createOwned = (file: string): void => {
+/**
+ * Makes the file, readable by its owner alone, before SQLite would make it readable by others. Fails where it may not be written:
+ * SQLite would open it for reading, where no lock excludes another one.
+ */
+export const requireOwned = (file: string): void => {
+  createOwned(file)
+  accessSync(file, constants.R_OK | constants.W_OK)
+}
+
+const createOwned = (file: string): void => {
   try {
     closeSync(openSync(file, "wx", ownerOnly))
   } catch (error) {

@@ -5,12 +5,13 @@
 import { Monotonic } from "@payments/core"
 import { Duration, Effect, Schedule, type Scope } from "effect"
 import { hostname } from "node:os"
+import { dirname } from "node:path"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import { number, type Row, text } from "../engine/Rows.ts"
 import { Damaged, LeaseLost, Locked, SinkError } from "../Sink.ts"
-import { createOwned, locate, OpenFile, openingSame } from "./DatabaseFile.ts"
+import { locate, OpenFile, openingSame, requireOwned } from "./DatabaseFile.ts"
 import { adviceFor } from "./SqliteDamage.ts"
-import { damageOf, isBusy, reasonOf } from "./SqliteErrors.ts"
+import { damageOf, denialIn, isBusy, reasonOf } from "./SqliteErrors.ts"
 import { migrate, requireCurrent } from "./SqliteSchema.ts"
 
 /** How long SQLite itself waits for another writer. It waits with everything else standing still: the rest is waited here. */
@@ -94,9 +95,12 @@ export class Database {
 
   constructor(path: string, access: Access) {
     // By its real path, which no name of SQLite's own, such as :memory:, is.
-    this.#file = locate(path, access === "write" ? "write" : "read")
+    this.#file = permitted([path], () => locate(path, access === "write" ? "write" : "read"))
     this.#place = new OpenFile(path, this.#file)
-    this.#db = new DatabaseSync(this.#file, { timeout: patienceMs, readOnly: access !== "write" })
+    this.#db = permitted(
+      this.#files(),
+      () => new DatabaseSync(this.#file, { timeout: patienceMs, readOnly: access !== "write" })
+    )
     try {
       this.#place.requireInPlace()
       // Nothing is written into a file before it is known to be ours or empty.
@@ -125,7 +129,14 @@ export class Database {
 
   #explained(error: unknown): unknown {
     const problem = damageOf(error)
-    return problem === undefined ? error : new Damaged({ problem, advice: adviceFor(this.#db) })
+    return problem === undefined
+      ? denialIn(error, this.#files()) ?? error
+      : new Damaged({ problem, advice: adviceFor(this.#db) })
+  }
+
+  /** What SQLite opens: the file, its log and the folder that the log is made in. */
+  #files(): ReadonlyArray<string> {
+    return [this.#file, `${this.#file}-wal`, `${this.#file}-shm`, dirname(this.#file)]
   }
 
   close(): void {
@@ -145,14 +156,16 @@ export class Database {
   lock(label: string): { readonly close: () => void } {
     this.requireInPlace()
     const file = `${this.#file}.${label}.lock`
-    createOwned(file)
-    const lock = openingSame(file, () => new DatabaseSync(file, { timeout: 0 }), (opened) => opened.close())
+    const lock = permitted([file], () => {
+      requireOwned(file)
+      return openingSame(file, () => new DatabaseSync(file, { timeout: 0 }), (opened) => opened.close())
+    })
     try {
       lock.exec("BEGIN EXCLUSIVE")
       return lock
     } catch (error) {
       lock.close()
-      if (!isBusy(error)) throw error
+      if (!isBusy(error)) throw denialIn(error, [file]) ?? error
       const row = this.get("SELECT holder FROM holders WHERE label = ?", label)
       throw new Locked({ label, holder: row === undefined ? undefined : text(row, "holder") })
     }
@@ -235,6 +248,15 @@ export class Database {
       if (this.#db.isTransaction) this.#db.exec("ROLLBACK")
       throw error
     }
+  }
+}
+
+/** Runs a step; where the system refuses it, says which of the files is in the way. */
+const permitted = <A>(files: ReadonlyArray<string>, step: () => A): A => {
+  try {
+    return step()
+  } catch (error) {
+    throw denialIn(error, files) ?? error
   }
 }
 

@@ -1,6 +1,8 @@
 /** What SQLite and the file system throw, as reasons of ours. */
+import { denialOf, isDenial } from "../Permission.ts"
 import {
   Damaged,
+  Denied,
   Failed,
   Full,
   LeaseLost,
@@ -13,7 +15,18 @@ import {
 } from "../Sink.ts"
 
 /** SQLite's primary result codes (https://sqlite.org/rescode.html). */
-const sqliteCode = { error: 1, busy: 5, corrupt: 11, full: 13, constraint: 19, format: 24, notADatabase: 26 } as const
+const sqliteCode = {
+  error: 1,
+  permission: 3,
+  busy: 5,
+  readOnly: 8,
+  corrupt: 11,
+  full: 13,
+  cannotOpen: 14,
+  constraint: 19,
+  format: 24,
+  notADatabase: 26
+} as const
 /** Extended ones. */
 const extended = { databaseMoved: 1032, shortRead: 522, corruptFileSystem: 8458, trigger: 1811 } as const
 
@@ -53,11 +66,22 @@ export const damageOf = (error: unknown): string | undefined => {
   }
 }
 
+/** What an error says of the permissions of these files; undefined where it says nothing of them. */
+export const denialIn = (error: unknown, files: ReadonlyArray<string>): Denied | undefined => {
+  const code = error instanceof Error && "code" in error ? error.code : undefined
+  const isOne = isDenial(code) ||
+    [sqliteCode.permission, sqliteCode.readOnly, sqliteCode.cannotOpen].some((one) => one === primary(errcodeOf(error)))
+  const path = error instanceof Error && "path" in error && typeof error.path === "string" ? [error.path] : []
+  const problem = isOne ? denialOf([...path, ...files]) : undefined
+  return problem === undefined ? undefined : new Denied({ problem })
+}
+
 /** The reason; undefined for what no file does, which is a bug of ours. */
 export const reasonOf = (error: unknown): SinkReason | undefined => {
   if (
     error instanceof Locked || error instanceof LeaseLost || error instanceof Moved || error instanceof OtherSource ||
-    error instanceof NotADestination || error instanceof Damaged || error instanceof RowsRemoved
+    error instanceof NotADestination || error instanceof Damaged || error instanceof RowsRemoved ||
+    error instanceof Denied
   ) return error
   const errcode = errcodeOf(error)
   const damage = damageOf(error)

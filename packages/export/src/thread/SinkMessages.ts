@@ -5,6 +5,7 @@ import type { Kept } from "../Destination.ts"
 import {
   type Batch,
   Damaged,
+  Denied,
   Failed,
   Full,
   LeaseLost,
@@ -217,6 +218,8 @@ const reasonIn = ({ advice, bound, code, given, holder, label, problem, tag, why
       return new WrongSetting({ problem })
     case "Damaged":
       return new Damaged({ problem, advice })
+    case "Denied":
+      return new Denied({ problem })
     case "Full":
       return new Full()
     case "Unavailable":

@@ -84,7 +84,8 @@ export const encoder = (list: Lists.AnyList, compress: Format["compress"]): Enco
   }
 }
 
-const fieldsOf = (list: Lists.AnyList): ReadonlyArray<Field> => [
+/** The columns of the list. */
+export const fieldsOf = (list: Lists.AnyList): ReadonlyArray<Field> => [
   ...layoutOf(list).columns.flatMap((column): ReadonlyArray<Field> => {
     const { name } = column
     const field: Field = { element: elementOf(column), value: ({ cells }) => cellOf(column, cells[name]) }

@@ -1,0 +1,34 @@
+/** What the command line says of a service that repeats keys, cursors, document numbers and names wherever it can. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { join } from "node:path"
+import { canary, echoingEnv, shownField } from "./Echoes.ts"
+import { labels, payments, rowsOf, temporaryFolder } from "./Program.ts"
+
+describe("what a service repeats", () => {
+  it.live("is told nowhere by an export, and its undocumented names only where they are no values", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const env = yield* echoingEnv
+      const file = join(folder, "payments.db")
+      const { code, stderr, stdout } = yield* payments(["export", "--to", `sqlite:${file}`], { env })
+      assert.strictEqual(code, 4, stderr)
+      assert.include(stderr, "payin-sources: forbidden: the key may not read this list (403).\n")
+      assert.include(stderr, "invoices: malformed answer: not JSON (an unknown type). Is this the API's address?\n")
+      assert.include(stdout, `fields that the document does not show: ${shownField} (1), (other) (4)`)
+      for (const secret of Object.values(canary)) {
+        assert.notInclude((stdout + stderr).toLowerCase(), secret.toLowerCase())
+      }
+      assert.include(String(rowsOf(file, "SELECT raw FROM payout_requests WHERE id = 'a'")[0]?.["raw"]), canary.name)
+    }).pipe(Effect.scoped))
+
+  it.live("is told nowhere by a listing, but in its records", () =>
+    Effect.gen(function*() {
+      const env = yield* echoingEnv
+      for (const label of labels.slice(1)) {
+        const { stderr, stdout } = yield* payments([label, "list", "--all"], { env })
+        assert.strictEqual(stdout, `{"id":"a"}\n`)
+        for (const secret of Object.values(canary)) assert.notInclude(stderr.toLowerCase(), secret.toLowerCase())
+      }
+    }).pipe(Effect.scoped))
+})

@@ -1,0 +1,101 @@
+/** Which text of an answer may be shown. What services really echo is tried in the sandbox's `Privacy.test.ts`. */
+import { assert, describe, it } from "@effect/vitest"
+import { looksLikeCode, looksLikeRequestId, makeSecrets, shownType } from "../src/internal/Showable.ts"
+
+describe("an error's code", () => {
+  it.each(["BAD_FILTER", "STATUS_403", "ORA_01017", "OAUTH2_EXPIRED", "_3DS", "E_1", "FORBIDDEN", "UNAUTHENTICATED"])(
+    "is shown: %s",
+    (code) => assert.isTrue(looksLikeCode(code))
+  )
+
+  it.each([
+    "",
+    "4433221100",
+    "44_33",
+    "CANARYNAME",
+    "DOC_4433221100",
+    "SK_CANARY5ECRET",
+    "bad_filter",
+    "BAD-FILTER",
+    "A_".repeat(40)
+  ])(
+    "is not shown: %s",
+    (code) => assert.isFalse(looksLikeCode(code))
+  )
+})
+
+describe("the id of a request", () => {
+  it.each([
+    "5ec2e700-ca4a-4cca-9a21-c0ffee123456",
+    "4BF92F3577B34DA6A3CE929D0E0E4736",
+    "00f067aa0ba902b7",
+    "8a1b2c3d4e5f6789-BOG",
+    "01HZX3KQ5V7N9B2M4C6D8F0G1H",
+    "1-5759e988-bd862e3fe1be46a994272793",
+    "Root=1-5759e988-bd862e3fe1be46a994272793",
+    "req-7",
+    "req_AbCd1234EfGh56"
+  ])("is shown: %s", (id) => assert.isTrue(looksLikeRequestId(id)))
+
+  it.each([
+    "",
+    "4433221100",
+    "4433221100443322",
+    "req-4433221100",
+    "CANARYNAME",
+    "req-CANARYNAME",
+    "maria.perez",
+    "sk_CANARYKEY5ecret",
+    "req_sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+    "eyJhbGciOiJIUzI1NiJ9",
+    "c2tfQ0FOQVJZS0VZNWVjcmV0",
+    "a canary",
+    `req-${"a1".repeat(40)}`
+  ])("is not shown: %s", (id) => assert.isFalse(looksLikeRequestId(id)))
+})
+
+describe("a content type", () => {
+  it.each([
+    ["text/html", "text/html"],
+    ["Application/JSON; charset=utf-8", "application/json"],
+    ["4433221100/CANARYNAME", "an unknown type"],
+    ["canary", "an unknown type"],
+    [undefined, undefined]
+  ])("%s is shown as %s", (header, shown) => assert.strictEqual(shownType(header), shown))
+})
+
+describe("a text with a secret in it", () => {
+  const secrets = makeSecrets(["sk_CANARYKEY5ecret"])
+  secrets.add("CON-7 ñ")
+  secrets.add("1")
+
+  it.each([
+    "sk_CANARYKEY5ecret",
+    "SK-canarykey5ECRET",
+    "req-sk_CANARYKEY5ecret-1",
+    "CANARYKEY5ecret",
+    Buffer.from("sk_CANARYKEY5ecret").toString("hex"),
+    Buffer.from("sk_CANARYKEY5ecret").toString("base64url"),
+    "CON_7_Ñ",
+    "1",
+    "A_1_B",
+    "req-1a"
+  ])("is known: %s", (text) => assert.isTrue(secrets.areIn(text)))
+
+  it.each(["BAD_FILTER", "req-7", "canary"])("is no other: %s", (text) => assert.isFalse(secrets.areIn(text)))
+
+  it("is known of the key for good, and of other values as long as they are among the latest", () => {
+    const many = makeSecrets(["the-key"])
+    many.add("the-first-cursor")
+    many.addKey("the-next-key")
+    for (let index = 0; index < 255; index++) many.add(`cursor number ${index}`)
+    assert.isTrue(many.areIn("the-first-cursor"))
+    for (let index = 255; index < 2000; index++) many.add(`cursor number ${index}`)
+    assert.deepStrictEqual(["the-key", "the-next-key", "the-first-cursor", "cursor number 1999"].map(many.areIn), [
+      true,
+      true,
+      false,
+      true
+    ])
+  })
+})
