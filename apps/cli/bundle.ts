@@ -8,7 +8,7 @@ const oldest = { major: 22, minor: 19 }
 
 /**
  * What runs first. It must be read by any Node, old or new, as a script or as a module: hence the old dialect and no
- * import statement. Then the bundle is loaded with the compile cache on.
+ * import statement. Then the bundle is loaded with the compile cache on, and signals are kept meanwhile.
  */
 const launcher = (name: string): string =>
   `#!/usr/bin/env node
@@ -27,6 +27,14 @@ if (version[0] < ${oldest.major} || (version[0] == ${oldest.major} && version[1]
   process.emitWarning = function (warning) {
     if (!/SQLite is an experimental feature/.test(warning)) warn.apply(process, arguments)
   }
+  // Signals that come while the bundle loads are kept until it can act on them (handOverSignals in Program.ts).
+  var kept = []
+  var keep = function (signal) { kept.push(signal) }
+  process.on("SIGINT", keep).on("SIGTERM", keep)
+  process.once("payments:ready", function () {
+    process.off("SIGINT", keep).off("SIGTERM", keep)
+    kept.forEach(function (signal) { process.emit(signal, signal) })
+  })
   import("./${name}-main.mjs")
 }
 `

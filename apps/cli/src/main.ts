@@ -4,7 +4,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { ExitCode } from "@payments/export"
-import { guardOutput, lineLogger, run, teardown } from "@payments/export/program"
+import { guardOutput, handOverSignals, lineLogger, run, teardown } from "@payments/export/program"
 import { Effect, Layer } from "effect"
 import { payments } from "./cli.ts"
 
@@ -23,3 +23,4 @@ run(command, process.argv.slice(2), PAYMENTS_VERSION, Object.keys(process.env)).
   Effect.provide(Layer.merge(NodeServices.layer, lineLogger("payments"))),
   NodeRuntime.runMain({ disableErrorReporting: true, teardown: teardown(() => ExitCode.interrupted) })
 )
+handOverSignals()

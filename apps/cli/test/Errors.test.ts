@@ -332,9 +332,25 @@ describe("what goes wrong", () => {
   it.live("a taken port and a destination nobody knows are usage errors", () =>
     Effect.gen(function*() {
       const server = yield* scriptedServer((_, response) => response.end())
-      const taken = yield* payments(["sandbox", "--port", new URL(server.url).port])
-      assert.deepStrictEqual([taken.code, taken.stdout], [2, ""])
-      assert.include(taken.stderr, "the port is taken")
+      const { port } = new URL(server.url)
+      for (
+        const [args, flag] of [[["--port", port], "--port"], [
+          ["--port", "0", "--control-port", port],
+          "--control-port"
+        ]] as const
+      ) {
+        const taken = yield* payments(["sandbox", ...args])
+        assert.deepStrictEqual([taken.code, taken.stdout], [2, ""])
+        assert.strictEqual(
+          taken.stderr,
+          `payments: 127.0.0.1 port ${port} is in use: another program listens there (EADDRINUSE). Stop it, or choose another port (${flag}; 0 takes a free one).\n`
+        )
+      }
+      const elsewhere = yield* payments(["sandbox", "--host", "192.0.2.1"])
+      assert.deepStrictEqual([elsewhere.code, elsewhere.stderr], [
+        2,
+        "payments: 192.0.2.1 port 8787 cannot be listened on: this machine has no such address (EADDRNOTAVAIL). Choose another one (--host).\n"
+      ])
       const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: key }
       const unknown = yield* payments(["export", "--to", "mysql://x"], { env })
       assert.deepStrictEqual([unknown.code, lines(unknown.stderr).length], [2, 1])

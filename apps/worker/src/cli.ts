@@ -5,6 +5,7 @@ import {
   checkAll,
   duration,
   keptDestinationOf,
+  listenProblem,
   type Reading,
   scanFlags,
   scanOptionsOf,
@@ -95,15 +96,14 @@ export const worker = <R>({ api, onEndless, server }: Services<R>) =>
           // A flag is stronger than the environment.
           const single = given.once || (given.every === undefined && isOnce === true)
           const health = healthAt(server, host ?? "127.0.0.1", listenOn ?? 9464)
+          if (!single) yield* onEndless
           const work = single
             ? once(destination, options)
-            : Effect.andThen(
-              onEndless,
-              Effect.provide(forever(every ?? Duration.minutes(5), destination, options), health)
-            )
+            : Effect.provide(forever(every ?? Duration.minutes(5), destination, options), health)
           yield* work.pipe(
             Effect.provide(Status.layer),
             Effect.provide(service),
+            Effect.interruptible,
             Effect.onInterrupt(() => Effect.logInfo("stopped"))
           )
         }, Effect.scoped)
@@ -118,6 +118,6 @@ const healthAt = (server: Services<never>["server"], host: string, wanted: numbe
       Effect.annotateLogs(Effect.logInfo("listening"), { host, port: "port" in address ? address.port : wanted })))
   ).pipe(
     Layer.provide(server(host, wanted)),
-    Layer.catchTag("ServeError", () =>
-      Layer.effectDiscard(usage(`${host} port ${wanted} cannot be listened on. Choose others with --host and --port.`)))
+    Layer.catchTag("ServeError", ({ cause }) =>
+      Layer.effectDiscard(usage(listenProblem({ cause, host, port: wanted, hostFlag: "--host", portFlag: "--port" }))))
   )

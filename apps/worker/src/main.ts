@@ -5,7 +5,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { PaymentsApi } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { ExitCode } from "@payments/export"
-import { guardOutput, run, teardown } from "@payments/export/program"
+import { guardOutput, handOverSignals, run, teardown } from "@payments/export/program"
 import { Effect, Layer, Logger } from "effect"
 import { createServer } from "node:http"
 import { worker } from "./cli.ts"
@@ -17,13 +17,19 @@ guardOutput("payments-worker")
 // Also a file that a library makes is its owner's alone.
 process.umask(0o077)
 
-/** SIGTERM is how an endless worker is asked to stop, so stopping is what it was to do; it is given this long. */
-const stopWithinMs = 15_000
+/** SIGTERM is how an endless worker is asked to stop, so stopping is what it was to do. */
 let asked = false
 let endless = false
+const stopCode = () => asked && endless ? ExitCode.done : ExitCode.interrupted
+
+/** How long a destination that does not answer is waited for. Its commits are atomic: what is cut off is not half done. */
+const stopWithinMs = 15_000
 process.once("SIGTERM", () => {
   asked = true
-  setTimeout(() => process.exit(ExitCode.unexpected), stopWithinMs).unref()
+  setTimeout(() => {
+    process.stderr.write("payments-worker: stopped without the destination, which has not answered for 15 s.\n")
+    process.exit(stopCode())
+  }, stopWithinMs).unref()
 })
 
 const services = {
@@ -35,10 +41,12 @@ const services = {
   })
 }
 
-run(worker(services), process.argv.slice(2), PAYMENTS_VERSION, Object.keys(process.env)).pipe(
+// Interruptible once it is known whether the worker is endless, on which the exit code depends.
+Effect.uninterruptible(run(worker(services), process.argv.slice(2), PAYMENTS_VERSION, Object.keys(process.env))).pipe(
   Effect.provide(Layer.mergeAll(NodeServices.layer, Logger.layer([Logger.consoleJson]))),
   NodeRuntime.runMain({
     disableErrorReporting: true,
-    teardown: teardown(() => asked && endless ? ExitCode.done : ExitCode.interrupted)
+    teardown: teardown(stopCode)
   })
 )
+handOverSignals()

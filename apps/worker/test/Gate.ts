@@ -11,6 +11,10 @@ export interface Gate {
   readonly refuse: Effect.Effect<void>
   /** Keeps every connection, accepts new ones, and lets nothing through. */
   readonly hold: Effect.Effect<void>
+  /** Does so with the first that a client sends of which this is a part. */
+  readonly holdAt: (text: string) => Effect.Effect<void>
+  /** How often something has not been let through. */
+  readonly heldBack: Effect.Effect<number>
 }
 
 /** Puts a gate on the port, refusing at first, until the scope closes. */
@@ -19,10 +23,16 @@ export const gateOn = (port: number): Effect.Effect<Gate, never, Scope.Scope> =>
     const sockets = new Set<Socket>()
     let target = 0
     let held = false
+    let heldBack = 0
+    let holdsAt: string | undefined
     const pass = (from: Socket, to: Socket) => {
       sockets.add(from)
       from.on("error", () => {}) // cut on purpose, by either side
-      from.on("data", (chunk) => void (held || to.write(chunk)))
+      from.on("data", (chunk) => {
+        if (holdsAt !== undefined && chunk.includes(holdsAt)) held = true
+        if (held) heldBack++
+        else to.write(chunk)
+      })
       from.on("close", () => {
         sockets.delete(from)
         to.destroy()
@@ -49,6 +59,8 @@ export const gateOn = (port: number): Effect.Effect<Gate, never, Scope.Scope> =>
           else server.listen(port, "127.0.0.1", () => resume(Effect.void))
         }),
       refuse,
-      hold: Effect.sync(() => void (held = true))
+      hold: Effect.sync(() => void (held = true)),
+      holdAt: (text) => Effect.sync(() => void (holdsAt = text)),
+      heldBack: Effect.sync(() => heldBack)
     }
   })

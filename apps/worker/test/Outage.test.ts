@@ -6,6 +6,7 @@ import { Duration, Effect, Layer } from "effect"
 import { randomUUID } from "node:crypto"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
+import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { freePort } from "../../../packages/export/test/Port.ts"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { query } from "../../../packages/export/test/PostgresTest.ts"
@@ -115,14 +116,29 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
 })
 
 describe("a worker that is told to stop while its PostgreSQL server says nothing", () => {
-  it.live("ends with 0 at its start, within a commit, and while it waits", () =>
-    Effect.gen(function*() {
-      const [before, schema] = [yield* gate, newSchema()]
-      yield* before.open(server.port)
-      yield* before.hold
-      const env = yield* sandboxEnv({ records: 20 })
-      const arguments_ = ["--to", to(before.port, schema), "--every", "1h"]
-      const atStart = yield* started(arguments_, env)
-      assert.deepStrictEqual(yield* atStart.end("SIGTERM"), [0, null])
-    }).pipe(Effect.scoped))
+  const moments = ["at its start", "while it waits for the service", "while it compares rows", "within a commit"]
+
+  it.live("ends with 0 in time, at whatever moment", () =>
+    Effect.forEach(moments, (moment) =>
+      Effect.gen(function*() {
+        const [before, schema] = [yield* gate, newSchema()]
+        yield* before.open(server.port)
+        if (moment === "at its start") yield* before.hold
+        const held: Array<() => void> = []
+        const service = yield* scriptedServer((_, response) =>
+          void held.push(() => pageOf(response, [`{"id":"a"}`], "next"))
+        )
+        const env = { PAYMENTS_BASE_URL: service.url, PAYMENTS_API_KEY: "k" }
+        const running = yield* started(["--to", to(before.port, schema), "--every", "1h"], env)
+        if (moment !== "at its start") {
+          yield* running.until(Effect.sync(() => held.length), (count) => count === 3)
+          yield* moment === "within a commit" ? before.holdAt("COMMIT") : before.hold
+        }
+        if (moment === "while it compares rows" || moment === "within a commit") {
+          for (const answer of held) answer()
+          yield* running.until(before.heldBack, (count) => count > 0)
+        }
+        assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null], moment)
+        assert.include(running.out(), `"message":"stopped"`, moment)
+      }).pipe(Effect.scoped), { concurrency: "unbounded", discard: true }))
 })

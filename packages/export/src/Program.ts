@@ -15,6 +15,7 @@ import { canColor, canRedraw } from "./TerminalRules.ts"
 import { usageText } from "./UsageText.ts"
 
 export { canRedraw, checkAll, Ended, type ProgramError, usage }
+export { type ListenProblem, listenProblem } from "./Listening.ts"
 export { drawProgress, eraseProgress, guardOutput, lineLogger, print, printOrEnd, requireOutput, say } from "./Talk.ts"
 
 /** Runs a command line to its exit code. */
@@ -64,6 +65,15 @@ const presentation = (name: string, args: ReadonlyArray<string>) =>
     }),
     CliConfig.layer({ builtIns: [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions] })
   )
+
+/**
+ * Called when the program has its own listeners for signals: those that came while it was loaded are emitted again for them.
+ * Until then the launcher (`apps/cli/bundle.ts`) keeps signals, which would otherwise end the process.
+ */
+export const handOverSignals = (): void => {
+  const events: NodeJS.EventEmitter = process
+  events.emit("payments:ready")
+}
 
 /** Ends the process with the exit code that {@link run} came to; an interrupt ends it as `interrupted` says. */
 export const teardown = (interrupted: () => ExitCode): Runtime.Teardown => (exit, onExit) =>

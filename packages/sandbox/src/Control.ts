@@ -114,7 +114,7 @@ export const serveControls = Effect.fnUntraced(
       { disableLogger: true, disableListenLog: true }
     ).pipe(Layer.provideMerge(NodeHttpServer.layer(() => server, { host, port })))
     const context = yield* Layer.build(served).pipe(
-      Effect.mapError((error): SandboxError => listenError(error.cause))
+      Effect.mapError((error): SandboxError => listenError(error.cause, { host, port, endpoint: "controls" }))
     )
     // Clients keep connections open for the next request; without this the server would wait for them to leave.
     yield* Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))

@@ -16,17 +16,23 @@ export interface ListenOptions {
 }
 
 /** The address cannot be listened on. */
-export class SandboxError extends Data.TaggedError("SandboxError")<{ readonly code: string }> {
+export class SandboxError extends Data.TaggedError("SandboxError")<{
+  readonly code: string
+  readonly host: string
+  readonly port: number
+  /** What was to listen there. */
+  readonly endpoint: "lists" | "controls"
+}> {
   override get message() {
-    return this.code === "EADDRINUSE"
-      ? "the sandbox cannot start: the port is taken. Choose another one."
-      : `the sandbox cannot start: the address cannot be listened on (${this.code}).`
+    const problem = this.code === "EADDRINUSE" ? "is in use" : `cannot be listened on (${this.code})`
+    return `the sandbox cannot start: ${this.host} port ${this.port} ${problem}. Choose another one.`
   }
 }
 
 /** The error of a server that could not listen. */
-export const listenError = (cause: unknown): SandboxError =>
+export const listenError = (cause: unknown, at: Pick<SandboxError, "host" | "port" | "endpoint">): SandboxError =>
   new SandboxError({
+    ...at,
     code: typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string"
       ? cause.code
       : "unknown"
@@ -65,7 +71,7 @@ export const listen = Effect.fnUntraced(function*(
   })
   yield* Effect.acquireRelease(
     Effect.callback<void, SandboxError>((resume) => {
-      server.once("error", (error) => resume(Effect.fail(listenError(error))))
+      server.once("error", (error) => resume(Effect.fail(listenError(error, { host, port, endpoint: "lists" }))))
       server.listen(port, host, () => resume(Effect.void))
     }),
     () => close(server)

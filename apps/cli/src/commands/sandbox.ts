@@ -1,7 +1,7 @@
 /** `payments sandbox`. The sandbox is loaded here, in `start` and in `conformance`, and nowhere else. */
 import { Lists, readPlainFile } from "@payments/core"
 import { printable } from "@payments/export"
-import { optionalFlag, print, rangeFlag, say, usage, wholeNumberFlag } from "@payments/export/program"
+import { listenProblem, optionalFlag, print, rangeFlag, say, usage, wholeNumberFlag } from "@payments/export/program"
 import type { LoggedRequest, SandboxOptions } from "@payments/sandbox"
 import { Effect, Redacted, Result } from "effect"
 import { Command, Flag } from "effect/cli"
@@ -129,7 +129,10 @@ export const sandboxCommand = Command.make(
       return yield* Effect.never
     }).pipe(
       Effect.provide(sandbox.Sandbox.layer({ ...options, host, port, prepared, controlPort, controlHost, onRequest })),
-      Effect.catchTag("SandboxError", (error) => usage(error.message))
+      Effect.catchTag("SandboxError", ({ code, endpoint, ...place }) => {
+        const flag = endpoint === "lists" ? "--" : "--control-"
+        return usage(listenProblem({ ...place, cause: { code }, hostFlag: `${flag}host`, portFlag: `${flag}port` }))
+      })
     )
   })
 ).pipe(

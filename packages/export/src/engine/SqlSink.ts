@@ -17,6 +17,7 @@ import {
   Sink,
   SinkError
 } from "../Sink.ts"
+import { atMost } from "./AtMost.ts"
 import * as Certificate from "./Certificate.ts"
 import { layoutOf } from "./Columns.ts"
 import { contentHash, differing, hashed, plan, type PlanInput, soughtIn, type StoredRow } from "./Plan.ts"
@@ -26,6 +27,9 @@ import * as Tally from "./Tally.ts"
 
 /** A batch that changes no row waits for others, up to so many records and so long: a cut only reads them again. */
 const quiet = { records: 5000, wait: Duration.seconds(2) } as const
+
+/** How long the end of a session waits for a destination that may no longer answer. */
+const flushAtEndTakes = Duration.seconds(3)
 
 /** The port over a store. */
 export const makeSink = (store: Store): Sink["Service"] => {
@@ -46,7 +50,7 @@ export const makeSink = (store: Store): Sink["Service"] => {
         const session = sessionOver(store, list, request, opened, turnOf(list))
         // What a quiet end left behind is not lost for want of one more page, nor while one is waited for. Whatever hinders it
         // hinders the next batch too, and is told there.
-        yield* Effect.addFinalizer(() => Effect.ignore(session.flush))
+        yield* Effect.addFinalizer(() => session.flushAtEnd)
         yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(session.flush), quiet.wait)))
         return session
       }),
@@ -147,6 +151,8 @@ const startAfter = (scans: ReadonlyArray<ScanRow>, overtaken: boolean): ScanStar
 interface Session extends ScanSession {
   /** Commits what waits. */
   readonly flush: Effect.Effect<void, SinkError>
+  /** Commits what waits where that does not take long. */
+  readonly flushAtEnd: Effect.Effect<void>
 }
 
 const sessionOver = (
@@ -317,6 +323,7 @@ const sessionOver = (
     progress: Effect.sync(progress),
     commit: (batch) => inTurn(commit(batch)),
     flush: inTurn(flush),
+    flushAtEnd: inTurn(Effect.ignore(atMost(flushAtEndTakes)(flush))),
     restart: inTurn(Effect.flatMap(timestamp, (now) => {
       // What waits goes with the tally: should this fail, nothing of it may be committed any more.
       waiting = undefined

@@ -5,8 +5,9 @@
  */
 import { PgPool, PgTypes } from "@effect/sql-pg"
 import { Monotonic } from "@payments/core"
-import { Effect, Redacted, Schedule, type Scope } from "effect"
+import { Duration, Effect, Exit, Redacted, Schedule, Scope } from "effect"
 import type { SqlError } from "effect/sql"
+import { atMost } from "../engine/AtMost.ts"
 import type { Row } from "../engine/Rows.ts"
 import { Failed, Full, SinkError, type SinkReason, Unavailable } from "../Sink.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
@@ -57,6 +58,9 @@ const patience = Schedule.min([Schedule.exponential("10 millis"), Schedule.space
   Monotonic.upTo("10 seconds")
 )
 
+/** How long a statement that was interrupted keeps its connection from being closed, where the server does not answer. */
+const closingTakes = Duration.seconds(1)
+
 /** Opens connections as they are needed, until the scope closes. */
 export const connect = (settings: PostgresSettings): Effect.Effect<PostgresClient, SinkError, Scope.Scope> => {
   const { location } = settings
@@ -65,7 +69,11 @@ export const connect = (settings: PostgresSettings): Effect.Effect<PostgresClien
   )
   const lasting = <A>(self: Effect.Effect<A, SqlError.SqlError | SinkError>) =>
     told(Effect.retry(self, { while: (error) => error._tag === "SqlError" && isLost(error), schedule: patience }))
-  return Effect.map(told(PgPool.make(configOf(settings))), (pool): PostgresClient => {
+  const pooled = Effect.flatMap(
+    Effect.acquireRelease(Scope.make(), (scope) => atMost(closingTakes)(Scope.close(scope, Exit.void))),
+    (scope) => told(Scope.provide(PgPool.make(configOf(settings)), scope))
+  )
+  return Effect.map(pooled, (pool): PostgresClient => {
     const once = (sql: string, parameters: ReadonlyArray<Parameter> = []) =>
       pool.use((connection) => Effect.map(connection.query(sql, parameters), ({ rows }) => rows))
     return {

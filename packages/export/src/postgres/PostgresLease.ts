@@ -4,9 +4,10 @@
  * still its own: whoever was stopped for longer and taken over commits nothing more. A lease expires by the server's clock
  * and is renewed by a timer, which does not depend on this machine's.
  */
-import { Duration, Effect, Fiber, Schedule, type Scope } from "effect"
+import { Duration, Effect, Fiber, Option, Schedule, type Scope } from "effect"
 import { randomUUID } from "node:crypto"
 import { hostname } from "node:os"
+import { atMost, awaitAtMost } from "../engine/AtMost.ts"
 import { LeaseLost, Locked, SinkError } from "../Sink.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
 
@@ -27,7 +28,7 @@ export const times: Times = {
   lasts: Duration.seconds(30),
   renewed: Duration.seconds(10),
   silence: Duration.seconds(10),
-  ending: Duration.seconds(10),
+  ending: Duration.seconds(6),
   lockTimeout: Duration.millis(500)
 }
 
@@ -86,7 +87,11 @@ export const take = (
       }),
     Effect.tap((lease) =>
       // What goes wrong with it the next commit will see.
-      Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(renew(leases, lease)), leases.times.renewed)))
+      Effect.forkScoped(
+        Effect.forever(
+          Effect.delay(Effect.ignore(atMost(leases.times.lasts)(renew(leases, lease))), leases.times.renewed)
+        )
+      )
     )
   )
 
@@ -149,8 +154,9 @@ const release = (leases: Leases, { epoch, label, owner }: Lease) =>
     WHERE label = $1 AND epoch = $2::bigint`,
     [label, String(epoch)]
   ).pipe(
-    Effect.timeout("3 seconds"),
-    Effect.catch(() => Effect.sync(() => void unreleased.set(keyOf(leases, label), owner)))
+    atMost("3 seconds"),
+    Effect.orElseSucceed(() => Option.none()),
+    Effect.map((released) => void (Option.isSome(released) || unreleased.set(keyOf(leases, label), owner)))
   )
 
 /**
@@ -199,6 +205,6 @@ const finishing = (most: Duration.Duration) => <A, E>(effect: Effect.Effect<A, E
   Effect.uninterruptibleMask((restore) =>
     Effect.flatMap(Effect.forkDetach(effect), (fiber) =>
       restore(Fiber.join(fiber)).pipe(
-        Effect.onInterrupt(() => Effect.andThen(Effect.timeoutOption(Fiber.await(fiber), most), Fiber.interrupt(fiber)))
+        Effect.onInterrupt(() => Effect.ignore(awaitAtMost(fiber, most)))
       ))
   )

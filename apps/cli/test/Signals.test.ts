@@ -1,0 +1,52 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { join } from "node:path"
+import { pathToFileURL } from "node:url"
+import { scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
+import { binary as payments, runProgram, temporaryFolder } from "./Program.ts"
+
+const preload = pathToFileURL(join(import.meta.dirname, "EarlySignal.ts")).href
+const worker = join(import.meta.dirname, "../../worker/dist/payments-worker.js")
+
+/** The code of a program that is sent a signal while it starts. The service does not answer. */
+const codeAfter = (signal: NodeJS.Signals, afterMs: number, ...args: ReadonlyArray<string>) =>
+  Effect.gen(function*() {
+    const cwd = yield* temporaryFolder
+    const service = yield* scriptedServer(() => {})
+    const ended = yield* runProgram(process.execPath, ["--import", preload, ...args], {
+      cwd,
+      env: {
+        PAYMENTS_BASE_URL: service.url,
+        PAYMENTS_API_KEY: "k",
+        PAYMENTS_PORT: "0",
+        EARLY_SIGNAL: signal,
+        EARLY_AFTER_MS: String(afterMs)
+      }
+    })
+    return ended.signal ?? ended.code
+  }).pipe(Effect.scoped)
+
+const moments = [-1, 0, 100, 200, 300, 500]
+
+describe("a signal in the first moments of a program", () => {
+  it.live("stops an endless worker with 0 on SIGTERM and 130 on SIGINT, whenever it comes", () =>
+    Effect.gen(function*() {
+      for (const ms of moments) {
+        assert.strictEqual(yield* codeAfter("SIGTERM", ms, worker, "run", "--to", "sqlite:x.db"), 0, `${ms} ms`)
+      }
+      assert.strictEqual(yield* codeAfter("SIGINT", -1, worker, "run", "--to", "sqlite:x.db"), 130)
+    }))
+
+  it.live("interrupts a worker with --once and payments with 130", () =>
+    Effect.gen(function*() {
+      for (const ms of [-1, 100]) {
+        assert.strictEqual(yield* codeAfter("SIGTERM", ms, worker, "run", "--once", "--to", "sqlite:x.db"), 130)
+        assert.strictEqual(yield* codeAfter("SIGINT", ms, payments, "export", "--to", "sqlite:x.db"), 130)
+      }
+    }))
+
+  it.live("hides no usage error", () =>
+    Effect.gen(function*() {
+      assert.strictEqual(yield* codeAfter("SIGTERM", -1, worker, "run", "--to", "nowhere"), 2)
+    }))
+})

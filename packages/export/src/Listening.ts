@@ -1,0 +1,36 @@
+/** What both programs say of an address that they cannot listen on. */
+
+/** Where a program wanted to listen, why it cannot, and with which flags it is told of another place. */
+export interface ListenProblem {
+  readonly host: string
+  readonly port: number
+  /** What the system or the server said. */
+  readonly cause: unknown
+  readonly hostFlag: string
+  readonly portFlag: string
+}
+
+/** Says what is wrong with the address and what to do about it. */
+export const listenProblem = ({ cause, host, hostFlag, port, portFlag }: ListenProblem): string => {
+  const place = `${host} port ${port}`
+  const otherPort = `choose another port (${portFlag}; 0 takes a free one)`
+  const code = codeOf(cause)
+  switch (code) {
+    case "EADDRINUSE":
+      return `${place} is in use: another program listens there (${code}). Stop it, or ${otherPort}.`
+    case "EACCES":
+      return `${place} needs a privilege to be listened on, as ports below 1024 do (${code}): ${otherPort}.`
+    case "EADDRNOTAVAIL":
+      return `${place} cannot be listened on: this machine has no such address (${code}). Choose another one (${hostFlag}).`
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return `${place} cannot be listened on: the host's name cannot be looked up (${code}). Choose another one (${hostFlag}).`
+    default:
+      return `${place} cannot be listened on (${code}). Choose another one (${hostFlag}, ${portFlag}).`
+  }
+}
+
+const codeOf = (cause: unknown): string =>
+  typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string"
+    ? cause.code
+    : "unknown"
