@@ -2,9 +2,7 @@
 import { chmodSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { defineConfig, type RolldownOptions } from "rolldown"
-
-/** The oldest Node that Effect 4 runs on. */
-const oldest = { major: 22, minor: 19 }
+import { oldestNode } from "../../packages/core/src/internal/NodeVersion.ts"
 
 /**
  * What runs first. It must be read by any Node, old or new, as a script or as a module: hence the old dialect and no
@@ -13,8 +11,8 @@ const oldest = { major: 22, minor: 19 }
 const launcher = (name: string): string =>
   `#!/usr/bin/env node
 var version = process.versions.node.split(".")
-if (version[0] < ${oldest.major} || (version[0] == ${oldest.major} && version[1] < ${oldest.minor})) {
-  process.stderr.write("${name}: needs Node ${oldest.major}.${oldest.minor} or later; this is Node " + process.versions.node + ".\\n")
+if (version[0] < ${oldestNode.major} || (version[0] == ${oldestNode.major} && version[1] < ${oldestNode.minor})) {
+  process.stderr.write("${name}: needs Node ${oldestNode.major}.${oldestNode.minor} or later; this is Node " + process.versions.node + ".\\n")
   process.exitCode = 3
 } else if (process.env.NODE_DEBUG || process.env.NODE_DEBUG_NATIVE) {
   // Node has read them before this program, and prints the address of every request with them.

@@ -1,4 +1,7 @@
 /** The Node entry: the HTTP client tuned for reading pages, and the promise façade over it. */
+// oxlint-disable-next-line import/no-unassigned-import -- an old Node ends here, since it cannot load what follows
+import "./internal/NodeVersion.ts"
+
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import type { Dispatcher } from "@effect/platform-node/Undici"

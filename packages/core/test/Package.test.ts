@@ -5,13 +5,26 @@
  */
 import { assert, beforeAll, describe, it } from "@effect/vitest"
 import { execFile } from "node:child_process"
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs"
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync
+} from "node:fs"
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { promisify } from "node:util"
 import { gzipSync } from "node:zlib"
 import { rolldown } from "rolldown"
 import { afterAll } from "vitest"
+import { oldestNode } from "../src/internal/NodeVersion.ts"
 
 const core = join(import.meta.dirname, "..")
 const folder = realpathSync(mkdtempSync(join(tmpdir(), "payments-core-")))
@@ -25,7 +38,8 @@ interface Manifest {
   readonly packageManager?: string
   readonly version: string
   readonly private?: boolean
-  readonly sideEffects?: boolean
+  readonly sideEffects?: ReadonlyArray<string>
+  readonly engines?: Readonly<Record<string, string>>
   readonly license?: string
   readonly scripts: Readonly<Record<string, string>>
   readonly exports: Readonly<Record<string, string>>
@@ -34,8 +48,8 @@ interface Manifest {
 }
 
 /** Runs a program without the settings and the registry of whoever runs the tests. */
-const run = async (file: string, args: ReadonlyArray<string>, cwd: string) => {
-  const env = { PATH: process.env["PATH"], HOME: process.env["HOME"] }
+const run = async (file: string, args: ReadonlyArray<string>, cwd: string, settings: Record<string, string> = {}) => {
+  const env = { PATH: process.env["PATH"], HOME: process.env["HOME"], ...settings }
   const outcome = promisify(execFile)(file, args, { cwd, env, timeout: 120_000 })
   return outcome.then(({ stdout }) => ({ code: 0, output: stdout }), (error) => ({
     code: Number(error.code ?? 1),
@@ -101,7 +115,10 @@ describe("the packed package", () => {
     assert.deepStrictEqual(manifest.peerDependencies, { effect: "~4.1.0" })
     assert.deepStrictEqual(Object.keys(manifest.dependencies), ["@effect/platform-node"])
     assert.match(json(join(core, "node_modules/effect/package.json")).version, /^4\.1\./)
-    assert.deepStrictEqual([manifest.sideEffects, manifest.license], [false, "UNLICENSED"])
+    assert.strictEqual(manifest.license, "UNLICENSED")
+    assert.deepStrictEqual(manifest.engines, { node: `>=${oldestNode.major}.${oldestNode.minor}.0` })
+    // Its check of Node's version alone does something when it is imported.
+    assert.deepStrictEqual(manifest.sideEffects, ["./dist/internal/NodeVersion.js", "./src/internal/NodeVersion.ts"])
     assert.deepStrictEqual(
       Object.keys(manifest.scripts).filter((name) => /install|prepare|pack|publish/.test(name)),
       []
@@ -244,6 +261,25 @@ describe("an empty project that installs it", () => {
     }
   )
 
+  it.each(["20.20.2", "22.18.0", "18.0.0"])(
+    "says in one line that Node %s is too old for its node entry",
+    async (version) => {
+      writeFileSync(
+        join(consumer, "old.cjs"),
+        `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`
+      )
+      const load = (entry: string) =>
+        `import("@payments/core/${entry}").then(() => console.log("loaded"), (error) => console.log(error.message))`
+      const { output } = await run(process.execPath, ["--require", "./old.cjs", "-e", load("node")], consumer)
+      assert.strictEqual(
+        output,
+        `@payments/core/node needs Node 22.19 or later; this is Node ${version}. Elsewhere, use @payments/core/promise over fetch.\n`
+      )
+      const elsewhere = await run(process.execPath, ["--require", "./old.cjs", "-e", load("promise")], consumer)
+      assert.strictEqual(elsewhere.output, "loaded\n")
+    }
+  )
+
   it("bundles listing the invoices without tests, contract, sandbox or Node", async () => {
     writeFileSync(join(consumer, "list.ts"), listing)
     const bundle = await rolldown({ input: join(consumer, "list.ts"), cwd: consumer, logLevel: "silent" })
@@ -282,3 +318,67 @@ const live = PaymentsApi.layer.pipe(Layer.provide(FetchHttpClient.layer), Layer.
 const list = PaymentsApi.use((api) => Stream.runForEach(api.invoices.stream(), ({ id }) => Effect.log(id)))
 await Effect.runPromise(Effect.provide(list, live))
 `
+
+describe("a project with Effect 3", () => {
+  const project = join(folder, "effect-3")
+  const docs = readFileSync(join(core, "../../docs/library.md"), "utf8").split("## With Effect 3 in the project")[1] ??
+    ""
+  const block = (language: string) => new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, "ms").exec(docs)?.[1] ?? ""
+
+  beforeAll(() => {
+    mkdirSync(join(project, "node_modules"), { recursive: true })
+    symlinkSync(realpathSync(join(core, "node_modules/effect-3")), join(project, "node_modules/effect"))
+    writeFileSync(join(project, "package.json"), JSON.stringify({ private: true, type: "module" }))
+  })
+
+  it("cannot import it, as the docs say", async () => {
+    mkdirSync(join(project, "node_modules/@payments"))
+    // The copy finds what is beside it, as it would in an installation that was forced.
+    cpSync(installed, join(project, "node_modules/@payments/core"), { recursive: true, dereference: true })
+    const { output } = await run(process.execPath, ["-e", `import("@payments/core/promise")`], project)
+    const problem = "Package subpath './http' is not defined by \"exports\""
+    assert.include(output, problem)
+    assert.include(docs, problem)
+    rmSync(join(project, "node_modules/@payments"), { recursive: true })
+  })
+
+  it("uses it as a bundle that carries its own Effect, made and typed as the docs say", async () => {
+    // No network in tests: what the line would install is linked from the other consumer.
+    const install = /^npm install .*$/m
+    assert.match(block("sh"), install)
+    const recipe = block("sh").replace(install, `ln -s "${consumer}/node_modules" node_modules`)
+      .replace("npx rolldown", `"${process.execPath}" "${core}/node_modules/rolldown/bin/cli.mjs"`)
+    await passes("bash", ["-ec", recipe], project)
+    writeFileSync(join(project, "main.js"), block("js"))
+    const missing = await run(process.execPath, ["main.js"], project)
+    assert.include(missing.output, "PAYMENTS_BASE_URL is not set")
+    const server = createServer((_, response) => response.end(`{"items":[{"id":"a"},{"id":"b"}],"cursor":null}`))
+    await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve))
+    const { port } = server.address() as AddressInfo // of a server that listens on TCP
+    const settings = { PAYMENTS_BASE_URL: `http://127.0.0.1:${port}`, PAYMENTS_API_KEY: "k" }
+    const counted = await run(process.execPath, ["main.js"], project, settings)
+    assert.strictEqual(counted.output, "2 invoices\n")
+    server.close()
+    // The docs' program is typed too, and by what the bundle gives.
+    writeFileSync(
+      join(project, "main.ts"),
+      `${block("js")}\nexport const wrong: number = await connectFromEnvironment()\n`
+    )
+    const compilerOptions = {
+      target: "ES2024",
+      module: "NodeNext",
+      lib: ["ES2024", "ESNext.Disposable", "DOM"],
+      types: [],
+      strict: true,
+      noEmit: true,
+      skipLibCheck: true
+    }
+    writeFileSync(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["main.ts"] }))
+    const { output } = await run(
+      process.execPath,
+      [join(core, "node_modules/typescript/bin/tsc"), "-p", project],
+      project
+    )
+    assert.match(output, /^main\.ts\(\d+,\d+\): error TS2322: Type 'Payments' is not assignable to type 'number'\.\s*$/)
+  })
+})

@@ -80,7 +80,7 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
     const known = keys[service]
     const read = known === refused ? yield* config.freshKey[service] ?? Effect.undefined : { value: known }
     if (read !== undefined && "problem" in read) {
-      return yield* Effect.fail(new Unauthorized({ problem: `${read.problem}.` }))
+      return yield* new Unauthorized({ problem: `${read.problem}.` })
     }
     const fresh = read?.value
     if (fresh === undefined || Redacted.value(fresh) === Redacted.value(refused)) return undefined

@@ -6,8 +6,8 @@ export const proxyVariables = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http
 /** What is wrong with the address of a proxy, without repeating it: it may hold a password. */
 export const proxyProblem = (address: string | undefined): string | undefined => {
   if (address === undefined || address === "") return undefined
-  const url = URL.parse(address)
-  return url !== null && schemes.has(url.protocol) && url.hostname !== "" && isDecodable(url.username) &&
+  const url = URL.canParse(address) ? new URL(address) : undefined
+  return url !== undefined && schemes.has(url.protocol) && url.hostname !== "" && isDecodable(url.username) &&
       isDecodable(url.password)
     ? undefined
     : "is not the address of a proxy, such as http://proxy.example.com:3128: it begins with http:// or https://, and special characters in a user name or password are written as %40 and so on"
