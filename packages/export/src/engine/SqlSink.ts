@@ -20,6 +20,7 @@ import {
 import { atMost } from "./AtMost.ts"
 import * as Certificate from "./Certificate.ts"
 import { layoutOf } from "./Columns.ts"
+import { goneSince, meetsAnother } from "./EarlierScans.ts"
 import { contentHash, differing, hashed, plan, type PlanInput, soughtIn, type StoredRow } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import type { Commit, ScanRow, Store } from "./Store.ts"
@@ -377,46 +378,5 @@ const isJson = (text: string): boolean => {
     return false
   }
 }
-
-/** Whether any other part of the list that has written rows was, or may have been, shown one of these. */
-const meetsAnother = Effect.fnUntraced(function*(
-  store: Store,
-  scans: ReadonlyArray<ScanRow>,
-  part: string,
-  seen: RowSet
-): Effect.fn.Return<boolean, SinkError> {
-  for (const other of scans) {
-    if (other.part === "" || other.part === part) continue
-    const tally = yield* Tally.ofScan(store, other)
-    if (!Tally.hasWritten(tally)) continue
-    // What was shown before a restart is not known any more.
-    if (Tally.hasRestarted(tally) || new RowSet(yield* store.seen([other.scan])).meets(seen)) return true
-  }
-  return false
-})
-
-/**
- * Of the rows that this complete traversal of the whole list did not see, those that neither the one before it saw, nor any
- * scan between them, and that existed before the earlier one began. Nothing where there is no such scan or where a record
- * without an id may have been any of them.
- */
-const goneSince = Effect.fnUntraced(function*(
-  store: Store,
-  scans: ReadonlyArray<ScanRow>,
-  before: ScanRow,
-  current: number,
-  unseen: ReadonlyArray<number>
-): Effect.fn.Return<ReadonlyArray<number>, SinkError> {
-  let gone = unseen.filter((row) => row < before.firstRow)
-  for (const one of scans) {
-    const { scan } = one
-    if (gone.length === 0 || scan === current) continue
-    const { blind, counts } = yield* Tally.ofScan(store, one)
-    if (blind || counts.nameless > 0) return []
-    const seen = new RowSet(yield* store.seen([scan]))
-    gone = gone.filter((row) => !seen.has(row))
-  }
-  return gone
-})
 
 const timestamp = Effect.map(DateTime.now, DateTime.formatIso)
