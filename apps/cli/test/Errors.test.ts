@@ -315,7 +315,7 @@ describe("what goes wrong", () => {
       for (const args of [["verify", ...from], ["changes", ...from], ["export", ...to]]) {
         const { code, stderr } = yield* payments(args, { env })
         assert.deepStrictEqual([code, lines(stderr).length > 0], [9, true], args[0])
-        assert.include(stderr, "it is damaged: SQLite 11")
+        assert.include(stderr, "it is damaged: pages of it cannot be read (SQLite 11).")
         assert.include(stderr, "Export into a new destination (another --to)")
         assert.notInclude(stderr, "What was committed is kept")
         assert.notMatch(stderr, /\n\s+at /)

@@ -133,7 +133,11 @@ describe("a database", () => {
       yield* fill(SqliteSink.layer(whole))
       const tables = rowsOf(whole, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
       const harms: ReadonlyArray<readonly [what: string, harm: (file: string) => void, said: string]> = [
-        ["cut to half", (file) => truncateSync(file, readFileSync(whole).length / 2), "SQLite 11"],
+        [
+          "cut to half",
+          (file) => truncateSync(file, readFileSync(whole).length / 2),
+          "pages of it cannot be read (SQLite 11)"
+        ],
         ...tables.map(({ name }) =>
           [
             `without ${String(name)}`,
@@ -174,7 +178,7 @@ describe("a database", () => {
         message,
         "All rows can still be read of payout-requests (41), payin-sources (41); not of invoices."
       )
-      assert.include(message, "it is damaged: SQLite 11")
+      assert.include(message, "it is damaged: pages of it cannot be read (SQLite 11).")
       assert.notInclude(message, "What was committed is kept")
     }).pipe(Effect.scoped))
 

@@ -5,9 +5,11 @@ import { Effect, Layer } from "effect"
 import { spawnSync } from "node:child_process"
 import { copyFileSync, readFileSync } from "node:fs"
 import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import { tableOf } from "../src/engine/Columns.ts"
 import { scan } from "../src/Scan.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
+import { openStore } from "../src/sqlite/SqliteStore.ts"
 import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
 
 /** A destination as version 1 wrote it, in the words of its own SQL. */
@@ -179,5 +181,62 @@ describe("a destination of version 1", () => {
       assert.strictEqual(error._tag === "SinkError" && error.reason._tag, "NotADestination")
       assert.include(error.message, "it was written by a later version of this program. Use that version.")
       assert.deepStrictEqual([versionOf(file), contentOf(file)], [4, before])
+    }).pipe(Effect.scoped))
+})
+
+describe("a destination of version 2", () => {
+  const version2 = readFileSync(join(import.meta.dirname, "version2.sql"), "utf8")
+  const ofVersion2 = Effect.map(temporaryFolder, (folder) => {
+    const file = join(folder, "payments.db")
+    execute(file, version2)
+    return file
+  })
+
+  it.live("goes on from its checkpoint, doubles no row, and keeps its certificates and changes", () =>
+    Effect.gen(function*() {
+      const file = yield* ofVersion2
+      const kept = () =>
+        [
+          "payout_requests",
+          "changes",
+          "quarantine",
+          "scans WHERE list = 'payout-requests'",
+          "revisions WHERE list <> 'invoices'"
+        ]
+          .map((table) => rowsOf(file, `SELECT * FROM ${table}`))
+      const before = kept()
+      const summary = yield* run(file, { invoices: invoices(35) })
+      assert.deepInclude(summary, { scan: 3, start: "resumed", pages: 4, records: 35, inserted: 35, missing: 0 })
+      assert.deepStrictEqual([versionOf(file), kept()], [3, before])
+      assert.deepStrictEqual(rawsOf(file, Lists.invoices), invoices(35).toSorted())
+      assert.deepInclude(
+        yield* run(file, {
+          payoutRequests: [...payouts.with(4, `{"id":"por_4","amount":44,"customerDetails":{"name":"n4"}}`)]
+        }, "payoutRequests"),
+        { start: "afterComplete", unchanged: 12 }
+      )
+    }).pipe(Effect.scoped))
+
+  it.live("that an earlier program goes on with by another path to it ends the export of this one", () =>
+    Effect.gen(function*() {
+      const file = yield* ofVersion2
+      yield* run(file, {}, "payinSources")
+      const store = yield* openStore(file, "here")
+      yield* store.hold("invoices", "refuse")
+      // What version 2 does when it has taken its lock, which a link let it find elsewhere.
+      execute(file, "INSERT OR REPLACE INTO holders (label, holder) VALUES ('invoices', 'process 1 on host')")
+      const error = yield* Effect.flip(store.rebind(Lists.invoices, "elsewhere"))
+      assert.strictEqual(error.reason._tag, "LeaseLost")
+    }).pipe(Effect.scoped))
+
+  it.live("is locked for this one while an earlier program writes the list", () =>
+    Effect.gen(function*() {
+      const file = yield* ofVersion2
+      const lock = new DatabaseSync(`${file}.invoices.lock`)
+      lock.exec("BEGIN EXCLUSIVE")
+      const error = yield* Effect.flip(run(file, { invoices: invoices(35) }))
+      assert.strictEqual(error._tag === "SinkError" && error.reason._tag, "Locked")
+      lock.close()
+      assert.deepInclude(yield* run(file, { invoices: invoices(35) }), { start: "resumed" })
     }).pipe(Effect.scoped))
 })

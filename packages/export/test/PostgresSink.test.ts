@@ -51,6 +51,33 @@ describe("the PostgreSQL schema", () => {
       yield* assertScans(store, `"${schema}".scans`, ask)
     }).pipe(Effect.scoped))
 
+  it.live("with a tally, fields or an amount that no export wrote says so, to verify, changes and an export", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const lists = { invoices: Array.from({ length: 30 }, (_, index) => ({ id: `inv_${index}`, amount: index })) }
+      yield* run(schema, lists, "invoices")
+      yield* run(schema, { invoices: lists.invoices.with(3, { id: "inv_3", amount: 33 }) }, "invoices")
+      yield* ask(`UPDATE "${schema}".invoices SET amount = 9007199254740993 WHERE id = 'inv_5'`)
+      yield* ask(`UPDATE "${schema}".scans SET tally = '{"counts":{}}'`)
+      yield* ask(`UPDATE "${schema}".changes SET fields = '"amount"'`)
+      yield* Effect.scoped(Effect.gen(function*() {
+        const reader = yield* PostgresSink.reader(urlOf(server, schema))
+        const { differences } = yield* verify(reader, Lists.invoices)
+        assert.deepStrictEqual(differences.map(({ problem }) => problem), [
+          "the tally of scan 2 cannot be read",
+          "amount differs from raw"
+        ])
+        const { reason } = yield* Effect.flip(reader.changes(0, 10, Lists.all))
+        assert.deepStrictEqual([reason._tag, reason.message], [
+          "Damaged",
+          "it is damaged: the fields of change 1 cannot be read. Export into a new destination (another --to), and keep this one until that is done."
+        ])
+      }))
+      yield* ask(`UPDATE "${schema}".scans SET state = 'running' WHERE scan = 2`)
+      const error = yield* Effect.flip(run(schema, lists, "invoices"))
+      assert.include(error.message, "it is damaged: the tally of scan 2 cannot be read. Export into a new destination")
+    }).pipe(Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord({})))))
+
   it.live("has a typed column for every field, null where the field is absent, null or unreadable", () =>
     Effect.gen(function*() {
       const schema = newSchema()

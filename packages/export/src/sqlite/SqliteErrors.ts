@@ -56,7 +56,7 @@ export const damageOf = (error: unknown): string | undefined => {
       return /no such|no column named|malformed/.test(String(error)) ? "a table is not what was written" : undefined
     case sqliteCode.corrupt:
     case sqliteCode.format:
-      return `SQLite ${code}`
+      return `pages of it cannot be read (SQLite ${code})`
     case sqliteCode.constraint:
       return errcode === extended.trigger ? undefined : "its rows and their indexes contradict each other (SQLite 19)"
     default:
