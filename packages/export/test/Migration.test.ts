@@ -211,7 +211,7 @@ describe("a destination of version 2", () => {
       assert.deepStrictEqual(rawsOf(file, Lists.invoices), invoices(35).toSorted())
       assert.deepInclude(
         yield* run(file, {
-          payoutRequests: [...payouts.with(4, `{"id":"por_4","amount":44,"customerDetails":{"name":"n4"}}`)]
+          payoutRequests: payouts.with(4, `{"id":"por_4","amount":44,"customerDetails":{"name":"n4"}}`)
         }, "payoutRequests"),
         { start: "afterComplete", unchanged: 12 }
       )

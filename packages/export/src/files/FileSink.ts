@@ -110,7 +110,7 @@ const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
       yield* removeStale(renderer)
     }
     // A folder that was moved meanwhile shows nothing at its path.
-    yield* store.run(() => undefined)
+    yield* store.requireInPlace
   }))
 
 /**

@@ -24,7 +24,7 @@ export type Access = "read" | "snapshot" | "write"
 
 /** A database that is open. */
 export interface SqliteClient {
-  /** Runs one step of it, again while another program writes. Fails where the file is no longer the one at its path. */
+  /** Runs one step of it, again while another program writes. A reader's fails where the file is no longer at its path. */
   readonly run: <A>(step: (db: Database) => A) => Effect.Effect<A, SinkError>
   /** Holds a list, or another thing of that name, for one user of it until the scope closes; it also ends with the process. */
   readonly hold: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
@@ -49,7 +49,8 @@ export const open = (
     Effect.map((db): SqliteClient => {
       const run: SqliteClient["run"] = (step) =>
         whileBusy(busyFor)(once(location, () => {
-          if (access !== "snapshot") db.requireInPlace()
+          // A writer's transactions check that themselves.
+          if (access === "read") db.requireInPlace()
           return db.explaining(() => step(db))
         }))
       const held = new Map<string, Epoch>()

@@ -10,5 +10,5 @@ export const layer = (file: string): Layer.Layer<Sink, SinkError> =>
     Sink,
     Effect.map(openStore(file, `sqlite:${file}`), (store) =>
       // There is nothing to show but the file itself, which must still be there.
-      Sink.of({ ...makeSink(store), publish: () => store.run(() => undefined) }))
+      Sink.of({ ...makeSink(store), publish: () => store.requireInPlace }))
   )

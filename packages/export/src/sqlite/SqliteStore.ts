@@ -11,6 +11,8 @@ import { integrityOf } from "./SqliteDamage.ts"
 
 /** A store whose rows others are made from. */
 export interface SqliteStore extends Store, Pick<SqliteClient, "run" | "transaction"> {
+  /** Fails where the file is no longer the one at its path. */
+  readonly requireInPlace: Effect.Effect<void, SinkError>
   /** The store as it is now, to be read until the scope closes while others go on writing it. */
   readonly snapshot: Effect.Effect<Reader & Pick<SqliteClient, "run">, SinkError, Scope.Scope>
 }
@@ -24,6 +26,7 @@ export const openStore = (file: string, location: string): Effect.Effect<SqliteS
   Effect.map(open(file, location, "write"), (client) => ({
     ...readerOver(client, location),
     ...writerOver(client),
+    requireInPlace: client.run((db) => db.requireInPlace()),
     snapshot: Effect.map(open(file, location, "snapshot"), (snapshot) => readerOver(snapshot, location))
   }))
 
