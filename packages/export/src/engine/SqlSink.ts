@@ -292,16 +292,18 @@ const sessionOver = (
     const forget = older.map((one) => one.scan).filter((one) =>
       one < scan && (part === "" || whole === undefined || one < whole.scan)
     )
-    const unseen = part === "" && !tally.blind && tally.counts.nameless === 0
+    const numbers = part === "" && !tally.blind && tally.counts.nameless === 0
       ? [...RowSet.inNone([seen], opened.firstRow)]
       : []
+    const unseen = numbers.length === 0 ? [] : yield* store.present(list, numbers)
     const rows = unseen.length === 0 ? [] : yield* store.missing(list)
     // One that this scan has seen again is no longer missing.
     const known = new Set(rows.filter((row) => !seen.has(row)))
     const fresh = unseen.filter((row) => !known.has(row))
     const gone = whole === undefined ? [] : yield* goneSince(store, older, whole, scan, fresh)
     // Of the list as it was when the scan began.
-    const most = (opened.firstRow - known.size) * (request.missingLimit ?? 0.1)
+    const before = opened.firstRow - (numbers.length - unseen.length)
+    const most = (before - known.size) * (request.missingLimit ?? 0.1)
     // An answer that shows so much less is doubtful, and nothing is concluded from it.
     const isDoubtful = fresh.length > most
     const missing = isDoubtful ? [] : gone

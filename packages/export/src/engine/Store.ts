@@ -153,6 +153,11 @@ export interface Store {
   readonly quarantined: (
     scan: number
   ) => Effect.Effect<{ readonly records: number; readonly nameless: number }, SinkError>
+  /** Those of the rows that are there: somebody may have removed some. */
+  readonly present: (
+    list: Lists.AnyList,
+    rows: ReadonlyArray<number>
+  ) => Effect.Effect<ReadonlyArray<number>, SinkError>
   /** The rows that are missing. */
   readonly missing: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<number>, SinkError>
   /**
@@ -190,6 +195,7 @@ export type Reader = Pick<
   | "textsOf"
   | "seen"
   | "quarantined"
+  | "present"
   | "missing"
   | "rows"
   | "textsAt"

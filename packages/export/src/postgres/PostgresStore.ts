@@ -90,6 +90,11 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
       ),
       ([counted]) => ({ records: number(counted, "records"), nameless: number(counted, "nameless") })
     ),
+  present: (list, rows) =>
+    Effect.map(
+      query(`SELECT "row" FROM ${s}.${layoutOf(list).table} WHERE "row" = ANY ($1)`, [integers(rows)]),
+      (found) => found.map((row) => number(row, "row"))
+    ),
   missing: (list) =>
     Effect.map(
       query(`SELECT "row" FROM ${s}.${layoutOf(list).table} WHERE missing_since IS NOT NULL`),

@@ -90,6 +90,13 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
       )
       return { records: number(counted, "records"), nameless: number(counted, "nameless") }
     }),
+  present: (list, rows) =>
+    run((db) =>
+      db.all(
+        `SELECT row FROM ${layoutOf(list).table} WHERE row IN (SELECT value FROM json_each(?))`,
+        JSON.stringify(rows)
+      ).map((row) => number(row, "row"))
+    ),
   missing: (list) =>
     run((db) =>
       db.all(`SELECT row FROM ${layoutOf(list).table} WHERE missing_since IS NOT NULL`).map((row) => number(row, "row"))
