@@ -3,6 +3,7 @@
  * would read otherwise (a URL, a name of SQLite's own, a path of another system) is refused with the text that is meant: it would
  * make a file that nobody looks for.
  */
+import { Lists } from "@payments/core"
 import { posix, sep } from "node:path"
 import { printable } from "./Stdout.ts"
 
@@ -44,11 +45,22 @@ export const problemOf = (scheme: PathScheme, path: string): string | undefined 
   return scheme === "sqlite" ? problemOfFile(path) : undefined
 }
 
+/** How the names of the files end that lie beside a database while it is open. */
+const companions = [
+  "-wal",
+  "-shm",
+  "-journal",
+  ...[...Lists.all.map(({ label }) => label), "manifest"].map((label) => `.${label}.lock`)
+]
+
 const problemOfFile = (path: string): string | undefined => {
   if (path.startsWith(":")) {
     return `SQLite's own names, such as :memory:, keep nothing: write ${example.sqlite}.`
   }
   if (path.includes("?")) return `sqlite: takes no options: write ${rightOf("sqlite", path)}.`
+  if (companions.some((end) => path.endsWith(end))) {
+    return `sqlite: a file of that name belongs to the database beside it. Choose another name, such as ${example.sqlite}.`
+  }
   if (/(^|\/)(\.{0,2})$/.test(path)) {
     return `sqlite: names a folder: write ${rightOf("sqlite", posix.join(path, "payments.db"))}.`
   }

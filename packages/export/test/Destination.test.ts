@@ -102,6 +102,8 @@ describe("a destination's text", () => {
     ["sqlite:./x/", "write sqlite:x/payments.db."],
     ["sqlite:.", "write sqlite:payments.db."],
     ["sqlite:/", "write sqlite:/payments.db."],
+    ["sqlite:x.db-wal", "such as sqlite:./payments.db."],
+    ["sqlite:x.db.invoices.lock", "such as sqlite:./payments.db."],
     ["./x.db", "Write sqlite:./x.db."],
     ["x.sqlite3", "Write sqlite:./x.sqlite3."],
     ["/var/x.db", "Write sqlite:/var/x.db."],

@@ -4,7 +4,17 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Deferred, Effect, Exit, Fiber, Layer, Random, Scope } from "effect"
-import { existsSync, linkSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync } from "node:fs"
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync
+} from "node:fs"
 import { dirname, join } from "node:path"
 import { makeSink } from "../src/engine/SqlSink.ts"
 import * as Tally from "../src/engine/Tally.ts"
@@ -130,6 +140,19 @@ describe("a lock file that is removed", () => {
       assert.strictEqual(reasonOf(ended), "LeaseLost")
       assert.deepStrictEqual(rowsOf(file, "SELECT * FROM scans"), before)
       yield* assertSound(file)
+    }).pipe(Effect.scoped))
+
+  it.live("and replaced by something else is named", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "x.db")
+      writeFileSync(
+        `${file}.invoices.lock`,
+        "this file is mine, and it is long enough for a header of SQLite's own.".repeat(9)
+      )
+      assert.include(
+        (yield* Effect.flip(run(file))).message,
+        "x.db.invoices.lock is no lock file of this program. Remove it."
+      )
     }).pipe(Effect.scoped))
 
   it.live("ends every kind of write of the first holder: start, commit, restart, give up, rebind, render", () =>

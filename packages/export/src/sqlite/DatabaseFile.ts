@@ -149,12 +149,12 @@ export class OpenFile {
 
 const isSame = (one: Identity, other: Identity | undefined): boolean => one.dev === other?.dev && one.ino === other.ino
 
-/** Runs what opens the file at the path; fails where another file is there afterwards. */
-export const openingSame = <A>(file: string, open: () => A, close: (opened: A) => void): A => {
+/** Runs what opens the file at the path; undefined where another file is there afterwards. */
+export const openingSame = <A>(file: string, open: () => A, close: (opened: A) => void): A | undefined => {
   const before = statsOf(file)
   const opened = open()
   const after = statsOf(file)
   if (after !== undefined && isSame(after, before)) return opened
   close(opened)
-  throw new Moved({ problem: `${basename(file)} was moved, removed or replaced` })
+  return undefined
 }

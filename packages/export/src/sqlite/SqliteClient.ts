@@ -5,13 +5,13 @@
 import { Monotonic } from "@payments/core"
 import { Duration, Effect, Schedule, type Scope } from "effect"
 import { hostname } from "node:os"
-import { dirname } from "node:path"
+import { basename, dirname } from "node:path"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import { number, type Row, text } from "../engine/Rows.ts"
-import { Damaged, LeaseLost, Locked, SinkError } from "../Sink.ts"
+import { Damaged, LeaseLost, Locked, NotADestination, SinkError } from "../Sink.ts"
 import { locate, OpenFile, openingSame, requireOwned } from "./DatabaseFile.ts"
 import { adviceFor } from "./SqliteDamage.ts"
-import { damageOf, denialIn, isBusy, reasonOf } from "./SqliteErrors.ts"
+import { damageOf, denialIn, isBusy, isNoDatabase, reasonOf } from "./SqliteErrors.ts"
 import { migrate, requireCurrent } from "./SqliteSchema.ts"
 
 /** How long SQLite itself waits for another writer. It waits with everything else standing still: the rest is waited here. */
@@ -61,11 +61,13 @@ export const open = (
             // Whoever only mends a lost file holds it for a moment; whoever exports, for long: that is said within a second
             // of the start of the program.
             whileBusy(onLocked === "wait" ? Duration.infinity : Duration.millis(300)),
-            Effect.andThen(Effect.acquireRelease(
-              Effect.tap(run(() => db.takeOver(label)), (epoch) => Effect.sync(() => held.set(label, epoch))),
-              () => Effect.sync(() => held.delete(label))
-            )),
-            Effect.asVoid
+            Effect.andThen(run(() => db.takeOver(label))),
+            Effect.andThen((epoch) =>
+              Effect.acquireRelease(
+                Effect.sync(() => void held.set(label, epoch)),
+                () => Effect.sync(() => held.delete(label))
+              )
+            )
           ),
         transaction: (label, step) =>
           run(() => {
@@ -161,11 +163,16 @@ export class Database {
       requireOwned(file)
       return openingSame(file, () => new DatabaseSync(file, { timeout: 0 }), (opened) => opened.close())
     })
+    // Somebody removed it just now: the next attempt makes another one.
+    if (lock === undefined) throw new Locked({ label })
     try {
       lock.exec("BEGIN EXCLUSIVE")
       return lock
     } catch (error) {
       lock.close()
+      if (isNoDatabase(error)) {
+        throw new NotADestination({ problem: `${basename(file)} is no lock file of this program. Remove it.` })
+      }
       if (!isBusy(error)) throw denialIn(error, [file]) ?? error
       const row = this.get("SELECT holder FROM holders WHERE label = ?", label)
       throw new Locked({ label, holder: row === undefined ? undefined : text(row, "holder") })

@@ -39,6 +39,9 @@ const errcodeOf = (error: unknown): number | undefined =>
 /** Whether another connection has locked what was asked for. */
 export const isBusy = (error: unknown): boolean => primary(errcodeOf(error)) === sqliteCode.busy
 
+/** Whether the file is no SQLite database. */
+export const isNoDatabase = (error: unknown): boolean => primary(errcodeOf(error)) === sqliteCode.notADatabase
+
 const primary = (errcode: number | undefined): number | undefined => errcode === undefined ? undefined : errcode & 0xff
 
 /** What an error says of damage to the database; undefined where it says nothing of that. */
