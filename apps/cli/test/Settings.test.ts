@@ -94,7 +94,7 @@ describe("both programs", () => {
       const common = [...service, "destination", "PAYMENTS_PATIENCE", "PAYMENTS_ON_LOCKED", "--missing-limit"]
       for (
         const [ended, names] of [
-          [yield* payments(["export", "--missing-limit", "half", "--concurrency", "3"], { env, cwd }), [
+          [yield* payments(["export", "--missing-limit", "half", "--concurrency", "many"], { env, cwd }), [
             ...common,
             "--concurrency"
           ]],
@@ -104,7 +104,12 @@ describe("both programs", () => {
           ],
           [yield* payments(["verify", "--against-api"], { env, cwd }), [...service, "destination"]],
           [yield* payments(["conformance", "--pause", "5"], { env, cwd }), [...service, "--pause"]],
-          [yield* payments(["invoices", "list", "--all", "--max", "5"], { env, cwd }), [...service, "--max"]]
+          [yield* payments(["invoices", "list", "--all", "--max", "5"], { env, cwd }), [...service, "--max"]],
+          [yield* payments(["invoices", "list", "--limit", "x", "--payment-date", "y"], { env, cwd }), [
+            ...service,
+            "--limit",
+            "--payment-date"
+          ]]
         ] as const
       ) {
         assert.deepStrictEqual([ended.code, ended.stdout], [2, ""], ended.stderr)

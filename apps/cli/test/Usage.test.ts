@@ -61,11 +61,11 @@ describe("a usage error", () => {
         const [args, words] of [
           [["--limit", "abc"], "Invalid value for --limit. Expected: a whole number from 1 to 100"],
           [["--max", "1.5"], "Invalid value for --max. Expected: a whole number, 1 or more"],
-          [["--limit", ""], "Missing value for --limit. Expected: a whole number from 1 to 100"],
+          [["--limit", ""], "Invalid value for --limit. Expected: a whole number from 1 to 100"],
           [["--limit", "5", "--limit", "6"], "--limit is given 2 times. Expected: at most 1 value"],
-          [["--settlement-date", ""], "Missing value for --settlement-date. Expected: a day such as 2024-05-31"],
-          [["--reference", ""], "Missing value for --reference. Expected: text that is not empty"],
-          [["--cursor-file", ""], "Missing value for --cursor-file. Expected: text that is not empty"],
+          [["--settlement-date", ""], "Invalid value for --settlement-date. Expected: a day such as 2024-05-31"],
+          [["--reference", ""], "Invalid value for --reference. Expected: text that is not empty"],
+          [["--cursor-file", ""], "Invalid value for --cursor-file. Expected: text that is not empty"],
           [["--format", "xml"], "Invalid value for --format. Expected: table, json, ndjson"],
           [
             ["--document-number"],
@@ -79,6 +79,8 @@ describe("a usage error", () => {
         const { err } = yield* said("invoices", "list", ...args)
         assert.include(err, `payments: ${words}`)
       }
+      const several = yield* said("invoices", "list", "--limit", "abc", "--max", "0", "--settlement-date", "today")
+      assert.deepStrictEqual(several.err.match(/--[a-z-]+(?=\.)/g), ["--settlement-date", "--limit", "--max"])
       const after = yield* said("changes", "--after", "yesterday")
       assert.include(after.err, "Invalid value for --after. Expected: a whole number, 0 or more")
       const command = yield* said("invioces")

@@ -233,29 +233,43 @@ export function optionalFlag<A>(flag: Flag.Flag<A>): Flag.Flag<A | undefined> {
   return Flag.map(Flag.optional(flag), Option.getOrUndefined)
 }
 
-/** A flag that takes a number. Its checks say in words what they expect. */
-const numberFlag = (name: string, expected: string, isExpected: (number: number) => boolean): Flag.Flag<number> =>
-  Flag.String(name).pipe(
-    Flag.withMetavar("NUMBER"),
-    Flag.mapEffect((text) => {
-      const number = /^[+-]?(\d+(\.\d*)?|\.\d+)(e\d+)?$/i.test(text) ? Number(text) : Number.NaN
-      return Number.isFinite(number) && isExpected(number)
-        ? Effect.succeed(number)
-        : Effect.fail(new CliError.InvalidValue({ option: name, value: text, expected, kind: "flag" }))
-    })
-  )
+const numberReading = (expected: string, isExpected: (number: number) => boolean): Reading<number> => ({
+  expected,
+  read: (text) => {
+    const number = /^[+-]?(\d+(\.\d*)?|\.\d+)(e\d+)?$/i.test(text) ? Number(text) : Number.NaN
+    return Number.isFinite(number) && isExpected(number) ? number : undefined
+  }
+})
 
-/** A flag that takes a whole number from `minimum` to `maximum`; without the latter, any from `minimum` on. */
-export const wholeNumberFlag = (name: string, minimum: number, maximum?: number): Flag.Flag<number> =>
-  numberFlag(
-    name,
+/** A whole number from `minimum` to `maximum`; without the latter, any from `minimum` on. */
+export const wholeNumber = (minimum: number, maximum?: number): Reading<number> =>
+  numberReading(
     maximum === undefined ? `a whole number, ${minimum} or more` : `a whole number from ${minimum} to ${maximum}`,
     (number) => Number.isSafeInteger(number) && number >= minimum && number <= (maximum ?? Infinity)
   )
 
+/** A flag that takes a number. What is wrong with it is reported alone: use {@link setting} beside other checks. */
+const numberFlag = (name: string, { expected, read }: Reading<number>): Flag.Flag<number> =>
+  Flag.String(name).pipe(
+    Flag.withMetavar("NUMBER"),
+    Flag.mapEffect((text) => {
+      const number = read(text)
+      return number === undefined
+        ? Effect.fail(new CliError.InvalidValue({ option: name, value: text, expected, kind: "flag" }))
+        : Effect.succeed(number)
+    })
+  )
+
+/** A flag that takes a {@link wholeNumber}. */
+export const wholeNumberFlag = (name: string, minimum: number, maximum?: number): Flag.Flag<number> =>
+  numberFlag(name, wholeNumber(minimum, maximum))
+
 /** A flag that takes a number from `minimum` to `maximum`. */
 export const rangeFlag = (name: string, minimum: number, maximum: number): Flag.Flag<number> =>
-  numberFlag(name, `a number from ${minimum} to ${maximum}`, (number) => number >= minimum && number <= maximum)
+  numberFlag(
+    name,
+    numberReading(`a number from ${minimum} to ${maximum}`, (number) => number >= minimum && number <= maximum)
+  )
 
 /** A flag that takes text and need not be given. */
 export function textFlag(name: string, metavar: string, description: string): Flag.Flag<string | undefined> {

@@ -16,16 +16,16 @@ import {
   checkAll,
   destinationOf,
   Ended,
-  optionalFlag,
   print,
   requireOutput,
   say,
   scanFlags,
   scanOptionsOf,
+  setting,
   textFlag,
   toFlag,
   usage,
-  wholeNumberFlag
+  wholeNumber
 } from "@payments/export/program"
 import { DateTime, Duration, Effect, type FileSystem, Layer, Option, Result, Stdio } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
@@ -55,11 +55,7 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
         "FILE",
         "cut payout requests or payin sources by the customer ids in this file, one a line"
       ),
-      concurrency: optionalFlag(
-        wholeNumberFlag("concurrency", 1, 64).pipe(
-          Flag.withDescription("parts that are read at once; 4 unless given")
-        )
-      ),
+      concurrency: textFlag("concurrency", "NUMBER", "parts that are read at once; 4 unless given"),
       rebind: Flag.Boolean("rebind").pipe(
         Flag.withDescription("the service has moved: let a destination of another source belong to this one"),
         Flag.withDefault(false)
@@ -69,16 +65,19 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
     Effect.fnUntraced(function*(input) {
       const names = input.lists.length === 0 ? Lists.all.map(({ name }) => name) : [...new Set(input.lists)]
       // All settings are checked first, together: a wrong one leaves no empty destination behind.
-      const { destination, parts, scanOptions, service } = yield* checkAll({
+      const { concurrency, destination, parts, scanOptions, service } = yield* checkAll({
         destination: destinationFor(input, names),
         scanOptions: scanOptionsOf(input),
         parts: partsOf(input, names),
+        concurrency: setting({ name: "concurrency", text: input.concurrency }, undefined, wholeNumber(1, 64)),
         service: Layer.build(api)
       })
       const options = { ...scanOptions, rebind: input.rebind }
       const isKept = destination._tag !== "Stdout"
       if (!isKept) yield* requireOutput
-      const exported = parts === undefined ? exportLists(names, options, isKept) : exportParts(parts, options, isKept)
+      const exported = parts === undefined
+        ? exportLists(names, options, isKept)
+        : exportParts({ ...parts, concurrency }, options, isKept)
       yield* exported.pipe(Effect.provide(Destination.layer(destination)), Effect.provide(service))
     }, Effect.scoped)
   ).pipe(
@@ -126,13 +125,12 @@ interface Parts {
   readonly list: Lists.ListName
   readonly field: string
   readonly values: ReadonlyArray<string>
-  readonly concurrency: number | undefined
 }
 
 /** The parts that the flags ask for, if they ask for any. */
 const partsOf = Effect.fnUntraced(function*(
   { concurrency, customerIds, settlementDates }: {
-    readonly concurrency: number | undefined
+    readonly concurrency: string | undefined
     readonly customerIds: string | undefined
     readonly settlementDates: string | undefined
   },
@@ -160,7 +158,7 @@ const partsOf = Effect.fnUntraced(function*(
     : daysOf(settlementDates) ?? (yield* usage(
       "Invalid value for --settlement-dates. Expected: two days such as 2024-05-01..2024-05-31, the first not the later, ten years at most"
     ))
-  return { list, field, values, concurrency }
+  return { list, field, values }
 })
 
 /** Bytes. Over a million ids, each of which is scanned as a part of its own. */
@@ -198,7 +196,11 @@ const daysOf = (range: string): ReadonlyArray<string> | undefined => {
 export const exportLists = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}, isKept = true) =>
   shown(isKept, (onEvent) => scanAll(names, { ...options, onEvent }))
 
-const exportParts = ({ list, ...parts }: Parts, options: ScanOptions, isKept: boolean) =>
+const exportParts = (
+  { list, ...parts }: Parts & { readonly concurrency: number | undefined },
+  options: ScanOptions,
+  isKept: boolean
+) =>
   shown(isKept, (onEvent) => Effect.map(scanAllParts(list, { ...options, ...parts, onEvent }), (outcome) => [outcome]))
 
 const shown = Effect.fnUntraced(function*<R>(

@@ -1,8 +1,18 @@
 /** `payments payout-requests list`, `payin-sources list`, `invoices list`. */
 import { type ListOperation, Lists, PaymentsApi, type PaymentsConfigError, Position } from "@payments/core"
 import { ExitCode, printable } from "@payments/export"
-import { checkAll, Ended, optionalFlag, say, usage, wholeNumberFlag } from "@payments/export/program"
-import { Effect, Layer, Record, Redacted, Schema, Stdio, Stream, String } from "effect"
+import {
+  checkAll,
+  Ended,
+  optionalFlag,
+  type Reading,
+  say,
+  setting,
+  textFlag,
+  usage,
+  wholeNumber
+} from "@payments/export/program"
+import { Effect, Layer, Record, Redacted, Stdio, Stream, String } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as CursorFile from "../CursorFile.ts"
 import { isDateTimePrefix, isDay } from "../FilterDates.ts"
@@ -26,50 +36,37 @@ const descriptions: Readonly<Record<string, string>> = {
   settlementTime: "only invoices of this settlement cycle"
 }
 
-const Day = Schema.String.check(Schema.makeFilter((text) => isDay(text) || "a day such as 2024-05-31"))
+const day: Reading<string> = {
+  expected: "a day such as 2024-05-31",
+  read: (text) => isDay(text) ? text : undefined
+}
 
-const Instant = Schema.String.check(
-  Schema.makeFilter((text) =>
-    isDateTimePrefix(text) ||
-    "a date-time such as 2024-05-31T14:03:07.123Z, or its beginning such as 2024-05-31 or 2024-05"
-  )
-)
+const dateTime: Reading<string> = {
+  expected: "a date-time such as 2024-05-31T14:03:07.123Z, or its beginning such as 2024-05-31 or 2024-05",
+  read: (text) => isDateTimePrefix(text) ? text : undefined
+}
 
-const NotEmpty = Schema.String.check(Schema.isMinLength(1, { message: "text that is not empty" }))
+const notEmpty: Reading<string> = {
+  expected: "text that is not empty",
+  read: (text) => text === "" ? undefined : text
+}
 
 /** Filters whose values are dates. */
-const schemas: Readonly<Record<string, Schema.Codec<string>>> = { settlementDate: Day, paymentDate: Instant }
+const dates: Readonly<Record<string, Reading<string>>> = { settlementDate: day, paymentDate: dateTime }
 
-const filterFlag = (field: string) => {
-  const flag = Flag.String(flagNames[field] ?? String.camelToSnake(field).replaceAll("_", "-")).pipe(
-    Flag.withDescription(descriptions[field] ?? field)
-  )
-  return optionalFlag(Flag.withSchema(flag, schemas[field] ?? NotEmpty))
-}
+const flagNameOf = (field: string): string => flagNames[field] ?? String.camelToSnake(field).replaceAll("_", "-")
+
+const filterFlag = (field: string) =>
+  optionalFlag(Flag.String(flagNameOf(field)).pipe(Flag.withDescription(descriptions[field] ?? field)))
 
 const pageSize = { default: 20 } as const
 
 const paging = {
-  limit: optionalFlag(
-    wholeNumberFlag("limit", 1, 100).pipe(Flag.withDescription("records per page, 1 to 100"))
-  ),
+  limit: textFlag("limit", "NUMBER", "records per page, 1 to 100"),
   all: Flag.Boolean("all").pipe(Flag.withDefault(false), Flag.withDescription("read to the end of the list")),
-  max: optionalFlag(
-    wholeNumberFlag("max", 1).pipe(Flag.withDescription("read at most this many records"))
-  ),
-  cursor: optionalFlag(
-    Flag.String("cursor").pipe(
-      Flag.withSchema(NotEmpty),
-      Flag.withDescription("go on from this cursor, with the limit and filters it belongs to")
-    )
-  ),
-  cursorFile: optionalFlag(
-    Flag.String("cursor-file").pipe(
-      Flag.withMetavar("FILE"),
-      Flag.withSchema(NotEmpty),
-      Flag.withDescription("go on from the position in this file, and keep it there")
-    )
-  )
+  max: textFlag("max", "NUMBER", "read at most this many records"),
+  cursor: textFlag("cursor", "CURSOR", "go on from this cursor, with the limit and filters it belongs to"),
+  cursorFile: textFlag("cursor-file", "FILE", "go on from the position in this file, and keep it there")
 }
 
 const strict = Flag.Boolean("strict").pipe(
@@ -91,11 +88,22 @@ export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi
         { filters: filterFlags(list), ...paging, strict, format },
         Effect.fnUntraced(function*(input) {
           const conflict = conflictOf(input)
-          const { service } = yield* checkAll({
+          const textOf = (name: string, text: string | undefined) => setting({ name, text }, undefined, notEmpty)
+          const { service, ...checked } = yield* checkAll({
             flags: conflict === undefined ? Effect.void : usage(conflict),
+            filters: checkAll(
+              Record.map(
+                input.filters,
+                (text, field) => setting({ name: flagNameOf(field), text }, undefined, dates[field] ?? notEmpty)
+              )
+            ),
+            limit: setting({ name: "limit", text: input.limit }, undefined, wholeNumber(1, 100)),
+            max: setting({ name: "max", text: input.max }, undefined, wholeNumber(1)),
+            cursor: textOf("cursor", input.cursor),
+            cursorFile: textOf("cursor-file", input.cursorFile),
             service: Layer.build(api)
           })
-          yield* Effect.provide(runList(list, input), service)
+          yield* Effect.provide(runList(list, { ...input, ...checked }), service)
         }, Effect.scoped)
       ).pipe(
         Command.withDescription("Print one page, --max records or --all of them"),
@@ -125,7 +133,7 @@ interface Input {
 }
 
 /** Where a listing is, while it is printed. */
-interface Reading {
+interface Progress {
   /** Pages read, empty ones too. */
   pages: number
   printed: number
@@ -157,7 +165,7 @@ const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
   }
   const limit = kept?.limit ?? limitOf(input)
   const cursor = kept === undefined ? input.cursor ?? null : kept.cursor
-  const reading: Reading = {
+  const reading: Progress = {
     pages: 0,
     printed: 0,
     cursor,
@@ -229,7 +237,7 @@ const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
 })
 
 /** Counts the records that are not as documented, before `reading.printed` counts them all. */
-const countBad = (reading: Reading, taken: ReadonlyArray<PageRecord>): void => {
+const countBad = (reading: Progress, taken: ReadonlyArray<PageRecord>): void => {
   for (const [index, { problem }] of taken.entries()) {
     if (problem === undefined) continue
     if (reading.bad++ === 0) {
@@ -247,7 +255,12 @@ const limitOf = ({ all, limit, max }: Input): number => {
   return largest
 }
 
-const conflictOf = ({ all, cursor, cursorFile, max }: Input): string | undefined =>
+const conflictOf = ({ all, cursor, cursorFile, max }: {
+  readonly all: boolean
+  readonly cursor: string | undefined
+  readonly cursorFile: string | undefined
+  readonly max: string | undefined
+}): string | undefined =>
   all && max !== undefined
     ? "--all and --max do not go together."
     : cursor !== undefined && cursorFile !== undefined
@@ -255,7 +268,7 @@ const conflictOf = ({ all, cursor, cursorFile, max }: Input): string | undefined
     : undefined
 
 /** What there is to know beside the records. */
-const sayMore = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input, limit: number, reading: Reading) {
+const sayMore = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input, limit: number, reading: Progress) {
   yield* sayHowToGoOn(input, limit, reading)
   if (reading.bad === 0) return
   const records = reading.bad === 1 ? "1 record is" : `${reading.bad} records are`
@@ -267,7 +280,7 @@ const sayMore = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input, l
 })
 
 /** A terminal shows the cursor, since a person wants it; a log or a file that stderr may go to does not. */
-const sayHowToGoOn = Effect.fnUntraced(function*(input: Input, limit: number, reading: Reading) {
+const sayHowToGoOn = Effect.fnUntraced(function*(input: Input, limit: number, reading: Progress) {
   if (reading.done || reading.pages === 0) return
   if (input.cursorFile !== undefined) return yield* say("More records remain. Run the same command again to go on.")
   const { cursor } = reading
