@@ -1,4 +1,7 @@
-/** The result of an export as lines for people: figures, how each scan began, and what else there is to know. */
+/**
+ * The result of an export as lines for people: the figures, what is unusual about a scan, and, apart from that, what went
+ * wrong.
+ */
 import { Lists } from "@payments/core"
 import type { ScanEvent, ScanOutcome, ScanSummary } from "@payments/export"
 import { Duration, Result } from "effect"
@@ -35,13 +38,45 @@ export const summarize = (
     scans: Result.isSuccess(result) ? result.success : [],
     events: told.filter((event) => event.list === list)
   }))
+  const retried = lists.some(({ scans }) => scans.some(({ retries }) => retries > 0))
   return [
     ...tableOf(lists.filter(({ scans }) => scans.length > 0), isKept),
+    ...(retried ? ["retries: requests that failed and were sent again; no record was lost"] : []),
     ...lists.flatMap(({ events, label, scans }) =>
-      [...beginningsOf(events, isKept, scans.length > 0), ...notesOf(scans, isKept)].map((note) => `${label}: ${note}`)
+      [...beginningsOf(events, isKept, scans.length > 0), ...notesOf(scans)].map((note) => `${label}: ${note}`)
     )
   ]
 }
+
+/** What went wrong with lists that were read to their end, if anything: it stands after everything else. */
+export const problemsOf = (outcomes: ReadonlyArray<ScanOutcome>, destination: Destination): ReadonlyArray<string> =>
+  outcomes.flatMap(({ list, result }) => {
+    const scans = Result.isSuccess(result) ? result.success : []
+    const [heldBack, quarantined] = [
+      sum(scans.map((scan) => scan.heldBack)),
+      sum(scans.map((scan) => scan.quarantined))
+    ]
+    return [
+      ...(heldBack === 0 ? [] : [
+        `${
+          counted(heldBack, "record")
+        } did not come, too many to be marked missing at once: look why, and if it is right run again with a higher --missing-limit`
+      ]),
+      ...(quarantined === 0 ? [] : [
+        `not as documented: ${counted(quarantined, "record")}, ${
+          destination === "stdout"
+            ? "printed all the same"
+            : `listed by: payments quarantine --from ${shellWord(destination.location)}`
+        }`
+      ])
+    ].map((problem) => `${Lists.byName[list].label}: ${problem}`)
+  })
+
+/** Where the records went. */
+type Destination = "stdout" | { readonly location: string }
+
+/** Text as one word of a command. */
+const shellWord = (text: string): string => /^[\w./:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 
 /** The figures of the lists that were read to their end, if any. */
 const tableOf = (
@@ -69,10 +104,8 @@ const tableOf = (
   return ["", ...lists].map((_, row) => columns.map((cells) => cells[row] ?? "").join("  "))
 }
 
-/** Why a scan did not go on where an earlier one ended. */
+/** Why a scan did not go on where an earlier one was cut. A first scan, and one after a complete one, need no reason. */
 const reasons = {
-  first: "began at the first page: there was no scan to go on with",
-  afterComplete: "began at the first page: the scan before was complete",
   // Perhaps by a run in between that came to no page of its own: for either of these reasons.
   otherRequest:
     "began anew: since an earlier run was cut, another limit, other parameter names or other ignored fields were asked for, or another cut of the list was written",
@@ -81,24 +114,25 @@ const reasons = {
   afterFailure: "began anew: the scan before could not reach the end of the list"
 } as const
 
-/** Whether the scans of a list went on with earlier ones, from where, or why not; nothing where none is kept. */
+/** Where the scans of a list went on, or why they did not go on with one that was cut; nothing where none is kept. */
 const beginningsOf = (events: ReadonlyArray<Told>, isKept: boolean, hasFigures: boolean): ReadonlyArray<string> => {
   const begun = events.filter((event) => event._tag === "Begun")
   const restarts = events.length - begun.length
   const parts = begun.filter(({ part }) => part !== undefined).length
-  // That a first scan began says nothing where it has not ended.
-  const kept = begun.filter(({ start }) => isKept && (hasFigures || start !== "first"))
   return [
-    ...Array.from(Map.groupBy(kept, ({ start }) => start), ([start, scans]) => {
+    ...[...isKept ? Map.groupBy(begun, ({ start }) => start) : []].flatMap(([start, scans]) => {
+      if (start === "first" || start === "afterComplete") return []
       const which = parts === 0 ? "" : `${counted(scans.length, "part")} `
-      if (start !== "resumed") return `${which}${reasons[start]}`
+      if (start !== "resumed") return [`${which}${reasons[start]}`]
       const [pages, records] = [
         sum(scans.map(({ progress }) => progress.pages)),
         sum(scans.map(({ progress }) => progress.records))
       ]
-      return `${which}went on where an earlier run was cut, ${
-        parts === 0 ? `at page ${count.format(pages + 1)}, ` : ""
-      }after ${counted(records, "record")}${hasFigures ? "; retries and seconds are this run's" : ""}`
+      return [
+        `${which}went on where an earlier run was cut, ${
+          parts === 0 ? `at page ${count.format(pages + 1)}, ` : ""
+        }after ${counted(records, "record")}${hasFigures ? "; retries and seconds are this run's" : ""}`
+      ]
     }),
     ...(restarts === 0 ? [] : [
       `began at the first page again, ${
@@ -109,11 +143,9 @@ const beginningsOf = (events: ReadonlyArray<Told>, isKept: boolean, hasFigures: 
 }
 
 /** What a person should know of a list beside its figures. */
-const notesOf = (scans: ReadonlyArray<ScanSummary>, isKept: boolean): ReadonlyArray<string> => {
+const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
   const parts = scans.filter(({ part }) => part !== undefined).length
   const total = (of: (scan: ScanSummary) => number) => sum(scans.map(of))
-  const quarantined = total((scan) => scan.quarantined)
-  const heldBack = total((scan) => scan.heldBack)
   const returned = total((scan) => scan.returned)
   const repeats = total((scan) => scan.repeats)
   const replaced = total((scan) => scan.replaced)
@@ -129,18 +161,6 @@ const notesOf = (scans: ReadonlyArray<ScanSummary>, isKept: boolean): ReadonlyAr
       : [`${counted(parts, "part")}; what is in none of them was not read, and nothing is concluded missing`]),
     ...(returned === 0 ? [] : [`${counted(returned, "record")} there again after having been missing`]),
     ...(repeats === 0 ? [] : [`${counted(repeats, "record")} came more than once; the last one read stands`]),
-    ...(heldBack === 0 ? [] : [
-      `${
-        counted(heldBack, "record")
-      } did not come, too many to be marked missing at once: look why, and if it is right run again with a higher --missing-limit`
-    ]),
-    ...(quarantined === 0
-      ? []
-      : [
-        `not as documented: ${counted(quarantined, "record")}, ${
-          isKept ? "see the table quarantine" : "printed all the same"
-        }`
-      ]),
     ...(replaced === 0 ? [] : [
       `${
         counted(replaced, "text")

@@ -358,7 +358,7 @@ describe("payments export", () => {
         yield* exporting(to, serving(invoice("a", 1)))
         const held = yield* exporting(to, serving(invoice("a", 1)))
         assert.strictEqual(held.code, 10)
-        assert.include(held.out, "1 record did not come, too many")
+        assert.include(held.err, "1 record did not come, too many")
         assert.deepStrictEqual(rowsOf(file, "SELECT id FROM invoices WHERE missing_since IS NOT NULL"), [])
         const told = yield* exporting(to, serving(invoice("a", 1)), "--missing-limit", "50%")
         assert.strictEqual(told.code, 0)

@@ -219,9 +219,12 @@ describe("what goes wrong", () => {
       const folder = yield* temporaryFolder
       const database = join(folder, "payments.db")
       const env = yield* sandboxEnv({ lists: { invoices: [`{"id":"a","amount":"1,50"}`, `{"id":"b"}`] } })
-      const { code, stdout } = yield* payments(["export", "invoices", "--to", `sqlite:${database}`], { env })
+      const { code, stderr } = yield* payments(["export", "invoices", "--to", `sqlite:${database}`], { env })
       assert.strictEqual(code, 10)
-      assert.include(stdout, "invoices: not as documented: 1 record, see the table quarantine")
+      assert.include(
+        stderr,
+        `payments: invoices: not as documented: 1 record, listed by: payments quarantine --from sqlite:${database}\n`
+      )
       assert.deepStrictEqual(rowsOf(database, "SELECT id, path FROM quarantine"), [{ id: "a", path: "amount" }])
       assert.deepStrictEqual(rowsOf(database, "SELECT id, raw FROM invoices WHERE id = 'a'"), [{
         id: "a",

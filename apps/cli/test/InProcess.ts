@@ -13,6 +13,8 @@ interface Screen {
   err: string
   /** Run after each text that was written to stdout, with all of it. */
   readonly onOut: (out: string) => Effect.Effect<void>
+  /** Both, in the order in which they were written. */
+  merged: string
 }
 
 /** Standard streams that are kept, on a terminal or not. */
@@ -20,7 +22,10 @@ const stdio = (screen: Screen) => {
   const keep = (where: "out" | "err") => () =>
     Sink.forEach((text: string | Uint8Array) =>
       Effect.andThen(
-        Effect.sync(() => void (screen[where] += String(text))),
+        Effect.sync(() => {
+          screen[where] += String(text)
+          screen.merged += String(text)
+        }),
         Effect.suspend(() => where === "out" ? screen.onOut(screen.out) : Effect.void)
       )
     )
@@ -48,7 +53,7 @@ export const payment = Effect.fnUntraced(
     columns = 0,
     onOut: Screen["onOut"] = () => Effect.void
   ) {
-    const screen: Screen = { terminal, out: "", err: "", onOut }
+    const screen: Screen = { terminal, out: "", err: "", merged: "", onOut }
     const code = yield* run(payments(api, PaymentsConfig.layerConfig, layerHttpClient), args, "0.0.0").pipe(
       Effect.provide(Layer.mergeAll(NodeServices.layer, terminalOf(columns), stdio(screen)))
     )

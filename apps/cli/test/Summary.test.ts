@@ -31,40 +31,38 @@ describe("the summary of an export", () => {
       const resumed =
         "invoices: went on where an earlier run was cut, at page 3, after 200 records; retries and seconds are this run's"
 
-      const first = "invoices: began at the first page: there was no scan to go on with"
-      const again = "invoices: began at the first page: the scan before was complete"
       assert.deepStrictEqual(yield* run([...cutAtOnce]), [4])
-      assert.deepStrictEqual(yield* run(), [0, first])
-      assert.deepStrictEqual(yield* run(), [0, again])
-      assert.deepStrictEqual(yield* run([...cut]), [4, again])
+      assert.deepStrictEqual(yield* run(), [0])
+      assert.deepStrictEqual(yield* run(), [0])
+      assert.deepStrictEqual(yield* run([...cut]), [4])
       assert.deepStrictEqual(yield* run([...cutAtOnce]), [
         4,
         "invoices: went on where an earlier run was cut, at page 3, after 200 records"
       ])
       assert.deepStrictEqual(yield* run(), [0, resumed])
-      assert.deepStrictEqual(yield* run([...cut]), [4, again])
+      assert.deepStrictEqual(yield* run([...cut]), [4])
       assert.deepStrictEqual(yield* run([], ...other), [0, anew])
       // Here it is the run in between that asked otherwise.
-      assert.deepStrictEqual(yield* run([...cut]), [4, again])
+      assert.deepStrictEqual(yield* run([...cut]), [4])
       assert.deepStrictEqual(yield* run([...cutAtOnce], ...other), [4, anew])
       assert.deepStrictEqual(yield* run(), [0, anew])
       const overtaken =
         "invoices: began anew: since an earlier run was cut, another cut of the list was written (parts, or for a part the whole list)"
       const part = ["--settlement-dates", "2024-05-01..2024-05-01"]
-      assert.deepStrictEqual(yield* run([...cut]), [4, again])
+      assert.deepStrictEqual(yield* run([...cut]), [4])
       yield* run([], ...part)
       assert.deepStrictEqual(yield* run(), [0, overtaken])
       // Nor is the reason of a run in between taken for this one's.
-      assert.deepStrictEqual(yield* run([...cut]), [4, again])
+      assert.deepStrictEqual(yield* run([...cut]), [4])
       yield* run([], ...part)
       assert.deepStrictEqual(yield* run([...cutAtOnce]), [4, overtaken])
       assert.deepStrictEqual(yield* run(), [0, anew])
-      assert.deepStrictEqual(yield* run([{ fault: "envelope", member: "cursor", nth: 2 }]), [8, again])
+      assert.deepStrictEqual(yield* run([{ fault: "envelope", member: "cursor", nth: 2 }]), [8])
       assert.deepStrictEqual(yield* run(), [
         0,
         "invoices: began anew: the scan before could not reach the end of the list"
       ])
-      assert.deepStrictEqual(yield* run([...cut]), [4, again])
+      assert.deepStrictEqual(yield* run([...cut]), [4])
       assert.deepStrictEqual(yield* run([{ fault: "status", status: 410, pages: "later", times: 1 }]), [
         0,
         resumed,
@@ -98,9 +96,47 @@ describe("the summary of an export", () => {
       assert.deepStrictEqual(yield* run([]), [
         0,
         "invoices: 1 part went on where an earlier run was cut, after 100 records; retries and seconds are this run's",
-        "invoices: 1 part began at the first page: there was no scan to go on with",
         parts
       ])
+    }).pipe(Effect.scoped))
+
+  it.live("gives every line but the figures a reason: none for an ordinary first or later scan", () =>
+    Effect.gen(function*() {
+      const args = ["export", "--to", `sqlite:${yield* temporaryFolder}/p.db`]
+      const api = layerTest({ invoices: records })
+      const figures = / +records .*\npayout-requests .*\npayin-sources .*\ninvoices .*\n/.source
+      for (let times = 0; times < 2; times++) {
+        assert.match((yield* payment(api, args)).out, new RegExp(`^${figures}Rows: sqlite:.*\n$`))
+      }
+      const { out } = yield* payment(
+        layerTest({ invoices: records, faults: [{ fault: "status", status: 503, nth: 2 }] }),
+        args
+      )
+      assert.match(
+        out,
+        new RegExp(`^${figures}retries: requests that failed and were sent again; no record was lost\nRows: .*\n$`)
+      )
+    }).pipe(Effect.scoped))
+
+  it.live("says last what went wrong, with the command that lists it", () =>
+    Effect.gen(function*() {
+      const to = `sqlite:${yield* temporaryFolder}/it's p.db`
+      const wrong = [`{"id":"a","amount":"1,50"}`, ...records.slice(0, 150)]
+      const faults = [{ fault: "status", status: 401, list: "payinSources" }] as const
+      const { code, merged } = yield* payment(layerTest({ invoices: wrong, faults: [...faults] }), [
+        "export",
+        "--to",
+        to
+      ])
+      assert.strictEqual(code, 4)
+      const [rows, quarantined, refused, ...more] = merged.split("\n").slice(-4)
+      const from = `'${to.replaceAll("'", "'\\''")}'`
+      assert.deepStrictEqual([rows, quarantined, ...more], [
+        `Rows: ${to}`,
+        `payments: invoices: not as documented: 1 record, listed by: payments quarantine --from ${from}`,
+        ""
+      ])
+      assert.match(refused ?? "", /^payments: payin-sources: the service did not accept the key/)
     }).pipe(Effect.scoped))
 
   it.live("tells how many texts a column could not hold, once for each scan", () =>

@@ -30,7 +30,7 @@ import {
 import { DateTime, Duration, Effect, type FileSystem, Layer, Option, Result, Stdio } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { makeProgress, sayFailures } from "../Progress.ts"
-import { summarize } from "../Summary.ts"
+import { problemsOf, summarize } from "../Summary.ts"
 
 const named = Lists.all.map(({ label, name }) => [label, name] as const)
 
@@ -219,11 +219,13 @@ const shown = Effect.fnUntraced(function*<R>(
       )
     )
   )
-  yield* sayFailures(outcomes)
   const summary = summarize(yield* withShownNames(outcomes, isKept), progress.told, isKept)
   if (summary.length > 0) {
     yield* isKept ? print([...summary, `Rows: ${sink.location}`, ""].join("\n")) : say(summary.join("\n"))
   }
+  // Last, where a person looks first.
+  for (const problem of problemsOf(outcomes, isKept ? sink : "stdout")) yield* say(`payments: ${problem}`)
+  yield* sayFailures(outcomes)
   const exitCode = lowestExitCode(outcomes.map((outcome) => outcome.exitCode))
   if (exitCode !== 0) return yield* new Ended({ exitCode, problem: "" })
 })

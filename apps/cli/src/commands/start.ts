@@ -32,7 +32,7 @@ export const startCommand = <R>(
     Effect.fnUntraced(function*() {
       if (yield* isConfigured) return yield* run("./payments.db").pipe(Effect.provide(api))
       yield* say(
-        "No PAYMENTS_BASE_URL and PAYMENTS_API_KEY in the environment: reading the embedded sandbox, with made-up records."
+        "No PAYMENTS_BASE_URL and PAYMENTS_API_KEY in the environment: reading the embedded sandbox, with made-up records. Some of its answers fail on purpose."
       )
       const { Sandbox } = yield* Effect.promise(() => import("@payments/sandbox"))
       const config = Layer.effect(
