@@ -10,8 +10,10 @@ const size = crash ? 100_000 : 20_000
 const kills = crash ? 200 : 10
 const killed = destinations.filter(({ isBrief }) => crash || isBrief)
 
+const hostileText = 0.02
+
 const served = (): ReadonlyArray<string> => {
-  const { length, textAt } = generated("payoutRequests", size, seed)
+  const { length, textAt } = generated("payoutRequests", size, seed, hostileText)
   return Array.from({ length }, (_, index) => textAt(index)).toSorted()
 }
 
@@ -30,6 +32,7 @@ describe(`SIGKILL at ${kills} random moments of exports of ${size} records (seed
         const options: SandboxOptions = {
           records: size,
           seed,
+          hostileText,
           faults: [{ fault: "reset", rate: 0.01 }, { fault: "status", status: 500, rate: 0.01 }]
         }
         const env = yield* sandboxEnv(options)

@@ -80,9 +80,12 @@ export const temporaryFolder = Effect.acquireRelease(
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
 )
 
-/** A sandbox over a socket until the scope closes; gives the environment that a client of it needs. */
+/**
+ * A sandbox over a socket until the scope closes; gives the environment that a client of it needs. Unless told otherwise, some
+ * of its text is hostile.
+ */
 export const sandboxEnv = (options: SandboxOptions = {}) =>
-  Effect.map(Layer.build(Sandbox.layer(options)), (context) => ({
+  Effect.map(Layer.build(Sandbox.layer({ hostileText: 0.02, ...options })), (context) => ({
     PAYMENTS_BASE_URL: Effect.runSync(Effect.provide(Sandbox.use(({ url }) => Effect.succeed(url)), context)),
     PAYMENTS_API_KEY: "sandbox_test"
   }))

@@ -7,9 +7,10 @@ import { Effect, Layer } from "effect"
 
 /** Records in each list of each service. */
 export const size = 120
+const hostileText = 0.1
 
 const generated = (name: "payoutRequests" | "payinSources" | "invoices") => {
-  const { length, textAt } = records(name, size, 1)
+  const { length, textAt } = records(name, size, 1, hostileText)
   return Array.from({ length }, (_, index) => textAt(index))
 }
 
@@ -28,7 +29,7 @@ export const services: ReadonlyArray<readonly [name: string, api: Layer.Layer<Pa
   [
     "the sandbox in process",
     PaymentsApi.layer.pipe(
-      Layer.provide(Sandbox.layerClient({ records: size })),
+      Layer.provide(Sandbox.layerClient({ records: size, hostileText })),
       Layer.provide(configured("https://sandbox.localhost"))
     )
   ],
@@ -37,7 +38,7 @@ export const services: ReadonlyArray<readonly [name: string, api: Layer.Layer<Pa
     PaymentsApi.layer.pipe(
       Layer.provide(Layer.unwrap(Effect.map(Sandbox, ({ url }) => configured(url)))),
       Layer.provide(layerHttpClient),
-      Layer.provide(Layer.orDie(Sandbox.layer({ records: size })))
+      Layer.provide(Layer.orDie(Sandbox.layer({ records: size, hostileText })))
     )
   ]
 ]

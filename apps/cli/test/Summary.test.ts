@@ -136,7 +136,7 @@ describe("the summary of an export", () => {
         `payments: invoices: not as documented: 1 record, listed by: payments quarantine --from ${from}`,
         ""
       ])
-      assert.match(refused ?? "", /^payments: payin-sources: the service did not accept the key/)
+      assert.match(refused ?? "", /^payments: payin-sources: not authorized: the service did not accept the key /)
     }).pipe(Effect.scoped))
 
   it.live("tells how many texts a column could not hold, once for each scan", () =>

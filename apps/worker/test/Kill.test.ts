@@ -38,7 +38,7 @@ describe(`a worker that is killed ${kills} times while the world moves (seed ${s
       Effect.gen(function*() {
         const folder = yield* temporaryFolder
         const [to = "", database = ""] = placeOf(folder)
-        const options: SandboxOptions = { records, seed, live }
+        const options: SandboxOptions = { records, seed, live, hostileText: 0.02 }
         const sandbox = Context.get(yield* Layer.build(Sandbox.layer(options)), Sandbox)
         const env = { PAYMENTS_BASE_URL: sandbox.url, PAYMENTS_API_KEY: "sandbox_test", PAYMENTS_PORT: "0" }
         let now = 0

@@ -1,6 +1,6 @@
 /**
  * Records as a function of (seed, list, index) and of what has happened to them: the same on every machine, at any size.
- * They look like a merchant's data and hold what the document allows or leaves open: names in many scripts, hostile text,
+ * They look like a merchant's data and hold what the document allows or leaves open: names in many scripts, odd text,
  * nulls, missing and undocumented fields, states nobody has listed, numbers that parsing would change.
  */
 import { Lists } from "@payments/core"
@@ -17,7 +17,7 @@ export { fraction } from "./Draw.ts"
 export interface GeneratorOptions {
   /** Another seed gives other records. */
   readonly seed: number
-  /** The share of records with text that breaks whoever trusts it, 0 to 1; 0.02 unless given. */
+  /** The share of records with text that breaks other people's tools, 0 to 1; 0 unless given. */
   readonly hostileText?: number | undefined
   /** When a moving world began, in ms since 1970: nothing is paid later without a change. Never unless given. */
   readonly beganMs?: number | undefined
@@ -32,11 +32,13 @@ export interface Generator {
   readonly writeAt: (writer: RecordWriter, index: number, story: Story) => void
 }
 
-/** The records of one list as they are in a world that does not move. */
-export const records = (list: Lists.ListName, length: number, seed: number): MemoryList.MemoryRecords => ({
-  length,
-  textAt: make(list, { seed }).textAt
-})
+/** The records of one list in a world that does not move; `hostileText` is that of {@link GeneratorOptions}. */
+export const records = (
+  list: Lists.ListName,
+  length: number,
+  seed: number,
+  hostileText?: number
+): MemoryList.MemoryRecords => ({ length, textAt: make(list, { seed, hostileText }).textAt })
 
 /** Makes the records of a list. */
 export const make = (list: Lists.ListName, options: GeneratorOptions): Generator => {
@@ -44,7 +46,7 @@ export const make = (list: Lists.ListName, options: GeneratorOptions): Generator
   const beganMs = options.beganMs ?? Infinity
   const facts = Facts.make(draw(seed, 1 + Lists.ListName.literals.indexOf(list)), seed, beganMs)
   const writeAt = RecordText.make(list, facts, {
-    hostileText: options.hostileText ?? 0.02,
+    hostileText: options.hostileText ?? 0,
     personKey: draw(seed, 0),
     beganMs
   })

@@ -3,8 +3,8 @@ import { draw, pick } from "./Draw.ts"
 import { type Facts, oneIn } from "./Facts.ts"
 import { fixed, type RecordWriter } from "./RecordWriter.ts"
 
-/** Writes the details of a customer, for the record of which `of` is drawn; its name may be hostile. */
-export type WritePerson = (writer: RecordWriter, of: number, customer: number, hostile: Uint8Array | undefined) => void
+/** Writes the details of a customer, for the record of which `of` is drawn; its name may be an unusual text. */
+export type WritePerson = (writer: RecordWriter, of: number, customer: number, unusual: Uint8Array | undefined) => void
 
 /** How many customers' details are held; those of a few customers are written over and over. */
 const held = 1024
@@ -13,16 +13,16 @@ const held = 1024
 export const make = (key: number, facts: Facts): WritePerson => {
   const customers = new Float64Array(held).fill(-1)
   const texts: Array<Uint8Array> = []
-  return (writer, of, customer, hostile) => {
+  return (writer, of, customer, unusual) => {
     const raw = oneIn(1000, of, 2)
     const slot = customer % held
     const text = customers[slot] === customer ? texts[slot] : undefined
-    if (text !== undefined && !raw && hostile === undefined) return writer.put(text)
+    if (text !== undefined && !raw && unusual === undefined) return writer.put(text)
     const person = draw(key, customer)
     const name = pick(names, draw(person, 2))
     const start = writer.length
-    write(writer, customer, person, hostile ?? (raw ? name.raw : name.escaped), facts.documentOf(customer))
-    if (raw || hostile !== undefined) return
+    write(writer, customer, person, unusual ?? (raw ? name.raw : name.escaped), facts.documentOf(customer))
+    if (raw || unusual !== undefined) return
     customers[slot] = customer
     texts[slot] = writer.since(start)
   }

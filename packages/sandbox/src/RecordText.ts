@@ -2,7 +2,7 @@
 import type { Lists } from "@payments/core"
 import { draw, pick } from "./Draw.ts"
 import { type Facts, oneIn, settlementCycle, settlementDay, variants } from "./Facts.ts"
-import { hostileText } from "./HostileText.ts"
+import { hostileText, oddText } from "./HostileText.ts"
 import type { Story } from "./Life.ts"
 import * as Person from "./Person.ts"
 import { fixed, type RecordWriter } from "./RecordWriter.ts"
@@ -80,8 +80,13 @@ const writeAmount = (writer: RecordWriter, of: number, sum: number): void => {
   if (odd) writer.put(short ? parts.thousands : parts.fraction)
 }
 
-const hostileIn = (of: number, shape: Shape): Uint8Array | undefined =>
-  draw(of, 10) < shape.hostile ? hostileText(draw(of, 11)) : undefined
+/** The share of records with odd text, of 2^32. */
+const odd = Math.round(0.02 * 0x1_0000_0000)
+
+const unusualText = (of: number, shape: Shape): Uint8Array | undefined => {
+  const drawn = draw(of, 10)
+  return drawn < shape.hostile ? hostileText(draw(of, 11)) : drawn < odd ? oddText(draw(of, 11)) : undefined
+}
 
 /** The state of a record: drawn anew with each change. */
 const state = (states: ReadonlyArray<Uint8Array>, first: Uint8Array, of: number, story: Story): Uint8Array =>
@@ -182,7 +187,7 @@ const invoiceParts = {
 const bodies: { readonly [Name in Lists.ListName]: Body } = {
   payoutRequests: (writer, of, index, story, shape) => {
     const customer = shape.facts.customers.of(index)
-    const hostile = hostileIn(of, shape)
+    const unusual = unusualText(of, shape)
     const createdAt = shape.facts.createdMs(index, story)
     const sum = amount(of)
     const status = state(payoutStates, processing, of, story)
@@ -200,14 +205,14 @@ const bodies: { readonly [Name in Lists.ListName]: Body } = {
     writer.number(customer)
     writer.put(parts.customerDetails)
     if (oneIn(40, of, 15)) writer.put(parts.none)
-    else shape.person(writer, of, customer, hostile)
+    else shape.person(writer, of, customer, unusual)
     writer.put(payoutParts.payoutTargetId)
     writeTarget()
     writer.put(payoutParts.payoutTargetDetails)
     writeTarget()
     writer.put(payoutParts.description)
-    if (hostile === undefined) writer.put(payoutParts.usualDescription)
-    else writer.put(hostile)
+    if (unusual === undefined) writer.put(payoutParts.usualDescription)
+    else writer.put(unusual)
     writer.put(payoutParts.endTarget)
     writer.put(parts.status)
     writer.put(status)
@@ -227,7 +232,7 @@ const bodies: { readonly [Name in Lists.ListName]: Body } = {
   },
   payinSources: (writer, of, index, story, shape) => {
     const customer = shape.facts.customers.of(index)
-    const hostile = hostileIn(of, shape)
+    const unusual = unusualText(of, shape)
     const createdAt = shape.facts.createdMs(index, story)
     const status = state(payinStates, pending, of, story)
     writer.put(payinParts.id)
@@ -238,14 +243,14 @@ const bodies: { readonly [Name in Lists.ListName]: Body } = {
     if (oneIn(12, of, 15)) writer.put(parts.none)
     else {
       writer.put(parts.quote)
-      if (hostile === undefined) writer.put(payinParts.usualDescription)
-      else writer.put(hostile)
+      if (unusual === undefined) writer.put(payinParts.usualDescription)
+      else writer.put(unusual)
       writer.put(parts.quote)
     }
     writer.put(payinParts.customerId)
     writer.number(customer)
     writer.put(parts.customerDetails)
-    shape.person(writer, of, customer, hostile)
+    shape.person(writer, of, customer, unusual)
     writer.put(payinParts.status)
     writer.put(status)
     if (status === rejected) writer.put(parts.failed)
@@ -264,7 +269,7 @@ const bodies: { readonly [Name in Lists.ListName]: Body } = {
     const customer = shape.facts.customers.of(index)
     const sum = amount(of)
     const payment = shape.facts.paymentOf(index, story)
-    const hostile = hostileIn(of, shape)
+    const unusual = unusualText(of, shape)
     writer.put(invoiceParts.id)
     writeId(writer, index, of)
     writer.put(invoiceParts.reference)
@@ -277,11 +282,11 @@ const bodies: { readonly [Name in Lists.ListName]: Body } = {
     if (oneIn(15, of, 18)) writer.put(parts.none)
     else {
       writer.put(parts.quote)
-      if (hostile === undefined) {
+      if (unusual === undefined) {
         writer.put(invoiceParts.usualDescription)
         writer.number(index)
         writer.put(invoiceParts.endDescription)
-      } else writer.put(hostile)
+      } else writer.put(unusual)
       writer.put(parts.quote)
     }
     writer.put(invoiceParts.contract)

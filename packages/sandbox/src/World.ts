@@ -18,7 +18,7 @@ export interface WorldOptions extends GeneratedList.ListOptions {
   readonly records?: number | { readonly [Name in Lists.ListName]: number } | undefined
   /** Another seed gives other records, another shuffle and another course of events; 1 unless given. */
   readonly seed?: number | undefined
-  /** The share of records with text that breaks whoever trusts it, 0 to 1; 0.02 unless given. */
+  /** The share of records with text that breaks other people's tools, 0 to 1; 0 unless given. */
   readonly hostileText?: number | undefined
   /** The order of items (§4.4 shows none); `oldest` first unless given. */
   readonly order?: Order.OrderName | undefined

@@ -59,7 +59,9 @@ export const sandboxCommand = Command.make(
     ),
     hostileText: optionalFlag(
       rangeFlag("hostile-text", 0, 1).pipe(
-        Flag.withDescription("the share of records with formulas, escape sequences and the like; 0.02 unless given")
+        Flag.withDescription(
+          "the share of records with text that breaks other tools, such as 0.02: formulas, escape sequences, half characters; 0 unless given"
+        )
       )
     ),
     invoiceLimit: optionalFlag(
