@@ -7,6 +7,7 @@ import { changesCommand } from "./commands/changes.ts"
 import { conformanceCommand } from "./commands/conformance.ts"
 import { exportCommand } from "./commands/export.ts"
 import { listCommand } from "./commands/list.ts"
+import { quarantineCommand } from "./commands/quarantine.ts"
 import { sandboxCommand } from "./commands/sandbox.ts"
 import { startCommand } from "./commands/start.ts"
 import { verifyCommand } from "./commands/verify.ts"
@@ -23,6 +24,7 @@ export const payments = <R, R2>(
       ...Lists.all.map((list) => listCommand(list, api)),
       exportCommand(api),
       changesCommand,
+      quarantineCommand,
       verifyCommand(api),
       sandboxCommand,
       conformanceCommand(config, http),

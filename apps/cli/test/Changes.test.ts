@@ -75,7 +75,7 @@ describe("payments changes", () => {
         const table = yield* payment(nothing, ["changes", "--from", to], true)
         assert.match(
           table.out,
-          /^ {4}seq {2}at .*id {14}fields\n {6}1 {2}\S+ +invoices {9}insert {4}=1\+1\\u001b\[31m\n$/
+          /^ {4}seq {2}list +at .*id {14}fields\n {6}1 {2}invoices {9}\S+ +insert {4}=1\+1\\u001b\[31m\n$/
         )
         const csv = yield* payment(nothing, ["changes", "--from", to, "--format", "csv"])
         const [head, row] = csv.out.split("\r\n")
@@ -126,7 +126,7 @@ describe("payments changes", () => {
         const narrow = yield* lines(80)
         const [head, update, ...inserts] = narrow
         assert.strictEqual(head, "    seq  list             change    id                fields")
-        assert.strictEqual(update, "      1  invoices         update    inv_000001c1snak  status, contract, +4")
+        assert.strictEqual(update, "      1  invoices         update    inv_000001c1snak  status a → b, +5")
         const [wideId, joined, ...long] = inserts.map((line) => line.slice(36))
         assert.deepStrictEqual([wideId, joined], ["发票".repeat(4), "e\u0301\\u202e"])
         // An id that is longer than its column continues on the next lines, to the last character.
@@ -136,11 +136,68 @@ describe("payments changes", () => {
         const wide = (yield* lines(140))[1] ?? ""
         assert.match(
           wide,
-          /^ {6}1 {2}\d{4}-\S+Z {2}invoices .* {2}status, contract, settlementDate, settlementTime, \+2$/
+          /^ {6}1 {2}invoices +\d{4}-\S+Z .* {2}status a → b, contract a → b, settlementDate a → b, \+3$/
         )
         assert.isAtMost(wide.length, 140)
         const unbound = (yield* lines(0))[1] ?? ""
-        assert.isTrue(unbound.endsWith(members.join(", ")))
+        assert.isTrue(unbound.endsWith(members.map((name) => `${name} a → b`).join(", ")))
+      })
+    ))
+
+  it.live("shows on a terminal each changed field with its exact values before and after", () =>
+    inFolder((to) =>
+      Effect.gen(function*() {
+        const before = String
+          .raw`,"amount":2.0,"status":"pending","note":"a, b → c","flag":"true","when":null,"big":9007199254740993`
+        const after = String
+          .raw`,"amount":3,"status":"\u001b[31mpaid","note":"Doe","flag":true,"big":9007199254740995,"more":{"a":1}`
+        yield* exporting(to, serving(`{"id":"b"${before}}`))
+        yield* exporting(to, serving(`{"id":"b"${after}}`))
+        const shown = Effect.fnUntraced(function*(columns: number) {
+          const { out } = yield* payment(nothing, ["changes", "--from", to], true, columns)
+          return out.trimEnd().split("\n").at(-1)?.trim() ?? ""
+        })
+        const whole = yield* shown(0)
+        assert.isTrue(
+          whole.endsWith(
+            [
+              "  amount 2.0 → 3",
+              String.raw`status pending → "\u001b[31mpaid"`,
+              `note "a, b → c" → Doe`,
+              `flag "true" → true`,
+              "big 9007199254740993 → 9007199254740995",
+              `more (absent) → {"a":1}`,
+              "when null → (absent)"
+            ].join(", ")
+          ),
+          whole
+        )
+        assert.isTrue((yield* shown(80)).endsWith("  amount 2.0 → 3, +6"), yield* shown(80))
+        assert.isTrue((yield* shown(48)).endsWith("…"), yield* shown(48))
+      })
+    ))
+
+  it.live("tells only those that were found since a moment", () =>
+    inFolder((to, file) =>
+      Effect.gen(function*() {
+        yield* history(to)
+        const db = new DatabaseSync(file)
+        db.exec("UPDATE changes SET at = '2024-05-01T10:00:00.000Z' WHERE seq <= 2")
+        db.close()
+        const seqs = Effect.fnUntraced(function*(...args: ReadonlyArray<string>) {
+          const { code, out } = yield* payment(nothing, ["changes", "--from", to, "--format", "json", ...args])
+          return [code, ...JSON.parse(out).map(({ seq }: { readonly seq: number }) => seq)]
+        })
+        assert.deepStrictEqual(yield* seqs(), [0, 1, 2, 3, 4])
+        for (const since of ["yesterday", "24h", "2024-05-01T10:00:00.001Z", "2024-05-02T10:00+05:00"]) {
+          assert.deepStrictEqual(yield* seqs("--since", since), [0, 3, 4], since)
+        }
+        assert.deepStrictEqual(yield* seqs("--since", "2024-05-01T10:00Z"), [0, 1, 2, 3, 4])
+        assert.deepStrictEqual(yield* seqs("--since", "yesterday", "--after", "3"), [0, 4])
+        const refused = yield* payment(nothing, ["changes", "--from", to, "--since", "the 4433221100th"])
+        assert.deepStrictEqual([refused.code, refused.out], [2, ""])
+        assert.match(refused.err, /^payments: Invalid value for --since\. Expected: a duration such as 24h/)
+        assert.notInclude(refused.err, "4433221100")
       })
     ))
 

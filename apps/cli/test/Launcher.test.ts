@@ -68,6 +68,9 @@ describe("the built program", () => {
           ["payin-sources", "list"],
           ["invoices", "list"],
           ["export"],
+          ["changes"],
+          ["quarantine"],
+          ["verify"],
           ["sandbox"],
           ["conformance"],
           ["start"]

@@ -1,7 +1,8 @@
 /** The public surface of `@payments/export`. */
+export type { Cell } from "./Cell.ts"
 export * as Destination from "./Destination.ts"
 export { Certificate } from "./engine/Certificate.ts"
-export type { ChangeRow, FullRow, Reader } from "./engine/Store.ts"
+export type { ChangeRow, FullRow, QuarantinedRow, Reader } from "./engine/Store.ts"
 export { ExitCode, exitCodeOf, lowest as lowestExitCode } from "./ExitCode.ts"
 export { namesForLogs, namesForTerminal } from "./FieldNames.ts"
 export { replaceFile } from "./files/AtomicFile.ts"

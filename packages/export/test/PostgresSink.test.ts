@@ -217,6 +217,32 @@ describe("the PostgreSQL schema", () => {
       ])
     })))
 
+  it.live("gives its quarantine in parts, and the changes since a moment", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const schema = newSchema()
+      const wrong = Array.from({ length: 5 }, (_, index) => ({ id: `w${index}`, amount: "x" }))
+      yield* run(schema, { payoutRequests: [...wrong, { amount: 1 }] })
+      yield* run(schema, { payoutRequests: [...wrong, { amount: 1 }, { id: "new" }] })
+      const reader = yield* PostgresSink.reader(urlOf(server, schema))
+      const found: Array<string | undefined> = []
+      for (let after: string | undefined;;) {
+        const rows = yield* reader.quarantine(after, 2, Lists.all)
+        if (rows.length === 0) break
+        after = rows.at(-1)?.place
+        found.push(...rows.map(({ id, path, raw }) => `${id} ${path} ${raw}`))
+      }
+      assert.deepStrictEqual(found, [
+        ...wrong.map((record) => `${record.id} amount ${JSON.stringify(record)}`),
+        `undefined id {"amount":1}`
+      ])
+      assert.deepStrictEqual(yield* reader.quarantine(undefined, 2, [Lists.invoices]), [])
+      const since = (moment: string) => Effect.map(reader.changes(0, 10, Lists.all, moment), (rows) => rows.length)
+      assert.deepStrictEqual([yield* since("2024-05-01T10:00:00.000Z"), yield* since("9999-01-01T00:00:00.000Z")], [
+        1,
+        0
+      ])
+    })))
+
   it.live("can be verified from its own rows", () =>
     Effect.scoped(Effect.gen(function*() {
       const schema = newSchema()

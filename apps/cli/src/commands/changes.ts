@@ -1,12 +1,20 @@
 /** `payments changes`: what an export found to have changed, in order. */
 import { Lists } from "@payments/core"
-import { type ChangeRow, Destination, type Reader } from "@payments/export"
-import { fromFlag, optionalFlag, originOf, printOrEnd, say, wholeNumberFlag } from "@payments/export/program"
-import { Effect, type Stdio } from "effect"
+import { type Cell, type ChangeRow, Destination, type Reader } from "@payments/export"
+import { fromFlag, originOf, textFlag, usage, wholeNumberFlag } from "@payments/export/program"
+import { DateTime, Effect, Option, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
-import { changesFormats, makeChangesOutput } from "../ChangesOutput.ts"
+import { changedFields, firstFields } from "../ChangedFields.ts"
+import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
+import { expected, sinceMs } from "../Since.ts"
 
 const atOnce = 1000
+
+/** Only rows of these lists. */
+export const resourceFlag = Flag.ChoiceWithValue("resource", Lists.all.map((list) => [list.label, list] as const)).pipe(
+  Flag.withDescription("only records of this list; may be given several times"),
+  Flag.atLeast(0)
+)
 
 /** `payments changes`. */
 export const changesCommand = Command.make(
@@ -18,29 +26,36 @@ export const changesCommand = Command.make(
       Flag.withDescription("only changes behind this sequence number"),
       Flag.withDefault(0)
     ),
+    since: textFlag(
+      "since",
+      "TIME",
+      "only changes that were found from then on: 24h, 2024-05-01, 2024-05-01T10:00Z, today or yesterday; in local time unless a zone is given"
+    ),
     follow: Flag.Boolean("follow").pipe(
       Flag.withDescription("go on with the changes that later exports write, until interrupted"),
       Flag.withDefault(false)
     ),
-    resource: Flag.ChoiceWithValue("resource", Lists.all.map((list) => [list.label, list] as const)).pipe(
-      Flag.withDescription("only changes of this list; may be given several times"),
-      Flag.atLeast(0)
-    ),
-    format: optionalFlag(
-      Flag.Literals("format", changesFormats).pipe(
-        Flag.withDescription("table on a terminal, ndjson in a pipe, unless given")
-      )
-    )
+    resource: resourceFlag,
+    format: rowFormatFlag
   },
-  Effect.fnUntraced(function*({ after, follow, format, from, resource }) {
+  Effect.fnUntraced(function*({ after, follow, format, from, resource, since }) {
+    const moment = since === undefined ? undefined : sinceMs(since, DateTime.toEpochMillis(yield* DateTime.now))
+    if (since !== undefined && moment === undefined) {
+      return yield* usage(`Invalid value for --since. Expected: ${expected}`)
+    }
+    if (follow && format === "json") return yield* usage("--follow never ends, and --format json does: take ndjson.")
     const destination = yield* originOf(from)
-    const lists = resource.length === 0 ? Lists.all : resource
-    const output = yield* makeChangesOutput(format)
     yield* Effect.scoped(Effect.gen(function*() {
       const reader = yield* Destination.reader(destination)
-      yield* printOrEnd(output.head)
-      const told = yield* tell(reader, lists, after, follow, (rows) => printOrEnd(output.rows(rows)))
-      if (told === 0) yield* say("No changes.")
+      const found = changes(
+        reader,
+        resource.length === 0 ? Lists.all : resource,
+        after,
+        moment === undefined ? undefined : new Date(moment).toISOString(),
+        follow
+      )
+      const rows = Stream.map(found, (some) => some.map((row) => columns.map(({ of }) => of(row))))
+      yield* printRows(columns, rows, format, "No changes.")
     }))
   })
 ).pipe(
@@ -48,28 +63,50 @@ export const changesCommand = Command.make(
   Command.withExamples([
     { command: "payments changes --from sqlite:./payments.db", description: "all of them" },
     {
+      command: "payments changes --from sqlite:./payments.db --since yesterday",
+      description: "those since midnight of yesterday"
+    },
+    {
       command: "payments changes --from sqlite:./payments.db --after 120 --resource invoices --follow",
       description: "those of the invoices behind number 120, and whatever comes"
     }
   ])
 )
 
-/** Writes the changes, and comes to how many there were. */
-const tell = Effect.fnUntraced(function*<E>(
+const columns: ReadonlyArray<Column & { readonly of: (row: ChangeRow) => Cell }> = [
+  { name: "seq", align: "right", whole: 16, usual: 7, of: ({ seq }) => ({ json: String(seq) }) },
+  { name: "list", narrowest: 15, usual: 15, of: ({ list }) => list },
+  { name: "scan", hidden: true, of: ({ scan }) => ({ json: String(scan) }) },
+  { name: "at", narrowest: 24, roomFrom: 100, of: ({ at }) => at },
+  { name: "change", narrowest: 8, usual: 8, of: ({ kind }) => kind },
+  { name: "id", whole: 36, of: ({ id }) => id },
+  {
+    name: "fields",
+    narrowest: 6,
+    shorten: firstFields,
+    of: (row) => ({
+      json: JSON.stringify(row.fields),
+      csv: row.fields.length === 0 ? null : row.fields.join(" "),
+      table: changedFields(row)
+    })
+  },
+  { name: "before", hidden: true, of: ({ before }) => before === undefined ? null : { json: before } },
+  { name: "after", hidden: true, of: ({ after }) => after === undefined ? null : { json: after } }
+]
+
+/** The changes, and with `follow` those that later exports write. */
+const changes = (
   reader: Reader,
   lists: ReadonlyArray<Lists.AnyList>,
   from: number,
-  follow: boolean,
-  write: (rows: ReadonlyArray<ChangeRow>) => Effect.Effect<void, E, Stdio.Stdio>
-) {
-  let told = 0
-  for (let after = from;;) {
-    const rows = yield* reader.changes(after, atOnce, lists)
-    if (rows.length > 0) yield* write(rows)
-    told += rows.length
-    after = rows.at(-1)?.seq ?? after
-    if (rows.length === atOnce) continue
-    if (!follow) return told
-    yield* Effect.sleep("1 second")
-  }
-})
+  since: string | undefined,
+  follow: boolean
+) =>
+  Stream.paginate(from, (after) =>
+    Effect.map(reader.changes(after, atOnce, lists, since), (rows) =>
+      [
+        rows.length === 0 ? [] : [rows],
+        rows.length === atOnce || follow ? Option.some(rows.at(-1)?.seq ?? after) : Option.none()
+      ] as const).pipe(
+        Effect.tap(([some]) => follow && some.length === 0 ? Effect.sleep("1 second") : Effect.void)
+      ))

@@ -1,7 +1,7 @@
 /** Rows as the databases' drivers give them, by column, and what they are to the engine. Both databases name columns alike. */
 import { Effect } from "effect"
 import { Damaged, SinkError } from "../Sink.ts"
-import type { ChangeRow, FullRow, ScanRow } from "./Store.ts"
+import type { ChangeRow, FullRow, QuarantinedRow, ScanRow } from "./Store.ts"
 
 /** A row of a driver. Integers are `number` or `bigint`, times text. */
 export type Row = { readonly [column: string]: unknown }
@@ -65,6 +65,17 @@ export const decoded = <A>(location: string, decode: () => A): Effect.Effect<A, 
       return error instanceof Damaged ? Effect.fail(new SinkError({ location, reason: error })) : Effect.die(error)
     }
   })
+
+/** A row of `quarantine`. */
+export const toQuarantined = (row: Row): QuarantinedRow => ({
+  place: text(row, "place"),
+  list: text(row, "list"),
+  scan: number(row, "scan"),
+  id: optional(row, "id"),
+  path: text(row, "path"),
+  expected: text(row, "expected"),
+  raw: text(row, "raw")
+})
 
 /** A row of a list's table. `cells` are its typed columns: text, numbers, and 1 or 0 for what is true or false. */
 export const toFullRow = (row: Row, cells: Row): FullRow => ({

@@ -109,6 +109,20 @@ export interface ChangeRow {
   readonly after: string | undefined
 }
 
+/** A record that is not as documented. */
+export interface QuarantinedRow {
+  /** Where the row stands among the others, in the database's own terms. */
+  readonly place: string
+  /** The list's name, as on the command line. */
+  readonly list: string
+  readonly scan: number
+  readonly id: string | undefined
+  /** Where in the record the problem is. */
+  readonly path: string
+  readonly expected: string
+  readonly raw: string
+}
+
 /** A database. */
 export interface Store {
   /** Where the rows are, for people. Without a password. */
@@ -173,11 +187,18 @@ export interface Store {
     scan: number,
     ids: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyMap<string, string>, SinkError>
-  /** The next changes behind a sequence number, in their order. */
+  /** The next quarantined records behind a place, in the order in which they were written. */
+  readonly quarantine: (
+    after: string | undefined,
+    count: number,
+    lists: ReadonlyArray<Lists.AnyList>
+  ) => Effect.Effect<ReadonlyArray<QuarantinedRow>, SinkError>
+  /** The next changes behind a sequence number, in their order; those before a moment (ISO 8601 in UTC) are left out. */
   readonly changes: (
     after: number,
     count: number,
-    lists: ReadonlyArray<Lists.AnyList>
+    lists: ReadonlyArray<Lists.AnyList>,
+    since?: string
   ) => Effect.Effect<ReadonlyArray<ChangeRow>, SinkError>
   /** What the database's own check of its integrity finds wrong, a line each. No line holds what a row does. */
   readonly damage: Effect.Effect<ReadonlyArray<string>, SinkError>
@@ -199,6 +220,7 @@ export type Reader = Pick<
   | "missing"
   | "rows"
   | "textsAt"
+  | "quarantine"
   | "changes"
   | "damage"
 >

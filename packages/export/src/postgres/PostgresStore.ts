@@ -5,7 +5,18 @@
 import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
-import { bytes, decoded, number, optional, type Row, text, toChange, toFullRow, toScan } from "../engine/Rows.ts"
+import {
+  bytes,
+  decoded,
+  number,
+  optional,
+  type Row,
+  text,
+  toChange,
+  toFullRow,
+  toQuarantined,
+  toScan
+} from "../engine/Rows.ts"
 import type { NewScan, Reader, Sought, Store } from "../engine/Store.ts"
 import type { SinkError } from "../Sink.ts"
 import { connect, integers, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
@@ -119,12 +130,22 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
       ),
       (rows) => new Map(rows.map((row) => [text(row, "id"), text(row, "before")]))
     ),
-  changes: (after, count, lists) =>
+  quarantine: (after, count, lists) =>
+    Effect.map(
+      // No row is ever updated: each keeps its place.
+      query(
+        `SELECT ctid::text AS place, list, scan, id, path, expected, raw::text FROM ${s}.quarantine
+        WHERE ctid > $1::tid AND list = ANY ($2) ORDER BY ctid LIMIT $3::bigint`,
+        [after ?? "(0,0)", texts(lists.map(({ label }) => label)), String(count)]
+      ),
+      (rows) => rows.map(toQuarantined)
+    ),
+  changes: (after, count, lists, since = "-infinity") =>
     Effect.flatMap(
       query(
         `SELECT seq, list, scan, ${iso("at")}, kind, id, fields::text, before::text, after::text FROM ${s}.changes
-        WHERE seq > $1::bigint AND list = ANY ($2) ORDER BY seq LIMIT $3::bigint`,
-        [String(after), texts(lists.map(({ label }) => label)), String(count)]
+        WHERE seq > $1::bigint AND list = ANY ($2) AND at >= $4::timestamptz ORDER BY seq LIMIT $3::bigint`,
+        [String(after), texts(lists.map(({ label }) => label)), String(count), since]
       ),
       (rows) => decoded(location, () => rows.map(toChange))
     ),

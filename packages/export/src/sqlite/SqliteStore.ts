@@ -2,7 +2,7 @@
 import { Effect, type Scope } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
 import type { StoredRow } from "../engine/Plan.ts"
-import { bytes, number, type Row, text, toChange, toFullRow, toScan } from "../engine/Rows.ts"
+import { bytes, number, type Row, text, toChange, toFullRow, toQuarantined, toScan } from "../engine/Rows.ts"
 import type { NewScan, Reader, Sought, Store } from "../engine/Store.ts"
 import { Damaged, type SinkError } from "../Sink.ts"
 import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
@@ -121,12 +121,23 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
         return change === undefined ? [] : [[id, text(change, "before")]]
       }))
     }),
-  changes: (after, count, lists) =>
+  quarantine: (after, count, lists) =>
     run((db) =>
       db.all(
-        `SELECT * FROM changes WHERE seq > ? AND list IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?`,
+        `SELECT rowid AS place, list, scan, id, path, expected, raw FROM quarantine
+        WHERE rowid > ? AND list IN (SELECT value FROM json_each(?)) ORDER BY rowid LIMIT ?`,
+        Number(after ?? 0),
+        JSON.stringify(lists.map(({ label }) => label)),
+        count
+      ).map(toQuarantined)
+    ),
+  changes: (after, count, lists, since = "") =>
+    run((db) =>
+      db.all(
+        `SELECT * FROM changes WHERE seq > ? AND list IN (SELECT value FROM json_each(?)) AND at >= ? ORDER BY seq LIMIT ?`,
         after,
         JSON.stringify(lists.map(({ label }) => label)),
+        since,
         count
       ).map(toChange)
     ),

@@ -1,0 +1,25 @@
+/** `--since`: a moment as people write it. Days, and times without a zone, are those of this machine's time zone (`TZ`). */
+import { duration } from "@payments/export/program"
+import { Duration } from "effect"
+
+/** What a moment may look like. */
+export const expected =
+  "a duration such as 24h or 7d, a day such as 2024-05-01, a time such as 2024-05-01T10:00Z, today or yesterday"
+
+/** The moment in milliseconds since 1970, or nothing where the text names none. */
+export const sinceMs = (text: string, nowMs: number): number | undefined => {
+  if (text === "today" || text === "yesterday") {
+    const now = new Date(nowMs)
+    return new Date(now.getFullYear(), now.getMonth(), now.getDate() - (text === "today" ? 0 : 1)).getTime()
+  }
+  const before = duration.read(text)
+  if (before !== undefined) return Math.max(0, nowMs - Duration.toMillis(before))
+  const match = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2}(?:\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})?)?$/.exec(text)
+  if (match === null) return undefined
+  const [, day = "", minutes = "00:00", seconds = ":00", zone = ""] = match
+  // Some days do not exist: they would become the first ones of the next month.
+  const midnight = new Date(`${day}T00:00:00Z`)
+  if (Number.isNaN(midnight.getTime()) || midnight.toISOString().slice(0, 10) !== day) return undefined
+  const moment = new Date(`${day}T${minutes}${seconds}${zone}`).getTime()
+  return Number.isNaN(moment) ? undefined : moment
+}

@@ -1,0 +1,54 @@
+/** `payments quarantine`: the records that an export found not to be as documented. */
+import { Lists } from "@payments/core"
+import { type Cell, Destination, type QuarantinedRow, type Reader } from "@payments/export"
+import { fromFlag, originOf } from "@payments/export/program"
+import { Effect, Option, Stream } from "effect"
+import { Command } from "effect/cli"
+import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
+import { resourceFlag } from "./changes.ts"
+
+const atOnce = 500
+
+/** `payments quarantine`. */
+export const quarantineCommand = Command.make(
+  "quarantine",
+  { from: fromFlag, resource: resourceFlag, format: rowFormatFlag },
+  Effect.fnUntraced(function*({ format, from, resource }) {
+    const destination = yield* originOf(from)
+    yield* Effect.scoped(Effect.gen(function*() {
+      const reader = yield* Destination.reader(destination)
+      const rows = Stream.map(
+        quarantined(reader, resource.length === 0 ? Lists.all : resource),
+        (some) => some.map((row) => columns.map(({ of }) => of(row)))
+      )
+      yield* printRows(columns, rows, format, "No record is quarantined.")
+    }))
+  })
+).pipe(
+  Command.withDescription("List the records that are not as documented: where, and what was expected"),
+  Command.withExamples([
+    { command: "payments quarantine --from sqlite:./payments.db", description: "all of them" },
+    {
+      command: "payments quarantine --from file:./payments --resource invoices --format json",
+      description: "those of the invoices, with their exact text"
+    }
+  ])
+)
+
+const columns: ReadonlyArray<Column & { readonly of: (row: QuarantinedRow) => Cell }> = [
+  { name: "list", narrowest: 15, of: ({ list }) => list },
+  { name: "id", whole: 36, of: ({ id = null }) => id },
+  { name: "path", of: ({ path }) => path },
+  { name: "expected", narrowest: 20, of: ({ expected }) => expected },
+  { name: "scan", hidden: true, of: ({ scan }) => ({ json: String(scan) }) },
+  { name: "raw", hidden: true, of: ({ raw }) => ({ json: raw }) }
+]
+
+const quarantined = (reader: Reader, lists: ReadonlyArray<Lists.AnyList>) =>
+  Stream.paginate(undefined as string | undefined, (after) =>
+    // the place of the last row; undefined at the start
+    Effect.map(reader.quarantine(after, atOnce, lists), (rows) =>
+      [
+        rows.length === 0 ? [] : [rows],
+        rows.length < atOnce ? Option.none() : Option.some(rows.at(-1)?.place)
+      ] as const))
