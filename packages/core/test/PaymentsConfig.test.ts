@@ -85,7 +85,7 @@ describe("PaymentsConfig", () => {
 
   it.effect("does not repeat a key that stands where the name of its file should", () =>
     Effect.gen(function*() {
-      for (const key of [secret, `${secret}/x+y==`, `/${secret}`]) {
+      for (const key of [secret, `${secret}/x+y==`, `/${secret}`, "/canAry5ecret/4eC39HqLyjWDarjtT1zdp7dc"]) {
         const error = yield* Effect.flip(
           read({ PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL, PAYMENTS_API_KEY_FILE: key })
         )
@@ -94,6 +94,17 @@ describe("PaymentsConfig", () => {
           "PAYMENTS_API_KEY_FILE cannot be used: the file that it names is not there"
         )
       }
+    }))
+
+  it.effect("names the file that is not there, also where its folder is not", () =>
+    Effect.gen(function*() {
+      const error = yield* Effect.flip(
+        read({ PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL, PAYMENTS_API_KEY_FILE: "/no-secrets/payments-key" })
+      )
+      assert.strictEqual(
+        error.message,
+        "PAYMENTS_API_KEY_FILE cannot be used: /no-secrets/payments-key is not there"
+      )
     }))
 
   it.effect("warns, once, of a key file that others may read", () =>

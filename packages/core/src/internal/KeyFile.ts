@@ -40,10 +40,17 @@ export const fileInEnvironment = (
 
 /** How the file is called in a message. Where there is none of that name, the setting may hold the key itself. */
 const nameOf = (path: string, { kind }: PlainFileError): Effect.Effect<string, never, FileSystem.FileSystem> => {
+  if (kind !== "notFound" || looksLikePath(path)) return Effect.succeed(path)
   const [, folder] = /^(\.{0,2}\/[^/]*|[^/]+)\//.exec(path) ?? []
-  if (kind !== "notFound") return Effect.succeed(path)
-  if (folder === undefined) return Effect.succeed("the file that it names")
+  if (folder === undefined) return Effect.succeed(unnamed)
   return Effect.flatMap(FileSystem.FileSystem, (fs) => Effect.orElseSucceed(fs.exists(folder), () => false)).pipe(
-    Effect.map((isThere) => isThere ? path : "the file that it names")
+    Effect.map((isThere) => isThere ? path : unnamed)
   )
 }
+
+const unnamed = "the file that it names"
+
+/** An absolute path of several names, none of which mixes capitals, small letters and digits as keys do. */
+const looksLikePath = (path: string): boolean =>
+  /^(?:\/[\w.-]{1,64}){2,}$/.test(path) &&
+  !path.split("/").some((name) => [/[a-z]/, /[A-Z]/, /\d/].every((some) => some.test(name)))
