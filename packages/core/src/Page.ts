@@ -41,4 +41,10 @@ export interface Page<Record> {
   readonly requestId: string | undefined
   /** Requests it took, the first one included. */
   readonly attempts: number
+  /**
+   * A fingerprint of the key that this page was read with, for those who must notice another key: 32 bits in hex, derived by
+   * PBKDF2 with the salt. It is no proof of a key, and no key can be found by it. Undefined where there is no key, as in
+   * `layerTest`.
+   */
+  readonly keyFingerprint: (salt: string) => Promise<string | undefined>
 }

@@ -16,6 +16,7 @@ export type {
   StreamQuery
 } from "./ListOperation.ts"
 export * as Lists from "./Lists.ts"
+export { merchantIdOf } from "./MerchantId.ts"
 export * as Monotonic from "./Monotonic.ts"
 export type { BadRecord, Page } from "./Page.ts"
 export { PaymentsApi } from "./PaymentsApi.ts"

@@ -21,6 +21,8 @@ export interface Fetched {
   readonly request: PageRequest
   readonly answer: RawAnswer
   readonly envelope: Envelope
+  /** The key that it was asked for with. */
+  readonly key: Redacted.Redacted<string>
   /** Requests it took. */
   readonly attempts: number
   /** From sending the last of them to the end of its answer. */
@@ -101,6 +103,7 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
       for (const value of [...Object.values(request.filters), request.cursor ?? ""]) secrets.add(value)
       return observe[request.list.name](count.made++, tryOnce(source(request, key), config.deadlines, secrets))
     })).pipe(
+      Effect.map((arrived) => ({ ...arrived, key })),
       Effect.tapError(({ reason }) => reason._tag === "RateLimited" ? slowDown(reason.retryAfter) : Effect.void)
     )
 

@@ -10,6 +10,7 @@ import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import { PaginationFault, PaymentsError } from "../PaymentsError.ts"
 import { type Client, failed, type Fetched, positionOf } from "./Client.ts"
 import { type WorkTime, workTime } from "./Deadline.ts"
+import { fingerprinting } from "./KeyFingerprint.ts"
 import { inSpan } from "./Observed.ts"
 import { decodeRecords, requestIdOf } from "./PageDecoder.ts"
 import { makePagesAhead } from "./PagesAhead.ts"
@@ -43,7 +44,7 @@ export const makeListOperation = <Record, Filters extends object>(
     fetched: Fetched,
     onBadRecord: "fail" | "quarantine"
   ): Effect.Effect<Page<Record>, PaymentsError> => {
-    const { answer, attempts, elapsed, envelope, request } = fetched
+    const { answer, attempts, elapsed, envelope, key, request } = fetched
     const decoded = decodeRecords(request, envelope, onBadRecord, time)
     if (Result.isFailure(decoded)) {
       const failure = { reason: decoded.failure, status: answer.status, requestId: requestIdOf(answer, client.secrets) }
@@ -64,7 +65,8 @@ export const makeListOperation = <Record, Filters extends object>(
       get requestId() {
         return requestIdOf({ headers }, client.secrets)
       },
-      attempts
+      attempts,
+      keyFingerprint: fingerprinting(key)
     })
   }
 

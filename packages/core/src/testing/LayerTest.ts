@@ -1,5 +1,6 @@
 /** `PaymentsApi` over records that a test gives, with the real client on top: no socket, no server, and the fiber's clock. */
-import { Effect, Layer, Redacted } from "effect"
+import { Effect, Layer } from "effect"
+import { noKey } from "../internal/KeyFingerprint.ts"
 import { type MemoryListOptions, recordsOf, serve } from "../MemoryList.ts"
 import { PaymentsApi } from "../PaymentsApi.ts"
 import { PaymentsConfig } from "../PaymentsConfig.ts"
@@ -50,5 +51,5 @@ export const layerTest = (lists: TestLists = {}): Layer.Layer<PaymentsApi> =>
 
 const config = PaymentsConfig.fromSettings({
   PAYMENTS_BASE_URL: "https://memory.localhost",
-  PAYMENTS_API_KEY: Redacted.make("test")
+  PAYMENTS_API_KEY: noKey
 }).pipe(Effect.orDie, Effect.map((settings) => ({ ...settings, source: "memory" })))

@@ -1,0 +1,61 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Redacted, Stream } from "effect"
+import { inspect } from "node:util"
+import { PaymentsApi } from "../src/index.ts"
+import { fingerprinting } from "../src/internal/KeyFingerprint.ts"
+import { layerTest, type TestLists } from "../src/testing.ts"
+
+const fingerprintOf = (key: string, salt: string) => fingerprinting(Redacted.make(key))(salt)
+const key = "canary-5ecret"
+
+describe("the fingerprint of a key", () => {
+  it("is the same for the same key and salt, and another one for any other", async () => {
+    const fingerprint = await fingerprintOf(key, "salt")
+    assert.match(fingerprint ?? "", /^[0-9a-f]{8}$/)
+    assert.strictEqual(await fingerprintOf(key, "salt"), fingerprint)
+    assert.notStrictEqual(await fingerprintOf(key, "another salt"), fingerprint)
+    assert.notStrictEqual(await fingerprintOf(`${key}!`, "salt"), fingerprint)
+    const { pbkdf2Sync } = await import("node:crypto")
+    assert.strictEqual(fingerprint, pbkdf2Sync(key, "salt", 100_000, 4, "sha256").toString("hex"))
+  })
+
+  it("is derived once for each salt", async () => {
+    const fingerprint = fingerprinting(Redacted.make(key))
+    await fingerprint("salt")
+    const began = performance.now()
+    await Promise.all(Array.from({ length: 1000 }, () => fingerprint("salt")))
+    // Deriving it as often would take several seconds.
+    assert.isBelow(performance.now() - began, 2000)
+  })
+
+  const pagesOf = (lists: TestLists) =>
+    PaymentsApi.use((api) => Stream.runCollect(api.invoices.pages({ limit: 1 }))).pipe(
+      Effect.provide(layerTest({ invoices: [{ id: "a" }, { id: "b" }, { id: "c" }, { id: "d" }], ...lists }))
+    )
+
+  it.effect("is that of the key that a page was read with, also where the key changes in between", () =>
+    Effect.gen(function*() {
+      const [before, after] = [Redacted.make("before"), Redacted.make("after")]
+      const pages = yield* pagesOf({
+        faults: [{ fault: "status", status: 401, nth: 3 }],
+        config: {
+          apiKey: before,
+          invoicesApiKey: before,
+          freshKey: { invoices: Effect.succeed({ value: after }) }
+        }
+      })
+      const fingerprints = yield* Effect.promise(() => Promise.all(pages.map((page) => page.keyFingerprint("salt"))))
+      const [old, fresh] = yield* Effect.promise(() =>
+        Promise.all([fingerprintOf("before", "salt"), fingerprintOf("after", "salt")])
+      )
+      assert.deepStrictEqual(fingerprints, [old, old, fresh, fresh])
+    }))
+
+  it.effect("is none where there is no key, and no page shows the key", () =>
+    Effect.gen(function*() {
+      const [bare] = yield* pagesOf({})
+      assert.isUndefined(yield* Effect.promise(async () => bare?.keyFingerprint("salt")))
+      const [page] = yield* pagesOf({ config: { apiKey: Redacted.make(key), invoicesApiKey: Redacted.make(key) } })
+      assert.notInclude(inspect(page, { depth: 10, showHidden: true }) + JSON.stringify(page), key)
+    }))
+})
