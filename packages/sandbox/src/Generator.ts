@@ -15,7 +15,7 @@ export { fraction } from "./Draw.ts"
 
 /** What makes the records of a list. */
 export interface GeneratorOptions {
-  /** Another seed gives other records. */
+  /** Another seed gives other records, of another merchant. */
   readonly seed: number
   /** The share of records with text that breaks other people's tools, 0 to 1; 0 unless given. */
   readonly hostileText?: number | undefined
@@ -47,6 +47,7 @@ export const make = (list: Lists.ListName, options: GeneratorOptions): Generator
   const facts = Facts.make(draw(seed, 1 + Lists.ListName.literals.indexOf(list)), seed, beganMs)
   const writeAt = RecordText.make(list, facts, {
     hostileText: options.hostileText ?? 0,
+    merchant: seed,
     personKey: draw(seed, 0),
     beganMs
   })

@@ -12,6 +12,8 @@ import { dayMs } from "./Timeline.ts"
 export interface TextOptions {
   /** The share of records with hostile text, 0 to 1. */
   readonly hostileText: number
+  /** The number of the merchant that the records belong to. */
+  readonly merchant: number
   /** What is drawn for a customer is drawn of this, in every list. */
   readonly personKey: number
   /** When a moving world began, in ms since 1970. */
@@ -26,7 +28,13 @@ export const make = (
 ): (writer: RecordWriter, index: number, story: Story) => void => {
   const body = bodies[list]
   const person = Person.make(options.personKey, facts)
-  const shape: Shape = { ...options, facts, person, hostile: Math.round(options.hostileText * 0x1_0000_0000) }
+  const shape: Shape = {
+    ...options,
+    facts,
+    person,
+    hostile: Math.round(options.hostileText * 0x1_0000_0000),
+    paymentUrl: fixed(`"paymentUrl":"https://pay.example.com/pay/mer_${options.merchant}/inv_`)
+  }
   return (writer, index, story) => {
     const of = facts.keyOf(index)
     body(writer, of, index, story, shape)
@@ -38,6 +46,8 @@ export const make = (
 interface Shape extends TextOptions {
   readonly facts: Facts
   readonly person: Person.WritePerson
+  /** An invoice's address of shape §2.4, up to the part that differs. */
+  readonly paymentUrl: Uint8Array
   /** Of 2^32 records. */
   readonly hostile: number
 }
@@ -180,8 +190,7 @@ const invoiceParts = {
   settlementDate: fixed(`,"settlementDate":"`),
   settlementTime: fixed(`","settlementTime":"`),
   paymentId: fixed(`","paymentId":"pay_`),
-  endPayment: fixed(`",`),
-  paymentUrl: fixed(`"paymentUrl":"https://pay.example.com/pay/mer_1/inv_`)
+  endPayment: fixed(`",`)
 }
 
 const bodies: { readonly [Name in Lists.ListName]: Body } = {
@@ -311,7 +320,7 @@ const bodies: { readonly [Name in Lists.ListName]: Body } = {
       writer.number(index)
       writer.put(invoiceParts.endPayment)
     }
-    writer.put(invoiceParts.paymentUrl)
+    writer.put(shape.paymentUrl)
     writeId(writer, index, of)
     writer.put(parts.quote)
   }
