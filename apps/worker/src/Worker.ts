@@ -115,9 +115,10 @@ const unreachedIn = (outcomes: ReadonlyArray<ScanOutcome>): Unreached | undefine
 const isSinkError = (error: PaymentsError | SinkError, tag: SinkError["reason"]["_tag"]): error is SinkError =>
   error._tag === "SinkError" && error.reason._tag === tag
 
-/** The destination belongs to another source, which no later round changes. */
+/** The destination holds the data of another source or merchant, which no later round changes. */
 const isForeign = ({ result }: ScanOutcome): boolean =>
-  Result.isFailure(result) && isSinkError(result.failure, "OtherSource")
+  Result.isFailure(result) &&
+  (isSinkError(result.failure, "OtherSource") || isSinkError(result.failure, "OtherMerchant"))
 
 /** A destination that cannot be opened now, although nothing about it has to be corrected. */
 const mayPass = ({ reason }: SinkError): boolean => reason._tag === "Locked" || reason._tag === "Full"

@@ -70,6 +70,8 @@ export const started = Effect.fnUntraced(function*(
     ),
     untilOk: (path: string, address = "127.0.0.1") =>
       until(statusOf(`http://${address}:${String(port)}${path}`), (status) => status === 200),
+    /** How it ended, once it has. */
+    ended: Effect.promise(() => ended),
     /** Sends it a signal, and tells how it ended. */
     end: (signal: NodeJS.Signals) =>
       Effect.promise(() => {

@@ -1,6 +1,31 @@
 /** What a destination takes of a page, for whoever writes it and whoever compares. */
-import type { Page } from "@payments/core"
+import { merchantIdOf, type Page, type Position } from "@payments/core"
 import type { Problem, ReadRecord } from "./Sink.ts"
+
+/** A page on its way into a destination. Nothing of what was parsed is in it. */
+export interface ReadPage {
+  readonly reads: ReadonlyArray<ReadRecord>
+  readonly next: Position.Position | null
+  readonly attempts: number
+  /** Of all its records' texts. */
+  readonly characters: number
+  /** The different merchant ids that its records show. Only invoices show any (§2.4). */
+  readonly merchants: ReadonlyArray<string>
+  readonly keyFingerprint: Page<unknown>["keyFingerprint"]
+}
+
+/** A page without what was parsed of it. */
+export const toReadPage = (page: Page<{ readonly id: string }>): ReadPage => {
+  const reads = readsOf(page)
+  return {
+    reads,
+    next: page.next,
+    attempts: page.attempts,
+    characters: reads.reduce((sum, { text }) => sum + text.length, 0),
+    merchants: merchantsOf(page),
+    keyFingerprint: page.keyFingerprint
+  }
+}
 
 /** The records of a page in its order, those that do not decode among them. */
 export const readsOf = (page: Page<{ readonly id: string }>): ReadonlyArray<ReadRecord> => {
@@ -62,3 +87,25 @@ export const isDeeperThan = (text: string, levels: number): boolean => {
 }
 
 const quote = 0x22, backslash = 0x5c, openBracket = 0x5b, closeBracket = 0x5d, openBrace = 0x7b, closeBrace = 0x7d
+
+/** The different merchant ids that the records of a page show, those that do not decode among them. */
+export const merchantsOf = ({ bad, items }: Pick<Page<{ readonly id: string }>, "items" | "bad">) => {
+  const found = new Set<string>()
+  // Mostly all invoices of a page have one merchant, and addresses that differ in the id alone.
+  let before = ""
+  const add = (id: string, paymentUrl: unknown) => {
+    if (typeof paymentUrl !== "string") return
+    if (before !== "" && paymentUrl === before + id) return
+    const merchant = merchantIdOf({ id, paymentUrl })
+    if (merchant === undefined) return
+    found.add(merchant)
+    before = paymentUrl.endsWith(id) ? paymentUrl.slice(0, -id.length) : ""
+  }
+  for (const item of items) if ("paymentUrl" in item) add(item.id, item.paymentUrl)
+  for (const { id, value } of bad) {
+    if (id !== undefined && typeof value === "object" && value !== null && "paymentUrl" in value) {
+      add(id, value.paymentUrl)
+    }
+  }
+  return [...found]
+}

@@ -2,29 +2,12 @@
  * A scan: one complete traversal of a list into a destination, from the first page, or the last committed one, to the
  * null cursor. Killed at any instant, the next run goes on from the last committed page.
  */
-import {
-  Lists,
-  Monotonic,
-  type Page,
-  PaymentsApi,
-  type PaymentsError,
-  type Position,
-  RetryPolicy
-} from "@payments/core"
-import { type Cause, Duration, Effect, Pull, Queue, Result, type Scope, Stream } from "effect"
-import { type Backlog, backlogOf } from "./Backlog.ts"
+import { Lists, Monotonic, PaymentsApi, type PaymentsError } from "@payments/core"
+import { Duration, Effect, Result, Scope } from "effect"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
-import { readsOf } from "./PageReads.ts"
-import {
-  type Batch,
-  type Part,
-  type ReadRecord,
-  type ScanProgress,
-  type ScanSession,
-  type ScanStart,
-  Sink,
-  type SinkError
-} from "./Sink.ts"
+import { endInvoices, makeGuard, makeRun, type Run } from "./Guard.ts"
+import { type Part, type ScanProgress, type ScanRequest, type ScanStart, Sink, type SinkError } from "./Sink.ts"
+import { firstWait, type Progressed, recover, type Traversal, type TraversalEvent, traverse } from "./Traversal.ts"
 
 /** How to scan. */
 export interface ScanOptions {
@@ -36,7 +19,10 @@ export interface ScanOptions {
   readonly ignoredFields?: ReadonlyArray<string> | undefined
   /** The share of a list that may go missing at once, 0 to 1; 0.1 unless given. */
   readonly missingLimit?: number | undefined
-  /** Binds a destination of another source to this one, for a service that has moved. */
+  /**
+   * Binds the destination to this source, merchant and key beside those that it is bound to: for a service that has moved,
+   * and for merchants that belong together.
+   */
   readonly rebind?: boolean | undefined
   /** Whether another program that writes the list is waited for; refused unless given. */
   readonly onLocked?: "refuse" | "wait" | undefined
@@ -58,20 +44,7 @@ export type ScanEvent =
     readonly start: ScanStart
     readonly progress: ScanProgress
   }
-  /** Pages were read, and committed, or wait for a commit that comes soon where they changed nothing. */
-  | {
-    readonly _tag: "Committed"
-    readonly list: Lists.ListName
-    readonly progress: ScanProgress
-    readonly retries: number
-  }
-  | {
-    readonly _tag: "Waiting"
-    readonly list: Lists.ListName
-    readonly error: PaymentsError
-    readonly wait: Duration.Duration
-  }
-  | { readonly _tag: "Restarted"; readonly list: Lists.ListName }
+  | TraversalEvent
   | { readonly _tag: "Ended"; readonly list: Lists.ListName; readonly outcome: ScanOutcome }
 
 /** A scan that reached the end of its list. */
@@ -88,17 +61,17 @@ export interface ScanSummary extends ScanProgress {
 }
 
 const defaultPatience = Duration.minutes(15)
-/** A refused cursor lets a scan begin again twice; a third one says that this list's cursors do not last. */
-const restartsAllowed = 2
-const firstWait = Duration.seconds(1)
-const longestWait = Duration.minutes(1)
+const defaultLargestBatch = 1000
 
 /** Scans one list into the destination, and ends with its null cursor or an error. What was committed stays. */
-export const scan = Effect.fn("Export.scan")(function*(name: Lists.ListName, options: ScanOptions = {}) {
+export const scan = (name: Lists.ListName, options: ScanOptions = {}) =>
+  Effect.suspend(() => scanIn(makeRun([name]), name, options))
+
+const scanIn = Effect.fn("Export.scan")(function*(run: Run, name: Lists.ListName, options: ScanOptions) {
   const sink = yield* Sink
   yield* sink.hold(Lists.byName[name], options.onLocked ?? "refuse")
   const started = yield* Monotonic.millis
-  const summary = yield* traversal(name, undefined, options, { at: undefined })
+  const summary = yield* traversal(run, name, undefined, options, { at: undefined })
   yield* sink.publish(Lists.byName[name])
   return { ...summary, elapsed: Duration.millis((yield* Monotonic.millis) - started) }
 }, Effect.scoped)
@@ -120,22 +93,19 @@ export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.Lis
   const sink = yield* Sink
   yield* sink.hold(Lists.byName[name], options.onLocked ?? "refuse")
   const progressed: Progressed = { at: undefined }
+  const run = makeRun([name])
   const summaries = yield* Effect.forEach(
     new Set(options.values),
-    (value) => traversal(name, { field: options.field, value }, options, progressed),
+    (value) => traversal(run, name, { field: options.field, value }, options, progressed),
     { concurrency: options.concurrency ?? 4 }
   )
   yield* sink.publish(Lists.byName[name])
   return summaries
 }, Effect.scoped)
 
-/** When a page was last committed in this run: of the list, or of any of its parts. */
-interface Progressed {
-  at: number | undefined
-}
-
 /** Scans a list that is held, or a part of it. */
 const traversal = Effect.fnUntraced(function*(
+  run: Run,
   name: Lists.ListName,
   part: Part | undefined,
   options: ScanOptions,
@@ -146,7 +116,8 @@ const traversal = Effect.fnUntraced(function*(
   const emit = options.onEvent ?? (() => Effect.void)
   const limit = options.limit ?? Lists.pageLimit.default
   const started = yield* Monotonic.millis
-  const session = yield* sink.begin(Lists.byName[name], {
+  const list = Lists.byName[name]
+  const request: ScanRequest = {
     source: api.source,
     limit,
     parameters: api[name].parameters,
@@ -154,25 +125,44 @@ const traversal = Effect.fnUntraced(function*(
     ignoredFields: options.ignoredFields,
     missingLimit: options.missingLimit,
     rebind: options.rebind
-  })
+  }
+  const scope = yield* Effect.scope
+  const begin = yield* Effect.cached(Scope.provide(sink.begin(list, request), scope))
+  const { inspect, location } = sink
+  // Where something is kept, nothing is written before the first pages have shown whose they are.
+  const preview = inspect === undefined ? undefined : yield* inspect.scan(list, request)
+  const { resumeAt, start } = preview ?? (yield* begin)
+  const isWhole = part === undefined
+  const rebind = options.rebind ?? false
+  const guard = inspect === undefined || preview === undefined
+    ? undefined
+    : makeGuard({ name, limit, isWhole, api, location, inspect, preview, rebind, run })
   const state: Traversal = {
-    at: session.resumeAt,
-    saved: session.resumeAt !== undefined,
+    begin,
+    session: undefined,
+    guard,
+    restart: false,
+    at: resumeAt,
+    saved: resumeAt !== undefined,
     retries: 0,
     startedAt: started,
     progressed,
     wait: firstWait,
     restarts: 0
   }
-  yield* emit({ _tag: "Begun", list: name, part, start: session.start, progress: yield* session.progress })
+  yield* emit({
+    _tag: "Begun",
+    list: name,
+    part,
+    start,
+    progress: preview?.progress ?? (yield* (yield* begin).progress)
+  })
   const largestBatch = options.largestBatch ?? defaultLargestBatch
-  yield* traverse(name, part, limit, largestBatch, sink, session, state, emit).pipe(
-    Effect.catchTag(
-      "PaymentsError",
-      (error) => recover(error, options.patience ?? defaultPatience, session, state, emit)
-    ),
+  yield* traverse(name, part, limit, largestBatch, sink, state, emit).pipe(
+    Effect.catchTag("PaymentsError", (error) => recover(error, options.patience ?? defaultPatience, state, emit)),
     Effect.repeat({ while: (result) => result === "again" })
   )
+  const session = yield* begin
   return {
     list: name,
     part,
@@ -193,11 +183,21 @@ export interface ScanOutcome {
 
 /** Scans the lists side by side. One that fails does not stop the others; each one's end is also an event. */
 export const scanAll = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}) =>
-  Effect.forEach(
-    names,
-    (list) => outcomeOf(list, Effect.map(scan(list, options), (summary) => [summary]), options),
-    { concurrency: "unbounded" }
-  )
+  Effect.suspend(() => {
+    const run = makeRun(names)
+    return Effect.forEach(
+      names,
+      (list) => {
+        const scanned = Effect.map(scanIn(run, list, options), (summary) => [summary])
+        return outcomeOf(
+          list,
+          list === "invoices" ? Effect.ensuring(scanned, endInvoices(run)) : scanned,
+          options
+        )
+      },
+      { concurrency: "unbounded" }
+    )
+  })
 
 /** Scans the parts of one list. The first one that fails ends it. */
 export const scanAllParts = (list: Lists.ListName, options: PartsOptions) =>
@@ -220,134 +220,3 @@ const codeOf = (result: ScanOutcome["result"]): ExitCode =>
     : result.success.some(({ heldBack, quarantined }) => quarantined > 0 || heldBack > 0)
     ? ExitCode.incomplete
     : ExitCode.done
-
-/** Where a running scan stands. */
-interface Traversal {
-  at: Position.Position | undefined
-  /** Whether the traversal began at a position that an earlier run had left. */
-  saved: boolean
-  retries: number
-  readonly startedAt: number
-  readonly progressed: Progressed
-  wait: Duration.Duration
-  restarts: number
-}
-
-type Emit = (event: ScanEvent) => Effect.Effect<void>
-
-const defaultLargestBatch = 1000
-
-const traverse = Effect.fnUntraced(function*(
-  name: Lists.ListName,
-  part: Part | undefined,
-  limit: number,
-  largestBatch: number,
-  sink: Sink["Service"],
-  session: ScanSession,
-  state: Traversal,
-  emit: Emit
-): Effect.fn.Return<"done" | "again", PaymentsError | SinkError, PaymentsApi | Scope.Scope> {
-  const api = yield* PaymentsApi
-  const query = { limit, position: state.at, onBadRecord: "quarantine" } as const
-  const pages: Stream.Stream<Page<{ readonly id: string }>, PaymentsError> = api[name].pages(
-    part === undefined ? query : { ...query, [part.field]: part.value }
-  )
-  const most = Math.max(1, Math.floor(largestBatch / limit))
-  const backlog = yield* backlogOf(sink)
-  const queue = yield* readAhead(Stream.map(pages, toRead), most, backlog)
-  /** No generator: between two batches it would keep the texts of the last one alive. */
-  const write = (some: ReadonlyArray<ReadPage>) => {
-    const written = some.map(({ attempts, characters }) => ({ attempts, characters }))
-    const next = some.at(-1)?.next ?? undefined
-    return Effect.flatMap(session.commit(toBatch(some)), (progress) => {
-      state.at = next
-      for (const { attempts, characters } of written) {
-        state.retries += attempts - 1
-        backlog.remove(characters)
-      }
-      state.wait = firstWait
-      return Effect.flatMap(Monotonic.millis, (now) => {
-        state.progressed.at = now
-        return emit({ _tag: "Committed", list: name, progress, retries: state.retries })
-      })
-    })
-  }
-  // Pages that came while the ones before were written share a batch, and its wait for the disk.
-  const writeNext = Effect.flatMap(Queue.takeBetween(queue, 1, most), write)
-  return yield* Pull.catchDone(Effect.forever(writeNext), () => Effect.succeed("done" as const))
-}, Effect.scoped)
-
-/** Reads pages until `most` of them wait, or the backlog is full. Pages that wait hold no parsed records. */
-const readAhead = Effect.fnUntraced(function*(
-  pages: Stream.Stream<ReadPage, PaymentsError>,
-  most: number,
-  backlog: Backlog
-) {
-  const queue = yield* Queue.bounded<ReadPage, PaymentsError | Cause.Done>(most)
-  yield* Stream.runForEach(pages, (page) => Effect.andThen(Queue.offer(queue, page), backlog.add(page.characters)))
-    .pipe(
-      Queue.into(queue),
-      Effect.forkScoped
-    )
-  return queue
-})
-
-/** What a batch takes of a page. */
-interface ReadPage {
-  readonly reads: ReadonlyArray<ReadRecord>
-  readonly next: Position.Position | null
-  readonly attempts: number
-  /** Of all its records' texts. */
-  readonly characters: number
-}
-
-const toRead = (page: Page<{ readonly id: string }>): ReadPage => {
-  const reads = readsOf(page)
-  const characters = reads.reduce((sum, { text }) => sum + text.length, 0)
-  return { reads, next: page.next, attempts: page.attempts, characters }
-}
-
-const toBatch = (pages: ReadonlyArray<ReadPage>): Batch => ({
-  pages: pages.length,
-  reads: pages.flatMap(({ reads }) => reads),
-  next: pages.at(-1)?.next ?? null
-})
-
-/** Whether, and after what wait, a failed traversal goes on from its last committed page. */
-const recover = Effect.fnUntraced(function*(
-  error: PaymentsError,
-  patience: Duration.Duration,
-  session: ScanSession,
-  state: Traversal,
-  emit: Emit
-): Effect.fn.Return<"again", PaymentsError | SinkError> {
-  const { reason } = error
-  // A cursor that an earlier run left may be refused by now, or lead in circles; the list itself need not.
-  const spent = reason._tag === "PaginationFault" &&
-    (reason.kind === "cursorRefused" || (reason.kind === "repeatedCursor" && state.saved))
-  if (spent && state.restarts < restartsAllowed) {
-    state.restarts++
-    state.at = undefined
-    state.saved = false
-    yield* session.restart
-    yield* emit({ _tag: "Restarted", list: error.list })
-    return "again"
-  }
-  // This listing leads nowhere; another one may.
-  if (reason._tag === "PaginationFault") yield* session.giveUp
-  if (!RetryPolicy.isRetryable(reason)) return yield* error
-  const asked = reason._tag === "RateLimited" || reason._tag === "ServerFailure" ? reason.retryAfter : undefined
-  // A service that has not answered once in this run is more likely set wrong or down than hiccuping: that is said at
-  // once. One that limits us or names a time has answered.
-  const answered = reason._tag === "RateLimited" || asked !== undefined
-  const since = state.progressed.at ?? (answered ? state.startedAt : undefined)
-  if (since === undefined) return yield* error
-  const wait = Duration.max(state.wait, asked ?? Duration.zero)
-  const until = (yield* Monotonic.millis) + Duration.toMillis(wait)
-  if (until - since > Duration.toMillis(patience)) return yield* error
-  state.retries += error.attempts
-  state.wait = Duration.min(Duration.times(state.wait, 2), longestWait)
-  yield* emit({ _tag: "Waiting", list: error.list, error, wait })
-  yield* Effect.sleep(wait)
-  return "again"
-})

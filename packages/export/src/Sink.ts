@@ -30,6 +30,34 @@ export interface Batch {
   readonly reads: ReadonlyArray<ReadRecord>
   /** Where the scan goes on; null ends it. */
   readonly next: Position.Position | null
+  /** What the destination is bound to with this batch, beside what it is bound to already. */
+  readonly owner?: OwnerClaim | undefined
+}
+
+/** A fingerprint of a key, and the salt that it was derived with. */
+export interface KnownKey {
+  readonly salt: string
+  readonly fingerprint: string
+}
+
+/** Whose data a destination holds, as far as it shows. */
+export interface Owner {
+  /** For fingerprints that are bound from now on. */
+  readonly salt: string
+  /** The keys that it was filled with: the last hundred. */
+  readonly keys: ReadonlyArray<KnownKey>
+  /** The merchant ids that its invoices show. */
+  readonly merchants: ReadonlyArray<string>
+  /** Whether the merchant ids are bound, or only found among the rows: a destination of an earlier version has bound none. */
+  readonly bound: boolean
+  /** The lists that have rows. */
+  readonly filled: ReadonlyArray<Lists.ListName>
+}
+
+/** What binds a destination to its owner. */
+export interface OwnerClaim {
+  readonly key: KnownKey | undefined
+  readonly merchants: ReadonlyArray<string>
 }
 
 /** What a scan has come to so far, over all its runs. */
@@ -49,6 +77,14 @@ export interface ScanProgress extends Counts {
  * whole list, for a part) were written, and what it had read may no longer be what there is.
  */
 export type ScanStart = "resumed" | "first" | "afterComplete" | "otherRequest" | "overtaken" | "afterFailure"
+
+/** The scan that a session would have, before anything is written. */
+export interface ScanPreview {
+  readonly start: ScanStart
+  readonly resumeAt: Position.Position | undefined
+  readonly progress: ScanProgress
+  readonly owner: Owner
+}
 
 /** A scan of one list, or of a part of one, that is open for writing. */
 export interface ScanSession {
@@ -96,6 +132,14 @@ export class Sink extends Context.Service<Sink, {
   readonly location: string
   /** Holds the list for this program until the scope closes. */
   readonly hold: (list: Lists.AnyList, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
+  /** What is there, read without writing anything. Absent where nothing is kept. */
+  readonly inspect?: {
+    /** The scan that `begin` would open. Fails where it would refuse. */
+    readonly scan: (list: Lists.AnyList, request: ScanRequest) => Effect.Effect<ScanPreview, SinkError>
+    readonly owner: Effect.Effect<Owner, SinkError>
+    /** Whether any of these ids has a row in the list. */
+    readonly hasAny: (list: Lists.AnyList, ids: ReadonlyArray<string>) => Effect.Effect<boolean, SinkError>
+  }
   /** Opens a scan of a list that is held, going on with the last one if that was cut. */
   readonly begin: (list: Lists.AnyList, request: ScanRequest) => Effect.Effect<ScanSession, SinkError, Scope.Scope>
   /**
@@ -145,7 +189,28 @@ export class RowsRemoved extends Data.TaggedError("RowsRemoved")<{ readonly labe
 /** The destination belongs to another source. */
 export class OtherSource extends Data.TaggedError("OtherSource")<{ readonly bound: string; readonly given: string }> {
   override get message() {
-    return `it holds the data of another source (${this.bound}), not of ${this.given}. Choose another destination, or say that the service has moved (--rebind).`
+    return `it holds the data of another source (${described(this.bound)}), not of ${
+      described(this.given)
+    }. Choose another destination, or say that the service has moved (--rebind).`
+  }
+}
+
+/** A source names one or two addresses, then the account if one is set. */
+const described = (source: string): string => {
+  const [, addresses, account] = /^(https?:\S+(?: https?:\S+)?) (.+)$/s.exec(source) ?? []
+  return addresses === undefined ? source : `${addresses}, account ${account}`
+}
+
+/** The service shows the data of another merchant than the destination holds, or nothing shows that it is the same one. */
+export class OtherMerchant extends Data.TaggedError("OtherMerchant")<{
+  /** What shows it: the merchant ids of the invoices, or a key that is not known beside records that are not known. */
+  readonly by: "merchantId" | "key"
+}> {
+  override get message() {
+    const problem = this.by === "merchantId"
+      ? "its invoices belong to another merchant than those that this key reads"
+      : "this key is new to it, and so is all that the key reads: the data may belong to another merchant"
+    return `${problem}. Nothing of it was written. Export each merchant into another destination, with its name in PAYMENTS_ACCOUNT; if both belong into this one, run once with --rebind.`
   }
 }
 
@@ -254,6 +319,7 @@ export type SinkReason =
   | Moved
   | RowsRemoved
   | OtherSource
+  | OtherMerchant
   | NotADestination
   | Damaged
   | Denied

@@ -19,6 +19,7 @@ for (const [format, compress] of [["ndjson", "none"], ["csv", "gzip"], ["parquet
     layer: (folder) => FileSink.layer(folder, { ...plain, format, compress }),
     read,
     snapshots: true,
+    isVariant: format !== "ndjson",
     execute: (folder, statement) => execute(join(folder, FileSink.copyFile), statement(""))
   })
 }

@@ -13,7 +13,7 @@ import * as PostgresSink from "../src/postgres/PostgresSink.ts"
 import { openStore } from "../src/postgres/PostgresStore.ts"
 import { parse } from "../src/postgres/PostgresUrl.ts"
 import { guest, type PostgresServer, startServer, user } from "./PostgresServer.ts"
-import { query, rowsOf, schemaOf, urlOf } from "./PostgresTest.ts"
+import { contentOf, query, rowsOf, schemaOf, urlOf } from "./PostgresTest.ts"
 import { assertScans } from "./ScansTest.ts"
 import { suite } from "./SinkTest.ts"
 
@@ -27,6 +27,7 @@ afterAll(() => server.stop())
 suite("postgres://HOST/DATABASE", {
   layer: (folder) => PostgresSink.layer(urlOf(server, schemaOf(folder))),
   read: (folder, list) => rowsOf(server, schemaOf(folder), list),
+  content: (folder) => contentOf(server, schemaOf(folder)),
   snapshots: false,
   execute: async (folder, statement) => void (await query(server, statement(`"${schemaOf(folder)}".`)))
 })

@@ -49,3 +49,16 @@ export const rowsOf = async (
     id: String(id),
     raw: String(raw)
   }))
+
+/** All rows of all tables, but for the leases. */
+export const contentOf = async (server: Pick<PostgresServer, "port">, schema: string): Promise<unknown> => {
+  const tables = await query(
+    server,
+    "SELECT tablename FROM pg_tables WHERE schemaname = $1 AND tablename <> 'leases' ORDER BY 1",
+    [schema]
+  )
+  return Promise.all(tables.map(async ({ tablename }) => [
+    tablename,
+    await query(server, `SELECT ctid::text, t::text FROM "${schema}".${String(tablename)} AS t ORDER BY 1`)
+  ]))
+}

@@ -5,6 +5,7 @@ import { Lists, PaymentsApi } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Deferred, Effect, Exit, Fiber, FileSystem, Layer, Random, Schema } from "effect"
 import { exitCodeOf, scan, type ScanEvent, type ScanSummary, type Sink, type SinkError } from "../src/index.ts"
+import { type OwnedDestination, ownerSuite } from "./OwnerTest.ts"
 
 /** One stored record. */
 export interface StoredRow {
@@ -24,6 +25,9 @@ export interface Destination {
   readonly snapshots: boolean
   /** Runs a statement in the database, where the tables have this prefix, as somebody else would. */
   readonly execute: (folder: string, statement: (prefix: string) => string) => Promise<void> | void
+  readonly content?: OwnedDestination["content"]
+  /** Whether the tests of whose data it is are left to another destination that is made in the same way. */
+  readonly isVariant?: boolean
 }
 
 const payout = (index: number, amount = index) =>
@@ -41,6 +45,7 @@ const limit = 10
 
 /** Runs the suite over a destination. */
 export const suite = (name: string, destination: Destination) => {
+  if (destination.isVariant !== true) ownerSuite(name, destination)
   const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeServices.NodeServices>) =>
     FileSystem.FileSystem.use((fs) => fs.makeTempDirectoryScoped()).pipe(
       Effect.flatMap(use),

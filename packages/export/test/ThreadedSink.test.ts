@@ -15,6 +15,7 @@ import {
   Locked,
   Moved,
   NotADestination,
+  OtherMerchant,
   OtherSource,
   RowsRemoved,
   type ScanRequest,
@@ -171,6 +172,8 @@ describe(`messages between threads (seed ${seed})`, () => {
       new Moved({ problem: "payments.db was removed" }),
       new RowsRemoved({ label: "invoices" }),
       new OtherSource({ bound: "a", given: "b" }),
+      new OtherMerchant({ by: "merchantId" }),
+      new OtherMerchant({ by: "key" }),
       new NotADestination({ problem: "it is none." }),
       new Full(),
       new Failed({ code: "EACCES" })

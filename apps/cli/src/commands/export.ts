@@ -57,7 +57,9 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       ),
       concurrency: textFlag("concurrency", "NUMBER", "parts that are read at once; 4 unless given"),
       rebind: Flag.Boolean("rebind").pipe(
-        Flag.withDescription("the service has moved: let a destination of another source belong to this one"),
+        Flag.withDescription(
+          "the service has moved, or a new merchant or key belongs here: let the destination belong to them too"
+        ),
         Flag.withDefault(false)
       ),
       ...scanFlags

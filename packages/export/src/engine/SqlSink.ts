@@ -4,10 +4,12 @@
  */
 import { type Lists, Position } from "@payments/core"
 import { DateTime, Duration, Effect, Option, Schema, Semaphore } from "effect"
+import { randomUUID } from "node:crypto"
 import {
   type Batch,
   Damaged,
   OtherSource,
+  type OwnerClaim,
   type Problem,
   RowsRemoved,
   type ScanProgress,
@@ -21,6 +23,7 @@ import { atMost } from "./AtMost.ts"
 import * as Certificate from "./Certificate.ts"
 import { layoutOf } from "./Columns.ts"
 import { goneSince, meetsAnother } from "./EarlierScans.ts"
+import { bothOf, ownerOf } from "./Owner.ts"
 import { contentHash, differing, hashed, plan, type PlanInput, soughtIn, type StoredRow } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import type { Commit, ScanRow, Store } from "./Store.ts"
@@ -41,12 +44,26 @@ export const makeSink = (store: Store): Sink["Service"] => {
     turns.set(list.name, turn)
     return turn
   }
+  const owner = ownerOf(store, randomUUID())
   return Sink.of({
     location: store.location,
-    hold: (list, onLocked) => store.hold(list.label, onLocked),
+    hold: (list, onLocked) => store.lock(list.label, onLocked),
+    inspect: {
+      scan: (list, request) =>
+        Effect.gen(function*() {
+          yield* requireSource(store, request)
+          const found = yield* turnOf(list).withPermits(1)(nextScan(store, list, request))
+          const { resumeAt, start, tally } = found
+          return { start, resumeAt, progress: progressOf(tally, nothingConcluded), owner: yield* owner }
+        }),
+      owner,
+      hasAny: (list, ids) =>
+        Effect.map(store.find(list, ids.map((id) => ({ id, hash: "" }))), ({ stored }) => stored.size > 0)
+    },
     begin: (list, request) =>
       Effect.gen(function*() {
-        yield* bind(store, list, request)
+        yield* store.takeOver(list.label)
+        if ((yield* requireSource(store, request)) === "other") yield* store.rebind(list, request.source)
         const opened = yield* turnOf(list).withPermits(1)(open(store, list, request))
         const session = sessionOver(store, list, request, opened, turnOf(list))
         // What a quiet end left behind is not lost for want of one more page, nor while one is waited for. Whatever hinders it
@@ -59,12 +76,13 @@ export const makeSink = (store: Store): Sink["Service"] => {
   })
 }
 
-const bind = (store: Store, list: Lists.AnyList, { rebind = false, source }: ScanRequest) =>
+/** Refuses another source, unless the destination is to be bound to it. */
+const requireSource = (store: Store, { rebind = false, source }: ScanRequest) =>
   Effect.flatMap(store.source, (bound) =>
     bound === undefined || bound === source
-      ? Effect.void
+      ? Effect.succeed("same" as const)
       : rebind
-      ? store.rebind(list, source)
+      ? Effect.succeed("other" as const)
       : Effect.fail(new SinkError({ location: store.location, reason: new OtherSource({ bound, given: source }) })))
 
 /** A scan that is open. */
@@ -92,12 +110,40 @@ export const ignoredIn = ({ asked }: Pick<ScanRow, "asked">): ReadonlySet<string
 
 const Asked = Schema.fromJsonString(Schema.Tuple([Schema.Unknown, Schema.Unknown, Schema.Array(Schema.String)]))
 
+/** What is to be opened; `scan` is undefined where it is a new one. */
+interface Next extends Omit<Opened, "scan"> {
+  readonly scan: number | undefined
+}
+
 /** The scan that goes on: the part's last one if it was cut and asked the same, else a new one. */
 const open = Effect.fnUntraced(function*(
   store: Store,
   list: Lists.AnyList,
   request: ScanRequest
 ): Effect.fn.Return<Opened, SinkError> {
+  const { scan, ...found } = yield* nextScan(store, list, request)
+  if (scan !== undefined) return { ...found, scan }
+  const { firstRow, startedAt } = found
+  const tally = Tally.toJson(Tally.none)
+  return {
+    ...found,
+    scan: yield* store.start({
+      list,
+      part: partOf(request),
+      asked: askedOf(request),
+      firstRow,
+      tally,
+      now: startedAt
+    })
+  }
+})
+
+/** {@inheritDoc open} */
+const nextScan = Effect.fnUntraced(function*(
+  store: Store,
+  list: Lists.AnyList,
+  request: ScanRequest
+): Effect.fn.Return<Next, SinkError> {
   const part = partOf(request)
   const asked = askedOf(request)
   const scans = yield* store.scans(list, part)
@@ -115,12 +161,9 @@ const open = Effect.fnUntraced(function*(
     return { ...last, start, resumeAt: position, tally, seen, tells }
   }
   const { nextRow } = yield* store.find(list, [])
-  const now = yield* timestamp
-  const tally = Tally.toJson(Tally.none)
-  const scan = yield* store.start({ list, part, asked, firstRow: nextRow, tally, now })
   return {
-    scan,
-    startedAt: now,
+    scan: undefined,
+    startedAt: yield* timestamp,
     firstRow: nextRow,
     start: startAfter(scans, overtaken),
     resumeAt: undefined,
@@ -149,6 +192,17 @@ const startAfter = (scans: ReadonlyArray<ScanRow>, overtaken: boolean): ScanStar
   }
 }
 
+/** What the end of a scan concluded. */
+type Concluded = Pick<ScanProgress, "missing" | "heldBack">
+const nothingConcluded: Concluded = { missing: 0, heldBack: 0 }
+
+const progressOf = ({ counts, replaced, undocumented }: Tally.Tally, concluded: Concluded): ScanProgress => ({
+  ...counts,
+  ...concluded,
+  undocumented,
+  replaced
+})
+
 interface Session extends ScanSession {
   /** Commits what waits. */
   readonly flush: Effect.Effect<void, SinkError>
@@ -167,18 +221,15 @@ const sessionOver = (
   const ignored = new Set(request.ignoredFields)
   const { scan, seen, startedAt, tells } = opened
   let { tally } = opened
-  let concluded = { missing: 0, heldBack: 0 }
+  let concluded: Concluded = nothingConcluded
+  /** What the next commit binds. */
+  let owner: OwnerClaim | undefined
   /** Batches that changed nothing and are not committed yet. */
   let waiting: { readonly next: Position.Position; readonly records: number } | undefined
   /** Behind the last batch. */
   let position = opened.resumeAt
 
-  const progress = (): ScanProgress => ({
-    ...tally.counts,
-    ...concluded,
-    undocumented: tally.undocumented,
-    replaced: tally.replaced
-  })
+  const progress = () => progressOf(tally, concluded)
 
   const write = (
     { next, ...commit }: Pick<Commit, "plan" | "end" | "again"> & { readonly next: Position.Position | null },
@@ -193,11 +244,13 @@ const sessionOver = (
         checkpoint: next === null ? undefined : Position.toJson(next),
         tally: Tally.toJson(tally),
         seen: seen.changed(),
+        owner,
         ...commit
       }),
       () =>
         Effect.sync(() => {
           seen.stored()
+          owner = undefined
           waiting = undefined
         })
     )
@@ -324,7 +377,11 @@ const sessionOver = (
     start: opened.start,
     resumeAt: opened.resumeAt,
     progress: Effect.sync(progress),
-    commit: (batch) => inTurn(commit(batch)),
+    commit: (batch) =>
+      inTurn(Effect.suspend(() => {
+        owner = bothOf(owner, batch.owner)
+        return commit(batch)
+      })),
     flush: inTurn(flush),
     flushAtEnd: inTurn(Effect.ignore(atMost(flushAtEndTakes)(flush))),
     restart: inTurn(Effect.flatMap(timestamp, (now) => {

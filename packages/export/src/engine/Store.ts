@@ -4,7 +4,7 @@
  */
 import type { Lists } from "@payments/core"
 import type { Effect, Scope } from "effect"
-import type { SinkError } from "../Sink.ts"
+import type { Owner, OwnerClaim, SinkError } from "../Sink.ts"
 import type { Plan, StoredRow } from "./Plan.ts"
 import type { Piece, RowSet } from "./RowSet.ts"
 
@@ -38,6 +38,9 @@ export interface NewScan {
   readonly now: string
 }
 
+/** Keys that a destination remembers: where tokens are short-lived, each scan has another one. */
+export const mostKeys = 100
+
 /** One transaction of a scan. */
 export interface Commit {
   readonly list: Lists.AnyList
@@ -60,6 +63,8 @@ export interface Commit {
     /** What the certificate says is there. */
     readonly certified?: Certified | undefined
   }
+  /** What the destination is bound to from now on, beside what it is bound to already. */
+  readonly owner?: OwnerClaim | undefined
   /** The traversal begins again: what was seen and quarantined in this scan is forgotten first. */
   readonly again?: boolean
 }
@@ -127,10 +132,16 @@ export interface QuarantinedRow {
 export interface Store {
   /** Where the rows are, for people. Without a password. */
   readonly location: string
-  /** Holds a list, or another thing of that name, for one writer until the scope closes. */
+  /** Holds a list, or another thing of that name, for one writer until the scope closes: locks it and takes it over. */
   readonly hold: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
+  /** Locks it without changing rows, scans or anything else of the destination but who has locked it. */
+  readonly lock: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
+  /** From now on nobody who had locked it before commits anything. To be called before what is to be written is planned. */
+  readonly takeOver: (label: string) => Effect.Effect<void, SinkError>
   /** Whose data this is; nobody's before the first commit. */
   readonly source: Effect.Effect<string | undefined, SinkError>
+  /** The keys and merchant ids that it is bound to. */
+  readonly owner: Effect.Effect<Pick<Owner, "keys" | "merchants">, SinkError>
   /** Binds the destination to another source, for the holder of the list. */
   readonly rebind: (list: Lists.AnyList, source: string) => Effect.Effect<void, SinkError>
   /** The scans of a list, or of one part of it, the newest first; those before a complete one of the same part are left out. */
@@ -209,6 +220,7 @@ export type Reader = Pick<
   Store,
   | "location"
   | "source"
+  | "owner"
   | "scans"
   | "scansFrom"
   | "around"

@@ -54,6 +54,7 @@ export const layer = (
         location,
         // An earlier run may have ended between its last commit and its rendering, or rendered another format.
         hold: (list, onLocked) => Effect.tap(rows.hold(list, onLocked), () => publish()),
+        ...(rows.inspect === undefined ? {} : { inspect: rows.inspect }),
         begin: rows.begin,
         publish
       })
@@ -82,7 +83,7 @@ type Snapshot = Pick<Store, "scans" | "missing" | "rows">
 const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
   Effect.scoped(Effect.gen(function*() {
     const { renderings, store } = renderer
-    yield* store.hold(Renderings.manifestLabel, "wait")
+    yield* store.lock(Renderings.manifestLabel, "wait")
     const snapshot = yield* store.snapshot
     const source = yield* snapshot.source
     if (source === undefined) return

@@ -44,7 +44,7 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(
       return yield* new SinkError({ location, reason: new NotADestination({ problem }) })
     }
     const store = yield* openStore(copy, location)
-    yield* store.hold(Renderings.manifestLabel, "wait")
+    yield* store.lock(Renderings.manifestLabel, "wait")
     const renderings = Renderings.make(store)
 
     /** Of what is there; undefined where nothing is. */

@@ -3,8 +3,8 @@ import { Effect } from "effect"
 import { type Cell, type Column, layoutOf } from "../engine/Columns.ts"
 import type { RowWrite } from "../engine/Plan.ts"
 import { number as numberIn } from "../engine/Rows.ts"
-import type { Certified, Commit, Committed } from "../engine/Store.ts"
-import { OtherSource, RowsRemoved, SinkError } from "../Sink.ts"
+import { type Certified, type Commit, type Committed, mostKeys } from "../engine/Store.ts"
+import { OtherSource, type OwnerClaim, RowsRemoved, SinkError } from "../Sink.ts"
 import { binaries, booleans, integers, type Parameter, type Query, texts } from "./PostgresClient.ts"
 import { quoted } from "./PostgresSchema.ts"
 
@@ -14,7 +14,7 @@ export const write = Effect.fnUntraced(function*(
   location: string,
   s: string,
   bound: string | undefined,
-  { again = false, checkpoint, end, list, now, plan, scan, seen, source, tally }: Commit
+  { again = false, checkpoint, end, list, now, owner, plan, scan, seen, source, tally }: Commit
 ): Effect.fn.Return<Committed, SinkError> {
   const { columns, table } = layoutOf(list)
   if (bound !== source) {
@@ -30,6 +30,7 @@ export const write = Effect.fnUntraced(function*(
       })
     }
   }
+  if (owner !== undefined) yield* bindOwner(query, s, owner)
   const number = String(scan)
   if (again) {
     yield* query(`DELETE FROM ${s}.quarantine WHERE scan = $1::bigint`, [number])
@@ -168,6 +169,24 @@ const holds = Effect.fnUntraced(function*(
     [scan]
   )
   return numberIn(found, "count") === rows.size
+})
+
+const bindOwner = Effect.fnUntraced(function*(query: Query, s: string, { key, merchants }: OwnerClaim) {
+  if (merchants.length > 0) {
+    yield* query(
+      `INSERT INTO ${s}.merchants (merchant) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`,
+      [texts(merchants)]
+    )
+  }
+  if (key === undefined) return
+  yield* query(
+    `INSERT INTO ${s}.known_keys (salt, fingerprint) VALUES ($1, $2) ON CONFLICT DO NOTHING`,
+    [key.salt, key.fingerprint]
+  )
+  yield* query(
+    `DELETE FROM ${s}.known_keys WHERE number <= (SELECT max(number) FROM ${s}.known_keys) - $1::bigint`,
+    [String(mostKeys)]
+  )
 })
 
 const arrayTypes = { text: "text[]", integer: "bigint[]", boolean: "boolean[]" } as const

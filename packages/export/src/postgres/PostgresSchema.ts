@@ -90,6 +90,7 @@ const sqlTypes = { text: "text", integer: "bigint", boolean: "boolean" } as cons
 /** From version 1. */
 const toVersion2 = (s: string): ReadonlyArray<string> => [
   `ALTER TABLE ${s}.quarantine ALTER COLUMN raw TYPE text`,
+  ...owner(s),
   `UPDATE ${s}.destination SET version = 2`
 ]
 
@@ -125,7 +126,17 @@ const tables = (s: string): ReadonlyArray<string> => [
     id text COLLATE "C" NOT NULL, fields json NOT NULL, before json, after json
   )`,
   `CREATE INDEX changes_of_a_record ON ${s}.changes (list, id, seq)`,
-  ...Lists.all.flatMap((list) => rowsOf(s, list))
+  ...Lists.all.flatMap((list) => rowsOf(s, list)),
+  ...owner(s)
+]
+
+/** Whose data it is: fingerprints of the keys that it was filled with, and the merchant ids that its invoices show. */
+const owner = (s: string): ReadonlyArray<string> => [
+  `CREATE TABLE IF NOT EXISTS ${s}.known_keys (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, salt text NOT NULL, fingerprint text NOT NULL,
+    UNIQUE (salt, fingerprint)
+  )`,
+  `CREATE TABLE IF NOT EXISTS ${s}.merchants (merchant text COLLATE "C" PRIMARY KEY)`
 ]
 
 /** The table of a list, and a view of it that tells when each row was last seen. */

@@ -48,6 +48,14 @@ export const openReader = (settings: PostgresSettings): Effect.Effect<Reader, Si
 const readerOver = ({ location, query }: PostgresClient, s: string): Reader => ({
   location,
   source: Effect.map(query(`SELECT source FROM ${s}.destination`), ([row]) => optional(row, "source")),
+  owner: Effect.zipWith(
+    query(`SELECT salt, fingerprint FROM ${s}.known_keys ORDER BY number`),
+    query(`SELECT merchant FROM ${s}.merchants`),
+    (keys, merchants) => ({
+      keys: keys.map((row) => ({ salt: text(row, "salt"), fingerprint: text(row, "fingerprint") })),
+      merchants: merchants.map((row) => text(row, "merchant"))
+    })
+  ),
   scans: (list, part) =>
     Effect.map(
       query(
@@ -234,7 +242,9 @@ const apart = (query: Query, table: string, next: string, sought: ReadonlyArray<
     }
   )
 
-const writerOver = (leases: Lease.Leases): Pick<Store, "hold" | "rebind" | "start" | "commit"> => {
+const writerOver = (
+  leases: Lease.Leases
+): Pick<Store, "hold" | "lock" | "takeOver" | "rebind" | "start" | "commit"> => {
   const { client, schema: s } = leases
   const held = new Map<string, Lease.Lease>()
   const leaseOf = (list: Lists.AnyList) =>
@@ -242,8 +252,13 @@ const writerOver = (leases: Lease.Leases): Pick<Store, "hold" | "rebind" | "star
       const lease = held.get(list.label)
       return lease === undefined ? Effect.die(new Error(`${list.label} is not held`)) : Effect.succeed(lease)
     })
+  const hold: Store["hold"] = (label, onLocked) =>
+    Effect.map(Lease.take(leases, label, onLocked), (lease) => void held.set(label, lease))
   return {
-    hold: (label, onLocked) => Effect.map(Lease.take(leases, label, onLocked), (lease) => void held.set(label, lease)),
+    hold,
+    lock: hold,
+    // A lease is taken over when it is taken.
+    takeOver: () => Effect.void,
     rebind: (list, source) =>
       Effect.flatMap(leaseOf(list), (lease) =>
         Lease.commit(

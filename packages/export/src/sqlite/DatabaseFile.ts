@@ -10,9 +10,12 @@ import {
   constants,
   lstatSync,
   openSync,
+  readFileSync,
   readlinkSync,
   realpathSync,
-  statSync
+  rmSync,
+  statSync,
+  writeFileSync
 } from "node:fs"
 import { basename, dirname, join, resolve } from "node:path"
 import { Moved, NotADestination } from "../Sink.ts"
@@ -157,4 +160,33 @@ export const openingSame = <A>(file: string, open: () => A, close: (opened: A) =
   if (after !== undefined && isSame(after, before)) return opened
   close(opened)
   return undefined
+}
+
+/** A note for other programs, which nothing depends on: that it cannot be written, on a full disk say, hinders nobody. */
+export const writeNote = (file: string, note: string): void => {
+  removeNote(file)
+  try {
+    // Made anew, so that no link is followed.
+    writeFileSync(file, note, { flag: "wx", mode: ownerOnly })
+  } catch {
+    removeNote(file)
+  }
+}
+
+/** {@inheritDoc writeNote} Undefined where there is none. */
+export const readNote = (file: string): string | undefined => {
+  try {
+    return readFileSync(file, "utf8")
+  } catch {
+    return undefined
+  }
+}
+
+/** {@inheritDoc writeNote} */
+export const removeNote = (file: string): void => {
+  try {
+    rmSync(file, { force: true })
+  } catch {
+    // The next holder replaces it.
+  }
 }

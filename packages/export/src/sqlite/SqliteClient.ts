@@ -9,7 +9,7 @@ import { basename, dirname } from "node:path"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import { number, type Row, text } from "../engine/Rows.ts"
 import { Damaged, LeaseLost, Locked, NotADestination, SinkError } from "../Sink.ts"
-import { locate, OpenFile, openingSame, requireOwned } from "./DatabaseFile.ts"
+import { locate, OpenFile, openingSame, readNote, removeNote, requireOwned, writeNote } from "./DatabaseFile.ts"
 import { adviceFor } from "./SqliteDamage.ts"
 import { damageOf, denialIn, isBusy, isNoDatabase, reasonOf } from "./SqliteErrors.ts"
 import { migrate, requireCurrent } from "./SqliteSchema.ts"
@@ -26,8 +26,13 @@ export type Access = "read" | "snapshot" | "write"
 export interface SqliteClient {
   /** Runs one step of it, again while another program writes. A reader's fails where the file is no longer at its path. */
   readonly run: <A>(step: (db: Database) => A) => Effect.Effect<A, SinkError>
-  /** Holds a list, or another thing of that name, for one user of it until the scope closes; it also ends with the process. */
-  readonly hold: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
+  /**
+   * Locks a list, or another thing of that name, for one user of it until the scope closes; the lock also ends with the
+   * process. Writes nothing into the database.
+   */
+  readonly lock: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
+  /** Ends the epoch of anybody who held it before, once for each lock. The first transaction does so too. */
+  readonly takeOver: (label: string) => Effect.Effect<void, SinkError>
   /**
    * Runs one step as a transaction of the holder of that name. Fails, and writes nothing, where another program has taken it
    * over.
@@ -53,40 +58,48 @@ export const open = (
           if (access === "read") db.requireInPlace()
           return db.explaining(() => step(db))
         }))
-      const held = new Map<string, Epoch>()
+      const locks = new Map<string, Lock>()
+      const transaction: SqliteClient["transaction"] = (label, step) =>
+        run(() => {
+          const lock = locks.get(label)
+          if (lock === undefined) throw new Error(`${label} is not locked`)
+          let { epoch } = lock
+          const result = db.transaction(() => {
+            if (epoch === undefined) epoch = db.takeOver(label, lock.holder)
+            else db.requireEpoch(label, lock.holder, epoch)
+            return step(db)
+          })
+          lock.epoch = epoch
+          return result
+        })
       return {
         run,
-        hold: (label, onLocked) =>
+        lock: (label, onLocked) =>
           Effect.acquireRelease(once(location, () => db.lock(label)), (lock) => Effect.sync(() => lock.close())).pipe(
             // Whoever only mends a lost file holds it for a moment; whoever exports, for long: that is said within a second
             // of the start of the program.
             whileBusy(onLocked === "wait" ? Duration.infinity : Duration.millis(300)),
-            Effect.andThen(run(() => db.takeOver(label))),
-            Effect.andThen((epoch) =>
+            Effect.flatMap((lock) =>
               Effect.acquireRelease(
-                Effect.sync(() => void held.set(label, epoch)),
-                () => Effect.sync(() => held.delete(label))
+                Effect.sync(() => locks.set(label, lock)),
+                () => Effect.sync(() => locks.delete(label))
               )
-            )
+            ),
+            Effect.asVoid
           ),
-        transaction: (label, step) =>
-          run(() => {
-            const epoch = held.get(label)
-            if (epoch === undefined) throw new Error(`${label} is not held`)
-            return db.transaction(() => {
-              db.requireEpoch(epoch)
-              return step(db)
-            })
-          })
+        takeOver: (label) =>
+          Effect.suspend(() => locks.get(label)?.epoch === undefined ? transaction(label, () => {}) : Effect.void),
+        transaction
       }
     })
   )
 
-/** Who may write a list. Every taking of it counts the number up. */
-interface Epoch {
-  readonly label: string
-  readonly epoch: number
+/** A lock that is held. */
+interface Lock {
   readonly holder: string
+  /** Counted up by every lock's first transaction; undefined before it. Only the last one may write. */
+  epoch: number | undefined
+  readonly close: () => void
 }
 
 /** One connection. Statements are prepared once. */
@@ -155,10 +168,14 @@ export class Database {
     this.#db.close()
   }
 
-  /** Locks the list, for one user of it, until the returned lock is closed; it also ends with the process. */
-  lock(label: string): { readonly close: () => void } {
+  /**
+   * Locks the list, for one user of it, until the returned lock is closed; it also ends with the process. A file beside the
+   * database names its holder, as long as it is held.
+   */
+  lock(label: string): Lock {
     this.requireInPlace()
     const file = `${this.#file}.${label}.lock`
+    const holderFile = `${this.#file}.${label}.holder`
     const lock = permitted([file], () => {
       requireOwned(file)
       return openingSame(file, () => new DatabaseSync(file, { timeout: 0 }), (opened) => opened.close())
@@ -167,37 +184,45 @@ export class Database {
     if (lock === undefined) throw new Locked({ label })
     try {
       lock.exec("BEGIN EXCLUSIVE")
-      return lock
     } catch (error) {
       lock.close()
       if (isNoDatabase(error)) {
         throw new NotADestination({ problem: `${basename(file)} is no lock file of this program. Remove it.` })
       }
       if (!isBusy(error)) throw denialIn(error, [file]) ?? error
+      // A program of an earlier version wrote its name into the database alone.
       const row = this.get("SELECT holder FROM holders WHERE label = ?", label)
-      throw new Locked({ label, holder: row === undefined ? undefined : text(row, "holder") })
+      const holder = readNote(holderFile) ?? (row === undefined ? undefined : text(row, "holder"))
+      throw new Locked({ label, holder })
+    }
+    const holder = `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}`
+    writeNote(holderFile, holder)
+    return {
+      holder,
+      epoch: undefined,
+      close: () => {
+        if (readNote(holderFile) === holder) removeNote(holderFile)
+        lock.close()
+      }
     }
   }
 
   /**
    * Says who holds the list, and ends the epoch of anybody who did before: their lock file may have been removed, so that
-   * both have one.
+   * both have one. To be called within a transaction.
    */
-  takeOver(label: string): Epoch {
-    const holder = `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}`
-    const row = this.transaction(() =>
-      this.get(
-        `INSERT INTO holders (label, holder, epoch) VALUES (?, ?, 1)
-        ON CONFLICT (label) DO UPDATE SET holder = excluded.holder, epoch = epoch + 1 RETURNING epoch`,
-        label,
-        holder
-      )
+  takeOver(label: string, holder: string): number {
+    const row = this.get(
+      `INSERT INTO holders (label, holder, epoch) VALUES (?, ?, 1)
+      ON CONFLICT (label) DO UPDATE SET holder = excluded.holder, epoch = epoch + 1 RETURNING epoch`,
+      label,
+      holder
     )
-    return { label, epoch: number(row, "epoch"), holder }
+    return number(row, "epoch")
   }
 
   /** Fails where the list was taken over: to be called within a transaction, which no other program writes beside. */
-  requireEpoch({ epoch, holder, label }: Epoch): void {
+  requireEpoch(label: string, holder: string, epoch: number): void {
     const mine = this.get("SELECT 1 FROM holders WHERE label = ? AND epoch = ? AND holder = ?", label, epoch, holder)
     if (mine === undefined) throw new LeaseLost({ label, why: "lock" })
   }

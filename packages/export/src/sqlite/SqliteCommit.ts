@@ -1,8 +1,8 @@
 /** One commit into SQLite. */
 import { layoutOf } from "../engine/Columns.ts"
 import { number, optional } from "../engine/Rows.ts"
-import type { Certified, Commit, Committed } from "../engine/Store.ts"
-import { OtherSource, RowsRemoved } from "../Sink.ts"
+import { type Certified, type Commit, type Committed, mostKeys } from "../engine/Store.ts"
+import { OtherSource, type OwnerClaim, RowsRemoved } from "../Sink.ts"
 import type { Database } from "./SqliteClient.ts"
 
 /** Whose data it is; nobody's before the first commit. */
@@ -12,13 +12,14 @@ export const sourceOf = (db: Database): string | undefined =>
 /** The statements of one commit. Those that have nothing to write are left out. */
 export const write = (
   db: Database,
-  { again = false, checkpoint, end, list, now, plan, scan, seen, source, tally }: Commit
+  { again = false, checkpoint, end, list, now, owner, plan, scan, seen, source, tally }: Commit
 ): Committed => {
   const { columns, table } = layoutOf(list)
   // Bound by the first rows, not by the first attempt: an address may have been mistyped.
   const bound = sourceOf(db)
   if (bound === undefined) db.run("INSERT INTO destination (only, source) VALUES (1, ?)", source)
   else if (bound !== source) throw new OtherSource({ bound, given: source })
+  if (owner !== undefined) bindOwner(db, owner)
   if (again) {
     db.run("DELETE FROM quarantine WHERE scan = ?", scan)
     db.run("DELETE FROM seen WHERE scan = ?", scan)
@@ -116,4 +117,11 @@ const holds = (db: Database, table: string, scan: number, { nameless, quarantine
   let found = 0
   for (const row of db.prepare(`SELECT row FROM ${table}`).iterate()) if (rows.has(number(row, "row"))) found++
   return found === rows.size
+}
+
+const bindOwner = (db: Database, { key, merchants }: OwnerClaim): void => {
+  for (const merchant of merchants) db.run("INSERT OR IGNORE INTO merchants (merchant) VALUES (?)", merchant)
+  if (key === undefined) return
+  db.run("INSERT OR IGNORE INTO known_keys (salt, fingerprint) VALUES (?, ?)", key.salt, key.fingerprint)
+  db.run("DELETE FROM known_keys WHERE number <= (SELECT max(number) FROM known_keys) - ?", mostKeys)
 }

@@ -100,6 +100,13 @@ const create = (db: DatabaseSync): void => {
     ${rendered}`)
 }
 
+/** Whose data it is: fingerprints of the keys that it was filled with, and the merchant ids that its invoices show. */
+const owner = `
+  CREATE TABLE known_keys (
+    number INTEGER PRIMARY KEY, salt TEXT NOT NULL, fingerprint TEXT NOT NULL, UNIQUE (salt, fingerprint)
+  ) STRICT;
+  CREATE TABLE merchants (merchant TEXT PRIMARY KEY) STRICT;`
+
 const scans = `
   CREATE TABLE scans (
     scan INTEGER PRIMARY KEY AUTOINCREMENT, list TEXT NOT NULL, part TEXT NOT NULL, asked TEXT NOT NULL,
@@ -161,6 +168,7 @@ const rowsOf = (list: Lists.AnyList): string => {
 const toVersion3 = (db: DatabaseSync): void => {
   // An earlier version that still runs replaces the row when it takes a list over, and sets the epoch back by that.
   db.exec("ALTER TABLE holders ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0")
+  db.exec(owner)
 }
 
 /** Version 1 knew no row numbers, seen rows, changes, parts or missing rows. A scan that was cut goes on, but concludes nothing. */

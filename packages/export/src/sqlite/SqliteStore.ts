@@ -34,6 +34,13 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
   location,
   run,
   source: run(sourceOf),
+  owner: run((db) => ({
+    keys: db.all("SELECT salt, fingerprint FROM known_keys ORDER BY number").map((row) => ({
+      salt: text(row, "salt"),
+      fingerprint: text(row, "fingerprint")
+    })),
+    merchants: db.all("SELECT merchant FROM merchants").map((row) => text(row, "merchant"))
+  })),
   scans: (list, part) =>
     run((db) =>
       (part === undefined
@@ -145,9 +152,11 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
 })
 
 const writerOver = (
-  { hold, transaction }: SqliteClient
-): Pick<Store, "hold" | "rebind" | "start" | "commit"> & Pick<SqliteClient, "transaction"> => ({
-  hold,
+  { lock, takeOver, transaction }: SqliteClient
+): Pick<Store, "hold" | "lock" | "takeOver" | "rebind" | "start" | "commit"> & Pick<SqliteClient, "transaction"> => ({
+  hold: (label, onLocked) => Effect.andThen(lock(label, onLocked), takeOver(label)),
+  lock,
+  takeOver,
   transaction,
   rebind: (list, source) => transaction(list.label, (db) => db.run("UPDATE destination SET source = ?", source)),
   start: (scan) => transaction(scan.list.label, (db) => start(db, scan)),

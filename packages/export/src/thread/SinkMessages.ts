@@ -12,7 +12,10 @@ import {
   Locked,
   Moved,
   NotADestination,
+  OtherMerchant,
   OtherSource,
+  type Owner,
+  type OwnerClaim,
   type Problem,
   RowsRemoved,
   type ScanProgress,
@@ -29,6 +32,9 @@ export interface Asked {
   /** The sink has the number of this question. */
   readonly open: { readonly destination: DestinationMessage }
   readonly hold: { readonly sink: number; readonly list: Lists.ListName; readonly onLocked: "refuse" | "wait" }
+  readonly preview: { readonly sink: number; readonly list: Lists.ListName; readonly request: ScanRequest }
+  readonly owner: { readonly sink: number }
+  readonly hasAny: { readonly sink: number; readonly list: Lists.ListName; readonly ids: ReadonlyArray<string> }
   readonly begin: { readonly sink: number; readonly list: Lists.ListName; readonly request: ScanRequest }
   readonly publish: { readonly sink: number; readonly list: Lists.ListName }
   readonly commit: { readonly session: number; readonly batch: BatchMessage }
@@ -43,6 +49,14 @@ export interface Answered {
   /** Where the rows are, for people. */
   readonly open: string
   readonly hold: void
+  readonly preview: {
+    readonly start: ScanStart
+    readonly resumeAt: string | undefined
+    readonly progress: ScanProgress
+    readonly owner: Owner
+  }
+  readonly owner: Owner
+  readonly hasAny: boolean
   /** The session has the number of its question. */
   readonly begin: {
     readonly scan: number
@@ -76,6 +90,7 @@ export interface BatchMessage {
   /** Of those that have one, by place. */
   readonly problems: ReadonlyArray<readonly [index: number, problem: Problem]>
   readonly next: string | null
+  readonly owner: OwnerClaim | undefined
 }
 
 /**
@@ -122,21 +137,23 @@ const unpacked = (texts: BatchMessage["texts"]): ReadonlyArray<string> => {
 }
 
 /** {@inheritDoc BatchMessage} */
-export const fromBatch = ({ next, pages, reads }: Batch): BatchMessage => ({
+export const fromBatch = ({ next, owner, pages, reads }: Batch): BatchMessage => ({
   pages,
   ids: reads.map(({ id }) => id),
   texts: packed(reads.map(({ text }) => text)),
   problems: reads.flatMap(({ problem }, index) => problem === undefined ? [] : [[index, problem] as const]),
-  next: next === null ? null : Position.toJson(next)
+  next: next === null ? null : Position.toJson(next),
+  owner
 })
 
 /** {@inheritDoc BatchMessage} */
-export const toBatch = ({ ids, next, pages, problems, texts }: BatchMessage): Batch => {
+export const toBatch = ({ ids, next, owner, pages, problems, texts }: BatchMessage): Batch => {
   const found = new Map(problems)
   return {
     pages,
     reads: unpacked(texts).map((text, index) => ({ id: ids[index], text, problem: found.get(index) })),
-    next: next === null ? null : toPosition(next)
+    next: next === null ? null : toPosition(next),
+    owner
   }
 }
 
@@ -172,6 +189,7 @@ export interface ErrorMessage {
   readonly why: LeaseLost["why"]
   readonly bound: string
   readonly given: string
+  readonly by: OtherMerchant["by"]
   readonly problem: string
   readonly advice: string | undefined
   readonly code: string
@@ -183,6 +201,7 @@ const nothing = {
   why: "silence",
   bound: "",
   given: "",
+  by: "key",
   problem: "",
   advice: undefined,
   code: ""
@@ -200,7 +219,7 @@ export const fromError = ({ location, reason }: SinkError): ErrorMessage => ({
 export const toError = (message: ErrorMessage): SinkError =>
   new SinkError({ location: message.location, reason: reasonIn(message) })
 
-const reasonIn = ({ advice, bound, code, given, holder, label, problem, tag, why }: ErrorMessage): SinkReason => {
+const reasonIn = ({ advice, bound, by, code, given, holder, label, problem, tag, why }: ErrorMessage): SinkReason => {
   switch (tag) {
     case "Locked":
       return new Locked({ label, holder })
@@ -212,6 +231,8 @@ const reasonIn = ({ advice, bound, code, given, holder, label, problem, tag, why
       return new RowsRemoved({ label })
     case "OtherSource":
       return new OtherSource({ bound, given })
+    case "OtherMerchant":
+      return new OtherMerchant({ by })
     case "NotADestination":
       return new NotADestination({ problem })
     case "WrongSetting":

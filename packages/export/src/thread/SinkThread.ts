@@ -65,6 +65,14 @@ const open = Effect.fnUntraced(function*(id: number, { destination }: Asked["ope
   return sink.location satisfies Answered["open"]
 })
 
+const preview = Effect.fnUntraced(function*({ list, request, sink }: Asked["preview"]) {
+  const { resumeAt, ...opened } = yield* (yield* inspecting(sink)).scan(listOf(list), request)
+  return {
+    ...opened,
+    resumeAt: resumeAt === undefined ? undefined : Position.toJson(resumeAt)
+  } satisfies Answered["preview"]
+})
+
 const begin = Effect.fnUntraced(function*(id: number, { list, request, sink }: Asked["begin"]) {
   const session = yield* (yield* among(sinks, sink)).begin(listOf(list), request)
   sessions.set(id, session)
@@ -84,6 +92,13 @@ const among = <A>(opened: ReadonlyMap<number, A>, number: number): Effect.Effect
     return found === undefined ? Effect.die(new Error("it is not open")) : Effect.succeed(found)
   })
 
+/** What a sink here always has: stdout, which keeps nothing, has no thread of its own. */
+const inspecting = (sink: number) =>
+  Effect.flatMap(
+    among(sinks, sink),
+    ({ inspect }) => inspect === undefined ? Effect.die("nothing is kept") : Effect.succeed(inspect)
+  )
+
 const perform = (question: Exclude<Question, { readonly ask: "cancel" }>): Effect.Effect<unknown, SinkError> => {
   const { id } = question
   switch (question.ask) {
@@ -92,6 +107,14 @@ const perform = (question: Exclude<Question, { readonly ask: "cancel" }>): Effec
     case "hold": {
       const { list, onLocked, sink } = question.given
       return opening(id, Effect.flatMap(among(sinks, sink), ({ hold }) => hold(listOf(list), onLocked)))
+    }
+    case "preview":
+      return preview(question.given)
+    case "owner":
+      return Effect.flatMap(inspecting(question.given.sink), ({ owner }) => owner)
+    case "hasAny": {
+      const { ids, list, sink } = question.given
+      return Effect.flatMap(inspecting(sink), ({ hasAny }) => hasAny(listOf(list), ids))
     }
     case "begin":
       return opening(id, begin(id, question.given))

@@ -38,6 +38,15 @@ const make = Effect.fnUntraced(function*(
   return Sink.of({
     location,
     hold: ({ name }, onLocked) => Effect.asVoid(opening("hold", { sink, list: name, onLocked })),
+    inspect: {
+      scan: ({ name }, request) =>
+        Effect.map(ask("preview", { sink, list: name, request }), ({ resumeAt, ...preview }) => ({
+          ...preview,
+          resumeAt: resumeAt === undefined ? undefined : toPosition(resumeAt)
+        })),
+      owner: ask("owner", { sink }),
+      hasAny: ({ name }, ids) => ask("hasAny", { sink, list: name, ids })
+    },
     begin: ({ name }, request) =>
       Effect.map(
         opening("begin", { sink, list: name, request }),

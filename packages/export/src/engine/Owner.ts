@@ -1,0 +1,51 @@
+/** Whose data a store holds, as far as its rows and what it is bound to show. */
+import { Lists, merchantIdOf } from "@payments/core"
+import { Effect } from "effect"
+import type { Owner, OwnerClaim, SinkError } from "../Sink.ts"
+import type { Store } from "./Store.ts"
+
+/** Whose data is there. Without a known key, fingerprints take this salt. */
+export const ownerOf = Effect.fnUntraced(function*(store: Store, salt: string): Effect.fn.Return<Owner, SinkError> {
+  const { keys, merchants } = yield* store.owner
+  const filled: Array<Lists.ListName> = []
+  for (const list of Lists.all) {
+    const { nextRow } = yield* store.find(list, [])
+    if (nextRow > 0) filled.push(list.name)
+  }
+  // A version that binds merchant ids also binds a key.
+  const bound = merchants.length + keys.length > 0
+  return {
+    salt: keys[0]?.salt ?? salt,
+    keys,
+    merchants: bound || !filled.includes("invoices") ? merchants : yield* merchantsInRows(store),
+    bound,
+    filled
+  }
+})
+
+/** Rows at either end of the invoices that are looked at for merchant ids. */
+const rowsLookedAt = 5000
+const rowsAtOnce = 1000
+
+/** The merchant ids that the first and the last invoices show. An earlier version of this program bound none. */
+const merchantsInRows = Effect.fnUntraced(function*(store: Store): Effect.fn.Return<ReadonlyArray<string>, SinkError> {
+  const { nextRow } = yield* store.find(Lists.invoices, [])
+  const found = new Set<string>()
+  for (let after = -1; after < nextRow - 1;) {
+    const rows = yield* store.rows(Lists.invoices, after, rowsAtOnce)
+    for (const { cells, id } of rows) {
+      const paymentUrl = cells["payment_url"]
+      const merchant = typeof paymentUrl === "string" ? merchantIdOf({ id, paymentUrl }) : undefined
+      if (merchant !== undefined) found.add(merchant)
+    }
+    const last = rows.at(-1)?.row ?? nextRow
+    after = last + 1 < rowsLookedAt ? last : Math.max(last, nextRow - 1 - rowsLookedAt)
+  }
+  return [...found]
+})
+
+/** A later claim names another key only where the key has changed since. */
+export const bothOf = (before: OwnerClaim | undefined, after: OwnerClaim | undefined): OwnerClaim | undefined =>
+  before === undefined || after === undefined
+    ? after ?? before
+    : { key: after.key ?? before.key, merchants: [...before.merchants, ...after.merchants] }
