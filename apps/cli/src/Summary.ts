@@ -27,11 +27,12 @@ const keptColumns: ReturnType<typeof columnsOf> = [
   ["missing", ({ missing }) => missing]
 ]
 
-/** The result of an export as lines for people, as narrow as the figures allow. */
+/** The result of an export as lines for people; the figures keep to the width of a terminal. */
 export const summarize = (
   outcomes: ReadonlyArray<ScanOutcome>,
   told: ReadonlyArray<Told>,
-  isKept: boolean
+  isKept: boolean,
+  width: number
 ): ReadonlyArray<string> => {
   const lists = outcomes.map(({ list, result }) => ({
     label: Lists.byName[list].label,
@@ -40,7 +41,7 @@ export const summarize = (
   }))
   const retried = lists.some(({ scans }) => scans.some(({ retries }) => retries > 0))
   return [
-    ...tableOf(lists.filter(({ scans }) => scans.length > 0), isKept),
+    ...tableOf(lists.filter(({ scans }) => scans.length > 0), isKept, width),
     ...(retried ? ["retries: requests that failed and were sent again; no record was lost"] : []),
     ...lists.flatMap(({ events, label, scans }) =>
       [...beginningsOf(events, isKept, scans.length > 0), ...notesOf(scans)].map((note) => `${label}: ${note}`)
@@ -81,7 +82,8 @@ const shellWord = (text: string): string => /^[\w./:@%+-]+$/.test(text) ? text :
 /** The figures of the lists that were read to their end, if any. */
 const tableOf = (
   lists: ReadonlyArray<{ readonly label: string; readonly scans: ReadonlyArray<ScanSummary> }>,
-  isKept: boolean
+  isKept: boolean,
+  width: number
 ): ReadonlyArray<string> => {
   if (lists.length === 0) return []
   const columns = [
@@ -97,11 +99,20 @@ const tableOf = (
       "seconds",
       ...lists.map(({ scans }) => Math.max(...scans.map(({ elapsed }) => Duration.toSeconds(elapsed))).toFixed(1))
     ]
-  ].map((cells, column) => {
+  ]
+  const lines = aligned(columns)
+  if (lines.every((line) => line.length <= width)) return lines
+  // One line a figure is narrower than one line a list.
+  return aligned(["", ...lists].map((_, row) => columns.map((cells) => cells[row] ?? "")))
+}
+
+/** Columns of cells as lines, the first column to the left and the others to the right. */
+const aligned = (columns: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray<string> => {
+  const padded = columns.map((cells, column) => {
     const width = Math.max(...cells.map((cell) => cell.length))
     return cells.map((cell) => column === 0 ? cell.padEnd(width) : cell.padStart(width))
   })
-  return ["", ...lists].map((_, row) => columns.map((cells) => cells[row] ?? "").join("  "))
+  return (padded[0] ?? []).map((_, row) => padded.map((cells) => cells[row] ?? "").join("  "))
 }
 
 /** Why a scan did not go on where an earlier one was cut. A first scan, and one after a complete one, need no reason. */

@@ -12,6 +12,23 @@ const records = Array.from({ length: 350 }, (_, index) => ({ id: `inv_${index}` 
 type Faults = NonNullable<TestLists["faults"]>
 
 describe("the summary of an export", () => {
+  it.live("has a line a list where the terminal is wide enough, and else a line a figure", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const api = layerTest({ invoices: records, payinSources: [{ id: "a" }] })
+      const figures = (width: number) =>
+        Effect.map(
+          payment(api, ["export", "--to", `sqlite:${folder}/${width}.db`], true, width),
+          ({ out }) => out.split("\n").slice(0, out.split("\n").findIndex((line) => line.startsWith("Rows:")))
+        )
+      const wide = yield* figures(80)
+      assert.match(wide.join("\n"), /^ +records +new .*seconds\npayout-requests +0 .*\n.*\ninvoices +350 +350 /)
+      const narrow = yield* figures(60)
+      assert.match(narrow[0] ?? "", /^ +payout-requests +payin-sources +invoices$/)
+      assert.match(narrow[1] ?? "", /^records +0 +1 +350$/)
+      assert.deepStrictEqual(narrow.filter((line) => line.length > 60), [])
+    }).pipe(Effect.scoped))
+
   it.live("tells whether a scan went on with an earlier one, from where, or why not", () =>
     Effect.gen(function*() {
       const to = `sqlite:${yield* temporaryFolder}/p.db`

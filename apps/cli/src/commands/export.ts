@@ -29,6 +29,7 @@ import {
 } from "@payments/export/program"
 import { DateTime, Duration, Effect, type FileSystem, Layer, Option, Result, Stdio } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
+import { terminalWidth } from "../Output.ts"
 import { makeProgress, sayFailures } from "../Progress.ts"
 import { problemsOf, summarize } from "../Summary.ts"
 
@@ -221,7 +222,9 @@ const shown = Effect.fnUntraced(function*<R>(
       )
     )
   )
-  const summary = summarize(yield* withShownNames(outcomes, isKept), progress.told, isKept)
+  const onTerminal = yield* (yield* Stdio.Stdio)[isKept ? "stdoutIsTerminal" : "stderrIsTerminal"]
+  const width = onTerminal ? yield* terminalWidth : Infinity
+  const summary = summarize(yield* withShownNames(outcomes, onTerminal), progress.told, isKept, width)
   if (summary.length > 0) {
     yield* isKept ? print([...summary, `Rows: ${sink.location}`, ""].join("\n")) : say(summary.join("\n"))
   }
@@ -233,10 +236,9 @@ const shown = Effect.fnUntraced(function*<R>(
 })
 
 /** The outcomes, with those names of undocumented fields that may stand where the summary goes. */
-const withShownNames = Effect.fnUntraced(function*(outcomes: ReadonlyArray<ScanOutcome>, isKept: boolean) {
+const withShownNames = Effect.fnUntraced(function*(outcomes: ReadonlyArray<ScanOutcome>, onTerminal: boolean) {
   const { isSecret } = yield* PaymentsApi
-  const { stderrIsTerminal, stdoutIsTerminal } = yield* Stdio.Stdio
-  const shownNames = (yield* isKept ? stdoutIsTerminal : stderrIsTerminal) ? namesForTerminal : namesForLogs
+  const shownNames = onTerminal ? namesForTerminal : namesForLogs
   return outcomes.map((outcome) => ({
     ...outcome,
     result: Result.map(
