@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
-import { Console, Effect, Layer } from "effect"
+import { Console, Duration, Effect, Fiber, Layer, Schedule } from "effect"
 import { spawn } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import { once } from "node:events"
@@ -9,9 +9,13 @@ import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { afterAll, beforeAll } from "vitest"
 import { scan, type ScanOptions, verify } from "../src/index.ts"
+import { connect } from "../src/postgres/PostgresClient.ts"
 import type { Times } from "../src/postgres/PostgresLease.ts"
+import { settingsOf } from "../src/postgres/PostgresSettings.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
 import { startProxy, type Verdict } from "./CuttingProxy.ts"
+import { gateOn } from "./Gate.ts"
+import { freePort } from "./Port.ts"
 import { type PostgresServer, startServer } from "./PostgresServer.ts"
 import { briefTimes, query, recordsOf, rowsOf, urlOf } from "./PostgresTest.ts"
 import { crash, diceOf, seed } from "./Seed.ts"
@@ -147,6 +151,34 @@ const startWriter = (port: number, schema: string, writer: string) =>
     }),
     ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
   )
+
+describe("a PostgreSQL server that accepts connections and does not answer", () => {
+  it.live("is told from one that is busy, within a statement and within a transaction", () =>
+    Effect.gen(function*() {
+      const gate = yield* gateOn(yield* Effect.promise(freePort))
+      yield* gate.open(server.port)
+      const settings = yield* settingsOf(urlOf(gate, newSchema()))
+      const client = yield* connect(settings, { after: Duration.millis(200), within: Duration.seconds(2) })
+      const busy = yield* client.query("SELECT 1 AS one FROM pg_sleep(1)")
+      assert.strictEqual(busy.length, 1)
+      const inTransaction = yield* Effect.forkChild(Effect.flip(client.transaction((ask) =>
+        Effect.andThen(ask("SELECT 1"), Effect.andThen(gate.hold, ask("SELECT 1")))
+      )))
+      const alone = yield* Effect.forkChild(Effect.flip(Effect.andThen(
+        Effect.repeat(gate.heldBack, {
+          until: (count) =>
+            count > 0,
+          schedule: Schedule.spaced("20 millis")
+        }),
+        client.query("SELECT 1")
+      )))
+      for (const fiber of [inTransaction, alone]) {
+        const { message, reason } = yield* Fiber.join(fiber)
+        assert.deepInclude(reason, { _tag: "Unavailable", code: "no answer" })
+        assert.include(message, "accepts connections and does not answer")
+      }
+    }).pipe(Effect.scoped))
+})
 
 describe("a writer of a PostgreSQL destination that another one has taken over", () => {
   const rounds = crash ? 100 : 3

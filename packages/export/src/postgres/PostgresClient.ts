@@ -3,9 +3,9 @@
  * lost is run again for a while, so that a server that restarts costs a pause. No error holds a statement, a value or what
  * the server said: only its code.
  */
-import { PgPool, PgTypes } from "@effect/sql-pg"
+import { PgConnection, PgPool, PgTypes } from "@effect/sql-pg"
 import { Monotonic } from "@payments/core"
-import { Duration, Effect, Exit, Redacted, Schedule, Scope } from "effect"
+import { Duration, Effect, Exit, Option, Redacted, Schedule, Scope } from "effect"
 import type { SqlError } from "effect/sql"
 import { atMost } from "../engine/AtMost.ts"
 import type { Row } from "../engine/Rows.ts"
@@ -61,43 +61,71 @@ const patience = Schedule.min([Schedule.exponential("10 millis"), Schedule.space
 /** How long a statement that was interrupted keeps its connection from being closed, where the server does not answer. */
 const closingTakes = Duration.seconds(1)
 
+/** How a server that no longer answers is told from one that is busy with a statement. */
+export interface Probing {
+  /** What takes longer is accompanied by probes: a new connection and an empty statement, each so long after the last. */
+  readonly after: Duration.Duration
+  /** How long a probe may take. */
+  readonly within: Duration.Duration
+}
+
+/** The usual one. */
+export const probing: Probing = { after: Duration.seconds(30), within: Duration.seconds(10) }
+
 /** Opens connections as they are needed, until the scope closes. */
-export const connect = (settings: PostgresSettings): Effect.Effect<PostgresClient, SinkError, Scope.Scope> => {
+export const connect = (
+  settings: PostgresSettings,
+  { after, within }: Probing = probing
+): Effect.Effect<PostgresClient, SinkError, Scope.Scope> => {
   const { location } = settings
   const told = Effect.mapError((error: SqlError.SqlError | SinkError): SinkError =>
     error._tag === "SinkError" ? error : new SinkError({ location, reason: reasonOf(error) })
   )
   const lasting = <A>(self: Effect.Effect<A, SqlError.SqlError | SinkError>) =>
     told(Effect.retry(self, { while: (error) => error._tag === "SqlError" && isLost(error), schedule: patience }))
+  const probe = Effect.scoped(
+    Effect.flatMap(PgConnection.make(configOf(settings)), (connection) => connection.query("SELECT 1"))
+  ).pipe(
+    atMost(within),
+    // A server that refuses a connection answers; the statement that is waited for finds out by itself.
+    Effect.match({ onFailure: (error) => !isSilent(error), onSuccess: Option.isSome })
+  )
+  const silence = Effect.repeat(Effect.andThen(Effect.sleep(after), probe), { while: (answered) => answered }).pipe(
+    Effect.andThen(Effect.fail(new SinkError({ location, reason: new Unavailable({ code: "no answer" }) })))
+  )
+  const answered = <A, E>(work: Effect.Effect<A, E>) => Effect.raceFirst(work, silence)
   const pooled = Effect.flatMap(
     Effect.acquireRelease(Scope.make(), (scope) => atMost(closingTakes)(Scope.close(scope, Exit.void))),
     (scope) => told(Scope.provide(PgPool.make(configOf(settings)), scope))
   )
   return Effect.map(pooled, (pool): PostgresClient => {
     const once = (sql: string, parameters: ReadonlyArray<Parameter> = []) =>
-      pool.use((connection) => Effect.map(connection.query(sql, parameters), ({ rows }) => rows))
+      answered(pool.use((connection) => Effect.map(connection.query(sql, parameters), ({ rows }) => rows)))
+    const transact = <A>(
+      body: (query: Query) => Effect.Effect<A, SinkError>
+    ): Effect.Effect<A, SqlError.SqlError | SinkError> =>
+      Effect.scoped(Effect.flatMap(pool.reserve, (connection) => {
+        // What a lost connection does to a statement inside has to be known out here.
+        let lost: SqlError.SqlError | undefined
+        const query: Query = (sql, parameters = []) =>
+          connection.query(sql, parameters).pipe(
+            Effect.tapError((error) => Effect.sync(() => void (lost = isLost(error) ? error : undefined))),
+            Effect.map(({ rows }) => rows),
+            told
+          )
+        return connection.query("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").pipe(
+          Effect.andThen(body(query)),
+          Effect.mapError((error) => lost ?? error),
+          Effect.tap(() => connection.query("COMMIT")),
+          // What has not ended is rolled back with its connection.
+          Effect.onError(() => pool.invalidate(connection))
+        )
+      }))
     return {
       location,
       once: (sql, parameters) => told(once(sql, parameters)),
       query: (sql, parameters) => lasting(once(sql, parameters)),
-      transaction: (body) =>
-        lasting(Effect.scoped(Effect.flatMap(pool.reserve, (connection) => {
-          // What a lost connection does to a statement inside has to be known out here.
-          let lost: SqlError.SqlError | undefined
-          const query: Query = (sql, parameters = []) =>
-            connection.query(sql, parameters).pipe(
-              Effect.tapError((error) => Effect.sync(() => void (lost = isLost(error) ? error : undefined))),
-              Effect.map(({ rows }) => rows),
-              told
-            )
-          return connection.query("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").pipe(
-            Effect.andThen(body(query)),
-            Effect.mapError((error) => lost ?? error),
-            Effect.tap(() => connection.query("COMMIT")),
-            // What has not ended is rolled back with its connection.
-            Effect.onError(() => pool.invalidate(connection))
-          )
-        })))
+      transaction: (body) => lasting(answered(transact(body)))
     }
   })
 }

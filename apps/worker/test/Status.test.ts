@@ -1,0 +1,79 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
+import { temporaryFolder } from "../../cli/test/Program.ts"
+import { type Readiness, started } from "./Started.ts"
+
+const records = Array.from({ length: 20 }, (_, index) => `{"id":"r${index}"}`)
+
+/** A worker over a service of 20 records in pages of 10, ready; the service then behaves as it is told. */
+const readyWorker = Effect.gen(function*() {
+  let behaviour: "whole" | "503 after the first page" | "403" | "half" = "whole"
+  const service = yield* scriptedServer((request, response) => {
+    const isFirst = !request.url?.includes("cursor=")
+    if (behaviour === "403") response.writeHead(403).end()
+    else if (behaviour === "503 after the first page" && !isFirst) response.writeHead(503).end()
+    else if (behaviour === "half") pageOf(response, records.slice(0, 10), null)
+    else if (isFirst) pageOf(response, records.slice(0, 10), "next")
+    else pageOf(response, records.slice(10), null)
+  })
+  const running = yield* started(["--every", "1s", "--to", `sqlite:${yield* temporaryFolder}/p.db`], {
+    PAYMENTS_BASE_URL: service.url,
+    PAYMENTS_API_KEY: "k"
+  })
+  yield* running.untilOk("/health/ready")
+  const until = (holds: (readiness: Readiness) => boolean) =>
+    running.until(running.readiness, ({ body, status }) => {
+      assert.strictEqual(status, body.ready ? 200 : 503)
+      return holds(body)
+    })
+  return { until, behave: (as: typeof behaviour) => void (behaviour = as) }
+})
+
+const all = (body: Readiness) => Object.values(body.lists)
+
+describe("the readiness of a worker", () => {
+  it.live("ends while scans wait for a service that answers every page with 503, and says why", () =>
+    Effect.gen(function*() {
+      const { behave, until } = yield* readyWorker
+      behave("503 after the first page")
+      const { body } = yield* until(({ lists }) => lists["invoices"]?.waiting?.reason === "ServerFailure")
+      assert.isFalse(body.ready)
+      assert.include(body.lists["invoices"]?.waiting?.message, "503")
+      assert.deepInclude(body.lists["invoices"], { scanned: 10, failure: null })
+      assert.deepInclude(body.lists["invoices"]?.complete, { records: 20 })
+      behave("whole")
+      yield* until(({ ready }) => ready)
+    }).pipe(Effect.scoped))
+
+  it.live("ends while rows are held back, since the destination is then not in step", () =>
+    Effect.gen(function*() {
+      const { behave, until } = yield* readyWorker
+      behave("half")
+      const { body } = yield* until((now) => all(now).every(({ complete }) => complete?.heldBack === 10))
+      assert.isFalse(body.ready)
+      assert.deepInclude(body.lists["invoices"], { failure: null, waiting: null })
+      behave("whole")
+      yield* until(({ ready }) => ready)
+    }).pipe(Effect.scoped))
+
+  it.live("says of a failure when it began, and of the last complete scan what that scan counted", () =>
+    Effect.gen(function*() {
+      const { behave, until } = yield* readyWorker
+      behave("403")
+      const { body: first } = yield* until((now) =>
+        all(now).every(({ failure, scanned }) => failure?.reason === "Forbidden" && scanned === null)
+      )
+      const { at, ...counts } = first.lists["invoices"]?.complete ?? assert.fail("it was complete before")
+      assert.deepStrictEqual(counts, { records: 20, quarantined: 0, heldBack: 0 })
+      const failure = first.lists["invoices"]?.failure ?? assert.fail("it has failed")
+      assert.isAtLeast(Date.parse(failure.since), Date.parse(at))
+      // The next rounds fail the same way.
+      yield* Effect.sleep("1500 millis")
+      const { body: later } = yield* until(() => true)
+      assert.deepStrictEqual(
+        [later.lists["invoices"]?.failure?.since, later.lists["invoices"]?.complete?.at],
+        [failure.since, at]
+      )
+    }).pipe(Effect.scoped))
+})
