@@ -46,5 +46,18 @@ const unprintable = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
 const escaped = (character: string): string =>
   character.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join("")
 
+/** Code units that are escaped at once: the matches of a long text take many times its memory. */
+const atOnce = 64 * 1024
+
 /** The text with what a terminal would obey, or not show, escaped as in JSON. */
-export const printable = (text: string): string => text.replaceAll(unprintable, escaped)
+export const printable = (text: string): string => {
+  if (text.length <= atOnce) return text.replaceAll(unprintable, escaped)
+  const pieces: Array<string> = []
+  for (let from = 0, to = 0; from < text.length; from = to) {
+    to = from + atOnce
+    // Not between the halves of a surrogate pair.
+    if ((text.codePointAt(to - 1) ?? 0) > 0xffff) to++
+    pieces.push(text.slice(from, to).replaceAll(unprintable, escaped))
+  }
+  return pieces.join("")
+}

@@ -164,6 +164,29 @@ describe(`messages between threads (seed ${seed})`, () => {
     )
   }, { arbitrary: { seed } })
 
+  it("carry a large batch as it is, without a copy of its texts", () => {
+    const letters = ["x", "é", "😀", "\u0000", "\ufeff"].map((letter) => ({
+      id: letter,
+      text: letter.repeat(2_000_000)
+    }))
+    const reads = [...letters, { id: "empty", text: "" }].map((read) => ({ ...read, problem: undefined }))
+    const send = (batch: Batch) => {
+      const message = SinkMessages.fromBatch(batch)
+      const moved = SinkMessages.transferred(message)
+      const back = SinkMessages.toBatch(structuredClone(message, { transfer: [...moved] }))
+      assert.deepStrictEqual(back.reads.map(({ id }) => id), batch.reads.map(({ id }) => id))
+      assert.isTrue(back.reads.every(({ text }, index) => text === batch.reads[index]?.text))
+      return moved
+    }
+    const moved = send({ pages: 1, reads, next: null })
+    assert.isTrue(moved.length === 1 && moved[0]?.detached)
+    // Half a surrogate pair has no UTF-8 form.
+    assert.deepStrictEqual(
+      send({ pages: 1, reads: [...reads, { id: "half", text: "\ud83d", problem: undefined }], next: null }),
+      []
+    )
+  })
+
   it("carry every error with all that it says", () => {
     const reasons = [
       new Locked({ label: "invoices", holder: "process 1" }),

@@ -117,8 +117,15 @@ export const readable = ({ amounts }: Layout, record: unknown, text: string): un
 }
 
 /** The digits that tell a number from its neighbours: a rounded one has others than its source. */
-const significant = (number: string): string =>
-  number.replace(/[eE].*$/, "").replaceAll(/\D/g, "").replace(/^0+/, "").replace(/0+$/, "")
+const significant = (number: string): string => {
+  const digits = number.replace(/[eE].*$/, "").replaceAll(/\D/g, "")
+  let from = 0
+  while (digits[from] === "0") from++
+  // Not by a regular expression: it would begin anew at every zero inside.
+  let to = digits.length
+  while (to > from && digits[to - 1] === "0") to--
+  return digits.slice(from, to)
+}
 
 const fieldOf = ({ path: [field, inner] }: Column, record: unknown): unknown => {
   const outer = memberOf(record, field)

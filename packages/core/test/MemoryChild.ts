@@ -1,0 +1,23 @@
+/** Reads one page of invoices, and says what came of it and the most memory that this process has held. */
+import { Effect, Layer, Redacted } from "effect"
+import { FetchHttpClient } from "effect/http"
+import { PaymentsApi, PaymentsConfig } from "../src/index.ts"
+import { layerHttpClient } from "../src/node.ts"
+
+const [, , client, url = ""] = process.argv
+
+const outcome = await PaymentsApi.use(({ invoices }) => invoices.page({ onBadRecord: "quarantine" })).pipe(
+  Effect.match({
+    onFailure: ({ reason }) => reason._tag,
+    onSuccess: ({ bad, items }) => `${bad.length + items.length} records`
+  }),
+  Effect.provide(PaymentsApi.layer.pipe(
+    Layer.provide(client === "fetch" ? FetchHttpClient.layer : layerHttpClient),
+    Layer.provide(Layer.effect(
+      PaymentsConfig,
+      PaymentsConfig.fromSettings({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: Redacted.make("key") })
+    ))
+  )),
+  Effect.runPromise
+)
+process.stdout.write(JSON.stringify({ outcome, megabytes: Math.round(process.resourceUsage().maxRSS / 1024) }))

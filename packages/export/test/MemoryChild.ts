@@ -1,0 +1,26 @@
+/** Scans all lists of a service into an SQLite file, and says what came of it and the most memory that this process has held. */
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
+import { layerHttpClient } from "@payments/core/node"
+import { Effect, Layer, Redacted } from "effect"
+import { Destination, scanAll } from "../src/index.ts"
+
+const [, , url = "", to = "", ...names] = process.argv
+
+const lists = Lists.all.map(({ name }) => name).filter((name) => names.includes(name))
+const outcomes = await Effect.gen(function*() {
+  const destination = yield* Destination.parse(to, "argument")
+  return yield* Effect.provide(scanAll(lists), Destination.layer(destination))
+}).pipe(
+  Effect.provide(PaymentsApi.layer.pipe(
+    Layer.provide(layerHttpClient),
+    Layer.provide(Layer.effect(
+      PaymentsConfig,
+      PaymentsConfig.fromSettings({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: Redacted.make("key") })
+    ))
+  )),
+  Effect.provide(NodeServices.layer),
+  Effect.runPromise
+)
+const codes = outcomes.map(({ exitCode }) => exitCode)
+process.stdout.write(JSON.stringify({ codes, megabytes: Math.round(process.resourceUsage().maxRSS / 1024) }))
