@@ -14,6 +14,7 @@ import { openStore } from "../src/postgres/PostgresStore.ts"
 import { parse } from "../src/postgres/PostgresUrl.ts"
 import { guest, type PostgresServer, startServer, user } from "./PostgresServer.ts"
 import { contentOf, query, rowsOf, schemaOf, urlOf } from "./PostgresTest.ts"
+import { assertRowsAreBounded, layerOfLargeRecords } from "./RowsTest.ts"
 import { assertScans } from "./ScansTest.ts"
 import { suite } from "./SinkTest.ts"
 
@@ -50,6 +51,13 @@ describe("the PostgreSQL schema", () => {
       const schema = newSchema()
       const store = yield* openStore(yield* settingsOf(urlOf(server, schema)))
       yield* assertScans(store, `"${schema}".scans`, ask)
+    }).pipe(Effect.scoped))
+
+  it.live("gives few rows at once where they are large", () =>
+    Effect.gen(function*() {
+      const url = urlOf(server, newSchema())
+      yield* scan("payoutRequests").pipe(Effect.provide(Layer.merge(PostgresSink.layer(url), layerOfLargeRecords)))
+      yield* assertRowsAreBounded(yield* openStore(yield* settingsOf(url)))
     }).pipe(Effect.scoped))
 
   it.live("with a tally, fields or an amount that no export wrote says so, to verify, changes and an export", () =>

@@ -12,6 +12,7 @@ import { scan } from "../src/index.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { openStore } from "../src/sqlite/SqliteStore.ts"
 import { execute as executeIn } from "./Folder.ts"
+import { assertRowsAreBounded, layerOfLargeRecords } from "./RowsTest.ts"
 import { assertScans } from "./ScansTest.ts"
 import { type StoredRow, suite } from "./SinkTest.ts"
 
@@ -53,6 +54,16 @@ describe("the SQLite file", () => {
         openStore(fileIn(folder), "here"),
         (store) => assertScans(store, "scans", (sql) => execute(fileIn(folder), sql))
       )
+    ))
+
+  it.live("gives few rows at once where they are large", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        yield* scan("payoutRequests").pipe(
+          Effect.provide(Layer.merge(SqliteSink.layer(fileIn(folder)), layerOfLargeRecords))
+        )
+        yield* assertRowsAreBounded(yield* openStore(fileIn(folder), "here"))
+      })
     ))
 
   it.live("has a typed column for every field, null where the field is absent, null or unreadable", () =>

@@ -128,6 +128,9 @@ export interface QuarantinedRow {
   readonly raw: string
 }
 
+/** Of the texts of rows that are read at once. */
+export const mostBytes = 4 * 1024 * 1024
+
 /** A database. */
 export interface Store {
   /** Where the rows are, for people. Without a password. */
@@ -190,7 +193,10 @@ export interface Store {
    * not kept any more. What an end certifies is compared with what is there, in the same transaction.
    */
   readonly commit: (commit: Commit) => Effect.Effect<Committed, SinkError>
-  /** The next rows of a list behind a row number, in their order. */
+  /**
+   * The next rows of a list behind a row number, in their order: at most `count`, and fewer where their texts are together
+   * longer than {@link mostBytes}. None only at the end.
+   */
   readonly rows: (list: Lists.AnyList, after: number, count: number) => Effect.Effect<ReadonlyArray<FullRow>, SinkError>
   /** The texts, at the end of a scan, of those records that a later scan has changed since. By id. */
   readonly textsAt: (

@@ -17,7 +17,7 @@ import {
   toQuarantined,
   toScan
 } from "../engine/Rows.ts"
-import type { NewScan, Reader, Sought, Store } from "../engine/Store.ts"
+import { mostBytes, type NewScan, type Reader, type Sought, type Store } from "../engine/Store.ts"
 import type { SinkError } from "../Sink.ts"
 import { connect, integers, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
 import { ended, write } from "./PostgresCommit.ts"
@@ -124,8 +124,15 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
       query(
         `SELECT "row", ${layoutOf(list).columns.map(({ name }) => quoted(name)).join(", ")}, raw::text, hash,
           ${iso("first_seen_at")}, ${iso("changed_at")}, ${iso("missing_since")}
-        FROM ${s}.${layoutOf(list).table} WHERE "row" > $1::bigint ORDER BY "row" LIMIT $2::bigint`,
-        [String(after), String(count)]
+        FROM ${s}.${layoutOf(list).table} WHERE "row" > $1::bigint ORDER BY "row" LIMIT (
+          SELECT greatest(1, count(*)) FROM (
+            SELECT sum(bytes) OVER (ORDER BY "row") AS bytes FROM (
+              SELECT "row", octet_length(raw::text) AS bytes FROM ${s}.${layoutOf(list).table}
+              WHERE "row" > $1::bigint ORDER BY "row" LIMIT $2::bigint
+            ) AS lengths
+          ) AS sums WHERE bytes <= $3::bigint
+        )`,
+        [String(after), String(count), String(mostBytes)]
       ),
       (found) => found.map((row) => toFullRow(row, cellsOf(list, row)))
     ),

@@ -3,7 +3,7 @@ import { Effect, type Scope } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
 import type { StoredRow } from "../engine/Plan.ts"
 import { bytes, number, type Row, text, toChange, toFullRow, toQuarantined, toScan } from "../engine/Rows.ts"
-import type { NewScan, Reader, Sought, Store } from "../engine/Store.ts"
+import { mostBytes, type NewScan, type Reader, type Sought, type Store } from "../engine/Store.ts"
 import { Damaged, type SinkError } from "../Sink.ts"
 import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
 import { sourceOf, write } from "./SqliteCommit.ts"
@@ -109,15 +109,25 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
       db.all(`SELECT row FROM ${layoutOf(list).table} WHERE missing_since IS NOT NULL`).map((row) => number(row, "row"))
     ),
   rows: (list, after, count) =>
-    run((db) =>
-      db.allExact(`SELECT * FROM ${layoutOf(list).table} WHERE row > ? ORDER BY row LIMIT ?`, after, count)
-        .map((row) => {
-          if (typeof row["row"] === "bigint") {
-            throw new Damaged({ problem: `a row number of ${list.label} is too large` })
-          }
-          return toFullRow(row, row)
-        })
-    ),
+    run((db) => {
+      const { table } = layoutOf(list)
+      // The length of a text is known without reading the text.
+      const fitting = db.get(
+        `SELECT count(*) AS rows FROM (SELECT sum(bytes) OVER (ORDER BY row) AS bytes FROM (
+          SELECT row, octet_length(raw) AS bytes FROM ${table} WHERE row > ? ORDER BY row LIMIT ?
+        )) WHERE bytes <= ?`,
+        after,
+        count,
+        mostBytes
+      )
+      const limit = Math.max(1, number(fitting, "rows"))
+      return db.allExact(`SELECT * FROM ${table} WHERE row > ? ORDER BY row LIMIT ?`, after, limit).map((row) => {
+        if (typeof row["row"] === "bigint") {
+          throw new Damaged({ problem: `a row number of ${list.label} is too large` })
+        }
+        return toFullRow(row, row)
+      })
+    }),
   textsAt: (list, scan, ids) =>
     run((db) => {
       const first = db.prepare(
