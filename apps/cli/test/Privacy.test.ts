@@ -6,7 +6,7 @@ import { canary, echoingEnv, shownField } from "./Echoes.ts"
 import { labels, payments, rowsOf, temporaryFolder } from "./Program.ts"
 
 describe("what a service repeats", () => {
-  it.live("is told nowhere by an export, and its undocumented names only where they are no values", () =>
+  it.live("is not shown by an export, nor are names of undocumented fields that look like values", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const env = yield* echoingEnv
@@ -22,7 +22,7 @@ describe("what a service repeats", () => {
       assert.include(String(rowsOf(file, "SELECT raw FROM payout_requests WHERE id = 'a'")[0]?.["raw"]), canary.name)
     }).pipe(Effect.scoped))
 
-  it.live("is told nowhere by a listing, but in its records", () =>
+  it.live("is not shown by a listing, except in its records", () =>
     Effect.gen(function*() {
       const env = yield* echoingEnv
       for (const label of labels.slice(1)) {

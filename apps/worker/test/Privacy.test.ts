@@ -7,7 +7,7 @@ import { runProgram, temporaryFolder } from "../../cli/test/Program.ts"
 import { binary, logOf } from "./Started.ts"
 
 describe("what a service repeats", () => {
-  it.live("is not logged, and names of undocumented fields only where they are no values", () =>
+  it.live("is not logged, nor are names of undocumented fields that look like values", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "payments.db")
       const { code, stderr, stdout } = yield* runProgram(

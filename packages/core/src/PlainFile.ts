@@ -32,13 +32,13 @@ export const readPlainFile = (
 ): Effect.Effect<PlainFile, PlainFileError, FileSystem.FileSystem> =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
-    // Looked at before it is opened, since opening a FIFO waits, and again when it is open, since it may be another by then.
+    // Opening a FIFO waits for a writer, so check the path first. Check again after opening: the path may have been replaced.
     yield* plain(fs.stat(path), maxBytes)
     const file = yield* Effect.mapError(fs.open(path), unreadable)
     const { mode } = yield* plain(file.stat, maxBytes)
     const parts: Array<Uint8Array> = []
     let size = 0
-    // The size that a file names binds nobody: it may grow, and those below /proc name none.
+    // Count the bytes: the file may grow after the check, and files below /proc report no size.
     for (;;) {
       const part = yield* Effect.mapError(file.readAlloc(chunkBytes), unreadable)
       if (Option.isNone(part)) break

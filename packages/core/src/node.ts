@@ -88,7 +88,7 @@ const wrongProxy = (): string | undefined => {
   return name === undefined ? undefined : `${name} ${proxyProblem(process.env[name])}.`
 }
 
-/** Reaches this machine alone: there is no telling how to reach any other. */
+/** Sends requests to this machine alone: all others would need the proxy. */
 const refusing = (client: HttpClient.HttpClient, problem: string, straight: DirectRead): HttpClient.HttpClient =>
   withDirectRead(
     HttpClient.make((request, url) =>

@@ -1,6 +1,6 @@
 /**
- * The names of fields that the document does not show. A service that uses values as names (a document number, a person's
- * name) would tell them wherever the names are told, so fewer names go into logs than onto a terminal.
+ * The names of fields that the document does not show. A service may use values as names, such as a document number or a
+ * person's name. Logs are kept and copied, so they get fewer names than a terminal.
  */
 
 /** Whether a text holds a key, a cursor or a filter value, as `PaymentsApi.isSecret` knows. */

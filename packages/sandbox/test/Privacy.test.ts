@@ -187,13 +187,13 @@ describe.each([["the Node client", layerHttpClient], ["fetch", FetchHttpClient.l
         const errors = result.flatMap(({ error }) => error === undefined ? [] : faces(error))
         const told = [...received, ...errors].join("\n").toLowerCase()
         for (const form of [...texts, ...Object.values(echoed).flatMap(forms)]) {
-          assert.isFalse(told.includes(form.toLowerCase()), `${form} was told`)
+          assert.isFalse(told.includes(form.toLowerCase()), `${form} was shown`)
         }
       }).pipe(Effect.scoped))
   }
 )
 
-/** Gives a page and the cursor, and then repeats what it is told to. */
+/** Gives a page and the cursor, and then the echo of the text that was set last. */
 const echoing = Effect.fnUntraced(function*(echo: (response: ServerResponse, text: string) => void) {
   let text = ""
   const { url } = yield* scriptedServer((request, response) => {
@@ -209,8 +209,8 @@ const echoing = Effect.fnUntraced(function*(echo: (response: ServerResponse, tex
   }
 })
 
-describe("what a service says of a request in the usual forms", () => {
-  it.live("is told: a code, an id and a content type", () =>
+describe("what a service says of a request in a usual form", () => {
+  it.live("is shown: a code, an id and a content type", () =>
     Effect.gen(function*() {
       const { asked, url } = yield* echoing((response, id) =>
         response.writeHead(403, { "x-request-id": id, "content-type": "application/problem+json" })

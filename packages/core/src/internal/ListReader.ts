@@ -61,7 +61,7 @@ export const makeListOperation = <Record, Filters extends object>(
       status: answer.status,
       headers,
       elapsed,
-      // Found out only for those who ask: it takes longer than the rest of a small page.
+      // Computed on demand: comparing it with all secrets can take longer than decoding a small page.
       get requestId() {
         return requestIdOf({ headers }, client.secrets)
       },

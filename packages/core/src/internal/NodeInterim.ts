@@ -38,11 +38,11 @@ const end = Buffer.from("\r\n\r\n")
 /** More than the headers of any answer may take. */
 const longest = 64 * 1024
 
-/** Takes interim answers out of what is read. They can only come first after a request, one or more of them. */
+/** Removes interim answers from what is read. One or more of them can precede the answer to each request. */
 const skipInterim = (socket: Socket): void => {
   const read = socket.read.bind(socket)
   let expected = true
-  /** Bytes of which nobody can say yet whether they begin an interim answer, or which are the beginning of one. */
+  /** Bytes that begin an interim answer, or may begin one. */
   let held: Buffer = Buffer.alloc(0)
   socket.write = new Proxy(socket.write, {
     apply: (write, self, given) => {

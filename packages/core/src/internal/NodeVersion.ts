@@ -1,12 +1,12 @@
 /**
- * Says what is wrong with a Node that is too old, before anything else of the Node entry is loaded: what it stands on
- * (undici) would end there with an error that says nothing of the version.
+ * Throws on a Node that is too old. The Node entry imports this file first: undici, which it loads next, would fail with an
+ * error that does not name the version.
  */
 
 /** The oldest Node that Effect 4 and undici 8 run on. The packages' `engines` and the programs name the same. */
 export const oldestNode = { major: 22, minor: 19 } as const
 
-// Absent where something else than Node has the entry.
+// Other runtimes may have no such version.
 const running = globalThis.process?.versions.node
 const [major = 0, minor = 0] = (running ?? "").split(".").map(Number)
 if (running !== undefined && (major < oldestNode.major || (major === oldestNode.major && minor < oldestNode.minor))) {

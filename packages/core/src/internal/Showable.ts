@@ -63,7 +63,7 @@ const keyPrefix = /(?:^|[-_.:])(?:ak|api|key|pat|pk|rk|secret|sk|token)[-_.:]/i
 export const looksLikeRequestId = (text: string): boolean =>
   !keyPrefix.test(text) && requestIds.some((form) => form.test(text))
 
-/** What a client must show to nobody: its keys, and the cursors and filter values of its latest requests. */
+/** What a client must not show: its keys, and the cursors and filter values of its latest requests. */
 export interface Secrets {
   /** Remembers a key for as long as the client lives. */
   readonly addKey: (key: string) => void
@@ -79,11 +79,11 @@ const mostRemembered = 256
 /** Longer text is no cursor that an address can carry. */
 const longestRemembered = 8192
 
-/** Secrets, of which these keys are kept. */
+/** Secrets of a client with these keys. */
 export const makeSecrets = (keys: Iterable<string>): Secrets => {
   const kept = new Set(keys)
   const latest = new Set<string>()
-  /** Made when they are first compared: most clients never fail. */
+  /** Computed when they are first compared: most clients never fail. */
   const known = new Map<string, ReadonlyArray<Spelling>>()
   const spellingsOf = (secret: string): ReadonlyArray<Spelling> => {
     const spellings = known.get(secret) ??

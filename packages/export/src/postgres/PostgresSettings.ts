@@ -85,7 +85,7 @@ const isHere = (host: string): boolean =>
 
 /** The password of the first line that fits, none where there is no such file. https://www.postgresql.org/docs/current/libpq-pgpass.html */
 const passwordIn = Effect.fnUntraced(function*(file: string, wanted: ReadonlyArray<string>) {
-  // How other programs are told that there is none.
+  // The usual way to name no password file.
   if (file === "/dev/null") return undefined
   const found = yield* readPlainFile(file, { maxBytes: largestPasswordFile }).pipe(
     Effect.catchIf(({ kind }) => kind === "notFound", () => Effect.undefined),
