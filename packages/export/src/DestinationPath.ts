@@ -1,7 +1,7 @@
 /**
- * How the file or folder of a destination is written: right behind the colon, as on a command line. Anything that another program
- * would read otherwise (a URL, a name of SQLite's own, a path of another system) is refused with the text that is meant: it would
- * make a file that nobody looks for.
+ * The path of a destination follows the colon, as it would stand on a command line. Text that another program reads in another
+ * way (a URL, a name that SQLite defines, a path of another system) is refused with the correct text: as a path it would make a
+ * file in an unexpected place.
  */
 import { Lists } from "@payments/core"
 import { posix, sep } from "node:path"
@@ -22,7 +22,7 @@ export const problemOf = (scheme: PathScheme, path: string): string | undefined 
   if (/^(file|sqlite3?):/i.test(path)) {
     return `${scheme}: takes a path, not a URL: write ${rightOf(scheme, path)}.`
   }
-  // A user or a password may stand in a URL.
+  // A URL may hold a password: it is not repeated.
   if (/^\/\/[^/]*@/.test(path)) return `${scheme}: takes a path, not a URL: write ${example[scheme]}.`
   if (path.startsWith("//")) {
     const rest = path.replace(/^\/+/, "")
@@ -50,7 +50,7 @@ const companions = [
   "-wal",
   "-shm",
   "-journal",
-  ...[...Lists.all.map(({ label }) => label), "manifest"].map((label) => `.${label}.lock`)
+  ...[...Lists.all.map(({ label }) => label), "manifest"].flatMap((label) => [`.${label}.lock`, `.${label}.holder`])
 ]
 
 const problemOfFile = (path: string): string | undefined => {
@@ -87,7 +87,7 @@ export const guessOf = (text: string): string => {
     const known = scheme === "file" ? "file" : "sqlite"
     return problemOf(known, rest) ?? `Write ${rightOf(known, rest)}.`
   }
-  // What looks like a URL or an option may hold what is not to be repeated.
+  // A URL or an option may hold a password: it is not repeated.
   if (scheme !== undefined || trimmed === "" || /[@\p{Cc}\p{Zl}\p{Zp}]|^-/u.test(trimmed)) {
     return "This is no destination."
   }

@@ -8,16 +8,22 @@ const codes = new Set<unknown>(["EACCES", "EPERM", "EROFS"])
 /** Whether an error of the file system says that this program may not use a path. */
 export const isDenial = (code: unknown): boolean => codes.has(code)
 
-/** What is in the way of reading and writing the paths; undefined where nothing is, as far as the system says. */
-export const denialOf = (paths: ReadonlyArray<string>): string | undefined => {
-  for (const path of paths) {
-    const problem = denialOfOne(resolve(path))
+/** A path, and whether it is only to be read. */
+export interface Use {
+  readonly path: string
+  readonly isOnlyRead?: boolean
+}
+
+/** What prevents this use of the paths; undefined where the system names nothing. */
+export const denialOf = (uses: ReadonlyArray<Use>): string | undefined => {
+  for (const use of uses) {
+    const problem = denialOfOne({ ...use, path: resolve(use.path) })
     if (problem !== undefined) return problem
   }
   return undefined
 }
 
-const denialOfOne = (path: string): string | undefined => {
+const denialOfOne = ({ isOnlyRead = false, path }: Use): string | undefined => {
   const folders = foldersOf(path)
   const closed = folders.find((folder) => refusalOf(folder, constants.X_OK) !== undefined)
   if (closed !== undefined) return problemOf(closed, "may not be entered", refusalOf(closed, constants.X_OK))
@@ -25,11 +31,13 @@ const denialOfOne = (path: string): string | undefined => {
   if (stats === undefined || stats.isDirectory()) {
     const folder = stats === undefined ? folders.findLast(exists) ?? "/" : path
     const refusal = refusalOf(folder, constants.W_OK | constants.X_OK)
+    const unreadable = refusalOf(folder, constants.R_OK)
+    if (unreadable !== undefined && stats !== undefined) return problemOf(folder, "may not be read", unreadable)
     return refusal === undefined ? undefined : problemOf(folder, "is a folder in which nothing may be made", refusal)
   }
   const unreadable = refusalOf(path, constants.R_OK)
   if (unreadable !== undefined) return problemOf(path, "may not be read", unreadable)
-  const readOnly = refusalOf(path, constants.W_OK)
+  const readOnly = isOnlyRead ? undefined : refusalOf(path, constants.W_OK)
   return readOnly === undefined ? undefined : problemOf(path, "may not be written", readOnly)
 }
 

@@ -1,4 +1,4 @@
-/** Whatever becomes of a database's pages, tables and values, every reader of it says so and none ends with a stack trace. */
+/** Every reader of a database reports damage to its pages, tables and values; none ends with a stack trace. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
@@ -126,7 +126,7 @@ describe("a database", () => {
       }
     }).pipe(Effect.scoped), 120_000)
 
-  it.live("that is cut to half, or lacks a table or a column, says that it is damaged and how to go on", () =>
+  it.live("that is truncated, or lacks a table or a column, says that it is damaged and how to go on", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const whole = join(folder, "whole.db")
@@ -201,7 +201,7 @@ describe("a database", () => {
       ["bits of another size", "UPDATE seen SET bits = x'ff'", [0, 11]]
     ] as const
   )(
-    "with %s is told from a sound one, or serves what it can",
+    "with %s: verify finds it, and changes, export and rendering work or report it",
     ([what, sql, [exported, code]]) =>
       Effect.gen(function*() {
         const folder = yield* temporaryFolder

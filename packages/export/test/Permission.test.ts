@@ -77,6 +77,18 @@ const cases: ReadonlyArray<Case> = [
     does: "read"
   },
   {
+    what: "a database in a folder that may not be written, by a reader",
+    to: sqlite,
+    prepare: Effect.fnUntraced(function*(folder) {
+      yield* exported(sqlite(folder))
+      chmodSync(join(folder, "x.db"), 0o444)
+      chmodSync(folder, 0o555)
+      return folder
+    }),
+    says: "is a folder in which nothing may be made",
+    does: "read"
+  },
+  {
     what: "a lock file that may not be written",
     to: sqlite,
     prepare: Effect.fnUntraced(function*(folder) {

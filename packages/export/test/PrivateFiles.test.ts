@@ -1,4 +1,4 @@
-/** Whatever an export makes is readable by its owner alone, also where the user's mask (umask) takes nothing away. */
+/** Everything that an export makes is readable by its owner alone, even with the umask 000. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { chmodSync, lstatSync, mkdirSync, readdirSync, symlinkSync } from "node:fs"
@@ -6,7 +6,7 @@ import { join } from "node:path"
 import { moduleOf, startChild } from "./Child.ts"
 import { execute, temporaryFolder } from "./Folder.ts"
 
-/** Exports all lists with the mask 000, twice, and stays within the second export's last commit. */
+/** Exports all lists with the umask 000, twice, and stays within the second export's last commit. */
 const exporting = (to: string) =>
   startChild(`
     import * as NodeServices from "@effect/platform-node/NodeServices"
@@ -37,7 +37,7 @@ const modesBelow = (folder: string): ReadonlyArray<readonly [path: string, mode:
     return [[name, `${stats.isDirectory() ? "folder" : "file"} ${(stats.mode & 0o777).toString(8)}`] as const]
   })
 
-describe("an export with the mask 000", () => {
+describe("an export with the umask 000", () => {
   it.live.each(
     [
       ["a new file", "sqlite:", "x.db", () => {}],
@@ -67,7 +67,7 @@ describe("an export with the mask 000", () => {
       assert.deepStrictEqual(modes.filter(([, mode]) => !["file 600", "folder 700"].includes(mode)), [])
     }).pipe(Effect.scoped))
 
-  it.live("into a file that its owner lets others read leaves that to its owner", () =>
+  it.live("keeps the permissions of a file that its owner made", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const file = join(folder, "x.db")

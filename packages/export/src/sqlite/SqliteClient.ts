@@ -8,6 +8,7 @@ import { hostname } from "node:os"
 import { basename, dirname } from "node:path"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import { number, type Row, text } from "../engine/Rows.ts"
+import type { Use } from "../Permission.ts"
 import { Damaged, LeaseLost, Locked, NotADestination, SinkError } from "../Sink.ts"
 import { locate, OpenFile, openingSame, readNote, removeNote, requireOwned, writeNote } from "./DatabaseFile.ts"
 import { adviceFor } from "./SqliteDamage.ts"
@@ -65,7 +66,7 @@ export const open = (
           if (lock === undefined) throw new Error(`${label} is not locked`)
           let { epoch } = lock
           const result = db.transaction(() => {
-            if (epoch === undefined) epoch = db.takeOver(label, lock.holder)
+            if (epoch === undefined) epoch = db.takeOver(label, lock)
             else db.requireEpoch(label, lock.holder, epoch)
             return step(db)
           })
@@ -97,6 +98,8 @@ export const open = (
 /** A lock that is held. */
 interface Lock {
   readonly holder: string
+  /** Who had the list when it was locked; undefined where nobody ever had it. */
+  readonly before: { readonly epoch: number; readonly holder: string } | undefined
   /** Counted up by every lock's first transaction; undefined before it. Only the last one may write. */
   epoch: number | undefined
   readonly close: () => void
@@ -105,13 +108,18 @@ interface Lock {
 /** One connection. Statements are prepared once. */
 export class Database {
   readonly #db: DatabaseSync
+  readonly #access: Access
   readonly #file: string
   readonly #place: OpenFile
   readonly #statements = new Map<string, StatementSync>()
 
   constructor(path: string, access: Access) {
+    this.#access = access
     // By its real path, which no name of SQLite's own, such as :memory:, is.
-    this.#file = permitted([path], () => locate(path, access === "write" ? "write" : "read"))
+    this.#file = permitted(
+      [{ path, isOnlyRead: access !== "write" }],
+      () => locate(path, access === "write" ? "write" : "read")
+    )
     this.#place = new OpenFile(path, this.#file)
     this.#db = permitted(
       this.#files(),
@@ -151,8 +159,9 @@ export class Database {
   }
 
   /** What SQLite opens: the file, its log and the folder that the log is made in. */
-  #files(): ReadonlyArray<string> {
-    return [this.#file, `${this.#file}-wal`, `${this.#file}-shm`, dirname(this.#file)]
+  #files(): ReadonlyArray<Use> {
+    const companions = [`${this.#file}-wal`, `${this.#file}-shm`, dirname(this.#file)].map((path) => ({ path }))
+    return [{ path: this.#file, isOnlyRead: this.#access !== "write" }, ...companions]
   }
 
   close(): void {
@@ -176,7 +185,7 @@ export class Database {
     this.requireInPlace()
     const file = `${this.#file}.${label}.lock`
     const holderFile = `${this.#file}.${label}.holder`
-    const lock = permitted([file], () => {
+    const lock = permitted([{ path: file }], () => {
       requireOwned(file)
       return openingSame(file, () => new DatabaseSync(file, { timeout: 0 }), (opened) => opened.close())
     })
@@ -189,16 +198,25 @@ export class Database {
       if (isNoDatabase(error)) {
         throw new NotADestination({ problem: `${basename(file)} is no lock file of this program. Remove it.` })
       }
-      if (!isBusy(error)) throw denialIn(error, [file]) ?? error
+      if (!isBusy(error)) throw denialIn(error, [{ path: file }]) ?? error
       // A program of an earlier version wrote its name into the database alone.
       const row = this.get("SELECT holder FROM holders WHERE label = ?", label)
       const holder = readNote(holderFile) ?? (row === undefined ? undefined : text(row, "holder"))
       throw new Locked({ label, holder })
     }
+    let before: Lock["before"]
+    try {
+      const row = this.get("SELECT epoch, holder FROM holders WHERE label = ?", label)
+      if (row !== undefined) before = { epoch: number(row, "epoch"), holder: text(row, "holder") }
+    } catch (error) {
+      lock.close()
+      throw error
+    }
     const holder = `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}`
     writeNote(holderFile, holder)
     return {
       holder,
+      before,
       epoch: undefined,
       close: () => {
         if (readNote(holderFile) === holder) removeNote(holderFile)
@@ -208,16 +226,21 @@ export class Database {
   }
 
   /**
-   * Says who holds the list, and ends the epoch of anybody who did before: their lock file may have been removed, so that
-   * both have one. To be called within a transaction.
+   * Records this process as the holder and counts the epoch up. A former holder may still run, where its lock file was
+   * removed: its epoch is over, so it commits nothing more. Fails where another program has taken the list over since the
+   * lock: what this one has read may be outdated. To be called within a transaction.
    */
-  takeOver(label: string, holder: string): number {
+  takeOver(label: string, { before, holder }: Lock): number {
     const row = this.get(
       `INSERT INTO holders (label, holder, epoch) VALUES (?, ?, 1)
-      ON CONFLICT (label) DO UPDATE SET holder = excluded.holder, epoch = epoch + 1 RETURNING epoch`,
+      ON CONFLICT (label) DO UPDATE SET holder = excluded.holder, epoch = epoch + 1 WHERE epoch = ? AND holder = ?
+      RETURNING epoch`,
       label,
-      holder
+      holder,
+      before?.epoch ?? null,
+      before?.holder ?? null
     )
+    if (row === undefined) throw new LeaseLost({ label, why: "lock" })
     return number(row, "epoch")
   }
 
@@ -285,7 +308,7 @@ export class Database {
 }
 
 /** Runs a step; where the system refuses it, says which of the files is in the way. */
-const permitted = <A>(files: ReadonlyArray<string>, step: () => A): A => {
+const permitted = <A>(files: ReadonlyArray<Use>, step: () => A): A => {
   try {
     return step()
   } catch (error) {

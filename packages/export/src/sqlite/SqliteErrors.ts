@@ -1,5 +1,5 @@
-/** What SQLite and the file system throw, as reasons of ours. */
-import { denialOf, isDenial } from "../Permission.ts"
+/** Maps what SQLite and the file system throw to a reason of a `SinkError`. */
+import { denialOf, isDenial, type Use } from "../Permission.ts"
 import {
   Damaged,
   Denied,
@@ -70,12 +70,12 @@ export const damageOf = (error: unknown): string | undefined => {
 }
 
 /** What an error says of the permissions of these files; undefined where it says nothing of them. */
-export const denialIn = (error: unknown, files: ReadonlyArray<string>): Denied | undefined => {
+export const denialIn = (error: unknown, files: ReadonlyArray<Use>): Denied | undefined => {
   const code = error instanceof Error && "code" in error ? error.code : undefined
   const isOne = isDenial(code) ||
     [sqliteCode.permission, sqliteCode.readOnly, sqliteCode.cannotOpen].some((one) => one === primary(errcodeOf(error)))
-  const path = error instanceof Error && "path" in error && typeof error.path === "string" ? [error.path] : []
-  const problem = isOne ? denialOf([...path, ...files]) : undefined
+  const path = error instanceof Error && "path" in error && typeof error.path === "string" ? [{ path: error.path }] : []
+  const problem = isOne ? denialOf([...files, ...path]) : undefined
   return problem === undefined ? undefined : new Denied({ problem })
 }
 
