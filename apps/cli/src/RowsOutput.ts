@@ -38,6 +38,8 @@ interface RowsText {
   readonly head: string
   readonly rows: (rows: ReadonlyArray<Cells>) => string
   readonly end: string
+  /** The columns that the terminal had no room for. */
+  readonly hidden: () => ReadonlyArray<string>
 }
 
 /**
@@ -72,7 +74,13 @@ export const printRows = Effect.fnUntraced(function*<E, R>(
   )
   yield* printOrEnd(text.end)
   if (count === 0) yield* say(nothing)
+  const hidden = text.hidden()
+  if (hidden.length > 0) {
+    yield* say(`The terminal has no room for: ${hidden.map(printable).join(", ")}. Widen it, or use --format json.`)
+  }
 })
+
+const none = () => []
 
 const textOf = (
   format: RowFormat,
@@ -92,7 +100,12 @@ const textOf = (
       return Effect.succeed(jsonText(columns, exact))
     case "ndjson": {
       const line = objectOf(columns, exact)
-      return Effect.succeed({ head: "", rows: (rows) => rows.map((row) => `${line(row)}\n`).join(""), end: "" })
+      return Effect.succeed({
+        head: "",
+        rows: (rows) => rows.map((row) => `${line(row)}\n`).join(""),
+        end: "",
+        hidden: none
+      })
     }
   }
 }
@@ -108,7 +121,8 @@ const jsonText = (columns: ReadonlyArray<Column>, exact: (text: string) => strin
         isFirst = false
         return `${separator}${object(row)}`
       }).join(""),
-    end: "\n]\n"
+    end: "\n]\n",
+    hidden: none
   }
 }
 
@@ -144,7 +158,8 @@ const csvText = (
   return {
     head: csv.csvText([columns.map(({ name }) => text(name))], "keep"),
     rows: (rows) => csv.csvText(rows.map((row) => row.map(field)), "keep"),
-    end: ""
+    end: "",
+    hidden: none
   }
 }
 
@@ -180,6 +195,7 @@ const tableText = (
       )
       return table.print(rows.map((row) => visible.map(({ index }) => shown(row[index] ?? null))))
     },
-    end: ""
+    end: "",
+    hidden: () => table?.hidden() ?? []
   }
 }

@@ -132,6 +132,8 @@ describe("payments changes", () => {
         // An id that is longer than its column continues on the next lines, to the last character.
         assert.strictEqual(long.join(""), "x".repeat(2000))
         assert.isTrue(long.every((line) => line.length <= 80 - 36))
+        const { err } = yield* payment(nothing, ["changes", "--from", to], true, 40)
+        assert.strictEqual(err, "The terminal has no room for: id, fields. Widen it, or use --format json.\n")
         // Wider ones also have the time, and as many names as there is room for.
         const wide = (yield* lines(140))[1] ?? ""
         assert.match(
