@@ -34,6 +34,20 @@ describe("a file that is put in place", () => {
       assertDurable(calls)
     }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
 
+  it.live("is in a folder whose name is on disk, and those of the folders above it", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const calls: Array<Call> = []
+      const open = Effect.scoped(Layer.build(FileSink.layer(join(folder, "a/b/c")))).pipe(
+        Effect.provide(recording(calls))
+      )
+      yield* open
+      const synced = calls.flatMap(({ call, file }) => call === "sync" ? [file] : [])
+      assert.sameMembers(synced, [folder, join(folder, "a"), join(folder, "a/b")])
+      yield* open
+      assert.strictEqual(calls.filter(({ call }) => call === "sync").length, 3)
+    }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
+
   it.live.each(
     [
       { format: "ndjson", compress: "none" },

@@ -19,6 +19,16 @@ export const replaceFile = Effect.fnUntraced(function*(target: string, text: str
   yield* syncFolder(path.dirname(target))
 })
 
+/** Makes the folder and those above it where they are not there, and has their names on disk. */
+export const makeFolder = Effect.fnUntraced(function*(folder: string, mode: number) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const made: Array<string> = []
+  for (let at = path.resolve(folder); !(yield* fs.exists(at)); at = path.dirname(at)) made.push(at)
+  yield* fs.makeDirectory(folder, { recursive: true, mode })
+  for (const one of made) yield* syncFolder(path.dirname(one))
+})
+
 /** Has the names of a folder's files on disk: a file that is synced is not found again without. */
 export const syncFolder = Effect.fnUntraced(function*(folder: string) {
   const fs = yield* FileSystem.FileSystem

@@ -10,7 +10,7 @@ import type { FullRow, Store } from "../engine/Store.ts"
 import { Sink, SinkError } from "../Sink.ts"
 import { denialIn, reasonOfCode } from "../sqlite/SqliteErrors.ts"
 import { openStore, type SqliteStore } from "../sqlite/SqliteStore.ts"
-import { digestOf, replaceFile, syncFolder } from "./AtomicFile.ts"
+import { digestOf, makeFolder, replaceFile, syncFolder } from "./AtomicFile.ts"
 import { rowsOf } from "./CopyRows.ts"
 import * as Manifest from "./Manifest.ts"
 import { encoderOf, extensionOf, type Format } from "./render/Format.ts"
@@ -36,7 +36,7 @@ export const layer = (
       const path = yield* Path.Path
       const platform = yield* Effect.context<FileSystem.FileSystem | Path.Path>()
       const location = `file:${folder}`
-      yield* onDisk(location, fs.makeDirectory(folder, { recursive: true, mode: ownerOnlyFolder }))
+      yield* onDisk(location, makeFolder(folder, ownerOnlyFolder))
       const store = yield* openStore(path.join(folder, copyFile), location)
       const rows = makeSink(store)
       const renderer: Renderer = {
