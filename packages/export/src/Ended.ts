@@ -1,7 +1,7 @@
 /** How a command of a program ends before its time, and how its checks report all that is wrong at once. */
 import type { PaymentsConfigError, PaymentsError } from "@payments/core"
 import { Data, Effect, Record, Result } from "effect"
-import type { CliError } from "effect/cli"
+import { CliError } from "effect/cli"
 import type { DestinationError } from "./Destination.ts"
 import { ExitCode, exitCodeOf, lowest } from "./ExitCode.ts"
 import type { SinkError } from "./Sink.ts"
@@ -31,11 +31,7 @@ export type ProgramError =
 
 /** The exit code of an error. */
 export const codeOf = (error: ProgramError): ExitCode =>
-  error._tag === "Ended"
-    ? error.exitCode
-    : "reason" in error || error._tag === "PaymentsConfigError" || error._tag === "DestinationError"
-    ? exitCodeOf(error)
-    : ExitCode.usage
+  error._tag === "Ended" ? error.exitCode : CliError.isCliError(error) ? ExitCode.usage : exitCodeOf(error)
 
 type Checks = { readonly [name: string]: Effect.Effect<unknown, ProgramError, unknown> }
 
