@@ -37,8 +37,10 @@ if (version[0] < ${oldestNode.major} || (version[0] == ${oldestNode.major} && ve
 }
 `
 
-/** What programs run in threads of their own. */
-export const threads = { SinkThread: join(import.meta.dirname, "../../packages/export/src/thread/SinkThread.ts") }
+const source = (file: string) => join(import.meta.dirname, "../../packages/export/src", file)
+
+/** What programs run in threads and processes of their own. */
+export const threads = { SinkThread: source("thread/SinkThread.ts"), QueryProcess: source("query/QueryProcess.ts") }
 
 /** Bundles `src/main.ts` of the app in `folder` as \`dist/NAME.js\` and its chunks. */
 export const program = (name: string, folder: string): RolldownOptions => {

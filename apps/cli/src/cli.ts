@@ -8,6 +8,7 @@ import { conformanceCommand } from "./commands/conformance.ts"
 import { exportCommand } from "./commands/export.ts"
 import { listCommand } from "./commands/list.ts"
 import { quarantineCommand } from "./commands/quarantine.ts"
+import { queryCommand } from "./commands/query.ts"
 import { sandboxCommand } from "./commands/sandbox.ts"
 import { startCommand } from "./commands/start.ts"
 import { verifyCommand } from "./commands/verify.ts"
@@ -25,6 +26,7 @@ export const payments = <R, R2>(
       exportCommand(api),
       changesCommand,
       quarantineCommand,
+      queryCommand,
       verifyCommand(api),
       sandboxCommand,
       conformanceCommand(config, http),

@@ -70,6 +70,7 @@ describe("the built program", () => {
           ["export"],
           ["changes"],
           ["quarantine"],
+          ["query"],
           ["verify"],
           ["sandbox"],
           ["conformance"],

@@ -8,6 +8,7 @@ export { namesForLogs, namesForTerminal } from "./FieldNames.ts"
 export { replaceFile } from "./files/AtomicFile.ts"
 export { Manifest } from "./files/Manifest.ts"
 export { type FileDifference, verifyFiles } from "./files/VerifyFiles.ts"
+export { type Answered, query, QueryError } from "./query/Query.ts"
 export {
   type PartsOptions,
   scan,

@@ -63,10 +63,13 @@ const run = Effect.fnUntraced(function*(file: string) {
   yield* exportLists(Lists.all.map(({ name }) => name)).pipe(
     Effect.provide(Destination.layer({ _tag: "Sqlite", file }))
   )
+  // `npm start` runs before anybody has put the programs on the PATH.
+  const script = yield* Effect.orDie(Config.String("npm_lifecycle_event").pipe(Config.withDefault("")))
+  const program = script === "start" ? "./bin/payments" : "payments"
   yield* print(`
 Next, look at the rows:
-  npm run --silent sql -- ${file} "SELECT id, status, amount FROM invoices LIMIT 5"
+  ${program} query --from sqlite:${file} "SELECT id, status, amount FROM invoices LIMIT 5"
 or read the API yourself:
-  ./bin/payments --help
+  ${program} --help
 `)
 })

@@ -9,6 +9,7 @@ import { Duration, Effect, Exit, Option, Redacted, Schedule, Scope } from "effec
 import type { SqlError } from "effect/sql"
 import { atMost } from "../engine/AtMost.ts"
 import type { Row } from "../engine/Rows.ts"
+import { QueryError, severalStatements, shownMessage } from "../query/Statement.ts"
 import { Failed, Full, SinkError, type SinkReason, Unavailable } from "../Sink.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
 
@@ -20,6 +21,12 @@ export type Query = (
   sql: string,
   parameters?: ReadonlyArray<Parameter>
 ) => Effect.Effect<ReadonlyArray<Row>, SinkError>
+
+/** What the server gives for a statement: its rows, and their columns in order. */
+export interface Result {
+  readonly rows: ReadonlyArray<Row>
+  readonly fields: ReadonlyArray<{ readonly name: string; readonly dataTypeId: number }>
+}
 
 /** A database. */
 export interface PostgresClient {
@@ -33,6 +40,15 @@ export interface PostgresClient {
    * the answer to COMMIT was lost: the statements have to find out.
    */
   readonly transaction: <A>(body: (query: Query) => Effect.Effect<A, SinkError>) => Effect.Effect<A, SinkError>
+  /**
+   * Runs statements that somebody else has written, in a transaction that can write nothing and that is rolled back when the
+   * scope closes. A statement that is interrupted is cancelled.
+   */
+  readonly readOnly: Effect.Effect<
+    (sql: string) => Effect.Effect<Result, SinkError | QueryError>,
+    SinkError,
+    Scope.Scope
+  >
 }
 
 /** A column of values, for `unnest`. */
@@ -81,7 +97,7 @@ export const connect = (
   const told = Effect.mapError((error: SqlError.SqlError | SinkError): SinkError =>
     error._tag === "SinkError" ? error : new SinkError({ location, reason: reasonOf(error) })
   )
-  const lasting = <A>(self: Effect.Effect<A, SqlError.SqlError | SinkError>) =>
+  const lasting = <A, R>(self: Effect.Effect<A, SqlError.SqlError | SinkError, R>) =>
     told(Effect.retry(self, { while: (error) => error._tag === "SqlError" && isLost(error), schedule: patience }))
   const probe = Effect.scoped(
     Effect.flatMap(PgConnection.make(configOf(settings)), (connection) => connection.query("SELECT 1"))
@@ -125,7 +141,20 @@ export const connect = (
       location,
       once: (sql, parameters) => told(once(sql, parameters)),
       query: (sql, parameters) => lasting(once(sql, parameters)),
-      transaction: (body) => lasting(answered(transact(body)))
+      transaction: (body) => lasting(answered(transact(body))),
+      readOnly: lasting(Effect.gen(function*() {
+        const connection = yield* pool.reserve
+        yield* Effect.addFinalizer(() => pool.invalidate(connection))
+        yield* answered(connection.query("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"))
+        return (sql) =>
+          Effect.mapError(
+            answered(connection.query(sql)),
+            (error) =>
+              error._tag === "SinkError"
+                ? error
+                : refusedBy(error) ?? new SinkError({ location, reason: reasonOf(error) })
+          )
+      }))
     }
   })
 }
@@ -175,6 +204,33 @@ const lacksTls = ({ reason }: SqlError.SqlError): boolean => reason.message?.inc
 
 /** OpenSSL's and Node's names for certificates that do not hold. https://nodejs.org/api/tls.html#x509-certificate-error-codes */
 const isTls = (code: string | undefined): boolean => code !== undefined && /CERT|SIGNATURE|ALTNAME|ERR_SSL/.test(code)
+
+/**
+ * What the server says of a statement that is wrong: its first line, without values. What it says of a value that a statement
+ * has come upon (Class 22) would repeat that value.
+ */
+const refusedBy = (error: SqlError.SqlError): QueryError | undefined => {
+  const code = codeOf(error) ?? ""
+  if (code.startsWith("22")) {
+    const what = valueProblems[code] ?? "a value does not suit what the query does with it"
+    return new QueryError({ problem: `The query cannot be carried out: ${what} (${code}).` })
+  }
+  if (!/^(0A|25|34|42)/.test(code) || code === "42501") return undefined
+  // More than one statement is a syntax error to the server, too.
+  const { cause } = error.reason
+  const message = cause instanceof Error ? cause.message : ""
+  return new QueryError({
+    problem: message.includes("multiple commands")
+      ? severalStatements
+      : `The query cannot be carried out: ${shownMessage(message)}.`
+  })
+}
+
+const valueProblems: { readonly [code: string]: string } = {
+  "22003": "a number is too large for its type",
+  "22012": "it divides by zero",
+  "22P02": "a text is no value of the type that the query asks for"
+}
 
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const reasonOf = (error: SqlError.SqlError): SinkReason => {

@@ -36,6 +36,13 @@ const errcodeOf = (error: unknown): number | undefined =>
     ? error.errcode
     : undefined
 
+/** SQLite's codes for a statement that is wrong, or that fails for what it computes. */
+const statementCodes: ReadonlySet<number | undefined> = new Set([1, 8, 18, 20, 23, 25])
+
+/** Whether it is the statement that is wrong, where somebody else has written it. */
+export const isStatementError = (error: unknown): error is Error =>
+  error instanceof Error && statementCodes.has(primary(errcodeOf(error)))
+
 /** Whether another connection has locked what was asked for. */
 export const isBusy = (error: unknown): boolean => primary(errcodeOf(error)) === sqliteCode.busy
 

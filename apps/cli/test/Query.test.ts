@@ -1,0 +1,237 @@
+import { assert, describe, it } from "@effect/vitest"
+import { layerTest } from "@payments/core/testing"
+import { Effect, Fiber, Schedule } from "effect"
+import { spawn } from "node:child_process"
+import { readdirSync } from "node:fs"
+import { afterAll, beforeAll } from "vitest"
+import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
+import { query as ask } from "../../../packages/export/test/PostgresTest.ts"
+import { payment } from "./InProcess.ts"
+import { binary, payments, temporaryFolder } from "./Program.ts"
+
+let server: PostgresServer
+beforeAll(async () => void (server = await startServer()))
+afterAll(() => server.stop())
+
+const nothing = layerTest()
+const canary = "4433221100"
+const max = 9_007_199_254_740_991
+const invoices = [
+  `{"id":"=1+1","amount":${max},"reference":"a,\\u001b[31m\\"b\\""}`,
+  `{"id":"b","amount":${max},"reference":null}`,
+  `{"id":"c","amount":-5,"reference":""}`,
+  `{"id":"d","reference":"NULL","contract":"${canary}"}`
+]
+
+const kinds = ["sqlite:p.db", "file:files?format=csv", "postgres:"] as const
+
+/** A destination of that kind with the invoices above. */
+const filled = Effect.fnUntraced(function*(kind: typeof kinds[number]) {
+  const folder = yield* temporaryFolder
+  const to = kind === "postgres:"
+    ? `postgres://${user}@127.0.0.1:${server.port}/postgres?schema=${folder.slice(-6).toLowerCase()}`
+    : kind.replace(":", `:${folder}/`)
+  yield* payment(layerTest({ invoices }), ["export", "invoices", "--to", to])
+  // The built program: as sources, the process of a query takes longer to start.
+  const run = (sql: string, ...args: ReadonlyArray<string>) =>
+    Effect.map(
+      payments(["query", "--from", to, ...args, sql]),
+      ({ code, stderr, stdout }) => ({ code, out: stdout, err: stderr })
+    )
+  return { folder, to, run }
+})
+
+describe("payments query", () => {
+  it.live.each(kinds)("adds up amounts beyond 2^53, to the digit, from %s", (kind) =>
+    Effect.gen(function*() {
+      const { run, to } = yield* filled(kind)
+      const sql = "SELECT sum(amount) AS s, count(*) AS n FROM invoices"
+      const sum = String(2n * BigInt(max) - 5n)
+      assert.deepInclude(yield* run(sql), { code: 0, out: `{"s":${sum},"n":4}\n`, err: "" })
+      assert.strictEqual((yield* run(sql, "--format", "json")).out, `[\n{"s":${sum},"n":4}\n]\n`)
+      assert.strictEqual((yield* run(sql, "--format", "csv")).out, `s,n\r\n${sum},4\r\n`)
+      const table = yield* payment(nothing, ["query", "--from", to, sql], true, 40)
+      assert.strictEqual(table.out, `${"s".padStart(sum.length)}  n\n${sum}  4\n`)
+    }).pipe(Effect.scoped))
+
+  it.live.each(["sqlite:p.db", "postgres:"] as const)(
+    "tells null from text, and makes text harmless for spreadsheets and terminals, from %s",
+    (kind) =>
+      Effect.gen(function*() {
+        const { run, to } = yield* filled(kind)
+        const sql = "SELECT id, reference, amount FROM invoices ORDER BY id -- by id;\n;"
+        assert.strictEqual(
+          (yield* run(sql)).out,
+          [
+            String.raw`{"id":"=1+1","reference":"a,\u001b[31m\"b\"","amount":${max}}`,
+            `{"id":"b","reference":null,"amount":${max}}`,
+            `{"id":"c","reference":"","amount":-5}`,
+            `{"id":"d","reference":"NULL","amount":null}\n`
+          ].join("\n")
+        )
+        assert.strictEqual(
+          (yield* run(sql, "--format", "csv")).out,
+          `id,reference,amount\r\n'=1+1,"a,\u001b[31m""b""",${max}\r\nb,,${max}\r\nc,"",-5\r\nd,NULL,\r\n`
+        )
+        const { out } = yield* payment(nothing, ["query", "--from", to, sql], true, 80)
+        assert.deepStrictEqual(out.split("\n").map((line) => line.trim().split(/ {2,}/)), [
+          ["id", "reference", "amount"],
+          ["=1+1", String.raw`a,\u001b[31m"b"`, String(max)],
+          ["b", "NULL", String(max)],
+          ["c", "-5"],
+          ["d", `"NULL"`, "NULL"],
+          [""]
+        ])
+        assert.deepInclude(yield* run("SELECT 1 AS a, 2 AS a WHERE 1 = 0", "--format", "csv"), {
+          code: 0,
+          out: "a,a\r\n",
+          err: "No rows.\n"
+        })
+        assert.strictEqual((yield* run("SELECT 1 AS a, 2 AS a")).out, `{"a":1,"a_2":2}\n`)
+      }).pipe(Effect.scoped)
+  )
+
+  it.live.each(["sqlite:p.db", "postgres:"] as const)(
+    "gives more rows than one part holds, each once and in order, from %s",
+    (kind) =>
+      Effect.gen(function*() {
+        const { run } = yield* filled(kind)
+        const { out } = yield* run(
+          "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500) SELECT i FROM n ORDER BY i"
+        )
+        assert.strictEqual(out, Array.from({ length: 2500 }, (_, index) => `{"i":${index + 1}}\n`).join(""))
+      }).pipe(Effect.scoped)
+  )
+
+  it.live.each(["sqlite:p.db", "postgres:"] as const)(
+    "refuses what writes and what is wrong, with code 2, without a value, in %s",
+    (kind) =>
+      Effect.gen(function*() {
+        const { folder, run, to } = yield* filled(kind)
+        const isPostgres = kind === "postgres:"
+        const state = (): string =>
+          readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => !/-(shm|wal)$/.test(name))
+            .toSorted()
+            .join(" ")
+        const before = state()
+        const onlyRead = "Only SELECT, WITH and VALUES are possible: the destination is only read."
+        for (
+          const [sql, problem] of [
+            ["DELETE FROM invoices", onlyRead],
+            ["PRAGMA user_version = 9", onlyRead],
+            [`ATTACH '${folder}/new.db' AS x`, onlyRead],
+            [`VACUUM INTO '${folder}/new.db'`, onlyRead],
+            ["/* SELECT */ DROP TABLE invoices", onlyRead],
+            ["SELECT 1; SELECT 2", "There is more than one statement. Give one."],
+            ["SELECT 1; DELETE FROM invoices", "There is more than one statement. Give one."],
+            ["/* SELECT 1 */ ;", "There is no statement."],
+            ["WITH gone AS (SELECT 1) DELETE FROM invoices", undefined],
+            [isPostgres ? "SELECT 1 INTO more" : "SELECT load_extension('x')", undefined],
+            ["SELECT nope FROM invoices", "nope"],
+            ["SELECT FROM WHERE", "syntax error"],
+            [`SELECT * FROM invoices WHERE id = "${canary}"`, undefined],
+            [`SELECT '${canary}`, undefined],
+            [`SELECT 1 ${canary} 2`, "syntax error"],
+            [
+              isPostgres
+                ? "SELECT (contract || 'x')::date FROM invoices"
+                : "SELECT json('x' || contract) FROM invoices",
+              undefined
+            ],
+            [isPostgres ? "SELECT 9223372036854775807 + 1" : "SELECT sum(9223372036854775807) FROM invoices", undefined]
+          ] as const
+        ) {
+          const { code, err, out } = yield* run(sql)
+          assert.strictEqual(code, 2, `${sql}: ${err}`)
+          assert.notInclude(out, canary, sql)
+          assert.match(err, /^payments: [^\n]+\n$/, sql)
+          assert.notInclude(err, canary, sql)
+          if (problem !== undefined) assert.include(err, problem, sql)
+        }
+        assert.strictEqual(state(), before)
+        assert.strictEqual((yield* payment(nothing, ["verify", "--from", to])).code, 0)
+      }).pipe(Effect.scoped)
+  )
+
+  it.live("says what is not there, and makes nothing", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const absent = `sqlite:${folder}/x.db`
+      const { code, err, out } = yield* payment(nothing, ["query", "--from", absent, "SELECT 1"])
+      assert.deepStrictEqual([code, out, err], [
+        9,
+        "",
+        `payments: ${absent}: there is nothing there. Export into it first.\n`
+      ])
+      assert.deepStrictEqual(readdirSync(folder), [])
+      const schema = `postgres://${user}@127.0.0.1:${server.port}/postgres?schema=absent`
+      assert.strictEqual((yield* payment(nothing, ["query", "--from", schema, "SELECT 1"])).code, 9)
+      const away = yield* payment(nothing, ["query", "--from", `postgres://${user}@127.0.0.1:1/x`, "SELECT 1"])
+      assert.strictEqual(away.code, 9)
+    }).pipe(Effect.scoped), 30_000)
+
+  it.live("prints SQLite's other values as text, and real numbers as such", () =>
+    Effect.gen(function*() {
+      const { run } = yield* filled("sqlite:p.db")
+      const sql = "SELECT 1.0 AS a, 0.1 AS b, -0.0 AS c, 1e300 AS d, 9e999 AS e, x'01ff' AS f, 9223372036854775807 AS g"
+      assert.strictEqual(
+        (yield* run(sql)).out,
+        String.raw`{"a":1.0,"b":0.1,"c":-0.0,"d":1e+300,"e":"Infinity","f":"\\x01ff","g":9223372036854775807}` + "\n"
+      )
+    }).pipe(Effect.scoped))
+
+  it.live("prints PostgreSQL's values as the server writes them", () =>
+    Effect.gen(function*() {
+      const { run } = yield* filled("postgres:")
+      const sql = `SELECT true AS a, 1.10::numeric AS b, 'NaN'::float8 AS c, '{"x":1e400,"x":1.0}'::json AS d,
+        '2024-05-01 10:00:00.123456+02'::timestamptz AS e, '\\x01ff'::bytea AS f, ARRAY['a', NULL] AS g,
+        12345678901234567890.12345678901234567890 AS h, 0.1::float8 AS i, '1 day'::interval AS j, 'x' AS k`
+      assert.strictEqual(
+        (yield* run(sql)).out,
+        String.raw`{"a":true,"b":1.10,"c":"NaN","d":"{\"x\":1e400,\"x\":1.0}","e":"2024-05-01 08:00:00.123456+00",` +
+          String
+            .raw`"f":"\\x01ff","g":"{a,NULL}","h":12345678901234567890.12345678901234567890,"i":0.1,"j":"P1D","k":"x"}` +
+          "\n"
+      )
+      for (const end of ["", ";", " ; -- x", "/* a /* b */ ; */;\n"]) {
+        assert.strictEqual(
+          (yield* run(`SELECT $$;--$$ AS a, 'it''s' AS b, E'\\';' AS c${end}`)).out,
+          `{"a":";--","b":"it's","c":"';"}\n`
+        )
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("can be interrupted while SQLite computes", () =>
+    Effect.gen(function*() {
+      const { to } = yield* filled("sqlite:p.db")
+      // Its first row fills a part, its second one never comes.
+      const endless = `SELECT hex(zeroblob(600000)) UNION ALL
+        SELECT count(*) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n)`
+      const code = yield* Effect.callback<number | null>((resume) => {
+        const child = spawn(process.execPath, [binary, "query", "--from", to, endless], {
+          stdio: ["ignore", "pipe", "inherit"]
+        })
+        child.stdout.once("data", () => child.kill("SIGINT"))
+        child.stdout.resume()
+        child.on("close", (ended) => resume(Effect.succeed(ended)))
+        return Effect.sync(() => child.kill("SIGKILL"))
+      })
+      assert.strictEqual(code, 130)
+    }).pipe(Effect.scoped))
+
+  it.live("cancels a query that is interrupted while PostgreSQL computes", () =>
+    Effect.gen(function*() {
+      const { to } = yield* filled("postgres:")
+      const active = Effect.promise(() =>
+        ask(server, "SELECT count(*) AS n FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'FETCH%'")
+      )
+      const until = (n: bigint) =>
+        Effect.repeat(active, { until: ([row]) => row?.["n"] === n, schedule: Schedule.spaced("20 millis") })
+      const asking = yield* Effect.forkChild(
+        payment(nothing, ["query", "--from", to, "SELECT pg_sleep(600)::text AS slept"])
+      )
+      yield* until(1n)
+      yield* Fiber.interrupt(asking)
+      yield* until(0n)
+    }).pipe(Effect.scoped))
+})
