@@ -14,7 +14,8 @@ export interface ListOptions {
   readonly position?: Position | undefined
   /**
    * Pages that are asked for before they are wanted; 1 unless given, and then the next one is under way as soon as its
-   * cursor is known. 0 asks only for what is wanted.
+   * cursor is known. 0 asks only for what is wanted. None is requested ahead while pages of more than 4 Mi characters are in
+   * memory.
    */
   readonly prefetch?: number | undefined
 }

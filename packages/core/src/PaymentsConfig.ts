@@ -68,7 +68,7 @@ export interface Deadlines {
   readonly headers: Duration.Duration
   /** Between two parts of the body: 20 s. */
   readonly stalled: Duration.Duration
-  /** For all of it: 30 s. */
+  /** For all of it, the work on the page included: 30 s. */
   readonly attempt: Duration.Duration
 }
 
@@ -103,7 +103,10 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
   readonly retry: RetryPolicy
   /** How long an attempt may take. */
   readonly deadlines: Deadlines
-  /** The largest body that is read, in bytes once inflated: 32 MiB. */
+  /**
+   * The largest body that is read, in bytes once inflated: 32 MiB. Whatever its size, a page of more than 1,000 records or
+   * 500,000 values is malformed.
+   */
   readonly largestBodyBytes: number
   /** How long a listing is followed that brings nothing new. */
   readonly progress: Progress

@@ -28,7 +28,9 @@ describe("the work on a text is linear in its length", () => {
   })
 
   it("also where all of it is escaped for a terminal, in pieces that no character is split by", () => {
-    for (const [character, escaped] of [["\u0085", "\\u0085"], ["\u{e0001}", "\\udb40\\udc01"], ["😀", "😀"]] as const) {
+    for (
+      const [character, escaped] of [["\u0085", "\\u0085"], ["\u{e0001}", "\\udb40\\udc01"], ["😀", "😀"]] as const
+    ) {
       for (const before of ["", "x"]) {
         assert.isTrue(printable(before + character.repeat(many)) === before + escaped.repeat(many), escaped)
       }

@@ -24,7 +24,7 @@ export interface DirectAnswer {
   readonly status: number
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string | undefined>>
-  /** Nobody else holds or uses them, so that whoever gets them may free them. */
+  /** The receiver owns them and may free their memory. */
   readonly bytes: Uint8Array
 }
 
