@@ -25,8 +25,6 @@ const invoicesTake = Duration.seconds(10)
 
 /** What the lists of one run know of each other. */
 export interface Run {
-  /** Whether the destination was empty when the first list began. */
-  firstLoad: boolean | undefined
   /** Fingerprints that were accepted in this run. */
   readonly accepted: Set<Fingerprint>
   /** What the first invoices showed; undefined where no invoices are read in this run. */
@@ -48,7 +46,6 @@ const noVerdict: Verdict = { shown: "none", key: undefined }
 
 /** A run of these lists. */
 export const makeRun = (names: ReadonlyArray<Lists.ListName>): Run => ({
-  firstLoad: undefined,
   accepted: new Set(),
   invoices: names.includes("invoices") && names.length > 1 ? Deferred.makeUnsafe() : undefined,
   turn: Semaphore.makeUnsafe(1)
@@ -88,13 +85,13 @@ export interface Guard {
 export const makeGuard = (guarded: Guarded): Guard => {
   const { inspect, name, preview, run } = guarded
   const { salt } = preview.owner
-  run.firstLoad ??= preview.owner.filled.length === 0
   /** The keys whose pages may be committed. */
   const admitted = new Set<Fingerprint>()
   const boundKeys = new Set(preview.owner.keys.filter((key) => key.salt === salt).map(({ fingerprint }) => fingerprint))
   const boundMerchants = new Set(preview.owner.bound ? preview.owner.merchants : [])
   /** Merchant ids of an earlier version's rows are bound with the first batch. */
   let found = preview.owner.bound ? [] : preview.owner.merchants
+  let isEmpty = false
   let isAsked = false
   let looked = 0
 
@@ -104,9 +101,11 @@ export const makeGuard = (guarded: Guarded): Guard => {
     isAll: boolean
   ): Effect.fn.Return<"admit" | "more", PaymentsError | SinkError> {
     const isFirst = admitted.size === 0
-    // With another key in the middle of a scan, what was committed meanwhile counts too.
-    const owner = isFirst ? preview.owner : yield* inspect.owner
-    if (guarded.rebind || owner.filled.length === 0 || (isFirst && run.firstLoad === true)) return "admit"
+    // With another key in the middle of a scan, what was committed meanwhile counts too, and so does what others have
+    // committed into an empty destination.
+    const owner = isFirst && preview.owner.filled.length > 0 ? preview.owner : yield* inspect.owner
+    isEmpty = owner.filled.length === 0
+    if (guarded.rebind || isEmpty) return "admit"
     const merchants = knownMerchants(owner)
     if (name === "invoices") {
       const shown = group.flatMap((page) => page.merchants)
@@ -166,10 +165,13 @@ export const makeGuard = (guarded: Guarded): Guard => {
         .filter((merchant) => !boundMerchants.has(merchant))
         .slice(0, Math.max(0, mostMerchants - boundMerchants.size))
       const isNew = fingerprint !== undefined && !boundKeys.has(fingerprint)
+      if (!isNew && merchants.length === 0) return undefined
+      const owner: OwnerClaim = { key: isNew ? { salt, fingerprint } : undefined, merchants, isFirst: isEmpty }
       found = []
+      isEmpty = false
       for (const merchant of merchants) boundMerchants.add(merchant)
       if (isNew) boundKeys.add(fingerprint)
-      return isNew || merchants.length > 0 ? { key: isNew ? { salt, fingerprint } : undefined, merchants } : undefined
+      return owner
     })
   }
 }

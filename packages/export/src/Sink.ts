@@ -58,6 +58,8 @@ export interface Owner {
 export interface OwnerClaim {
   readonly key: KnownKey | undefined
   readonly merchants: ReadonlyArray<string>
+  /** Whether the destination was found empty. Then a program that has bound it meanwhile, with a salt of its own, is the owner. */
+  readonly isFirst: boolean
 }
 
 /** What a scan has come to so far, over all its runs. */

@@ -7,7 +7,7 @@ import { Deferred, Effect, Exit, Fiber, FileSystem, Layer, Redacted, Result, Str
 import { createHash } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { scan, scanAll, type ScanOptions, scanParts, type Sink, type SinkError } from "../src/index.ts"
+import { scan, scanAll, type ScanOptions, scanParts, Sink, type SinkError } from "../src/index.ts"
 import type { StoredRow } from "./SinkTest.ts"
 
 /** A destination in a folder of its own, or elsewhere under that folder's name. */
@@ -368,6 +368,38 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
             assert.deepStrictEqual(yield* exportAll(folder, merchant(known)), ["done", "done", "done"])
           }
           assert.include(yield* exportAll(folder, merchant("c")), "OtherMerchant by merchantId")
+        })
+      ))
+
+    it.live("takes the first of two merchants that fill an empty destination at one moment", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          const isFound = yield* Deferred.make<void>()
+          const isFilled = yield* Deferred.make<void>()
+          /** Has found the destination empty, and begins to write when the other one has. */
+          const late = Layer.effect(
+            Sink,
+            Effect.map(Sink, (sink) =>
+              Sink.of({
+                ...sink,
+                begin: (list, request) =>
+                  Deferred.succeed(isFound, undefined).pipe(
+                    Effect.andThen(Deferred.await(isFilled)),
+                    Effect.andThen(sink.begin(list, request))
+                  )
+              }))
+          ).pipe(Layer.provide(layer(folder)))
+          const second = yield* Effect.forkChild(Effect.exit(
+            scan("payinSources").pipe(Effect.provide(Layer.merge(late, serving(merchant("b")))))
+          ))
+          yield* Deferred.await(isFound)
+          yield* exportOne(folder, "payoutRequests", merchant("a"))
+          yield* Deferred.succeed(isFilled, undefined)
+          const error = yield* Effect.flip(Effect.flatten(Fiber.join(second)))
+          assert.strictEqual(error.reason._tag, "OtherMerchant")
+          assert.deepStrictEqual(yield* idsOf(folder, Lists.payinSources), [])
+          // The same merchant by two programs is one.
+          yield* exportOne(folder, "payinSources", merchant("a"))
         })
       ))
 

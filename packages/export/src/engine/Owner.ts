@@ -48,4 +48,8 @@ const merchantsInRows = Effect.fnUntraced(function*(store: Store): Effect.fn.Ret
 export const bothOf = (before: OwnerClaim | undefined, after: OwnerClaim | undefined): OwnerClaim | undefined =>
   before === undefined || after === undefined
     ? after ?? before
-    : { key: after.key ?? before.key, merchants: [...before.merchants, ...after.merchants] }
+    : {
+      key: after.key ?? before.key,
+      merchants: [...before.merchants, ...after.merchants],
+      isFirst: before.isFirst || after.isFirst
+    }

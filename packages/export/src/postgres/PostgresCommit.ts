@@ -4,7 +4,7 @@ import { type Cell, type Column, layoutOf } from "../engine/Columns.ts"
 import type { RowWrite } from "../engine/Plan.ts"
 import { number as numberIn } from "../engine/Rows.ts"
 import { type Certified, type Commit, type Committed, mostKeys } from "../engine/Store.ts"
-import { OtherSource, type OwnerClaim, RowsRemoved, SinkError } from "../Sink.ts"
+import { OtherMerchant, OtherSource, type OwnerClaim, RowsRemoved, SinkError } from "../Sink.ts"
 import { binaries, booleans, integers, type Parameter, type Query, texts } from "./PostgresClient.ts"
 import { quoted } from "./PostgresSchema.ts"
 
@@ -30,7 +30,7 @@ export const write = Effect.fnUntraced(function*(
       })
     }
   }
-  if (owner !== undefined) yield* bindOwner(query, s, owner)
+  if (owner !== undefined) yield* bindOwner(query, location, s, owner)
   const number = String(scan)
   if (again) {
     yield* query(`DELETE FROM ${s}.quarantine WHERE scan = $1::bigint`, [number])
@@ -171,7 +171,17 @@ const holds = Effect.fnUntraced(function*(
   return numberIn(found, "count") === rows.size
 })
 
-const bindOwner = Effect.fnUntraced(function*(query: Query, s: string, { key, merchants }: OwnerClaim) {
+/** To be called behind the binding of the source, which lets one program at a time bind an empty destination. */
+const bindOwner = Effect.fnUntraced(function*(
+  query: Query,
+  location: string,
+  s: string,
+  { isFirst, key, merchants }: OwnerClaim
+): Effect.fn.Return<void, SinkError> {
+  if (isFirst && key !== undefined) {
+    const others = yield* query(`SELECT FROM ${s}.known_keys WHERE salt <> $1 LIMIT 1`, [key.salt])
+    if (others.length > 0) return yield* new SinkError({ location, reason: new OtherMerchant({ by: "key" }) })
+  }
   if (merchants.length > 0) {
     yield* query(
       `INSERT INTO ${s}.merchants (merchant) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`,

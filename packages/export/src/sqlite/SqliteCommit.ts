@@ -2,7 +2,7 @@
 import { layoutOf } from "../engine/Columns.ts"
 import { number, optional } from "../engine/Rows.ts"
 import { type Certified, type Commit, type Committed, mostKeys } from "../engine/Store.ts"
-import { OtherSource, type OwnerClaim, RowsRemoved } from "../Sink.ts"
+import { OtherMerchant, OtherSource, type OwnerClaim, RowsRemoved } from "../Sink.ts"
 import type { Database } from "./SqliteClient.ts"
 
 /** Whose data it is; nobody's before the first commit. */
@@ -119,7 +119,10 @@ const holds = (db: Database, table: string, scan: number, { nameless, quarantine
   return found === rows.size
 }
 
-const bindOwner = (db: Database, { key, merchants }: OwnerClaim): void => {
+const bindOwner = (db: Database, { isFirst, key, merchants }: OwnerClaim): void => {
+  if (isFirst && key !== undefined && db.get("SELECT 1 FROM known_keys WHERE salt <> ?", key.salt) !== undefined) {
+    throw new OtherMerchant({ by: "key" })
+  }
   for (const merchant of merchants) db.run("INSERT OR IGNORE INTO merchants (merchant) VALUES (?)", merchant)
   if (key === undefined) return
   db.run("INSERT OR IGNORE INTO known_keys (salt, fingerprint) VALUES (?, ?)", key.salt, key.fingerprint)

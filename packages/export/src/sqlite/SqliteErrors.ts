@@ -9,6 +9,7 @@ import {
   Locked,
   Moved,
   NotADestination,
+  OtherMerchant,
   OtherSource,
   RowsRemoved,
   type SinkReason
@@ -90,7 +91,8 @@ export const denialIn = (error: unknown, files: ReadonlyArray<Use>): Denied | un
 export const reasonOf = (error: unknown): SinkReason | undefined => {
   if (
     error instanceof Locked || error instanceof LeaseLost || error instanceof Moved || error instanceof OtherSource ||
-    error instanceof NotADestination || error instanceof Damaged || error instanceof RowsRemoved ||
+    error instanceof OtherMerchant || error instanceof NotADestination || error instanceof Damaged ||
+    error instanceof RowsRemoved ||
     error instanceof Denied
   ) return error
   const errcode = errcodeOf(error)
