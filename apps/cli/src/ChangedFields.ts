@@ -1,7 +1,7 @@
 /** The fields of a change as text for people: `amount 2.0 → 3, status pending → paid`. */
 import { membersOf } from "@payments/core"
 import type { ChangeRow } from "@payments/export"
-import { widthOf } from "./TextWidth.ts"
+import type { firstNames } from "./Table.ts"
 
 /** Each changed field with its values before and after. */
 export const changedFields = ({ after, before, fields }: ChangeRow): string => {
@@ -18,7 +18,8 @@ export const changedFields = ({ after, before, fields }: ChangeRow): string => {
 const valueOf = (text: string | undefined): string => {
   if (text === undefined) return "(absent)"
   const value: unknown = text.startsWith(`"`) ? JSON.parse(text) : undefined
-  return typeof value === "string" && /^[\p{L}\p{N}][^,"→]*$/u.test(value) && !/^(-?\d|true$|false$|null$)/.test(value)
+  return typeof value === "string" && /^[\p{L}\p{N}][^,"→]*$/u.test(value) &&
+      !/^(\d+([.e][^ ]*)?|true|false|null)$/.test(value)
     ? value
     : text
 }
@@ -26,13 +27,9 @@ const valueOf = (text: string | undefined): string => {
 /** A field with its values; a comma and a space within it stand between quotes. */
 const field = /(?:"(?:[^"\\]|\\.)*"|(?!, )[^])+/g
 
-/** As many fields as there is room for, and how many more there are. A first one that is too long is left to be cut. */
-export const firstFields = (cell: string, room: number): string => {
-  const fields = (cell.match(field) ?? []).map((text) => text.trimStart())
-  for (let count = fields.length; count > 0; count--) {
-    const rest = count === fields.length ? "" : `, +${fields.length - count}`
-    const text = `${fields.slice(0, count).join(", ")}${rest}`
-    if (widthOf(text, room) <= room) return text
-  }
-  return cell
-}
+/** The fields of such a text, each with its values. */
+export const fieldsIn = (text: string): ReadonlyArray<string> => (text.match(field) ?? []).map((one) => one.trimStart())
+
+/** The names alone: as many as there is room for, and how many more there are. */
+export const namesIn = (first: typeof firstNames) => (text: string, room: number): string =>
+  first(fieldsIn(text).map((one) => one.replace(/ [^]*/, "")).join(", "), room)

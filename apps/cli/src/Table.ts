@@ -21,6 +21,8 @@ export interface Column {
   readonly usual?: number
   /** How a cell is shortened; with an ellipsis unless given. */
   readonly shorten?: (cell: string, room: number) => string
+  /** The lines below its row that show a cell which had to be shortened. */
+  readonly below?: (cell: string) => ReadonlyArray<string>
 }
 
 /** A table that is printed in parts, one after another. */
@@ -115,29 +117,35 @@ const linesOf = (
   width: number
 ): ReadonlyArray<string> => {
   const lines: Array<string> = []
+  const lower: Array<string> = []
+  const indent = width === Infinity ? "" : " ".repeat(Math.min((widths[0] ?? 0) + gap.length, Math.floor(width / 2)))
   let line = ""
   let start = 0
   for (const [column, fitted] of widths.entries()) {
     const cell = row[column] ?? ""
-    const { align, shorten = cutTo, whole } = columns[column] ?? { name: "" }
+    const { align, below, shorten = cutTo, whole } = columns[column] ?? { name: "" }
     const isLast = column === widths.length - 1
     const room = isLast && whole === undefined ? width - start : fitted
     const isTooWide = width !== Infinity && widthOf(cell, room) > room
     if (isTooWide && whole !== undefined) {
       // It has the rest of the line, and as many lines as it needs. The row goes on below.
-      const indent = " ".repeat(start)
+      const before = " ".repeat(start)
       const [first = "", ...more] = wrapTo(cell, width - start)
-      lines.push(`${line}${first}`, ...more.map((part) => `${indent}${part}`))
-      line = `${indent}${" ".repeat(fitted)}`
+      lines.push(`${line}${first}`, ...more.map((part) => `${before}${part}`))
+      line = `${before}${" ".repeat(fitted)}`
     } else {
       const shown = isTooWide ? cutTo(shorten(cell, room), room) : cell
+      if (isTooWide) {
+        lower.push(...(below?.(cell) ?? []).map((text) => `${indent}${cutTo(text, width - indent.length)}`))
+      }
       const padding = " ".repeat(Math.max(0, fitted - widthOf(shown, fitted)))
       line += align === "right" ? `${padding}${shown}` : `${shown}${padding}`
     }
     if (!isLast) line += gap
     start += fitted + gap.length
   }
-  return (lines.length > 0 && line.trim() === "" ? lines : [...lines, line]).map((text) => text.trimEnd())
+  const own = lines.length > 0 && line.trim() === "" ? lines : [...lines, line]
+  return [...own, ...lower].map((text) => text.trimEnd())
 }
 
 /** Shortens names with commas between them to as many as there is room for, and how many more there are. */

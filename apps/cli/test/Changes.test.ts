@@ -124,9 +124,15 @@ describe("payments changes", () => {
           return out.trimEnd().split("\n")
         })
         const narrow = yield* lines(80)
-        const [head, update, ...inserts] = narrow
+        const [head, update, ...rest] = narrow
+        const inserts = rest.slice(members.length)
         assert.strictEqual(head, "    seq  list             change    id                fields")
-        assert.strictEqual(update, "      1  invoices         update    inv_000001c1snak  status a → b, +5")
+        assert.strictEqual(update, "      1  invoices         update    inv_000001c1snak  status, contract, +4")
+        // The values of fields that the line has no room for stand below it.
+        assert.deepStrictEqual(
+          rest.slice(0, members.length),
+          members.map((name) => `         ${name} a → b`)
+        )
         const [wideId, joined, ...long] = inserts.map((line) => line.slice(36))
         assert.deepStrictEqual([wideId, joined], ["发票".repeat(4), "e\u0301\\u202e"])
         // An id that is longer than its column continues on the next lines, to the last character.
@@ -138,7 +144,7 @@ describe("payments changes", () => {
         const wide = (yield* lines(140))[1] ?? ""
         assert.match(
           wide,
-          /^ {6}1 {2}invoices +\d{4}-\S+Z .* {2}status a → b, contract a → b, settlementDate a → b, \+3$/
+          /^ {6}1 {2}invoices +\d{4}-\S+Z .* {2}status, contract, settlementDate, settlementTime, \+2$/
         )
         assert.isAtMost(wide.length, 140)
         const unbound = (yield* lines(0))[1] ?? ""
@@ -174,8 +180,14 @@ describe("payments changes", () => {
           ),
           whole
         )
-        assert.isTrue((yield* shown(80)).endsWith("  amount 2.0 → 3, +6"), yield* shown(80))
-        assert.isTrue((yield* shown(48)).endsWith("…"), yield* shown(48))
+        const { out } = yield* payment(nothing, ["changes", "--from", to], true, 60)
+        const lines = out.trimEnd().split("\n")
+        assert.match(lines[1] ?? "", / b +amount, status, \+5$/)
+        assert.deepStrictEqual(
+          lines.slice(2).map((line) => line.trim()),
+          whole.split(/ {2,}/).at(-1)?.split(/, (?!b )/)
+        )
+        for (const line of lines) assert.isAtMost(line.length, 60)
       })
     ))
 

@@ -4,9 +4,10 @@ import { type Cell, type ChangeRow, Destination, type Reader } from "@payments/e
 import { fromFlag, originOf, textFlag, usage, wholeNumberFlag } from "@payments/export/program"
 import { DateTime, Effect, Option, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
-import { changedFields, firstFields } from "../ChangedFields.ts"
+import { changedFields, fieldsIn, namesIn } from "../ChangedFields.ts"
 import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
 import { expected, sinceMs } from "../Since.ts"
+import type * as Table from "../Table.ts"
 
 const atOnce = 1000
 
@@ -45,6 +46,8 @@ export const changesCommand = Command.make(
     }
     if (follow && format === "json") return yield* usage("--follow never ends, and --format json does: take ndjson.")
     const destination = yield* originOf(from)
+    // Loaded here, since most commands print no table.
+    const columns = columnsOf(yield* Effect.promise(() => import("../Table.ts")))
     yield* Effect.scoped(Effect.gen(function*() {
       const reader = yield* Destination.reader(destination)
       const found = changes(
@@ -73,7 +76,9 @@ export const changesCommand = Command.make(
   ])
 )
 
-const columns: ReadonlyArray<Column & { readonly of: (row: ChangeRow) => Cell }> = [
+const columnsOf = (
+  { firstNames }: typeof Table
+): ReadonlyArray<Column & { readonly of: (row: ChangeRow) => Cell }> => [
   { name: "seq", align: "right", whole: 16, usual: 7, of: ({ seq }) => ({ json: String(seq) }) },
   { name: "list", narrowest: 15, usual: 15, of: ({ list }) => list },
   { name: "scan", hidden: true, of: ({ scan }) => ({ json: String(scan) }) },
@@ -83,7 +88,8 @@ const columns: ReadonlyArray<Column & { readonly of: (row: ChangeRow) => Cell }>
   {
     name: "fields",
     narrowest: 6,
-    shorten: firstFields,
+    shorten: namesIn(firstNames),
+    below: fieldsIn,
     of: (row) => ({
       json: JSON.stringify(row.fields),
       csv: row.fields.length === 0 ? null : row.fields.join(" "),
