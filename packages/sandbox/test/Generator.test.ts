@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Lists } from "@payments/core"
+import { Lists, merchantIdOf } from "@payments/core"
 import { Schema } from "effect"
 import { make } from "../src/Generator.ts"
 import { records } from "../src/index.ts"
@@ -11,6 +11,14 @@ const texts = (list: Lists.ListName, length: number, seed = 1, hostileText?: num
 }
 
 describe("generated records", () => {
+  it("have one merchant id for each seed, in every address of a payment page", () => {
+    const merchantsOf = (seed: number) => {
+      const { length, textAt } = records("invoices", 200, seed)
+      return new Set(Array.from({ length }, (_, index) => merchantIdOf(JSON.parse(textAt(index)))))
+    }
+    assert.deepStrictEqual([...merchantsOf(1), ...merchantsOf(2), ...merchantsOf(-3)], ["mer_1", "mer_2", "mer_-3"])
+  })
+
   it("are a function of the seed, unique, and valid whatever share of them is hostile", () => {
     for (const list of Lists.all) {
       for (const share of [undefined, 0.1]) {
