@@ -103,8 +103,17 @@ export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.Lis
   return summaries
 }, Effect.scoped)
 
-/** Scans a list that is held, or a part of it. */
-const traversal = Effect.fnUntraced(function*(
+/**
+ * Scans a list that is held, or a part of it. Where another program has filled the empty destination first, nothing is
+ * committed yet: the pages are read and judged again, now against what that program has bound.
+ */
+const traversal = (...given: Parameters<typeof attempt>): ReturnType<typeof attempt> =>
+  Effect.retry(attempt(...given), {
+    times: 2,
+    while: (error) => error._tag === "SinkError" && error.reason._tag === "OtherMerchant" && error.reason.by === "race"
+  })
+
+const attempt = Effect.fnUntraced(function*(
   run: Run,
   name: Lists.ListName,
   part: Part | undefined,

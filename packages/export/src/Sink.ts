@@ -205,8 +205,11 @@ const described = (source: string): string => {
 
 /** The service shows the data of another merchant than the destination holds, or nothing shows that it is the same one. */
 export class OtherMerchant extends Data.TaggedError("OtherMerchant")<{
-  /** What shows it: the merchant ids of the invoices, or a key that is not known beside records that are not known. */
-  readonly by: "merchantId" | "key"
+  /**
+   * What shows it: the merchant ids of the invoices, or a key that is not known beside records that are not known.
+   * `race`: another program has bound the empty destination meanwhile, and it is not yet known whose it is.
+   */
+  readonly by: "merchantId" | "key" | "race"
 }> {
   override get message() {
     const problem = this.by === "merchantId"

@@ -180,7 +180,7 @@ const bindOwner = Effect.fnUntraced(function*(
 ): Effect.fn.Return<void, SinkError> {
   if (isFirst && key !== undefined) {
     const others = yield* query(`SELECT FROM ${s}.known_keys WHERE salt <> $1 LIMIT 1`, [key.salt])
-    if (others.length > 0) return yield* new SinkError({ location, reason: new OtherMerchant({ by: "key" }) })
+    if (others.length > 0) return yield* new SinkError({ location, reason: new OtherMerchant({ by: "race" }) })
   }
   if (merchants.length > 0) {
     yield* query(

@@ -121,7 +121,7 @@ const holds = (db: Database, table: string, scan: number, { nameless, quarantine
 
 const bindOwner = (db: Database, { isFirst, key, merchants }: OwnerClaim): void => {
   if (isFirst && key !== undefined && db.get("SELECT 1 FROM known_keys WHERE salt <> ?", key.salt) !== undefined) {
-    throw new OtherMerchant({ by: "key" })
+    throw new OtherMerchant({ by: "race" })
   }
   for (const merchant of merchants) db.run("INSERT OR IGNORE INTO merchants (merchant) VALUES (?)", merchant)
   if (key === undefined) return
