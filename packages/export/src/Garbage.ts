@@ -12,6 +12,7 @@ export const collectGarbage = (): void => {
   if (collect === undefined) {
     setFlagsFromString("--expose-gc")
     collect = runInNewContext("gc") as () => void // what the flag exposes
+    setFlagsFromString("--no-expose-gc")
   }
   collect()
 }
