@@ -58,7 +58,7 @@ export interface Owner {
 export interface OwnerClaim {
   readonly key: KnownKey | undefined
   readonly merchants: ReadonlyArray<string>
-  /** Whether the destination was found empty. Then a program that has bound it meanwhile, with a salt of its own, is the owner. */
+  /** Whether the destination was found empty. If another program has bound it since, with its own salt, the commit fails. */
   readonly isFirst: boolean
 }
 
@@ -212,11 +212,16 @@ export class OtherMerchant extends Data.TaggedError("OtherMerchant")<{
   readonly by: "merchantId" | "key" | "race"
 }> {
   override get message() {
-    const problem = this.by === "merchantId"
-      ? "its invoices belong to another merchant than those that this key reads"
-      : "this key is new to it, and so is all that the key reads: the data may belong to another merchant"
-    return `${problem}. Nothing of it was written. Export each merchant into another destination, with its name in PAYMENTS_ACCOUNT; if both belong into this one, run once with --rebind.`
+    return `${
+      otherMerchant[this.by]
+    }. Nothing of it was written. Export each merchant into another destination, with its name in PAYMENTS_ACCOUNT; if both belong into this one, run once with --rebind.`
   }
+}
+
+const otherMerchant: { readonly [by in OtherMerchant["by"]]: string } = {
+  merchantId: "its invoices belong to another merchant than those that this key reads",
+  key: "this key is new to it, and so is all that the key reads: the data may belong to another merchant",
+  race: "another program has begun to fill it at the same time: the data may belong to another merchant"
 }
 
 /** The place holds something that is no destination of ours, or one of a later version. */

@@ -371,37 +371,55 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
         })
       ))
 
-    it.live("takes the first of two merchants that fill an empty destination at one moment", () =>
+    /** Two programs find the destination empty; the first one has filled a list before the second one writes. */
+    const fillTogether = Effect.fnUntraced(function*(folder: string, first: Service, second: Service) {
+      const isFound = yield* Deferred.make<void>()
+      const isFilled = yield* Deferred.make<void>()
+      const late = Layer.effect(
+        Sink,
+        Effect.map(Sink, (sink) =>
+          Sink.of({
+            ...sink,
+            begin: (list, request) =>
+              Deferred.succeed(isFound, undefined).pipe(
+                Effect.andThen(Deferred.await(isFilled)),
+                Effect.andThen(sink.begin(list, request))
+              )
+          }))
+      ).pipe(Layer.provide(layer(folder)))
+      const exported = yield* Effect.forkChild(Effect.exit(
+        scan("payinSources").pipe(Effect.provide(Layer.merge(late, serving(second))))
+      ))
+      yield* Deferred.await(isFound)
+      yield* exportOne(folder, "payoutRequests", first)
+      yield* Deferred.succeed(isFilled, undefined)
+      return yield* Fiber.join(exported)
+    })
+
+    it.live("refuses the second of two merchants that fill an empty destination at the same time", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
-          const isFound = yield* Deferred.make<void>()
-          const isFilled = yield* Deferred.make<void>()
-          /** Has found the destination empty, and begins to write when the other one has. */
-          const late = Layer.effect(
-            Sink,
-            Effect.map(Sink, (sink) =>
-              Sink.of({
-                ...sink,
-                begin: (list, request) =>
-                  Deferred.succeed(isFound, undefined).pipe(
-                    Effect.andThen(Deferred.await(isFilled)),
-                    Effect.andThen(sink.begin(list, request))
-                  )
-              }))
-          ).pipe(Layer.provide(layer(folder)))
-          const second = yield* Effect.forkChild(Effect.exit(
-            scan("payinSources").pipe(Effect.provide(Layer.merge(late, serving(merchant("b")))))
-          ))
-          yield* Deferred.await(isFound)
-          yield* exportOne(folder, "payoutRequests", merchant("a"))
-          yield* Deferred.succeed(isFilled, undefined)
-          const error = yield* Effect.flip(Effect.flatten(Fiber.join(second)))
-          assert.strictEqual(error.reason._tag, "OtherMerchant")
+          const error = yield* Effect.flip(Effect.flatten(fillTogether(folder, merchant("a"), merchant("b"))))
+          assert(error.reason._tag === "OtherMerchant", error.message)
+          assert.strictEqual(error.reason.by, "key")
           assert.deepStrictEqual(yield* idsOf(folder, Lists.payinSources), [])
-          // The same merchant by two programs is one.
           yield* exportOne(folder, "payinSources", merchant("a"))
         })
       ))
+
+    it.live.each(
+      [["one key", {}], ["a key for each", { key: "another_key_of_a" }]] as const
+    )(
+      "accepts two programs of one merchant that fill an empty destination at the same time, with %s",
+      ([, more]) =>
+        inFolder((folder) =>
+          Effect.gen(function*() {
+            yield* Effect.flatten(fillTogether(folder, merchant("a"), merchant("a", more)))
+            assert.strictEqual((yield* idsOf(folder, Lists.payinSources)).length, 30)
+            assert.deepStrictEqual(yield* exportAll(folder, merchant("a")), ["done", "done", "done"])
+          })
+        )
+    )
 
     it.live("asks again for evidence that cannot be had now, and refuses nothing meanwhile", () =>
       inFolder((folder) =>
