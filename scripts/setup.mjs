@@ -81,7 +81,7 @@ const environment = () => {
     Object.entries(process.env).filter(([name]) => !/^(PAYMENTS_|PGPASS)/.test(name))
   )
   return {
-    // The versions are exact, so a cached copy is as good as the registry's.
+    // The versions are exact, so a cached copy equals the registry's.
     npm_config_prefer_offline: "true",
     npm_config_fetch_retries: "3",
     npm_config_fetch_retry_factor: "2",

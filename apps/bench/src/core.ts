@@ -148,7 +148,7 @@ const memory = async (
     }
     return { short: median(short), long: median(long) }
   }
-  // As `bin/payments` starts it. Without it V8 lets its young generation grow with time, whoever reads.
+  // As `bin/payments` starts it. Without these flags V8 lets its young generation grow with time.
   const flags = ["--max-semi-space-size=4", "--heap-growing-percent=80"]
   const held = await compare("PaymentsApi", flags)
   const plain = await compare("PaymentsApi", [])

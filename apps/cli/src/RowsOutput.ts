@@ -165,7 +165,7 @@ const csvText = (
 
 const isNumber = (cell: Cell): boolean => cell !== null && typeof cell !== "string" && /^-?\d/.test(cell.json)
 
-/** Null, and text that looks like it, are told apart. */
+/** Distinguishes null from text that looks like it. */
 const shown = (cell: Cell): string =>
   cell === null ? "NULL" : cell === "NULL" ? `"NULL"` : typeof cell === "string" ? cell : cell.table ?? cell.json
 

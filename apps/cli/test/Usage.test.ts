@@ -1,4 +1,4 @@
-/** What a wrong command line is told. */
+/** The messages for a wrong command line. */
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { ConfigProvider, Effect } from "effect"

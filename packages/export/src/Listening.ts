@@ -1,6 +1,6 @@
 /** What both programs say of an address that they cannot listen on. */
 
-/** Where a program wanted to listen, why it cannot, and with which flags it is told of another place. */
+/** The address at which a program cannot listen, the reason, and the flags that choose another address. */
 export interface ListenProblem {
   readonly host: string
   readonly port: number

@@ -1,5 +1,5 @@
 /**
- * What a wrong command line is told. Nothing that was typed as a value is repeated, since it may be a filter's value or a
+ * The messages for a wrong command line. Nothing that was typed as a value is repeated, since it may be a filter's value or a
  * key: a flag or a command is repeated only where it looks like a name.
  */
 import { type CliError, CliOutput } from "effect/cli"

@@ -153,7 +153,7 @@ const startWriter = (port: number, schema: string, writer: string) =>
   )
 
 describe("a PostgreSQL server that accepts connections and does not answer", () => {
-  it.live("is told from one that is busy, within a statement and within a transaction", () =>
+  it.live("is distinguished from one that is busy, within a statement and within a transaction", () =>
     Effect.gen(function*() {
       const gate = yield* gateOn(yield* Effect.promise(freePort))
       yield* gate.open(server.port)

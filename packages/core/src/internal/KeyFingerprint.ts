@@ -5,7 +5,7 @@
  */
 import { Redacted } from "effect"
 
-/** The key of a layer that asks nobody. */
+/** The key of a layer that makes no requests. */
 export const noKey = Redacted.make("test")
 
 const iterations = 100_000

@@ -17,7 +17,7 @@ export interface Opened {
   readonly resumeAt: Position.Position | undefined
   readonly tally: Tally.Tally
   readonly seen: RowSet
-  /** Which changes are told. */
+  /** Which changes are written to the table of changes. */
   readonly tells: PlanInput["tells"]
 }
 

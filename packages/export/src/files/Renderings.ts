@@ -11,7 +11,7 @@ import type { SqliteClient } from "../sqlite/SqliteClient.ts"
 import type { SqliteStore } from "../sqlite/SqliteStore.ts"
 import * as Manifest from "./Manifest.ts"
 
-/** Held by whoever renders, or reads what was rendered and the manifest as one. */
+/** The lock of a program that renders, or that reads the rendered files and the manifest together. */
 export const manifestLabel = "manifest"
 
 /** A rendering of a list: its files take each other's place as one. */

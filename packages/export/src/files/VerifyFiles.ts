@@ -47,7 +47,7 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(
     yield* store.lock(Renderings.manifestLabel, "wait")
     const renderings = Renderings.make(store)
 
-    /** Of what is there; undefined where nothing is. */
+    /** The hash of the file on disk; undefined where there is no file. */
     const digestIn = Effect.fnUntraced(function*(name: string) {
       const file = path.join(folder, name)
       return (yield* onDisk(location, fs.exists(file))) ? yield* onDisk(location, digestOf(file)) : undefined

@@ -77,7 +77,7 @@ const patience = Schedule.min([Schedule.exponential("10 millis"), Schedule.space
 /** How long a statement that was interrupted keeps its connection from being closed, where the server does not answer. */
 const closingTakes = Duration.seconds(1)
 
-/** How a server that no longer answers is told from one that is busy with a statement. */
+/** Distinguishes a server that no longer answers from one that is busy with a statement. */
 export interface Probing {
   /** What takes longer is accompanied by probes: a new connection and an empty statement, each so long after the last. */
   readonly after: Duration.Duration

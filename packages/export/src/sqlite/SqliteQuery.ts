@@ -58,7 +58,7 @@ const cellOf = (value: unknown): Cell => {
   return value instanceof Uint8Array ? `\\x${Buffer.from(value).toString("hex")}` : String(value)
 }
 
-/** A real number is told from an integer, as SQLite itself prints it. */
+/** Prints a real number with a point, as SQLite does, so that it does not look like an integer. */
 const realOf = (value: number): Cell => {
   if (!Number.isFinite(value)) return String(value)
   const text = Object.is(value, -0) ? "-0" : String(value)
