@@ -85,26 +85,31 @@ describe("PaymentsConfig", () => {
 
   it.effect("does not repeat a key that stands where the name of its file should", () =>
     Effect.gen(function*() {
-      for (const key of [secret, `${secret}/x+y==`, `/${secret}`, "/canAry5ecret/4eC39HqLyjWDarjtT1zdp7dc"]) {
+      const problems = [
+        [secret, "is not there"],
+        [`${secret}/x+y==`, "is not there"],
+        [`/${secret}`, "is not there"],
+        ["/canAry5ecret/4eC39HqLyjWDarjtT1zdp7dc", "is not there"],
+        // Longer than a file's name may be, as many signed tokens are.
+        [secret.repeat(40), "cannot be read (Unknown)"],
+        [`${secret}\0`, "cannot be read (BadArgument)"]
+      ] as const
+      for (const [key, problem] of problems) {
         const error = yield* Effect.flip(
           read({ PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL, PAYMENTS_API_KEY_FILE: key })
         )
-        assert.strictEqual(
-          error.message,
-          "PAYMENTS_API_KEY_FILE cannot be used: the file that it names is not there"
-        )
+        assert.strictEqual(error.message, `PAYMENTS_API_KEY_FILE cannot be used: the file that it names ${problem}`)
       }
     }))
 
   it.effect("names the file that is not there, also where its folder is not", () =>
     Effect.gen(function*() {
-      const error = yield* Effect.flip(
-        read({ PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL, PAYMENTS_API_KEY_FILE: "/no-secrets/payments-key" })
-      )
-      assert.strictEqual(
-        error.message,
-        "PAYMENTS_API_KEY_FILE cannot be used: /no-secrets/payments-key is not there"
-      )
+      for (const file of ["/no-secrets/payments-key", "~/.payments-key"]) {
+        const error = yield* Effect.flip(
+          read({ PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL, PAYMENTS_API_KEY_FILE: file })
+        )
+        assert.strictEqual(error.message, `PAYMENTS_API_KEY_FILE cannot be used: ${file} is not there`)
+      }
     }))
 
   it.effect("warns, once, of a key file that others may read", () =>

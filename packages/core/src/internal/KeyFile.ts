@@ -1,6 +1,6 @@
 /** A key that stands in a file which the environment names. */
 import { Effect, FileSystem, Redacted } from "effect"
-import { type PlainFileError, readPlainFile } from "../PlainFile.ts"
+import { readPlainFile } from "../PlainFile.ts"
 
 /** A setting that was read, or what is wrong with it. */
 export type Checked<A> = { readonly value: A } | { readonly problem: string }
@@ -32,25 +32,24 @@ export const fileInEnvironment = (
     return { value: Redacted.make(text.trim()) }
   }).pipe(
     Effect.catch((error) =>
-      Effect.map(nameOf(path, error), (name) => ({ problem: `cannot be used: ${name} ${error.problem}` }))
+      Effect.map(nameOf(path), (name) => ({ problem: `cannot be used: ${name} ${error.problem}` }))
     ),
     Effect.provideService(FileSystem.FileSystem, fs)
   )
 }
 
-/** How the file is called in a message. Where there is none of that name, the setting may hold the key itself. */
-const nameOf = (path: string, { kind }: PlainFileError): Effect.Effect<string, never, FileSystem.FileSystem> => {
-  if (kind !== "notFound" || looksLikePath(path)) return Effect.succeed(path)
-  const [, folder] = /^(\.{0,2}\/[^/]*|[^/]+)\//.exec(path) ?? []
-  if (folder === undefined) return Effect.succeed(unnamed)
-  return Effect.flatMap(FileSystem.FileSystem, (fs) => Effect.orElseSucceed(fs.exists(folder), () => false)).pipe(
-    Effect.map((isThere) => isThere ? path : unnamed)
-  )
-}
+/**
+ * The file as a message may name it: by its path where the path is that of something that exists, or looks like one. Any
+ * other text may be the key itself, which somebody has put in the wrong variable.
+ */
+const nameOf = Effect.fnUntraced(function*(path: string) {
+  const fs = yield* FileSystem.FileSystem
+  const exists = (one: string) => Effect.orElseSucceed(fs.exists(one), () => false)
+  const [, folder = path] = /^(\.{0,2}\/[^/]*|[^/]+)\//.exec(path) ?? []
+  return looksLikePath(path) || (yield* exists(path)) || (yield* exists(folder)) ? path : "the file that it names"
+})
 
-const unnamed = "the file that it names"
-
-/** An absolute path of several names, none of which mixes capitals, small letters and digits as keys do. */
+/** A path from the root or from `~`, none of whose names mixes capitals, small letters and digits as keys do. */
 const looksLikePath = (path: string): boolean =>
-  /^(?:\/[\w.-]{1,64}){2,}$/.test(path) &&
+  /^(?:~(?:\/[\w.-]{1,64})+|(?:\/[\w.-]{1,64}){2,})$/.test(path) &&
   !path.split("/").some((name) => [/[a-z]/, /[A-Z]/, /\d/].every((some) => some.test(name)))
