@@ -113,7 +113,7 @@ const after = (event: ScanEvent, list: ListStatus, now: string): ListStatus => {
   }
 }
 
-/** The same reason again began when it was first seen. */
+/** A reason that comes again keeps the moment when it was first seen. */
 const problemOf = ({ message, reason }: PaymentsError | SinkError, before: Problem | null, now: string): Problem => ({
   reason: reason._tag,
   message,

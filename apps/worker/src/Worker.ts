@@ -73,8 +73,8 @@ export const forever = Effect.fnUntraced(function*<R>(
     const error = result.failure
     const isUnavailable = error.reason._tag === "Unavailable"
     if (!wasOpened && !isUnavailable && !mayPass(error)) return yield* error
-    yield* status.onDestinationProblem(error, names)
     if (isUnavailable) return { names, error }
+    yield* status.onDestinationProblem(error, names)
     yield* Effect.annotateLogs(Effect.logError("destination failed"), annotationsOf(error))
     return undefined
   })
@@ -120,7 +120,7 @@ const isForeign = ({ result }: ScanOutcome): boolean =>
   Result.isFailure(result) &&
   (isSinkError(result.failure, "OtherSource") || isSinkError(result.failure, "OtherMerchant"))
 
-/** A destination that cannot be opened now, although nothing about it has to be corrected. */
+/** Whether the destination may be opened later without anybody's help. */
 const mayPass = ({ reason }: SinkError): boolean => reason._tag === "Locked" || reason._tag === "Full"
 
 const annotationsOf = ({ message, reason }: PaymentsError | SinkError) => ({ reason: reason._tag, error: message })

@@ -14,15 +14,15 @@ import { worker } from "./cli.ts"
 declare const PAYMENTS_VERSION: string
 
 guardOutput("payments-worker")
-// Also a file that a library makes is its owner's alone.
+// Only the owner may read the files of this process, those that libraries create included.
 process.umask(0o077)
 
-/** SIGTERM is how an endless worker is asked to stop, so stopping is what it was to do. */
+/** SIGTERM is the usual way to stop an endless worker, so that it ends with 0. */
 let asked = false
 let endless = false
 const stopCode = () => asked && endless ? ExitCode.done : ExitCode.interrupted
 
-/** How long a destination that does not answer is waited for. Its commits are atomic: what is cut off is not half done. */
+/** How long to wait for a destination that does not answer. Commits are atomic: one that is cut off leaves nothing half done. */
 const stopWithinMs = 15_000
 process.once("SIGTERM", () => {
   asked = true

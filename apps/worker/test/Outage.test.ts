@@ -115,7 +115,7 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
     }).pipe(Effect.scoped))
 })
 
-describe("a worker that is told to stop while its PostgreSQL server says nothing", () => {
+describe("a worker that gets SIGTERM while its PostgreSQL server does not answer", () => {
   const moments = ["at its start", "while it waits for the service", "while it compares rows", "within a commit"]
 
   it.live("ends with 0 in time, at whatever moment", () =>

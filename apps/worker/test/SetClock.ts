@@ -10,7 +10,7 @@ let byMs = 0
 
 class SetDate extends SystemDate {
   constructor(...given: ReadonlyArray<unknown>) {
-    // @ts-expect-error -- whatever Date takes
+    // @ts-expect-error -- any arguments of Date
     super(...(given.length === 0 ? [SetDate.now()] : given))
   }
   static override now() {

@@ -6,7 +6,7 @@ import { type Readiness, started } from "./Started.ts"
 
 const records = Array.from({ length: 20 }, (_, index) => `{"id":"r${index}"}`)
 
-/** A worker over a service of 20 records in pages of 10, ready; the service then behaves as it is told. */
+/** A worker over a service of 20 records in pages of 10, ready; then the service behaves as set. */
 const readyWorker = Effect.gen(function*() {
   let behaviour: "whole" | "503 after the first page" | "403" | "half" = "whole"
   const service = yield* scriptedServer((request, response) => {

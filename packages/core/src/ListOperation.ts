@@ -94,8 +94,8 @@ export interface ListOperations {
   /** Whose data this is; a destination of an export belongs to one source. No secret. */
   readonly source: string
   /**
-   * Whether a text equals, contains or is a part of the key, of a cursor or of a filter value of this client. Text that a
-   * service chooses, such as the name of a field, should be shown nowhere then.
+   * Whether a text equals, contains or is a part of a key of this client or of one of its latest 256 cursors and filter
+   * values. Such text should not be shown, even where a service uses it as the name of a field.
    */
   readonly isSecret: (text: string) => boolean
   /** Money going out (§4.1). */

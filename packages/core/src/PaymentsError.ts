@@ -115,7 +115,7 @@ export class Transport extends Data.TaggedError("Transport")<{
   }
 }
 
-/** What TLS says of an answer that is none of its own. */
+/** Codes that TLS reports where the other side does not speak TLS. */
 const speaksNoTls = /^EPROTO$|WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|UNKNOWN_PROTOCOL|HTTP_REQUEST/
 
 /** It took too long: until the headers, between two parts of the body, or for the whole attempt; `server` is a 408. */

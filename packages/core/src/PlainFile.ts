@@ -9,7 +9,7 @@ import { Data, Effect, FileSystem, Option, type PlatformError } from "effect"
 export class PlainFileError extends Data.TaggedError("PlainFileError")<{
   /** `unreadable`: it is there, but may not be read or cannot be. */
   readonly kind: "notFound" | "notPlain" | "tooLarge" | "notText" | "unreadable"
-  /** What is wrong, to be said of the file: `is not there`. */
+  /** What is wrong, without the file's name: `is not there`. */
   readonly problem: string
 }> {
   override get message() {
@@ -66,7 +66,7 @@ const firstBadLine = (bytes: Uint8Array): number => {
     try {
       decode(bytes.subarray(start, at))
     } catch {
-      // What is looked for.
+      // This line is not UTF-8.
       return line
     }
     if (byte === carriageReturn && bytes[at + 1] === lineFeed) at++

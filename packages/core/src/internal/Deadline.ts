@@ -29,8 +29,8 @@ export const lookAt = (deadlines: Deadlines, progress: Progress, now: number): n
   Math.min(nextDeadline(deadlines, progress).at, now + Duration.toMillis(deadlines.stalled))
 
 /**
- * How long the work on one page may take. Nothing can interrupt work that waits for nothing, so the work itself looks at the
- * time at points that are close to each other.
+ * How long the work on one page may take. Synchronous work cannot be interrupted, so it checks the time itself, at short
+ * intervals.
  */
 export interface WorkTime {
   readonly isOver: () => boolean
@@ -38,7 +38,7 @@ export interface WorkTime {
   readonly left: () => number
 }
 
-/** So many milliseconds from now on. */
+/** A limit of so many milliseconds that begins now. */
 export const workTime = (clock: Clock.Clock, millis: number): WorkTime => {
   const startedAt = millisUnsafe(clock)
   const left = () => millis - (millisUnsafe(clock) - startedAt)

@@ -42,7 +42,7 @@ export const parseExactly = (text: string): unknown => {
     const first = text.charCodeAt(at)
     if (first === openBrace || first === openBracket) {
       at = skipSpace(text, at + 1)
-      // Neither a name nor a value begins with a closing bracket, which comes two after the opening one.
+      // Unless it is empty. The code of a closing bracket is that of the opening one and two.
       if (text.charCodeAt(at) !== first + 2) {
         const container = first === openBrace ? { object: {}, name: "" } : elements.length
         containers.push(container)

@@ -1,4 +1,4 @@
-/** A key that stands in a file which the environment names. */
+/** The key in a file that the environment names. */
 import { Effect, FileSystem, Redacted } from "effect"
 import { readPlainFile } from "../PlainFile.ts"
 
@@ -8,7 +8,7 @@ export type Checked<A> = { readonly value: A } | { readonly problem: string }
 /** Reads the key, or says why it cannot be read. */
 export type KeyFile = Effect.Effect<Checked<Redacted.Redacted<string>>>
 
-/** A key is a line; what is larger is no key. */
+/** More than any key has. */
 const maxBytes = 64 * 1024
 
 /** Reads the key from the file that a setting names, if it names one. The first reading warns where others may read it too. */

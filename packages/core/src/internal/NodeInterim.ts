@@ -23,7 +23,7 @@ export const skippingPools =
       connect: (target, done) =>
         make(target, (...outcome) => {
           const [error, socket] = outcome
-          // HTTP/2, which the handshake may have chosen, has frames of its own.
+          // The TLS handshake may have chosen HTTP/2, whose interim answers undici skips by itself.
           if (error === null && !("alpnProtocol" in socket && socket.alpnProtocol === "h2")) skipInterim(socket)
           done(...outcome)
         })

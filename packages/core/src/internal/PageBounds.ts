@@ -11,7 +11,7 @@ export const mostRecords = 1000
 /** Objects, arrays, strings, numbers and the like, at any depth. */
 export const mostValues = 500_000
 
-/** Whether JSON text holds more than so many values. One pass, and none over text that is too short for them. */
+/** Whether JSON text holds more than so many values. Reads it once, or not at all where it is too short for them. */
 export const hasMoreValues = (text: string, most: number): boolean => {
   // Each value takes two characters: itself, and a comma or a bracket.
   if (text.length < 2 * most) return false
@@ -23,7 +23,7 @@ export const hasMoreValues = (text: string, most: number): boolean => {
       continue
     }
     if (code === comma) values++
-    // The first value in it, unless it is empty: closing brackets come two after the opening ones.
+    // Its first value, unless it is empty. The code of a closing bracket is that of the opening one and two.
     else if ((code === openBrace || code === openBracket) && text.charCodeAt(skipSpace(text, at + 1)) !== code + 2) {
       values++
     }

@@ -111,7 +111,7 @@ export const openEnvelope = (answer: RawAnswer, time: WorkTime): Result.Result<E
     return Result.fail(new MalformedResponse({ kind: "partial", path: "", expected: "the whole page" }))
   }
   const { text } = answer
-  // Other text is no page, and is not parsed far.
+  // Parsing other text fails before it takes memory.
   if (opensContainer(text) && hasMoreValues(text, mostValues)) {
     return malformed("(root)", `expected at most ${mostValues.toLocaleString("en")} values`)
   }

@@ -74,7 +74,7 @@ export const makePagesAhead = (
 
   return Effect.gen(function*() {
     wanted = true
-    // The caller is done with the page before.
+    // The caller has finished with the previous page.
     takenSize = 0
     if (coming.length === 0 && waiting !== undefined) yield* ask(waiting)
     const [next] = coming

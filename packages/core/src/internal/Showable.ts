@@ -5,7 +5,7 @@
  */
 import { Base64Url, Hex } from "effect/encoding"
 
-/** What is said of a content type that is not one of the usual ones. */
+/** Shown in the place of a content type that is not known. */
 const unknownType = "an unknown type"
 
 /** Those that APIs, gateways and web servers answer with. */

@@ -24,11 +24,11 @@ function* causesOf(error: unknown): Iterable<object> {
   }
 }
 
-/** What is wrong with an answer that undici takes for no HTTP at all, if that is what the error says. */
+/** Why undici refused an answer as malformed HTTP; undefined for any other error. */
 const notHttp = (error: unknown): Reason | undefined => {
   if (systemCode(error) === "UND_ERR_HEADERS_OVERFLOW") return headersTooLong
   for (const cause of causesOf(error)) {
-    // Its parser gives no code. An answer that only ends early is none of these.
+    // Errors of its parser have no code. An unexpected end of the answer is a cut connection.
     if ("name" in cause && cause.name === "HTTPParserError") {
       return "message" in cause && /\bEOF\b/.test(String(cause.message)) ? undefined : unparsable
     }
