@@ -161,13 +161,14 @@ describe("a PostgreSQL server that accepts connections and does not answer", () 
       const client = yield* connect(settings, { after: Duration.millis(200), within: Duration.seconds(2) })
       const busy = yield* client.query("SELECT 1 AS one FROM pg_sleep(1)")
       assert.strictEqual(busy.length, 1)
-      const inTransaction = yield* Effect.forkChild(Effect.flip(client.transaction((ask) =>
-        Effect.andThen(ask("SELECT 1"), Effect.andThen(gate.hold, ask("SELECT 1")))
-      )))
+      const inTransaction = yield* Effect.forkChild(
+        Effect.flip(
+          client.transaction((ask) => Effect.andThen(ask("SELECT 1"), Effect.andThen(gate.hold, ask("SELECT 1"))))
+        )
+      )
       const alone = yield* Effect.forkChild(Effect.flip(Effect.andThen(
         Effect.repeat(gate.heldBack, {
-          until: (count) =>
-            count > 0,
+          until: (count) => count > 0,
           schedule: Schedule.spaced("20 millis")
         }),
         client.query("SELECT 1")
