@@ -93,7 +93,8 @@ export const makeGuard = (guarded: Guarded): Guard => {
   let found = preview.owner.bound ? [] : preview.owner.merchants
   let isEmpty = false
   let isAsked = false
-  let looked = 0
+  /** Pages whose ids were looked up. After a failure other pages come. */
+  const looked = new WeakSet<ReadPage>()
 
   const judge = Effect.fnUntraced(function*(
     group: ReadonlyArray<ReadPage>,
@@ -123,8 +124,8 @@ export const makeGuard = (guarded: Guarded): Guard => {
       }
     }
     if (yield* isKnown(owner, run, key, group[0])) return "admit"
-    const fresh = group.slice(looked)
-    looked = group.length
+    const fresh = group.filter((page) => !looked.has(page))
+    for (const page of fresh) looked.add(page)
     if (owner.filled.includes(name) && (yield* hasAny(inspect, name, fresh))) return "admit"
     if (!isAll) return "more"
     const evidence = yield* run.turn.withPermits(1)(lookAround(guarded, owner, key, isFirst))
@@ -153,7 +154,6 @@ export const makeGuard = (guarded: Guarded): Guard => {
       const isAll = count < pages.length || group.at(-1)?.next === null ||
         recordsIn(group) + guarded.limit > mostWaiting || charactersIn(group) > mostCharacters
       if ((yield* judge(group, key, isAll)) === "more") return 0
-      looked = 0
       admitted.add(key)
       run.accepted.add(key)
       return count
@@ -257,7 +257,8 @@ const lookAt = Effect.fnUntraced(function*(
     if (shown.some((merchant) => merchants.has(merchant))) return "known"
     if (shown.length > 0) shownOther = true
     else if (yield* hasAny(inspect, name, [{ reads: readsOf(page) }])) return "known"
-    records += page.items.length + page.bad.length
+    // A list of empty pages ends too.
+    records += Math.max(1, page.items.length + page.bad.length)
     if (page.next === null) break
     position = page.next
   }

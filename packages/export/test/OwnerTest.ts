@@ -421,6 +421,32 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
         )
     )
 
+    it.live("ends the search for evidence in a list whose pages are empty and never end", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          yield* exportOne(folder, "payoutRequests", merchant("a"))
+          let requests = 0
+          const endless = Layer.effect(
+            PaymentsApi,
+            Effect.map(PaymentsApi, (api): PaymentsApi["Service"] => ({
+              ...api,
+              payoutRequests: {
+                ...api.payoutRequests,
+                page: (query = {}) =>
+                  Effect.suspend(() => {
+                    if (++requests > 2000) return Effect.die(new Error("it asks without end"))
+                    const first = api.payoutRequests.page({ ...query, position: undefined, limit: 1 })
+                    return Effect.map(first, (page) => ({ ...page, items: [], bad: [], texts: () => [] }))
+                  })
+              }
+            }))
+          ).pipe(Layer.provide(serving(merchant("b"))))
+          const attempt = scan("payinSources").pipe(Effect.provide(Layer.merge(layer(folder), endless)))
+          assert.strictEqual(yield* refused(folder, attempt), "key")
+          assert.isAtMost(requests, 1000)
+        })
+      ))
+
     it.live("asks again for evidence that cannot be had now, and refuses nothing meanwhile", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
