@@ -318,6 +318,8 @@ const mends: { readonly [code: string]: string } = {
   "28000": "the server does not let this user in. Correct the user, or its pg_hba.conf",
   "3D000": "there is no such database. Make it first (CREATE DATABASE)",
   "42501": "the user lacks a privilege. It needs CREATE on the database for the first export, and owns the schema then",
+  "0A000":
+    "a view, or another object that is not this program's, uses a column of quarantine whose type has to change. Drop it, run again, and create it anew",
   "25006": "it can only be read there. Name the primary server",
   "55P03": "another program holds a lock there and does not let go. See which one (pg_stat_activity), and run again"
 }

@@ -81,6 +81,12 @@ describe("a schema of version 1", () => {
       yield* ask(`UPDATE "${schema}".destination SET version = 1`)
       const refused = yield* Effect.flip(PostgresSink.reader(urlOf(server, schema)))
       assert.include(refused.message, "it was written by an earlier version of this program. Export into it first.")
+      // A view that somebody has made depends on the column's type: nothing of it is dropped, and nothing is changed.
+      yield* ask(`CREATE VIEW "${schema}".mine AS SELECT raw FROM "${schema}".quarantine`)
+      const blocked = yield* Effect.flip(Effect.scoped(Layer.build(PostgresSink.layer(urlOf(server, schema)))))
+      assert.include(blocked.message, "uses a column of quarantine whose type has to change. Drop it, run again")
+      assert.deepStrictEqual(yield* ask(`SELECT version FROM "${schema}".destination`), [{ version: 1 }])
+      yield* ask(`DROP VIEW "${schema}".mine`)
       yield* Effect.scoped(Layer.build(PostgresSink.layer(urlOf(server, schema))))
       const kept = yield* ask(`SELECT id, raw, pg_typeof(raw)::text AS type FROM "${schema}".quarantine`)
       assert.deepStrictEqual(kept, [{ id: "b", raw: records("1")[1], type: "text" }])
