@@ -1,8 +1,8 @@
 /**
  * One writer per list, by a lease: a row that names its holder for 30 s and is renewed every 10 s while it is held. Every
- * taking counts up its epoch, and every transaction of a writer asks first, under a lock on that row, whether the epoch is
- * still its own: whoever was stopped for longer and taken over commits nothing more. A lease expires by the server's clock
- * and is renewed by a timer, which does not depend on this machine's.
+ * taking counts up its epoch, and every transaction of a writer checks first, under a lock on that row, that the epoch is
+ * still its own. A writer that was stopped for longer, so that another one took the lease over, commits nothing more. A lease
+ * expires by the server's clock and is renewed by a timer, which does not depend on this machine's clock.
  */
 import { Duration, Effect, Fiber, Option, Schedule, type Scope } from "effect"
 import { randomUUID } from "node:crypto"

@@ -77,8 +77,7 @@ export const open = (
         run,
         lock: (label, onLocked) =>
           Effect.acquireRelease(once(location, () => db.lock(label)), (lock) => Effect.sync(() => lock.close())).pipe(
-            // Whoever only mends a lost file holds it for a moment; whoever exports, for long: that is said within a second
-            // of the start of the program.
+            // A program that only renders a file again releases the lock quickly, an export does not: give up after 300 ms.
             whileBusy(onLocked === "wait" ? Duration.infinity : Duration.millis(300)),
             Effect.flatMap((lock) =>
               Effect.acquireRelease(
