@@ -4,6 +4,7 @@
  * writer for ever, a device such as `/dev/zero` has no end. Neither is opened.
  */
 import { Data, Effect, FileSystem, Option, type PlatformError } from "effect"
+import { BodyBytes } from "./internal/BodyBytes.ts"
 
 /** Why a file was not read. No message repeats what it holds. */
 export class PlainFileError extends Data.TaggedError("PlainFileError")<{
@@ -36,17 +37,15 @@ export const readPlainFile = (
     yield* plain(fs.stat(path), maxBytes)
     const file = yield* Effect.mapError(fs.open(path), unreadable)
     const { mode } = yield* plain(file.stat, maxBytes)
-    const parts: Array<Uint8Array> = []
-    let size = 0
+    const read = new BodyBytes(maxBytes)
     // Count the bytes: the file may grow after the check, and files below /proc report no size.
     for (;;) {
       const part = yield* Effect.mapError(file.readAlloc(chunkBytes), unreadable)
       if (Option.isNone(part)) break
-      parts.push(part.value)
-      size += part.value.length
-      if (size > maxBytes) return yield* tooLarge(maxBytes)
+      read.add(part.value)
+      if (read.size > maxBytes) return yield* tooLarge(maxBytes)
     }
-    const bytes = concat(parts, size)
+    const bytes = read.take()
     const text = yield* Effect.try({
       try: () => decode(bytes),
       catch: () => new PlainFileError({ kind: "notText", problem: `is not UTF-8 text (line ${firstBadLine(bytes)})` })
@@ -113,13 +112,3 @@ const unreadable = ({ reason }: PlatformError.PlatformError): PlainFileError =>
       kind: "unreadable",
       problem: reason._tag === "PermissionDenied" ? "may not be read by this user" : `cannot be read (${reason._tag})`
     })
-
-const concat = (parts: ReadonlyArray<Uint8Array>, size: number): Uint8Array => {
-  const whole = new Uint8Array(size)
-  let at = 0
-  for (const part of parts) {
-    whole.set(part, at)
-    at += part.length
-  }
-  return whole
-}

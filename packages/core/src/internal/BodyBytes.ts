@@ -1,6 +1,6 @@
 /**
- * The bytes of a body as they come, copied into one buffer: a body in a million chunks takes the memory of its bytes, and one
- * whose length was announced takes it once.
+ * The bytes of a body or file as they come, copied into one buffer: a body in a million chunks takes the memory of its bytes,
+ * and one whose length was announced takes it once.
  */
 
 const smallestBuffer = 64 * 1024
