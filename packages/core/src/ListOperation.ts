@@ -95,7 +95,8 @@ export interface ListOperations {
   readonly source: string
   /**
    * Whether a text equals, contains or is a part of a key of this client or of one of its latest 256 cursors and filter
-   * values. Such text should not be shown, even where a service uses it as the name of a field.
+   * values; or whether it, or a part of it between dots, equals one of the 100,000 before. Such text should not be shown, even
+   * where a service uses it as the name of a field.
    */
   readonly isSecret: (text: string) => boolean
   /** Money going out (§4.1). */

@@ -84,18 +84,25 @@ describe("a text with a secret in it", () => {
 
   it.each(["BAD_FILTER", "req-7", "canary"])("is no other: %s", (text) => assert.isFalse(secrets.areIn(text)))
 
-  it("is known of the key for good, and of other values as long as they are among the latest", () => {
+  it("is known of the keys for good, of the latest other values, and where it equals an older one", () => {
     const many = makeSecrets(["the-key"])
-    many.add("the-first-cursor")
+    for (const value of ["the-first-cursor", "--"]) many.add(value)
     many.addKey("the-next-key")
-    for (let index = 0; index < 255; index++) many.add(`cursor number ${index}`)
-    assert.isTrue(many.areIn("the-first-cursor"))
-    for (let index = 255; index < 2000; index++) many.add(`cursor number ${index}`)
-    assert.deepStrictEqual(["the-key", "the-next-key", "the-first-cursor", "cursor number 1999"].map(many.areIn), [
-      true,
-      true,
-      false,
-      true
-    ])
+    for (let index = 0; index < 254; index++) many.add(`cursor number ${index}`)
+    assert.isTrue(many.areIn("before-the-first-cursor"))
+    for (let index = 254; index < 2000; index++) many.add(`cursor number ${index}`)
+    const texts = [
+      "a-the-key",
+      "a-the-next-key",
+      "a-cursor-number-1999",
+      "the-first-cursor",
+      "customer.the_first_CURSOR"
+    ]
+    for (const text of texts) assert.isTrue(many.areIn(text), text)
+    for (const text of ["before-the-first-cursor", "customer.segment", "_", "a."]) {
+      assert.isFalse(many.areIn(text), text)
+    }
+    for (let index = 2000; index < 102_000; index++) many.add(`cursor number ${index}`)
+    assert.isFalse(many.areIn("the-first-cursor"), "not kept without a bound")
   })
 })

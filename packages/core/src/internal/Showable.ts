@@ -3,6 +3,7 @@
  * what it holds: a key, a cursor, a filter value, a document number, a name. So text is shown only if it has a form that
  * such values do not have, and never if this client has sent or received it as a secret.
  */
+import { Hash } from "effect"
 import { Base64Url, Hex } from "effect/encoding"
 
 /** Shown in the place of a content type that is not known. */
@@ -67,14 +68,20 @@ export const looksLikeRequestId = (text: string): boolean =>
 export interface Secrets {
   /** Remembers a key for as long as the client lives. */
   readonly addKey: (key: string) => void
-  /** Remembers a cursor or a filter value until many others have come. */
+  /** Remembers a cursor or a filter value: whole among the latest 256, and then the hash among 100,000. */
   readonly add: (value: string) => void
-  /** Whether a text equals or contains one of them, or is a part of one, in whatever spelling. */
+  /**
+   * Whether a text equals or contains a key or one of the latest values, or is a part of one, in any spelling; or whether it,
+   * or a part of it between dots as in the path of a field, equals an older value.
+   */
   readonly areIn: (text: string) => boolean
 }
 
 /** As many requests as a client has under way, and what was asked before them. */
 const mostRemembered = 256
+
+/** A name of a field may be shown long after the page that it came with: at the end of a scan. */
+const mostHashes = 100_000
 
 /** Longer text is no cursor that an address can carry. */
 const longestRemembered = 8192
@@ -83,6 +90,8 @@ const longestRemembered = 8192
 export const makeSecrets = (keys: Iterable<string>): Secrets => {
   const kept = new Set(keys)
   const latest = new Set<string>()
+  /** Of values that are no longer among the latest. */
+  const hashes = new Set<number>()
   /** Computed when they are first compared: most clients never fail. */
   const known = new Map<string, ReadonlyArray<Spelling>>()
   const spellingsOf = (secret: string): ReadonlyArray<Spelling> => {
@@ -95,22 +104,32 @@ export const makeSecrets = (keys: Iterable<string>): Secrets => {
     addKey: (key) => void kept.add(key),
     add: (value) => {
       if (value === "" || value.length > longestRemembered) return
-      latest.delete(value)
-      latest.add(value)
-      if (latest.size <= mostRemembered) return
-      for (const oldest of latest) {
-        known.delete(oldest)
-        latest.delete(oldest)
-        return
-      }
+      const oldest = addLatest(latest, value, mostRemembered)
+      if (oldest === undefined) return
+      known.delete(oldest)
+      const { bare } = spell(oldest)
+      if (bare !== "") addLatest(hashes, Hash.string(bare), mostHashes)
     },
     areIn: (text) => {
       const shown = spell(text)
+      if (hashes.size > 0 && [text, ...text.split(".")].some((part) => hashes.has(Hash.string(spell(part).bare)))) {
+        return true
+      }
       return [...kept, ...latest].some((secret) =>
         text.includes(secret) || spellingsOf(secret).some((spelling) => shows(shown, spelling))
       )
     }
   }
+}
+
+/** Adds a value at the end, or moves it there. Beyond so many, removes the first one and gives it. */
+const addLatest = <A>(values: Set<A>, value: A, most: number): A | undefined => {
+  values.delete(value)
+  values.add(value)
+  if (values.size <= most) return undefined
+  const first = values.values().next().value
+  if (first !== undefined) values.delete(first)
+  return first
 }
 
 /** A text in one of its spellings, in lower case. */
