@@ -39,7 +39,7 @@ const keysIn = (file: string) => rowsOf(file, "SELECT salt, fingerprint FROM kno
 const ofVersion2 = (file: string) =>
   execute(
     file,
-    `DROP TABLE known_keys; DROP TABLE merchants; ALTER TABLE holders DROP COLUMN epoch; PRAGMA user_version = 2`
+    `DROP TABLE known_keys; DROP TABLE known_merchants; ALTER TABLE holders DROP COLUMN epoch; PRAGMA user_version = 2`
   )
 
 describe("what a destination remembers of a key", () => {
@@ -63,7 +63,7 @@ describe("what a destination remembers of a key", () => {
           }
         }
       }
-      assert.deepStrictEqual(rowsOf(files[0] ?? "", "SELECT merchant FROM merchants"), [{ merchant: "a" }])
+      assert.deepStrictEqual(rowsOf(files[0] ?? "", "SELECT merchant FROM known_merchants"), [{ merchant: "a" }])
     }).pipe(Effect.scoped))
 
   it.live("is written once, however often the key is used, and forgotten behind a hundred later ones", () =>
@@ -97,12 +97,12 @@ describe("a destination of an earlier version", () => {
       assert.deepInclude(refusal.reason, { _tag: "OtherMerchant", by: "merchantId" })
       const other = yield* Effect.flip(run(file, "payoutRequests", "new", foreign))
       assert.deepInclude(other.reason, { _tag: "OtherMerchant", by: "merchantId" })
-      assert.deepStrictEqual([keysIn(file), rowsOf(file, "SELECT 1 FROM merchants")], [[], []])
+      assert.deepStrictEqual([keysIn(file), rowsOf(file, "SELECT 1 FROM known_merchants")], [[], []])
       yield* run(file, "payoutRequests", "new", { invoices: invoices("c"), payoutRequests: payouts("a", 2000) }, {
         missingLimit: 1
       })
       assert.strictEqual(keysIn(file).length, 1)
-      assert.deepStrictEqual(rowsOf(file, "SELECT merchant FROM merchants ORDER BY 1"), [{ merchant: "a" }, {
+      assert.deepStrictEqual(rowsOf(file, "SELECT merchant FROM known_merchants ORDER BY 1"), [{ merchant: "a" }, {
         merchant: "c"
       }])
     }).pipe(Effect.scoped))

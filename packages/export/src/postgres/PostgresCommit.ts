@@ -184,7 +184,7 @@ const bindOwner = Effect.fnUntraced(function*(
   }
   if (merchants.length > 0) {
     yield* query(
-      `INSERT INTO ${s}.merchants (merchant) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`,
+      `INSERT INTO ${s}.known_merchants (merchant) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`,
       [texts(merchants)]
     )
   }

@@ -136,7 +136,7 @@ const owner = (s: string): ReadonlyArray<string> => [
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, salt text NOT NULL, fingerprint text NOT NULL,
     UNIQUE (salt, fingerprint)
   )`,
-  `CREATE TABLE IF NOT EXISTS ${s}.merchants (merchant text COLLATE "C" PRIMARY KEY)`
+  `CREATE TABLE IF NOT EXISTS ${s}.known_merchants (merchant text COLLATE "C" PRIMARY KEY)`
 ]
 
 /** The table of a list, and a view of it that tells when each row was last seen. */

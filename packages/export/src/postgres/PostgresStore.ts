@@ -50,7 +50,7 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
   source: Effect.map(query(`SELECT source FROM ${s}.destination`), ([row]) => optional(row, "source")),
   owner: Effect.zipWith(
     query(`SELECT salt, fingerprint FROM ${s}.known_keys ORDER BY number`),
-    query(`SELECT merchant FROM ${s}.merchants`),
+    query(`SELECT merchant FROM ${s}.known_merchants`),
     (keys, merchants) => ({
       keys: keys.map((row) => ({ salt: text(row, "salt"), fingerprint: text(row, "fingerprint") })),
       merchants: merchants.map((row) => text(row, "merchant"))

@@ -123,7 +123,7 @@ const bindOwner = (db: Database, { isFirst, key, merchants }: OwnerClaim): void 
   if (isFirst && key !== undefined && db.get("SELECT 1 FROM known_keys WHERE salt <> ?", key.salt) !== undefined) {
     throw new OtherMerchant({ by: "race" })
   }
-  for (const merchant of merchants) db.run("INSERT OR IGNORE INTO merchants (merchant) VALUES (?)", merchant)
+  for (const merchant of merchants) db.run("INSERT OR IGNORE INTO known_merchants (merchant) VALUES (?)", merchant)
   if (key === undefined) return
   db.run("INSERT OR IGNORE INTO known_keys (salt, fingerprint) VALUES (?, ?)", key.salt, key.fingerprint)
   db.run("DELETE FROM known_keys WHERE number <= (SELECT max(number) FROM known_keys) - ?", mostKeys)

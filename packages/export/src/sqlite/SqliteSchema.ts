@@ -105,7 +105,7 @@ const owner = `
   CREATE TABLE known_keys (
     number INTEGER PRIMARY KEY, salt TEXT NOT NULL, fingerprint TEXT NOT NULL, UNIQUE (salt, fingerprint)
   ) STRICT;
-  CREATE TABLE merchants (merchant TEXT PRIMARY KEY) STRICT;`
+  CREATE TABLE known_merchants (merchant TEXT PRIMARY KEY) STRICT;`
 
 const scans = `
   CREATE TABLE scans (

@@ -39,7 +39,7 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
       salt: text(row, "salt"),
       fingerprint: text(row, "fingerprint")
     })),
-    merchants: db.all("SELECT merchant FROM merchants").map((row) => text(row, "merchant"))
+    merchants: db.all("SELECT merchant FROM known_merchants").map((row) => text(row, "merchant"))
   })),
   scans: (list, part) =>
     run((db) =>
