@@ -54,7 +54,7 @@ describe("an export of another merchant into the same file", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.live("is told by the name that PAYMENTS_ACCOUNT gives it", () =>
+  it.live("is recognized by the name in PAYMENTS_ACCOUNT", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const port = yield* Effect.promise(freePort)

@@ -64,7 +64,7 @@ describe("the line of progress", () => {
       const script = `ulimit -f 64; exec "$NODE" ${terminal} "$BINARY" export invoices --to - > ./out`
       const { code, stderr } = yield* shell(script, { ...env, TERM: "xterm" }, cwd)
       assert.strictEqual(code, 9, stderr)
-      // oxlint-disable-next-line no-control-regex -- how a terminal is told to clear a line
+      // oxlint-disable-next-line no-control-regex -- the sequence that clears a line of a terminal
       assert.match(stderr, /\r\u001b\[Kinvoices [\d,]+\r\u001b\[Kpayments: the output cannot be written \(EFBIG\)\.\n$/)
     }).pipe(Effect.scoped))
 
