@@ -15,7 +15,7 @@ import { records } from "@payments/sandbox"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 
 export const pageSize = 100
-export const slowMs = 50
+const slowMs = 50
 
 /** Listens on a free port of this machine; gives the address. */
 export const listen = (length: number): Promise<string> => {

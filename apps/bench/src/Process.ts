@@ -29,7 +29,6 @@ export type Order =
 export type ServeOptions =
   | { readonly kind: "bare" }
   | { readonly kind: "generated" | "prepared"; readonly records: number }
-  | { readonly kind: "parts"; readonly records: number; readonly parts: number; readonly slowMs: number }
 
 /** What came of it. */
 export interface Answer {

@@ -14,18 +14,6 @@ export const serve = (options: ServeOptions): Promise<string> => {
       return sandbox({ records: options.records })
     case "prepared":
       return sandbox({ records: options.records, prepared: true })
-    case "parts": {
-      const { parts, records, slowMs } = options
-      return sandbox({
-        lists: {
-          payoutRequests: Array.from({ length: records }, (_, index) => ({
-            id: `por_${index}`,
-            customerId: `cus_${index % parts}`
-          }))
-        },
-        faults: [{ fault: "latency", ms: slowMs }]
-      })
-    }
   }
 }
 

@@ -1,5 +1,5 @@
 /** The figures of `@payments/core`, beside a bare loop and other clients, all in one run. */
-import { pageSize, slowMs } from "./PageServer.ts"
+import { pageSize } from "./PageServer.ts"
 import { Process } from "./Process.ts"
 import { type Figure, median } from "./Report.ts"
 import type { WorkloadName } from "./workloads/all.ts"
@@ -31,7 +31,6 @@ export const fullSizes: Sizes = {
 export const core = async (sizes: Sizes, say: (line: string) => void): Promise<ReadonlyArray<Figure>> => [
   ...await speed(sizes, say),
   ...await slow(sizes, say),
-  ...await parts(sizes, say),
   ...await memory(sizes, say),
   ...await storm(sizes, say)
 ]
@@ -109,20 +108,6 @@ const slow = async ({ rounds, slowRecords }: Sizes, say: (line: string) => void)
     value: ms["PaymentsApi, 30 ms per page"] / ms.floor,
     unit: "×",
     atMost: 1.05
-  }]
-}
-
-const parts = async ({ rounds, slowRecords }: Sizes, say: (line: string) => void): Promise<ReadonlyArray<Figure>> => {
-  await using server = new Process()
-  const { url } = await server.tell({ do: "serve", options: { kind: "parts", records: slowRecords, parts: 8, slowMs } })
-  if (url === undefined) throw new Error("the server gave no address")
-  const names = ["PaymentsApi", "PaymentsApi, 8 parts"] as const
-  const ms = await interleaved(names.map((name) => ({ name, url })), slowRecords, rounds, say)
-  return [{
-    name: "8 parts side by side ÷ one cursor, 50 ms per response",
-    value: ms["PaymentsApi"] / ms["PaymentsApi, 8 parts"],
-    unit: "×",
-    atLeast: 7
   }]
 }
 

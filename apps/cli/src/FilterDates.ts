@@ -2,15 +2,7 @@
  * What a date filter takes. The document names no format for the filter, only that of the records (§2.4), so that every
  * beginning of an ISO 8601 date-time is let through as typed; what cannot be a date is refused before any request.
  */
-import { DateTime, Option } from "effect"
-
-/** A day, `YYYY-MM-DD` (§2.4). */
-export const isDay = (text: string): boolean => {
-  if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false
-  const day = DateTime.make(`${text}T00:00:00Z`)
-  // A day that does not exist may roll over into the next month.
-  return Option.isSome(day) && DateTime.formatIsoDateUtc(day.value) === text
-}
+import { Days } from "@payments/core"
 
 const extended =
   /^(\d{4})(?:-(\d{2})(?:-(\d{2})(?:[Tt ](\d{2})(?::(\d{2})(?::(\d{2})(?:[.,]\d*)?)?)?:?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)?)?)?)?-?$/
@@ -23,5 +15,5 @@ export const isDateTimePrefix = (text: string): boolean => {
   if (parts === null) return false
   const [, year = "", month = "01", day = "01", hour = "00", minute = "00", second = "00"] = parts
   // 24:00 and the 60th second are ISO 8601's own.
-  return isDay(`${year}-${month}-${day}`) && Number(hour) <= 24 && Number(minute) <= 59 && Number(second) <= 60
+  return Days.isDay(`${year}-${month}-${day}`) && Number(hour) <= 24 && Number(minute) <= 59 && Number(second) <= 60
 }

@@ -1,4 +1,5 @@
 /** `--since`: a moment as people write it. Days, and times without a zone, are those of this machine's time zone (`TZ`). */
+import { Days } from "@payments/core"
 import { duration } from "@payments/export/program"
 import { Duration } from "effect"
 
@@ -17,9 +18,7 @@ export const sinceMs = (text: string, nowMs: number): number | undefined => {
   const match = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2}(?:\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})?)?$/.exec(text)
   if (match === null) return undefined
   const [, day = "", minutes = "00:00", seconds = ":00", zone = ""] = match
-  // Some days do not exist: they would become the first ones of the next month.
-  const midnight = new Date(`${day}T00:00:00Z`)
-  if (Number.isNaN(midnight.getTime()) || midnight.toISOString().slice(0, 10) !== day) return undefined
+  if (!Days.isDay(day)) return undefined
   const moment = new Date(`${day}T${minutes}${seconds}${zone}`).getTime()
   return Number.isNaN(moment) ? undefined : moment
 }

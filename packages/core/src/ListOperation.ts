@@ -35,38 +35,6 @@ export type StreamQuery<Filters> = Filters & ListOptions & {
   readonly maxRecords?: number | undefined
 }
 
-/** The days from one date to another, both included, `YYYY-MM-DD`. */
-export interface DateRange {
-  /** The first day. */
-  readonly from: string
-  /** The last day, not before the first. */
-  readonly to: string
-}
-
-/**
- * The values of one filter, each of which is a part of the list: `{ customerId: ["cus_1", "cus_2"] }`, or for dates
- * `{ settlementDate: { from: "2024-05-01", to: "2024-05-31" } }`. 3,660 parts at most, ten years of days. Records without
- * such a value are in no part.
- */
-export type PartitionBy<Filters> = { readonly [Field in keyof Filters]?: ReadonlyArray<string> | DateRange | undefined }
-
-/** How many parts are read at once. */
-export interface PartitionOptions {
-  /** 4 unless given. All of them keep to the client's pace. */
-  readonly concurrency?: number | undefined
-}
-
-/** What to list of every part; a part has its own positions, so the query has none. */
-export type PartitionQuery<Filters> = Filters & Omit<ListOptions, "position"> & PartitionOptions
-
-/** A page of one part of a list. */
-export interface PartPage<Record> {
-  /** The value that the part was cut by. */
-  readonly part: string
-  /** The last page of a part has no `next`. */
-  readonly page: Page<Record>
-}
-
 /** Reads one list. */
 export interface ListOperation<Record, Filters> {
   /** One page: one request, and its retries. */
@@ -75,16 +43,6 @@ export interface ListOperation<Record, Filters> {
   readonly pages: (query?: ListQuery<Filters>) => Stream.Stream<Page<Record>, PaymentsError>
   /** The records of those pages, chunked by page. */
   readonly stream: (query?: StreamQuery<Filters>) => Stream.Stream<Record, PaymentsError>
-  /** The pages of several parts of the list, read side by side and given as they come. The first error ends it. */
-  readonly pagesBy: (
-    by: PartitionBy<Filters>,
-    query?: PartitionQuery<Filters> & BadRecordOption
-  ) => Stream.Stream<PartPage<Record>, PaymentsError>
-  /** The records of several parts of the list, read side by side and given as they come. The first error ends it. */
-  readonly streamBy: (
-    by: PartitionBy<Filters>,
-    query?: PartitionQuery<Filters>
-  ) => Stream.Stream<Record, PaymentsError>
   /** The query parameters that are not named as their field is, or may not be: for invoices all of them (§4.3). */
   readonly parameters: { readonly [field: string]: string }
 }

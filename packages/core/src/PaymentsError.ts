@@ -251,8 +251,6 @@ export class PaymentsError extends Data.TaggedError("PaymentsError")<{
   readonly body: ErrorBody | undefined
   /** From where the listing can go on; absent where that is its start, as when the cursor itself is the fault. */
   readonly position: Position | undefined
-  /** The part that failed, where a list was read in parts (`pagesBy`, `streamBy`). */
-  readonly part?: Redacted.Redacted<string> | undefined
 }> {
   override get message() {
     const facts = [

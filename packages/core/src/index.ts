@@ -1,18 +1,14 @@
 /** The public surface of `@payments/core`. */
+export * as Days from "./Days.ts"
 export { membersOf, parseText } from "./ExactText.ts"
 export type { Checked, KeyFile } from "./internal/KeyFile.ts"
 export type { SlowDown } from "./internal/Pace.ts"
 export type {
   BadRecordOption,
-  DateRange,
   ListOperation,
   ListOperations,
   ListOptions,
   ListQuery,
-  PartitionBy,
-  PartitionOptions,
-  PartitionQuery,
-  PartPage,
   StreamQuery
 } from "./ListOperation.ts"
 export * as Lists from "./Lists.ts"

@@ -138,7 +138,6 @@ describe("a listing", () => {
       for (
         const list of [
           api.invoices.stream(quarantine),
-          api.invoices.streamBy({ contract: ["a"] }, quarantine),
           api.invoices.pages(counted)
         ]
       ) {
@@ -148,22 +147,6 @@ describe("a listing", () => {
         )
       }
     }).pipe(Effect.provide(layerTest({}))))
-
-  it.live("in parts names the part that failed, to the caller alone", () =>
-    Effect.gen(function*() {
-      const api = layerTest({
-        invoices: records(10).map((record) => ({ ...record, contract: "canary-contract" })),
-        faults: [{ fault: "status", status: 403 }]
-      })
-      const error = yield* Effect.flip(
-        PaymentsApi.use(({ invoices }) => Stream.runDrain(invoices.streamBy({ contract: ["canary-contract"] }))).pipe(
-          Effect.provide(api)
-        )
-      )
-      assert.strictEqual(error.reason._tag, "Forbidden")
-      assert.strictEqual(error.part === undefined ? "" : Redacted.value(error.part), "canary-contract")
-      assert.notInclude(`${error.message} ${JSON.stringify(error)}`, "canary")
-    }))
 
   it.live("says of one page too that its cursor was refused", () =>
     Effect.gen(function*() {

@@ -182,7 +182,6 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
     it.live("refuses what the types would not allow, before any request", () =>
       over(everything, ({ invoices: list }) =>
         Effect.gen(function*() {
-          const by = { contract: ["con_1"] }
           const first = yield* list.page({ limit: 10 })
           const cursor = first.next === null ? "" : Redacted.value(first.next).cursor
           const wrongQueries: ReadonlyArray<unknown> = [
@@ -204,29 +203,14 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
             ...[null, "drop", true].map((onBadRecord) => ({ onBadRecord })),
             ...[null, "now", {}, new EventTarget()].map((signal) => ({ signal }))
           ]
-          const wrongParts: ReadonlyArray<unknown> = [
-            null,
-            5,
-            "contract",
-            ["contract"],
-            undefined,
-            ...[null, 5, "con_1", {}, [1], [null], ["con_1", ""]].map((contract) => ({ contract })),
-            ...[null, "2024-05", {}, { from: 1, to: 2 }, { from: "2024-05-01" }, { from: Symbol("day"), to: null }]
-              .map((settlementDate) => ({ settlementDate }))
-          ]
           // As plain JavaScript would call it.
           const asked = (wrong: unknown) => wrong as object & { readonly contract?: never }
           const attempts = [
             ...wrongQueries.map(asked).flatMap((query) => [
               list.page(query),
-              ...[list.pages(query), list.stream(query), list.pagesBy(by, query), list.streamBy(by, query)]
+              ...[list.pages(query), list.stream(query)]
                 .map((listing) => Stream.runDrain<unknown, PaymentsError, never>(listing))
             ]),
-            ...wrongParts.map(asked).flatMap((parts) => [
-              Stream.runDrain(list.pagesBy(parts)),
-              Stream.runDrain(list.streamBy(parts))
-            ]),
-            ...["4", null, {}].flatMap((concurrency) => Stream.runDrain(list.streamBy(by, asked({ concurrency })))),
             ...["4", null, {}].flatMap((maxRecords) => Stream.runDrain(list.stream(asked({ maxRecords }))))
           ]
           for (const [index, attempt] of attempts.entries()) {
@@ -248,56 +232,6 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
           }
           const wrong = yield* Effect.flip(Stream.runCollect(api.payoutRequests.stream({ maxRecords: -1 })))
           assert.strictEqual(wrong.reason._tag, "InvalidRequest")
-        })))
-
-    it.live("reads parts of a list side by side, each record once", () =>
-      over(everything, (api) =>
-        Effect.gen(function*() {
-          const customers = ["cus_0", "cus_1", "cus_2", "cus_3", "cus_4", "cus_5", "cus_6", "nobody", "cus_0"]
-          const merged = yield* Stream.runCollect(
-            api.payoutRequests.streamBy({ customerId: customers }, { limit: 10, concurrency: 8 })
-          )
-          assert.deepStrictEqual(ids(merged).toSorted(), ids(payouts(250)).toSorted())
-          const pages = yield* Stream.runCollect(api.payoutRequests.pagesBy({ customerId: customers }, { limit: 10 }))
-          for (const customer of new Set(customers)) {
-            const own = pages.filter(({ part }) => part === customer).map(({ page }) => page)
-            assert.deepStrictEqual(
-              ids(own.flatMap(({ items }) => items)),
-              ids(payouts(250).filter(({ customerId }) => customerId === customer))
-            )
-            assert.deepStrictEqual(own.map(({ next }) => next === null).indexOf(true), own.length - 1)
-          }
-          const days = yield* Stream.runCollect(
-            api.invoices.streamBy({ settlementDate: { from: "2024-04-28", to: "2024-05-03" } }, { settlementTime: "1" })
-          )
-          assert.deepStrictEqual(
-            ids(days).toSorted(),
-            ids(invoices.filter(({ settlementDate, settlementTime }) =>
-              settlementDate != null && settlementDate <= "2024-05-03" && settlementTime === "1"
-            )).toSorted()
-          )
-        })))
-
-    it.live("refuses parts that are none", () =>
-      over(everything, (api) =>
-        Effect.gen(function*() {
-          const settlementDate = (from: string, to: string) => api.invoices.streamBy({ settlementDate: { from, to } })
-          for (
-            const list of [
-              api.invoices.streamBy({}),
-              api.invoices.streamBy({ contract: ["a"], reference: ["b"] }),
-              api.invoices.streamBy({ contract: { from: "2024-05-01", to: "2024-05-02" } }),
-              api.invoices.streamBy({ contract: ["a"] }, { contract: "b" }),
-              api.invoices.streamBy({ contract: ["a"] }, { concurrency: 0 }),
-              settlementDate("2024-05-02", "2024-05-01"),
-              settlementDate("2024-02-30", "2024-03-01"),
-              settlementDate("yesterday", "today"),
-              settlementDate("1000-01-01", "9999-01-01")
-            ]
-          ) {
-            const error = yield* Effect.flip(Stream.runDrain(list))
-            assert.deepStrictEqual([error.reason._tag, error.attempts], ["InvalidRequest", 0])
-          }
         })))
 
     it.live("tells status, headers, time and attempts of a page", () =>

@@ -27,8 +27,6 @@ const asService = <R>(client: Effect.Effect<Payments, never, R>): Layer.Layer<Pa
         page: (query?: object) => Effect.tryPromise({ try: () => list.page(query), catch: caught }),
         pages: (query?: object) => Stream.fromAsyncIterable(list.pages(query), caught),
         stream: (query?: object) => Stream.fromAsyncIterable(list.stream(query), caught),
-        pagesBy: (by: object, query?: object) => Stream.fromAsyncIterable(list.pagesBy(by, query), caught),
-        streamBy: (by: object, query?: object) => Stream.fromAsyncIterable(list.streamBy(by, query), caught),
         parameters: list.parameters
         // The same values went in with this type.
       } as unknown as ListOperation<Record, Filters>)

@@ -3,6 +3,7 @@
  * Working days have more than weekends, two paydays in four weeks have two and a half times as many, and few come at
  * night.
  */
+import { Days } from "@payments/core"
 
 /** Milliseconds in a day. */
 export const dayMs = 86_400_000
@@ -65,8 +66,4 @@ export const firstOf = (day: number): number => {
 }
 
 /** The day that `YYYY-MM-DD` names, or undefined where it names none. */
-export const dayOfDate = (date: string): number | undefined => {
-  const ms = /^\d{4}-\d\d-\d\d$/.test(date) ? Date.parse(date) : Number.NaN
-  // Parsing may roll a day that does not exist over into the next month.
-  return Number.isNaN(ms) || !new Date(ms).toISOString().startsWith(date) ? undefined : ms / dayMs
-}
+export const dayOfDate = (date: string): number | undefined => Days.isDay(date) ? Date.parse(date) / dayMs : undefined

@@ -9,7 +9,6 @@ export const workloads = {
   "PaymentsApi over fetch": async () => (await import("./ours.ts")).overFetch,
   "PaymentsApi over Effect's undici": async () => (await import("./ours.ts")).overStockUndici,
   "PaymentsApi, 30 ms per page": async () => (await import("./ours.ts")).slowConsumer,
-  "PaymentsApi, 8 parts": async () => (await import("./ours.ts")).parts,
   "stripe-node": async () => (await import("./stripeNode.ts")).autoPagination,
   "fetch + zod": async () => (await import("./fetchZod.ts")).listing,
   "got.paginate": async () => (await import("./gotPaginate.ts")).paginate

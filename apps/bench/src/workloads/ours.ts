@@ -62,19 +62,7 @@ const pausing = (ms: number) =>
     return total
   })
 
-/** All records, by the eight customers that the list is cut by. */
-const inParts = Effect.fnUntraced(function*(api: PaymentsApi["Service"]) {
-  const total = tally()
-  const customers = Array.from({ length: 8 }, (_, part) => `cus_${part}`)
-  yield* Stream.runForEachArray(
-    api.payoutRequests.streamBy({ customerId: customers }, { limit: pageSize, concurrency: 8 }),
-    (some) => Effect.sync(() => count(total, some))
-  )
-  return total
-})
-
 export const stream = over(layerHttpClient, records)
-export const parts = over(layerHttpClient, inParts)
 export const exactTexts = over(layerHttpClient, texts)
 export const slowConsumer = over(layerHttpClient, pausing(30))
 export const overFetch = over(FetchHttpClient.layer, records)

@@ -1,5 +1,5 @@
 /** `payments export`. */
-import { Lists, PaymentsApi, type PaymentsConfigError, readPlainFile } from "@payments/core"
+import { Days, Lists, PaymentsApi, type PaymentsConfigError, readPlainFile } from "@payments/core"
 import {
   Destination,
   lowestExitCode,
@@ -27,7 +27,7 @@ import {
   usage,
   wholeNumber
 } from "@payments/export/program"
-import { DateTime, Duration, Effect, type FileSystem, Layer, Option, Result, Stdio } from "effect"
+import { Effect, type FileSystem, Layer, Result, Stdio } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { terminalWidth } from "../Output.ts"
 import { makeProgress, sayFailures } from "../Progress.ts"
@@ -181,18 +181,9 @@ const idsIn = Effect.fnUntraced(function*(file: string) {
   return ids.length === 0 ? yield* usage(`--customer-ids: the file ${printable(file)} names no customer.`) : ids
 })
 
-const mostDays = 3660
-
 const daysOf = (range: string): ReadonlyArray<string> | undefined => {
-  const [, from = "", to = ""] = /^(\d{4}-\d{2}-\d{2})\.\.(\d{4}-\d{2}-\d{2})$/.exec(range) ?? []
-  const [first, last] = [from, to].map((day) => DateTime.make(`${day}T00:00:00Z`))
-  if (first === undefined || last === undefined || Option.isNone(first) || Option.isNone(last)) return undefined
-  // A day that does not exist rolls over into the next month.
-  if (DateTime.formatIsoDateUtc(first.value) !== from || DateTime.formatIsoDateUtc(last.value) !== to) return undefined
-  const days = Duration.toDays(DateTime.distance(first.value, last.value)) + 1
-  return days < 1 || days > mostDays
-    ? undefined
-    : Array.from({ length: days }, (_, day) => DateTime.formatIsoDateUtc(DateTime.add(first.value, { days: day })))
+  const [, from = "", to = ""] = /^([^.]+)\.\.([^.]+)$/.exec(range) ?? []
+  return Result.getOrUndefined(Days.between(from, to))
 }
 
 /** Exports the lists side by side, shows how it goes, and ends with a summary. */

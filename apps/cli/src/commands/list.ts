@@ -1,5 +1,5 @@
 /** `payments payout-requests list`, `payin-sources list`, `invoices list`. */
-import { type ListOperation, Lists, PaymentsApi, type PaymentsConfigError, Position } from "@payments/core"
+import { Days, type ListOperation, Lists, PaymentsApi, type PaymentsConfigError, Position } from "@payments/core"
 import { ExitCode, printable } from "@payments/export"
 import {
   checkAll,
@@ -15,7 +15,7 @@ import {
 import { Effect, Layer, Record, Redacted, Stdio, Stream, String } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as CursorFile from "../CursorFile.ts"
-import { isDateTimePrefix, isDay } from "../FilterDates.ts"
+import { isDateTimePrefix } from "../FilterDates.ts"
 import { describe, type Format, formats, makeOutput } from "../Output.ts"
 import { type PageRecord, recordsOf } from "../PageRecords.ts"
 
@@ -38,7 +38,7 @@ const descriptions: Readonly<Record<string, string>> = {
 
 const day: Reading<string> = {
   expected: "a day such as 2024-05-31",
-  read: (text) => isDay(text) ? text : undefined
+  read: (text) => Days.isDay(text) ? text : undefined
 }
 
 const dateTime: Reading<string> = {

@@ -2,12 +2,12 @@
  * Follows one list from page to page. Promises to its callers: a listing ends only at a null cursor or with an error,
  * never goes round, and every error says from where to go on.
  */
-import { Effect, Option, Redacted, Result, Stream } from "effect"
-import type { ListOperation, ListOptions, PartitionBy, PartitionOptions } from "../ListOperation.ts"
+import { Effect, Option, Result, Stream } from "effect"
+import type { ListOperation, ListOptions } from "../ListOperation.ts"
 import type * as Lists from "../Lists.ts"
 import type { Page } from "../Page.ts"
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
-import { PaginationFault, PaymentsError } from "../PaymentsError.ts"
+import { PaginationFault, type PaymentsError } from "../PaymentsError.ts"
 import { type Client, failed, type Fetched, positionOf } from "./Client.ts"
 import { type WorkTime, workTime } from "./Deadline.ts"
 import { fingerprinting } from "./KeyFingerprint.ts"
@@ -16,7 +16,7 @@ import { decodeRecords, requestIdOf } from "./PageDecoder.ts"
 import { makePagesAhead } from "./PagesAhead.ts"
 import type { PageRequest } from "./PageSource.ts"
 import { makeProgressGuard } from "./ProgressGuard.ts"
-import { toParts, toRequest } from "./Query.ts"
+import { toRequest } from "./Query.ts"
 
 /** Everything a query of any kind may say. */
 type AnyQuery<Filters> = Filters & ListOptions & {
@@ -125,37 +125,10 @@ export const makeListOperation = <Record, Filters extends object>(
       Effect.flatMap(fetchNext),
       Effect.flatMap((fetched) => decode(fetched, query.onBadRecord ?? "fail"))
     )
-  const pages = (query: AnyQuery<Filters>) => walk(query, "pages", (current) => [current])
-  const stream = (query: AnyQuery<Filters>) => walk(query, "records", ({ items }) => items)
-
-  const partition = <A>(
-    by: PartitionBy<Filters>,
-    given: AnyQuery<Filters> & PartitionOptions,
-    read: (query: AnyQuery<Filters>, part: string) => Stream.Stream<A, PaymentsError>
-  ): Stream.Stream<A, PaymentsError> =>
-    Stream.unwrap(
-      Effect.map(toParts(list, by, given), ({ field, values }) => {
-        const { concurrency = 4, ...query } = given
-        return Stream.fromIterable(values).pipe(
-          Stream.flatMap(
-            (part) =>
-              Stream.mapError(
-                // With one more filter of the list it is still a query, which TypeScript cannot see of generic filters.
-                read({ ...query, [field]: part } as unknown as AnyQuery<Filters>, part),
-                (error) => new PaymentsError({ ...error, part: Redacted.make(part) })
-              ),
-            { concurrency, bufferSize: 1 }
-          )
-        )
-      })
-    )
 
   return {
     page: (query = everything) => page(query),
-    pages: (query = everything) => pages(query),
-    stream: (query = everything) => stream(query),
-    pagesBy: (by, query = everything) =>
-      partition(by, query, (one, part) => Stream.map(pages(one), (current) => ({ part, page: current }))),
-    streamBy: (by, query = everything) => partition(by, query, stream)
+    pages: (query = everything) => walk(query, "pages", (current) => [current]),
+    stream: (query = everything) => walk(query, "records", ({ items }) => items)
   }
 }
