@@ -4,8 +4,8 @@
  */
 import { Config, Context, Data, Duration, Effect, FileSystem, Layer, Redacted, Result } from "effect"
 import { type Checked, fileInEnvironment, type KeyFile } from "./internal/KeyFile.ts"
-import { defaultSlowDown, type SlowDown } from "./internal/Pace.ts"
 import { proxyProblem, proxyVariables } from "./internal/ProxyAddress.ts"
+import { defaultSlowDown, type SlowDown } from "./internal/RateLimiter.ts"
 import { all, type InvoiceParameters, type ListName, parseInvoiceParameters } from "./Lists.ts"
 import { defaultRetryPolicy, type RetryPolicy } from "./RetryPolicy.ts"
 
@@ -73,7 +73,7 @@ export interface Deadlines {
 }
 
 /** How long a listing is followed that brings nothing new, which an endless list of fresh cursors would be. */
-export interface Progress {
+export interface ProgressLimits {
   /** Pages in a row without a record: 1,000. A service that searches long sends many. */
   readonly emptyPages: number
   /** Pages in a row that hold the same records as earlier pages of the listing: 10. Moving data can repeat a few. */
@@ -109,7 +109,7 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
    */
   readonly largestBodyBytes: number
   /** How long a listing is followed that brings nothing new. */
-  readonly progress: Progress
+  readonly progress: ProgressLimits
   /** All lists together. No ceiling unless given. */
   readonly maxRequestsPerSecond: number | undefined
   /** How much slower all listings of a client ask after a 429, and how they recover. */

@@ -8,14 +8,14 @@
  */
 import { Cause, Effect, Exit, Layer, ManagedRuntime, Redacted } from "effect"
 import { FetchHttpClient, type HttpClient } from "effect/http"
-import { type Promised, promised, runIn } from "./internal/Promised.ts"
+import { type PromiseApiOf, runIn, toPromises } from "./internal/PromiseAdapter.ts"
 import type { ListOperations } from "./ListOperation.ts"
 import type { InvoiceParameters } from "./Lists.ts"
 import { PaymentsApi } from "./PaymentsApi.ts"
 import { PaymentsConfig, PaymentsConfigError, type Settings } from "./PaymentsConfig.ts"
 
 /** A client of one service. Close it when it is no longer needed; `await using` does so by itself. */
-export interface Payments extends Promised<ListOperations>, AsyncDisposable {
+export interface Payments extends PromiseApiOf<ListOperations>, AsyncDisposable {
   /** Cancels what still runs, which is then rejected, and closes the connections. Closing twice is no mistake. */
   readonly close: () => Promise<void>
 }
@@ -70,7 +70,7 @@ export const connectWith = async <E>(layer: Layer.Layer<PaymentsApi, E>): Promis
     await run.stop()
     await runtime.dispose()
   }
-  return { ...promised(built.value, run), close, [Symbol.asyncDispose]: close }
+  return { ...toPromises(built.value, run), close, [Symbol.asyncDispose]: close }
 }
 
 const names = {

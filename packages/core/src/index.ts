@@ -2,7 +2,7 @@
 export * as Days from "./Days.ts"
 export { membersOf, parseText } from "./ExactText.ts"
 export type { Checked, KeyFile } from "./internal/KeyFile.ts"
-export type { SlowDown } from "./internal/Pace.ts"
+export type { SlowDown } from "./internal/RateLimiter.ts"
 export type {
   BadRecordOption,
   ListOperation,
@@ -21,7 +21,7 @@ export {
   type Deadlines,
   PaymentsConfig,
   PaymentsConfigError,
-  type Progress,
+  type ProgressLimits,
   type Settings
 } from "./PaymentsConfig.ts"
 export { BearerKey, PaymentsContract } from "./PaymentsContract.ts"

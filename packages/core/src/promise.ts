@@ -2,7 +2,7 @@
  * The lists as promises and async iterables, for teams that don't write Effect. Runs wherever `fetch` does; on Node,
  * `connectFromEnvironment` of `@payments/core/node` brings the tuned client and reads the settings.
  */
-export type { Abortable, Promised } from "./internal/Promised.ts"
+export type { Abortable, PromiseApiOf } from "./internal/PromiseAdapter.ts"
 export type { BadRecord, Page } from "./Page.ts"
 export { PaymentsConfigError } from "./PaymentsConfig.ts"
 export { PaymentsError } from "./PaymentsError.ts"

@@ -1,6 +1,6 @@
 /**
  * One client of a service: asks for a page until it comes or must not be asked for again. What its listings share is kept
- * here: the pace, the tokens for retries and the keys.
+ * here: the limiter, the tokens for retries and the keys.
  */
 import { type Clock, Duration, Effect, Redacted, Result, Semaphore } from "effect"
 import { type AnyList, invoices, payinSources, payoutRequests } from "../Lists.ts"
@@ -10,11 +10,11 @@ import { type ErrorBody, PaymentsError, type Reason, Unauthorized } from "../Pay
 import * as Position from "../Position.ts"
 import { workTime } from "./Deadline.ts"
 import { observing } from "./Observed.ts"
-import * as Pace from "./Pace.ts"
 import { describeBody, type Envelope, openEnvelope, reasonOfStatus, requestIdOf } from "./PageDecoder.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
+import * as RateLimiter from "./RateLimiter.ts"
 import * as Retry from "./Retry.ts"
-import { makeSecrets, type Secrets } from "./Showable.ts"
+import { makeSecrets, type Secrets } from "./SafeText.ts"
 
 /** A page that came, its records not yet looked at. */
 export interface Fetched {
@@ -43,7 +43,7 @@ export interface Client {
 
 /** A client over one source of pages. */
 export const makeClient = (config: PaymentsConfig["Service"], source: PageSource): Client => {
-  let pace = Pace.make(config.maxRequestsPerSecond, config.slowDown)
+  let limiter = RateLimiter.make(config.maxRequestsPerSecond, config.slowDown)
   const tokens: Retry.RetryTokens = { left: config.retry.budget.capacity }
   const keys = { payments: config.apiKey, invoices: config.invoicesApiKey }
   const secrets = makeSecrets(Object.values(keys).map(Redacted.value))
@@ -53,17 +53,17 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
 
   const take = (clock: Clock.Clock): boolean => {
     const now = Monotonic.millisUnsafe(clock)
-    if (pace.next > now) return false
-    pace = Pace.asked(pace, now)
+    if (limiter.nextRequestAt > now) return false
+    limiter = RateLimiter.onRequest(limiter, now)
     return true
   }
 
-  /** The first in the queue waits until the pace allows a request, however often it changes meanwhile. */
+  /** The first in the queue waits until the limiter allows a request, however often it changes meanwhile. */
   const turn = (clock: Clock.Clock): Effect.Effect<void> =>
     Effect.suspend(() =>
       take(clock)
         ? Effect.void
-        : Effect.flatMap(Effect.sleep(pace.next - Monotonic.millisUnsafe(clock)), () => turn(clock))
+        : Effect.flatMap(Effect.sleep(limiter.nextRequestAt - Monotonic.millisUnsafe(clock)), () => turn(clock))
     )
 
   const inTurn = <A>(exchange: Effect.Effect<A, Failure>): Effect.Effect<A, Failure> =>
@@ -73,7 +73,7 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
     Effect.clockWith((clock) => {
       // A longer wait is handed back to the caller; the others find out by asking.
       const long = asked === undefined || Duration.isGreaterThan(asked, config.retry.longestHint)
-      pace = Pace.slowedDown(pace, Monotonic.millisUnsafe(clock), long ? 0 : Duration.toMillis(asked))
+      limiter = RateLimiter.onRateLimited(limiter, Monotonic.millisUnsafe(clock), long ? 0 : Duration.toMillis(asked))
       return Effect.void
     })
 

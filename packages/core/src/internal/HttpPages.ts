@@ -9,7 +9,7 @@ import * as Monotonic from "../Monotonic.ts"
 import type { Deadlines, PaymentsConfig } from "../PaymentsConfig.ts"
 import { MalformedResponse, type Reason, Timeout, Transport } from "../PaymentsError.ts"
 import { announcedLength, BodyBytes } from "./BodyBytes.ts"
-import { lookAt, nextDeadline, type Progress } from "./Deadline.ts"
+import { type AttemptProgress, nextCheckAt, nextDeadline } from "./Deadline.ts"
 import { type DirectAnswer, directReadOf, notDecoded, tooLarge } from "./DirectReads.ts"
 import { addressOf } from "./Observed.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
@@ -107,7 +107,7 @@ const exchange = (
       Effect.flatMap((response) => {
         const { headers, status } = response
         const onBytes = () => {
-          progress.movedAt = Monotonic.millisUnsafe(clock)
+          progress.lastBytesAt = Monotonic.millisUnsafe(clock)
         }
         progress.phase = "body"
         onBytes()
@@ -134,17 +134,17 @@ const quiet = Context.empty().pipe(
 /** Ends an attempt when a deadline passes. One fiber sleeps from deadline to deadline, however many parts a body has. */
 const withinDeadlines = <A, R>(
   deadlines: Deadlines,
-  attempt: (progress: Progress, clock: Clock.Clock) => Effect.Effect<A, Reason, R>
+  attempt: (progress: AttemptProgress, clock: Clock.Clock) => Effect.Effect<A, Reason, R>
 ): Effect.Effect<A, Reason, R> =>
   Effect.clockWith((clock) => {
     const startedAt = Monotonic.millisUnsafe(clock)
-    const progress: Progress = { startedAt, phase: "headers", movedAt: startedAt }
+    const progress: AttemptProgress = { startedAt, phase: "headers", lastBytesAt: startedAt }
     const watch = Effect.gen(function*() {
       for (;;) {
         const now = Monotonic.millisUnsafe(clock)
         const next = nextDeadline(deadlines, progress)
         if (next.at <= now) return yield* new Timeout({ phase: next.phase })
-        yield* Effect.sleep(lookAt(deadlines, progress, now) - now)
+        yield* Effect.sleep(nextCheckAt(deadlines, progress, now) - now)
       }
     })
     let outcome: A | undefined

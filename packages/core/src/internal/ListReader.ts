@@ -13,8 +13,8 @@ import { type WorkTime, workTime } from "./Deadline.ts"
 import { fingerprinting } from "./KeyFingerprint.ts"
 import { inSpan } from "./Observed.ts"
 import { decodeRecords, requestIdOf } from "./PageDecoder.ts"
-import { makePagesAhead } from "./PagesAhead.ts"
 import type { PageRequest } from "./PageSource.ts"
+import { makePrefetch } from "./Prefetch.ts"
 import { makeProgressGuard } from "./ProgressGuard.ts"
 import { toRequest } from "./Query.ts"
 
@@ -100,7 +100,7 @@ export const makeListOperation = <Record, Filters extends object>(
       if (wanted === 0) return Stream.empty
       const ahead = query.prefetch ?? 1
       const guard = makeProgressGuard(first, config.progress)
-      const take = makePagesAhead({ first, fetch: fetchNext, guard, ahead, records: wanted }, scope)
+      const take = makePrefetch({ first, fetch: fetchNext, guard, ahead, records: wanted }, scope)
       return Stream.paginate(
         { left: wanted, fault: undefined },
         Effect.fnUntraced(

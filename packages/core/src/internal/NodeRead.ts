@@ -6,7 +6,7 @@ import type { Dispatcher } from "@effect/platform-node/Undici"
 import { Effect } from "effect"
 import { type Reason, Timeout } from "../PaymentsError.ts"
 import { announcedLength, BodyBytes } from "./BodyBytes.ts"
-import { lookAt, nextDeadline, type Progress } from "./Deadline.ts"
+import { type AttemptProgress, nextCheckAt, nextDeadline } from "./Deadline.ts"
 import { type DirectAnswer, type DirectRequest, tooLarge } from "./DirectReads.ts"
 import { acceptEncoding, decodeWhole, isPlain } from "./NodeDecoder.ts"
 import { bodyReason, connectionReason } from "./SystemCode.ts"
@@ -16,11 +16,11 @@ export class ReadWatch {
   readonly #reads = new Set<NodeRead>()
   #timer: NodeJS.Timeout | undefined
   /** When the timer is to go off. */
-  #lookAt = Number.POSITIVE_INFINITY
+  #nextCheckAt = Number.POSITIVE_INFINITY
 
   add(read: NodeRead): void {
     this.#reads.add(read)
-    if (read.lookAt() < this.#lookAt) this.#arm()
+    if (read.nextCheckAt() < this.#nextCheckAt) this.#arm()
   }
 
   remove(read: NodeRead): void {
@@ -34,11 +34,11 @@ export class ReadWatch {
 
   #arm(): void {
     clearTimeout(this.#timer)
-    this.#lookAt = Number.POSITIVE_INFINITY
-    for (const read of this.#reads) this.#lookAt = Math.min(this.#lookAt, read.lookAt())
-    this.#timer = this.#lookAt === Number.POSITIVE_INFINITY
+    this.#nextCheckAt = Number.POSITIVE_INFINITY
+    for (const read of this.#reads) this.#nextCheckAt = Math.min(this.#nextCheckAt, read.nextCheckAt())
+    this.#timer = this.#nextCheckAt === Number.POSITIVE_INFINITY
       ? undefined
-      : setTimeout(() => this.#look(), Math.max(1, this.#lookAt - performance.now())).unref()
+      : setTimeout(() => this.#look(), Math.max(1, this.#nextCheckAt - performance.now())).unref()
   }
 
   #look(): void {
@@ -79,7 +79,7 @@ type Resume = (outcome: Effect.Effect<DirectAnswer, Reason>) => void
 class NodeRead implements Dispatcher.DispatchHandler {
   readonly #request: DirectRequest
   readonly #watch: ReadWatch
-  readonly #progress: Progress
+  readonly #progress: AttemptProgress
   #resume: Resume | undefined
   #controller: Dispatcher.DispatchController | undefined
   #status = 0
@@ -92,7 +92,7 @@ class NodeRead implements Dispatcher.DispatchHandler {
     this.#request = request
     this.#body = new BodyBytes(request.cap)
     this.#watch = watch
-    this.#progress = { startedAt, phase: "headers", movedAt: startedAt }
+    this.#progress = { startedAt, phase: "headers", lastBytesAt: startedAt }
     this.#resume = resume
   }
 
@@ -101,8 +101,8 @@ class NodeRead implements Dispatcher.DispatchHandler {
   }
 
   /** When to look at the deadline, which may come nearer meanwhile. */
-  lookAt(): number {
-    return lookAt(this.#request.deadlines, this.#progress, performance.now())
+  nextCheckAt(): number {
+    return nextCheckAt(this.#request.deadlines, this.#progress, performance.now())
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -121,12 +121,12 @@ class NodeRead implements Dispatcher.DispatchHandler {
     this.#headers = joined(headers)
     this.#announced = announcedLength(this.#headers)
     this.#progress.phase = "body"
-    this.#progress.movedAt = performance.now()
+    this.#progress.lastBytesAt = performance.now()
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
     this.#body.add(chunk, this.#announced)
-    this.#progress.movedAt = performance.now()
+    this.#progress.lastBytesAt = performance.now()
     if (this.#body.size > this.#request.cap) this.fail(tooLarge(this.#request.cap))
   }
 

@@ -35,7 +35,7 @@ import {
 import { hasMoreValues, mostRecords, mostValues } from "./PageBounds.ts"
 import type { PageRequest, RawAnswer } from "./PageSource.ts"
 import { recordCheck } from "./RecordCheck.ts"
-import { looksLikeCode, looksLikeRequestId, type Secrets, shownType } from "./Showable.ts"
+import { looksLikeCode, looksLikeRequestId, safeContentType, type Secrets } from "./SafeText.ts"
 
 /** The records of a page. */
 export interface DecodedRecords {
@@ -72,7 +72,7 @@ const retryAfter = (answer: RawAnswer, now: number): Duration.Duration | undefin
 
 /** What may be said of an error body, whose shape the document does not show (§7). */
 export const describeBody = (answer: RawAnswer, secrets: Secrets): ErrorBody => ({
-  contentType: shownType(answer.headers["content-type"]),
+  contentType: safeContentType(answer.headers["content-type"]),
   length: answer.text.length,
   code: findCode(answer.text, secrets),
   text: Redacted.make(answer.text)
@@ -124,7 +124,7 @@ export const openEnvelope = (answer: RawAnswer, time: WorkTime): Result.Result<E
         : new MalformedResponse({
           kind: "notJson",
           path: "",
-          expected: text === "" ? "an empty body" : shownType(answer.headers["content-type"]) ?? "no content type"
+          expected: text === "" ? "an empty body" : safeContentType(answer.headers["content-type"]) ?? "no content type"
         })
     )
   }

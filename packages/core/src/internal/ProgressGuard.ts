@@ -1,42 +1,42 @@
 /**
- * Knows a listing that would never end: a cursor that comes again, however long the circle, and page after page that
- * brings nothing new under ever fresh cursors. What it remembers can be compared, not read.
+ * Detects a listing that would never end: a cursor that repeats, after any number of pages, and pages that bring no new
+ * records under ever new cursors. It remembers fingerprints, from which no cursor and no id can be read.
  */
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import { PaginationFault, type PaymentsError } from "../PaymentsError.ts"
 import { failed } from "./Client.ts"
-import { cursorMarks } from "./CursorMark.ts"
+import { makeFingerprints } from "./CursorFingerprint.ts"
 import type { PageRequest } from "./PageSource.ts"
 
-/** Watches one listing. */
+/** Checks the pages of one listing. */
 export interface ProgressGuard {
-  /** Why `next` must not be asked for after a page of these records, or nothing. */
+  /** Returns the error that forbids the request `next` after a page of `records`, or undefined if the listing may go on. */
   readonly check: (next: PageRequest, records: ReadonlyArray<unknown>) => PaymentsError | undefined
 }
 
-/** A guard of the listing that begins with this request. */
+/** Returns the guard of the listing that starts with the request `first`. */
 export const makeProgressGuard = (
   first: PageRequest,
   { emptyPages, repeatedPages }: PaymentsConfig["Service"]["progress"]
 ): ProgressGuard => {
-  const { markCursor, markRecords } = cursorMarks()
-  const cursors = new Set(first.cursor === undefined ? [] : [markCursor(first.cursor)])
+  const { fingerprintCursor, fingerprintIds } = makeFingerprints()
+  const cursors = new Set(first.cursor === undefined ? [] : [fingerprintCursor(first.cursor)])
   const contents = new Set<string>()
   let empty = 0
   let repeated = 0
   return {
     check: (next, records) => {
-      const cursor = markCursor(next.cursor ?? "")
-      // Its cursors lead nowhere, so the listing can go on only from its start: no position.
+      const cursor = fingerprintCursor(next.cursor ?? "")
+      // The listing cannot continue from any of its cursors, so the error has no position.
       if (cursors.has(cursor)) {
         return failed({ ...next, cursor: undefined }, { reason: new PaginationFault({ kind: "repeatedCursor" }) }, 0)
       }
       cursors.add(cursor)
       empty = records.length === 0 ? empty + 1 : 0
       const ids = records.map(idOf)
-      // Records without a readable id are not known again.
+      // A page with a record that has no readable id is never recognized as a repetition.
       if (ids.length > 0 && ids.every((id) => id !== undefined)) {
-        const content = markRecords(ids)
+        const content = fingerprintIds(ids)
         repeated = contents.has(content) ? repeated + 1 : 0
         contents.add(content)
       }
@@ -47,7 +47,7 @@ export const makeProgressGuard = (
   }
 }
 
-/** The records have not been looked at yet: an id may be anything. */
+/** The records have not been checked yet, so the id may have any type. */
 const idOf = (record: unknown): string | undefined =>
   typeof record === "object" && record !== null && "id" in record && typeof record.id === "string"
     ? record.id

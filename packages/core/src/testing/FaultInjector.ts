@@ -1,12 +1,12 @@
 /** Chooses which faults a request meets, and remembers of earlier requests what the faults need. */
 import type { ListName } from "../Lists.ts"
 import type { ListPage, ListRequest, ListServer } from "../ListServer.ts"
-import { draw, fraction } from "./Draw.ts"
 import { type Fault, listFaults, type replyFaults } from "./Fault.ts"
 import { followingDetours, listBehaviours } from "./ListFaults.ts"
 import { makeRecent, type Recent } from "./Recent.ts"
 import type { Reply } from "./Reply.ts"
 import { replyBehaviours } from "./ReplyFaults.ts"
+import { draw, fraction } from "./SeededRandom.ts"
 
 /** What is remembered of a listing, which is known by its key, list, filters and limit. */
 export interface Trail {

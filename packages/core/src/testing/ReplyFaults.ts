@@ -1,9 +1,9 @@
 /** The faults of how a request is answered, each a small behaviour around the answer that would have come. */
 import { membersOf } from "../internal/JsonText.ts"
-import { draw } from "./Draw.ts"
 import type { FaultOf, replyFaults } from "./Fault.ts"
 import type { Meeting } from "./FaultInjector.ts"
 import { json, type Reply } from "./Reply.ts"
+import { draw } from "./SeededRandom.ts"
 
 type Behaviours = {
   readonly [Name in keyof typeof replyFaults]: (

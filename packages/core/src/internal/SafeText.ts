@@ -22,7 +22,7 @@ const contentTypes = new Set(
 )
 
 /** The media type that a header names, without its parameters. */
-export const shownType = (header: string | undefined): string | undefined => {
+export const safeContentType = (header: string | undefined): string | undefined => {
   if (header === undefined) return undefined
   const type = header.split(";", 1)[0]?.trim().toLowerCase() ?? ""
   return contentTypes.has(type) ? type : unknownType

@@ -21,11 +21,11 @@ type WithSignal<Arguments extends ReadonlyArray<unknown>> = {
  * The operations of the library as plain JavaScript: what gives an `Effect` gives a `Promise`, what gives a `Stream` an
  * `AsyncIterable`. That one asks for nothing before it is iterated, and starts a new listing each time it is.
  */
-export type Promised<Api> = Api extends (...args: infer Arguments) => infer Answer
+export type PromiseApiOf<Api> = Api extends (...args: infer Arguments) => infer Answer
   ? (...args: WithSignal<Arguments>) => Answer extends Effect.Effect<infer A, infer _E> ? Promise<A>
     : Answer extends Stream.Stream<infer A, infer _E> ? AsyncIterable<A>
     : Answer
-  : Api extends object ? { readonly [Name in keyof Api]: Promised<Api[Name]> }
+  : Api extends object ? { readonly [Name in keyof Api]: PromiseApiOf<Api[Name]> }
   : Api
 
 /** How the operations of a client are run, until it is closed. */
@@ -39,7 +39,7 @@ export interface Run {
 }
 
 /** Walks the operations, whatever they are: told apart by what they answer, not by their names. */
-export const promised = <Api>(api: Api, run: Run): Promised<Api> => {
+export const toPromises = <Api>(api: Api, run: Run): PromiseApiOf<Api> => {
   const walk = (value: unknown): unknown =>
     typeof value === "function"
       ? (...args: ReadonlyArray<unknown>) => {
@@ -55,8 +55,8 @@ export const promised = <Api>(api: Api, run: Run): Promised<Api> => {
       : typeof value === "object" && value !== null
       ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, walk(member)]))
       : value
-  // The walk does to the values what `Promised` does to their types.
-  return walk(api) as Promised<Api>
+  // The walk does to the values what `PromiseApiOf` does to their types.
+  return walk(api) as PromiseApiOf<Api>
 }
 
 /** The library refuses what is no field of a query, so the signal is taken out of it. */

@@ -1,6 +1,6 @@
 /** Which text of an answer may be shown. What services really echo is tried in the sandbox's `Privacy.test.ts`. */
 import { assert, describe, it } from "@effect/vitest"
-import { looksLikeCode, looksLikeRequestId, makeSecrets, shownType } from "../src/internal/Showable.ts"
+import { looksLikeCode, looksLikeRequestId, makeSecrets, safeContentType } from "../src/internal/SafeText.ts"
 
 describe("an error's code", () => {
   it.each(["BAD_FILTER", "STATUS_403", "ORA_01017", "OAUTH2_EXPIRED", "_3DS", "E_1", "FORBIDDEN", "UNAUTHENTICATED"])(
@@ -61,7 +61,7 @@ describe("a content type", () => {
     ["4433221100/CANARYNAME", "an unknown type"],
     ["canary", "an unknown type"],
     [undefined, undefined]
-  ])("%s is shown as %s", (header, shown) => assert.strictEqual(shownType(header), shown))
+  ])("%s is shown as %s", (header, shown) => assert.strictEqual(safeContentType(header), shown))
 })
 
 describe("a text with a secret in it", () => {
