@@ -1,54 +1,56 @@
-/** What the worker knows of itself, and says over HTTP: whether it lives, and whether the destination is in step. */
+/** The worker's state and its health checks over HTTP: whether the process runs, and whether the destination is up to date. */
 import { Lists, type PaymentsError } from "@payments/core"
 import type { ScanEvent, SinkError } from "@payments/export"
 import { Context, DateTime, Effect, Layer, Record, Ref, Result } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 
-/** What is wrong, since when (ISO 8601 UTC). The message holds no key, cursor or record. */
+/** A reason why the destination may be out of date. */
 export interface Problem {
   readonly reason: string
+  /** Contains no key, cursor or record. */
   readonly message: string
+  /** When the problem began, ISO 8601 UTC. */
   readonly since: string
 }
 
 /** A scan that reached the end of its list. */
 export interface CompleteScan {
-  /** ISO 8601 UTC. */
+  /** When the scan ended, ISO 8601 UTC. */
   readonly at: string
   readonly records: number
   readonly quarantined: number
-  /** Rows that were not marked missing, because they are too many at once. */
+  /** Rows that the scan did not mark missing because they are too many at once. */
   readonly heldBack: number
 }
 
 /** The state of one list. */
 export interface ListStatus {
-  /** Records that the running scan has read so far; null where none is running. */
+  /** Records that the running scan has read so far; null if no scan is running. */
   readonly scanned: number | null
-  /** Why the running scan waits before it asks for a page again. */
+  /** Why the running scan waits before it requests a page again; null if it does not wait. */
   readonly waiting: Problem | null
-  /** Why the last scan that ended did not complete. */
+  /** Why the last scan that ended did not complete; null if it completed. */
   readonly failure: Problem | null
   /** The last scan that completed. */
   readonly complete: CompleteScan | null
 }
 
-/** By the list's name on the command line. */
+/** The state of each list, by its name on the command line. */
 type ListStatuses = { readonly [label: string]: ListStatus }
 
 /** The state of the destination and of each list. */
 export interface WorkerStatus {
-  /** Why the destination cannot be opened or reached. */
+  /** Why the destination cannot be opened or reached; null if it is open. */
   readonly destination: Problem | null
   readonly lists: ListStatuses
 }
 
-/** The state of the worker, kept from what happens in its rounds. */
+/** The state of the worker, updated by the events of its rounds. */
 export class Status extends Context.Service<Status, {
   readonly current: Effect.Effect<WorkerStatus>
   readonly onEvent: (event: ScanEvent) => Effect.Effect<void>
   readonly onDestinationOpen: Effect.Effect<void>
-  /** The destination could not be opened or reached, so that these lists were not scanned. */
+  /** Records that the destination could not be opened or reached, and that these lists were therefore not scanned. */
   readonly onDestinationProblem: (error: SinkError, names: ReadonlyArray<Lists.ListName>) => Effect.Effect<void>
 }>()("@payments/worker/Status") {
   static readonly layer = Layer.effect(
@@ -77,7 +79,7 @@ export class Status extends Context.Service<Status, {
             lists: Record.map(
               status.lists,
               (list, label) =>
-                labels.some((one) => one === label)
+                labels.some((failed) => failed === label)
                   ? { ...list, failure: problemOf(error, list.failure, now) }
                   : list
             )
@@ -113,20 +115,20 @@ const after = (event: ScanEvent, list: ListStatus, now: string): ListStatus => {
   }
 }
 
-/** A reason that comes again keeps the moment when it was first seen. */
+/** Returns the error as a problem. If the reason is the same as before, `since` stays. */
 const problemOf = ({ message, reason }: PaymentsError | SinkError, before: Problem | null, now: string): Problem => ({
   reason: reason._tag,
   message,
   since: before?.reason === reason._tag ? before.since : now
 })
 
-const isInStep = ({ complete, failure, waiting }: ListStatus): boolean =>
+const isUpToDate = ({ complete, failure, waiting }: ListStatus): boolean =>
   waiting === null && failure === null && complete !== null && complete.heldBack === 0
 
 /**
- * `/health/live`: 200 for as long as the process answers. `/health/ready`: 200 where the destination can be reached and
- * every list's last scan completed without rows held back and none waits for the service, else 503; the body holds the
- * {@link WorkerStatus}.
+ * The health checks. `/health/live` answers 200. `/health/ready` answers 200 if the destination is open, the last scan of
+ * every list completed without rows held back, and no scan waits for the service. Otherwise it answers 503. The body of
+ * `/health/ready` is the {@link WorkerStatus}.
  */
 export const routes = HttpRouter.use((router) =>
   Effect.gen(function*() {
@@ -136,7 +138,7 @@ export const routes = HttpRouter.use((router) =>
       "GET",
       "/health/ready",
       Effect.map(status.current, (current) => {
-        const ready = current.destination === null && Object.values(current.lists).every(isInStep)
+        const ready = current.destination === null && Object.values(current.lists).every(isUpToDate)
         return HttpServerResponse.jsonUnsafe({ ready, ...current }, { status: ready ? 200 : 503 })
       })
     )

@@ -1,7 +1,7 @@
 /**
- * Rounds of scans: all three lists side by side, then again. Each round opens the destination anew, so that one that was
- * moved, replaced or restarted is found as it is now. A round that fails is logged, and the next one goes on from what was
- * committed. A destination that cannot be reached is tried again until it can be.
+ * Rounds of scans. A round scans all lists concurrently. Each round opens the destination again, because it may have been
+ * moved, replaced or restarted since. If a round fails, the worker logs the error, and the next round resumes from the
+ * last commit. If the destination cannot be reached, the worker tries again until it can.
  */
 import { Lists, Monotonic, PaymentsApi, type PaymentsError } from "@payments/core"
 import {
@@ -20,7 +20,7 @@ import { Ended } from "@payments/export/program"
 import { Duration, Effect, type Layer, Result } from "effect"
 import { Status } from "./Status.ts"
 
-/** How to scan. */
+/** The options of each scan. */
 export type WorkerOptions = Omit<ScanOptions, "onEvent">
 
 /** Opens the destination. */
@@ -28,7 +28,7 @@ export type OpenSink<R> = Layer.Layer<Sink, SinkError, R>
 
 const allLists = Lists.all.map(({ name }) => name)
 
-/** One round over these lists, every step of it logged. Fails where the destination cannot be opened. */
+/** Scans these lists once and logs every step. Fails if the destination cannot be opened. */
 const round = <R>(destination: OpenSink<R>, options: WorkerOptions, names: ReadonlyArray<Lists.ListName> = allLists) =>
   Effect.gen(function*() {
     const status = yield* Status
@@ -38,7 +38,7 @@ const round = <R>(destination: OpenSink<R>, options: WorkerOptions, names: Reado
     return yield* scanAll(names, { ...options, onEvent })
   }).pipe(Effect.provide(destination, { local: true }))
 
-/** One round, ending as its worst list did. */
+/** Runs one round. Fails with the lowest exit code of its lists, unless all succeed. */
 export const once = Effect.fnUntraced(function*<R>(destination: OpenSink<R>, options: WorkerOptions) {
   const exitCode = lowestExitCode((yield* round(destination, options)).map((outcome) => outcome.exitCode))
   if (exitCode !== ExitCode.done) return yield* new Ended({ exitCode, problem: "" })
@@ -48,8 +48,9 @@ const firstWait = Duration.seconds(1)
 const longestWait = Duration.minutes(1)
 
 /**
- * A round at once and then at each tick of the interval that finds none running. Ends by interruption, with a destination
- * of another source, or with one that the first round cannot open for a reason that waiting does not change.
+ * Runs a round at once, and then at each tick of the interval at which no round is running. Ends only by interruption, if
+ * the destination belongs to another source or merchant, or if the first round cannot open the destination and waiting
+ * would not help.
  */
 export const forever = Effect.fnUntraced(function*<R>(
   every: Duration.Duration,
@@ -60,7 +61,7 @@ export const forever = Effect.fnUntraced(function*<R>(
   let wasOpened = false
   let wait = firstWait
 
-  /** A round; gives the lists that it could not scan because the destination could not be reached. */
+  /** Runs a round. Returns the lists that it did not scan because the destination could not be reached. */
   const attempt = Effect.fnUntraced(function*(names: ReadonlyArray<Lists.ListName>) {
     const result = yield* Effect.result(round(destination, options, names))
     if (Result.isSuccess(result)) {
@@ -72,7 +73,7 @@ export const forever = Effect.fnUntraced(function*<R>(
     }
     const error = result.failure
     const isUnavailable = error.reason._tag === "Unavailable"
-    if (!wasOpened && !isUnavailable && !mayPass(error)) return yield* error
+    if (!wasOpened && !isUnavailable && !isTransient(error)) return yield* error
     if (isUnavailable) return { names, error }
     yield* status.onDestinationProblem(error, names)
     yield* Effect.annotateLogs(Effect.logError("destination failed"), annotationsOf(error))
@@ -115,13 +116,13 @@ const unreachedIn = (outcomes: ReadonlyArray<ScanOutcome>): Unreached | undefine
 const isSinkError = (error: PaymentsError | SinkError, tag: SinkError["reason"]["_tag"]): error is SinkError =>
   error._tag === "SinkError" && error.reason._tag === tag
 
-/** The destination holds the data of another source or merchant, which no later round changes. */
+/** Whether the destination belongs to another source or merchant. No later round would change that. */
 const isForeign = ({ result }: ScanOutcome): boolean =>
   Result.isFailure(result) &&
   (isSinkError(result.failure, "OtherSource") || isSinkError(result.failure, "OtherMerchant"))
 
-/** Whether the destination may be opened later without anybody's help. */
-const mayPass = ({ reason }: SinkError): boolean => reason._tag === "Locked" || reason._tag === "Full"
+/** Whether the problem may end by itself. */
+const isTransient = ({ reason }: SinkError): boolean => reason._tag === "Locked" || reason._tag === "Full"
 
 const annotationsOf = ({ message, reason }: PaymentsError | SinkError) => ({ reason: reason._tag, error: message })
 
@@ -151,7 +152,7 @@ const logEvent = (event: ScanEvent, isSecret: IsSecret): Effect.Effect<void> => 
   }
 }
 
-/** What a scan has come to, without names of fields that could be values. */
+/** The progress of a scan for the log, without field names that could be values. */
 const loggable = <Progress extends ScanProgress>(progress: Progress, isSecret: IsSecret): Progress => ({
   ...progress,
   undocumented: namesForLogs(progress.undocumented, isSecret)

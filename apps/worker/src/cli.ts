@@ -1,4 +1,4 @@
-/** The worker's command line. Every flag can also come from the environment. */
+/** The worker's command line. Each flag has an environment variable. */
 import type { PaymentsApi, PaymentsConfigError } from "@payments/core"
 import { Destination } from "@payments/export"
 import {
@@ -23,17 +23,17 @@ import { forever, once } from "./Worker.ts"
 const flags = {
   to: toFlag(),
   once: Flag.Boolean("once").pipe(
-    Flag.withDescription("one round, then end; no HTTP (PAYMENTS_ONCE=true)"),
+    Flag.withDescription("run one round, then exit; no HTTP server (PAYMENTS_ONCE=true)"),
     Flag.withDefault(false)
   ),
   every: textFlag(
     "every",
     "DURATION",
-    "from the beginning of one round to that of the next, 1s or longer; 5m unless given (PAYMENTS_EVERY)"
+    "the time between the starts of two rounds, at least 1s; default 5m (PAYMENTS_EVERY)"
   ),
   ...scanFlags,
-  host: textFlag("host", "HOST", "where HTTP listens; 127.0.0.1 unless given (PAYMENTS_HOST)"),
-  port: textFlag("port", "PORT", "the port of HTTP; 0 takes a free one; 9464 unless given (PAYMENTS_PORT)")
+  host: textFlag("host", "HOST", "the address of the HTTP server; default 127.0.0.1 (PAYMENTS_HOST)"),
+  port: textFlag("port", "PORT", "the port of the HTTP server; 0 chooses a free one; default 9464 (PAYMENTS_PORT)")
 }
 
 const text: Reading<string> = { expected: "text", read: (given) => given === "" ? undefined : given }
@@ -48,7 +48,7 @@ const port: Reading<number> = {
   read: (given) => /^\d{1,5}$/.test(given) && Number(given) <= 65_535 ? Number(given) : undefined
 }
 
-/** The service is somebody else's: rounds without a pause are a mistake, not a wish. */
+/** At least 1 s: rounds without a pause would overload the service. */
 const interval: Reading<Duration.Duration> = {
   expected: `${duration.expected}, not shorter than 1s`,
   read: (given) => {
@@ -57,18 +57,18 @@ const interval: Reading<Duration.Duration> = {
   }
 }
 
-/** What the worker runs on. */
+/** What the worker depends on. */
 export interface Services<R> {
   readonly api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>
   readonly server: (host: string, port: number) => Layer.Layer<HttpServer.HttpServer, HttpServerError.ServeError>
-  /** Run when the worker is to go on until it is stopped: stopping it is then no interruption. */
+  /** Runs before the first round of a worker that has no end. SIGTERM then ends the worker with exit code 0. */
   readonly onEndless: Effect.Effect<void>
 }
 
 /** `payments-worker`. */
 export const worker = <R>({ api, onEndless, server }: Services<R>) =>
   Command.make("payments-worker").pipe(
-    Command.withDescription("Keeps a database or files in step with the payments API."),
+    Command.withDescription("Keep a database or files up to date with the payments API."),
     Command.withSubcommands([
       Command.make(
         "run",
@@ -76,14 +76,14 @@ export const worker = <R>({ api, onEndless, server }: Services<R>) =>
         Effect.fnUntraced(function*(given) {
           const read = <A>(name: "every" | "host" | "port", reading: Reading<A>) =>
             setting({ name, text: given[name] }, `PAYMENTS_${name.toUpperCase()}`, reading)
-          // All settings are checked first, together: a wrong one leaves no empty destination behind.
+          // All settings are checked together, before anything is opened: a wrong setting leaves no empty destination.
           const { every, host, isOnce, listenOn, options, service, to } = yield* checkAll({
             flags: given.once && given.every !== undefined
-              ? usage("--once and --every do not go together.")
+              ? usage("--once and --every exclude each other.")
               : Effect.void,
             to: keptDestinationOf(
               { name: "to", text: given.to },
-              "The worker keeps a destination in step, and its stdout is its log: - is for payments export."
+              "The worker cannot write to stdout (-), because its stdout is its log. Use payments export --to - instead."
             ),
             options: scanOptionsOf(given),
             isOnce: setting({ name: "once", text: undefined }, "PAYMENTS_ONCE", yesOrNo),
@@ -93,7 +93,7 @@ export const worker = <R>({ api, onEndless, server }: Services<R>) =>
             service: Layer.build(api)
           })
           const destination = Destination.layer(to)
-          // A flag is stronger than the environment.
+          // A flag overrides the environment.
           const single = given.once || (given.every === undefined && isOnce === true)
           const health = healthAt(server, host ?? "127.0.0.1", listenOn ?? 9464)
           if (!single) yield* onEndless
@@ -107,7 +107,7 @@ export const worker = <R>({ api, onEndless, server }: Services<R>) =>
             Effect.onInterrupt(() => Effect.logInfo("stopped"))
           )
         }, Effect.scoped)
-      ).pipe(Command.withDescription("Scan all three lists side by side, then again"))
+      ).pipe(Command.withDescription("Scan all lists concurrently, again and again"))
     ])
   )
 

@@ -10,24 +10,24 @@ import { Effect, Layer, Logger } from "effect"
 import { createServer } from "node:http"
 import { worker } from "./cli.ts"
 
-/** Replaced by the build. */
+/** The build replaces this name with the version. */
 declare const PAYMENTS_VERSION: string
 
 guardOutput("payments-worker")
-// Only the owner may read the files of this process, those that libraries create included.
+// Only the owner may read the files that this process creates. Libraries create some of them.
 process.umask(0o077)
 
-/** SIGTERM is the usual way to stop an endless worker, so that it ends with 0. */
-let asked = false
-let endless = false
-const stopCode = () => asked && endless ? ExitCode.done : ExitCode.interrupted
+/** SIGTERM is the usual way to stop an endless worker. The exit code is then 0. */
+let isSigterm = false
+let isEndless = false
+const stopCode = () => isSigterm && isEndless ? ExitCode.done : ExitCode.interrupted
 
-/** How long to wait for a destination that does not answer. Commits are atomic: one that is cut off leaves nothing half done. */
+/** How long to wait for a destination that does not answer. Commits are atomic: an interrupted commit changes nothing. */
 const stopWithinMs = 15_000
 process.once("SIGTERM", () => {
-  asked = true
+  isSigterm = true
   setTimeout(() => {
-    process.stderr.write("payments-worker: stopped without the destination, which has not answered for 15 s.\n")
+    process.stderr.write("payments-worker: stopped. The destination did not answer for 15 s.\n")
     process.exit(stopCode())
   }, stopWithinMs).unref()
 })
@@ -37,11 +37,11 @@ const services = {
   server: (host: string, port: number) =>
     NodeHttpServer.layer(createServer, { host, port, gracefulShutdownTimeout: "1 second" }),
   onEndless: Effect.sync(() => {
-    endless = true
+    isEndless = true
   })
 }
 
-// Interruptible once it is known whether the worker is endless, on which the exit code depends.
+// The exit code depends on whether the worker is endless. So it is interruptible only once that is known.
 Effect.uninterruptible(run(worker(services), process.argv.slice(2), PAYMENTS_VERSION, Object.keys(process.env))).pipe(
   Effect.provide(Layer.mergeAll(NodeServices.layer, Logger.layer([Logger.consoleJson]))),
   NodeRuntime.runMain({

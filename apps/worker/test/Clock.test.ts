@@ -4,32 +4,32 @@ import { renameSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
 import { sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
-import { started } from "./Started.ts"
+import { startWorker } from "./RunningWorker.ts"
 
 const day = 86_400_000
 const preload = pathToFileURL(join(import.meta.dirname, "SetClock.ts")).href
 
-describe("a worker whose wall clock is set while it runs", () => {
+describe("a worker whose wall clock is changed while it runs", () => {
   it.live.each(
     [["back", -day, {}], ["back, with a ceiling", -day, { PAYMENTS_MAX_REQUESTS_PER_SECOND: "20" }], [
       "forward, with a ceiling",
       day,
       { PAYMENTS_MAX_REQUESTS_PER_SECOND: "20" }
     ]] as const
-  )("goes on scanning: %s by a day", ([, byMs, more]) =>
+  )("continues to scan: %s by a day", ([, byMs, more]) =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const clock = join(folder, "clock")
       const env = { ...yield* sandboxEnv({ records: 20 }), ...more, CLOCK_SET_BY: clock }
-      const running = yield* started(["--to", `sqlite:${folder}/p.db`, "--every", "1s"], env, ["--import", preload])
+      const running = yield* startWorker(["--to", `sqlite:${folder}/p.db`, "--every", "1s"], env, ["--import", preload])
       yield* running.untilOk("/health/ready")
       writeFileSync(`${clock}.new`, String(byMs))
       renameSync(`${clock}.new`, clock)
-      // Complete scans that ended by the clock that was set.
-      const isSet = ({ timestamp }: { readonly timestamp: string }) =>
+      // Scans that ended after the change of the clock.
+      const isAfterChange = ({ timestamp }: { readonly timestamp: string }) =>
         Math.abs(Date.parse(timestamp) - Date.now() - byMs) < day / 2
       yield* running.until(
-        Effect.sync(() => running.log("scan complete").filter(isSet)),
+        Effect.sync(() => running.log("scan complete").filter(isAfterChange)),
         (lines) => lines.length >= 9
       )
       assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])

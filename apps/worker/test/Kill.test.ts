@@ -16,7 +16,7 @@ const kills = crash ? 100 : 3
 const records = crash ? 5000 : 600
 const minute = 60_000
 
-/** Little enough vanishes between two scans, however long they take, that no brake holds it back. */
+/** So few records vanish between two scans, however long they take, that none are held back. */
 const movesPerKill = 40
 const live = { speed: 0, appearPerHour: 600, changePerHour: 1200, vanishPerHour: 30 }
 
@@ -31,9 +31,9 @@ const kinds = [
   ["file", (folder: string) => [`file:${folder}/files`, join(folder, "files/copy.db")], "files"]
 ] as const
 
-describe(`a worker that is killed ${kills} times while the world moves (seed ${seed})`, () => {
+describe(`a worker that is killed ${kills} times while records change (seed ${seed})`, () => {
   it.live.each(kinds)(
-    "%s ends equal to the world as it then is, with what vanished marked, and no reader ever saw half of it",
+    "%s ends equal to the service, marks vanished records missing, and never shows a reader an incomplete commit",
     ([, placeOf, watch]) =>
       Effect.gen(function*() {
         const folder = yield* temporaryFolder
@@ -52,9 +52,9 @@ describe(`a worker that is killed ${kills} times while the world moves (seed ${s
         ))
         const newestScan = () => Number(rowsOf(database, "SELECT max(scan) AS n FROM scans")[0]?.["n"])
         const newest: Array<number> = []
-        const look = watchedBy(watch, watch === "sqlite" ? database : join(folder, "files"))
-        yield* look(Effect.gen(function*() {
-          // The first load is whole: what is missing later is told from it.
+        const whileReading = watchedBy(watch, watch === "sqlite" ? database : join(folder, "files"))
+        yield* whileReading(Effect.gen(function*() {
+          // The first load must be complete: later scans find missing records by comparing with it.
           assert.strictEqual(
             (yield* runProgram(process.execPath, [binary, "run", "--once", "--to", to], { env })).code,
             0
@@ -68,24 +68,25 @@ describe(`a worker that is killed ${kills} times while the world moves (seed ${s
             })
             yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
             const ended = once(child, "exit")
-            let said = ""
-            child.stdout.on("data", (chunk: Buffer) => said += chunk.toString("utf8"))
-            // So many scans begin or end, and then it dies: in its first round or after it, and the next time in a later one.
+            let log = ""
+            child.stdout.on("data", (chunk: Buffer) => log += chunk.toString("utf8"))
+            // Kill the worker after this many scans have begun or ended. Alternate between the first round and a later one.
             const steps = (kill % 2) * 6 + (yield* Random.nextIntBetween(1, 6))
-            while (said.split(/"scan (?:begun|complete)"/).length <= steps) {
-              assert.deepStrictEqual([child.exitCode, child.signalCode], [null, null], said)
+            while (log.split(/"scan (?:begun|complete)"/).length <= steps) {
+              assert.deepStrictEqual([child.exitCode, child.signalCode], [null, null], log)
               yield* Effect.sleep("10 millis")
             }
             yield* Effect.sleep(yield* Random.nextIntBetween(0, 200))
             child.kill("SIGKILL")
             assert.deepStrictEqual(yield* Effect.promise(() => ended), [null, "SIGKILL"])
             const scan = newestScan()
-            // A list that began twice has a scan that no run before had.
-            if (steps > 6) assert.isAbove(scan, newest.at(-1) ?? scan, said)
+            // Some list began a second scan, so the newest scan number is higher than after the run before.
+            if (steps > 6) assert.isAbove(scan, newest.at(-1) ?? scan, log)
             newest.push(scan)
           }
           yield* Fiber.interrupt(moving)
-          // What was cut is ended, and then two rounds over a world that stands still: what neither shows is missing.
+          // The first round completes the interrupted scans. The next two see no more changes, so records that both lack are
+          // missing.
           for (let round = 0; round < 3; round++) {
             const { code } = yield* runProgram(process.execPath, [binary, "run", "--once", "--to", to], { env })
             assert.strictEqual(code, 0)
@@ -104,7 +105,7 @@ describe(`a worker that is killed ${kills} times while the world moves (seed ${s
           missing += rows.length - present.length
           if (watch === "files") assert.strictEqual(rowsIn(join(folder, "files"), label), rows.length)
         }
-        assert.isAbove(missing, 0, "a world in which nothing vanishes tells nothing")
+        assert.isAbove(missing, 0, "some records must have vanished")
       }).pipe(Effect.scoped, Random.withSeed(seed)),
     crash ? 1_800_000 : 300_000
   )
@@ -113,6 +114,6 @@ describe(`a worker that is killed ${kills} times while the world moves (seed ${s
 const rowsIn = (folder: string, label: string): number => {
   const manifest = JSON.parse(readFileSync(join(folder, "manifest.json"), "utf8")) as {
     readonly lists: { readonly [list: string]: { readonly files: ReadonlyArray<{ readonly records: number }> } }
-  } // held against its schema in packages/export
+  } // packages/export tests that it matches its schema
   return (manifest.lists[label]?.files ?? []).reduce((sum, file) => sum + file.records, 0)
 }

@@ -1,15 +1,15 @@
-/** A worker whose key changes: to a new one of the same merchant, or to another merchant's. */
+/** A worker whose API key is replaced by another key of the same merchant, or by a key of another merchant. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { rowsOf, temporaryFolder } from "../../cli/test/Program.ts"
-import { started } from "./Started.ts"
+import { startWorker } from "./RunningWorker.ts"
 
 const tables = ["payout_requests", "payin_sources", "invoices"]
 
-/** Each key reads the records of its merchant, `key_of_MERCHANT`; those of the key in `refused` are no longer let in. */
+/** A service that returns the records of a key's merchant; a key is `key_of_MERCHANT`. It refuses the keys in `refused`. */
 const service = (refused: Set<string>) =>
   scriptedServer((request, response) => {
     const key = request.headers.authorization?.slice("Bearer ".length) ?? ""
@@ -33,7 +33,7 @@ const workerAt = Effect.gen(function*() {
     refused.add(from)
   }
   rotate("", "key1_of_a")
-  const running = yield* started(["--to", `sqlite:${file}`, "--every", "1s", "--missing-limit", "100%"], {
+  const running = yield* startWorker(["--to", `sqlite:${file}`, "--every", "1s", "--missing-limit", "100%"], {
     PAYMENTS_BASE_URL: url,
     PAYMENTS_API_KEY_FILE: keyFile
   })
@@ -42,7 +42,7 @@ const workerAt = Effect.gen(function*() {
 })
 
 describe("a worker", () => {
-  it.live("goes on with a new key of the same merchant, although all its records are new", () =>
+  it.live("continues with a new key of the same merchant, although all records are new", () =>
     Effect.gen(function*() {
       const { file, rotate, running } = yield* workerAt
       rotate("key1_of_a", "key2_of_a")
@@ -55,7 +55,7 @@ describe("a worker", () => {
       assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
     }).pipe(Effect.scoped))
 
-  it.live("ends with code 9 where the new key is another merchant's, and has written none of its records", () =>
+  it.live("exits with code 9 and writes nothing if the new key belongs to another merchant", () =>
     Effect.gen(function*() {
       const { file, rotate, running } = yield* workerAt
       rotate("key1_of_a", "key_of_b")

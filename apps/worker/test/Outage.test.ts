@@ -14,7 +14,7 @@ import { query } from "../../../packages/export/test/PostgresTest.ts"
 import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
 import { Status } from "../src/Status.ts"
 import { forever } from "../src/Worker.ts"
-import { binary, started } from "./Started.ts"
+import { binary, startWorker } from "./RunningWorker.ts"
 
 let server: PostgresServer
 beforeAll(async () => void (server = await startServer()))
@@ -32,11 +32,11 @@ const completeScans = (schema: string) =>
   )
 
 describe("a worker whose PostgreSQL server cannot be reached", () => {
-  it.live("waits for it from its start, says so, is not ready meanwhile, and then scans", () =>
+  it.live("waits for it at startup, logs that, reports not ready, and then scans", () =>
     Effect.gen(function*() {
       const [before, schema] = [yield* gate, newSchema()]
       const env = yield* sandboxEnv({ records: 20 })
-      const running = yield* started(["--to", to(before.port, schema), "--every", "1h"], env)
+      const running = yield* startWorker(["--to", to(before.port, schema), "--every", "1h"], env)
       yield* running.untilLogged("destination waits", 2)
       const { body, status } = yield* running.readiness
       assert.deepStrictEqual([status, body.ready, body.destination?.reason], [503, false, "Unavailable"])
@@ -50,11 +50,11 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
       assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
     }).pipe(Effect.scoped))
 
-  it.live("waits for it between rounds too", () =>
+  it.live("waits for it between rounds", () =>
     Effect.gen(function*() {
       const [before, schema] = [yield* gate, newSchema()]
       yield* before.open(server.port)
-      const running = yield* started(
+      const running = yield* startWorker(
         ["--to", to(before.port, schema), "--every", "5s"],
         yield* sandboxEnv({ records: 20 })
       )
@@ -68,11 +68,11 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
       assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
     }).pipe(Effect.scoped))
 
-  it.live("scans again the lists whose connection is lost within a round, and no others", () =>
+  it.live("scans only those lists again whose connection is lost within a round", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "payments.db")
       let isLost = false
-      // A real destination that loses its connection once.
+      // A real destination whose connection is lost once.
       const destination = Layer.effect(
         Sink,
         Effect.map(Sink, (sink): Sink["Service"] => ({
@@ -102,7 +102,7 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
       Effect.scoped
     ))
 
-  it.live("ends with 9 at its start where waiting does not help, and with --once", () =>
+  it.live("exits with code 9 at startup if waiting would not help, or with --once", () =>
     Effect.gen(function*() {
       const env = { ...yield* sandboxEnv({ records: 3 }), PAYMENTS_PORT: "0" }
       const start = (...args: ReadonlyArray<string>) => runProgram(process.execPath, [binary, "run", ...args], { env })
@@ -115,27 +115,27 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
     }).pipe(Effect.scoped))
 })
 
-describe("a worker that gets SIGTERM while its PostgreSQL server does not answer", () => {
-  const moments = ["at its start", "while it waits for the service", "while it compares rows", "within a commit"]
+describe("a worker that receives SIGTERM while its PostgreSQL server does not answer", () => {
+  const moments = ["at startup", "while it waits for the service", "while it compares rows", "within a commit"]
 
-  it.live("ends with 0 in time, at whatever moment", () =>
+  it.live("exits with code 0 in time, at every moment", () =>
     Effect.forEach(moments, (moment) =>
       Effect.gen(function*() {
         const [before, schema] = [yield* gate, newSchema()]
         yield* before.open(server.port)
-        if (moment === "at its start") yield* before.hold
-        const held: Array<() => void> = []
+        if (moment === "at startup") yield* before.hold
+        const responses: Array<() => void> = []
         const service = yield* scriptedServer((_, response) =>
-          void held.push(() => pageOf(response, [`{"id":"a"}`], "next"))
+          void responses.push(() => pageOf(response, [`{"id":"a"}`], "next"))
         )
         const env = { PAYMENTS_BASE_URL: service.url, PAYMENTS_API_KEY: "k" }
-        const running = yield* started(["--to", to(before.port, schema), "--every", "1h"], env)
-        if (moment !== "at its start") {
-          yield* running.until(Effect.sync(() => held.length), (count) => count === 3)
+        const running = yield* startWorker(["--to", to(before.port, schema), "--every", "1h"], env)
+        if (moment !== "at startup") {
+          yield* running.until(Effect.sync(() => responses.length), (count) => count === 3)
           yield* moment === "within a commit" ? before.holdAt("COMMIT") : before.hold
         }
         if (moment === "while it compares rows" || moment === "within a commit") {
-          for (const answer of held) answer()
+          for (const respond of responses) respond()
           yield* running.until(before.heldBack, (count) => count > 0)
         }
         assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null], moment)

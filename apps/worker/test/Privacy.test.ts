@@ -1,13 +1,13 @@
-/** What the worker logs of a service that repeats keys, cursors, document numbers and names wherever it can. */
+/** The log of a worker whose service repeats keys, cursors, document numbers and names in its responses. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
 import { canary, echoingEnv, shownField } from "../../cli/test/Echoes.ts"
 import { runProgram, temporaryFolder } from "../../cli/test/Program.ts"
-import { binary, logOf } from "./Started.ts"
+import { binary, logOf } from "./RunningWorker.ts"
 
-describe("what a service repeats", () => {
-  it.live("is not logged, nor are names of undocumented fields that look like values", () =>
+describe("the worker", () => {
+  it.live("logs no secret that a service repeats, and no undocumented field name that looks like a value", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "payments.db")
       const { code, stderr, stdout } = yield* runProgram(

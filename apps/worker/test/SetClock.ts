@@ -1,6 +1,7 @@
 /**
- * Imported before a program: sets its wall clock by as many milliseconds as the file that `CLOCK_SET_BY` names says, as soon as
- * it says so. Timers and the monotonic clock go on, as they do when a system's clock is set.
+ * A preload module that changes the wall clock of a program. `CLOCK_SET_BY` names a file that contains the number of
+ * milliseconds to add. The clock changes as soon as the file exists. Timers and the monotonic clock are not affected, as when
+ * the clock of a system is set.
  */
 import { readFileSync } from "node:fs"
 
@@ -18,12 +19,12 @@ class SetDate extends SystemDate {
   }
 }
 
-globalThis.Date = SetDate as DateConstructor // without the call that is no construction, which nothing here uses
+globalThis.Date = SetDate as DateConstructor // it lacks the call without `new`, which nothing here uses
 
 setInterval(() => {
   try {
     byMs = Number(readFileSync(file, "utf8"))
   } catch {
-    // not set yet
+    // The file does not exist yet.
   }
 }, 10).unref()

@@ -2,11 +2,11 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { temporaryFolder } from "../../cli/test/Program.ts"
-import { type Readiness, started } from "./Started.ts"
+import { type Readiness, startWorker } from "./RunningWorker.ts"
 
 const records = Array.from({ length: 20 }, (_, index) => `{"id":"r${index}"}`)
 
-/** A worker over a service of 20 records in pages of 10, ready; then the service behaves as set. */
+/** A ready worker. Its service has 20 records in pages of 10; `behave` changes how the service responds. */
 const readyWorker = Effect.gen(function*() {
   let behaviour: "whole" | "503 after the first page" | "403" | "half" = "whole"
   const service = yield* scriptedServer((request, response) => {
@@ -17,15 +17,15 @@ const readyWorker = Effect.gen(function*() {
     else if (isFirst) pageOf(response, records.slice(0, 10), "next")
     else pageOf(response, records.slice(10), null)
   })
-  const running = yield* started(["--every", "1s", "--to", `sqlite:${yield* temporaryFolder}/p.db`], {
+  const running = yield* startWorker(["--every", "1s", "--to", `sqlite:${yield* temporaryFolder}/p.db`], {
     PAYMENTS_BASE_URL: service.url,
     PAYMENTS_API_KEY: "k"
   })
   yield* running.untilOk("/health/ready")
-  const until = (holds: (readiness: Readiness) => boolean) =>
+  const until = (matches: (readiness: Readiness) => boolean) =>
     running.until(running.readiness, ({ body, status }) => {
       assert.strictEqual(status, body.ready ? 200 : 503)
-      return holds(body)
+      return matches(body)
     })
   return { until, behave: (as: typeof behaviour) => void (behaviour = as) }
 })
@@ -33,7 +33,7 @@ const readyWorker = Effect.gen(function*() {
 const all = (body: Readiness) => Object.values(body.lists)
 
 describe("the readiness of a worker", () => {
-  it.live("ends while scans wait for a service that answers every page with 503, and says why", () =>
+  it.live("ends while scans wait for a service that responds with 503, and gives the reason", () =>
     Effect.gen(function*() {
       const { behave, until } = yield* readyWorker
       behave("503 after the first page")
@@ -46,7 +46,7 @@ describe("the readiness of a worker", () => {
       yield* until(({ ready }) => ready)
     }).pipe(Effect.scoped))
 
-  it.live("ends while rows are held back, since the destination is then not in step", () =>
+  it.live("ends while rows are held back, because the destination is then not up to date", () =>
     Effect.gen(function*() {
       const { behave, until } = yield* readyWorker
       behave("half")
@@ -57,16 +57,16 @@ describe("the readiness of a worker", () => {
       yield* until(({ ready }) => ready)
     }).pipe(Effect.scoped))
 
-  it.live("says of a failure when it began, and of the last complete scan what that scan counted", () =>
+  it.live("gives the start of a failure and the counts of the last complete scan", () =>
     Effect.gen(function*() {
       const { behave, until } = yield* readyWorker
       behave("403")
       const { body: first } = yield* until((now) =>
         all(now).every(({ failure, scanned }) => failure?.reason === "Forbidden" && scanned === null)
       )
-      const { at, ...counts } = first.lists["invoices"]?.complete ?? assert.fail("it was complete before")
+      const { at, ...counts } = first.lists["invoices"]?.complete ?? assert.fail("the list was complete before")
       assert.deepStrictEqual(counts, { records: 20, quarantined: 0, heldBack: 0 })
-      const failure = first.lists["invoices"]?.failure ?? assert.fail("it has failed")
+      const failure = first.lists["invoices"]?.failure ?? assert.fail("the list has failed")
       assert.isAtLeast(Date.parse(failure.since), Date.parse(at))
       // The next rounds fail the same way.
       yield* Effect.sleep("1500 millis")

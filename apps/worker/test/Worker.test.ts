@@ -13,7 +13,7 @@ import { rowsIfAny } from "../../cli/test/Destinations.ts"
 import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
 import { services, size } from "../../cli/test/Services.ts"
 import { worker } from "../src/cli.ts"
-import { binary, logOf, started } from "./Started.ts"
+import { binary, logOf, startWorker } from "./RunningWorker.ts"
 
 const tables = ["payout_requests", "payin_sources", "invoices"]
 const counts = (file: string) => tables.map((table) => rowsOf(file, `SELECT count(*) AS n FROM ${table}`)[0]?.["n"])
@@ -37,14 +37,14 @@ describe.each(services)("payments-worker over %s", (_, api) => {
 })
 
 describe("the built worker", () => {
-  it.live("scans again and again, answers health, and ends within seconds of SIGTERM with code 0", () =>
+  it.live("scans repeatedly, serves its health checks, and exits with code 0 within seconds of SIGTERM", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const env = yield* sandboxEnv({
         records: 250,
         faults: [{ fault: "reset", rate: 0.02 }, { fault: "status", status: 500, rate: 0.02 }]
       })
-      const running = yield* started(["--to", `file:${folder}/files`, "--every", "1s"], env)
+      const running = yield* startWorker(["--to", `file:${folder}/files`, "--every", "1s"], env)
       yield* running.untilOk("/health/live")
       yield* running.untilOk("/health/ready")
       yield* running.untilLogged("scan complete", 6)
@@ -56,18 +56,18 @@ describe("the built worker", () => {
       assert.include(readdirSync(join(folder, "files")), "manifest.json")
     }).pipe(Effect.scoped))
 
-  it.live("begins anew with what is at the path when its database or folder is moved away", () =>
+  it.live("creates a new destination when its database or folder is moved away", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const env = yield* sandboxEnv({ records: 20 })
       for (const [to, path] of [["sqlite:", "x.db"], ["file:", "files"]] as const) {
         const place = join(folder, path)
         const file = to === "sqlite:" ? place : join(place, "copy.db")
-        const running = yield* started(["--to", `${to}${place}`, "--every", "1s"], env)
+        const running = yield* startWorker(["--to", `${to}${place}`, "--every", "1s"], env)
         yield* running.untilLogged("scan complete", 3)
         for (const times of [1, 2]) {
           renameSync(place, `${place}.${times}`)
-          // Whether a round notices it or it happens between two rounds.
+          // The file or folder may be moved during a round or between two rounds.
           const isFilled = () =>
             tables.every((table) => rowsIfAny(file, `SELECT count(*) AS n FROM ${table}`)[0]?.["n"] === 20)
           yield* running.until(Effect.sync(isFilled), (filled) => filled)
@@ -77,12 +77,12 @@ describe("the built worker", () => {
       }
     }).pipe(Effect.scoped))
 
-  it.live("says that its destination cannot be opened, and goes on once it can", () =>
+  it.live("logs that its destination cannot be opened, and continues when it can", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const file = join(folder, "x.db")
       const env = yield* sandboxEnv({ records: 20 })
-      const running = yield* started(["--to", `sqlite:${file}`, "--every", "1s"], env)
+      const running = yield* startWorker(["--to", `sqlite:${file}`, "--every", "1s"], env)
       yield* running.untilOk("/health/ready")
       renameSync(file, `${file}.old`)
       mkdirSync(file)
@@ -96,12 +96,12 @@ describe("the built worker", () => {
       assert.deepStrictEqual(counts(file), [20, 20, 20])
     }).pipe(Effect.scoped))
 
-  it.live("is not ready while a list fails, goes on with the others, and says why without the key", () =>
+  it.live("is not ready while a list fails, scans the other lists, and logs the reason without the key", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "payments.db")
       const env = yield* sandboxEnv({ records: 20 })
       const wrong = { ...env, PAYMENTS_INVOICES_API_KEY: "canary-5ecret" }
-      const running = yield* started(["--to", `sqlite:${file}`, "--every", "1s"], wrong)
+      const running = yield* startWorker(["--to", `sqlite:${file}`, "--every", "1s"], wrong)
       yield* running.untilOk("/health/live")
       yield* running.untilLogged("scan failed", 2)
       const ready = yield* Effect.promise(() => fetch(`http://127.0.0.1:${running.port}/health/ready`))
@@ -113,7 +113,7 @@ describe("the built worker", () => {
       assert.notInclude(running.out(), "canary-5ecret")
     }).pipe(Effect.scoped))
 
-  it.live("ends at once with one line and the design's code where it cannot work", () =>
+  it.live("exits at once with one line and the documented code if it cannot work", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const [one, other] = [yield* sandboxEnv({ records: 3 }), yield* sandboxEnv({ records: 3 })]
@@ -145,7 +145,7 @@ describe("the built worker", () => {
       ])
     }).pipe(Effect.scoped))
 
-  it.live("takes every flag, or its variable, and names the one that is wrong", () =>
+  it.live("accepts each flag or its variable, and names the invalid one", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const env = yield* sandboxEnv({ records: 3 })
@@ -178,16 +178,16 @@ describe("the built worker", () => {
       assert.strictEqual((yield* start([], { PAYMENTS_TO: to, PAYMENTS_ONCE: "true", PAYMENTS_EVERY: "1h" })).code, 0)
     }).pipe(Effect.scoped))
 
-  it.live("obeys PAYMENTS_EVERY and PAYMENTS_HOST, a flag over PAYMENTS_ONCE, and says where it listens", () =>
+  it.live("uses PAYMENTS_EVERY and PAYMENTS_HOST, prefers a flag to PAYMENTS_ONCE, and logs its address", () =>
     Effect.gen(function*() {
-      const running = yield* started(["--every", "1s"], {
+      const running = yield* startWorker(["--every", "1s"], {
         ...yield* sandboxEnv({ records: 3 }),
         PAYMENTS_TO: `sqlite:${yield* temporaryFolder}/p.db`,
         PAYMENTS_ONCE: "true",
         PAYMENTS_HOST: "::1"
       })
       assert.strictEqual(running.host, "::1")
-      assert.notStrictEqual(running.port, 9464, "PAYMENTS_PORT is 0: any but the usual one")
+      assert.notStrictEqual(running.port, 9464, "PAYMENTS_PORT is 0, so the port is not the default")
       yield* running.untilLogged("scan begun", 6)
       yield* running.untilOk("/health/live", "[::1]")
       assert.strictEqual(yield* running.statusOf("/health/live", "127.0.0.1"), 0)
@@ -195,19 +195,19 @@ describe("the built worker", () => {
       assert.match(running.out(), /"message":"stopped"[^\n]*\n$/)
     }).pipe(Effect.scoped))
 
-  it.live("ends with 130 when SIGTERM cuts the one round of --once, and quietly when nobody reads its log", () =>
+  it.live("with --once, exits with 130 after SIGTERM, and with 0 and no message if its log has no reader", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
-      let asked = 0
+      let requests = 0
       const server = yield* scriptedServer((_request, _response, count) => {
-        asked = count
+        requests = count
       })
       const child = spawn(process.execPath, [binary, "run", "--once", "--to", `sqlite:${folder}/p.db`], {
         env: { PATH: process.env["PATH"], PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" },
         stdio: "ignore"
       })
       yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
-      while (asked === 0) yield* Effect.sleep("20 millis")
+      while (requests === 0) yield* Effect.sleep("20 millis")
       const ended = once(child, "exit")
       child.kill("SIGTERM")
       assert.deepStrictEqual(yield* Effect.promise(() => ended), [130, null])
@@ -222,7 +222,7 @@ describe("the built worker", () => {
       assert.deepStrictEqual([unread.code, unread.stderr], [0, ""])
     }).pipe(Effect.scoped))
 
-  it.live("logs how many texts a column could not hold, and no text", () =>
+  it.live("logs the number of texts that a column cannot store, and no text", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const server = yield* scriptedServer((_, response) =>
@@ -238,11 +238,11 @@ describe("the built worker", () => {
       assert.notInclude(stdout, "canary")
     }).pipe(Effect.scoped))
 
-  it.live("goes on for round after round when the reader of its log has gone away", () =>
+  it.live("continues to scan after the reader of its log has ended", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "p.db")
       const env = yield* sandboxEnv({ records: 3 })
-      const running = yield* started(["--every", "1s", "--to", `sqlite:${file}`], env)
+      const running = yield* startWorker(["--every", "1s", "--to", `sqlite:${file}`], env)
       yield* running.untilLogged("scan complete", 1)
       running.child.stdout.destroy()
       const scans = () => Number(rowsOf(file, "SELECT max(scan) AS n FROM scans WHERE state = 'complete'")[0]?.["n"])
@@ -254,24 +254,24 @@ describe("the built worker", () => {
       assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
     }).pipe(Effect.scoped))
 
-  it.live("is not ready again before a list that failed is complete again", () =>
+  it.live("is ready again only when a list that failed is complete again", () =>
     Effect.gen(function*() {
       let broken = false
-      let invoicesAsked = 0
+      let invoiceRequests = 0
       const server = yield* scriptedServer((request, response) => {
-        if (request.url?.startsWith("/v1/")) invoicesAsked++
+        if (request.url?.startsWith("/v1/")) invoiceRequests++
         if (broken && request.url?.startsWith("/v1/")) setTimeout(() => response.writeHead(403).end(), 300)
         else pageOf(response, [`{"id":"a"}`], null)
       })
-      const running = yield* started(["--every", "1s", "--to", `sqlite:${yield* temporaryFolder}/p.db`], {
+      const running = yield* startWorker(["--every", "1s", "--to", `sqlite:${yield* temporaryFolder}/p.db`], {
         PAYMENTS_BASE_URL: server.url,
         PAYMENTS_API_KEY: "k"
       })
       yield* running.untilOk("/health/ready")
       broken = true
       while ((yield* running.statusOf("/health/ready")) === 200) yield* Effect.sleep("20 millis")
-      const before = invoicesAsked
-      while (invoicesAsked < before + 2) {
+      const before = invoiceRequests
+      while (invoiceRequests < before + 2) {
         assert.strictEqual(yield* running.statusOf("/health/ready"), 503)
         yield* Effect.sleep("20 millis")
       }
@@ -279,7 +279,7 @@ describe("the built worker", () => {
       yield* running.untilOk("/health/ready")
     }).pipe(Effect.scoped))
 
-  it("holds nothing of the sandbox", () => {
+  it("does not include the sandbox", () => {
     const bundle = readdirSync(join(binary, ".."), { recursive: true, encoding: "utf8" })
       .filter((name) => name.endsWith("js")).map((name) => readFileSync(join(binary, "..", name), "utf8")).join("")
     assert.include(bundle, "@payments/export/Sink")

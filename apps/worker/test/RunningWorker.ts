@@ -1,4 +1,4 @@
-/** The built worker, run as a service manager runs it. */
+/** Starts the built worker in a process, as a service manager does. */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
@@ -9,20 +9,20 @@ import type { WorkerStatus } from "../src/Status.ts"
 /** The built program. */
 export const binary = join(import.meta.dirname, "../dist/payments-worker.js")
 
-/** A line of its log. */
+/** A line of the worker's log. */
 export interface LogLine {
   readonly message: string
   readonly level: string
-  /** By the worker's wall clock. */
+  /** The time by the worker's wall clock. */
   readonly timestamp: string
   readonly annotations: Readonly<Record<string, unknown>>
 }
-/** The lines of its log. */
+/** Parses the worker's log. */
 export const logOf = (text: string): ReadonlyArray<LogLine> =>
-  text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line) as LogLine) // what the logger is to write
+  text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line) as LogLine) // the format of the JSON logger
 
-/** Starts the built worker on a port of its choice; killed when the scope closes. */
-export const started = Effect.fnUntraced(function*(
+/** Starts the built worker on a free port. Closing the scope kills it. */
+export const startWorker = Effect.fnUntraced(function*(
   args: ReadonlyArray<string>,
   env: Readonly<Record<string, string>>,
   nodeArgs: ReadonlyArray<string> = []
@@ -38,15 +38,15 @@ export const started = Effect.fnUntraced(function*(
   const log = (message: string) =>
     logOf(out.slice(0, out.lastIndexOf("\n") + 1)).filter((line) => line.message === message)
   const assertRuns = () => assert.deepStrictEqual([child.exitCode, child.signalCode], [null, null], out)
-  /** Waits for a worker that runs, almost as long as the test may take. */
-  const until = <A>(look: Effect.Effect<A>, holds: (value: A) => boolean) =>
-    Effect.repeat(Effect.andThen(Effect.sleep("20 millis"), look), {
+  /** Repeats `read` until its value matches. Fails if the worker ends, or shortly before the test times out. */
+  const until = <A>(read: Effect.Effect<A>, matches: (value: A) => boolean) =>
+    Effect.repeat(Effect.andThen(Effect.sleep("20 millis"), read), {
       until: (value) => {
         assertRuns()
-        return holds(value)
+        return matches(value)
       }
     }).pipe(
-      Effect.timeoutOrElse({ duration: "50 seconds", orElse: () => Effect.die(new Error(`waited in vain: ${out}`)) })
+      Effect.timeoutOrElse({ duration: "50 seconds", orElse: () => Effect.die(new Error(`timed out: ${out}`)) })
     )
   yield* until(Effect.sync(() => log("listening")), (lines) => lines.length > 0)
   const { host, port } = log("listening")[0]?.annotations ?? {}
@@ -61,18 +61,18 @@ export const started = Effect.fnUntraced(function*(
       until(Effect.sync(() => log(message)), (lines) => lines.length >= times),
     statusOf: (path: string, address = "127.0.0.1") => statusOf(`http://${address}:${String(port)}${path}`),
     until,
-    /** What `/health/ready` answers. */
+    /** The response to `/health/ready`. */
     readiness: Effect.promise(() =>
-      fetch(`http://127.0.0.1:${String(port)}/health/ready`).then(async (answer) => ({
-        status: answer.status,
-        body: await answer.json() as Readiness // what the worker is to answer
+      fetch(`http://127.0.0.1:${String(port)}/health/ready`).then(async (response) => ({
+        status: response.status,
+        body: await response.json() as Readiness // the worker's documented format
       }))
     ),
     untilOk: (path: string, address = "127.0.0.1") =>
       until(statusOf(`http://${address}:${String(port)}${path}`), (status) => status === 200),
-    /** How it ended, once it has. */
+    /** The exit code and signal, when the worker has ended. */
     ended: Effect.promise(() => ended),
-    /** Sends it a signal, and tells how it ended. */
+    /** Sends a signal to the worker and returns its exit code and signal. */
     end: (signal: NodeJS.Signals) =>
       Effect.promise(() => {
         child.kill(signal)
@@ -81,10 +81,10 @@ export const started = Effect.fnUntraced(function*(
   }
 })
 
-/** 0 where nobody answers. */
+/** Returns the status of the response, or 0 if the connection fails. */
 const statusOf = (url: string) => Effect.promise(() => fetch(url).then(({ status }) => status, () => 0))
 
-/** The body of `/health/ready`, as far as the tests read it. */
+/** The body of `/health/ready`. */
 export interface Readiness extends WorkerStatus {
   readonly ready: boolean
 }
