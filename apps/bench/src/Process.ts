@@ -28,7 +28,7 @@ export type Order =
 /** A server of the sandbox's, or a bare one that sends one of its pages. */
 export type ServeOptions =
   | { readonly kind: "bare" }
-  | { readonly kind: "generated" | "prepared"; readonly records: number }
+  | { readonly kind: "generated"; readonly records: number }
 
 /** What came of it. */
 export interface Answer {

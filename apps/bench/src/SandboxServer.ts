@@ -12,12 +12,10 @@ export const serve = (options: ServeOptions): Promise<string> => {
       return bare()
     case "generated":
       return sandbox({ records: options.records })
-    case "prepared":
-      return sandbox({ records: options.records, prepared: true })
   }
 }
 
-const sandbox = (options: SandboxOptions & { readonly prepared?: boolean }): Promise<string> =>
+const sandbox = (options: SandboxOptions): Promise<string> =>
   ManagedRuntime.make(Sandbox.layer(options)).runPromise(Sandbox.use(({ url }) => Effect.succeed(url)))
 
 /** One page of 100 records, prepared, for every request. */

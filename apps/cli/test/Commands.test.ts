@@ -125,7 +125,6 @@ describe("a usage error", () => {
         const [flags, problem] of [
           [["--live", "--speed", "1e15"], "a number from 0 to 1000000"],
           [["--live", "--speed=-60"], "a number from 0 to 1000000"],
-          [["--live", "--prepared"], "--prepared is for a world that stands still, not --live"],
           [["--control-host", "0.0.0.0"], "--control-host is for --control-port"],
           [["--faults", `{"fault":"sttus"}`], "fault 0: unknown fault `sttus`; one of latency, status, "],
           [["--faults", `{"fault":"body","text":"x","status":9999}`], "fault 0.status: "]

@@ -6,11 +6,9 @@ export * as MemoryList from "./MemoryList.ts"
 export { catalogue, conditions, Fault, type FaultOf } from "./testing/Fault.ts"
 export { layerTest, type TestLists } from "./testing/LayerTest.ts"
 export {
-  keyOf,
   type ListService,
   type ListServiceOptions,
   makeListService,
-  type RoutedRequest,
   type ServiceAnswer,
   type ServiceRequest
 } from "./testing/ListService.ts"

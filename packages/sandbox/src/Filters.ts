@@ -20,8 +20,6 @@ export interface Filter {
   /** Those that can match, in any order and perhaps twice; undefined where they are too many to be named one by one. */
   readonly candidates: (now: number) => Array<number> | undefined
   readonly matches: (index: number, story: Story) => boolean
-  /** Whether a change of a record can make it match, or no longer. */
-  readonly changes: boolean
   /** The one customer it can be about. */
   readonly customer?: number | undefined
 }
@@ -55,8 +53,7 @@ export const make = (filters: Readonly<Record<string, string>>, of: Filtered): F
         (least, found) => least === undefined || (found !== undefined && found.length < least.length) ? found : least,
         undefined
       ),
-    matches: (index, story) => asked.every((filter) => filter.matches(index, story)),
-    changes: asked.some((filter) => filter.changes)
+    matches: (index, story) => asked.every((filter) => filter.matches(index, story))
   }
 }
 
@@ -72,8 +69,7 @@ const byReference = (prefix: string): MakeFilter => (value, { life }) => {
   const wanted = numberIn(prefix, value)
   return wanted === undefined ? undefined : {
     candidates: (now) => wanted < life.length(now) ? [wanted] : [],
-    matches: (index) => index === wanted,
-    changes: false
+    matches: (index) => index === wanted
   }
 }
 
@@ -86,8 +82,7 @@ const ofCustomer = (
     customer,
     candidates: (now) => facts.customers.recordsOf(customer, life.length(now)),
     matches: (index) =>
-      facts.customers.of(index) === customer && (variant === undefined || facts.variantOf(index) === variant),
-    changes: false
+      facts.customers.of(index) === customer && (variant === undefined || facts.variantOf(index) === variant)
   }
 
 const byCustomerId: MakeFilter = (value, of) => ofCustomer(numberIn("cus_", value), of)
@@ -126,8 +121,7 @@ const byPayment = (
     matches: (index, story) => {
       const payment = facts.paymentOf(index, story)
       return payment !== undefined && matches(payment)
-    },
-    changes: true
+    }
   }
 }
 
@@ -156,8 +150,7 @@ const bySettlementTime: MakeFilter = (value, { facts }) =>
       matches: (index, story) => {
         const payment = facts.paymentOf(index, story)
         return payment !== undefined && String(settlementCycle(payment.settledMs)) === value
-      },
-      changes: true
+      }
     }
     : undefined
 

@@ -1,42 +1,20 @@
 /** Serves a generated list by the rules of §4.4, page by page, in any order and with either kind of cursor. */
-import { ListCursor, type ListServer } from "@payments/core/testing"
-import * as BlockCounts from "./BlockCounts.ts"
+import { ListCursor, type ListServer, makeRecent } from "@payments/core/testing"
 import * as Filters from "./Filters.ts"
 import type { Generator } from "./Generator.ts"
 import type { Order } from "./Order.ts"
-import { fixed, type RecordWriter } from "./RecordWriter.ts"
 
-/** A list and the order that it is in. */
+/** A list and its order. */
 export interface GeneratedList extends Filters.Filtered {
   readonly order: Order
   readonly generator: Generator
 }
 
-/** A list that answers: with a page, or with the bytes of one, which takes half the time. */
-export interface Served {
-  readonly server: ListServer.ListServer
-  readonly bytes: PageBytes
-}
-
-/**
- * The envelope of §2.5 in UTF-8, as `renderPage` gives it; undefined where the cursor is refused. The bytes are the
- * writer's: they hold until it is used again.
- */
-export type PageBytes = (request: ListServer.ListRequest, writer: RecordWriter) => Uint8Array | undefined
-
-/** A page before its records are written. */
-interface Chosen {
-  readonly time: number
-  readonly indexes: ReadonlyArray<number>
-  readonly next: string | null
-  readonly count: number
-}
-
 /** How a list answers where the document leaves it open. */
 export interface ListOptions {
   /**
-   * What a cursor holds: the last record returned, so that nothing that stays is skipped or repeated (`keyset`, the
-   * default), or how many records came before (`offset`), so that both happen when others appear or vanish.
+   * What a cursor means: the last record returned, so that nothing that stays is skipped or repeated (`keyset`, the
+   * default), or the number of records returned so far (`offset`), so that both happen when others appear or vanish.
    */
   readonly cursors?: "keyset" | "offset" | undefined
   /**
@@ -48,133 +26,124 @@ export interface ListOptions {
   readonly reservedCursors?: boolean | undefined
 }
 
-/** How many filters the counts are kept of. */
-const countedFilters = 8
+/** The position of a cursor: the last record returned, and how many were returned before the page. */
+interface Position {
+  readonly last: number
+  readonly returned: number
+}
 
-/** Serves the list as it is at the virtual time that `now` tells. */
-export const serve = (list: GeneratedList, options: ListOptions, now: () => number): Served => {
+/** Filters whose totals are kept. */
+const keptTotals = 8
+
+/** Serves the list as it is at the virtual time `now()`. */
+export const serve = (list: GeneratedList, options: ListOptions, now: () => number): ListServer.ListServer => {
   const { generator, life, order } = list
   const kind = options.cursors ?? "keyset"
+  // If nothing moves, both kinds of cursor lead to the same record, and the last one is found without counting.
+  const byOffset = kind === "offset" && !life.still
   const counting = options.count ?? "page"
   const cursors = ListCursor.make(list.list, { kind, reserved: options.reservedCursors === true })
-  const counts = new Map<string, BlockCounts.BlockCounts>()
+  const totals = makeRecent<string, number>(keptTotals)
 
-  const countsOf = (request: ListServer.ListRequest, filter: Filters.Filter | undefined): BlockCounts.BlockCounts => {
-    const name = JSON.stringify(request.filters)
-    const held = counts.get(name) ?? BlockCounts.make({
-      life,
-      order,
-      everything: filter === undefined && life.still,
-      matches: (index, time) => filter === undefined || filter.matches(index, life.story(index, time)),
-      changes: filter?.changes ?? false
-    })
-    counts.delete(name)
-    counts.set(name, held)
-    const [oldest] = counts.keys()
-    if (counts.size > countedFilters && oldest !== undefined) counts.delete(oldest)
-    return held
-  }
+  const matches = (index: number, filter: Filters.Filter | undefined, time: number): boolean =>
+    life.isPresent(index, time) && (filter === undefined || filter.matches(index, life.story(index, time)))
 
-  /** Of a few candidates: those that match, in order, from the place on. */
-  const amongFew = (
-    candidates: ReadonlyArray<number>,
-    filter: Filters.Filter,
-    place: number | undefined,
-    time: number
-  ) => {
-    const found = [...new Set(candidates)]
-      .filter((index) => life.isPresent(index, time) && filter.matches(index, life.story(index, time)))
-      .toSorted((a, b) => order.rank(a) - order.rank(b))
-    const start = place === undefined
-      ? 0
-      : kind === "offset"
-      ? place
-      : found.findIndex((index) => order.rank(index) > order.rank(place))
-    const left = start === -1 ? [] : found.slice(start)
-    return { left, total: found.length }
-  }
-
-  /** Reads the list from the place on until there is one record more than asked for. */
-  const alongCells = (
-    request: ListServer.ListRequest,
-    filter: Filters.Filter | undefined,
-    place: number | undefined,
-    time: number
-  ): Array<number> => {
+  /** The matching records from a cell to the end of the list, in order. */
+  const matchesFrom = function*(start: number, filter: Filters.Filter | undefined, time: number) {
     const length = life.length(time)
     const cells = order.cells(length)
     const first = order.cellsMove ? 0 : life.goneBefore(time)
-    let cell = place === undefined || kind === "offset"
-      ? place === undefined ? (order.step === 1 ? 0 : cells - 1) : countsOf(request, filter).cellOf(place, time)
-      : order.cellOf(place, length) + order.step
-    if (order.step === 1) cell = Math.max(cell, first)
-    const found: Array<number> = []
-    for (; cell >= first && cell < cells && found.length <= request.limit; cell += order.step) {
+    for (
+      let cell = order.step === 1 ? Math.max(start, first) : start;
+      cell >= first && cell < cells;
+      cell += order.step
+    ) {
       const index = order.indexAt(cell, length)
-      if (index >= length || !life.isPresent(index, time)) continue
-      if (filter === undefined || filter.matches(index, life.story(index, time))) found.push(index)
+      if (index < length && matches(index, filter, time)) yield index
+    }
+  }
+
+  const firstCell = (time: number) => order.step === 1 ? 0 : order.cells(life.length(time)) - 1
+  const cellAfter = (index: number, time: number) => order.cellOf(index, life.length(time)) + order.step
+
+  /** How many records match from a cell on. Takes up to a second for ten million records. */
+  const countFrom = (start: number, filter: Filters.Filter | undefined, time: number): number => {
+    let count = 0
+    for (const _ of matchesFrom(start, filter, time)) count++
+    return count
+  }
+
+  const total = (request: ListServer.ListRequest, filter: Filters.Filter | undefined, time: number): number => {
+    if (!life.still) return countFrom(firstCell(time), filter, time)
+    if (filter === undefined) return life.length(time)
+    const name = JSON.stringify(request.filters)
+    const count = totals.get(name) ?? countFrom(firstCell(time), filter, time)
+    totals.set(name, count)
+    return count
+  }
+
+  /** The records of a page and the next one, read along the list. */
+  const alongCells = (
+    { limit }: ListServer.ListRequest,
+    filter: Filters.Filter | undefined,
+    position: Position | undefined,
+    time: number
+  ): ReadonlyArray<number> => {
+    const start = position === undefined || byOffset ? firstCell(time) : cellAfter(position.last, time)
+    let skip = byOffset ? position?.returned ?? 0 : 0
+    const found: Array<number> = []
+    for (const index of matchesFrom(start, filter, time)) {
+      if (skip > 0) skip--
+      else if (found.push(index) > limit) break
     }
     return found
   }
 
-  const choose = (request: ListServer.ListRequest): Chosen | undefined => {
+  /** The matching ones of a few candidates, in the list's order. */
+  const amongFew = (candidates: ReadonlyArray<number>, filter: Filters.Filter, time: number): ReadonlyArray<number> =>
+    [...new Set(candidates)]
+      .filter((index) => matches(index, filter, time))
+      .toSorted((a, b) => order.rank(a) - order.rank(b))
+
+  const after = (found: ReadonlyArray<number>, position: Position | undefined): ReadonlyArray<number> =>
+    position === undefined
+      ? found
+      : byOffset
+      ? found.slice(position.returned)
+      : found.filter((index) => order.rank(index) > order.rank(position.last))
+
+  return (request) => {
     const time = now()
-    const placed = request.cursor === undefined ? [] : cursors.read(request, request.cursor)
-    if (placed === undefined) return undefined
-    const [place] = placed
+    const [last, returned] = request.cursor === undefined ? [] : cursors.read(request, request.cursor) ?? []
+    const position = last === undefined || returned === undefined ? undefined : { last, returned }
+    if (request.cursor !== undefined && position === undefined) return { _tag: "CursorRefused" }
     const filtered = Object.keys(request.filters).length > 0
     const filter = filtered ? Filters.make(request.filters, list) : undefined
-    if (filtered && filter === undefined) return { time, indexes: [], next: null, count: 0 }
-    const few = filter?.candidates(time)
-    const some = filter !== undefined && few !== undefined ? amongFew(few, filter, place, time) : undefined
-    const left = some?.left ?? alongCells(request, filter, place, time)
-    const taken = left.slice(0, request.limit)
-    const last = taken.at(-1)
-    const offset = kind === "offset" ? (place ?? 0) + taken.length : undefined
+    if (filtered && filter === undefined) return { _tag: "Page", items: [], next: null, count: 0 }
 
-    const total = () => some?.total ?? countsOf(request, filter).total(time)
+    const candidates = filter?.candidates(time)
+    const few = filter === undefined || candidates === undefined ? undefined : amongFew(candidates, filter, time)
+    const left = few === undefined ? alongCells(request, filter, position, time) : after(few, position)
+    const page = left.slice(0, request.limit)
+    const end = page.at(-1)
+    const before = position?.returned ?? 0
+    const more = end !== undefined && left.length > page.length
+
     const remaining = () => {
-      if (some !== undefined) return some.left.length - taken.length
-      if (left.length === taken.length || last === undefined) return 0
-      const after = order.cellOf(last, life.length(time)) + order.step
-      return total() - (offset ?? countsOf(request, filter).before(after, time))
+      if (few !== undefined || !more) return left.length - page.length
+      return life.still
+        ? total(request, filter, time) - before - page.length
+        : countFrom(cellAfter(end, time), filter, time)
     }
     return {
-      time,
-      indexes: taken,
-      next: last !== undefined && left.length > taken.length ? cursors.write(request, [offset ?? last]) : null,
-      count: counting === "page" ? taken.length : counting === "total" ? total() : remaining()
-    }
-  }
-
-  return {
-    server: (request) => {
-      const chosen = choose(request)
-      if (chosen === undefined) return { _tag: "CursorRefused" }
-      const { count, indexes, next, time } = chosen
-      return {
-        _tag: "Page",
-        items: indexes.map((index) => generator.textAt(index, life.story(index, time))),
-        next,
-        count
-      }
-    },
-    bytes: (request, writer) => {
-      const chosen = choose(request)
-      if (chosen === undefined) return undefined
-      const { count, indexes, next, time } = chosen
-      let between = opening
-      for (const index of indexes) {
-        writer.put(between)
-        generator.writeAt(writer, index, life.story(index, time))
-        between = comma
-      }
-      if (indexes.length === 0) writer.put(opening)
-      writer.put(fixed(`],"cursor":${JSON.stringify(next)},"count":${count}}`))
-      return writer.takeBytes()
+      _tag: "Page",
+      items: page.map((index) => generator.textAt(index, life.story(index, time))),
+      next: more ? cursors.write(request, [end, before + page.length]) : null,
+      count: counting === "page"
+        ? page.length
+        : counting === "total"
+        ? few?.length ?? total(request, filter, time)
+        : remaining()
     }
   }
 }
-
-const opening = fixed(`{"items":[`)
-const comma = fixed(",")

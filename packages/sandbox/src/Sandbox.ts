@@ -6,13 +6,11 @@
 import { type Lists, PaymentsConfig, PaymentsContract } from "@payments/core"
 import {
   type Fault,
-  keyOf,
   layerClient,
   type ListServer,
   type ListService,
   makeListService,
   MemoryList,
-  type Reply,
   type ServiceAnswer,
   type ServiceRequest,
   serviceTime
@@ -22,7 +20,6 @@ import type { HttpClient } from "effect/http"
 import { OpenApi } from "effect/http-api"
 import { BadControl, type Controls, serveControls, StandsStill } from "./Control.ts"
 import * as Journal from "./Journal.ts"
-import { RecordWriter } from "./RecordWriter.ts"
 import { listen, type ListenOptions, type SandboxError } from "./SocketServer.ts"
 import * as World from "./World.ts"
 
@@ -48,11 +45,6 @@ export interface SandboxOptions extends Omit<World.WorldOptions, "live"> {
 
 /** How the sandbox serves on a socket. */
 export interface ServeOptions extends ListenOptions {
-  /**
-   * Keeps the bytes of every page it has served, and sends them again without making them anew, while there are no faults
-   * and the world stands still. Takes as much memory as the pages.
-   */
-  readonly prepared?: boolean | undefined
   /** Serves the control endpoint on this port too; 0 takes a free one. */
   readonly controlPort?: number | undefined
   /** Where the control endpoint listens: 127.0.0.1 unless given, whatever `host` is. */
@@ -80,34 +72,12 @@ export class Sandbox extends Context.Service<
       Sandbox,
       Effect.gen(function*() {
         const now = yield* serviceTime
-        const { advance, service, write } = makeService(options, now())
+        const { advance, service } = makeService(options, now())
         const journal = Journal.make(options.onRequest)
-        const record = (answered: ServiceAnswer, request: ServiceRequest) => {
-          journal.record(answered, request.now)
-          return answered
-        }
-        const prepared = options.prepared === true && options.live === undefined
-          ? new Map<string, Prepared>()
-          : undefined
         const url = yield* listen(options, (request) => {
-          if (service.faults().length === 0) {
-            const held = request.method === "GET" ? prepared?.get(request.target) : undefined
-            if (held !== undefined && accepts(keyOf(request))) {
-              record({ list: held.list, reply: pageReply, faults: [] }, request)
-              return held
-            }
-            const page = write(request)
-            if (page !== undefined) {
-              record({ list: page.list, reply: pageReply, faults: [] }, request)
-              if (prepared === undefined) return page
-              // A copy: the slice of a Buffer would be the writer's own memory, which the next page is written into.
-              const kept = { bytes: new Uint8Array(page.bytes), list: page.list }
-              page.sent()
-              prepared.set(request.target, kept)
-              return kept
-            }
-          }
-          return record(service.answer(request), request).reply
+          const answered = service.answer(request)
+          journal.record(answered, request.now)
+          return answered.reply
         }, now)
         const controls: Controls = {
           faults: Effect.sync(service.faults),
@@ -143,18 +113,9 @@ const clockEnds = (longestMs: number) =>
 
 const accepts = (key: string): boolean => key.startsWith("sandbox_")
 
-/** A page in bytes, which holds until it is said to be sent. */
-interface WrittenPage {
-  readonly list: Lists.ListName
-  readonly bytes: Uint8Array
-  readonly sent: () => void
-}
-
 interface Served {
   readonly service: ListService
   readonly advance: Controls["advance"]
-  /** The page that a request asks for, without faults and without text on the way; undefined where it gets another answer. */
-  readonly write: (request: ServiceRequest) => WrittenPage | undefined
 }
 
 const makeService = (options: SandboxOptions, now: number): Served => {
@@ -169,7 +130,6 @@ const makeService = (options: SandboxOptions, now: number): Served => {
     : undefined
   const servers = world?.servers ?? heldServers(options.lists ?? {}, options)
   const service = makeListService({ ...options, servers, accepts }, now)
-  const writers: Array<RecordWriter> = []
   return {
     service: { ...service, answer: (request) => describeContract(request) ?? service.answer(request) },
     advance: (ms) =>
@@ -181,16 +141,7 @@ const makeService = (options: SandboxOptions, now: number): Served => {
         if (!(ms <= left)) return Effect.fail(new BadControl({ problem: clockEnds(world.longestMs) }))
         advanced += ms
         return Effect.succeed(virtualNow())
-      }),
-    write: (request) => {
-      const routed = world === undefined ? undefined : service.route(request)
-      if (world === undefined || routed === undefined || "reply" in routed) return undefined
-      const writer = writers.pop() ?? new RecordWriter()
-      const bytes = world.bytes[routed.list](routed.page, writer)
-      const sent = () => void writers.push(writer)
-      if (bytes === undefined) sent()
-      return bytes === undefined ? undefined : { list: routed.list, bytes, sent }
-    }
+      })
   }
 }
 
@@ -202,15 +153,6 @@ const heldServers = (
   payinSources: MemoryList.serve("payinSources", MemoryList.recordsOf(lists.payinSources), options),
   invoices: MemoryList.serve("invoices", MemoryList.recordsOf(lists.invoices), options)
 })
-
-/** A page that was served before. */
-interface Prepared {
-  readonly bytes: Uint8Array
-  readonly list: Lists.ListName
-}
-
-/** What is told of a page whose bytes are sent. */
-const pageReply: Reply = { status: 200, headers: {}, body: "" }
 
 /** The contract itself, for whoever wants to see it. */
 const describeContract = ({ target }: ServiceRequest): ServiceAnswer | undefined =>

@@ -45,20 +45,10 @@ export const urlOf = (host: string, address: unknown, port: number): string => {
   return `http://${named.includes(":") ? `[${named}]` : named}:${port}`
 }
 
-/** The bytes of a page, to be sent as they are. */
-export interface PageBytes {
-  readonly bytes: Uint8Array
-  /** Called when they have been sent: they may then become those of another page. */
-  readonly sent?: () => void
-}
-
-/** What a request is answered with: the bytes of a page, or an answer to perform. */
-export type Answer = PageBytes | Reply
-
 /** Listens until the scope closes, which cuts every connection; gives the base address. */
 export const listen = Effect.fnUntraced(function*(
   { host = "127.0.0.1", port = 0 }: ListenOptions,
-  answer: (request: ServiceRequest) => Answer,
+  answer: (request: ServiceRequest) => Reply,
   now: () => number
 ) {
   const encode = makeEncoder()
@@ -96,15 +86,10 @@ const guarded = (request: IncomingMessage, act: () => void): void => {
   }
 }
 
-const perform = (answer: Answer, encode: Encode, request: IncomingMessage, response: ServerResponse): void => {
-  if ("bytes" in answer) {
-    response.writeHead(200, { "content-type": "application/json", "content-length": answer.bytes.length })
-    response.end(answer.bytes, answer.sent)
-    return
-  }
-  const act = () => send(answer, encode, request, response)
-  if (answer.delayMs === undefined) act()
-  else later(response, answer.delayMs, () => guarded(request, act))
+const perform = (reply: Reply, encode: Encode, request: IncomingMessage, response: ServerResponse): void => {
+  const act = () => send(reply, encode, request, response)
+  if (reply.delayMs === undefined) act()
+  else later(response, reply.delayMs, () => guarded(request, act))
 }
 
 /** Node takes a longer time for no time at all. */

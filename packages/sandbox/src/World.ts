@@ -50,11 +50,6 @@ export interface World {
   readonly longestMs: number
   readonly servers: ListServer.ListServers
   /**
-   * The same answers as the bytes that are sent, for whoever changes nothing in a page: it takes half the time. Writers
-   * are best used again, each once its bytes are sent; fresh memory for each page costs as much as the page.
-   */
-  readonly bytes: { readonly [Name in Lists.ListName]: GeneratedList.PageBytes }
-  /**
    * All records of a list at a virtual time, now unless given, in the list's order. It looks at every record there has
    * ever been, by no index: what tests compare with.
    */
@@ -69,15 +64,13 @@ export const make = (options: WorldOptions = {}): World => {
   const clock = options.live?.now ?? (() => 0)
   const now = () => Math.min(clock(), longestMs)
   const serve = (name: Lists.ListName) => GeneratedList.serve(all[name], options, now)
-  const [payoutRequests, payinSources, invoices] = [serve("payoutRequests"), serve("payinSources"), serve("invoices")]
   return {
     longestMs,
     servers: {
-      payoutRequests: payoutRequests.server,
-      payinSources: payinSources.server,
-      invoices: invoices.server
+      payoutRequests: serve("payoutRequests"),
+      payinSources: serve("payinSources"),
+      invoices: serve("invoices")
     },
-    bytes: { payoutRequests: payoutRequests.bytes, payinSources: payinSources.bytes, invoices: invoices.bytes },
     snapshot: (name, time = now()) => {
       const timeMs = Math.min(time, longestMs)
       const { generator, life, order } = all[name]

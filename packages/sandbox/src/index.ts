@@ -5,7 +5,6 @@ export { BadControl, ControlApi, type Controls, StandsStill } from "./Control.ts
 export { records } from "./Generator.ts"
 export type { Counters, LoggedRequest } from "./Journal.ts"
 export type { OrderName } from "./Order.ts"
-export { RecordWriter } from "./RecordWriter.ts"
 export { type LiveWorld, mostSpeed, Sandbox, sandboxKey, type SandboxOptions } from "./Sandbox.ts"
 export { faultsFromJson, type Scenario, type ScenarioName, scenarios } from "./Scenario.ts"
 export { type ListenOptions, SandboxError } from "./SocketServer.ts"

@@ -75,10 +75,6 @@ export const sandboxCommand = Command.make(
         Flag.withDescription("other names of invoice parameters, as in PAYMENTS_INVOICE_PARAMS")
       )
     ),
-    prepared: Flag.Boolean("prepared").pipe(
-      Flag.withDefault(false),
-      Flag.withDescription("keep the bytes of served pages, to serve them faster again")
-    ),
     controlPort: optionalFlag(
       portFlag("control-port").pipe(Flag.withDescription("serve the control endpoint on this port"))
     ),
@@ -97,7 +93,6 @@ export const sandboxCommand = Command.make(
     const parameters = Lists.parseInvoiceParameters(input.invoiceParams ?? "")
     if (Result.isFailure(parameters)) return yield* usage(`--invoice-params ${parameters.failure}`)
     if (input.speed !== undefined && !input.live) return yield* usage("--speed is for --live")
-    if (input.prepared && input.live) return yield* usage("--prepared is for a world that stands still, not --live")
     if (input.controlHost !== undefined && input.controlPort === undefined) {
       return yield* usage("--control-host is for --control-port")
     }
@@ -116,7 +111,7 @@ export const sandboxCommand = Command.make(
     const onRequest = input.log
       ? (request: LoggedRequest) => void process.stderr.write(`${JSON.stringify(request)}\n`)
       : undefined
-    const { controlHost, controlPort, host, port, prepared } = input
+    const { controlHost, controlPort, host, port } = input
     return yield* Effect.gen(function*() {
       const { controlUrl, url } = yield* sandbox.Sandbox
       const key = Redacted.value(sandbox.sandboxKey)
@@ -130,7 +125,7 @@ export const sandboxCommand = Command.make(
       if (controlUrl !== undefined) yield* say(`Controls: ${controlUrl}/faults, /counters, /requests, /clock`)
       return yield* Effect.never
     }).pipe(
-      Effect.provide(sandbox.Sandbox.layer({ ...options, host, port, prepared, controlPort, controlHost, onRequest })),
+      Effect.provide(sandbox.Sandbox.layer({ ...options, host, port, controlPort, controlHost, onRequest })),
       Effect.catchTag("SandboxError", ({ code, endpoint, ...place }) => {
         const flag = endpoint === "lists" ? "--" : "--control-"
         return usage(listenProblem({ ...place, cause: { code }, hostFlag: `${flag}host`, portFlag: `${flag}port` }))

@@ -3,9 +3,9 @@
  * answer on a socket, {@link layerTest} in process; both meet the same faults.
  */
 import { all, type AnyList, defaultInvoiceParameters, type InvoiceParameters, type ListName } from "../Lists.ts"
-import { limitOf, type ListAnswer, type ListRequest, type ListServers, renderPage } from "../ListServer.ts"
+import { limitOf, type ListAnswer, type ListServers, renderPage } from "../ListServer.ts"
 import type { Fault } from "./Fault.ts"
-import { makeInjector } from "./FaultInjector.ts"
+import { type InjectedRequest, makeInjector } from "./FaultInjector.ts"
 import { json, type Reply } from "./Reply.ts"
 
 /** What is served, and how where the document leaves it open. */
@@ -46,22 +46,8 @@ export interface ServiceAnswer {
   readonly faults: ReadonlyArray<Fault["fault"]>
 }
 
-/** A request that asks for a page: which list, and what of it. */
-export interface RoutedRequest extends ServiceRequest {
-  /** The list that is asked for. */
-  readonly list: ListName
-  /** The page. */
-  readonly page: ListRequest
-  /** As it came, without the question mark. */
-  readonly query: string
-  /** The key, which was let in. */
-  readonly key: string
-}
-
 /** A list service. */
 export interface ListService {
-  /** What a request asks for, or the answer of one that asks for no page. */
-  readonly route: (request: ServiceRequest) => RoutedRequest | ServiceAnswer
   /** Answers one request; what it met is remembered for the next. */
   readonly answer: (request: ServiceRequest) => ServiceAnswer
   /** Lays other faults over it, which begin to count now. */
@@ -79,7 +65,8 @@ export const makeListService = (options: ListServiceOptions, now: number): ListS
   let inject = makeInjector(faults, seed, now)
   const byPath = new Map<string, AnyList>(all.map((list) => [list.path, list]))
   const names = { ...defaultInvoiceParameters, ...options.invoiceParameters }
-  const route = (request: ServiceRequest): RoutedRequest | ServiceAnswer => {
+  /** The page that a request asks for, or the answer to one that asks for none. */
+  const route = (request: ServiceRequest): InjectedRequest | ServiceAnswer => {
     const [path = "", query = ""] = split(request.target)
     const list = byPath.get(path)
     const refuse = (code: string, status: number): ServiceAnswer => ({
@@ -99,14 +86,13 @@ export const makeListService = (options: ListServiceOptions, now: number): ListS
     const { cursor, limit: limitText, ...filters } = given
     const limit = limitOf(limitText, defaultLimitOf(options, list.name))
     if (limit === undefined) return refuse("INVALID_LIMIT", 400)
-    return { ...request, list: list.name, page: { filters, limit, cursor }, query, key }
+    return { list: list.name, request: { filters, limit, cursor }, now: request.now, query, key }
   }
   return {
-    route,
     answer: (request) => {
       const routed = route(request)
       if ("reply" in routed) return routed
-      const { met, reply } = inject({ ...routed, request: routed.page }, options.servers[routed.list], render)
+      const { met, reply } = inject(routed, options.servers[routed.list], render)
       return { reply, list: routed.list, faults: met }
     },
     setFaults: (next, since) => {
@@ -118,8 +104,7 @@ export const makeListService = (options: ListServiceOptions, now: number): ListS
 }
 
 /** The key that a request carries (§5); empty where it carries none. */
-export const keyOf = ({ authorization }: Pick<ServiceRequest, "authorization">): string =>
-  /^Bearer (\S+)$/i.exec(authorization ?? "")?.[1] ?? ""
+const keyOf = ({ authorization }: ServiceRequest): string => /^Bearer (\S+)$/i.exec(authorization ?? "")?.[1] ?? ""
 
 const split = (target: string): ReadonlyArray<string> => {
   const at = target.indexOf("?")
