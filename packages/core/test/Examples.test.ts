@@ -13,10 +13,7 @@ const root = join(core, "../..")
 const within = (folder: string, ending: string) =>
   readdirSync(folder).filter((name) => name.endsWith(ending)).map((name) => join(folder, name))
 
-/** The page of the API repeats the docstrings, and declarations are no examples. */
-const pages = [...within(join(root, "docs"), ".md"), join(core, "README.md")].filter((file) =>
-  basename(file) !== "api.md"
-)
+const pages = [...within(join(root, "docs"), ".md"), join(core, "README.md")]
 
 const blocks = (text: string) => Array.from(text.matchAll(/^```ts\n(.*?)^```$/gms), ([, body = ""]) => body)
 
