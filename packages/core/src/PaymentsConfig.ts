@@ -54,11 +54,11 @@ export interface Settings {
   readonly PAYMENTS_TRACE_HEADERS?: string | undefined
   /** The proxy on the way to `https:` addresses; the Node client reads the variable itself, here it is only checked. */
   readonly HTTPS_PROXY?: string | undefined
-  /** {@inheritDoc Settings.HTTPS_PROXY} */
+  /** As `HTTPS_PROXY`. */
   readonly https_proxy?: string | undefined
   /** The same for `http:` addresses, and for `https:` where those name none. */
   readonly HTTP_PROXY?: string | undefined
-  /** {@inheritDoc Settings.HTTP_PROXY} */
+  /** As `HTTP_PROXY`. */
   readonly http_proxy?: string | undefined
 }
 
