@@ -20,13 +20,12 @@
  */
 import { Arbitrary, DateTime, Schema } from "effect"
 import * as Lists from "./Lists.ts"
-import type { Invoice, PayinSource, PayoutRequest } from "./Records.ts"
 
 /** How records are drawn. */
 export interface RecordOptions {
   /**
-   * `documented`, unless given: timestamps and dates have the formats of §2 (seconds for payout requests and payin
-   * sources, milliseconds for invoices) and lie in the years 2000 to 2099. `any`: any text, which a record may hold too.
+   * `documented`, the default: timestamps and dates have the formats of §2, with the list's precision, and lie in the years
+   * 2000 to 2099. `any`: any text, which a record may hold too.
    */
   readonly timestamps?: "documented" | "any" | undefined
   /**
@@ -87,17 +86,12 @@ export const records = <Record extends { readonly id: string }, Filters>(
     })
   }))
 
-/** All three lists, as `layerTest` takes them. */
-export const lists = (options: RecordsOptions = {}): Arbitrary.Arbitrary<{
-  readonly payoutRequests: ReadonlyArray<PayoutRequest>
-  readonly payinSources: ReadonlyArray<PayinSource>
-  readonly invoices: ReadonlyArray<Invoice>
-}> =>
-  Arbitrary.all({
-    payoutRequests: records(Lists.payoutRequests, options),
-    payinSources: records(Lists.payinSources, options),
-    invoices: records(Lists.invoices, options)
-  })
+/** All lists, as `layerTest` takes them. */
+export const lists = (
+  options: RecordsOptions = {}
+): Arbitrary.Arbitrary<{ readonly [Name in Lists.ListName]: ReadonlyArray<Lists.ItemOf<Name>> }> =>
+  // Each list has records of its own, which the type of the map over all lists does not say.
+  Arbitrary.all(Lists.map((list) => records<{ readonly id: string }, object>(list, options))) as never
 
 /** The fields that hold a date-time or a date (§2): the schemas say only that they are text. */
 const dates = { createdAt: "dateTime", updatedAt: "dateTime", paymentDate: "dateTime", settlementDate: "date" } as const
@@ -107,14 +101,14 @@ const Instant = Schema.Int.check(Schema.isBetween({ minimum: 946_684_800_000, ma
 
 /** Dates in the place of those texts that a record holds under a date's name. */
 const datesOf = (
-  list: { readonly service: "payments" | "invoices" },
+  { timestampPrecision }: Pick<Lists.AnyList, "timestampPrecision">,
   plain: Readonly<Record<string, unknown>>,
   times: Readonly<Record<string, number>>
 ): Readonly<Record<string, string>> =>
   Object.fromEntries(
     Object.entries(dates).filter(([field]) => typeof plain[field] === "string").map(([field, kind]) => {
       const text = DateTime.formatIso(DateTime.makeUnsafe(times[field] ?? 0))
-      const dateTime = list.service === "invoices" ? text : text.replace(/\.\d+Z$/, "Z")
+      const dateTime = timestampPrecision === "milliseconds" ? text : text.replace(/\.\d+Z$/, "Z")
       return [field, kind === "date" ? text.slice(0, 10) : dateTime]
     })
   )

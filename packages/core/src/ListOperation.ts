@@ -1,10 +1,9 @@
 /** What can be asked of a list, whatever answers it. */
 import type { Effect, Stream } from "effect"
-import type { InvoiceFilters, PayinSourceFilters, PayoutRequestFilters } from "./Lists.ts"
+import type { byName, FiltersOf, ItemOf } from "./Lists.ts"
 import type { Page } from "./Page.ts"
 import type { PaymentsError } from "./PaymentsError.ts"
 import type { Position } from "./Position.ts"
-import type { Invoice, PayinSource, PayoutRequest } from "./Records.ts"
 
 /** How to list, beside the filters. */
 export interface ListOptions {
@@ -43,12 +42,17 @@ export interface ListOperation<Record, Filters> {
   readonly pages: (query?: ListQuery<Filters>) => Stream.Stream<Page<Record>, PaymentsError>
   /** The records of those pages, chunked by page. */
   readonly stream: (query?: StreamQuery<Filters>) => Stream.Stream<Record, PaymentsError>
-  /** The query parameters that are not named as their field is, or may not be: for invoices all of them (§4.3). */
+  /** The names of the query parameters, by field, where the document does not show them (§4.3); otherwise empty. */
   readonly parameters: { readonly [field: string]: string }
 }
 
-/** The three lists of one service. */
-export interface ListOperations {
+/** One operation for each list, by the list's name. */
+export type EachList = {
+  readonly [Name in keyof typeof byName]: ListOperation<ItemOf<Name>, FiltersOf<Name>>
+}
+
+/** All lists of one service. */
+export interface ListOperations extends EachList {
   /** Whose data this is; a destination of an export belongs to one source. No secret. */
   readonly source: string
   /**
@@ -57,10 +61,4 @@ export interface ListOperations {
    * where a service uses it as the name of a field.
    */
   readonly isSecret: (text: string) => boolean
-  /** Money going out (§4.1). */
-  readonly payoutRequests: ListOperation<PayoutRequest, PayoutRequestFilters>
-  /** Authorized origins of money coming in (§4.2). */
-  readonly payinSources: ListOperation<PayinSource, PayinSourceFilters>
-  /** Bills of the authenticated merchant (§4.3). */
-  readonly invoices: ListOperation<Invoice, InvoiceFilters>
 }

@@ -32,7 +32,7 @@ export interface ListPage {
 /** Answers requests of one list. */
 export type ListServer = (request: ListRequest) => ListAnswer
 
-/** The three lists of a service. */
+/** All lists of a service. */
 export type ListServers = { readonly [Name in ListName]: ListServer }
 
 /** The page as the envelope of §2.5. */

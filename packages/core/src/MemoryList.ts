@@ -1,5 +1,6 @@
 /** A list in memory, served by the rules of §4. */
 import * as ListCursor from "./ListCursor.ts"
+import type { AnyList, Filter } from "./Lists.ts"
 import type { ListServer } from "./ListServer.ts"
 
 /** The records of a list, by index. A record is JSON text, so that it can hold what parsing would lose. */
@@ -29,11 +30,12 @@ export const recordsOf = (records: ReadonlyArray<object | string> = []): MemoryR
  * Serves the records, which must not change. A field that is filtered by is indexed once, when it is first asked for. A
  * cursor holds only with its list, filters and limit.
  */
-export const serve = (list: string, records: MemoryRecords, options: MemoryListOptions = {}): ListServer => {
-  const cursors = ListCursor.make(list, { reserved: options.reservedCursors === true })
+export const serve = (list: AnyList, records: MemoryRecords, options: MemoryListOptions = {}): ListServer => {
+  const cursors = ListCursor.make(list.name, { reserved: options.reservedCursors === true })
+  const filters: { readonly [field: string]: Filter | undefined } = list.filters
   const indexes = new Map<string, FieldIndex>()
   const indexOf = (field: string): FieldIndex => {
-    const index = indexes.get(field) ?? indexField(records, field)
+    const index = indexes.get(field) ?? indexField(records, field, filters[field]?.type === "dateTime")
     indexes.set(field, index)
     return index
   }
@@ -55,7 +57,7 @@ export const serve = (list: string, records: MemoryRecords, options: MemoryListO
 /** For each value of a field the records that carry it, in order. */
 type FieldIndex = ReadonlyMap<string, ReadonlyArray<number>>
 
-const indexField = (records: MemoryRecords, field: string): FieldIndex => {
+const indexField = (records: MemoryRecords, field: string, isDateTime: boolean): FieldIndex => {
   const index = new Map<string, Array<number>>()
   const add = (value: string, record: number) => {
     const held = index.get(value)
@@ -69,7 +71,7 @@ const indexField = (records: MemoryRecords, field: string): FieldIndex => {
     if (typeof value !== "string") continue
     add(value, at)
     // A date-time also answers to its date.
-    const time = field === "paymentDate" ? value.indexOf("T") : -1
+    const time = isDateTime ? value.indexOf("T") : -1
     if (time !== -1) add(value.slice(0, time), at)
   }
   return index

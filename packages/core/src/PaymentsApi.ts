@@ -1,5 +1,5 @@
 /**
- * Reads the three lists (§4). Pages are the primitive: a listing is a stream of them, can start at a saved position, ends
+ * Reads the lists (§4). Pages are the primitive: a listing is a stream of them, can start at a saved position, ends
  * only at a null cursor, never goes round, and fails with an error that says from where to go on.
  *
  * `layer` asks a service over any `HttpClient`, `layerConfig` takes the service from the environment, and
@@ -10,11 +10,11 @@ import { HttpClient } from "effect/http"
 import { makeClient } from "./internal/Client.ts"
 import { makeHttpPages } from "./internal/HttpPages.ts"
 import { makeListOperation } from "./internal/ListReader.ts"
-import type { ListOperations } from "./ListOperation.ts"
-import { invoices, payinSources, payoutRequests } from "./Lists.ts"
+import type { EachList, ListOperations } from "./ListOperation.ts"
+import * as Lists from "./Lists.ts"
 import { PaymentsConfig, type PaymentsConfigError } from "./PaymentsConfig.ts"
 
-/** The payments service, as three lists. */
+/** The payments service, as its lists. */
 export class PaymentsApi extends Context.Service<PaymentsApi, ListOperations>()("@payments/core/PaymentsApi") {
   /** Asks the service that `PaymentsConfig` names, over any `HttpClient`. */
   static readonly layer: Layer.Layer<PaymentsApi, never, HttpClient.HttpClient | PaymentsConfig> = Layer.effect(
@@ -22,13 +22,9 @@ export class PaymentsApi extends Context.Service<PaymentsApi, ListOperations>()(
     Effect.gen(function*() {
       const config = yield* PaymentsConfig
       const client = makeClient(config, makeHttpPages(config, yield* HttpClient.HttpClient))
-      return {
-        source: config.source,
-        isSecret: client.secrets.areIn,
-        payoutRequests: { ...makeListOperation(payoutRequests, client, config), parameters: {} },
-        payinSources: { ...makeListOperation(payinSources, client, config), parameters: {} },
-        invoices: { ...makeListOperation(invoices, client, config), parameters: config.invoiceParameters }
-      }
+      const operations = Lists.map((list) => makeListOperation<unknown, object>(list, client, config))
+      // Each operation reads the records of its own list, which the type of the map over all lists does not say.
+      return { ...operations as EachList, source: config.source, isSecret: client.secrets.areIn }
     })
   )
 

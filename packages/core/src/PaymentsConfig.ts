@@ -6,7 +6,7 @@ import { Config, Context, Data, Duration, Effect, FileSystem, Layer, Redacted, R
 import { type Checked, fileInEnvironment, type KeyFile } from "./internal/KeyFile.ts"
 import { proxyProblem, proxyVariables } from "./internal/ProxyAddress.ts"
 import { defaultSlowDown, type SlowDown } from "./internal/RateLimiter.ts"
-import { all, type InvoiceParameters, type ListName, parseInvoiceParameters } from "./Lists.ts"
+import { all, type AnyList, type InvoiceParameters, type ListName, parseInvoiceParameters } from "./Lists.ts"
 import { defaultRetryPolicy, type RetryPolicy } from "./RetryPolicy.ts"
 
 /** A setting that is missing or wrong. */
@@ -94,7 +94,7 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
    * The key anew, where it comes from a file, or why it cannot be read: asked for once when the service no longer accepts
    * the one in use.
    */
-  readonly freshKey: { readonly [Service in "payments" | "invoices"]?: KeyFile }
+  readonly freshKey: { readonly [Address in AnyList["baseAddress"]]?: KeyFile }
   /** The names of the invoice list's query parameters (§4.3). */
   readonly invoiceParameters: InvoiceParameters
   /** Whose data this is: both base addresses and the account's name. A destination belongs to one source. */
@@ -119,6 +119,20 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
   /** Whether `traceparent` is sent to the service. */
   readonly traceHeaders: boolean
 }>()("@payments/core/PaymentsConfig") {
+  /** The address of a list: its path below the base address that serves it (§1). */
+  static readonly addressOf = (config: PaymentsConfig["Service"], list: AnyList): URL => {
+    const base = list.baseAddress === "invoices" ? config.invoicesBaseUrl : config.baseUrl
+    return new URL(base.href.replace(/\/$/, "") + list.path)
+  }
+
+  /** The keys, by the base address that they are for (§5). */
+  static readonly keysOf = (
+    config: PaymentsConfig["Service"]
+  ): { readonly [Address in AnyList["baseAddress"]]: Redacted.Redacted<string> } => ({
+    payments: config.apiKey,
+    invoices: config.invoicesApiKey
+  })
+
   /** Checks the settings, all of them, and fails with everything that is wrong. */
   static readonly fromSettings = Effect.fnUntraced(function*(
     settings: Settings

@@ -1,11 +1,19 @@
 /**
- * The contract of §4 as one `HttpApi`: three lists behind a bearer key (§5). OpenAPI is derived from it, and the sandbox
+ * The contract of §4 as one `HttpApi`: the lists behind a bearer key (§5). OpenAPI is derived from it, and the sandbox
  * serves it. Error answers are not in it, since the document does not show them (§7).
  */
 import { Record, Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSecurity, OpenApi } from "effect/http-api"
-import { invoices, PageLimit, payinSources, payoutRequests } from "./Lists.ts"
-import { InvoiceWire, PayinSourceWire, PayoutRequestWire } from "./Records.ts"
+import {
+  all,
+  byName,
+  type Filter,
+  type FiltersOf,
+  type ItemOf,
+  type ListDefinition,
+  type ListName,
+  PageLimit
+} from "./Lists.ts"
 
 /** The page envelope (§2.5). */
 const page = <Item extends Schema.Top>(record: Item) =>
@@ -18,7 +26,7 @@ const page = <Item extends Schema.Top>(record: Item) =>
     [Schema.Record(Schema.String, Schema.Unknown)]
   )
 
-/** `Authorization: Bearer <API_KEY>`, on all three operations (§5). */
+/** `Authorization: Bearer <API_KEY>`, on all operations (§5). */
 export class BearerKey extends HttpApiMiddleware.Service<BearerKey>()("@payments/core/BearerKey", {
   security: { bearer: HttpApiSecurity.bearer }
 }) {}
@@ -28,34 +36,24 @@ const paging = {
   cursor: Schema.optionalKey(Schema.String)
 }
 
-/** A list's filters as query parameters, by their field names. */
-const filtersOf = <Field extends string>(list: { readonly filters: { readonly [Name in Field]: unknown } }) =>
-  Record.map(list.filters, () => Schema.optionalKey(Schema.String))
+/** The endpoint of one list: its filters by their field names, and its records. */
+const endpointOf = <Name extends ListName>(name: Name) => {
+  const list: ListDefinition<ItemOf<Name>, FiltersOf<Name>> = byName[name]
+  const filters = Record.map<keyof FiltersOf<Name> & string, Filter, Schema.optionalKey<Schema.String>>(
+    list.filters,
+    () => Schema.optionalKey(Schema.String)
+  )
+  return HttpApiEndpoint.get(name, list.path, { query: { ...filters, ...paging }, success: page(list.wire) })
+}
 
-/** The group of the lists that live below `{base_url}` (§1). */
-export const payments = HttpApiGroup.make("payments").add(
-  HttpApiEndpoint.get("payoutRequests", "/v0/payoutRequests", {
-    query: { ...filtersOf(payoutRequests), ...paging },
-    success: page(PayoutRequestWire)
-  }),
-  HttpApiEndpoint.get("payinSources", "/v0/payinSources", {
-    query: { ...filtersOf(payinSources), ...paging },
-    success: page(PayinSourceWire)
-  })
-)
+type Endpoint = { readonly [Name in ListName]: ReturnType<typeof endpointOf<Name>> }[ListName]
 
-/** The group of the list that lives below `{invoices_base_url}` (§1). */
-export const invoiceList = HttpApiGroup.make("invoices").add(
-  HttpApiEndpoint.get("invoices", "/v1/invoices", {
-    query: { ...filtersOf(invoices), ...paging },
-    success: page(InvoiceWire)
-  })
-)
+// There is at least one list, and each endpoint answers with the records of its own, which the type of the map does not say.
+const endpoints = all.map(({ name }) => endpointOf(name)) as unknown as readonly [Endpoint, ...Array<Endpoint>]
 
 /** The whole contract. */
 export class PaymentsContract extends HttpApi.make("payments")
-  .add(payments)
-  .add(invoiceList)
+  .add(HttpApiGroup.make("lists").add(...endpoints))
   .middleware(BearerKey)
   .annotateMerge(OpenApi.annotations({ title: "Payments Service Read API", version: "1" }))
 {}

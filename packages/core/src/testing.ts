@@ -4,7 +4,7 @@ export * as ListCursor from "./ListCursor.ts"
 export * as ListServer from "./ListServer.ts"
 export * as MemoryList from "./MemoryList.ts"
 export { catalogue, conditions, Fault, type FaultOf } from "./testing/Fault.ts"
-export { layerTest, type TestLists } from "./testing/LayerTest.ts"
+export { layerTest, type TestLists, type TestRecords } from "./testing/LayerTest.ts"
 export {
   type ListService,
   type ListServiceOptions,

@@ -2,7 +2,7 @@
 import { Clock, Effect, Fiber, Layer, Redacted } from "effect"
 import { HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
-import { PaymentsApi, PaymentsConfig } from "../src/index.ts"
+import { Lists, PaymentsApi, PaymentsConfig } from "../src/index.ts"
 import { layerClient, makeListService, MemoryList } from "../src/testing.ts"
 
 /** So many invoices. */
@@ -28,11 +28,7 @@ export const service = (
   const held = MemoryList.recordsOf(records(options.length ?? 50))
   return layerClient((now) =>
     makeListService({
-      servers: {
-        payoutRequests: MemoryList.serve("payoutRequests", held),
-        payinSources: MemoryList.serve("payinSources", held),
-        invoices: MemoryList.serve("invoices", held)
-      },
+      servers: Lists.map((list) => MemoryList.serve(list, held)),
       accepts: () => true,
       ...options
     }, now)

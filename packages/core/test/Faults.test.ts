@@ -1,6 +1,7 @@
 /** What faults may say, and what they remember. */
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
+import * as Lists from "../src/Lists.ts"
 import { recordsOf, serve } from "../src/MemoryList.ts"
 import { Fault } from "../src/testing/Fault.ts"
 import { makeListService } from "../src/testing/ListService.ts"
@@ -26,11 +27,7 @@ describe("a fault is refused", () => {
 })
 
 const records = recordsOf(Array.from({ length: 3 }, (_, index) => ({ id: String(index) })))
-const servers = {
-  payoutRequests: serve("payoutRequests", records, {}),
-  payinSources: serve("payinSources", records, {}),
-  invoices: serve("invoices", records, {})
-}
+const servers = Lists.map((list) => serve(list, records))
 
 const service = (faults: ReadonlyArray<Fault>, seed = 1) =>
   makeListService({ servers, accepts: (key) => key !== "", faults, seed }, 0)

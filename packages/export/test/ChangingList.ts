@@ -1,5 +1,5 @@
 /** A list of invoices that changes while it is read, and a service over it that remembers what it was asked to show. */
-import { type Page, PaymentsApi, PaymentsConfig } from "@payments/core"
+import { Lists, type Page, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerClient, ListCursor, type ListServer, makeListService, MemoryList } from "@payments/core/testing"
 import { Effect, Layer, Redacted, Stream } from "effect"
 import type { Dice } from "./Seed.ts"
@@ -156,13 +156,11 @@ export const layerOver = (
     readonly onPage?: (texts: ReadonlyArray<string>, part: string) => void
   } = {}
 ): Layer.Layer<PaymentsApi> => {
-  const none = (name: string) => MemoryList.serve(name, MemoryList.recordsOf([]))
   const client = PaymentsApi.layer.pipe(
     Layer.provide(layerClient((now) =>
       makeListService({
         servers: {
-          payoutRequests: none("payoutRequests"),
-          payinSources: none("payinSources"),
+          ...Lists.map((other) => MemoryList.serve(other, MemoryList.recordsOf([]))),
           invoices: list.server
         },
         accepts: () => true

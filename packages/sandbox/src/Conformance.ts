@@ -3,7 +3,7 @@
  * reads, one request after another, and tells of each rule whether it holds, does not hold, or could not be observed, say
  * because a list is too short. Nothing of a record, cursor or key is in what it tells.
  */
-import { Lists, type PaymentsConfig } from "@payments/core"
+import { Lists, PaymentsConfig } from "@payments/core"
 import { Data, Duration, Effect, Redacted, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 
@@ -29,7 +29,7 @@ export interface ConformanceOptions {
   readonly pause?: Duration.Duration | undefined
 }
 
-/** Holds all three lists against the document. */
+/** Compares all lists with the document. */
 export const conformance: (
   config: PaymentsConfig["Service"],
   options?: ConformanceOptions
@@ -81,18 +81,17 @@ const asking = (
   list: Lists.AnyList,
   pause: Duration.Duration
 ): Ask => {
-  const ofInvoices = list.service === "invoices"
-  const names: Readonly<Record<string, string>> = ofInvoices ? config.invoiceParameters : {}
-  const base = (ofInvoices ? config.invoicesBaseUrl : config.baseUrl).href.replace(/\/$/, "")
+  const address = PaymentsConfig.addressOf(config, list)
+  const configuredKey = PaymentsConfig.keysOf(config)[list.baseAddress]
   return (parameters, key) => {
-    const request = HttpClientRequest.get(base + list.path, {
+    const request = HttpClientRequest.get(address, {
       acceptJson: true,
       urlParams: Object.entries(parameters).map(([field, value]) =>
-        [names[field] ?? field, Redacted.make(value)] as const
+        [Lists.parameterName(list, field, config.invoiceParameters), Redacted.make(value)] as const
       )
     })
-    const held = key === "wrong" ? Redacted.make("wrong-key") : ofInvoices ? config.invoicesApiKey : config.apiKey
-    return client.execute(key === "none" ? request : HttpClientRequest.bearerToken(request, held)).pipe(
+    const sentKey = key === "wrong" ? Redacted.make("wrong-key") : configuredKey
+    return client.execute(key === "none" ? request : HttpClientRequest.bearerToken(request, sentKey)).pipe(
       Effect.flatMap((response) =>
         Effect.map(
           textOf(response, config.largestBodyBytes),
@@ -174,11 +173,11 @@ const servedOrRefused = Effect.fnUntraced(function*(
   return answer.status < 300 ? unseen("the answer is not JSON") : holds(`status ${answer.status}`)
 })
 
-const merchantScope: Rule = {
+const merchantScope = ({ label }: Lists.AnyList): Rule => ({
   section: "§5",
-  rule: "invoices are those of the key's merchant",
+  rule: `${label} are those of the key's merchant`,
   see: () => Effect.succeed(unseen("one key shows one merchant"))
-}
+})
 
 const smallestPage: Rule = {
   section: "§8",
@@ -191,6 +190,18 @@ const smallestPage: Rule = {
       (length, ofOne) => ofOne === 0 ? unseen("the list is empty") : judge(length > 0, records(length))
     )
 }
+
+const defaultPage = (documented: number): Rule => ({
+  section: "§8",
+  rule: `${documented} records come unless a limit is given`,
+  see: (ask) =>
+    Effect.map(pageOf(ask, {}), (answer) => {
+      const { length } = itemsOf(answer)
+      return cursorOf(answer) === null && length < documented
+        ? unseen("the list is shorter")
+        : judge(length === documented, records(length))
+    })
+})
 
 const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
   {
@@ -297,7 +308,7 @@ const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
     see: (ask) =>
       Effect.map(ask({ limit: "1" }), ({ status }) => judge(status >= 200 && status < 300, `status ${status}`))
   },
-  ...(list.service === "invoices" ? [merchantScope] : []),
+  ...(list.merchantIdIn === undefined ? [] : [merchantScope(list)]),
   {
     section: "§8",
     rule: "limit is the most records of a page",
@@ -319,19 +330,10 @@ const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
         (length) => length === 0 ? unseen("the list is empty") : judge(length <= 100, records(length))
       )
   },
-  ...(list.service === "invoices" ? [smallestPage] : [{
-    section: "§8",
-    rule: "20 records come unless a limit is given",
-    see: (ask: Ask) =>
-      Effect.map(pageOf(ask, {}), (answer) => {
-        const { length } = itemsOf(answer)
-        return cursorOf(answer) === null && length < 20
-          ? unseen("the list is shorter")
-          : judge(length === 20, records(length))
-      })
-  }]),
-  ...Object.entries(list.filters).map(([field, match]): Rule => ({
-    section: list.service === "invoices" ? "§4.3" : list.name === "payoutRequests" ? "§4.1" : "§4.2",
+  ...(list.limits.minimum === undefined ? [] : [smallestPage]),
+  ...(list.limits.default === undefined ? [] : [defaultPage(list.limits.default)]),
+  ...Object.entries<Lists.Filter>(list.filters).map(([field, filter]): Rule => ({
+    section: list.section,
     rule: `${field} filters`,
     see: Effect.fnUntraced(function*(ask) {
       const some = yield* pageOf(ask, { limit: "100" })
@@ -340,10 +342,7 @@ const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
       if (typeof value !== "string") return unseen(`no record of the first page has a ${field}`)
       if (values.every((held) => held === value)) return unseen(`all records of the first page have the same ${field}`)
       const found = itemsOf(yield* pageOf(ask, { [field]: value, limit: "100" }))
-      const right = found.filter((item) => {
-        const held = isObject(item) ? item[field] : undefined
-        return typeof held === "string" && (match === "prefix" ? held.startsWith(value) : held === value)
-      }).length
+      const right = found.filter((item) => isObject(item) && Lists.matches(filter, item[field], value)).length
       return found.length === 0
         ? broken("no record, though one has the value")
         : judge(right === found.length, `${right} of ${found.length} with the value asked for`)

@@ -3,7 +3,7 @@
  * `sandbox_` are accepted, so that a real key is never let in; the socket listens on this machine alone unless told
  * otherwise.
  */
-import { type Lists, PaymentsConfig, PaymentsContract } from "@payments/core"
+import { Lists, PaymentsConfig, PaymentsContract } from "@payments/core"
 import {
   type Fault,
   layerClient,
@@ -148,11 +148,8 @@ const makeService = (options: SandboxOptions, now: number): Served => {
 const heldServers = (
   lists: NonNullable<SandboxOptions["lists"]>,
   options: MemoryList.MemoryListOptions
-): ListServer.ListServers => ({
-  payoutRequests: MemoryList.serve("payoutRequests", MemoryList.recordsOf(lists.payoutRequests), options),
-  payinSources: MemoryList.serve("payinSources", MemoryList.recordsOf(lists.payinSources), options),
-  invoices: MemoryList.serve("invoices", MemoryList.recordsOf(lists.invoices), options)
-})
+): ListServer.ListServers =>
+  Lists.map((list) => MemoryList.serve(list, MemoryList.recordsOf(lists[list.name]), options))
 
 /** The contract itself, for whoever wants to see it. */
 const describeContract = ({ target }: ServiceRequest): ServiceAnswer | undefined =>

@@ -58,19 +58,13 @@ export interface World {
 
 /** Makes a world. Limits arrive resolved at its servers, so the page size where none is asked for (§8) is not its own. */
 export const make = (options: WorldOptions = {}): World => {
-  const lists = { payoutRequests: listOf("payoutRequests", options), payinSources: listOf("payinSources", options) }
-  const all = { ...lists, invoices: listOf("invoices", options) }
+  const all = Lists.map(({ name }) => listOf(name, options))
   const longestMs = Math.min(...Object.values(all).map(({ life }) => life.longestMs))
   const clock = options.live?.now ?? (() => 0)
   const now = () => Math.min(clock(), longestMs)
-  const serve = (name: Lists.ListName) => GeneratedList.serve(all[name], options, now)
   return {
     longestMs,
-    servers: {
-      payoutRequests: serve("payoutRequests"),
-      payinSources: serve("payinSources"),
-      invoices: serve("invoices")
-    },
+    servers: Lists.map(({ name }) => GeneratedList.serve(all[name], options, now)),
     snapshot: (name, time = now()) => {
       const timeMs = Math.min(time, longestMs)
       const { generator, life, order } = all[name]

@@ -2,10 +2,10 @@
  * One client of a service: asks for a page until it comes or must not be asked for again. What its listings share is kept
  * here: the limiter, the tokens for retries and the keys.
  */
-import { type Clock, Duration, Effect, Redacted, Result, Semaphore } from "effect"
-import { type AnyList, invoices, payinSources, payoutRequests } from "../Lists.ts"
+import { type Clock, Duration, Effect, Record, Redacted, Result, Semaphore } from "effect"
+import * as Lists from "../Lists.ts"
 import * as Monotonic from "../Monotonic.ts"
-import type { Deadlines, PaymentsConfig } from "../PaymentsConfig.ts"
+import { type Deadlines, PaymentsConfig } from "../PaymentsConfig.ts"
 import { type ErrorBody, PaymentsError, type Reason, Unauthorized } from "../PaymentsError.ts"
 import * as Position from "../Position.ts"
 import { workTime } from "./Deadline.ts"
@@ -45,7 +45,7 @@ export interface Client {
 export const makeClient = (config: PaymentsConfig["Service"], source: PageSource): Client => {
   let limiter = RateLimiter.make(config.maxRequestsPerSecond, config.slowDown)
   const tokens: Retry.RetryTokens = { left: config.retry.budget.capacity }
-  const keys = { payments: config.apiKey, invoices: config.invoicesApiKey }
+  const keys = { ...PaymentsConfig.keysOf(config) }
   const secrets = makeSecrets(Object.values(keys).map(Redacted.value))
 
   /** Those who wait for their turn, in the order they came. */
@@ -78,25 +78,21 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
     })
 
   /** The key anew after it was refused; undefined where there is no other. */
-  const freshKey = Effect.fnUntraced(function*(service: AnyList["service"], refused: Redacted.Redacted<string>) {
-    const known = keys[service]
-    const read = known === refused ? yield* config.freshKey[service] ?? Effect.undefined : { value: known }
+  const freshKey = Effect.fnUntraced(function*({ baseAddress }: Lists.AnyList, refused: Redacted.Redacted<string>) {
+    const known = keys[baseAddress]
+    const read = known === refused ? yield* config.freshKey[baseAddress] ?? Effect.undefined : { value: known }
     if (read !== undefined && "problem" in read) {
       return yield* new Unauthorized({ problem: `${read.problem}.` })
     }
     const fresh = read?.value
     if (fresh === undefined || Redacted.value(fresh) === Redacted.value(refused)) return undefined
     secrets.addKey(Redacted.value(fresh))
-    // Both services may have been asked with it.
-    for (const other of ["payments", "invoices"] as const) if (keys[other] === known) keys[other] = fresh
+    // Several base addresses may have the same key.
+    for (const address of Record.keys(keys)) if (keys[address] === known) keys[address] = fresh
     return fresh
   })
 
-  const observe = {
-    payoutRequests: observing(config, payoutRequests),
-    payinSources: observing(config, payinSources),
-    invoices: observing(config, invoices)
-  }
+  const observe = Lists.map((list) => observing(PaymentsConfig.addressOf(config, list), list))
 
   const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) =>
     inTurn(Effect.suspend(() => {
@@ -113,11 +109,11 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
     count: Attempts
   ): Effect.Effect<Fetched, PaymentsError> =>
     Effect.suspend(() => {
-      const key = keys[request.list.service]
+      const key = keys[request.list.baseAddress]
       return Effect.mapBoth(
         Effect.catchIf(exchange(request, key, count), ({ reason }) =>
           reason._tag === "Unauthorized", (failure) =>
-          freshKey(request.list.service, key).pipe(
+          freshKey(request.list, key).pipe(
             Effect.mapError((unauthorized): Failure => ({ ...failure, reason: unauthorized })),
             Effect.flatMap((fresh) =>
               fresh === undefined ? Effect.fail(failure) : exchange(request, fresh, count)

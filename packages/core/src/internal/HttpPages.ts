@@ -4,14 +4,13 @@
  */
 import { type Clock, Context, Effect, Redacted, Result, Stream, Tracer } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse, HttpTraceContext } from "effect/http"
-import { invoices, payinSources, payoutRequests } from "../Lists.ts"
+import * as Lists from "../Lists.ts"
 import * as Monotonic from "../Monotonic.ts"
-import type { Deadlines, PaymentsConfig } from "../PaymentsConfig.ts"
+import { type Deadlines, PaymentsConfig } from "../PaymentsConfig.ts"
 import { MalformedResponse, type Reason, Timeout, Transport } from "../PaymentsError.ts"
 import { announcedLength, BodyBytes } from "./BodyBytes.ts"
 import { type AttemptProgress, nextCheckAt, nextDeadline } from "./Deadline.ts"
 import { type DirectAnswer, directReadOf, notDecoded, tooLarge } from "./DirectReads.ts"
-import { addressOf } from "./Observed.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
 import { bodyReason, connectionReason } from "./SystemCode.ts"
 
@@ -26,11 +25,7 @@ type Ask = (request: PageRequest, key: Redacted.Redacted<string>, trace?: Header
 type Header = Readonly<Record<string, string>>
 
 const asking = (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): Ask => {
-  const addresses = {
-    payoutRequests: new URL(addressOf(config, payoutRequests) + payoutRequests.path),
-    payinSources: new URL(addressOf(config, payinSources) + payinSources.path),
-    invoices: new URL(addressOf(config, invoices) + invoices.path)
-  }
+  const addresses = Lists.map((list) => PaymentsConfig.addressOf(config, list))
   const read = directReadOf(client)
   const { deadlines, largestBodyBytes } = config
   if (read === undefined) {
@@ -83,11 +78,11 @@ const parametersOf = (
   config: PaymentsConfig["Service"],
   { cursor, filters, limit, list }: PageRequest
 ): Array<[name: string, value: string]> => {
-  const names: Readonly<Record<string, string>> = list.service === "invoices" ? config.invoiceParameters : {}
-  const pairs = Object.entries(filters).map(([field, value]): [string, string] => [names[field] ?? field, value])
-  pairs.push([names["limit"] ?? "limit", String(limit)])
-  if (cursor !== undefined) pairs.push([names["cursor"] ?? "cursor", cursor])
-  return pairs
+  const values = { ...filters, limit: String(limit), ...(cursor === undefined ? {} : { cursor }) }
+  return Object.entries(values).map(([field, value]) => [
+    Lists.parameterName(list, field, config.invoiceParameters),
+    value
+  ])
 }
 
 /** The current span's `traceparent`, for a service that may know of it (W3C Trace Context). */

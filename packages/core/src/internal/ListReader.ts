@@ -29,7 +29,7 @@ export const makeListOperation = <Record, Filters extends object>(
   list: Lists.ListDefinition<Record, Filters> & Lists.AnyList,
   client: Client,
   config: PaymentsConfig["Service"]
-): Omit<ListOperation<Record, Filters>, "parameters"> => {
+): ListOperation<Record, Filters> => {
   const span = `PaymentsApi.${list.name}.page`
   const fetch = (request: PageRequest) => inSpan(span, {}, client.fetch(request))
   const unchecked = config.uncheckedFilters[list.name] ?? []
@@ -129,6 +129,7 @@ export const makeListOperation = <Record, Filters extends object>(
   return {
     page: (query = everything) => page(query),
     pages: (query = everything) => walk(query, "pages", (current) => [current]),
-    stream: (query = everything) => walk(query, "records", ({ items }) => items)
+    stream: (query = everything) => walk(query, "records", ({ items }) => items),
+    parameters: list.parameterNames === "assumed" ? config.invoiceParameters : {}
   }
 }

@@ -4,7 +4,6 @@
  */
 import { Cause, Clock, Effect, Exit, Metric, Tracer } from "effect"
 import type { AnyList } from "../Lists.ts"
-import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import type { Failure } from "./Client.ts"
 
 /** Seconds, by the conventions' name and buckets. */
@@ -29,13 +28,8 @@ const duration = Metric.histogram("http.client.request.duration", {
   ])
 })
 
-/** The base address that serves a list, without a slash at its end. */
-export const addressOf = (config: PaymentsConfig["Service"], list: AnyList): string =>
-  (list.service === "invoices" ? config.invoicesBaseUrl : config.baseUrl).href.replace(/\/$/, "")
-
 /** Observes the requests of one list: a client span each, and their durations. */
-export const observing = (config: PaymentsConfig["Service"], list: AnyList) => {
-  const address = new URL(addressOf(config, list) + list.path)
+export const observing = (address: URL, list: AnyList) => {
   const attributes = {
     "http.request.method": "GET",
     "server.address": address.hostname,

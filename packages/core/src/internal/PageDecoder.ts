@@ -1,7 +1,7 @@
 /** From an answer to a page: status, envelope (§2.5), records (§2), filters (§4). Pure. */
-import { Duration, Equal, Option, Redacted, Result, Schema, SchemaIssue } from "effect"
+import { Duration, Redacted, Result, Schema, SchemaIssue } from "effect"
 import { Headers } from "effect/http"
-import type { AnyList } from "../Lists.ts"
+import { amountFields, type AnyList, type Filter, matches } from "../Lists.ts"
 import type { BadRecord } from "../Page.ts"
 import {
   type ErrorBody,
@@ -20,7 +20,6 @@ import {
   Unauthorized,
   UnexpectedStatus
 } from "../PaymentsError.ts"
-import { timestamp } from "../Records.ts"
 import type { WorkTime } from "./Deadline.ts"
 import { parseText } from "./JsonParse.ts"
 import {
@@ -225,10 +224,10 @@ const checks = new Map<AnyList, Check>()
 const checkOf = (list: AnyList): Check => {
   const known = checks.get(list)
   if (known !== undefined) return known
-  // A record of any of the three lists is checked the same way, so its type does not matter here.
+  // A record of any list is checked the same way, so its type does not matter here.
   const schema: Schema.Codec<unknown> = list.record
   const decode = Schema.decodeUnknownResult(schema)
-  const integers = integerFields(list)
+  const integers = amountFields(list)
   const check: Check = {
     integers,
     is: recordCheck(list.record),
@@ -245,9 +244,6 @@ const checkOf = (list: AnyList): Check => {
   checks.set(list, check)
   return check
 }
-
-const integerFields = (list: AnyList): ReadonlyArray<string> =>
-  Object.entries(list.record.fields).filter(([, field]) => Schema.is(field)(0)).map(([name]) => name)
 
 const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
 
@@ -267,16 +263,12 @@ const unappliedFilter = (
   asked: ReadonlyArray<readonly [field: string, wanted: string]>,
   record: unknown
 ): string | undefined => {
-  const rules: Readonly<Record<string, "equals" | "prefix">> = list.filters
+  const filters: { readonly [field: string]: Filter | undefined } = list.filters
   return asked.find(([field, wanted]) => {
-    const value = isObject(record) ? record[field] : undefined
-    return typeof value !== "string" || !(rules[field] === "prefix" ? isWithin(value, wanted) : value === wanted)
+    const filter = filters[field]
+    return filter === undefined || !isObject(record) || !matches(filter, record[field], wanted)
   })?.[0]
 }
-
-/** Whether a date is the one asked for, or within it: by its text, or as the same instant spelled otherwise. */
-const isWithin = (value: string, wanted: string): boolean =>
-  value.startsWith(wanted) || (Option.isSome(timestamp(wanted)) && Equal.equals(timestamp(value), timestamp(wanted)))
 
 const notJson = Symbol("not JSON")
 

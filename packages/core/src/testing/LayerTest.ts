@@ -1,10 +1,10 @@
 /** `PaymentsApi` over records that a test gives, with the real client on top: no socket, no server, and the fiber's clock. */
 import { Effect, Layer } from "effect"
 import { noKey } from "../internal/KeyFingerprint.ts"
+import * as Lists from "../Lists.ts"
 import { type MemoryListOptions, recordsOf, serve } from "../MemoryList.ts"
 import { PaymentsApi } from "../PaymentsApi.ts"
 import { PaymentsConfig } from "../PaymentsConfig.ts"
-import type { Invoice, PayinSource, PayoutRequest } from "../Records.ts"
 import type { Fault } from "./Fault.ts"
 import { makeListService } from "./ListService.ts"
 import { layerClient } from "./ServiceClient.ts"
@@ -12,14 +12,13 @@ import { layerClient } from "./ServiceClient.ts"
 /** A record, with any undocumented fields, or its JSON text where exact spelling matters. */
 type Given<Record> = Record | { readonly [field: string]: unknown } | string
 
-/** What the lists hold and how they behave. A list that is not given is empty. */
-export interface TestLists extends MemoryListOptions {
-  /** Payout requests, in the list's order. */
-  readonly payoutRequests?: ReadonlyArray<Given<PayoutRequest>> | undefined
-  /** Payin sources, in the list's order. */
-  readonly payinSources?: ReadonlyArray<Given<PayinSource>> | undefined
-  /** Invoices, in the list's order. */
-  readonly invoices?: ReadonlyArray<Given<Invoice>> | undefined
+/** The records of each list, in the list's order. A list that is not given is empty. */
+export type TestRecords = {
+  readonly [Name in keyof typeof Lists.byName]?: ReadonlyArray<Given<Lists.ItemOf<Name>>> | undefined
+}
+
+/** What the lists hold and how they behave. */
+export interface TestLists extends TestRecords, MemoryListOptions {
   /** What goes wrong, for which requests. */
   readonly faults?: ReadonlyArray<Fault> | undefined
   /** Draws the faults that come at a rate; 1 unless given. */
@@ -36,11 +35,7 @@ export const layerTest = (lists: TestLists = {}): Layer.Layer<PaymentsApi> =>
   PaymentsApi.layer.pipe(
     Layer.provide(layerClient((now) =>
       makeListService({
-        servers: {
-          payoutRequests: serve("payoutRequests", recordsOf(lists.payoutRequests), lists),
-          payinSources: serve("payinSources", recordsOf(lists.payinSources), lists),
-          invoices: serve("invoices", recordsOf(lists.invoices), lists)
-        },
+        servers: Lists.map((list) => serve(list, recordsOf(lists[list.name]), lists)),
         accepts: () => true,
         faults: lists.faults,
         seed: lists.seed

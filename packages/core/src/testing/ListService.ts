@@ -2,7 +2,14 @@
  * The contract of §4 and §5 over any lists, as a function from a request to an answer as data. The sandbox performs the
  * answer on a socket, {@link layerTest} in process; both meet the same faults.
  */
-import { all, type AnyList, defaultInvoiceParameters, type InvoiceParameters, type ListName } from "../Lists.ts"
+import {
+  all,
+  type AnyList,
+  defaultInvoiceParameters,
+  type InvoiceParameters,
+  type ListName,
+  parameterName
+} from "../Lists.ts"
 import { limitOf, type ListAnswer, type ListServers, renderPage } from "../ListServer.ts"
 import type { Fault } from "./Fault.ts"
 import { type InjectedRequest, makeInjector } from "./FaultInjector.ts"
@@ -126,7 +133,7 @@ const parametersOf = (
   const sent = new URLSearchParams(query)
   const found: Record<string, string> = {}
   for (const field of [...Object.keys(list.filters), "limit", "cursor"]) {
-    const [value, ...more] = sent.getAll(list.service === "invoices" ? invoiceNames[field] ?? field : field)
+    const [value, ...more] = sent.getAll(parameterName(list, field, invoiceNames))
     if (more.length > 0) return undefined
     if (value !== undefined) found[field] = value
   }
