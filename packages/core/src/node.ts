@@ -4,12 +4,12 @@ import "./internal/NodeVersion.ts"
 
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
+import * as NodeStream from "@effect/platform-node/NodeStream"
 import type { Dispatcher } from "@effect/platform-node/Undici"
-import { ConfigProvider, Duration, Effect, Layer } from "effect"
-import { HttpClient, HttpClientError, type HttpClientRequest, HttpClientResponse } from "effect/http"
+import { ConfigProvider, Duration, Effect, Layer, Stream } from "effect"
+import { HttpClient, HttpClientError, HttpClientRequest, HttpClientResponse } from "effect/http"
 import { type DirectRead, withDirectRead } from "./internal/DirectReads.ts"
-import { acceptEncoding } from "./internal/NodeDecoder.ts"
-import { NodeExchange } from "./internal/NodeExchange.ts"
+import { acceptEncoding, decodeStream } from "./internal/NodeDecoder.ts"
 import { skippingPools } from "./internal/NodeInterim.ts"
 import { readOver, ReadWatch } from "./internal/NodeRead.ts"
 import { proxyProblem, proxyVariables } from "./internal/ProxyAddress.ts"
@@ -66,8 +66,9 @@ export const layerHttpClientWith = (
         Effect.sync(() => new ReadWatch()),
         (all) => Effect.sync(() => all.close())
       )
-      const other = yield* Effect.provideService(NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher, proxied)
-      const client = withReads(other, reads(proxied))
+      const client = decoding(
+        yield* Effect.provideService(NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher, proxied)
+      )
       if (problem !== undefined) return refusing(client, problem, (request) => readOver(straight, watch, request))
       return withDirectRead(
         client,
@@ -120,41 +121,31 @@ export const connectFromEnvironment = (
     Layer.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord(environment)))
   ))
 
-/** Reads go the fast way. Whatever has a body goes Effect's own. */
-const withReads = (other: HttpClient.HttpClient, fast: HttpClient.HttpClient): HttpClient.HttpClient =>
-  HttpClient.makeWith<never, never, HttpClientError.HttpClientError, never>(
-    Effect.flatMap((request) => (isRead(request) ? fast : other).execute(request)),
-    Effect.succeed
+/**
+ * A client that requests compressed answers and decodes them, as `fetch` does: `NodeHttpClient` returns a body as it was
+ * sent. Between programs of one machine, compression costs more than it saves.
+ */
+const decoding = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
+  client.pipe(
+    HttpClient.mapRequest((request) =>
+      request.url.startsWith("http:") || request.headers["accept-encoding"] !== undefined
+        ? request
+        : HttpClientRequest.setHeader(request, "accept-encoding", acceptEncoding)
+    ),
+    HttpClient.transformResponse(Effect.map(decoded))
   )
 
-const isRead = ({ body, headers, method }: HttpClientRequest.HttpClientRequest): boolean =>
-  method === "GET" && body._tag === "Empty" && headers["upgrade"] === undefined
-
-const reads = (dispatcher: Dispatcher): HttpClient.HttpClient =>
-  HttpClient.make((request, url, signal, fiber) => {
-    const options: Dispatcher.DispatchOptions = {
-      ...fiber.getRef(NodeHttpClient.UndiciOptions),
-      method: "GET",
-      origin: url.origin,
-      path: url.pathname + url.search,
-      // Between programs of one machine, packing costs more than it saves.
-      headers: url.protocol === "http:" || request.headers["accept-encoding"] !== undefined
-        ? request.headers
-        : { ...request.headers, "accept-encoding": acceptEncoding },
-      // Deadlines are whoever asks'.
-      headersTimeout: 0,
-      bodyTimeout: 0
-    }
-    const exchange = new NodeExchange()
-    exchange.closeOn(signal)
-    return exchange.send(dispatcher, options).pipe(
-      Effect.mapBoth({
-        onSuccess: (response) => HttpClientResponse.fromWeb(request, response),
-        onFailure: (cause) =>
-          new HttpClientError.HttpClientError({ reason: new HttpClientError.TransportError({ request, cause }) })
-      })
-    )
+const decoded = (response: HttpClientResponse.HttpClientResponse): HttpClientResponse.HttpClientResponse => {
+  const { headers, request, status } = response
+  const decoder = decodeStream(headers["content-encoding"])
+  // A `Response` with a body cannot have every status.
+  if (decoder === undefined || status > 599 || [204, 205, 304].includes(status)) return response
+  const body: Stream.Stream<Uint8Array<ArrayBuffer>, unknown> = NodeStream.pipeThroughDuplex(response.stream, {
+    evaluate: () => decoder,
+    onError: (error) => error
   })
+  return HttpClientResponse.fromWeb(request, new Response(Stream.toReadableStream(body), { status, headers }))
+}
 
 const directHosts = (): string =>
   ["localhost", ".localhost", "127.0.0.1", "[::1]", process.env["NO_PROXY"] ?? process.env["no_proxy"] ?? ""]

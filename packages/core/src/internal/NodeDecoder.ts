@@ -44,8 +44,12 @@ export const decodeWhole = (coding: string, bytes: Uint8Array, cap: number): Eff
   )
 }
 
-/** The same for a stream; undefined where there is nothing that could be undone. */
-export const decodeStream = (coding: string): Transform | undefined => decoders.get(coding)?.stream()
+/** A stream that decodes the coding that `content-encoding` names; undefined for none, and for an unknown one. */
+export const decodeStream = (contentEncoding: string | undefined): Transform | undefined =>
+  decoders.get(codingOf(contentEncoding))?.stream()
+
+/** The coding that `content-encoding` names, in lower case. */
+export const codingOf = (contentEncoding: string | undefined): string => contentEncoding?.trim().toLowerCase() ?? ""
 
 const reasonOf = (code: string | undefined, cap: number): Reason => {
   if (code === "ERR_BUFFER_TOO_LARGE") return tooLarge(cap)

@@ -8,7 +8,7 @@ import { type Reason, Timeout } from "../PaymentsError.ts"
 import { announcedLength, BodyBytes } from "./BodyBytes.ts"
 import { type AttemptProgress, nextCheckAt, nextDeadline } from "./Deadline.ts"
 import { type DirectAnswer, type DirectRequest, tooLarge } from "./DirectReads.ts"
-import { acceptEncoding, decodeWhole, isPlain } from "./NodeDecoder.ts"
+import { acceptEncoding, codingOf, decodeWhole, isPlain } from "./NodeDecoder.ts"
 import { bodyReason, connectionReason } from "./SystemCode.ts"
 
 /** Ends reads whose deadline has passed. One timer for all of them, however many begin and end. */
@@ -133,7 +133,7 @@ class NodeRead implements Dispatcher.DispatchHandler {
   onResponseEnd(): void {
     this.#controller = undefined
     const bytes = this.#body.take()
-    const coding = this.#headers["content-encoding"]?.trim().toLowerCase() ?? ""
+    const coding = codingOf(this.#headers["content-encoding"])
     const answer = { status: this.#status, headers: this.#headers }
     this.#settle(
       isPlain(coding)
