@@ -5,7 +5,7 @@
  */
 import { Lists, readPlainFile } from "@payments/core"
 import { ExitCode, printable, replaceFile, systemCodeOf } from "@payments/export"
-import { Ended, usage } from "@payments/export/program"
+import { CommandExit, usage } from "@payments/export/program"
 import { Effect, Equal, FileSystem, Path, Schema } from "effect"
 
 const Standing = Schema.Struct({
@@ -40,7 +40,7 @@ const largestFile = 16 * 1024 * 1024
 
 /** The position is lost, and the next run prints again what this one has printed since the file was last written. */
 const unwritable = (file: string, code: string) =>
-  new Ended({
+  new CommandExit({
     exitCode: ExitCode.destination,
     problem: `--cursor-file: the position cannot be written to ${printable(file)}: ${
       problems[code] ?? "the system refuses it"

@@ -4,7 +4,7 @@
  */
 import { type Lists, membersOf, parseText, type PaymentsError } from "@payments/core"
 import { printable } from "@payments/export"
-import { type Ended, print, printOrEnd, requireOutput, say } from "@payments/export/program"
+import { type CommandExit, logLine, print, printOrEnd, requireOutput } from "@payments/export/program"
 import { Effect, Stdio, Terminal } from "effect"
 import type { Column, Table } from "./Table.ts"
 
@@ -26,7 +26,7 @@ export interface Printed {
 /** Writes the records of one listing. */
 export interface Output {
   /** Ends the command where nobody reads them any more. */
-  readonly records: (records: ReadonlyArray<Printed>) => Effect.Effect<void, Ended>
+  readonly records: (records: ReadonlyArray<Printed>) => Effect.Effect<void, CommandExit>
   /** Ends the document: the cursor from which the listing goes on, and the error that stopped it, if any. */
   readonly end: (
     cursor: string | null,
@@ -49,7 +49,7 @@ export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wante
       return json(write, exact)
     case "table": {
       const { makeTable } = yield* Effect.promise(() => import("./Table.ts"))
-      const talk = (line: string) => given(say(line))
+      const talk = (line: string) => given(logLine(line))
       const width = onTerminal ? yield* terminalWidth : Infinity
       const columns = shown[list.name].map(fittedTo(width))
       return table(makeTable(columns, width), { write: write.records, talk }, columns)
@@ -64,7 +64,7 @@ export const terminalWidth = Effect.map(
 )
 
 interface Write {
-  readonly records: (text: string) => Effect.Effect<void, Ended>
+  readonly records: (text: string) => Effect.Effect<void, CommandExit>
   readonly end: (text: string) => Effect.Effect<void>
 }
 

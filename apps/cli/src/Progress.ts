@@ -1,7 +1,7 @@
 /** Shows people how an export goes: one line that changes on a terminal, few lines elsewhere. Talks on stderr. */
 import { Lists, type PaymentsError } from "@payments/core"
 import type { ScanEvent, ScanOutcome } from "@payments/export"
-import { canRedraw, drawProgress, eraseProgress, say } from "@payments/export/program"
+import { canRedraw, drawProgress, eraseProgress, logLine } from "@payments/export/program"
 import { Duration, Effect, Result, Stdio, Terminal } from "effect"
 import type { Told } from "./Summary.ts"
 
@@ -15,7 +15,7 @@ export const makeProgress = Effect.fnUntraced(function*(isKept: boolean) {
   const stdio = yield* Stdio.Stdio
   const live = (yield* canRedraw) && (isKept || !(yield* stdio.stdoutIsTerminal))
   const width = (yield* (yield* Terminal.Terminal).columns) || usualWidth
-  const line = (text: string) => Effect.provideService(say(text), Stdio.Stdio, stdio)
+  const line = (text: string) => Effect.provideService(logLine(text), Stdio.Stdio, stdio)
   const records = new Map<Lists.ListName, number>()
   const retries = new Map<Lists.ListName, number>()
   const told: Array<Told> = []
@@ -67,7 +67,7 @@ export const makeProgress = Effect.fnUntraced(function*(isKept: boolean) {
 export const sayFailures = (outcomes: ReadonlyArray<ScanOutcome>) =>
   Effect.forEach(
     new Set(outcomes.flatMap(({ result }) => Result.isFailure(result) ? [messageOf(result.failure)] : [])),
-    (message) => say(`payments: ${message}`),
+    (message) => logLine(`payments: ${message}`),
     { discard: true }
   )
 

@@ -4,7 +4,7 @@
  */
 import { type Cell, printable } from "@payments/export"
 import type * as Csv from "@payments/export/csv"
-import { optionalFlag, printOrEnd, requireOutput, say } from "@payments/export/program"
+import { logLine, optionalFlag, printOrEnd, requireOutput } from "@payments/export/program"
 import { Effect, Stdio, Stream } from "effect"
 import { Flag } from "effect/cli"
 import { terminalWidth } from "./Output.ts"
@@ -73,10 +73,10 @@ export const printRows = Effect.fnUntraced(function*<E, R>(
       })
   )
   yield* printOrEnd(text.end)
-  if (count === 0) yield* say(nothing)
+  if (count === 0) yield* logLine(nothing)
   const hidden = text.hidden()
   if (hidden.length > 0) {
-    yield* say(`The terminal has no room for: ${hidden.map(printable).join(", ")}. Widen it, or use --format json.`)
+    yield* logLine(`The terminal has no room for: ${hidden.map(printable).join(", ")}. Widen it, or use --format json.`)
   }
 })
 

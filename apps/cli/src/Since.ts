@@ -13,7 +13,7 @@ export const sinceMs = (text: string, nowMs: number): number | undefined => {
     const now = new Date(nowMs)
     return new Date(now.getFullYear(), now.getMonth(), now.getDate() - (text === "today" ? 0 : 1)).getTime()
   }
-  const before = duration.read(text)
+  const before = duration.parse(text)
   if (before !== undefined) return Math.max(0, nowMs - Duration.toMillis(before))
   const match = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2}(?:\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})?)?$/.exec(text)
   if (match === null) return undefined

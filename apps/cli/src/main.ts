@@ -4,14 +4,14 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { ExitCode } from "@payments/export"
-import { guardOutput, handOverSignals, lineLogger, run, teardown } from "@payments/export/program"
+import { handleOutputErrors, handOverSignals, lineLogger, run, teardown } from "@payments/export/program"
 import { Effect, Layer } from "effect"
 import { payments } from "./cli.ts"
 
 /** Replaced by the build. */
 declare const PAYMENTS_VERSION: string
 
-guardOutput("payments")
+handleOutputErrors("payments")
 // Also a file that a library makes is its owner's alone.
 process.umask(0o077)
 

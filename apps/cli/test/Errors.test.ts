@@ -346,7 +346,7 @@ describe("what goes wrong", () => {
         assert.deepStrictEqual([taken.code, taken.stdout], [2, ""])
         assert.strictEqual(
           taken.stderr,
-          `payments: 127.0.0.1 port ${port} is in use: another program listens there (EADDRINUSE). Stop it, or choose another port (${flag}; 0 takes a free one).\n`
+          `payments: 127.0.0.1 port ${port} is in use: another program listens there (EADDRINUSE). Stop it, or choose another port (${flag}; 0 selects a free port).\n`
         )
       }
       const elsewhere = yield* payments(["sandbox", "--host", "192.0.2.1"])

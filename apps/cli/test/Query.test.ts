@@ -114,7 +114,7 @@ describe("payments query", () => {
             .toSorted()
             .join(" ")
         const before = state()
-        const onlyRead = "Only SELECT, WITH and VALUES are possible: the destination is only read."
+        const onlyRead = "A query only reads the destination. Use SELECT, WITH or VALUES."
         for (
           const [sql, problem] of [
             ["DELETE FROM invoices", onlyRead],

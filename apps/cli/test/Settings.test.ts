@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { internal, settings, unknownSettings } from "../../../packages/export/src/Settings.ts"
+import { internalVariables, settings, unknownSettings } from "../../../packages/export/src/Settings.ts"
 import { payments, runProgram, temporaryFolder } from "./Program.ts"
 
 const root = join(import.meta.dirname, "../../..")
@@ -41,7 +41,7 @@ describe("the settings", () => {
       )
     )
     assert.isAbove(read.length, 10)
-    assert.deepStrictEqual(read.filter((name) => !settings.includes(name) && !internal.includes(name)), [])
+    assert.deepStrictEqual(read.filter((name) => !settings.includes(name) && !internalVariables.includes(name)), [])
   })
 
   it("are not mistaken: a misspelt one is named with the nearest, those of Kubernetes and of tests are let be", () => {
@@ -49,7 +49,7 @@ describe("the settings", () => {
       unknownSettings([
         "PATH",
         ...settings,
-        ...internal,
+        ...internalVariables,
         "PAYMENTS_SERVICE_HOST",
         "PAYMENTS_PORT_80_TCP_ADDR",
         "PAYMENTS_EVREY",
@@ -57,9 +57,9 @@ describe("the settings", () => {
         "PAYMENTS_COLOUR"
       ]),
       [
-        "PAYMENTS_API_KEYFILE is no setting and has no effect. Did you mean PAYMENTS_API_KEY_FILE?",
-        "PAYMENTS_COLOUR is no setting and has no effect.",
-        "PAYMENTS_EVREY is no setting and has no effect. Did you mean PAYMENTS_EVERY?"
+        "PAYMENTS_API_KEYFILE is not a setting and has no effect. Did you mean PAYMENTS_API_KEY_FILE?",
+        "PAYMENTS_COLOUR is not a setting and has no effect.",
+        "PAYMENTS_EVREY is not a setting and has no effect. Did you mean PAYMENTS_EVERY?"
       ]
     )
   })
@@ -74,7 +74,7 @@ describe("both programs", () => {
       for (const [{ code, stderr, stdout }, name] of [[cli, "payments"], [other, "payments-worker"]] as const) {
         assert.deepStrictEqual(
           [code, stdout, stderr],
-          [0, "0.1.0\n", `${name}: PAYMENTS_EVREY is no setting and has no effect. Did you mean PAYMENTS_EVERY?\n`]
+          [0, "0.1.0\n", `${name}: PAYMENTS_EVREY is not a setting and has no effect. Did you mean PAYMENTS_EVERY?\n`]
         )
       }
     }))

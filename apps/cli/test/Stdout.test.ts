@@ -73,8 +73,8 @@ describe("an export to stdout", () => {
           [["export", "invoices", "--to", "-", "--on-locked", "wait"], "--on-locked"],
           [["export", "invoices", "--to", "-", "--ignore-field", "authUrl"], "--ignore-field"],
           [["export", "invoices", "--to", "-", "--missing-limit", "1%"], "--missing-limit"],
-          [["changes", "--from", "-"], "is kept nowhere"],
-          [["verify", "--from", "-"], "is kept nowhere"]
+          [["changes", "--from", "-"], "stores nothing"],
+          [["verify", "--from", "-"], "stores nothing"]
         ] as const
       ) {
         const { code, stderr, stdout } = yield* payments(args, { env })

@@ -69,7 +69,7 @@ describe("a usage error", () => {
           [["--format", "xml"], "Invalid value for --format. Expected: table, json, ndjson"],
           [
             ["--document-number"],
-            "Missing value for --document-number. Expected: text; --document-number=VALUE if it begins with -"
+            "Missing value for --document-number. Expected: text; --document-number=VALUE if it starts with -"
           ],
           [["--limt", "5"], "Unrecognized flag: --limt. Did you mean --limit?"],
           [["canary"], "Unexpected argument (word 3 of the command line)."],

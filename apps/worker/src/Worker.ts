@@ -16,7 +16,7 @@ import {
   type Sink,
   type SinkError
 } from "@payments/export"
-import { Ended } from "@payments/export/program"
+import { CommandExit } from "@payments/export/program"
 import { Duration, Effect, type Layer, Result } from "effect"
 import { Status } from "./Status.ts"
 
@@ -41,7 +41,7 @@ const round = <R>(destination: OpenSink<R>, options: WorkerOptions, names: Reado
 /** Runs one round. Fails with the lowest exit code of its lists, unless all succeed. */
 export const once = Effect.fnUntraced(function*<R>(destination: OpenSink<R>, options: WorkerOptions) {
   const exitCode = lowestExitCode((yield* round(destination, options)).map((outcome) => outcome.exitCode))
-  if (exitCode !== ExitCode.done) return yield* new Ended({ exitCode, problem: "" })
+  if (exitCode !== ExitCode.done) return yield* new CommandExit({ exitCode, problem: "" })
 })
 
 const firstWait = Duration.seconds(1)
@@ -66,7 +66,7 @@ export const forever = Effect.fnUntraced(function*<R>(
     const result = yield* Effect.result(round(destination, options, names))
     if (Result.isSuccess(result)) {
       const outcomes = result.success
-      if (outcomes.some(isForeign)) return yield* new Ended({ exitCode: ExitCode.destination, problem: "" })
+      if (outcomes.some(isForeign)) return yield* new CommandExit({ exitCode: ExitCode.destination, problem: "" })
       wasOpened = true
       wait = firstWait
       return unreachedIn(outcomes)

@@ -4,12 +4,12 @@ import { Destination } from "@payments/export"
 import {
   checkAll,
   duration,
-  keptDestinationOf,
   listenProblem,
-  type Reading,
   scanFlags,
   scanOptionsOf,
   setting,
+  type SettingParser,
+  storedDestinationOf,
   textFlag,
   toFlag,
   usage
@@ -36,23 +36,23 @@ const flags = {
   port: textFlag("port", "PORT", "the port of the HTTP server; 0 chooses a free one; default 9464 (PAYMENTS_PORT)")
 }
 
-const text: Reading<string> = { expected: "text", read: (given) => given === "" ? undefined : given }
+const text: SettingParser<string> = { expected: "text", parse: (given) => given === "" ? undefined : given }
 
-const yesOrNo: Reading<boolean> = {
+const yesOrNo: SettingParser<boolean> = {
   expected: "true or false",
-  read: (given) => given === "true" ? true : given === "false" ? false : undefined
+  parse: (given) => given === "true" ? true : given === "false" ? false : undefined
 }
 
-const port: Reading<number> = {
+const port: SettingParser<number> = {
   expected: "a whole number from 0 to 65535",
-  read: (given) => /^\d{1,5}$/.test(given) && Number(given) <= 65_535 ? Number(given) : undefined
+  parse: (given) => /^\d{1,5}$/.test(given) && Number(given) <= 65_535 ? Number(given) : undefined
 }
 
 /** At least 1 s: rounds without a pause would overload the service. */
-const interval: Reading<Duration.Duration> = {
+const interval: SettingParser<Duration.Duration> = {
   expected: `${duration.expected}, not shorter than 1s`,
-  read: (given) => {
-    const every = duration.read(given)
+  parse: (given) => {
+    const every = duration.parse(given)
     return every !== undefined && Duration.isGreaterThanOrEqualTo(every, Duration.seconds(1)) ? every : undefined
   }
 }
@@ -74,14 +74,14 @@ export const worker = <R>({ api, onEndless, server }: Services<R>) =>
         "run",
         flags,
         Effect.fnUntraced(function*(given) {
-          const read = <A>(name: "every" | "host" | "port", reading: Reading<A>) =>
+          const read = <A>(name: "every" | "host" | "port", reading: SettingParser<A>) =>
             setting({ name, text: given[name] }, `PAYMENTS_${name.toUpperCase()}`, reading)
           // All settings are checked together, before anything is opened: a wrong setting leaves no empty destination.
           const { every, host, isOnce, listenOn, options, service, to } = yield* checkAll({
             flags: given.once && given.every !== undefined
               ? usage("--once and --every exclude each other.")
               : Effect.void,
-            to: keptDestinationOf(
+            to: storedDestinationOf(
               { name: "to", text: given.to },
               "The worker cannot write to stdout (-), because its stdout is its log. Use payments export --to - instead."
             ),

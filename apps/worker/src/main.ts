@@ -5,7 +5,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { PaymentsApi } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { ExitCode } from "@payments/export"
-import { guardOutput, handOverSignals, run, teardown } from "@payments/export/program"
+import { handleOutputErrors, handOverSignals, run, teardown } from "@payments/export/program"
 import { Effect, Layer, Logger } from "effect"
 import { createServer } from "node:http"
 import { worker } from "./cli.ts"
@@ -13,7 +13,7 @@ import { worker } from "./cli.ts"
 /** The build replaces this name with the version. */
 declare const PAYMENTS_VERSION: string
 
-guardOutput("payments-worker")
+handleOutputErrors("payments-worker")
 // Only the owner may read the files that this process creates. Libraries create some of them.
 process.umask(0o077)
 

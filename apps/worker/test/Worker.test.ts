@@ -141,7 +141,7 @@ describe("the built worker", () => {
       const taken = yield* start([...to, "--port", port], one)
       assert.deepStrictEqual([taken.code, taken.stderr], [
         2,
-        `payments-worker: 127.0.0.1 port ${port} is in use: another program listens there (EADDRINUSE). Stop it, or choose another port (--port; 0 takes a free one).\n`
+        `payments-worker: 127.0.0.1 port ${port} is in use: another program listens there (EADDRINUSE). Stop it, or choose another port (--port; 0 selects a free port).\n`
       ])
     }).pipe(Effect.scoped))
 

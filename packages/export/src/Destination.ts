@@ -53,7 +53,7 @@ export const parse = (
       )
       : Effect.succeed({ _tag: "Postgres", url: url.success })
   }
-  if (scheme !== "file") return refuse(DestinationPath.guessOf(text))
+  if (scheme !== "file") return refuse(DestinationPath.suggestionFor(text))
   const [folder = "", query = ""] = rest.split(/\?(.*)/s)
   const problem = DestinationPath.problemOf(scheme, folder)
   if (problem !== undefined) return refuse(problem)

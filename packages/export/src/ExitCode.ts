@@ -1,4 +1,4 @@
-/** What a program of this project tells its caller, by number. */
+/** The exit codes of the programs. */
 import type { PaymentsConfigError, PaymentsError } from "@payments/core"
 import type { DestinationError } from "./Destination.ts"
 import type { SinkError } from "./Sink.ts"
@@ -23,7 +23,7 @@ export const ExitCode = {
 /** One of {@link ExitCode}. */
 export type ExitCode = typeof ExitCode[keyof typeof ExitCode]
 
-/** The code of an error. */
+/** Returns the exit code of an error. */
 export const exitCodeOf = (error: PaymentsError | PaymentsConfigError | SinkError | DestinationError): ExitCode => {
   switch (error._tag) {
     case "DestinationError":
@@ -33,14 +33,14 @@ export const exitCodeOf = (error: PaymentsError | PaymentsConfigError | SinkErro
     case "SinkError":
       return error.reason._tag === "WrongSetting" ? ExitCode.configuration : ExitCode.destination
     case "PaymentsError":
-      // A query that was never sent is the caller's own slip.
+      // Without a status the request was never sent: the caller's arguments are invalid.
       return error.reason._tag === "InvalidRequest" && error.reason.status === undefined
         ? ExitCode.usage
-        : ofReason[error.reason._tag]
+        : codeOfReason[error.reason._tag]
   }
 }
 
-const ofReason: { readonly [Tag in PaymentsError["reason"]["_tag"]]: ExitCode } = {
+const codeOfReason: { readonly [Tag in PaymentsError["reason"]["_tag"]]: ExitCode } = {
   Unauthorized: ExitCode.notAuthorized,
   Forbidden: ExitCode.notAuthorized,
   NotFound: ExitCode.refused,
@@ -56,6 +56,6 @@ const ofReason: { readonly [Tag in PaymentsError["reason"]["_tag"]]: ExitCode } 
   UnexpectedStatus: ExitCode.malformed
 }
 
-/** When lists end differently, the lowest code that is not 0 speaks for all of them. */
-export const lowest = (codes: ReadonlyArray<ExitCode>): ExitCode =>
+/** Returns the lowest code that is not 0, or 0. It is the exit code of a run over several lists. */
+export const lowestExitCode = (codes: ReadonlyArray<ExitCode>): ExitCode =>
   codes.filter((code) => code !== ExitCode.done).toSorted((left, right) => left - right)[0] ?? ExitCode.done

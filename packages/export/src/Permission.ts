@@ -1,56 +1,58 @@
-/** Why the system lets this program not use a path: which file or folder is in the way, whose it is, and what to do. */
+/** Explains why the system denies the use of a path: which file or folder prevents it, who owns that, and what to do. */
 import { accessSync, constants, statSync } from "node:fs"
 import { dirname, resolve } from "node:path"
 
-/** The system's codes for what this program may not do. */
-const codes = new Set<unknown>(["EACCES", "EPERM", "EROFS"])
+/** The system's error codes for a denied access. */
+const denials = new Set<unknown>(["EACCES", "EPERM", "EROFS"])
 
-/** Whether an error of the file system says that this program may not use a path. */
-export const isDenial = (code: unknown): boolean => codes.has(code)
+/** Whether an error code of the file system means that access to a path is denied. */
+export const isDenial = (code: unknown): boolean => denials.has(code)
 
-/** A path, and whether it is only to be read. */
-export interface Use {
+/** A path that a program uses. */
+export interface PathUse {
   readonly path: string
-  readonly isOnlyRead?: boolean
+  readonly isReadOnly?: boolean
 }
 
-/** What prevents this use of the paths; undefined where the system names nothing. */
-export const denialOf = (uses: ReadonlyArray<Use>): string | undefined => {
+/** Explains why one of the paths cannot be used. Returns undefined if the system denies none of them. */
+export const denialProblem = (uses: ReadonlyArray<PathUse>): string | undefined => {
   for (const use of uses) {
-    const problem = denialOfOne({ ...use, path: resolve(use.path) })
+    const problem = pathProblem({ ...use, path: resolve(use.path) })
     if (problem !== undefined) return problem
   }
   return undefined
 }
 
-const denialOfOne = ({ isOnlyRead = false, path }: Use): string | undefined => {
+const pathProblem = ({ isReadOnly = false, path }: PathUse): string | undefined => {
   const folders = foldersOf(path)
-  const closed = folders.find((folder) => refusalOf(folder, constants.X_OK) !== undefined)
-  if (closed !== undefined) return problemOf(closed, "may not be entered", refusalOf(closed, constants.X_OK))
+  const closed = folders.find((folder) => denialCode(folder, constants.X_OK) !== undefined)
+  if (closed !== undefined) return problemOf(closed, "may not be entered", denialCode(closed, constants.X_OK))
   const stats = statSync(path, { throwIfNoEntry: false })
   if (stats === undefined || stats.isDirectory()) {
     const folder = stats === undefined ? folders.findLast(exists) ?? "/" : path
-    const refusal = refusalOf(folder, constants.W_OK | constants.X_OK)
-    const unreadable = refusalOf(folder, constants.R_OK)
+    const unwritable = denialCode(folder, constants.W_OK | constants.X_OK)
+    const unreadable = denialCode(folder, constants.R_OK)
     if (unreadable !== undefined && stats !== undefined) return problemOf(folder, "may not be read", unreadable)
-    return refusal === undefined ? undefined : problemOf(folder, "is a folder in which nothing may be made", refusal)
+    return unwritable === undefined
+      ? undefined
+      : problemOf(folder, "is a folder in which this program may not create files", unwritable)
   }
-  const unreadable = refusalOf(path, constants.R_OK)
+  const unreadable = denialCode(path, constants.R_OK)
   if (unreadable !== undefined) return problemOf(path, "may not be read", unreadable)
-  const readOnly = isOnlyRead ? undefined : refusalOf(path, constants.W_OK)
-  return readOnly === undefined ? undefined : problemOf(path, "may not be written", readOnly)
+  const unwritable = isReadOnly ? undefined : denialCode(path, constants.W_OK)
+  return unwritable === undefined ? undefined : problemOf(path, "may not be written", unwritable)
 }
 
 const exists = (path: string): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined
 
-/** The folders that lead to the path, from the root on. */
+/** The path's parent folders, from the root down. */
 const foldersOf = (path: string): ReadonlyArray<string> => {
   const parent = dirname(path)
   return parent === path ? [] : [...foldersOf(parent), parent]
 }
 
-/** The code with which the system refuses it; undefined where it does not, or where nothing is there. */
-const refusalOf = (path: string, mode: number): string | undefined => {
+/** Returns the code with which the system denies access, or undefined if it allows access or the path does not exist. */
+const denialCode = (path: string, mode: number): string | undefined => {
   try {
     accessSync(path, mode)
     return undefined
@@ -60,18 +62,18 @@ const refusalOf = (path: string, mode: number): string | undefined => {
   }
 }
 
-const problemOf = (path: string, what: string, refusal: string | undefined): string => {
-  if (refusal === "EROFS") return `${path} is on a file system that can only be read. Choose another place (EROFS).`
+const problemOf = (path: string, problem: string, code: string | undefined): string => {
+  if (code === "EROFS") return `${path} is on a read-only file system (EROFS). Choose another place.`
   const { mode, uid } = statSync(path)
-  const me = process.getuid?.()
-  const whose = me === undefined
+  const user = process.getuid?.()
+  const remedy = user === undefined
     ? ""
-    : uid === me
+    : uid === user
     ? ` It belongs to this user, with the permissions ${octal(mode)}: change them (chmod).`
     : ` It belongs to user ${uid}, with the permissions ${
       octal(mode)
-    }, and this program runs as user ${me}: run it as that user, or have owner or permissions changed (chown, chmod).`
-  return `${path} ${what} (${refusal}).${whose}`
+    }, and this program runs as user ${user}: run it as that user, or have the owner or the permissions changed (chown, chmod).`
+  return `${path} ${problem} (${code}).${remedy}`
 }
 
 const octal = (mode: number): string => `0${(mode & 0o7777).toString(8)}`

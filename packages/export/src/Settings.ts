@@ -1,9 +1,9 @@
-/** The environment variables of both programs, in one place, so that a misspelt one does not pass in silence. */
+/** The environment variables of both programs. A misspelt name gets a warning. */
 import type { Settings as CoreSettings } from "@payments/core"
 import { closest, distance } from "fastest-levenshtein"
 
-/** Those of the service. */
-const ofService: { readonly [Name in keyof CoreSettings as Extract<Name, `PAYMENTS_${string}`>]-?: true } = {
+/** The settings of the payments service. */
+const serviceSettings: { readonly [Name in keyof CoreSettings as Extract<Name, `PAYMENTS_${string}`>]-?: true } = {
   PAYMENTS_BASE_URL: true,
   PAYMENTS_INVOICES_BASE_URL: true,
   PAYMENTS_API_KEY: true,
@@ -18,7 +18,7 @@ const ofService: { readonly [Name in keyof CoreSettings as Extract<Name, `PAYMEN
 
 /** Every setting of `payments` and `payments-worker`. */
 export const settings: ReadonlyArray<string> = [
-  ...Object.keys(ofService),
+  ...Object.keys(serviceSettings),
   "PAYMENTS_TO",
   "PAYMENTS_EVERY",
   "PAYMENTS_ONCE",
@@ -30,28 +30,29 @@ export const settings: ReadonlyArray<string> = [
   "PAYMENTS_MISSING_LIMIT"
 ]
 
-/** Set by `bin/payments`, and by those who run the tests. They are no settings, and no mistakes. */
-export const internal: ReadonlyArray<string> = [
+/** Variables that `bin/payments` and the tests set. They are not settings, and they get no warning. */
+export const internalVariables: ReadonlyArray<string> = [
   "PAYMENTS_STDOUT",
   "PAYMENTS_CRASH",
   "PAYMENTS_POSTGRES",
   "PAYMENTS_SEED"
 ]
 
-/** Kubernetes sets these in every container beside a service that is named `payments`. */
-const ofKubernetes = /^PAYMENTS_(SERVICE|PORT)_/
+/** The variables that Kubernetes sets in every container of a namespace with a service named `payments`. */
+const kubernetesVariable = /^PAYMENTS_(SERVICE|PORT)_/
 
-/** A name that is further from every setting than this is no misspelling of one. */
-const mostDifferences = 3
+/** The largest edit distance at which a name counts as a misspelt setting. */
+const maxDistance = 3
 
-/** A line about each variable of the environment that looks like a setting and is none. */
+/** Returns a line about each environment variable that looks like a setting but is not one. */
 export const unknownSettings = (names: ReadonlyArray<string>): ReadonlyArray<string> =>
   names.filter((name) =>
-    name.startsWith("PAYMENTS_") && !settings.includes(name) && !internal.includes(name) && !ofKubernetes.test(name)
+    name.startsWith("PAYMENTS_") && !settings.includes(name) && !internalVariables.includes(name) &&
+    !kubernetesVariable.test(name)
   ).toSorted().map((name) => {
     const nearest = closest(name, [...settings])
-    const known = distance(name, nearest) <= mostDifferences ? ` Did you mean ${nearest}?` : ""
+    const suggestion = distance(name, nearest) <= maxDistance ? ` Did you mean ${nearest}?` : ""
     return `${
-      /^\w{1,80}$/.test(name) ? name : "A variable that begins with PAYMENTS_"
-    } is no setting and has no effect.${known}`
+      /^\w{1,80}$/.test(name) ? name : "A variable that starts with PAYMENTS_"
+    } is not a setting and has no effect.${suggestion}`
   })

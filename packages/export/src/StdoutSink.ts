@@ -26,7 +26,9 @@ export const layer: Layer.Layer<Sink, never, Stdio.Stdio> = Layer.effect(
         ? Effect.void
         : Stdout.write(reads.map(line).join("")).pipe(
           Effect.provideService(Stdio.Stdio, stdio),
-          Effect.mapError((error) => new SinkError({ location, reason: new Failed({ code: Stdout.codeOf(error) }) }))
+          Effect.mapError((error) =>
+            new SinkError({ location, reason: new Failed({ code: Stdout.systemCodeOf(error) }) })
+          )
         )
     let scans = 0
     return Sink.of({

@@ -1,9 +1,9 @@
-/** What may be sent to a terminal beside text: colours, and movements of the cursor. */
+/** Whether a program may use colours and cursor movements on its terminal. */
 import { Config, Effect, Stdio } from "effect"
 
 const variable = (name: string) => Effect.orDie(Config.String(name).pipe(Config.withDefault("")))
 
-/** Whether the terminal understands escape sequences at all. */
+/** Whether the terminal does not support escape sequences. */
 const isDumb = Effect.map(variable("TERM"), (term) => term === "dumb")
 
 /**
@@ -17,7 +17,7 @@ export const canColor = Effect.gen(function*() {
   return (yield* (yield* Stdio.Stdio).stdoutIsTerminal) && !(yield* isDumb)
 })
 
-/** Whether a line on stderr can be drawn again: on a terminal that is not dumb. */
+/** Whether a line on stderr can be redrawn: on a terminal that is not dumb. */
 export const canRedraw = Effect.gen(function*() {
   return (yield* (yield* Stdio.Stdio).stderrIsTerminal) && !(yield* isDumb)
 })

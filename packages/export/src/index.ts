@@ -3,12 +3,12 @@ export type { Cell } from "./Cell.ts"
 export * as Destination from "./Destination.ts"
 export { Certificate } from "./engine/Certificate.ts"
 export type { ChangeRow, FullRow, QuarantinedRow, Reader } from "./engine/Store.ts"
-export { ExitCode, exitCodeOf, lowest as lowestExitCode } from "./ExitCode.ts"
+export { ExitCode, exitCodeOf, lowestExitCode } from "./ExitCode.ts"
 export { namesForLogs, namesForTerminal } from "./FieldNames.ts"
 export { replaceFile } from "./files/AtomicFile.ts"
 export { Manifest } from "./files/Manifest.ts"
 export { type FileDifference, verifyFiles } from "./files/VerifyFiles.ts"
-export { type Answered, query, QueryError } from "./query/Query.ts"
+export { query, QueryError, type QueryResult } from "./query/Query.ts"
 export {
   type PartsOptions,
   scan,
@@ -30,5 +30,5 @@ export {
   Sink,
   SinkError
 } from "./Sink.ts"
-export { codeOf as systemCodeOf, printable } from "./Stdout.ts"
+export { printable, systemCodeOf } from "./Stdout.ts"
 export { type Difference, exportedLists, type Verified, verify, verifyAgainstApi } from "./Verify.ts"

@@ -1,4 +1,4 @@
-/** A place that this user may not read or write is named, with its owner, its permissions and what to do. */
+/** Errors about a path that this user may not read or write name its owner, its permissions and what to do. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
@@ -10,14 +10,14 @@ import { scan } from "../src/Scan.ts"
 import { moduleOf, startChild } from "./Child.ts"
 import { temporaryFolder } from "./Folder.ts"
 
-const exported = (to: string) =>
+const exportTo = (to: string) =>
   Effect.flatMap(Destination.parse(to), (destination) =>
     scan("invoices").pipe(
       Effect.provide(Layer.merge(Destination.layer(destination), layerTest({ invoices: [{ id: "a" }] })))
     )).pipe(Effect.provide(NodeServices.layer))
 
-/** What an export, or a reader, of another user says; where the tests are no administrator's, of the same user. */
-const said = Effect.fnUntraced(function*(to: string, does: "write" | "read") {
+/** Returns the error of an export or a reader in a child process. The child runs as another user if this one is root. */
+const messageOf = Effect.fnUntraced(function*(to: string, access: "write" | "read") {
   const child = yield* startChild(`
     import * as NodeServices from "@effect/platform-node/NodeServices"
     import { layerTest } from "@payments/core/testing"
@@ -28,11 +28,11 @@ const said = Effect.fnUntraced(function*(to: string, does: "write" | "read") {
       process.setgid(65534)
       process.setuid(65534)
     }
-    const place = await Effect.runPromise(Destination.parse(${JSON.stringify(to)}))
-    const tried = ${JSON.stringify(does)} === "read"
-      ? Effect.scoped(Destination.reader(place))
-      : scan("invoices").pipe(Effect.provide(Layer.merge(Destination.layerHere(place), layerTest({}))))
-    console.log(await Effect.runPromise(tried.pipe(
+    const destination = await Effect.runPromise(Destination.parse(${JSON.stringify(to)}))
+    const attempt = ${JSON.stringify(access)} === "read"
+      ? Effect.scoped(Destination.reader(destination))
+      : scan("invoices").pipe(Effect.provide(Layer.merge(Destination.layerHere(destination), layerTest({}))))
+    console.log(await Effect.runPromise(attempt.pipe(
       Effect.match({ onFailure: ({ message }) => message, onSuccess: () => "done" }),
       Effect.provide(NodeServices.layer)
     )))`)
@@ -40,136 +40,136 @@ const said = Effect.fnUntraced(function*(to: string, does: "write" | "read") {
 })
 
 interface Case {
-  readonly what: string
+  readonly title: string
   readonly to: (folder: string) => string
-  /** Makes the place, and names what is in the way. */
+  /** Creates the destination and returns the path to which access is denied. */
   readonly prepare: (folder: string) => Effect.Effect<string, unknown>
-  readonly says: string
-  readonly does?: "read"
+  readonly problem: string
+  readonly access?: "read"
 }
 
 const sqlite = (folder: string) => `sqlite:${join(folder, "x.db")}`
 const files = (folder: string) => `file:${join(folder, "files")}`
-const made = Effect.fnUntraced(function*(to: string, path: string, mode: number) {
-  yield* exported(to)
+const exportAndChmod = Effect.fnUntraced(function*(to: string, path: string, mode: number) {
+  yield* exportTo(to)
   chmodSync(path, mode)
   return path
 })
 
 const cases: ReadonlyArray<Case> = [
   {
-    what: "a database that may not be written",
+    title: "a database that may not be written",
     to: sqlite,
-    prepare: (folder) => made(sqlite(folder), join(folder, "x.db"), 0o444),
-    says: "may not be written"
+    prepare: (folder) => exportAndChmod(sqlite(folder), join(folder, "x.db"), 0o444),
+    problem: "may not be written"
   },
   {
-    what: "a database that may not be read",
+    title: "a database that may not be read",
     to: sqlite,
-    prepare: (folder) => made(sqlite(folder), join(folder, "x.db"), 0o000),
-    says: "may not be read"
+    prepare: (folder) => exportAndChmod(sqlite(folder), join(folder, "x.db"), 0o000),
+    problem: "may not be read"
   },
   {
-    what: "a database that may not be read, by a reader",
+    title: "a database that may not be read, by a reader",
     to: sqlite,
-    prepare: (folder) => made(sqlite(folder), join(folder, "x.db"), 0o000),
-    says: "may not be read",
-    does: "read"
+    prepare: (folder) => exportAndChmod(sqlite(folder), join(folder, "x.db"), 0o000),
+    problem: "may not be read",
+    access: "read"
   },
   {
-    what: "a database in a folder that may not be written, by a reader",
+    title: "a database in a folder that may not be written, by a reader",
     to: sqlite,
     prepare: Effect.fnUntraced(function*(folder) {
-      yield* exported(sqlite(folder))
+      yield* exportTo(sqlite(folder))
       chmodSync(join(folder, "x.db"), 0o444)
       chmodSync(folder, 0o555)
       return folder
     }),
-    says: "is a folder in which nothing may be made",
-    does: "read"
+    problem: "is a folder in which this program may not create files",
+    access: "read"
   },
   {
-    what: "a lock file that may not be written",
+    title: "a lock file that may not be written",
     to: sqlite,
     prepare: Effect.fnUntraced(function*(folder) {
-      yield* exported(sqlite(folder))
+      yield* exportTo(sqlite(folder))
       chmodSync(join(folder, "x.db"), 0o666)
       chmodSync(join(folder, "x.db.invoices.lock"), 0o444)
       return join(folder, "x.db.invoices.lock")
     }),
-    says: "may not be written"
+    problem: "may not be written"
   },
   {
-    what: "a new database in a folder that may not be written",
+    title: "a new database in a folder that may not be written",
     to: sqlite,
     prepare: (folder) =>
       Effect.sync(() => {
         chmodSync(folder, 0o555)
         return folder
       }),
-    says: "is a folder in which nothing may be made"
+    problem: "is a folder in which this program may not create files"
   },
   {
-    what: "a database in a folder that may not be written",
+    title: "a database in a folder that may not be written",
     to: sqlite,
     prepare: Effect.fnUntraced(function*(folder) {
-      yield* exported(sqlite(folder))
+      yield* exportTo(sqlite(folder))
       chmodSync(join(folder, "x.db"), 0o666)
       chmodSync(folder, 0o555)
       return folder
     }),
-    says: "is a folder in which nothing may be made"
+    problem: "is a folder in which this program may not create files"
   },
   {
-    what: "a database in a folder that may not be entered",
+    title: "a database in a folder that may not be entered",
     to: (folder) => sqlite(join(folder, "inner")),
     prepare: (folder) =>
       Effect.sync(() => {
         mkdirSync(join(folder, "inner"), { mode: 0o600 })
         return join(folder, "inner")
       }),
-    says: "may not be entered"
+    problem: "may not be entered"
   },
   {
-    what: "a new folder in one that may not be written",
+    title: "a new folder in one that may not be written",
     to: files,
     prepare: (folder) =>
       Effect.sync(() => {
         chmodSync(folder, 0o555)
         return folder
       }),
-    says: "is a folder in which nothing may be made"
+    problem: "is a folder in which this program may not create files"
   },
   {
-    what: "a folder that may not be written",
+    title: "a folder that may not be written",
     to: files,
     prepare: Effect.fnUntraced(function*(folder) {
-      yield* exported(files(folder))
+      yield* exportTo(files(folder))
       for (const name of ["copy.db", "copy.db.invoices.lock", "copy.db.manifest.lock"]) {
         chmodSync(join(folder, "files", name), 0o666)
       }
       chmodSync(join(folder, "files"), 0o555)
       return join(folder, "files")
     }),
-    says: "is a folder in which nothing may be made"
+    problem: "is a folder in which this program may not create files"
   },
   {
-    what: "a folder whose copy may not be read",
+    title: "a folder whose copy may not be read",
     to: files,
     prepare: Effect.fnUntraced(function*(folder) {
-      yield* exported(files(folder))
+      yield* exportTo(files(folder))
       chmodSync(join(folder, "files"), 0o777)
       chmodSync(join(folder, "files", "copy.db"), 0o000)
       return join(folder, "files", "copy.db")
     }),
-    says: "may not be read"
+    problem: "may not be read"
   }
 ]
 
-describe("of a place that this user may not use", () => {
-  it.live.each(cases.map((one) => [one.what, one] as const))(
-    "%s is said with owner, permissions and what to do",
-    ([, { does, prepare, says, to }]) =>
+describe("an error about a denied path", () => {
+  it.live.each(cases.map((testCase) => [testCase.title, testCase] as const))(
+    "names the owner, the permissions and what to do: %s",
+    ([, { access, prepare, problem, to }]) =>
       Effect.gen(function*() {
         const folder = yield* temporaryFolder
         chmodSync(folder, 0o777)
@@ -180,8 +180,8 @@ describe("of a place that this user may not use", () => {
             chmodSync(path, 0o700)
           })
         )
-        const message = yield* said(to(folder), does ?? "write")
-        assert.include(message, `${path} ${says} (EACCES).`)
+        const message = yield* messageOf(to(folder), access ?? "write")
+        assert.include(message, `${path} ${problem} (EACCES).`)
         const mode = `0${(statSync(path).mode & 0o7777).toString(8)}`
         assert.include(message, `with the permissions ${mode}`)
         assert.match(message, /chmod/)

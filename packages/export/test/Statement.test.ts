@@ -1,17 +1,17 @@
 import { assert, describe, it } from "@effect/vitest"
-import { isEmpty, refusalOf, shownMessage, withoutEnd } from "../src/query/Statement.ts"
+import { isEmpty, maskMessage, statementProblem, trimStatementEnd } from "../src/query/Statement.ts"
 
 describe("a statement", () => {
-  it("may begin with comments and parentheses, and is one that reads", () => {
+  it("may start with comments and parentheses, and must be one that reads", () => {
     for (const sql of ["select 1", "-- a\n/* b */ (SELECT 1)", "WITH x AS (SELECT 1) SELECT 2", " VALUES (1)"]) {
-      assert.isUndefined(refusalOf(sql), sql)
+      assert.isUndefined(statementProblem(sql), sql)
     }
     for (const sql of ["", " -- a", "/* select */ insert", "selection", "PRAGMA x", "; SELECT 1", "EXPLAIN SELECT 1"]) {
-      assert.isDefined(refusalOf(sql), sql)
+      assert.isDefined(statementProblem(sql), sql)
     }
   })
 
-  it("of PostgreSQL goes without the semicolons and comments behind it", () => {
+  it("of PostgreSQL loses the semicolons and comments after it", () => {
     for (
       const sql of [
         "SELECT 1",
@@ -21,21 +21,21 @@ describe("a statement", () => {
       ]
     ) {
       for (const end of ["", ";", " ; ;\n", "-- ;", " /* ; /* ' */ */ ;-- '", "\n-- a\n;"]) {
-        assert.strictEqual(withoutEnd(sql + end), sql, sql + end)
+        assert.strictEqual(trimStatementEnd(sql + end), sql, sql + end)
       }
     }
   })
 
-  it("of SQLite is followed by nothing else", () => {
+  it("of SQLite may be followed only by comments and semicolons", () => {
     for (const rest of ["", " ;\n;", "-- a", "/* a */ ; -- b", "/* not closed"]) assert.isTrue(isEmpty(rest), rest)
     for (const rest of ["SELECT 2", "-- a\nSELECT 2", "/* a */ x"]) assert.isFalse(isEmpty(rest), rest)
   })
 })
 
-describe("what a database says of a statement", () => {
-  it("is shown without what may be a value, a control character or a line break", () => {
+describe("a database's message about a statement", () => {
+  it("is shown without possible values, control characters and line breaks", () => {
     for (
-      const [said, shown] of [
+      const [message, masked] of [
         [`near "FORM": syntax error`, `near "FORM": syntax error`],
         [`near ")": syntax error`, `near ")": syntax error`],
         ["no such column: amout", "no such column: amout"],
@@ -52,6 +52,6 @@ describe("what a database says of a statement", () => {
         ["bad JSON path: '$x[44'", "bad JSON path: '…'"],
         ["a\u001b[2J\nHINT: b", String.raw`a\u001b[2J`]
       ] as const
-    ) assert.strictEqual(shownMessage(said), shown)
+    ) assert.strictEqual(maskMessage(message), masked)
   })
 })

@@ -45,7 +45,7 @@ export interface SandboxOptions extends Omit<World.WorldOptions, "live"> {
 
 /** How the sandbox serves on a socket. */
 export interface ServeOptions extends ListenOptions {
-  /** Serves the control endpoint on this port too; 0 takes a free one. */
+  /** Serves the control endpoint on this port too; 0 selects a free port. */
   readonly controlPort?: number | undefined
   /** Where the control endpoint listens: 127.0.0.1 unless given, whatever `host` is. */
   readonly controlHost?: string | undefined

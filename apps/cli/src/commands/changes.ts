@@ -1,7 +1,7 @@
 /** `payments changes`: what an export found to have changed, in order. */
 import { Lists } from "@payments/core"
 import { type Cell, type ChangeRow, Destination, type Reader } from "@payments/export"
-import { fromFlag, originOf, textFlag, usage, wholeNumberFlag } from "@payments/export/program"
+import { fromDestination, fromFlag, textFlag, usage, wholeNumberFlag } from "@payments/export/program"
 import { DateTime, Effect, Option, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import { changedFields, fieldsIn, namesIn } from "../ChangedFields.ts"
@@ -45,7 +45,7 @@ export const changesCommand = Command.make(
       return yield* usage(`Invalid value for --since. Expected: ${expected}`)
     }
     if (follow && format === "json") return yield* usage("--follow never ends, and --format json does: take ndjson.")
-    const destination = yield* originOf(from)
+    const destination = yield* fromDestination(from)
     // Loaded here, since most commands print no table.
     const columns = columnsOf(yield* Effect.promise(() => import("../Table.ts")))
     yield* Effect.scoped(Effect.gen(function*() {

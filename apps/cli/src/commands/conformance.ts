@@ -1,7 +1,16 @@
 /** `payments conformance`. */
 import { Lists, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
 import { ExitCode, printable } from "@payments/export"
-import { checkAll, duration, Ended, optionalFlag, print, say, setting, wholeNumberFlag } from "@payments/export/program"
+import {
+  checkAll,
+  CommandExit,
+  duration,
+  logLine,
+  optionalFlag,
+  print,
+  setting,
+  wholeNumberFlag
+} from "@payments/export/program"
 import type { Finding } from "@payments/sandbox"
 import { Effect, type Layer, Stdio } from "effect"
 import { Command, Flag } from "effect/cli"
@@ -38,14 +47,14 @@ export const conformanceCommand = <R>(
         rest: setting({ name: "pause", text: pause }, undefined, duration),
         settings: Effect.provide(PaymentsConfig, config)
       })
-      yield* say("Reading, one request after another. Nothing is written.")
+      yield* logLine("Reading, one request after another. Nothing is written.")
       const findings = yield* Effect.provide(conformance(settings, { pages, pause: rest }), http)
       const width = (yield* (yield* Stdio.Stdio).stdoutIsTerminal) ? yield* terminalWidth : Infinity
       const words = yield* Effect.promise(() => import("../TextWidth.ts"))
       yield* print(format === "json" ? `${JSON.stringify(findings, null, 2)}\n` : tableOf(findings, words, width))
       const broken = findings.filter(({ verdict }) => verdict === "does not hold").length
       if (broken > 0) {
-        return yield* new Ended({
+        return yield* new CommandExit({
           exitCode: ExitCode.malformed,
           problem: `${broken} of ${findings.length} rules do not hold.`
         })

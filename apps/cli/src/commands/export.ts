@@ -14,11 +14,11 @@ import {
 } from "@payments/export"
 import {
   checkAll,
+  CommandExit,
   destinationOf,
-  Ended,
+  logLine,
   print,
   requireOutput,
-  say,
   scanFlags,
   scanOptionsOf,
   setting,
@@ -138,7 +138,7 @@ const partsOf = Effect.fnUntraced(function*(
     readonly settlementDates: string | undefined
   },
   names: ReadonlyArray<Lists.ListName>
-): Effect.fn.Return<Parts | undefined, Ended, FileSystem.FileSystem> {
+): Effect.fn.Return<Parts | undefined, CommandExit, FileSystem.FileSystem> {
   if (customerIds !== undefined && settlementDates !== undefined) {
     return yield* usage("--settlement-dates and --customer-ids do not go together.")
   }
@@ -206,7 +206,7 @@ const shown = Effect.fnUntraced(function*<R>(
   const outcomes = yield* scans(progress.onEvent).pipe(
     Effect.ensuring(progress.clear),
     Effect.onInterrupt(() =>
-      say(
+      logLine(
         isKept
           ? "payments: interrupted. What was committed is kept: run again to go on."
           : "payments: interrupted. The next run begins anew."
@@ -217,13 +217,13 @@ const shown = Effect.fnUntraced(function*<R>(
   const width = onTerminal ? yield* terminalWidth : Infinity
   const summary = summarize(yield* withShownNames(outcomes, onTerminal), progress.told, isKept, width)
   if (summary.length > 0) {
-    yield* isKept ? print([...summary, `Rows: ${sink.location}`, ""].join("\n")) : say(summary.join("\n"))
+    yield* isKept ? print([...summary, `Rows: ${sink.location}`, ""].join("\n")) : logLine(summary.join("\n"))
   }
   // Last, where a person looks first.
-  for (const problem of problemsOf(outcomes, isKept ? sink : "stdout")) yield* say(`payments: ${problem}`)
+  for (const problem of problemsOf(outcomes, isKept ? sink : "stdout")) yield* logLine(`payments: ${problem}`)
   yield* sayFailures(outcomes)
   const exitCode = lowestExitCode(outcomes.map((outcome) => outcome.exitCode))
-  if (exitCode !== 0) return yield* new Ended({ exitCode, problem: "" })
+  if (exitCode !== 0) return yield* new CommandExit({ exitCode, problem: "" })
 })
 
 /** The outcomes, with those names of undocumented fields that may stand where the summary goes. */

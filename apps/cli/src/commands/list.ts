@@ -3,11 +3,11 @@ import { Days, type ListOperation, Lists, PaymentsApi, type PaymentsConfigError,
 import { ExitCode, printable } from "@payments/export"
 import {
   checkAll,
-  Ended,
+  CommandExit,
+  logLine,
   optionalFlag,
-  type Reading,
-  say,
   setting,
+  type SettingParser,
   textFlag,
   usage,
   wholeNumber
@@ -36,23 +36,23 @@ const descriptions: Readonly<Record<string, string>> = {
   settlementTime: "only invoices of this settlement cycle"
 }
 
-const day: Reading<string> = {
+const day: SettingParser<string> = {
   expected: "a day such as 2024-05-31",
-  read: (text) => Days.isDay(text) ? text : undefined
+  parse: (text) => Days.isDay(text) ? text : undefined
 }
 
-const dateTime: Reading<string> = {
+const dateTime: SettingParser<string> = {
   expected: "a date-time such as 2024-05-31T14:03:07.123Z, or its beginning such as 2024-05-31 or 2024-05",
-  read: (text) => isDateTimePrefix(text) ? text : undefined
+  parse: (text) => isDateTimePrefix(text) ? text : undefined
 }
 
-const notEmpty: Reading<string> = {
+const notEmpty: SettingParser<string> = {
   expected: "text that is not empty",
-  read: (text) => text === "" ? undefined : text
+  parse: (text) => text === "" ? undefined : text
 }
 
 /** Filters whose values are dates. */
-const dates: Readonly<Record<string, Reading<string>>> = { settlementDate: day, paymentDate: dateTime }
+const dates: Readonly<Record<string, SettingParser<string>>> = { settlementDate: day, paymentDate: dateTime }
 
 const flagNameOf = (field: string): string => flagNames[field] ?? String.camelToSnake(field).replaceAll("_", "-")
 
@@ -161,7 +161,7 @@ const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
   const output = yield* makeOutput(list, input.format)
   if (kept?.done === true) {
     yield* output.end(null)
-    return yield* say("Nothing more: the list was read to its end. Remove the cursor file to begin again.")
+    return yield* logLine("Nothing more: the list was read to its end. Remove the cursor file to begin again.")
   }
   const limit = kept?.limit ?? limitOf(input)
   const cursor = kept === undefined ? input.cursor ?? null : kept.cursor
@@ -233,7 +233,7 @@ const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
   )
   yield* output.end(reading.cursor)
   yield* sayMore(list, input, limit, reading)
-  if (reading.bad > 0) return yield* new Ended({ exitCode: ExitCode.incomplete, problem: "" })
+  if (reading.bad > 0) return yield* new CommandExit({ exitCode: ExitCode.incomplete, problem: "" })
 })
 
 /** Counts the records that are not as documented, before `reading.printed` counts them all. */
@@ -272,7 +272,7 @@ const sayMore = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input, l
   yield* sayHowToGoOn(input, limit, reading)
   if (reading.bad === 0) return
   const records = reading.bad === 1 ? "1 record is" : `${reading.bad} records are`
-  yield* say(
+  yield* logLine(
     `payments: ${list.label}: ${records} not as the document describes, and printed as sent. The first is ${
       printable(reading.firstBad)
     }. To end at such a record: --strict.`
@@ -282,12 +282,12 @@ const sayMore = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input, l
 /** A terminal shows the cursor, since a person wants it; a log or a file that stderr may go to does not. */
 const sayHowToGoOn = Effect.fnUntraced(function*(input: Input, limit: number, reading: Progress) {
   if (reading.done || reading.pages === 0) return
-  if (input.cursorFile !== undefined) return yield* say("More records remain. Run the same command again to go on.")
+  if (input.cursorFile !== undefined) return yield* logLine("More records remain. Run the same command again to go on.")
   const { cursor } = reading
   const repeated = reading.cut.length > 0 ? ` (its first ${reading.cut.length} records are those just printed)` : ""
   const terminal = yield* (yield* Stdio.Stdio).stderrIsTerminal
   const hint = cursor !== null && terminal && printable(cursor) === cursor
     ? `--limit ${limit} --cursor '${cursor.replaceAll("'", "'\\''")}'${repeated}`
     : `--limit ${limit} --cursor and the cursor that --format json prints${repeated}, or --cursor-file FILE to have it kept`
-  yield* say(`More records remain. Read them all with --all, or go on with the same filters and ${hint}.`)
+  yield* logLine(`More records remain. Read them all with --all, or go on with the same filters and ${hint}.`)
 })

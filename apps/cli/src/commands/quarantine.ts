@@ -1,7 +1,7 @@
 /** `payments quarantine`: the records that an export found not to be as documented. */
 import { Lists } from "@payments/core"
 import { type Cell, Destination, type QuarantinedRow, type Reader } from "@payments/export"
-import { fromFlag, originOf } from "@payments/export/program"
+import { fromDestination, fromFlag } from "@payments/export/program"
 import { Effect, Option, Stream } from "effect"
 import { Command } from "effect/cli"
 import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
@@ -14,7 +14,7 @@ export const quarantineCommand = Command.make(
   "quarantine",
   { from: fromFlag, resource: resourceFlag, format: rowFormatFlag },
   Effect.fnUntraced(function*({ format, from, resource }) {
-    const destination = yield* originOf(from)
+    const destination = yield* fromDestination(from)
     yield* Effect.scoped(Effect.gen(function*() {
       const reader = yield* Destination.reader(destination)
       const rows = Stream.map(

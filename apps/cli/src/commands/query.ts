@@ -1,6 +1,6 @@
 /** `payments query`: a question to a destination, in SQL. */
 import { query } from "@payments/export"
-import { fromFlag, originOf, usage } from "@payments/export/program"
+import { fromDestination, fromFlag, usage } from "@payments/export/program"
 import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"
 import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
@@ -18,7 +18,7 @@ export const queryCommand = Command.make(
   },
   Effect.fnUntraced(
     function*({ format, from, sql }) {
-      const destination = yield* originOf(from)
+      const destination = yield* fromDestination(from)
       yield* Effect.scoped(Effect.gen(function*() {
         const { columns, rows } = yield* query(destination, sql)
         yield* printRows(columns.map(columnOf), rows, format, "No rows.")

@@ -1,7 +1,15 @@
 /** `payments sandbox`. The sandbox is loaded here, in `start` and in `conformance`, and nowhere else. */
 import { Lists, readPlainFile } from "@payments/core"
 import { printable } from "@payments/export"
-import { listenProblem, optionalFlag, print, rangeFlag, say, usage, wholeNumberFlag } from "@payments/export/program"
+import {
+  listenProblem,
+  logLine,
+  optionalFlag,
+  print,
+  rangeFlag,
+  usage,
+  wholeNumberFlag
+} from "@payments/export/program"
 import type { LoggedRequest, SandboxOptions } from "@payments/sandbox"
 import { Effect, Redacted, Result } from "effect"
 import { Command, Flag } from "effect/cli"
@@ -14,7 +22,7 @@ export const sandboxCommand = Command.make(
   {
     port: portFlag("port").pipe(
       Flag.withDefault(8787),
-      Flag.withDescription("the port on this machine; 0 takes a free one")
+      Flag.withDescription("the port on this machine; 0 selects a free port")
     ),
     host: optionalFlag(
       Flag.String("host").pipe(Flag.withDescription("the address to listen on; 127.0.0.1 unless given"))
@@ -119,10 +127,10 @@ export const sandboxCommand = Command.make(
       yield* print(
         `unset PAYMENTS_API_KEY_FILE\nexport PAYMENTS_BASE_URL=${url}\nexport PAYMENTS_API_KEY=${key}\n`
       )
-      yield* say(
+      yield* logLine(
         `Serving ${input.records} records in each list at ${url} until Ctrl-C. Paste the three lines above into another terminal.`
       )
-      if (controlUrl !== undefined) yield* say(`Controls: ${controlUrl}/faults, /counters, /requests, /clock`)
+      if (controlUrl !== undefined) yield* logLine(`Controls: ${controlUrl}/faults, /counters, /requests, /clock`)
       return yield* Effect.never
     }).pipe(
       Effect.provide(sandbox.Sandbox.layer({ ...options, host, port, controlPort, controlHost, onRequest })),

@@ -4,7 +4,7 @@
  */
 import { Lists, PaymentsApi, type PaymentsApi as Api, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
 import { Destination } from "@payments/export"
-import { print, say } from "@payments/export/program"
+import { logLine, print } from "@payments/export/program"
 import { Config, Effect, Layer } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
@@ -31,7 +31,7 @@ export const startCommand = <R>(
     {},
     Effect.fnUntraced(function*() {
       if (yield* isConfigured) return yield* run("./payments.db").pipe(Effect.provide(api))
-      yield* say(
+      yield* logLine(
         "No PAYMENTS_BASE_URL and PAYMENTS_API_KEY in the environment: reading the embedded sandbox, with made-up records. Some of its answers fail on purpose."
       )
       const { Sandbox } = yield* Effect.promise(() => import("@payments/sandbox"))

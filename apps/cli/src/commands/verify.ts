@@ -11,7 +11,7 @@ import {
   verifyAgainstApi,
   verifyFiles
 } from "@payments/export"
-import { checkAll, Ended, fromFlag, originOf, print, say } from "@payments/export/program"
+import { checkAll, CommandExit, fromDestination, fromFlag, logLine, print } from "@payments/export/program"
 import { Effect, Layer } from "effect"
 import { Command, Flag } from "effect/cli"
 
@@ -30,7 +30,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
     },
     Effect.fnUntraced(function*({ againstApi, from }) {
       const { destination, service } = yield* checkAll({
-        destination: originOf(from),
+        destination: fromDestination(from),
         service: againstApi ? Layer.build(api) : Effect.undefined
       })
       const { damage, verified } = yield* Effect.scoped(Effect.gen(function*() {
@@ -51,14 +51,14 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       ]
       yield* print(lines.map((line) => `${line}\n`).join(""))
       if (verified.length === 0) {
-        yield* say("payments: nothing has been exported into it.")
-        return yield* new Ended({ exitCode: ExitCode.destination, problem: "" })
+        yield* logLine("payments: nothing has been exported into it.")
+        return yield* new CommandExit({ exitCode: ExitCode.destination, problem: "" })
       }
       if (
         damage.length > 0 || files.length > 0 ||
         [...verified, ...compared].some(({ differences }) => differences.length > 0)
       ) {
-        return yield* new Ended({ exitCode: ExitCode.differs, problem: "" })
+        return yield* new CommandExit({ exitCode: ExitCode.differs, problem: "" })
       }
     }, Effect.scoped)
   ).pipe(
@@ -77,8 +77,8 @@ const compare = Effect.fnUntraced(function*(destination: Destination.Kept) {
   const reader = yield* Destination.reader(destination)
   const bound = yield* reader.source
   if (bound !== source) {
-    yield* say(`payments: it holds the data of another source (${bound}), not of ${source}.`)
-    return yield* new Ended({ exitCode: ExitCode.destination, problem: "" })
+    yield* logLine(`payments: it holds the data of another source (${bound}), not of ${source}.`)
+    return yield* new CommandExit({ exitCode: ExitCode.destination, problem: "" })
   }
   return yield* Effect.forEach(yield* exportedLists(reader), (list) => verifyAgainstApi(reader, list))
 }, Effect.scoped)

@@ -9,7 +9,7 @@ import { Duration, Effect, Exit, Option, Redacted, Schedule, Scope } from "effec
 import type { SqlError } from "effect/sql"
 import { atMost } from "../engine/AtMost.ts"
 import type { Row } from "../engine/Rows.ts"
-import { QueryError, severalStatements, shownMessage } from "../query/Statement.ts"
+import { maskMessage, multipleStatements, QueryError } from "../query/Statement.ts"
 import { Failed, Full, SinkError, type SinkReason, Unavailable } from "../Sink.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
 
@@ -221,8 +221,8 @@ const refusedBy = (error: SqlError.SqlError): QueryError | undefined => {
   const message = cause instanceof Error ? cause.message : ""
   return new QueryError({
     problem: message.includes("multiple commands")
-      ? severalStatements
-      : `The query cannot be carried out: ${shownMessage(message)}.`
+      ? multipleStatements
+      : `The query cannot be carried out: ${maskMessage(message)}.`
   })
 }
 

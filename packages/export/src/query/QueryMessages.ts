@@ -1,14 +1,14 @@
-/** What the process of a query is asked, and what it answers (`QueryProcess.ts`). */
+/** The messages between a program and the process that runs its query (`QueryProcess.ts`). */
 import type { Cell } from "../Cell.ts"
 import type { ErrorMessage } from "../thread/SinkMessages.ts"
 
-/** The first message begins the query; each later one asks for the next rows. */
-export type Question =
-  | { readonly ask: "begin"; readonly file: string; readonly location: string; readonly sql: string }
-  | { readonly ask: "next" }
+/** The first message starts the query; each later message requests the next rows. */
+export type QueryRequest =
+  | { readonly type: "begin"; readonly file: string; readonly location: string; readonly sql: string }
+  | { readonly type: "next" }
 
-/** The columns answer the first message, rows the later ones; none are left where there are none. */
-export type Answer =
+/** The response to `begin` has the columns, a response to `next` has rows. Empty rows mean the end of the result. */
+export type QueryResponse =
   | { readonly columns: ReadonlyArray<string> }
   | { readonly rows: ReadonlyArray<ReadonlyArray<Cell>> }
   | { readonly refused: string }

@@ -1,28 +1,28 @@
 /**
- * A process that carries out one statement over an SQLite destination. SQLite computes without a pause, and nothing but the
- * end of the process stops it: the program that started it kills it.
+ * The process that runs one statement over an SQLite destination. SQLite computes without yielding, so only the end of the
+ * process can stop a statement: the program that started the process kills it.
  */
 import { Cause, Effect, Exit } from "effect"
 import { SinkError } from "../Sink.ts"
 import { open } from "../sqlite/SqliteClient.ts"
 import { begin } from "../sqlite/SqliteQuery.ts"
 import { fromError } from "../thread/SinkMessages.ts"
-import type { Answer, Question } from "./QueryMessages.ts"
+import type { QueryRequest, QueryResponse } from "./QueryMessages.ts"
 import { QueryError } from "./Statement.ts"
 
-// Ctrl-C reaches every process of the terminal. The one that started this one says what comes of it.
+// Ctrl-C sends SIGINT to every process of the terminal. The parent process handles it and kills this process.
 process.on("SIGINT", () => {})
 process.on("disconnect", () => process.exit())
 
-const send = (answer: Answer) =>
-  Effect.callback<void>((resume) => void process.send?.(answer, () => resume(Effect.void)))
+const send = (response: QueryResponse) =>
+  Effect.callback<void>((resume) => void process.send?.(response, () => resume(Effect.void)))
 
-const received = Effect.callback<Question>((resume) =>
-  void process.once("message", (question) => resume(Effect.succeed(question as Question))) // only the parent writes them
+const receive = Effect.callback<QueryRequest>((resume) =>
+  void process.once("message", (request) => resume(Effect.succeed(request as QueryRequest))) // only the parent sends
 )
 
-/** Runs a step, and gives what is wrong with the statement as an error. */
-const refusing = <A>(step: () => A) => (): Exit.Exit<A, QueryError> => {
+/** Returns a function that runs the step and returns a `QueryError` that it throws as a failure. */
+const catchQueryError = <A>(step: () => A) => (): Exit.Exit<A, QueryError> => {
   try {
     return Exit.succeed(step())
   } catch (error) {
@@ -31,20 +31,20 @@ const refusing = <A>(step: () => A) => (): Exit.Exit<A, QueryError> => {
   }
 }
 
-const answerAll = Effect.gen(function*() {
-  const first = yield* received
-  if (first.ask !== "begin") return
+const respondToAll = Effect.gen(function*() {
+  const first = yield* receive
+  if (first.type !== "begin") return
   const { run } = yield* open(first.file, first.location, "read")
-  const query = yield* yield* run((db) => refusing(() => begin(db, first.sql))())
+  const query = yield* yield* run((db) => catchQueryError(() => begin(db, first.sql))())
   yield* send({ columns: query.columns })
   for (;;) {
-    yield* received
-    const rows = yield* yield* run(refusing(query.next))
+    yield* receive
+    const rows = yield* yield* run(catchQueryError(query.next))
     yield* send({ rows })
   }
 })
 
-const answerOf = (cause: Cause.Cause<SinkError | QueryError>): Answer => {
+const failureResponse = (cause: Cause.Cause<SinkError | QueryError>): QueryResponse => {
   const error = cause.reasons.find(Cause.isFailReason)?.error
   return error === undefined
     ? { defect: Cause.pretty(cause) }
@@ -53,4 +53,4 @@ const answerOf = (cause: Cause.Cause<SinkError | QueryError>): Answer => {
     : { refused: error.problem }
 }
 
-Effect.runFork(Effect.scoped(answerAll).pipe(Effect.catchCause((cause) => send(answerOf(cause)))))
+Effect.runFork(Effect.scoped(respondToAll).pipe(Effect.catchCause((cause) => send(failureResponse(cause)))))

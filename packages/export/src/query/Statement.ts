@@ -1,11 +1,11 @@
 /**
- * What may be asked of a destination: one statement that reads. The database enforces that too; here it is said in words, and
- * what the database says of a statement is made fit to be shown.
+ * Checks that a query is one statement that only reads, and removes values from the database's messages about it. The
+ * database enforces reading too; the check here gives a clear message.
  */
 import { Data } from "effect"
 import { printable } from "../Stdout.ts"
 
-/** The statement is refused, or cannot be carried out. No message repeats a value. */
+/** The statement is refused, or the database cannot run it. No message repeats a value. */
 export class QueryError extends Data.TaggedError("QueryError")<{ readonly problem: string }> {
   override get message() {
     return this.problem
@@ -15,40 +15,40 @@ export class QueryError extends Data.TaggedError("QueryError")<{ readonly proble
 /** White space, comments and opening parentheses before the first word. */
 const opening = /^(?:[\s(]|--[^\n]*(?:\n|$)|\/\*[^]*?\*\/)*/
 
-/** Why the text is no statement that reads; undefined where it may be one. */
-export const refusalOf = (sql: string): string | undefined => {
+/** Returns why the text is not a statement that reads, or undefined if it may be one. */
+export const statementProblem = (sql: string): string | undefined => {
   const rest = sql.replace(opening, "")
   if (rest === "" || rest.startsWith(";")) {
     return "There is no statement. Give one in quotes: \"SELECT count(*) FROM invoices\"."
   }
   return /^(select|with|values)\b/i.test(rest)
     ? undefined
-    : "Only SELECT, WITH and VALUES are possible: the destination is only read."
+    : "A query only reads the destination. Use SELECT, WITH or VALUES."
 }
 
-export const severalStatements = "There is more than one statement. Give one."
+export const multipleStatements = "There is more than one statement. Give one."
 
-/** Whether there is nothing but comments and semicolons. */
+/** Whether the text has only white space, comments and semicolons. */
 export const isEmpty = (sql: string): boolean =>
   /^(?:[\s;]|--[^\n]*(?:\n|$)|\/\*(?:(?!\*\/)[^])*(?:\*\/|$))*$/.test(sql)
 
-/** A piece of PostgreSQL's SQL; a comment within a comment is found by the caller. */
-const piece =
+/** A token of PostgreSQL's SQL. Of a block comment it matches only the start; {@link endOfComment} finds the end. */
+const token =
   /--[^\n]*|[eE]'(?:[^'\\]|\\[^]|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|(\$(?:[A-Za-z_]\w*)?\$)[^]*?\1|\/\*|[^]/gy
 
-/** The statement of PostgreSQL without the semicolons and comments behind it, so that it can stand in parentheses. */
-export const withoutEnd = (sql: string): string => {
+/** Removes the semicolons and comments after a PostgreSQL statement, so that the statement can be put in parentheses. */
+export const trimStatementEnd = (sql: string): string => {
   let end = 0
-  piece.lastIndex = 0
-  for (let at = 0; at < sql.length; at = piece.lastIndex) {
-    const [text = ""] = piece.exec(sql) ?? []
-    if (text === "/*") piece.lastIndex = endOfComment(sql, at)
-    else if (!/^(--|[\s;])/.test(text)) end = piece.lastIndex
+  token.lastIndex = 0
+  for (let at = 0; at < sql.length; at = token.lastIndex) {
+    const [text = ""] = token.exec(sql) ?? []
+    if (text === "/*") token.lastIndex = endOfComment(sql, at)
+    else if (!/^(--|[\s;])/.test(text)) end = token.lastIndex
   }
   return sql.slice(0, end)
 }
 
-/** Comments of PostgreSQL nest. */
+/** Returns the index after the comment that starts at `start`. PostgreSQL's block comments nest. */
 const endOfComment = (sql: string, start: number): number => {
   let depth = 0
   for (const { 0: text, index } of sql.slice(start).matchAll(/\/\*|\*\//g)) {
@@ -58,10 +58,13 @@ const endOfComment = (sql: string, start: number): number => {
   return sql.length
 }
 
-const longest = 300
+const maxMessageLength = 300
 
-/** A message of the database without what may be a value: only what looks like a name, or holds no letter and no digit, stays. */
-export const shownMessage = (message: string): string => {
+/**
+ * Returns the first line of a database's message with possible values masked. Quoted text stays if it looks like a name or
+ * has neither letters nor digits.
+ */
+export const maskMessage = (message: string): string => {
   const masked = message.replaceAll(
     /(["'])((?:(?!\1)[^]|\1\1)*)(?:\1|$)/g,
     (quotedText, mark: string, inside: string) =>
@@ -72,7 +75,7 @@ export const shownMessage = (message: string): string => {
       (whole, start: string, name: string) => isName(name) ? whole : `${start}…`
     )
   const [first = ""] = masked.split("\n")
-  return printable(first).slice(0, longest)
+  return printable(first).slice(0, maxMessageLength)
 }
 
 const isName = (text: string): boolean => /^[A-Za-z_][\w.$]*$/.test(text)

@@ -8,7 +8,7 @@ import { hostname } from "node:os"
 import { basename, dirname } from "node:path"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import { number, type Row, text } from "../engine/Rows.ts"
-import type { Use } from "../Permission.ts"
+import type { PathUse } from "../Permission.ts"
 import { Damaged, LeaseLost, Locked, NotADestination, SinkError } from "../Sink.ts"
 import { locate, OpenFile, openingSame, readNote, removeNote, requireOwned, writeNote } from "./DatabaseFile.ts"
 import { adviceFor } from "./SqliteDamage.ts"
@@ -116,7 +116,7 @@ export class Database {
     this.#access = access
     // By its real path, which no name of SQLite's own, such as :memory:, is.
     this.#file = permitted(
-      [{ path, isOnlyRead: access !== "write" }],
+      [{ path, isReadOnly: access !== "write" }],
       () => locate(path, access === "write" ? "write" : "read")
     )
     this.#place = new OpenFile(path, this.#file)
@@ -158,9 +158,9 @@ export class Database {
   }
 
   /** What SQLite opens: the file, its log and the folder that the log is made in. */
-  #files(): ReadonlyArray<Use> {
+  #files(): ReadonlyArray<PathUse> {
     const companions = [`${this.#file}-wal`, `${this.#file}-shm`, dirname(this.#file)].map((path) => ({ path }))
-    return [{ path: this.#file, isOnlyRead: this.#access !== "write" }, ...companions]
+    return [{ path: this.#file, isReadOnly: this.#access !== "write" }, ...companions]
   }
 
   close(): void {
@@ -307,7 +307,7 @@ export class Database {
 }
 
 /** Runs a step; where the system refuses it, says which of the files is in the way. */
-const permitted = <A>(files: ReadonlyArray<Use>, step: () => A): A => {
+const permitted = <A>(files: ReadonlyArray<PathUse>, step: () => A): A => {
   try {
     return step()
   } catch (error) {

@@ -1,5 +1,5 @@
 /** Maps what SQLite and the file system throw to a reason of a `SinkError`. */
-import { denialOf, isDenial, type Use } from "../Permission.ts"
+import { denialProblem, isDenial, type PathUse } from "../Permission.ts"
 import {
   Damaged,
   Denied,
@@ -78,12 +78,12 @@ export const damageOf = (error: unknown): string | undefined => {
 }
 
 /** What an error says of the permissions of these files; undefined where it says nothing of them. */
-export const denialIn = (error: unknown, files: ReadonlyArray<Use>): Denied | undefined => {
+export const denialIn = (error: unknown, files: ReadonlyArray<PathUse>): Denied | undefined => {
   const code = error instanceof Error && "code" in error ? error.code : undefined
   const isOne = isDenial(code) ||
     [sqliteCode.permission, sqliteCode.readOnly, sqliteCode.cannotOpen].some((one) => one === primary(errcodeOf(error)))
   const path = error instanceof Error && "path" in error && typeof error.path === "string" ? [{ path: error.path }] : []
-  const problem = isOne ? denialOf([...files, ...path]) : undefined
+  const problem = isOne ? denialProblem([...files, ...path]) : undefined
   return problem === undefined ? undefined : new Denied({ problem })
 }
 

@@ -1,26 +1,26 @@
-/** One statement over an SQLite destination, a part of its rows at a time. It can write nothing, in any database. */
+/** Runs one statement over an SQLite destination, in chunks of rows. The connection cannot write, in any database. */
 import type { Cell } from "../Cell.ts"
-import { isEmpty, QueryError, severalStatements, shownMessage } from "../query/Statement.ts"
+import { isEmpty, maskMessage, multipleStatements, QueryError } from "../query/Statement.ts"
 import type { Database } from "./SqliteClient.ts"
 import { isStatementError } from "./SqliteErrors.ts"
 
-/** A statement that is carried out. */
+/** A running statement. */
 export interface SqliteQuery {
   readonly columns: ReadonlyArray<string>
-  /** The next rows; none at the end. */
+  /** Returns the next rows; an empty array at the end. */
   readonly next: () => ReadonlyArray<ReadonlyArray<Cell>>
 }
 
-/** Rows are handed over when they are so many, or so long. */
-const most = { rows: 500, characters: 1_000_000 }
+/** A chunk ends when it reaches either limit. */
+const chunkLimit = { rows: 500, characters: 1_000_000 }
 
-/** Begins the statement. Throws a {@link QueryError} where the statement itself is wrong. */
+/** Starts the statement. Throws a {@link QueryError} if the statement is invalid. */
 export const begin = (db: Database, sql: string): SqliteQuery =>
-  orRefused(() => {
+  catchStatementError(() => {
     db.run("PRAGMA query_only = ON")
     const statement = db.prepare(sql)
-    // SQLite takes the first statement and leaves the rest.
-    if (!isEmpty(sql.slice(statement.sourceSQL.length))) throw new QueryError({ problem: severalStatements })
+    // SQLite prepares the first statement and ignores the rest.
+    if (!isEmpty(sql.slice(statement.sourceSQL.length))) throw new QueryError({ problem: multipleStatements })
     statement.setReadBigInts(true)
     statement.setReturnArrays(true)
     const columns = statement.columns().map(({ name }) => name)
@@ -28,26 +28,27 @@ export const begin = (db: Database, sql: string): SqliteQuery =>
     return {
       columns,
       next: () =>
-        orRefused(() => {
-          const taken: Array<ReadonlyArray<Cell>> = []
-          for (let characters = 0; taken.length < most.rows && characters < most.characters;) {
+        catchStatementError(() => {
+          const chunk: Array<ReadonlyArray<Cell>> = []
+          for (let characters = 0; chunk.length < chunkLimit.rows && characters < chunkLimit.characters;) {
             const { done, value } = rows.next()
             if (done === true) break
             const cells = (value as ReadonlyArray<unknown>).map(cellOf) // by setReturnArrays
             for (const cell of cells) characters += typeof cell === "string" ? cell.length : 20
-            taken.push(cells)
+            chunk.push(cells)
           }
-          return taken
+          return chunk
         })
     }
   })
 
-const orRefused = <A>(step: () => A): A => {
+/** Runs a step and turns SQLite's error about a statement into a {@link QueryError}. */
+const catchStatementError = <A>(step: () => A): A => {
   try {
     return step()
   } catch (error) {
     if (!isStatementError(error)) throw error
-    throw new QueryError({ problem: `The query cannot be carried out: ${shownMessage(error.message)}.` })
+    throw new QueryError({ problem: `The query cannot be carried out: ${maskMessage(error.message)}.` })
   }
 }
 
@@ -58,7 +59,7 @@ const cellOf = (value: unknown): Cell => {
   return value instanceof Uint8Array ? `\\x${Buffer.from(value).toString("hex")}` : String(value)
 }
 
-/** Prints a real number with a point, as SQLite does, so that it does not look like an integer. */
+/** Formats a real number with a decimal point, as SQLite does, so that it does not look like an integer. */
 const realOf = (value: number): Cell => {
   if (!Number.isFinite(value)) return String(value)
   const text = Object.is(value, -0) ? "-0" : String(value)

@@ -5,7 +5,7 @@ import { Position } from "@payments/core"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { parentPort } from "node:worker_threads"
 import * as Destination from "../Destination.ts"
-import { collectGarbage } from "../Garbage.ts"
+import { collectGarbage } from "../GarbageCollection.ts"
 import { type ScanSession, Sink, type SinkError } from "../Sink.ts"
 import {
   type Answer,

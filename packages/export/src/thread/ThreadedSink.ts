@@ -7,7 +7,7 @@ import { existsSync } from "node:fs"
 import { extname } from "node:path"
 import { Worker } from "node:worker_threads"
 import type { Kept } from "../Destination.ts"
-import { collectGarbage } from "../Garbage.ts"
+import { collectGarbage } from "../GarbageCollection.ts"
 import { type ScanProgress, Sink, type SinkError } from "../Sink.ts"
 import {
   type Answer,

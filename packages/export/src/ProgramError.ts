@@ -1,15 +1,15 @@
-/** How a command of a program ends before its time, and how its checks report all that is wrong at once. */
+/** The errors that a command may fail with, and checks that report all problems at once. */
 import type { PaymentsConfigError, PaymentsError } from "@payments/core"
 import { Data, Effect, Record, Result } from "effect"
 import { CliError } from "effect/cli"
 import type { DestinationError } from "./Destination.ts"
-import { ExitCode, exitCodeOf, lowest } from "./ExitCode.ts"
+import { ExitCode, exitCodeOf, lowestExitCode } from "./ExitCode.ts"
 import type { SinkError } from "./Sink.ts"
 
-/** An end with an exit code of its own. Nothing more is said of it where the problem is empty. */
-export class Ended extends Data.TaggedError("Ended")<{
+/** Ends the command with the exit code. */
+export class CommandExit extends Data.TaggedError("CommandExit")<{
   readonly exitCode: ExitCode
-  /** One line, or several with line breaks between them. */
+  /** One or more lines for stderr. If the text is empty, nothing is printed. */
   readonly problem: string
 }> {
   override get message() {
@@ -17,27 +17,27 @@ export class Ended extends Data.TaggedError("Ended")<{
   }
 }
 
-/** Flags that do not go together, or a value that cannot be. */
-export const usage = (problem: string): Ended => new Ended({ exitCode: ExitCode.usage, problem })
+/** An invalid combination of flags, or an invalid value. */
+export const usage = (problem: string): CommandExit => new CommandExit({ exitCode: ExitCode.usage, problem })
 
-/** Every error that a command may end with. */
+/** Every error that a command may fail with. */
 export type ProgramError =
-  | Ended
+  | CommandExit
   | PaymentsError
   | PaymentsConfigError
   | SinkError
   | DestinationError
   | CliError.CliError
 
-/** The exit code of an error. */
-export const codeOf = (error: ProgramError): ExitCode =>
-  error._tag === "Ended" ? error.exitCode : CliError.isCliError(error) ? ExitCode.usage : exitCodeOf(error)
+/** Returns the exit code of an error. */
+export const programExitCodeOf = (error: ProgramError): ExitCode =>
+  error._tag === "CommandExit" ? error.exitCode : CliError.isCliError(error) ? ExitCode.usage : exitCodeOf(error)
 
 type Checks = { readonly [name: string]: Effect.Effect<unknown, ProgramError, unknown> }
 
 /**
- * Runs every check and fails with all that they found, so that a person corrects flags and settings in one go. The
- * lowest exit code stands for all of them.
+ * Runs every check and fails with all problems together, so that a person can correct all flags and settings at once. The
+ * exit code is the lowest of theirs.
  */
 export const checkAll = <const C extends Checks>(
   checks: C
@@ -51,11 +51,11 @@ export const checkAll = <const C extends Checks>(
     const errors = Object.values(results).flatMap((result) => Result.isFailure(result) ? [result.failure] : [])
     const [first, ...more] = errors
     if (first !== undefined) {
-      return yield* more.length === 0 ? Effect.fail(first) : new Ended({
-        exitCode: lowest(errors.map(codeOf)),
+      return yield* more.length === 0 ? Effect.fail(first) : new CommandExit({
+        exitCode: lowestExitCode(errors.map(programExitCodeOf)),
         problem: [...new Set(errors.flatMap(({ message }) => message.split("\n")))].join("\n")
       })
     }
     return Record.map(results, (result) => Result.isSuccess(result) ? result.success : undefined)
-    // Each member of the record has the type of its check, which a map over records cannot say.
+    // Each member of the record has the type of its check, but the type of Record.map cannot express that.
   }) as never

@@ -1,6 +1,6 @@
 /**
- * Collects the garbage behind a large batch. V8 waits until its heap has grown by half, and does not count what SQLite and the
- * system hold for it: while pages of 30 MB are written, this takes 150 MB off the memory of the process.
+ * Collects garbage after a large batch. V8 waits until its heap has grown by half, and it does not count the memory that
+ * SQLite and the system use. While pages of 30 MB are written, this lowers the memory of the process by 150 MB.
  */
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
@@ -11,7 +11,7 @@ let collect: (() => void) | undefined
 export const collectGarbage = (): void => {
   if (collect === undefined) {
     setFlagsFromString("--expose-gc")
-    collect = runInNewContext("gc") as () => void // what the flag exposes
+    collect = runInNewContext("gc") as () => void // the flag exposes this function
     setFlagsFromString("--no-expose-gc")
   }
   collect()

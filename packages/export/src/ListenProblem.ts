@@ -1,25 +1,25 @@
-/** What both programs say of an address that they cannot listen on. */
+/** The message of both programs for an address that they cannot listen on. */
 
 /** The address at which a program cannot listen, the reason, and the flags that choose another address. */
 export interface ListenProblem {
   readonly host: string
   readonly port: number
-  /** What the system or the server said. */
+  /** The error of the system or the server. */
   readonly cause: unknown
   readonly hostFlag: string
   readonly portFlag: string
 }
 
-/** Says what is wrong with the address and what to do about it. */
+/** Returns what is wrong with the address and what to do about it. */
 export const listenProblem = ({ cause, host, hostFlag, port, portFlag }: ListenProblem): string => {
   const place = `${host} port ${port}`
-  const otherPort = `choose another port (${portFlag}; 0 takes a free one)`
+  const otherPort = `choose another port (${portFlag}; 0 selects a free port)`
   const code = codeOf(cause)
   switch (code) {
     case "EADDRINUSE":
       return `${place} is in use: another program listens there (${code}). Stop it, or ${otherPort}.`
     case "EACCES":
-      return `${place} needs a privilege to be listened on, as ports below 1024 do (${code}): ${otherPort}.`
+      return `Listening on ${place} needs a privilege, as on all ports below 1024 (${code}): ${otherPort}.`
     case "EADDRNOTAVAIL":
       return `${place} cannot be listened on: this machine has no such address (${code}). Choose another one (${hostFlag}).`
     case "ENOTFOUND":

@@ -1,0 +1,82 @@
+/** The output of a program: results go to stdout; messages and a line of progress go to stderr. */
+import { Effect, Logger, Stdio, Stream } from "effect"
+import { ExitCode } from "./ExitCode.ts"
+import { CommandExit } from "./ProgramError.ts"
+import * as Stdout from "./Stdout.ts"
+
+/**
+ * Writes text to stdout and waits until the system accepts it. If the reader has closed the pipe, as `head` does, the text
+ * is dropped and the program continues.
+ */
+export const print = (text: string) =>
+  Effect.orDie(Effect.catchIf(Stdout.write(text), Stdout.isBrokenPipe, () => Effect.void))
+
+/** Writes text as {@link print} does, for a command that only prints: if the reader has closed the pipe, the command ends. */
+export const printOrEnd = (text: string) =>
+  Effect.catch(
+    Stdout.write(text),
+    (error) =>
+      Stdout.isBrokenPipe(error) ? new CommandExit({ exitCode: ExitCode.done, problem: "" }) : Effect.die(error)
+  )
+
+/** Fails if stdout is closed, for a command that only prints. */
+export const requireOutput: Effect.Effect<void, CommandExit> = Effect.suspend(() =>
+  Stdout.isClosed()
+    ? new CommandExit({
+      exitCode: ExitCode.destination,
+      problem:
+        "the output cannot be written: standard output is closed (EBADF). To discard the output, redirect it: > /dev/null"
+    })
+    : Effect.void
+)
+
+/** Whether the terminal shows the line of progress. A process has one terminal, so this is a variable of the module. */
+let isDrawn = false
+
+/** Returns the text that erases the line of progress, if the terminal shows one, so that a message starts on a clean line. */
+const eraseText = (): string => {
+  if (!isDrawn) return ""
+  isDrawn = false
+  return "\r\u001b[K"
+}
+
+const writeToStderr = (text: () => string) =>
+  Effect.flatMap(
+    Stdio.Stdio,
+    (stdio) => Effect.ignore(Stream.run(Stream.fromEffect(Effect.sync(text)), stdio.stderr()))
+  )
+
+/** Writes a line to stderr. An error of stderr is ignored, so that it does not stop the program's work. */
+export const logLine = (line: string) => writeToStderr(() => `${eraseText()}${line}\n`)
+
+/** Shows a line of progress and replaces the previous one. {@link logLine} and {@link eraseProgress} remove the line. */
+export const drawProgress = (line: string) =>
+  writeToStderr(() => {
+    isDrawn = true
+    return `\r\u001b[K${line}`
+  })
+
+/** Removes the line of progress. */
+export const eraseProgress = Effect.suspend(() => isDrawn ? writeToStderr(eraseText) : Effect.void)
+
+/**
+ * Ends the process with a message instead of a stack trace if stdout cannot be written. A closed pipe does not end the
+ * process: {@link print} and {@link printOrEnd} handle it.
+ */
+export const handleOutputErrors = (name: string): void => {
+  Stdout.detectClosed()
+  process.stderr.on("error", () => {})
+  process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
+    if (code === "EPIPE") return
+    process.stderr.write(`${eraseText()}${name}: the output cannot be written (${code}).\n`)
+    process.exit(ExitCode.destination)
+  })
+}
+
+/** A logger that writes each message as a line on stderr. */
+export const lineLogger = (name: string) =>
+  Logger.layer([
+    Logger.make(({ message }) => {
+      process.stderr.write(`${eraseText()}${name}: ${(Array.isArray(message) ? message : [message]).join(" ")}\n`)
+    })
+  ])
