@@ -23,7 +23,7 @@ const faults: ReadonlyArray<readonly [string, Script, number, string]> = [
     "a limit on requests",
     (_, response) => response.writeHead(429, { "retry-after": "3600" }).end(),
     6,
-    "asks to wait 1h"
+    "requests a wait of 1h"
   ],
   ["a service that fails", (_, response) => response.writeHead(500).end(), 7, "the service failed (500)"],
   ["truncated JSON", (_, response) => response.writeHead(200).end(`{"items":[{"id":"a"},{"i`), 7, "ended early"],

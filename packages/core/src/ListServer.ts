@@ -1,45 +1,45 @@
 /**
- * A list as its server sees it: a request in, a page out (§4.4). What `layerTest` and the sandbox answer with, whatever
- * holds the records; faults are laid over it. Pure, but for what its clock says.
+ * The server side of a list: a function from a request to a page (§4.4). `layerTest` and the sandbox answer with it,
+ * wherever the records come from, and apply faults to its answers.
  */
 import { Schema } from "effect"
 import { type ListName, PageLimit, pageLimit } from "./Lists.ts"
 
-/** One page asked for, by field names. */
+/** A request for one page. Filters have the names of their fields. */
 export interface ListRequest {
-  /** Those that were sent. */
+  /** The filters that were sent. */
   readonly filters: Readonly<Record<string, string>>
-  /** 1 or more. Whether the API allows it is checked before. */
+  /** 1 or more. The caller has checked that the API allows it. */
   readonly limit: number
-  /** The cursor that was sent; none asks for the first page. */
+  /** The cursor that was sent; undefined for the first page. */
   readonly cursor: string | undefined
 }
 
-/** A page, or a cursor that does not belong to the request. */
+/** A page, or the refusal of a cursor that does not belong to the request. */
 export type ListAnswer = ListPage | { readonly _tag: "CursorRefused" }
 
-/** One page of records, each as JSON text, since parsing would lose what a test is about. */
+/** One page. The records are JSON texts, so that tests can use numbers and spellings that parsing would change. */
 export interface ListPage {
   readonly _tag: "Page"
   /** The records' texts. */
   readonly items: ReadonlyArray<string>
-  /** The cursor of the next page, or null at the end. */
+  /** The cursor of the next page, or null on the last page. */
   readonly next: string | null
-  /** What the envelope says of the number of items (§2.5). */
+  /** The envelope's `count` (§2.5). */
   readonly count: number
 }
 
 /** Answers requests of one list. */
 export type ListServer = (request: ListRequest) => ListAnswer
 
-/** All lists of a service. */
+/** The server of each list. */
 export type ListServers = { readonly [Name in ListName]: ListServer }
 
-/** The page as the envelope of §2.5. */
+/** Returns the page as the JSON text of the envelope of §2.5. */
 export const renderPage = ({ count, items, next }: ListPage): string =>
   `{"items":[${items.join(",")}],"cursor":${JSON.stringify(next)},"count":${count}}`
 
-/** The limit that a request's parameter means; undefined where the API allows no such limit (§8). */
+/** Parses the `limit` parameter of a request. Returns undefined if the API does not allow that limit (§8). */
 export const limitOf = (parameter: string | undefined, whenAbsent: number = pageLimit.default): number | undefined => {
   const limit = parameter === undefined ? whenAbsent : parameter === "" ? Number.NaN : Number(parameter)
   return Schema.is(PageLimit)(limit) ? limit : undefined

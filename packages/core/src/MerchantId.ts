@@ -1,13 +1,14 @@
-/** Which merchant an invoice belongs to (§2.4). */
+/** The merchant that an invoice belongs to (§2.4). */
 import type { Invoice } from "./Records.ts"
 
-/** Longer text is no identifier. */
+/** The longest merchant id that is accepted. */
 const longest = 200
 
 /**
- * The merchant id in an invoice's `paymentUrl`, whose shape is `<payment_page_url>/pay/<merchant_id>/<invoice_id>` (§2.4).
- * A query, a fragment, a slash at the end and percent-encoding are tolerated. Undefined for every other address: where the
- * last segment is not the invoice's own id, nothing says which segment is the merchant's.
+ * Returns the merchant id in an invoice's `paymentUrl`, whose shape is
+ * `<payment_page_url>/pay/<merchant_id>/<invoice_id>` (§2.4). Allows a query, a fragment, a slash at the end and
+ * percent-encoding. Returns undefined for every other address: if the last segment is not the id of the invoice, no
+ * other segment is certain to be the merchant id.
  */
 export const merchantIdOf = ({ id, paymentUrl }: Pick<Invoice, "id" | "paymentUrl">): string | undefined => {
   if (typeof paymentUrl !== "string" || id === "") return undefined
@@ -19,7 +20,7 @@ export const merchantIdOf = ({ id, paymentUrl }: Pick<Invoice, "id" | "paymentUr
   return merchant !== undefined && isIdentifier(merchant) ? merchant : undefined
 }
 
-/** An id as it is and as a segment of an address. */
+/** Returns the id, and the id percent-encoded as a segment of an address. */
 const spellingsOf = (id: string): ReadonlyArray<string> => id.isWellFormed() ? [id, encodeURIComponent(id)] : [id]
 
 const withoutLast = (text: string, last: string): string | undefined =>
@@ -30,11 +31,13 @@ const decoded = (segment: string): string | undefined => {
   try {
     return decodeURIComponent(segment)
   } catch {
-    // Not percent-encoded after all.
+    // The segment contains a `%` but is not percent-encoded.
     return undefined
   }
 }
 
-/** `.` and `..` name no segment; control characters and half a surrogate pair cannot be stored everywhere. */
+/**
+ * Excludes `.` and `..`, which name no segment, and control characters and lone surrogates, which some stores refuse.
+ */
 const isIdentifier = (text: string): boolean =>
   text !== "" && text.length <= longest && !/^\.{1,2}$/.test(text) && !/[\p{Cc}\p{Cs}]/u.test(text)

@@ -1,17 +1,17 @@
 /**
- * Time that only moves forward, for everything that waits, limits or measures. The wall clock may be set back or forward
- * while a program runs, so it only dates things: {@link DateTime.now}.
+ * Monotonic time, for everything that waits, limits or measures. The wall clock may be set back or forward while a
+ * program runs, so it is used for dates only: {@link DateTime.now}.
  *
- * `Schedule.fixed` and `Schedule.upTo` read the wall clock in Effect 4.1 (`Schedule.toStepWithMetadata`). The versions here
- * run on the monotonic clock and move with `TestClock`. Schedules that only count, such as `spaced` and `exponential`, and
- * `Effect.sleep`, `delay` and `timeout` need no replacement: they wait on timers.
+ * `Schedule.fixed` and `Schedule.upTo` read the wall clock in Effect 4.1 (`Schedule.toStepWithMetadata`). The versions
+ * here run on the monotonic clock and move with `TestClock`. Schedules that only count, such as `spaced` and
+ * `exponential`, and `Effect.sleep`, `delay` and `timeout` need no replacement: they wait on timers.
  */
 import { type Clock, type Duration, Effect, Schedule } from "effect"
 
-/** Milliseconds since an arbitrary moment; whole, as those of the wall clock. */
+/** Returns whole milliseconds since an arbitrary moment. */
 export const millisUnsafe = (clock: Clock.Clock): number => Math.floor(Number(clock.monotonicTimeNanosUnsafe()) / 1e6)
 
-/** The same from the clock of the fiber. */
+/** Whole milliseconds since an arbitrary moment, from the clock of the fiber. */
 export const millis: Effect.Effect<number> = Effect.clockWith((clock) => Effect.succeed(millisUnsafe(clock)))
 
 /** Like `Schedule.fixed`: recurs at every tick of the interval, and at once after a missed tick. */
@@ -23,7 +23,7 @@ export const upTo = (duration: Duration.Input) =>
   self: Schedule.Schedule<Output, Input, Error, Env>
 ): Schedule.Schedule<Output, Input, Error, Env> => monotonic(Schedule.upTo(self, { duration }))
 
-/** Steps a schedule with this clock's time instead of the wall clock's. */
+/** Passes monotonic time to the steps of a schedule, instead of wall-clock time. */
 const monotonic = <Output, Input, Error, Env>(
   self: Schedule.Schedule<Output, Input, Error, Env>
 ): Schedule.Schedule<Output, Input, Error, Env> =>

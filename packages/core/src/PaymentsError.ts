@@ -1,22 +1,23 @@
 /**
- * What can go wrong when a page is read: one error, with a tagged reason.
+ * The error of reading a page, with a tagged reason.
  *
- * `message` is one line that a person can act on. Neither it nor any plain field holds a key, a cursor, a filter value
- * or free text from the server: the position is `Redacted`, and so is the body, which only {@link ErrorBody.text} opens.
+ * `message` is one line that says what is wrong and what to do. Neither `message` nor any plain field contains a key, a
+ * cursor, a filter value or free text from the server. The position and the body ({@link ErrorBody.text}) are
+ * `Redacted`.
  *
  * | reason | when | retried | exit code |
  * |---|---|---|---|
- * | `Unauthorized` | 401 | once, with the key file read again | 4 |
+ * | `Unauthorized` | 401 | once, if the key file contains a new key | 4 |
  * | `Forbidden` | 403 | no | 4 |
  * | `NotFound` | 404 | no | 5 |
  * | `InvalidRequest` | any other 4xx, or a query refused before any request | no | 5 |
  * | `RateLimited` | 429 | yes | 6 |
  * | `ServerFailure` | 5xx | 500, 502, 503, 504 | 7 |
- * | `Transport` | refused, reset, name not found, TLS, a body that ends early | all but TLS | 7 |
- * | `Timeout` | no headers, a stalled body, an attempt too long, 408 | yes | 7 |
- * | `MalformedResponse` | an answer that is not HTTP, a part of a page, or complete and not a page | no | 8 |
- * | `PaginationFault` | a cursor that repeats, is missing or is refused; pages that bring nothing new | no | 8 |
- * | `FilterNotApplied` | a record without the value that was asked for | no | 8 |
+ * | `Transport` | connection refused or reset, name not found, TLS, a body that ends early | all except TLS | 7 |
+ * | `Timeout` | no connection, no headers, a stalled body, an attempt that takes too long, 408 | yes | 7 |
+ * | `MalformedResponse` | an answer that is not HTTP, only part of a page, or complete but not a page | no | 8 |
+ * | `PaginationFault` | a cursor that repeats, is missing or is refused; too many pages without new records | no | 8 |
+ * | `FilterNotApplied` | a record that does not match the filter | no | 8 |
  * | `RedirectRefused` | any 3xx | no | 8 |
  * | `UnexpectedStatus` | any other status | no | 8 |
  */
@@ -26,10 +27,10 @@ import type { Position } from "./Position.ts"
 
 /** The server did not accept the key: 401. */
 export class Unauthorized extends Data.TaggedError("Unauthorized")<{
-  /** Why the key could not be read again, where it comes from a file. */
+  /** Why the key file could not be read again; absent if the key does not come from a file or the file was read. */
   readonly problem?: string | undefined
 }> {
-  /** Without facts unless given. */
+  /** Creates the reason. `problem` is optional. */
   constructor(facts: { readonly problem?: string | undefined } = {}) {
     super(facts)
   }
@@ -41,25 +42,28 @@ export class Unauthorized extends Data.TaggedError("Unauthorized")<{
   }
 }
 
-/** The key is known but may not read this list: 403. */
+/** The service accepts the key, but the key may not read this list: 403. */
 export class Forbidden extends Data.TaggedError("Forbidden")<{}> {
   override get message() {
     return "forbidden: the key may not read this list (403)."
   }
 }
 
-/** The address has no such list: 404. */
+/** The service has no list at this address: 404. */
 export class NotFound extends Data.TaggedError("NotFound")<{}> {
   override get message() {
-    return "not found (404). Check the base address: the version (/v0, /v1) is added to it."
+    return "not found (404). Check the base address: the client adds the version (/v0, /v1) to it."
   }
 }
 
-/** The request was refused, by the service (`status`) or, before any request, here (`problem`). */
+/**
+ * The request is invalid. Either the service refused it (`status`), or the client refused it before sending
+ * (`problem`).
+ */
 export class InvalidRequest extends Data.TaggedError("InvalidRequest")<{
-  /** The service's answer; absent where the query was refused here. */
+  /** The status of the answer; absent if the client refused the query. */
   readonly status?: number | undefined
-  /** What is wrong, naming fields but never their values. */
+  /** What is wrong. It names fields but never their values. */
   readonly problem?: string | undefined
 }> {
   override get message() {
@@ -67,23 +71,23 @@ export class InvalidRequest extends Data.TaggedError("InvalidRequest")<{
   }
 }
 
-/** Too many requests: 429. `retryAfter` is the wait the server asked for, where it gave a usable one. */
+/** Too many requests: 429. */
 export class RateLimited extends Data.TaggedError("RateLimited")<{
-  /** The wait the server asked for, if it gave a usable one. */
+  /** The wait that the server requested in `Retry-After`, if it can be used. */
   readonly retryAfter: Duration.Duration | undefined
 }> {
   override get message() {
     return this.retryAfter === undefined
       ? "rate limited (429)."
-      : `rate limited (429): the service asks to wait ${Duration.format(this.retryAfter)}.`
+      : `rate limited (429): the service requests a wait of ${Duration.format(this.retryAfter)}.`
   }
 }
 
-/** The service failed: 5xx. `retryAfter` is the wait it asked for, where it gave a usable one. */
+/** The service failed: 5xx. */
 export class ServerFailure extends Data.TaggedError("ServerFailure")<{
   /** 500 to 599. */
   readonly status: number
-  /** The wait the server asked for, if it gave a usable one. */
+  /** The wait that the server requested in `Retry-After`, if it can be used. */
   readonly retryAfter: Duration.Duration | undefined
 }> {
   override get message() {
@@ -91,18 +95,18 @@ export class ServerFailure extends Data.TaggedError("ServerFailure")<{
   }
 }
 
-/** No complete answer came. `code` is the system's own, such as `ECONNREFUSED`, where it gave one. */
+/** The connection failed, or ended before the answer was complete. */
 export class Transport extends Data.TaggedError("Transport")<{
-  /** What broke; `other` where the system did not say. */
+  /** What failed. `other` if the system reported no known code. */
   readonly kind: "refused" | "reset" | "nameNotFound" | "tls" | "truncated" | "other"
-  /** The system's code, such as `ECONNREFUSED`. */
+  /** The system's error code, such as `ECONNREFUSED`, if it reported one. */
   readonly code?: string | undefined
 }> {
   override get message() {
     const code = this.code === undefined ? "" : ` (${this.code})`
     return {
       refused: `the service could not be reached: connection refused${code}. Check the address and that it is up.`,
-      reset: `the connection was cut before the answer was complete${code}.`,
+      reset: `the connection ended before the answer was complete${code}.`,
       nameNotFound: `the service could not be reached: its name was not found${code}. Check the address.`,
       tls: `no secure connection could be made${code}${
         speaksNoTls.test(this.code ?? "")
@@ -115,12 +119,12 @@ export class Transport extends Data.TaggedError("Transport")<{
   }
 }
 
-/** Codes that TLS reports where the other side does not speak TLS. */
+/** Error codes of TLS that mean that the port does not speak TLS. */
 const speaksNoTls = /^EPROTO$|WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|UNKNOWN_PROTOCOL|HTTP_REQUEST/
 
-/** It took too long: until the headers, between two parts of the body, or for the whole attempt; `server` is a 408. */
+/** A deadline passed. */
 export class Timeout extends Data.TaggedError("Timeout")<{
-  /** What was waited for; `server` is a 408. */
+  /** What the client waited for. `server`: the service waited for the request, and answered 408. */
   readonly phase: "connect" | "headers" | "body" | "attempt" | "server"
 }> {
   override get message() {
@@ -134,19 +138,19 @@ export class Timeout extends Data.TaggedError("Timeout")<{
   }
 }
 
-/** The answer is not a page: `path` says where, `expected` what should be there. */
+/** The answer is not a page. */
 export class MalformedResponse extends Data.TaggedError("MalformedResponse")<{
-  /** Not HTTP, a part of a page, not JSON, JSON of another shape, or more than is read. */
+  /** Not HTTP, only part of a page, not JSON, JSON of another shape, or larger than the limits. */
   readonly kind: "notHttp" | "partial" | "notJson" | "wrongShape" | "tooLarge"
-  /** Where, such as `items[3].amount`. */
+  /** Where the answer is wrong, such as `items[3].amount`. */
   readonly path: string
-  /** What should be there. */
+  /** What was expected there; for `notHttp` and `notJson`, what was found. */
   readonly expected: string
 }> {
   override get message() {
     return {
       notHttp: `malformed answer: ${this.expected}. Is this the API's address?`,
-      partial: "malformed answer: a part of a page (content-range), where the whole page was asked for.",
+      partial: "malformed answer: only part of a page (content-range), but the whole page was requested.",
       notJson: `malformed answer: not JSON (${this.expected}). Is this the API's address?`,
       wrongShape: `malformed answer: ${this.path}: ${this.expected}.`,
       tooLarge: `malformed answer: larger than ${this.expected}.`
@@ -154,37 +158,35 @@ export class MalformedResponse extends Data.TaggedError("MalformedResponse")<{
   }
 }
 
-/**
- * The list cannot be followed further: its end was not reached. `limitReached` says that page after page brought nothing
- * new (`PaymentsConfig.progress`).
- */
+/** The listing cannot continue, and has not reached the end of the list. */
 export class PaginationFault extends Data.TaggedError("PaginationFault")<{
-  /** What is wrong with the cursor. */
+  /** What is wrong with the cursors. `limitReached`: too many pages without new records (`PaymentsConfig.progress`). */
   readonly kind: "repeatedCursor" | "missingCursor" | "cursorRefused" | "limitReached"
 }> {
   override get message() {
     return {
-      repeatedCursor:
-        "pagination fault: the service sent a cursor that it had sent before, so the list would never end.",
-      missingCursor: "pagination fault: a page came without a cursor, so its end cannot be told from a cut.",
+      repeatedCursor: "pagination fault: the service repeated a cursor, so the list would never end.",
+      missingCursor: "pagination fault: a page has no cursor, so it may or may not be the last one.",
       cursorRefused: "pagination fault: the service no longer accepts the cursor. Start again without it.",
-      limitReached: "pagination fault: page after page brings nothing new, so the list may never end."
+      limitReached: "pagination fault: too many pages in a row brought no new records, so the list may never end."
     }[this.kind]
   }
 }
 
-/** A record came that does not carry the value asked for in `field`: the service ignores the filter or names it otherwise. */
+/** A record does not match the filter `field`: the service ignores the filter, or expects another parameter name. */
 export class FilterNotApplied extends Data.TaggedError("FilterNotApplied")<{
-  /** The filter, by its field's name. */
+  /** The field of the filter. */
   readonly field: string
 }> {
   override get message() {
-    return `the service did not apply the filter ${this.field}: a record came without the value asked for. ` +
+    return `the service did not apply the filter ${this.field}: it returned a record that does not match. ` +
       "For invoices, check the parameter's name (PAYMENTS_INVOICE_PARAMS)."
   }
 }
 
-/** A redirect, which is never followed: the key stays with the address it was given for. */
+/**
+ * The answer is a redirect: 3xx. Redirects are never followed, so that the key is sent to the configured address only.
+ */
 export class RedirectRefused extends Data.TaggedError("RedirectRefused")<{
   /** 300 to 399. */
   readonly status: number
@@ -194,7 +196,7 @@ export class RedirectRefused extends Data.TaggedError("RedirectRefused")<{
   }
 }
 
-/** A status that is neither success, redirect nor error. */
+/** The status is not a success, a redirect or an error. */
 export class UnexpectedStatus extends Data.TaggedError("UnexpectedStatus")<{
   /** The status. */
   readonly status: number
@@ -220,36 +222,38 @@ export type Reason =
   | RedirectRefused
   | UnexpectedStatus
 
-/** What may be said of the body of an error answer, whose shape the document does not show (§7). */
+/** The body of an error answer. The document does not specify its shape (§7). */
 export interface ErrorBody {
-  /** Its media type, without parameters, if it is a usual one; `an unknown type` for any other. */
+  /** The media type, without parameters, if it is a common one; `an unknown type` for any other. */
   readonly contentType: string | undefined
-  /** Characters. */
+  /** The length in characters. */
   readonly length: number
   /**
-   * A code that stands under a usual key and looks like one: words of capitals joined by `_`, such as `BAD_FILTER`, or one
-   * of the usual words. None that holds a key, a cursor or a filter value of this client.
+   * The error code, if a common key such as `code` contains text that looks like one: capital words joined by `_`, such
+   * as `BAD_FILTER`, or a well-known single word. A code that contains a key, a cursor or a filter value is left out.
    */
   readonly code: string | undefined
-  /** The body itself. It may hold personal data or an echo of the request: open it only where that may be shown. */
+  /** The whole body. It may contain personal data or parts of the request: unwrap it only where those may be shown. */
   readonly text: Redacted.Redacted<string>
 }
 
-/** Reading a page failed. */
+/** The error of reading a page. */
 export class PaymentsError extends Data.TaggedError("PaymentsError")<{
-  /** The list that was read. */
+  /** The list. */
   readonly list: ListName
-  /** What happened. */
+  /** What went wrong. */
   readonly reason: Reason
-  /** Requests made for this page. */
+  /** The requests that were made for this page. */
   readonly attempts: number
-  /** The status of the last answer, if one came. */
+  /** The status of the last answer, if there was one. */
   readonly status: number | undefined
-  /** The id the server gave the last request, if it gave one that looks like an id and like no secret. */
+  /** The id that the server gave the last request. Absent if it does not look like an id or could be a secret. */
   readonly requestId: string | undefined
-  /** Of the last answer, where it was an error. */
+  /** The body of the last answer, if its status was an error. */
   readonly body: ErrorBody | undefined
-  /** From where the listing can go on; absent where that is its start, as when the cursor itself is the fault. */
+  /**
+   * The position from which the listing can continue. Absent if it must start again, as when the cursor is the fault.
+   */
   readonly position: Position | undefined
 }> {
   override get message() {

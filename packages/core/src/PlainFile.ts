@@ -1,16 +1,16 @@
 /**
- * Reads the small files that a setting names: keys, passwords, certificates, positions. Only plain files are read, also
- * through symbolic links (a mounted Kubernetes secret is one), and never more than a bound: a FIFO would wait for its
- * writer for ever, a device such as `/dev/zero` has no end. Neither is opened.
+ * Reads the small files that settings name: keys, passwords, certificates, positions. Reads only plain files, and never
+ * more than a limit: opening a FIFO would wait for a writer, and a device such as `/dev/zero` never ends. Follows
+ * symbolic links, because a mounted Kubernetes secret is one.
  */
 import { Data, Effect, FileSystem, Option, type PlatformError } from "effect"
 import { BodyBytes } from "./internal/BodyBytes.ts"
 
-/** Why a file was not read. No message repeats what it holds. */
+/** Why a file was not read. The message does not repeat the content of the file. */
 export class PlainFileError extends Data.TaggedError("PlainFileError")<{
-  /** `unreadable`: it is there, but may not be read or cannot be. */
+  /** `unreadable`: the file exists, but this user may not read it, or reading failed. */
   readonly kind: "notFound" | "notPlain" | "tooLarge" | "notText" | "unreadable"
-  /** What is wrong, without the file's name: `is not there`. */
+  /** What is wrong, as a phrase that follows the file's name: `does not exist`. */
   readonly problem: string
 }> {
   override get message() {
@@ -18,27 +18,28 @@ export class PlainFileError extends Data.TaggedError("PlainFileError")<{
   }
 }
 
-/** What a file holds, and who may read it. */
+/** The content and the permissions of a file. */
 export interface PlainFile {
-  /** Its text, a byte order mark at its beginning aside. */
+  /** The text, without a byte order mark at the start. */
   readonly text: string
   /** The permission bits, such as `0o600`. */
   readonly mode: number
 }
 
-/** Reads a plain file of UTF-8 text that holds no more than so many bytes. */
+/** Reads a plain file of UTF-8 text. Fails if it contains more than `maxBytes` bytes. */
 export const readPlainFile = (
   path: string,
   { maxBytes }: { readonly maxBytes: number }
 ): Effect.Effect<PlainFile, PlainFileError, FileSystem.FileSystem> =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
-    // Opening a FIFO waits for a writer, so check the path first. Check again after opening: the path may have been replaced.
-    yield* plain(fs.stat(path), maxBytes)
+    // Opening a FIFO waits for a writer, so check the path first. Check again after opening: the path may have been
+    // replaced.
+    yield* checkPlain(fs.stat(path), maxBytes)
     const file = yield* Effect.mapError(fs.open(path), unreadable)
-    const { mode } = yield* plain(file.stat, maxBytes)
+    const { mode } = yield* checkPlain(file.stat, maxBytes)
     const read = new BodyBytes(maxBytes)
-    // Count the bytes: the file may grow after the check, and files below /proc report no size.
+    // Count the bytes: the file may grow after the check, and files in /proc report no size.
     for (;;) {
       const part = yield* Effect.mapError(file.readAlloc(chunkBytes), unreadable)
       if (Option.isNone(part)) break
@@ -55,7 +56,7 @@ export const readPlainFile = (
 
 const decode = (bytes: Uint8Array): string => new TextDecoder("utf-8", { fatal: true }).decode(bytes)
 
-/** The number of the first line that is not UTF-8. No byte of a longer character is a line end. */
+/** Returns the number of the first line that is not UTF-8. Bytes of multi-byte characters never equal a line feed. */
 const firstBadLine = (bytes: Uint8Array): number => {
   let line = 1
   let start = 0
@@ -65,7 +66,6 @@ const firstBadLine = (bytes: Uint8Array): number => {
     try {
       decode(bytes.subarray(start, at))
     } catch {
-      // This line is not UTF-8.
       return line
     }
     if (byte === carriageReturn && bytes[at + 1] === lineFeed) at++
@@ -80,7 +80,7 @@ const carriageReturn = 0x0d
 
 const chunkBytes = 64 * 1024
 
-const plain = (
+const checkPlain = (
   stat: Effect.Effect<FileSystem.File.Info, PlatformError.PlatformError>,
   maxBytes: number
 ): Effect.Effect<FileSystem.File.Info, PlainFileError> =>
@@ -107,7 +107,7 @@ const tooLarge = (maxBytes: number): PlainFileError =>
 
 const unreadable = ({ reason }: PlatformError.PlatformError): PlainFileError =>
   reason._tag === "NotFound"
-    ? new PlainFileError({ kind: "notFound", problem: "is not there" })
+    ? new PlainFileError({ kind: "notFound", problem: "does not exist" })
     : new PlainFileError({
       kind: "unreadable",
       problem: reason._tag === "PermissionDenied" ? "may not be read by this user" : `cannot be read (${reason._tag})`

@@ -1,14 +1,15 @@
 /**
  * The three lists for code that doesn't write Effect: a page is a `Promise`, a listing an `AsyncIterable`. It promises
- * what `ListOperation` promises, and three things more: leaving a loop (`break`, `return`, a throw) or aborting a signal
- * cancels the request in flight at once, what is thrown is the `PaymentsError` itself, and `close` leaves nothing behind.
+ * what `ListOperation` promises, and three things more: leaving a loop (`break`, `return`, a throw) or aborting a
+ * signal cancels the request in flight at once, what is thrown is the `PaymentsError` itself, and `close` leaves
+ * nothing behind.
  *
  * The names, queries and types are taken from `ListOperations`, so that a new list or option is here as soon as it is
  * there.
  */
 import { Cause, Effect, Exit, Layer, ManagedRuntime, Redacted } from "effect"
 import { FetchHttpClient, type HttpClient } from "effect/http"
-import { type PromiseApiOf, runIn, toPromises } from "./internal/PromiseAdapter.ts"
+import { makeRunner, type PromiseApiOf, toPromises } from "./internal/PromiseAdapter.ts"
 import type { ListOperations } from "./ListOperation.ts"
 import type { InvoiceParameters } from "./Lists.ts"
 import { PaymentsApi } from "./PaymentsApi.ts"
@@ -42,7 +43,9 @@ export interface ConnectOptions {
   readonly traceHeaders?: boolean | undefined
   /** Anything else in the place of its default, such as `retry`, `deadlines` or `slowDown`. */
   readonly config?: Partial<PaymentsConfig["Service"]> | undefined
-  /** What sends the requests; the platform's `fetch` unless given. On Node, `layerHttpClient` of `@payments/core/node`. */
+  /**
+   * What sends the requests; the platform's `fetch` unless given. On Node, `layerHttpClient` of `@payments/core/node`.
+   */
   readonly httpClient?: Layer.Layer<HttpClient.HttpClient> | undefined
 }
 
@@ -65,12 +68,12 @@ export const connectWith = async <E>(layer: Layer.Layer<PaymentsApi, E>): Promis
     await runtime.dispose()
     throw Cause.squash(built.cause)
   }
-  const run = runIn(await runtime.context())
+  const runner = makeRunner(await runtime.context())
   const close = async () => {
-    await run.stop()
+    await runner.stop()
     await runtime.dispose()
   }
-  return { ...toPromises(built.value, run), close, [Symbol.asyncDispose]: close }
+  return { ...toPromises(built.value, runner), close, [Symbol.asyncDispose]: close }
 }
 
 const names = {

@@ -1,45 +1,47 @@
 /**
- * Whether a failed attempt is worth another, and how long to wait: a pure function of the reason, the attempt, the
- * server's wish and what the client has left to spend on retries. The waiting is in `internal/Retry.ts`.
+ * Decides whether a failed attempt is retried and how long to wait before it: a pure function of the reason, the number
+ * of the attempt, the server's `Retry-After` and the tokens left in the client's retry budget. `internal/Retry.ts`
+ * waits.
  */
 import { Duration } from "effect"
 import type { Reason } from "./PaymentsError.ts"
 
 /**
- * What a client may spend on retries, all its listings together, so that a service that is down is not asked twice as
- * often: a token bucket, as in the AWS SDKs. A retry costs, one that succeeds gives its cost back, and so does, a little,
- * every first try that succeeds.
+ * The retry budget of a client, shared by all its listings: a token bucket, as in the AWS SDKs. It prevents retries
+ * from multiplying the load on a service that is down. Each retry costs tokens. A page that succeeds after retries
+ * returns their cost; a page that succeeds at the first attempt adds `reward`.
  */
 export interface RetryBudget {
-  /** Tokens of a full bucket; it begins full. */
+  /** Tokens of a full bucket. The bucket starts full. */
   readonly capacity: number
-  /** Tokens of a retry after a transient failure. */
+  /** Tokens that a retry after a transient failure costs. */
   readonly transientCost: number
-  /** Tokens of a retry after a 429, which the service itself spaces out. */
+  /** Tokens that a retry after a 429 costs. It is cheaper, because the rate limiter already spaces these requests. */
   readonly throttledCost: number
-  /** Tokens that a first try gives back when it succeeds. */
+  /** Tokens that a page adds when its first attempt succeeds. */
   readonly reward: number
 }
 
-/** The numbers of the retry decision. */
+/** The parameters of the retry decision. */
 export interface RetryPolicy {
-  /** Attempts in all, the first one included. */
+  /** The most attempts, the first one included. */
   readonly attempts: number
-  /** The upper bound of the first wait after a transient failure; it doubles with each attempt. */
+  /** The upper bound of the first wait after a transient failure. It doubles with each attempt. */
   readonly transientBase: Duration.Duration
-  /** The upper bound of the first wait after a 429; it doubles with each attempt. */
+  /** The upper bound of the first wait after a 429. It doubles with each attempt. */
   readonly throttledBase: Duration.Duration
-  /** No wait of our own is longer. */
+  /** The upper bound of every wait, except where `Retry-After` requires a longer one. */
   readonly cap: Duration.Duration
-  /** The longest wait asked for by the server (`Retry-After`) that is waited here; a longer one is handed back in the error. */
+  /** The longest `Retry-After` that the client waits for. A longer one is returned to the caller in the error. */
   readonly longestHint: Duration.Duration
-  /** What all listings of a client may spend on retries. */
+  /** The retry budget that all listings of a client share. */
   readonly budget: RetryBudget
 }
 
 /**
- * 3 attempts, 50 ms after transient failures, 1 s after 429, at most 20 s; waits asked for up to 30 s. 500 tokens, of
- * which a transient retry takes 14 and a throttled one 5; a first try that succeeds gives 1 back.
+ * 3 attempts; the first wait is up to 50 ms after a transient failure and up to 1 s after a 429; no wait exceeds 20 s,
+ * except a `Retry-After` of up to 30 s. The budget has 500 tokens: a retry costs 14 after a transient failure and 5
+ * after a 429, and a success at the first attempt adds 1.
  */
 export const defaultRetryPolicy: RetryPolicy = {
   attempts: 3,
@@ -50,59 +52,65 @@ export const defaultRetryPolicy: RetryPolicy = {
   budget: { capacity: 500, transientCost: 14, throttledCost: 5, reward: 1 }
 }
 
-/** The wait before the next attempt lies between `floor` and `floor + spread`, drawn evenly (full jitter). */
+/** The decision. The wait is chosen at random, evenly between `floor` and `floor + spread` (full jitter). */
 export type RetryDecision =
   | { readonly retry: false }
   | {
     readonly retry: true
     readonly floor: Duration.Duration
     readonly spread: Duration.Duration
-    /** Tokens it takes. */
+    /** Tokens that the retry costs. */
     readonly cost: number
   }
 
 const stop: RetryDecision = { retry: false }
 
-/** A reason that may pass by itself, and whether it says that we ask too much. */
-const nature = (reason: Reason): "permanent" | "transient" | "throttled" => {
+/**
+ * Classifies a reason: `permanent` repeats at every attempt, `transient` may pass, `throttled` asks for fewer requests.
+ */
+const classify = (reason: Reason): "permanent" | "transient" | "throttled" => {
   switch (reason._tag) {
-    // The service asks to come back later.
+    // The service asks for fewer requests.
     case "RateLimited":
       return "throttled"
-    // Nothing was decided: the same request can still succeed. 408 is among the timeouts.
+    // The service gave no answer, so the same request can succeed later. A 408 is a timeout too.
     case "Timeout":
       return "transient"
-    // A certificate does not become valid by asking again; any other broken connection may mend.
+    // A retry does not make a certificate valid. Any other connection failure may pass.
     case "Transport":
       return reason.kind === "tls" ? "permanent" : "transient"
-    // A fault or an overload on the way (RFC 9110 §15.6). 501 and 505 say the service cannot do it at all.
+    // These report a temporary fault or an overload (RFC 9110 §15.6). Others, such as 501 and 505, report a lasting
+    // one.
     case "ServerFailure":
       return [500, 502, 503, 504].includes(reason.status) ? "transient" : "permanent"
-    // Refusals, redirects and complete but malformed answers come out the same again.
+    // Refusals, redirects, and complete but malformed answers repeat at every attempt.
     default:
       return "permanent"
   }
 }
 
-/** Whether the same request can succeed later, with nothing changed. */
-export const isRetryable = (reason: Reason): boolean => nature(reason) !== "permanent"
+/** Whether the same request can succeed later. */
+export const isRetryable = (reason: Reason): boolean => classify(reason) !== "permanent"
 
-/** What to do after attempt number `attempt` (from 1) failed for `reason`, with `tokens` left in the budget. */
+/**
+ * Decides whether to retry after attempt number `attempt` (from 1) failed for `reason`, with `tokens` left in the
+ * budget.
+ */
 export const decide = (
   policy: RetryPolicy,
   reason: Reason,
   attempt: number,
   tokens: number = policy.budget.capacity
 ): RetryDecision => {
-  const kind = nature(reason)
+  const kind = classify(reason)
   if (kind === "permanent" || attempt >= policy.attempts) return stop
   const throttled = kind === "throttled"
   const cost = throttled ? policy.budget.throttledCost : policy.budget.transientCost
-  // Too much has failed lately: asking again would only add to it.
+  // The budget is spent: many requests failed recently, and retries would add load to a failing service.
   if (tokens < cost) return stop
   const base = throttled ? policy.throttledBase : policy.transientBase
   const spread = Duration.min(Duration.times(base, 2 ** (attempt - 1)), policy.cap)
   const floor = ("retryAfter" in reason ? reason.retryAfter : undefined) ?? Duration.zero
-  // The caller can plan a long wait better than a request that sleeps through it.
+  // Return a long wait to the caller in the error, instead of sleeping here.
   return Duration.isGreaterThan(floor, policy.longestHint) ? stop : { retry: true, floor, spread, cost }
 }

@@ -1,4 +1,6 @@
-/** What the listings of one client share: its pace, its budget for retries, its keys, and what is told of its requests. */
+/**
+ * What the listings of one client share: its pace, its budget for retries, its keys, and what is told of its requests.
+ */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Fiber, FileSystem, Layer, Stream, Tracer } from "effect"
@@ -163,7 +165,7 @@ describe("a key that is no longer accepted", () => {
       assert.deepStrictEqual([error.reason._tag, error.status, times.length], ["Unauthorized", 401, 1])
       assert.include(
         error.message,
-        `did not accept the key (401). PAYMENTS_API_KEY_FILE cannot be used: ${file} is not there.`
+        `did not accept the key (401). PAYMENTS_API_KEY_FILE cannot be used: ${file} does not exist.`
       )
     }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
 })

@@ -2,10 +2,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted, Stream } from "effect"
 import { inspect } from "node:util"
 import { PaymentsApi } from "../src/index.ts"
-import { fingerprinting } from "../src/internal/KeyFingerprint.ts"
+import { keyFingerprintOf } from "../src/internal/KeyFingerprint.ts"
 import { layerTest, type TestLists } from "../src/testing.ts"
 
-const fingerprintOf = (key: string, salt: string) => fingerprinting(Redacted.make(key))(salt)
+const fingerprintOf = (key: string, salt: string) => keyFingerprintOf(Redacted.make(key))(salt)
 const key = "canary-5ecret"
 
 describe("the fingerprint of a key", () => {
@@ -20,7 +20,7 @@ describe("the fingerprint of a key", () => {
   })
 
   it("is derived once for each salt", async () => {
-    const fingerprint = fingerprinting(Redacted.make(key))
+    const fingerprint = keyFingerprintOf(Redacted.make(key))
     await fingerprint("salt")
     const began = performance.now()
     await Promise.all(Array.from({ length: 1000 }, () => fingerprint("salt")))

@@ -1,4 +1,7 @@
-/** Answers that are not quite HTTP, or not quite an answer: sent byte by byte, since no server of Node's would send them. */
+/**
+ * Answers that are not quite HTTP, or not quite an answer: sent byte by byte, since no server of Node's would send
+ * them.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import { FetchHttpClient, type HttpClient } from "effect/http"
@@ -104,7 +107,7 @@ describe.each(clients)("with %s, an answer", (_, client) => {
         assert.deepInclude(error.reason, { _tag: "MalformedResponse", kind: "partial" })
         assert.strictEqual(
           error.message,
-          "invoices: malformed answer: a part of a page (content-range), where the whole page was asked for."
+          "invoices: malformed answer: only part of a page (content-range), but the whole page was requested."
         )
       }).pipe(Effect.scoped)
   )

@@ -54,7 +54,7 @@ describe("PaymentsConfig", () => {
       const missing = yield* Effect.flip(read({ PAYMENTS_API_KEY_FILE: `${file}.no` }))
       assert.strictEqual(
         missing.message,
-        `PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY_FILE cannot be used: ${file}.no is not there`
+        `PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY_FILE cannot be used: ${file}.no does not exist`
       )
       yield* fs.writeFileString(file, "\n")
       const empty = yield* Effect.flip(
@@ -86,10 +86,10 @@ describe("PaymentsConfig", () => {
   it.effect("does not repeat a key that stands where the name of its file should", () =>
     Effect.gen(function*() {
       const problems = [
-        [secret, "is not there"],
-        [`${secret}/x+y==`, "is not there"],
-        [`/${secret}`, "is not there"],
-        ["/canAry5ecret/4eC39HqLyjWDarjtT1zdp7dc", "is not there"],
+        [secret, "does not exist"],
+        [`${secret}/x+y==`, "does not exist"],
+        [`/${secret}`, "does not exist"],
+        ["/canAry5ecret/4eC39HqLyjWDarjtT1zdp7dc", "does not exist"],
         // Longer than a file's name may be, as many signed tokens are.
         [secret.repeat(40), "cannot be read (Unknown)"],
         [`${secret}\0`, "cannot be read (BadArgument)"]
@@ -108,7 +108,7 @@ describe("PaymentsConfig", () => {
         const error = yield* Effect.flip(
           read({ PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL, PAYMENTS_API_KEY_FILE: file })
         )
-        assert.strictEqual(error.message, `PAYMENTS_API_KEY_FILE cannot be used: ${file} is not there`)
+        assert.strictEqual(error.message, `PAYMENTS_API_KEY_FILE cannot be used: ${file} does not exist`)
       }
     }))
 

@@ -36,7 +36,7 @@ describe("a plain file", () => {
       assert.deepStrictEqual(yield* problemOf(`${here}/link`), ["notPlain", "is a pipe, not a plain file"])
       assert.deepStrictEqual(yield* problemOf("/dev/zero"), ["notPlain", "is a device, not a plain file"])
       assert.deepStrictEqual(yield* problemOf(here), ["notPlain", "is a folder, not a plain file"])
-      assert.deepStrictEqual(yield* problemOf(`${here}/no`), ["notFound", "is not there"])
+      assert.deepStrictEqual(yield* problemOf(`${here}/no`), ["notFound", "does not exist"])
     }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
 
   it.live("is UTF-8 text", () =>

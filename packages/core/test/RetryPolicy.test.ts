@@ -66,11 +66,11 @@ describe("the retry decision", () => {
 
   it("is paid for by what succeeds: a retry's own cost, or 1 for a first try, up to 500", () => {
     const tokens = { left: 100 }
-    Retry.settle(policy, tokens, { spent: 28 })
-    Retry.settle(policy, tokens, { spent: 0 })
+    Retry.refund(policy, tokens, { spent: 28 })
+    Retry.refund(policy, tokens, { spent: 0 })
     assert.strictEqual(tokens.left, 129)
     tokens.left = 500
-    Retry.settle(policy, tokens, { spent: 0 })
+    Retry.refund(policy, tokens, { spent: 0 })
     assert.strictEqual(tokens.left, 500)
   })
 

@@ -114,7 +114,7 @@ export const serve = (list: GeneratedList, options: ListOptions, now: () => numb
 
   return (request) => {
     const time = now()
-    const [last, returned] = request.cursor === undefined ? [] : cursors.read(request, request.cursor) ?? []
+    const [last, returned] = request.cursor === undefined ? [] : cursors.decode(request, request.cursor) ?? []
     const position = last === undefined || returned === undefined ? undefined : { last, returned }
     if (request.cursor !== undefined && position === undefined) return { _tag: "CursorRefused" }
     const filtered = Object.keys(request.filters).length > 0
@@ -138,7 +138,7 @@ export const serve = (list: GeneratedList, options: ListOptions, now: () => numb
     return {
       _tag: "Page",
       items: page.map((index) => generator.textAt(index, life.story(index, time))),
-      next: more ? cursors.write(request, [end, before + page.length]) : null,
+      next: more ? cursors.encode(request, [end, before + page.length]) : null,
       count: counting === "page"
         ? page.length
         : counting === "total"

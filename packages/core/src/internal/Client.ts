@@ -1,6 +1,6 @@
 /**
- * One client of a service: asks for a page until it comes or must not be asked for again. What its listings share is kept
- * here: the limiter, the tokens for retries and the keys.
+ * One client of a service: asks for a page until it comes or must not be asked for again. What its listings share is
+ * kept here: the limiter, the tokens for retries and the keys.
  */
 import { type Clock, Duration, Effect, Record, Redacted, Result, Semaphore } from "effect"
 import * as Lists from "../Lists.ts"
@@ -132,9 +132,9 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
       const spending: Retry.RetrySpending = { spent: 0 }
       const once = attempt(request, count)
       // Most pages come at once: what decides about retries is made for the others.
-      return Effect.catch(once, (error) => Retry.again(error, once, config.retry, tokens, spending)).pipe(
+      return Effect.catch(once, (error) => Retry.retryAfter(error, once, config.retry, tokens, spending)).pipe(
         Effect.map((fetched) => {
-          Retry.settle(config.retry, tokens, spending)
+          Retry.refund(config.retry, tokens, spending)
           return fetched
         })
       )
@@ -186,7 +186,9 @@ const tryOnce = (asked: Effect.Effect<RawAnswer, Reason>, deadlines: Deadlines, 
     })
   })
 
-/** The error that a failure makes of a request. It names the position of the request, from which a listing can go on. */
+/**
+ * The error that a failure makes of a request. It names the position of the request, from which a listing can go on.
+ */
 export const failed = (request: PageRequest, failure: Failure, attempts: number): PaymentsError =>
   new PaymentsError({
     list: request.list.name,

@@ -1,6 +1,6 @@
 /**
- * What JSON text means. `JSON.parse` of Node 24 can take a name that is spelled with an escape for another one that it has
- * met before (nodejs/node#63785): text with such names is read here.
+ * Parses JSON text. `JSON.parse` of Node 24 can replace a name that is spelled with an escape by another name that it
+ * parsed before (nodejs/node#63785). Text with escaped names is therefore parsed here.
  */
 import {
   colon,
@@ -15,26 +15,29 @@ import {
   valueEnd
 } from "./JsonText.ts"
 
-/** As `JSON.parse`, but for names that are spelled with an escape. Throws on text that is no JSON. */
+/**
+ * Parses like `JSON.parse`, but with correct names if they are spelled with escapes. Throws on text that is not JSON.
+ */
 export const parseText = (text: string, escapedNames: boolean = hasEscapedName(text)): unknown => {
   if (!escapedNames) return JSON.parse(text)
   JSON.parse(text)
   return parseExactly(text)
 }
 
-/** An object that is not closed yet, and the name of the member that is being read. */
+/** An object that is not closed yet, and the name of its current member. */
 interface OpenObject {
   readonly object: object
   name: string
 }
 
 /**
- * With names spelled however. Expects text that `JSON.parse` has accepted. One pass, and no recursion: the time is linear in
- * the length of the text, however deep it nests.
+ * Parses text that `JSON.parse` has accepted, with correct names. Takes one pass and no recursion, so the time is
+ * linear in the length of the text at any depth.
  */
 export const parseExactly = (text: string): unknown => {
-  /** Objects and arrays that are not closed yet; of an array, the index of its first element among {@link elements}. */
+  /** Objects and arrays that are not closed yet. An array is the index of its first element in `elements`. */
   const containers: Array<OpenObject | number> = []
+  /** The elements of all arrays that are not closed yet. */
   const elements: Array<unknown> = []
   let at = skipSpace(text, 0)
   for (;;) {
@@ -42,7 +45,7 @@ export const parseExactly = (text: string): unknown => {
     const first = text.charCodeAt(at)
     if (first === openBrace || first === openBracket) {
       at = skipSpace(text, at + 1)
-      // Unless it is empty. The code of a closing bracket is that of the opening one and two.
+      // Not empty. A closing bracket's code is the opening one's plus 2.
       if (text.charCodeAt(at) !== first + 2) {
         const container = first === openBrace ? { object: {}, name: "" } : elements.length
         containers.push(container)
@@ -70,22 +73,24 @@ export const parseExactly = (text: string): unknown => {
         break
       }
       containers.pop()
-      // An array that grows by itself takes room for 17 elements.
+      // Create each array at its final size: an array that grows by `push` reserves memory for 17 elements.
       value = typeof container === "number" ? elements.splice(container) : container.object
     }
   }
 }
 
-/** As parsing does: `__proto__` is a name like any other. */
+/** Adds a member as `JSON.parse` does: `__proto__` is an ordinary name. */
 const define = ({ name, object }: OpenObject, value: unknown): void => {
   Object.defineProperty(object, name, { value, configurable: true, enumerable: true, writable: true })
 }
 
-/** Reads the name of the member at `start`; gives the index where its value begins. */
+/** Reads the name of the member at `start`. Returns the index where its value starts. */
 const readName = (text: string, start: number, container: OpenObject): number => {
   const end = stringEnd(text, start)
-  const mark = skipSpace(text, end)
-  if (text.charCodeAt(start) !== quote || text.charCodeAt(mark) !== colon) throw new SyntaxError("no name of a member")
+  const colonAt = skipSpace(text, end)
+  if (text.charCodeAt(start) !== quote || text.charCodeAt(colonAt) !== colon) {
+    throw new SyntaxError("expected the name of a member")
+  }
   container.name = nameIn(text, start, end)
-  return skipSpace(text, mark + 1)
+  return skipSpace(text, colonAt + 1)
 }

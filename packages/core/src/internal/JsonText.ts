@@ -1,13 +1,14 @@
 /**
- * The exact text of JSON, where parsing would lose something: integers beyond 2^53, `1e400`, `1.10`, the place of a key
- * like `"10"`. All functions expect text that `JSON.parse` has accepted; none copies or judges it. Each reads a character a
- * fixed number of times at most, whatever the text holds: time and memory are linear in its length.
+ * Reads parts of JSON text without parsing their values. Parsing changes some values: integers beyond 2^53, `1e400`,
+ * `1.10`, the order of names such as `"10"`. Unless a function says otherwise, it expects text that `JSON.parse` has
+ * accepted, and does not check it. Each function reads a character a constant number of times at most, so time and
+ * memory are linear in the length of the text.
  */
 
 const backslash = 0x5c, closeBrace = 0x7d, closeBracket = 0x5d, minus = 0x2d, plus = 0x2b, point = 0x2e
 export const quote = 0x22, colon = 0x3a, comma = 0x2c, openBracket = 0x5b, openBrace = 0x7b
 
-/** The index behind the string that begins at `start`. */
+/** Returns the index after the string that starts at `start`. */
 export const stringEnd = (text: string, start: number): number => {
   for (let end = text.indexOf("\"", start + 1); end !== -1; end = text.indexOf("\"", end + 1)) {
     let before = end - 1
@@ -19,21 +20,21 @@ export const stringEnd = (text: string, start: number): number => {
 
 const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
 
-/** The index of the first character from `start` on that is no white space. */
+/** Returns the index of the first character at or after `start` that is not white space. */
 export const skipSpace = (text: string, start: number): number => {
   let at = start
   while (isSpace(text.charCodeAt(at))) at++
   return at
 }
 
-/** What a scan met on its way. */
-interface Met {
-  /** White space between tokens. */
-  space: boolean
+/** What a function found while it read a value. */
+interface Findings {
+  /** Whether there is white space between tokens. */
+  hasSpace: boolean
 }
 
-/** The index behind the bracket that closes the object or array at `start`, or undefined if it never closes. */
-const containerEnd = (text: string, start: number, met?: Met): number | undefined => {
+/** Returns the index after the object or array at `start`, or undefined if it is not closed. */
+const containerEnd = (text: string, start: number, findings?: Findings): number | undefined => {
   let depth = 0
   for (let at = start; at < text.length;) {
     const code = text.charCodeAt(at)
@@ -43,13 +44,16 @@ const containerEnd = (text: string, start: number, met?: Met): number | undefine
     }
     if (code === openBrace || code === openBracket) depth++
     else if ((code === closeBrace || code === closeBracket) && --depth === 0) return at + 1
-    else if (met !== undefined && isSpace(code)) met.space = true
+    else if (findings !== undefined && isSpace(code)) findings.hasSpace = true
     at++
   }
   return undefined
 }
 
-/** Where a number or a name ends. A regular expression would keep the whole text alive as its last input. */
+/**
+ * Returns the index after the number, boolean or null at `start`. A regular expression would be shorter, but it would
+ * keep the whole text in memory as `RegExp.input`.
+ */
 const scalarEnd = (text: string, start: number): number => {
   let at = start
   for (; at < text.length; at++) {
@@ -59,67 +63,73 @@ const scalarEnd = (text: string, start: number): number => {
   return at
 }
 
-/** The index behind the value that begins at `start`. */
-export const valueEnd = (text: string, start: number, met?: Met): number => {
+/** Returns the index after the value that starts at `start`. */
+export const valueEnd = (text: string, start: number, findings?: Findings): number => {
   switch (text.charCodeAt(start)) {
     case quote:
       return stringEnd(text, start)
     case openBrace:
     case openBracket:
-      return containerEnd(text, start, met) ?? text.length
+      return containerEnd(text, start, findings) ?? text.length
     default:
       return scalarEnd(text, start)
   }
 }
 
-/** Where the next member or element begins, behind the end of one. */
-const behindComma = (text: string, end: number): number => {
+/** Returns where the next member or element starts, after one that ended at `end`. */
+const nextItem = (text: string, end: number): number => {
   const at = skipSpace(text, end)
   return text.charCodeAt(at) === comma ? skipSpace(text, at + 1) : at
 }
 
-/** The name that is spelled between two indexes, quotes included. */
+/** Returns the name that is spelled between two indexes, which include the quotes. */
 export const nameIn = (text: string, start: number, end: number): string => {
   const name = text.slice(start + 1, end - 1)
   return name.includes("\\") ? String(JSON.parse(`"${name}"`)) : name
 }
 
-/** Visits the members of an object: `visit` is told the name and where the value begins, and tells where it ends. */
+/**
+ * Calls `visit` for each member of an object, with its name and the index of its value. `visit` returns where the value
+ * ends.
+ */
 const eachMember = (object: string, visit: (key: string, from: number) => number): void => {
   for (let at = skipSpace(object, skipSpace(object, 0) + 1); object.charCodeAt(at) === quote;) {
     const end = stringEnd(object, at)
     const from = skipSpace(object, skipSpace(object, end) + 1)
-    at = behindComma(object, visit(nameIn(object, at, end), from))
+    at = nextItem(object, visit(nameIn(object, at, end), from))
   }
 }
 
-/** How many pieces to join at a time: appending millions one by one takes a hundred times the memory of the result. */
-const mostPieces = 4096
+/** The number of slices that are joined at a time: millions of slices take a hundred times the memory of the result. */
+const mostSlices = 4096
 
-/** Removes the white space between tokens, and nothing else. */
+/** Removes the white space between tokens and changes nothing else. */
 export const compact = (text: string): string => {
   if (!/[ \n\r\t]/.test(text)) return text
   const joined: Array<string> = []
-  let pieces: Array<string> = []
+  let slices: Array<string> = []
   let from = 0
   for (let at = 0; at < text.length;) {
     const code = text.charCodeAt(at)
     if (code === quote) at = stringEnd(text, at)
     else if (isSpace(code)) {
-      pieces.push(text.slice(from, at))
+      slices.push(text.slice(from, at))
       from = at = skipSpace(text, at)
-      if (pieces.length === mostPieces) {
-        joined.push(pieces.join(""))
-        pieces = []
+      if (slices.length === mostSlices) {
+        joined.push(slices.join(""))
+        slices = []
       }
     } else at++
   }
-  pieces.push(text.slice(from))
-  joined.push(pieces.join(""))
+  slices.push(text.slice(from))
+  joined.push(slices.join(""))
   return joined.join("")
 }
 
-/** The members of an object as compact text, by name. As in parsing, the last of two members of one name stands. */
+/**
+ * Returns the members of an object by name, each as compact text. If a name repeats, the last member counts, as in
+ * parsing.
+ */
 export const membersOf = (object: string): Map<string, string> => {
   const found = new Map<string, string>()
   eachMember(object, (key, from) => {
@@ -130,68 +140,72 @@ export const membersOf = (object: string): Map<string, string> => {
   return found
 }
 
-/** The elements of the array under `name` in the object, each as compact text. */
+/** Returns the elements of the array in the member `name` of an object, each as compact text. */
 export const elementsOf = (object: string, name: string): ReadonlyArray<string> => {
   let elements: Array<string> = []
   eachMember(object, (key, from) => {
     if (key !== name) return valueEnd(object, from)
     elements = []
-    return object.charCodeAt(from) === openBracket ? cutArray(object, from, elements) : valueEnd(object, from)
+    return object.charCodeAt(from) === openBracket ? readElements(object, from, elements) : valueEnd(object, from)
   })
   return elements
 }
 
-/** Cuts the array at `start` into its elements; gives the index behind it. Reads the text once, whatever is in it. */
-const cutArray = (text: string, start: number, elements: Array<string>): number => {
-  const met: Met = { space: false }
+/** Adds the elements of the array at `start` to `elements`. Returns the index after the array. */
+const readElements = (text: string, start: number, elements: Array<string>): number => {
+  const findings: Findings = { hasSpace: false }
   let at = skipSpace(text, start + 1)
   while (at < text.length && text.charCodeAt(at) !== closeBracket) {
-    met.space = false
-    const end = valueEnd(text, at, met)
+    findings.hasSpace = false
+    const end = valueEnd(text, at, findings)
     const element = text.slice(at, end)
-    elements.push(met.space ? compact(element) : element)
-    at = behindComma(text, end)
+    elements.push(findings.hasSpace ? compact(element) : element)
+    at = nextItem(text, end)
   }
   return at + 1
 }
 
 /**
- * Whether text that is not JSON stops before its end: it opens an object or array, or a string in one, that it never
- * closes. That is what an answer looks like whose rest did not come.
+ * Whether text that is not valid JSON ends early: it opens an object or array, or a string in one, and does not close
+ * it. An answer looks like this if its connection ended before its last byte.
  */
 export const endsEarly = (text: string): boolean =>
   opensContainer(text) && containerEnd(text, skipSpace(text, 0)) === undefined
 
-/** Whether the text begins as an object or array does. */
+/** Whether the text starts like an object or array. The text need not be JSON. */
 export const opensContainer = (text: string): boolean => {
   const first = text.charCodeAt(skipSpace(text, 0))
   return first === openBrace || first === openBracket
 }
 
-/** A safe integer has 16 digits. Whoever spells one with hundreds is not trusted with money, nor with our time. */
+/**
+ * A safe integer has at most 16 digits. A number with more than 100 characters is treated as inexact without reading
+ * it.
+ */
 const longestNumber = 100
 
 /**
- * Whether the text may hold a member whose number parsing made an integer, and a safe one, though it is another number:
- * `1.00000000000000000001`, `1e-400`. That takes a point or an exponent below 0. It may tell too much, never too little.
+ * Whether the text may contain a member whose number is not an integer, but becomes one by parsing, such as
+ * `1.00000000000000000001` or `1e-400`. Such a number contains a point or a negative exponent. Can return true without
+ * such a member, but never false with one.
  */
 export const mayLoseDigits = (text: string): boolean =>
   hasRounded(text, ".", (at) => isDigit(text.charCodeAt(at - 1))) ||
   hasRounded(text, "-", (at) => isExponentMark(text.charCodeAt(at - 1)) && isDigit(text.charCodeAt(at - 2)))
 
-/** Whether the value of a member is an integer only by rounding, among the numbers with such a mark. Each is read once. */
+/** Whether any member's number that contains `mark` is an integer only by rounding. Reads each number once. */
 const hasRounded = (text: string, mark: string, isMark: (at: number) => boolean): boolean => {
-  let behind = 0
-  for (let at = text.indexOf(mark); at !== -1; at = text.indexOf(mark, Math.max(at + 1, behind))) {
+  let numberEnd = 0
+  for (let at = text.indexOf(mark); at !== -1; at = text.indexOf(mark, Math.max(at + 1, numberEnd))) {
     if (!isMark(at)) continue
     let start = at
-    while (start > behind && isOfNumber(text.charCodeAt(start - 1))) start--
-    behind = at
-    while (isOfNumber(text.charCodeAt(behind))) behind++
+    while (start > numberEnd && isNumberCharacter(text.charCodeAt(start - 1))) start--
+    numberEnd = at
+    while (isNumberCharacter(text.charCodeAt(numberEnd))) numberEnd++
     const before = text.charCodeAt(start - 1)
     if (before !== colon && !isSpace(before)) continue
-    if (behind - start > longestNumber) return true
-    const source = text.slice(start, behind)
+    if (numberEnd - start > longestNumber) return true
+    const source = text.slice(start, numberEnd)
     if (Number.isInteger(Number(source)) && !isExactInteger(source)) return true
   }
   return false
@@ -201,10 +215,10 @@ const isDigit = (code: number): boolean => code >= 0x30 && code <= 0x39
 
 const isExponentMark = (code: number): boolean => code === 0x45 || code === 0x65
 
-const isOfNumber = (code: number): boolean =>
+const isNumberCharacter = (code: number): boolean =>
   isDigit(code) || code === point || code === minus || code === plus || isExponentMark(code)
 
-/** Whether the name of a member is spelled with an escape, as `"\\u0061mount"` (RFC 8259 §7). */
+/** Whether the name of any member is spelled with an escape, such as `"\\u0061mount"` (RFC 8259 §7). */
 export const hasEscapedName = (text: string): boolean => {
   for (let at = text.indexOf("\\"); at !== -1;) {
     const end = stringEnd(text, at - 1)
@@ -214,7 +228,7 @@ export const hasEscapedName = (text: string): boolean => {
   return false
 }
 
-/** Whether a number's text names an integer that a safe integer carries to the digit: `1e2` and `1.0` do, `1e16` does not. */
+/** Whether a number's text is exactly equal to a safe integer: `1e2` and `1.0` are, `1e16` is not. */
 export const isExactInteger = (source: string): boolean => {
   if (source.length > longestNumber) return false
   const [, whole = "", fraction = "", exponent = "0"] = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(source) ?? []

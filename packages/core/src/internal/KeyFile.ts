@@ -1,17 +1,20 @@
-/** The key in a file that the environment names. */
+/** Reads the key from the file that the environment names. */
 import { Effect, FileSystem, Redacted } from "effect"
 import { readPlainFile } from "../PlainFile.ts"
 
-/** A setting that was read, or what is wrong with it. */
+/** The value of a setting, or what is wrong with it. */
 export type Checked<A> = { readonly value: A } | { readonly problem: string }
 
-/** Reads the key, or says why it cannot be read. */
+/** Reads the key file. */
 export type KeyFile = Effect.Effect<Checked<Redacted.Redacted<string>>>
 
-/** More than any key has. */
+/** Larger than any key. */
 const maxBytes = 64 * 1024
 
-/** Reads the key from the file that a setting names, if it names one. The first reading warns where others may read it too. */
+/**
+ * Returns the reader of the key file, if the setting names one. Its first run logs a warning if other users may read
+ * the file.
+ */
 export const fileInEnvironment = (
   fs: FileSystem.FileSystem,
   setting: string,
@@ -39,8 +42,8 @@ export const fileInEnvironment = (
 }
 
 /**
- * The file as a message may name it: by its path where the path is that of something that exists, or looks like one. Any
- * other text may be the key itself, which somebody has put in the wrong variable.
+ * Returns the name of the file for messages. Returns the path if it, or its first folder, exists or if it looks like a
+ * path. Any other text may be the key itself, put into the wrong variable by mistake, and is not repeated.
  */
 const nameOf = Effect.fnUntraced(function*(path: string) {
   const fs = yield* FileSystem.FileSystem
@@ -49,7 +52,7 @@ const nameOf = Effect.fnUntraced(function*(path: string) {
   return looksLikePath(path) || (yield* exists(path)) || (yield* exists(folder)) ? path : "the file that it names"
 })
 
-/** A path from the root or from `~`, none of whose names mixes capitals, small letters and digits as keys do. */
+/** Whether the text is a path from `/` or `~`. Names that mix capitals, small letters and digits look like keys. */
 const looksLikePath = (path: string): boolean =>
   /^(?:~(?:\/[\w.-]{1,64})+|(?:\/[\w.-]{1,64}){2,})$/.test(path) &&
   !path.split("/").some((name) => [/[a-z]/, /[A-Z]/, /\d/].every((some) => some.test(name)))

@@ -1,21 +1,21 @@
 /**
- * Tells one key from another without the key. PBKDF2 (RFC 8018) makes guessing slow, a salt of the caller's own makes
- * fingerprints of different callers incomparable, and 32 bits are too few to single a key out: of all keys that anybody
- * could try, one in four thousand million has the same fingerprint.
+ * Fingerprints of keys: they show whether two keys differ, without the keys. PBKDF2 (RFC 8018) makes guessing slow. The
+ * salt of each caller makes the fingerprints of different callers incomparable. 32 bits are too few to identify a key:
+ * one in 2^32 guessed keys has the same fingerprint.
  */
 import { Redacted } from "effect"
 
-/** The key of a layer that makes no requests. */
+/** The key of a layer that sends no requests. It has no fingerprint. */
 export const noKey = Redacted.make("test")
 
 const iterations = 100_000
 const bits = 32
 
-/** By key and salt: each is derived once. */
+/** The fingerprints by key and salt. Each is derived once. */
 const known = new WeakMap<Redacted.Redacted<string>, Map<string, Promise<string>>>()
 
-/** The fingerprints of a key by salt, in hex; undefined where there is no key. */
-export const fingerprinting = (key: Redacted.Redacted<string>) => async (salt: string): Promise<string | undefined> => {
+/** Returns a function from a salt to the fingerprint of `key`, in hex, or to undefined for {@link noKey}. */
+export const keyFingerprintOf = (key: Redacted.Redacted<string>) => async (salt: string): Promise<string | undefined> => {
   if (key === noKey) return undefined
   const bySalt = known.get(key) ?? new Map<string, Promise<string>>()
   known.set(key, bySalt)

@@ -10,7 +10,7 @@ import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import { PaginationFault, type PaymentsError } from "../PaymentsError.ts"
 import { type Client, failed, type Fetched, positionOf } from "./Client.ts"
 import { type WorkTime, workTime } from "./Deadline.ts"
-import { fingerprinting } from "./KeyFingerprint.ts"
+import { keyFingerprintOf } from "./KeyFingerprint.ts"
 import { inSpan } from "./Observed.ts"
 import { decodeRecords, requestIdOf } from "./PageDecoder.ts"
 import type { PageRequest } from "./PageSource.ts"
@@ -66,7 +66,7 @@ export const makeListOperation = <Record, Filters extends object>(
         return requestIdOf({ headers }, client.secrets)
       },
       attempts,
-      keyFingerprint: fingerprinting(key)
+      keyFingerprint: keyFingerprintOf(key)
     })
   }
 

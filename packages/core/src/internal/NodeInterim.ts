@@ -1,19 +1,22 @@
 /**
- * Lets undici's connections skip interim answers. A client that did not ask for `100 Continue` must still skip it
- * (RFC 9110 §15.2); undici, which never asks, closes the connection instead.
+ * Makes undici's connections skip interim answers (status 1xx). A client must skip a `100 Continue` even if it did not
+ * request one (RFC 9110 §15.2). undici never requests one, and closes the connection when it receives one.
  */
 import type { buildConnector, Dispatcher, Pool } from "@effect/platform-node/Undici"
 import type { Socket } from "node:net"
 
 type Connector = buildConnector.connector
 
-/** What an agent makes its pools of. */
+/** The parts of undici that a pool needs. */
 export interface Undici {
   readonly Pool: typeof Pool
   readonly buildConnector: typeof buildConnector
 }
 
-/** Makes the pools of an agent: as the agent would, over connections that skip interim answers. */
+/**
+ * Returns the `factory` of an agent: it creates the same pools as the agent, over connections that skip interim
+ * answers.
+ */
 export const skippingPools =
   ({ Pool, buildConnector }: Undici) => (origin: string | URL, options: Pool.Options): Dispatcher => {
     const { connect } = options
@@ -23,27 +26,28 @@ export const skippingPools =
       connect: (target, done) =>
         make(target, (...outcome) => {
           const [error, socket] = outcome
-          // The TLS handshake may have chosen HTTP/2, whose interim answers undici skips by itself.
+          // In HTTP/2, which the TLS handshake may have selected, undici skips interim answers itself.
           if (error === null && !("alpnProtocol" in socket && socket.alpnProtocol === "h2")) skipInterim(socket)
           done(...outcome)
         })
     })
   }
 
-/** Of any interim answer but 101, which changes the protocol and is no answer to a request for a page. */
+/** Interim answers start like this, except 101: it changes the protocol, which no request here asks for. */
 const start = Buffer.from("HTTP/1.1 1")
 const switching = Buffer.from("HTTP/1.1 101")
 const end = Buffer.from("\r\n\r\n")
 
-/** More than the headers of any answer may take. */
+/** The most bytes of an unfinished interim answer. Longer ones are passed on to undici. */
 const longest = 64 * 1024
 
-/** Removes interim answers from what is read. One or more of them can precede the answer to each request. */
+/** Removes interim answers from the bytes that the socket reads. Each answer can follow one or more of them. */
 const skipInterim = (socket: Socket): void => {
   const read = socket.read.bind(socket)
+  /** Whether the next bytes can be an interim answer: after a request, until its final answer starts. */
   let expected = true
-  /** Bytes that begin an interim answer, or may begin one. */
-  let held: Buffer = Buffer.alloc(0)
+  /** Bytes that start an interim answer, or may start one. */
+  let buffered: Buffer = Buffer.alloc(0)
   socket.write = new Proxy(socket.write, {
     apply: (write, self, given) => {
       expected = true
@@ -54,20 +58,20 @@ const skipInterim = (socket: Socket): void => {
     for (;;) {
       const chunk: unknown = read(size)
       if (!expected || !Buffer.isBuffer(chunk)) return chunk
-      held = held.length === 0 ? chunk : Buffer.concat([held, chunk])
-      const rest = behindInterim(held)
+      buffered = buffered.length === 0 ? chunk : Buffer.concat([buffered, chunk])
+      const rest = afterInterim(buffered)
       if (rest.length > 0 && (rest.length > longest || !mayBeInterim(rest))) {
         expected = false
-        held = Buffer.alloc(0)
+        buffered = Buffer.alloc(0)
         return rest
       }
-      held = rest
+      buffered = rest
     }
   }
 }
 
-/** What follows the whole interim answers. */
-const behindInterim = (bytes: Buffer): Buffer => {
+/** Returns the bytes after all complete interim answers. */
+const afterInterim = (bytes: Buffer): Buffer => {
   let rest = bytes
   while (mayBeInterim(rest) && rest.length > switching.length) {
     const at = rest.indexOf(end, start.length)
@@ -77,6 +81,7 @@ const behindInterim = (bytes: Buffer): Buffer => {
   return rest
 }
 
+/** Whether the bytes start an interim answer, or are too short to exclude one. */
 const mayBeInterim = (bytes: Buffer): boolean => {
   const compared = Math.min(bytes.length, start.length)
   return bytes.subarray(0, compared).equals(start.subarray(0, compared)) &&

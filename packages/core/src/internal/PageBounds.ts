@@ -1,19 +1,22 @@
 /**
- * How much one page may hold. A body of 32 MiB has room for millions of records or values of two characters each, which would
- * take gigabytes once they are parsed. Both bounds are far beyond what the document's service sends: 100 records (§8) of some
+ * The limits of one page. A body of 32 MiB can contain millions of records or values of two characters each. Parsed,
+ * they would take gigabytes. Both limits are far above the pages of the documented service: 100 records (§8) of about
  * 40 values each.
  */
 import { comma, openBrace, openBracket, quote, skipSpace, stringEnd } from "./JsonText.ts"
 
-/** A service that ignores `limit` may send more than the 100 records that it takes, but not many times more. */
+/** The most records of a page. It leaves room for a service that ignores `limit` and sends more than 100. */
 export const mostRecords = 1000
 
-/** Objects, arrays, strings, numbers and the like, at any depth. */
+/** The most values of a page: objects, arrays, strings, numbers, booleans and nulls, at any depth. */
 export const mostValues = 500_000
 
-/** Whether JSON text holds more than so many values. Reads it once, or not at all where it is too short for them. */
+/**
+ * Whether JSON text contains more than `most` values. Reads the text once, or not at all if it is too short for that
+ * many.
+ */
 export const hasMoreValues = (text: string, most: number): boolean => {
-  // Each value takes two characters: itself, and a comma or a bracket.
+  // Each value takes at least two characters: its own, and a comma or a bracket.
   if (text.length < 2 * most) return false
   let values = 1
   for (let at = 0; at < text.length && values <= most;) {
@@ -23,7 +26,8 @@ export const hasMoreValues = (text: string, most: number): boolean => {
       continue
     }
     if (code === comma) values++
-    // Its first value, unless it is empty. The code of a closing bracket is that of the opening one and two.
+    // An object or array that is not empty: count its first value. A closing bracket's code is the opening one's plus
+    // 2.
     else if ((code === openBrace || code === openBracket) && text.charCodeAt(skipSpace(text, at + 1)) !== code + 2) {
       values++
     }

@@ -1,19 +1,22 @@
-/** What the client needs to know of a transport. */
+/** The interface between the client and a transport. */
 import type { Effect, Redacted } from "effect"
 import type { AnyList } from "../Lists.ts"
 import type { Reason } from "../PaymentsError.ts"
 
-/** One page asked for. Filter values and cursor are plain here: a source must keep them out of spans, logs and errors. */
+/**
+ * A request for one page. Filter values and cursor are plain text here: a source must keep them out of spans, logs and
+ * errors.
+ */
 export interface PageRequest {
   readonly list: AnyList
   readonly limit: number
   readonly filters: Readonly<Record<string, string>>
   readonly cursor: string | undefined
-  /** Filters whose records are not checked. */
+  /** The filters that are not checked against the records. */
   readonly unchecked: ReadonlyArray<string>
 }
 
-/** An answer, whatever its status. */
+/** An answer of any status. */
 export interface RawAnswer {
   readonly status: number
   /** Names in lower case. */
@@ -21,5 +24,5 @@ export interface RawAnswer {
   readonly text: string
 }
 
-/** Answers one request, or fails for a reason that came before an answer. */
+/** Sends one request and returns its answer. Fails with a reason if there is no complete answer. */
 export type PageSource = (request: PageRequest, key: Redacted.Redacted<string>) => Effect.Effect<RawAnswer, Reason>

@@ -1,16 +1,16 @@
 /**
- * From effects and streams to promises and async iterables. Leaving an iteration or aborting a signal interrupts what is
- * in flight at once; an error comes out as the value it is.
+ * Turns effects into promises and streams into async iterables. Leaving a loop or aborting a signal interrupts the
+ * running request at once. A promise rejects with the error of the effect itself.
  */
 import { Cause, type Context, Effect, Exit, Stream } from "effect"
 
-/** What every query may carry here beside its own fields. */
+/** The field that every query accepts in addition to its own. */
 export interface Abortable {
-  /** Aborting cancels the request in flight at once; what was waited for is rejected with the signal's reason. */
+  /** An abort cancels the running request at once. The promise rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** Arguments of which a query may carry a signal. */
+/** The arguments, with a signal allowed in each object. */
 type WithSignal<Arguments extends ReadonlyArray<unknown>> = {
   [Index in keyof Arguments]: NonNullable<Arguments[Index]> extends ReadonlyArray<unknown> ? Arguments[Index]
     : Arguments[Index] extends object | undefined ? NonNullable<Arguments[Index]> & Abortable
@@ -18,54 +18,56 @@ type WithSignal<Arguments extends ReadonlyArray<unknown>> = {
 }
 
 /**
- * The operations of the library as plain JavaScript: what gives an `Effect` gives a `Promise`, what gives a `Stream` an
- * `AsyncIterable`. That one asks for nothing before it is iterated, and starts a new listing each time it is.
+ * The operations of `Api` for code without Effect. A function that returns an `Effect` returns a `Promise` here; one
+ * that returns a `Stream` returns an `AsyncIterable`. An `AsyncIterable` requests nothing before it is iterated. Each
+ * iteration starts a new listing.
  */
-export type PromiseApiOf<Api> = Api extends (...args: infer Arguments) => infer Answer
-  ? (...args: WithSignal<Arguments>) => Answer extends Effect.Effect<infer A, infer _E> ? Promise<A>
-    : Answer extends Stream.Stream<infer A, infer _E> ? AsyncIterable<A>
-    : Answer
+export type PromiseApiOf<Api> = Api extends (...args: infer Arguments) => infer Result
+  ? (...args: WithSignal<Arguments>) => Result extends Effect.Effect<infer A, infer _E> ? Promise<A>
+    : Result extends Stream.Stream<infer A, infer _E> ? AsyncIterable<A>
+    : Result
   : Api extends object ? { readonly [Name in keyof Api]: PromiseApiOf<Api[Name]> }
   : Api
 
-/** How the operations of a client are run, until it is closed. */
-export interface Run {
+/** Runs the operations of a client until it is closed. */
+export interface Runner {
   readonly promise: (effect: Effect.Effect<unknown, unknown>, signal: AbortSignal | undefined) => Promise<unknown>
   readonly iterable: (
     stream: Stream.Stream<unknown, unknown>,
     signal: AbortSignal | undefined
   ) => AsyncIterable<unknown>
+  /** Interrupts everything that still runs. */
   readonly stop: () => Promise<void>
 }
 
-/** Walks the operations, whatever they are: told apart by what they answer, not by their names. */
-export const toPromises = <Api>(api: Api, run: Run): PromiseApiOf<Api> => {
-  const walk = (value: unknown): unknown =>
+/** Converts all functions of `api`. What a function returns decides the conversion, not its name. */
+export const toPromises = <Api>(api: Api, runner: Runner): PromiseApiOf<Api> => {
+  const convert = (value: unknown): unknown =>
     typeof value === "function"
       ? (...args: ReadonlyArray<unknown>) => {
-        const { plain, signal } = takeSignal(args)
-        const answer: unknown = value(...plain)
-        // That no services are needed is in the type of each operation, which the walk does not see.
-        return Effect.isEffect(answer)
-          ? run.promise(answer as Effect.Effect<unknown, unknown>, signal)
-          : Stream.isStream(answer)
-          ? run.iterable(answer as Stream.Stream<unknown, unknown>, signal)
-          : answer
+        const { plain, signal } = separateSignal(args)
+        const result: unknown = value(...plain)
+        // The type of each operation says that it needs no services. `unknown` has lost that type.
+        return Effect.isEffect(result)
+          ? runner.promise(result as Effect.Effect<unknown, unknown>, signal)
+          : Stream.isStream(result)
+          ? runner.iterable(result as Stream.Stream<unknown, unknown>, signal)
+          : result
       }
       : typeof value === "object" && value !== null
-      ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, walk(member)]))
+      ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, convert(member)]))
       : value
-  // The walk does to the values what `PromiseApiOf` does to their types.
-  return walk(api) as PromiseApiOf<Api>
+  // `convert` changes the values as `PromiseApiOf` changes their types.
+  return convert(api) as PromiseApiOf<Api>
 }
 
-/** The library refuses what is no field of a query, so the signal is taken out of it. */
-const takeSignal = (args: ReadonlyArray<unknown>) => {
+/** Removes the signal from the arguments, because the library refuses unknown fields of a query. */
+const separateSignal = (args: ReadonlyArray<unknown>) => {
   let signal: AbortSignal | undefined
   const plain = args.map((value) => {
     if (typeof value !== "object" || value === null || !("signal" in value)) return value
     const { signal: given, ...rest } = value
-    // Anything else stays where it is, and is refused with the query.
+    // Any other value stays in the query, which is then refused.
     if (given !== undefined && !(given instanceof AbortSignal)) return value
     if (given !== undefined) signal = given
     return rest
@@ -73,63 +75,64 @@ const takeSignal = (args: ReadonlyArray<unknown>) => {
   return { plain, signal }
 }
 
-/** Runs them with these services. */
-export const runIn = (context: Context.Context<never>): Run => {
+/** Returns a runner that runs effects and streams with the services of `context`. */
+export const makeRunner = (context: Context.Context<never>): Runner => {
   const closing = new AbortController()
-  const running = new Set<() => Promise<unknown>>()
-  const either = (signal: AbortSignal | undefined) =>
+  /** Cancels each running iteration. */
+  const cancellations = new Set<() => Promise<unknown>>()
+  const withClosing = (signal: AbortSignal | undefined) =>
     signal === undefined ? closing.signal : AbortSignal.any([closing.signal, signal])
   return {
     promise: async (effect, signal) => {
-      const stop = either(signal)
-      stop.throwIfAborted()
-      const exit = await Effect.runPromiseExitWith(context)(effect, { signal: stop })
+      const abortSignal = withClosing(signal)
+      abortSignal.throwIfAborted()
+      const exit = await Effect.runPromiseExitWith(context)(effect, { signal: abortSignal })
       if (Exit.isSuccess(exit)) return exit.value
-      if (Cause.hasInterruptsOnly(exit.cause)) stop.throwIfAborted()
+      if (Cause.hasInterruptsOnly(exit.cause)) abortSignal.throwIfAborted()
       throw Cause.squash(exit.cause)
     },
     iterable: (stream, signal) => ({
       [Symbol.asyncIterator]: () =>
-        iterate(Stream.toAsyncIterableWith(stream, context)[Symbol.asyncIterator](), either(signal), running)
+        iterate(Stream.toAsyncIterableWith(stream, context)[Symbol.asyncIterator](), withClosing(signal), cancellations)
     }),
     stop: async () => {
       closing.abort(new DOMException("The client is closed.", "AbortError"))
-      await Promise.all([...running].map((leave) => leave()))
+      await Promise.all([...cancellations].map((cancel) => cancel()))
     }
   }
 }
 
 /**
- * Turns are taken in order, also by a caller who doesn't wait for the one before, since a stream is pulled by one at a
- * time. Leaving and aborting wait for no turn: they end the one that is taken.
+ * Calls of `next()` run one after the other, even if the caller does not await them, because a stream allows one pull
+ * at a time. `return()` and an abort do not wait: they cancel the running `next()` at once.
  */
 const iterate = <A>(
   inner: AsyncIterator<A>,
-  stop: AbortSignal,
-  running: Set<() => Promise<unknown>>
+  signal: AbortSignal,
+  cancellations: Set<() => Promise<unknown>>
 ): AsyncIterator<A> => {
   const done: IteratorResult<A> = { done: true, value: undefined }
   let ended = false
   const end = () => {
     ended = true
-    running.delete(cancel)
-    stop.removeEventListener("abort", abort)
+    cancellations.delete(cancel)
+    signal.removeEventListener("abort", abort)
   }
-  /** Interrupts what is in flight and gives back what it holds. */
+  /** Interrupts the running pull and releases its resources. */
   const cancel = async () => {
     await inner.return?.()
   }
-  // The turn that is taken, or the next one, throws the signal's reason, and whatever went wrong here.
+  // Ignore the error: the running or next `next()` rejects with the signal's reason.
   const abort = () => void cancel().catch(() => {})
-  running.add(cancel)
-  stop.addEventListener("abort", abort)
-  const take = async () => {
+  cancellations.add(cancel)
+  signal.addEventListener("abort", abort)
+  const pull = async () => {
     if (ended) return done
     try {
-      const result = stop.aborted ? done : await inner.next()
+      const result = signal.aborted ? done : await inner.next()
       if (result.done !== true) return result
-      // The end that an abort brings is not the end of the list.
-      if (!ended) stop.throwIfAborted()
+      // The stream ended because of the abort, not because the list ended.
+      if (!ended) signal.throwIfAborted()
     } catch (error) {
       end()
       throw error
@@ -137,13 +140,13 @@ const iterate = <A>(
     end()
     return done
   }
-  let turn: Promise<unknown> = Promise.resolve()
+  let previous: Promise<unknown> = Promise.resolve()
   return {
     next: () => {
-      const taken = turn.then(take)
-      // Whoever asked for this turn hears of its error; it does not keep the next one waiting.
-      turn = taken.catch(() => {})
-      return taken
+      const current = previous.then(pull)
+      // The caller of this `next()` receives its error. The next call runs anyway.
+      previous = current.catch(() => {})
+      return current
     },
     return: async () => {
       end()

@@ -1,9 +1,9 @@
-/** The addresses of proxies, as Node programs take them from the environment. */
+/** The addresses of proxies, which Node programs read from the environment. */
 
-/** The variables that name a proxy. */
+/** The variables that contain the address of a proxy. */
 export const proxyVariables = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"] as const
 
-/** What is wrong with the address of a proxy, without repeating it: it may hold a password. */
+/** Says what is wrong with the address of a proxy. Does not repeat the address, because it may contain a password. */
 export const proxyProblem = (address: string | undefined): string | undefined => {
   if (address === undefined || address === "") return undefined
   const url = URL.canParse(address) ? new URL(address) : undefined

@@ -1,24 +1,25 @@
 /**
- * `Schema.is` for values that `JSON.parse` made, several times faster: such values are plain (no getters, no inherited
- * fields, nothing undefined), and most fields want a string or null. Made from the schema itself, so that a new field
- * needs no second edit; what it does not know by heart it leaves to `Schema.is`. It generates no code.
+ * `Schema.is` for values from `JSON.parse`, several times faster. These values are plain: they have no getters, no
+ * inherited fields and nothing undefined. Most fields of a record are a string or null, which this check compares
+ * directly. The check is built from the schema, so a new field needs no change here. It calls `Schema.is` for all types
+ * that it does not know, and generates no code.
  */
 import { Schema, SchemaAST } from "effect"
 
-/** Whether a value parsed from JSON is of the schema's type, undocumented fields aside. */
+/** Returns a check of values parsed from JSON against the schema. It ignores undocumented fields. */
 export const recordCheck = (schema: Schema.Struct<Schema.Struct.Fields>): (value: unknown) => boolean => {
   const node = nodeOf(schema.ast)
-  return (value) => holds(node, value)
+  return (value) => matches(node, value)
 }
 
-/** What a value may be. */
+/** The types that a value may have. */
 interface Node {
   readonly string: boolean
   readonly null: boolean
   readonly boolean: boolean
   readonly integer: boolean
   readonly struct: ReadonlyArray<Field> | undefined
-  /** Whatever else it may be, as `Schema.is` tells it. */
+  /** Checks all other types, with `Schema.is`. */
   readonly otherwise: ((value: unknown) => boolean) | undefined
 }
 
@@ -28,7 +29,7 @@ interface Field {
   readonly node: Node
 }
 
-const nothing: Node = {
+const noType: Node = {
   string: false,
   null: false,
   boolean: false,
@@ -37,7 +38,7 @@ const nothing: Node = {
   otherwise: undefined
 }
 
-const holds = (node: Node, value: unknown): boolean => {
+const matches = (node: Node, value: unknown): boolean => {
   switch (typeof value) {
     case "string":
       if (node.string) return true
@@ -51,38 +52,40 @@ const holds = (node: Node, value: unknown): boolean => {
     case "object":
       if (value === null) {
         if (node.null) return true
-      } else if (node.struct !== undefined && !Array.isArray(value) && fieldsHold(node.struct, value)) return true
+      } else if (node.struct !== undefined && !Array.isArray(value) && fieldsMatch(node.struct, value)) return true
   }
   return node.otherwise !== undefined && node.otherwise(value)
 }
 
-const fieldsHold = (fields: ReadonlyArray<Field>, value: object): boolean => {
+const fieldsMatch = (fields: ReadonlyArray<Field>, value: object): boolean => {
   const record = value as { readonly [name: string]: unknown } // JSON objects have string keys
   for (const field of fields) {
-    const held = record[field.name]
-    // The usual field first: it is most of the work.
-    if (typeof held === "string" && field.node.string) continue
-    if (held === undefined ? !field.optional : !holds(field.node, held)) return false
+    const member = record[field.name]
+    // Strings first, since most fields are strings.
+    if (typeof member === "string" && field.node.string) continue
+    if (member === undefined ? !field.optional : !matches(field.node, member)) return false
   }
   return true
 }
 
 const nodeOf = (ast: SchemaAST.AST): Node => {
-  if (ast === Schema.Int.ast) return { ...nothing, integer: true }
+  if (ast === Schema.Int.ast) return { ...noType, integer: true }
   if (ast.checks === undefined && ast.encoding === undefined) {
-    if (SchemaAST.isString(ast)) return { ...nothing, string: true }
-    if (SchemaAST.isNull(ast)) return { ...nothing, null: true }
-    if (SchemaAST.isBoolean(ast)) return { ...nothing, boolean: true }
-    if (SchemaAST.isUnion(ast) && ast.options === undefined) return ast.types.map(nodeOf).reduce(either, nothing)
+    if (SchemaAST.isString(ast)) return { ...noType, string: true }
+    if (SchemaAST.isNull(ast)) return { ...noType, null: true }
+    if (SchemaAST.isBoolean(ast)) return { ...noType, boolean: true }
+    if (SchemaAST.isUnion(ast) && ast.options === undefined) return ast.types.map(nodeOf).reduce(either, noType)
     if (SchemaAST.isObjects(ast)) {
       const fields = ast.indexSignatures.length === 0 ? ast.propertySignatures.map(fieldOf) : [undefined]
-      if (fields.every((field) => field !== undefined)) return { ...nothing, struct: fields }
+      if (fields.every((field) => field !== undefined)) return { ...noType, struct: fields }
     }
   }
-  return { ...nothing, otherwise: Schema.is(Schema.make<Schema.Codec<unknown>>(ast)) }
+  return { ...noType, otherwise: Schema.is(Schema.make<Schema.Codec<unknown>>(ast)) }
 }
 
-/** A field that every object inherits would be found where it is absent. */
+/**
+ * Returns undefined for names that every object inherits, such as `toString`: a lookup would find them in any record.
+ */
 const fieldOf = ({ name, type }: SchemaAST.PropertySignature): Field | undefined =>
   typeof name === "string" && !(name in Object.prototype)
     ? { name, optional: SchemaAST.isOptional(type), node: nodeOf(type) }
@@ -97,12 +100,12 @@ const either = (one: Node, other: Node): Node => ({
   otherwise: anyOf([one.otherwise, other.otherwise, ...asOtherwise(one.struct, other.struct)])
 })
 
-/** A union has room for one struct; a second one is told apart beside it. */
+/** A node has one struct, so the second struct of a union becomes a separate test. */
 const asOtherwise = (
   first: ReadonlyArray<Field> | undefined,
   second: ReadonlyArray<Field> | undefined
 ): ReadonlyArray<Node["otherwise"]> =>
-  first === undefined || second === undefined ? [] : [(value) => holds({ ...nothing, struct: second }, value)]
+  first === undefined || second === undefined ? [] : [(value) => matches({ ...noType, struct: second }, value)]
 
 const anyOf = (tests: ReadonlyArray<Node["otherwise"]>): Node["otherwise"] => {
   const defined = tests.filter((test) => test !== undefined)

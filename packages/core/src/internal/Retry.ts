@@ -1,19 +1,19 @@
-/** Waits between attempts as {@link decide} says, and keeps the account of what they take from a client's tokens. */
+/** Runs the retries that {@link decide} allows, and keeps the retry budget of a client. */
 import { Duration, Effect, Random, Schedule } from "effect"
 import type { PaymentsError } from "../PaymentsError.ts"
 import { decide, type RetryDecision, type RetryPolicy } from "../RetryPolicy.ts"
 
-/** The tokens of one client. */
+/** The retry budget of one client. */
 export interface RetryTokens {
   left: number
 }
 
-/** The attempts at one page: what they have taken from the tokens. */
+/** The tokens that the retries of one page have cost. */
 export interface RetrySpending {
   spent: number
 }
 
-/** Waits as {@link decide} says, takes what a retry costs, and stops when it says so. */
+/** Returns a schedule that takes the cost of each retry from the budget, waits, and ends when {@link decide} stops. */
 export const schedule = (
   policy: RetryPolicy,
   tokens: RetryTokens,
@@ -30,35 +30,32 @@ export const schedule = (
       }
       return decision.retry
     }),
-    Schedule.modifyDelay(() =>
-      decision.retry
-        ? delay(decision)
-        : Effect.succeed(Duration.zero)
-    )
+    Schedule.modifyDelay(() => decision.retry ? randomDelay(decision) : Effect.succeed(Duration.zero))
   )
 }
 
-const delay = ({ floor, spread }: Extract<RetryDecision, { readonly retry: true }>) =>
-  Effect.map(Random.next, (draw) => Duration.sum(floor, Duration.times(spread, draw)))
+const randomDelay = ({ floor, spread }: Extract<RetryDecision, { readonly retry: true }>) =>
+  Effect.map(Random.next, (fraction) => Duration.sum(floor, Duration.times(spread, fraction)))
 
-/** What comes of more attempts after the first one has failed. */
-export const again = <A>(
+/** Retries after the first attempt failed with `error`. Fails with the last error if no retry succeeds. */
+export const retryAfter = <A>(
   error: PaymentsError,
   attempt: Effect.Effect<A, PaymentsError>,
   policy: RetryPolicy,
   tokens: RetryTokens,
   spending: RetrySpending
 ): Effect.Effect<A, PaymentsError> => {
+  // The schedule expects the first failure as well, so the first run only repeats it.
   let first: PaymentsError | undefined = error
-  const next = Effect.suspend(() => {
+  const attemptOrFirst = Effect.suspend(() => {
     const failed = first
     first = undefined
     return failed === undefined ? attempt : Effect.fail(failed)
   })
-  return Effect.retry(next, schedule(policy, tokens, spending))
+  return Effect.retry(attemptOrFirst, schedule(policy, tokens, spending))
 }
 
-/** A page came: what its retries took is given back, and a first try adds a little. */
-export const settle = (policy: RetryPolicy, tokens: RetryTokens, { spent }: RetrySpending): void => {
+/** Returns the cost of a page's retries to the budget after it succeeded, or adds the reward if there were none. */
+export const refund = (policy: RetryPolicy, tokens: RetryTokens, { spent }: RetrySpending): void => {
   tokens.left = Math.min(policy.budget.capacity, tokens.left + (spent === 0 ? policy.budget.reward : spent))
 }

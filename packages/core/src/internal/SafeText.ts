@@ -1,15 +1,15 @@
 /**
- * Which text of an answer may be shown, in errors, logs, spans and metrics. A service may repeat there what it was sent, or
- * what it holds: a key, a cursor, a filter value, a document number, a name. So text is shown only if it has a form that
- * such values do not have, and never if this client has sent or received it as a secret.
+ * Decides which text of an answer is safe to show in errors, logs, spans and metrics. A service may put anything into
+ * its answers: the key, a cursor, a filter value, a document number, a name. So text is shown only if it has a form
+ * that these values do not have, and never if this client has sent or received it as a secret.
  */
 import { Hash } from "effect"
 import { Base64Url, Hex } from "effect/encoding"
 
-/** Shown in the place of a content type that is not known. */
+/** Shown instead of a content type that is not in the list below. */
 const unknownType = "an unknown type"
 
-/** Those that APIs, gateways and web servers answer with. */
+/** The content types that APIs, gateways and web servers commonly send. */
 const contentTypes = new Set(
   (
     "application/gzip application/grpc application/hal+json application/javascript application/json application/ld+json " +
@@ -21,14 +21,17 @@ const contentTypes = new Set(
   ).split(" ")
 )
 
-/** The media type that a header names, without its parameters. */
+/**
+ * Returns the media type of a `content-type` header without parameters, or {@link unknownType} if it is not a common
+ * one.
+ */
 export const safeContentType = (header: string | undefined): string | undefined => {
   if (header === undefined) return undefined
   const type = header.split(";", 1)[0]?.trim().toLowerCase() ?? ""
   return contentTypes.has(type) ? type : unknownType
 }
 
-/** Codes of one word, gRPC's among them (https://grpc.io/docs/guides/status-codes/). */
+/** Error codes that consist of one word, including those of gRPC (https://grpc.io/docs/guides/status-codes/). */
 const oneWordCodes = new Set(
   (
     "ABORTED BADREQUEST BLOCKED CANCELED CANCELLED CONFLICT DISABLED ERROR EXPIRED FAILED FORBIDDEN INTERNAL INVALID " +
@@ -37,92 +40,97 @@ const oneWordCodes = new Set(
   ).split(" ")
 )
 
-/** Whether a text looks like an error's code, such as `BAD_FILTER`, rather than like a name, a number or a key. */
+/** Whether a text looks like an error code, such as `BAD_FILTER`, and not like a name, a number or a key. */
 export const looksLikeCode = (text: string): boolean =>
   oneWordCodes.has(text) || (/^(?=.*[A-Z])(?=.*_)/.test(text) && text.length <= 64 && text.split("_").every(isCodeWord))
 
-/** Letters, with a short number before or behind them: `OAUTH2`, `3DS`, `01017`. Keys and documents have more digits. */
+/**
+ * Matches letters with a short number before or after them: `OAUTH2`, `3DS`, `01017`. Keys and document numbers have
+ * more digits.
+ */
 const isCodeWord = (word: string): boolean => /^\d{0,5}[A-Z]*\d{0,5}$/.test(word) && !/\d{6}/.test(word)
 
-/** What services name requests by. */
+/** The common forms of request ids. */
 const requestIds: ReadonlyArray<RegExp> = [
   // A UUID.
   /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i,
-  // Trace and span ids, nginx's `$request_id`, Cloudflare's with its airport. A number has no letter.
+  // Trace and span ids, nginx's `$request_id`, Cloudflare's ray id with its airport. A letter is required, to exclude
+  // numbers.
   /^(?=.*\d)(?=.*[a-f])[0-9a-f]{16,64}(?:-[A-Z]{3})?$/i,
   // A ULID.
   /^(?=.*[A-Z])[0-7][0-9A-HJKMNP-TV-Z]{25}$/,
-  // AWS X-Ray's.
+  // AWS X-Ray.
   /^(?:Root=)?1-[0-9a-f]{8}-[0-9a-f]{24}$/,
-  // `req_…` and its like: with a digit, but not a long number.
+  // `req_…` and similar prefixes. The rest must contain a digit, but must not be a long number.
   /^(?:correlation|corr|request|req|rid|trace)[-_.:](?=[^\d]*\d)(?!\d{7,}$)[A-Za-z0-9-]{1,40}$/i
 ]
 
 const keyPrefix = /(?:^|[-_.:])(?:ak|api|key|pat|pk|rk|secret|sk|token)[-_.:]/i
 
-/** Whether a text looks like the id of a request, rather than like a key, a name or a number. */
+/** Whether a text looks like a request id, and not like a key, a name or a number. */
 export const looksLikeRequestId = (text: string): boolean =>
   !keyPrefix.test(text) && requestIds.some((form) => form.test(text))
 
-/** What a client must not show: its keys, and the cursors and filter values of its latest requests. */
+/** The secrets of a client: its keys, and the cursors and filter values of its requests. */
 export interface Secrets {
-  /** Remembers a key for as long as the client lives. */
+  /** Remembers a key until the client is closed. */
   readonly addKey: (key: string) => void
-  /** Remembers a cursor or a filter value: whole among the latest 256, and then the hash among 100,000. */
+  /** Remembers a cursor or a filter value: the latest 256 as text, the 100,000 before them as hashes. */
   readonly add: (value: string) => void
   /**
-   * Whether a text equals or contains a key or one of the latest values, or is a part of one, in any spelling; or whether it,
-   * or a part of it between dots as in the path of a field, equals an older value.
+   * Whether a text shows a secret. It does if it equals, contains or is part of a key or one of the latest values, in
+   * upper or lower case, with other punctuation, in hex or in base64url. It also does if the text, or one of the
+   * segments between its dots (as in the path of a field), equals an older value.
    */
   readonly areIn: (text: string) => boolean
 }
 
-/** As many requests as a client has under way, and what was asked before them. */
+/** Enough for all requests that a client runs at the same time, and those shortly before. */
 const mostRemembered = 256
 
-/** A name of a field may be shown long after the page that it came with: at the end of a scan. */
+/** Field names are shown at the end of a scan, long after the page that they came from. */
 const mostHashes = 100_000
 
-/** Longer text is no cursor that an address can carry. */
+/** Longer text does not fit into an address, so it is not remembered. */
 const longestRemembered = 8192
 
-/** Secrets of a client with these keys. */
+/** Returns the secrets of a client with these keys. */
 export const makeSecrets = (keys: Iterable<string>): Secrets => {
-  const kept = new Set(keys)
+  const allKeys = new Set(keys)
   const latest = new Set<string>()
-  /** Of values that are no longer among the latest. */
+  /** Hashes of the values before the latest. */
   const hashes = new Set<number>()
-  /** Computed when they are first compared: most clients never fail. */
-  const known = new Map<string, ReadonlyArray<Spelling>>()
-  const spellingsOf = (secret: string): ReadonlyArray<Spelling> => {
-    const spellings = known.get(secret) ??
-      [secret, Hex.encode(secret), Base64Url.encode(secret)].map(spell).filter(({ bare }) => bare !== "")
-    known.set(secret, spellings)
-    return spellings
+  /** Computed at the first comparison, since most clients never compare: they have no errors. */
+  const forms = new Map<string, ReadonlyArray<Normalized>>()
+  const formsOf = (secret: string): ReadonlyArray<Normalized> => {
+    const computed = forms.get(secret) ??
+      [secret, Hex.encode(secret), Base64Url.encode(secret)].map(normalize).filter(({ bare }) => bare !== "")
+    forms.set(secret, computed)
+    return computed
   }
   return {
-    addKey: (key) => void kept.add(key),
+    addKey: (key) => void allKeys.add(key),
     add: (value) => {
       if (value === "" || value.length > longestRemembered) return
       const oldest = addLatest(latest, value, mostRemembered)
       if (oldest === undefined) return
-      known.delete(oldest)
-      const { bare } = spell(oldest)
+      forms.delete(oldest)
+      const { bare } = normalize(oldest)
       if (bare !== "") addLatest(hashes, Hash.string(bare), mostHashes)
     },
     areIn: (text) => {
-      const shown = spell(text)
-      if (hashes.size > 0 && [text, ...text.split(".")].some((part) => hashes.has(Hash.string(spell(part).bare)))) {
+      const shown = normalize(text)
+      if (hashes.size > 0 && [text, ...text.split(".")].some((part) => hashes.has(Hash.string(normalize(part).bare)))) {
         return true
       }
-      return [...kept, ...latest].some((secret) =>
-        text.includes(secret) || spellingsOf(secret).some((spelling) => shows(shown, spelling))
+      return [...allKeys, ...latest].some((secret) =>
+        text.includes(secret) || formsOf(secret).some((form) => shows(shown, form))
       )
     }
   }
 }
 
-/** Adds a value at the end, or moves it there. Beyond so many, removes the first one and gives it. */
+/** Adds a value at the end, or moves it there. If there are more than `most`, removes and returns the first one. */
 const addLatest = <A>(values: Set<A>, value: A, most: number): A | undefined => {
   values.delete(value)
   values.add(value)
@@ -132,25 +140,26 @@ const addLatest = <A>(values: Set<A>, value: A, most: number): A | undefined => 
   return first
 }
 
-/** A text in one of its spellings, in lower case. */
-interface Spelling {
-  /** Letters and digits alone. */
+/** A text in lower case without punctuation, for comparison. */
+interface Normalized {
+  /** The letters and digits only. */
   readonly bare: string
   readonly words: ReadonlyArray<string>
 }
 
-const spell = (text: string): Spelling => {
+const normalize = (text: string): Normalized => {
   const words = text.toLowerCase().split(/[^\p{L}\p{N}]+/u)
   return { words, bare: words.join("") }
 }
 
-/** Fewer letters and digits than these stand in many texts by chance: they count only as a word of their own. */
-const fewest = 4
+/** Shorter secrets occur in many texts by chance, so they count only as whole words. */
+const shortestPart = 4
 
-/** As many letters and digits of a secret as these do not stand in a text by chance. */
-const telling = 8
+/** A part of a secret that has at least this many letters and digits does not occur in a text by chance. */
+const shortestExcerpt = 8
 
-const shows = (shown: Spelling, { bare }: Spelling): boolean =>
-  bare.length < fewest
+/** Whether the shown text contains the secret, or is an excerpt of it. */
+const shows = (shown: Normalized, { bare }: Normalized): boolean =>
+  bare.length < shortestPart
     ? shown.words.includes(bare)
-    : shown.bare.includes(bare) || (shown.bare.length >= telling && bare.includes(shown.bare))
+    : shown.bare.includes(bare) || (shown.bare.length >= shortestExcerpt && bare.includes(shown.bare))

@@ -1,7 +1,9 @@
-/** What the system says of a connection that failed. */
+/** Derives the reason of a connection failure from the error code of the system. */
 import { MalformedResponse, type Reason, Timeout, Transport } from "../PaymentsError.ts"
 
-/** The first system code along an error's chain of causes, such as `ECONNRESET`; messages may hold the address. */
+/**
+ * Returns the first system code in the error's chain of causes, such as `ECONNRESET`. Messages may contain the address.
+ */
 export const systemCode = (error: unknown): string | undefined => {
   for (const cause of causesOf(error)) {
     if ("code" in cause && typeof cause.code === "string" && /^[A-Z0-9_]{1,64}$/.test(cause.code)) return cause.code
@@ -9,7 +11,7 @@ export const systemCode = (error: unknown): string | undefined => {
   return undefined
 }
 
-/** An error, and what caused it. */
+/** Yields an error and its causes, at most 8. */
 function* causesOf(error: unknown): Iterable<object> {
   let current = error
   for (let depth = 0; depth < 8 && typeof current === "object" && current !== null; depth++) {
@@ -24,11 +26,11 @@ function* causesOf(error: unknown): Iterable<object> {
   }
 }
 
-/** Why undici refused an answer as malformed HTTP; undefined for any other error. */
+/** Returns the reason if undici refused an answer as malformed HTTP; otherwise undefined. */
 const notHttp = (error: unknown): Reason | undefined => {
   if (systemCode(error) === "UND_ERR_HEADERS_OVERFLOW") return headersTooLong
   for (const cause of causesOf(error)) {
-    // Errors of its parser have no code. An unexpected end of the answer is a cut connection.
+    // Errors of undici's parser have no code. EOF means that the connection ended early, which is not malformed HTTP.
     if ("name" in cause && cause.name === "HTTPParserError") {
       return "message" in cause && /\bEOF\b/.test(String(cause.message)) ? undefined : unparsable
     }
@@ -44,17 +46,17 @@ const headersTooLong: Reason = new MalformedResponse({
 
 const unparsable: Reason = new MalformedResponse({ kind: "notHttp", path: "", expected: "it is not HTTP" })
 
-/** Why an answer broke off within its body. */
+/** Returns the reason why the body of an answer ended early. */
 export const bodyReason = (error: unknown): Reason =>
   notHttp(error) ?? new Transport({ kind: "truncated", code: systemCode(error) })
 
-/** Why no answer came, from the codes that Node and undici put on their errors. Their messages may hold the address. */
+/** Returns the reason why there was no answer, from the error codes of Node and undici. */
 export const connectionReason = (error: unknown): Reason => {
   const malformed = notHttp(error)
   if (malformed !== undefined) return malformed
   const code = systemCode(error)
   if (code === undefined) return new Transport({ kind: "other" })
-  // Before the body: the headers name two lengths.
+  // Before the body, this code means that the headers contain two different lengths.
   if (code === "UND_ERR_RES_CONTENT_LENGTH_MISMATCH") return unparsable
   if (code === "UND_ERR_CONNECT_TIMEOUT" || code === "ETIMEDOUT") return new Timeout({ phase: "connect" })
   if (code === "ECONNREFUSED") return new Transport({ kind: "refused", code })

@@ -1,39 +1,39 @@
-/** An answer as data: what is said, and how it comes. Whoever performs it needs no knowledge of the fault behind it. */
+/** An answer of a test server as data: its content, and how it is sent. The sender does not need to know the fault. */
 
-/** How a body is compressed (RFC 9110 §8.4.1, RFC 8878). */
+/** The compression of a body (RFC 9110 §8.4.1, RFC 8878). */
 export type Encoding = "gzip" | "deflate" | "br" | "zstd"
 
-/** Where an answer stops, and what becomes of the connection. */
+/** Where an answer stops, and what happens to the connection then. */
 export interface Cut {
-  /** Before the headers, or after so many bytes of the body. */
+  /** `nothing`: before the headers. A number: after that many bytes of the body. */
   readonly after: "nothing" | number
-  /** `open` says nothing more and keeps the client waiting. */
+  /** `open`: the server sends nothing more and keeps the connection open. */
   readonly connection: "reset" | "closed" | "open"
 }
 
-/** An answer. */
+/** An answer, and how it is sent. */
 export interface Reply {
   /** The HTTP status, 200 to 599. */
   readonly status: number
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>
-  /** All of it, whatever `cut` lets through. */
+  /** The whole body, including what `cut` removes. */
   readonly body: string
-  /** Spaces that follow the body, in mebibytes. */
+  /** Mebibytes of spaces after the body. */
   readonly padding?: number | undefined
-  /** Milliseconds before anything is said. */
+  /** Milliseconds before the first byte. */
   readonly delayMs?: number | undefined
-  /** Where it stops, if it does. */
+  /** Where the answer stops early. */
   readonly cut?: Cut | undefined
-  /** Whether a Content-Length comes before the body; otherwise it is chunked. */
+  /** Whether a `content-length` announces the body. Otherwise the body is chunked. */
   readonly sized?: boolean | undefined
-  /** The body comes in pieces of so many bytes, so many milliseconds apart. */
+  /** Sends the body in chunks of `bytes` bytes, `everyMs` milliseconds apart. */
   readonly drip?: { readonly bytes: number; readonly everyMs: number } | undefined
-  /** How the body is compressed on its way. */
+  /** The compression of the body. */
   readonly encoding?: Encoding | undefined
 }
 
-/** An answer of JSON text. */
+/** Returns an answer with a body of JSON text. */
 export const json = (body: string, status = 200): Reply => ({
   status,
   headers: { "content-type": "application/json" },

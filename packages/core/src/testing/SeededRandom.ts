@@ -1,14 +1,14 @@
-/** Even draws that are a pure function of what they are drawn from: the same on every run. */
+/** Seeded pseudo-random numbers: each is a pure function of its seed parts, so it is the same on every run. */
 import { Hash } from "effect"
 
-/** Spreads 32 bits over 32 others (the end of MurmurHash3's finalizer, a public-domain function). */
+/** Mixes 32 bits (the end of MurmurHash3's finalizer, a public-domain function). */
 export const mix = (state: number): number => {
   const once = Math.imul(state, 0x85ebca6b)
   const twice = Math.imul(once ^ (once >>> 13), 0xc2b2ae35)
   return twice ^ (twice >>> 16)
 }
 
-/** 32 bits drawn from any parts, evenly spread. */
+/** Returns an evenly distributed integer from 0 to 2^32 - 1 for these seed parts. */
 export const draw = (...parts: ReadonlyArray<number | string>): number => {
   let state = 0x9e3779b9
   for (const part of parts) {
@@ -18,5 +18,5 @@ export const draw = (...parts: ReadonlyArray<number | string>): number => {
   return state >>> 0
 }
 
-/** An even draw from [0, 1). */
+/** Returns an evenly distributed number from [0, 1) for these seed parts. */
 export const fraction = (...parts: ReadonlyArray<number | string>): number => draw(...parts) / 0x1_0000_0000

@@ -1,11 +1,14 @@
-/** An `HttpClient` whose requests a {@link ListService} answers in process: no socket, and time is the fiber's clock. */
+/**
+ * An `HttpClient` whose requests a {@link ListService} answers in process, without a socket. Time is the clock of the
+ * fiber.
+ */
 import { Effect, Layer, Stream } from "effect"
 import { HttpClient, HttpClientError, type HttpClientRequest, HttpClientResponse } from "effect/http"
 import type { ListService } from "./ListService.ts"
 import type { Reply } from "./Reply.ts"
 import { serviceTime } from "./ServiceTime.ts"
 
-/** Asks the service instead of a network. */
+/** Provides an `HttpClient` that sends all requests to the service that `make` creates. */
 export const layerClient = (make: (now: number) => ListService): Layer.Layer<HttpClient.HttpClient> =>
   Layer.effect(
     HttpClient.HttpClient,
@@ -37,18 +40,18 @@ const perform = Effect.fnUntraced(function*(request: HttpClientRequest.HttpClien
     ? null
     : reply.cut === undefined && reply.drip === undefined && reply.padding === undefined
     ? reply.body
-    : yield* Stream.toReadableStreamEffect(pieces(reply))
+    : yield* Stream.toReadableStreamEffect(chunksOf(reply))
   return HttpClientResponse.fromWeb(request, new Response(body, { status, headers }))
 })
 
-/** What Node says of a connection that was cut. */
+/** The error of Node for a connection that was reset. */
 const connectionLost = Object.assign(new Error("connection lost"), { code: "ECONNRESET" })
 
-/** The body as it comes. A client sees it inflated, whatever its encoding on the way. */
-const pieces = ({ body, cut, drip, padding }: Reply): Stream.Stream<Uint8Array<ArrayBuffer>, Error> => {
+/** Returns the body in its chunks. The chunks are decompressed, since `HttpClient` hides the encoding. */
+const chunksOf = ({ body, cut, drip, padding }: Reply): Stream.Stream<Uint8Array<ArrayBuffer>, Error> => {
   const bytes = new TextEncoder().encode(body)
   const sent = cut === undefined || cut.after === "nothing" ? bytes : bytes.subarray(0, cut.after)
-  const parts = drip === undefined
+  const chunks = drip === undefined
     ? Stream.make(sent)
     : Stream.range(0, Math.ceil(sent.length / drip.bytes) - 1).pipe(
       Stream.mapEffect((index) =>
@@ -57,5 +60,5 @@ const pieces = ({ body, cut, drip, padding }: Reply): Stream.Stream<Uint8Array<A
     )
   const spaces = Stream.map(Stream.range(1, padding ?? 0), () => new Uint8Array(1024 * 1024).fill(0x20))
   const end = cut === undefined ? Stream.empty : cut.connection === "open" ? Stream.never : Stream.fail(connectionLost)
-  return Stream.concat(Stream.concat(parts, padding === undefined ? Stream.empty : spaces), end)
+  return Stream.concat(Stream.concat(chunks, padding === undefined ? Stream.empty : spaces), end)
 }

@@ -1,13 +1,13 @@
-/** The time that a {@link ListService} is given with each request. */
+/** The time that a {@link ListService} receives with each request. */
 import { Effect } from "effect"
 import * as Monotonic from "../Monotonic.ts"
 
 /**
- * Milliseconds since the epoch: the wall clock's at this moment, and counted by the monotonic clock from then on. Limits and
- * the age of cursors do not change when the wall clock is set.
+ * Returns a clock of milliseconds since the epoch. It starts with the time of the wall clock and continues with the
+ * monotonic clock. So setting the wall clock does not change rate limits and the age of cursors.
  */
 export const serviceTime: Effect.Effect<() => number> = Effect.clockWith((clock) => {
-  // oxlint-disable-next-line no-restricted-properties -- where this time begins
+  // oxlint-disable-next-line no-restricted-properties -- the start of this clock
   const origin = clock.currentTimeMillisUnsafe() - Monotonic.millisUnsafe(clock)
   return Effect.succeed(() => origin + Monotonic.millisUnsafe(clock))
 })
