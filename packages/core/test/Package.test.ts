@@ -273,7 +273,7 @@ describe("an empty project that installs it", () => {
       const { output } = await run(process.execPath, ["--require", "./old.cjs", "-e", load("node")], consumer)
       assert.strictEqual(
         output,
-        `@payments/core/node needs Node 22.19 or later; this is Node ${version}. Elsewhere, use @payments/core/promise over fetch.\n`
+        `@payments/core/node needs Node 22.19 or later; this is Node ${version}. On other runtimes, use @payments/core/promise, which uses fetch.\n`
       )
       const elsewhere = await run(process.execPath, ["--require", "./old.cjs", "-e", load("promise")], consumer)
       assert.strictEqual(elsewhere.output, "loaded\n")

@@ -50,7 +50,7 @@ export class ChangingList {
     for (let count = 0; count < size; count++) this.#insert()
     this.server = (request) => {
       this.change(dice.below(this.pace + 1))
-      const from = request.cursor === undefined ? [0] : cursors.read(request, request.cursor)
+      const from = request.cursor === undefined ? [0] : cursors.decode(request, request.cursor)
       if (from === undefined || (this.refusesCursor && request.cursor !== undefined)) {
         this.refusesCursor = false
         return { _tag: "CursorRefused" }
@@ -67,7 +67,7 @@ export class ChangingList {
       return {
         _tag: "Page",
         items,
-        next: rest.length > page.length ? cursors.write(request, [next]) : null,
+        next: rest.length > page.length ? cursors.encode(request, [next]) : null,
         count: items.length
       }
     }

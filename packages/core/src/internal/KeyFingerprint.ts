@@ -15,14 +15,15 @@ const bits = 32
 const known = new WeakMap<Redacted.Redacted<string>, Map<string, Promise<string>>>()
 
 /** Returns a function from a salt to the fingerprint of `key`, in hex, or to undefined for {@link noKey}. */
-export const keyFingerprintOf = (key: Redacted.Redacted<string>) => async (salt: string): Promise<string | undefined> => {
-  if (key === noKey) return undefined
-  const bySalt = known.get(key) ?? new Map<string, Promise<string>>()
-  known.set(key, bySalt)
-  const fingerprint = bySalt.get(salt) ?? derive(Redacted.value(key), salt)
-  bySalt.set(salt, fingerprint)
-  return await fingerprint
-}
+export const keyFingerprintOf =
+  (key: Redacted.Redacted<string>) => async (salt: string): Promise<string | undefined> => {
+    if (key === noKey) return undefined
+    const bySalt = known.get(key) ?? new Map<string, Promise<string>>()
+    known.set(key, bySalt)
+    const fingerprint = bySalt.get(salt) ?? derive(Redacted.value(key), salt)
+    bySalt.set(salt, fingerprint)
+    return await fingerprint
+  }
 
 const utf8 = new TextEncoder()
 
