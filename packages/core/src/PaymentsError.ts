@@ -166,7 +166,8 @@ export class PaginationFault extends Data.TaggedError("PaginationFault")<{
   override get message() {
     return {
       repeatedCursor: "pagination fault: the service repeated a cursor, so the list would never end.",
-      missingCursor: "pagination fault: a page has no cursor, so it may or may not be the last one.",
+      missingCursor:
+        "pagination fault: the service returned a page without a cursor, so it is unknown whether the list continues.",
       cursorRefused: "pagination fault: the service no longer accepts the cursor. Start again without it.",
       limitReached: "pagination fault: too many pages in a row brought no new records, so the list may never end."
     }[this.kind]
