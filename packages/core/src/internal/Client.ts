@@ -6,9 +6,10 @@ import { type Clock, Duration, Effect, Record, Redacted, Result, Semaphore } fro
 import * as Lists from "../Lists.ts"
 import * as Monotonic from "../Monotonic.ts"
 import { type Deadlines, PaymentsConfig } from "../PaymentsConfig.ts"
-import { type ErrorBody, PaymentsError, type Reason, Unauthorized } from "../PaymentsError.ts"
+import { PaymentsError, type Reason, Unauthorized } from "../PaymentsError.ts"
 import * as Position from "../Position.ts"
 import { workTime } from "./Deadline.ts"
+import type { Failure } from "./Failure.ts"
 import { observing } from "./Observed.ts"
 import { describeBody, type Envelope, openEnvelope, reasonOfStatus, requestIdOf } from "./PageDecoder.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
@@ -145,14 +146,6 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
 
 interface Attempts {
   made: number
-}
-
-/** Why a page did not come, and what is known of the answer. */
-export interface Failure {
-  readonly reason: Reason
-  readonly status?: number | undefined
-  readonly requestId?: string | undefined
-  readonly body?: ErrorBody | undefined
 }
 
 /** One request and what came of it. The work on the answer counts as part of the attempt. */

@@ -4,7 +4,7 @@
  */
 import { Cause, Clock, Effect, Exit, Metric, Tracer } from "effect"
 import type { AnyList } from "../Lists.ts"
-import type { Failure } from "./Client.ts"
+import type { Failure } from "./Failure.ts"
 
 /** Seconds, by the conventions' name and buckets. */
 const duration = Metric.histogram("http.client.request.duration", {

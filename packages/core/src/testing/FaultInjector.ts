@@ -1,41 +1,13 @@
-/** Chooses which faults a request meets, and remembers of earlier requests what the faults need. */
+/** Selects the faults of each request, and keeps the history that they depend on. */
 import type { ListName } from "../Lists.ts"
 import type { ListPage, ListRequest, ListServer } from "../ListServer.ts"
 import { type Fault, listFaults, type replyFaults } from "./Fault.ts"
+import type { FaultContext, ListingHistory } from "./FaultContext.ts"
 import { followingDetours, listBehaviours } from "./ListFaults.ts"
 import { makeRecent, type Recent } from "./Recent.ts"
 import type { Reply } from "./Reply.ts"
 import { replyBehaviours } from "./ReplyFaults.ts"
 import { draw, fraction } from "./SeededRandom.ts"
-
-/** What is remembered of a listing, which is known by its key, list, filters and limit. */
-export interface Trail {
-  /** The cursors asked for, in turn; undefined begins the listing. A request that comes again at once counts once. */
-  readonly asked: Array<string | undefined>
-  /** When each cursor was given. */
-  readonly issued: Recent<string, number>
-  /** Records that stand first on the page behind a cursor, in the place of its own. */
-  readonly displaced: Recent<string, string>
-  /** Pages since the listing began. */
-  pages: number
-  /** The records of the page before, and of this one. */
-  before: ReadonlyArray<string>
-  current: ReadonlyArray<string>
-}
-
-/** One request, as the faults that meet it see it. */
-export interface Meeting {
-  readonly request: ListRequest
-  readonly now: number
-  /** As it came, without the question mark. */
-  readonly query: string
-  readonly key: string
-  readonly trail: Trail
-  /** Of the fault itself, by a hash of the key: the key itself is not kept. */
-  readonly buckets: Recent<number, { readonly tokens: number; readonly at: number }>
-  /** An even draw from [0, 1), the same whenever this request comes for the same time. */
-  readonly chance: (index: number) => number
-}
 
 /** A request before faults. */
 export interface InjectedRequest {
@@ -46,34 +18,34 @@ export interface InjectedRequest {
   readonly key: string
 }
 
-/** What comes of a request, and the names of the faults it met. */
+/** The reply to a request, and the names of the faults that were applied. */
 export interface Injected {
   readonly reply: Reply
   readonly met: ReadonlyArray<Fault["fault"]>
 }
 
-/** Answers a request through the faults that meet it. */
+/** Answers a request with the faults that apply to it. */
 export type Inject = (
   incoming: InjectedRequest,
   server: ListServer,
   render: (answer: ReturnType<ListServer>) => Reply
 ) => Injected
 
-/** How much is remembered: a test's listings are shorter, and a server that runs for weeks must not grow. */
-const longestTrail = 10_000
-const mostTrails = 1000
+/** Bounds of the history: no test's listing reaches them, and a server that runs for weeks must not grow. */
+const longestHistory = 10_000
+const mostHistories = 1000
 const mostVisits = 10_000
 const mostBuckets = 10_000
 
 interface FaultState {
   eligible: number
   met: number
-  /** How often each request came, by a hash of its query. Of two with one hash, each counts for both. */
+  /** How often each request came, by a hash of its query. Requests whose hashes are equal are counted together. */
   readonly visits: Recent<number, number>
-  readonly buckets: Meeting["buckets"]
+  readonly buckets: FaultContext["buckets"]
 }
 
-/** Lays these faults over a service, from the moment `since`. */
+/** Applies these faults to a service, starting at the time `since`. */
 export const makeInjector = (faults: ReadonlyArray<Fault>, seed: number, since: number): Inject => {
   const states = faults.map((): FaultState => ({
     eligible: 0,
@@ -81,15 +53,15 @@ export const makeInjector = (faults: ReadonlyArray<Fault>, seed: number, since: 
     visits: makeRecent(mostVisits),
     buckets: makeRecent(mostBuckets)
   }))
-  const trails = makeRecent<string, Trail>(mostTrails)
+  const histories = makeRecent<string, ListingHistory>(mostHistories)
   return (incoming, server, render) => {
     if (faults.length === 0) return { reply: render(server(incoming.request)), met: [] }
-    const trail = trailOf(trails, incoming)
+    const history = historyOf(histories, incoming)
     const visitor = draw(incoming.query)
-    let listServer = followingDetours(server, trail)
+    let listServer = followingDetours(server, history)
     let answer = () => {
       const page = listServer(incoming.request)
-      if (page._tag === "Page") remember(trail, page, incoming.now)
+      if (page._tag === "Page") remember(history, page, incoming.now)
       return render(page)
     }
     const met: Array<Fault["fault"]> = []
@@ -101,16 +73,16 @@ export const makeInjector = (faults: ReadonlyArray<Fault>, seed: number, since: 
         state.visits.set(visitor, visit + 1)
         return fraction(seed, index, incoming.list, incoming.query, visit)
       }
-      if (!meets(fault, state, incoming, since, chance)) continue
+      if (!applies(fault, state, incoming, since, chance)) continue
       met.push(fault.fault)
-      const meeting: Meeting = {
+      const context: FaultContext = {
         ...incoming,
-        trail,
+        history,
         buckets: state.buckets,
         chance: (place) => fraction(seed, index, incoming.query, visit, place)
       }
-      if (isListFault(fault)) listServer = layList(fault, meeting)(listServer)
-      else answer = surround(layReply(fault, meeting), answer)
+      if (isListFault(fault)) listServer = applyListFault(fault, context)(listServer)
+      else answer = surround(applyReplyFault(fault, context), answer)
     }
     return { reply: answer(), met }
   }
@@ -123,21 +95,21 @@ type ReplyFault = Extract<Fault, { readonly fault: keyof typeof replyFaults }>
 
 const isListFault = (fault: Fault): fault is ListFault => Object.hasOwn(listFaults, fault.fault)
 
-/** The behaviour under a fault's own name takes that fault; TypeScript does not follow a name through a union. */
-const layList = (fault: ListFault, meeting: Meeting): (server: ListServer) => ListServer =>
-  (listBehaviours[fault.fault] as (fault: ListFault, meeting: Meeting) => (server: ListServer) => ListServer)(
+/** The cast: a behaviour takes the fault of its own name, which TypeScript cannot follow through a union. */
+const applyListFault = (fault: ListFault, context: FaultContext): (server: ListServer) => ListServer =>
+  (listBehaviours[fault.fault] as (fault: ListFault, context: FaultContext) => (server: ListServer) => ListServer)(
     fault,
-    meeting
+    context
   )
 
-/** As {@link layList}. */
-const layReply = (fault: ReplyFault, meeting: Meeting): (answer: () => Reply) => Reply =>
-  (replyBehaviours[fault.fault] as (fault: ReplyFault, meeting: Meeting) => (answer: () => Reply) => Reply)(
+/** The cast: as in {@link applyListFault}. */
+const applyReplyFault = (fault: ReplyFault, context: FaultContext): (answer: () => Reply) => Reply =>
+  (replyBehaviours[fault.fault] as (fault: ReplyFault, context: FaultContext) => (answer: () => Reply) => Reply)(
     fault,
-    meeting
+    context
   )
 
-const meets = (
+const applies = (
   fault: Fault,
   state: FaultState,
   { list, now, request }: InjectedRequest,
@@ -158,29 +130,32 @@ const meets = (
   return true
 }
 
-const trailOf = (trails: Recent<string, Trail>, { key, list, request }: InjectedRequest): Trail => {
+const historyOf = (
+  histories: Recent<string, ListingHistory>,
+  { key, list, request }: InjectedRequest
+): ListingHistory => {
   const name = JSON.stringify([draw(key), list, request.limit, Object.entries(request.filters).toSorted()])
-  const trail: Trail = trails.get(name) ??
+  const history: ListingHistory = histories.get(name) ??
     {
-      asked: [],
-      issued: makeRecent(longestTrail),
-      displaced: makeRecent(longestTrail),
+      requested: [],
+      issued: makeRecent(longestHistory),
+      displaced: makeRecent(longestHistory),
       pages: 0,
       before: [],
       current: []
     }
-  trails.set(name, trail)
-  if (trail.asked.length === 0 || trail.asked.at(-1) !== request.cursor) {
-    trail.asked.push(request.cursor)
-    if (trail.asked.length > longestTrail) trail.asked.shift()
-    trail.pages = request.cursor === undefined ? 0 : trail.pages
-    trail.pages++
-    trail.before = request.cursor === undefined ? [] : trail.current
+  histories.set(name, history)
+  if (history.requested.length === 0 || history.requested.at(-1) !== request.cursor) {
+    history.requested.push(request.cursor)
+    if (history.requested.length > longestHistory) history.requested.shift()
+    history.pages = request.cursor === undefined ? 0 : history.pages
+    history.pages++
+    history.before = request.cursor === undefined ? [] : history.current
   }
-  return trail
+  return history
 }
 
-const remember = (trail: Trail, page: ListPage, now: number): void => {
-  trail.current = page.items
-  if (page.next !== null) trail.issued.set(page.next, now)
+const remember = (history: ListingHistory, page: ListPage, now: number): void => {
+  history.current = page.items
+  if (page.next !== null) history.issued.set(page.next, now)
 }

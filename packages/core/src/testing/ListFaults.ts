@@ -1,5 +1,5 @@
 /**
- * The faults of what a page holds and where its cursor leads, each a small behaviour laid over a {@link ListServer}.
+ * The faults of what a page holds and where its cursor leads. Each wraps a {@link ListServer}.
  * Records stay the text they are, but for the field that a fault names.
  */
 import { Option, Result, Schema } from "effect"
@@ -7,12 +7,12 @@ import { Base64Url } from "effect/encoding"
 import { membersOf } from "../internal/JsonText.ts"
 import type { ListPage, ListRequest, ListServer } from "../ListServer.ts"
 import type { FaultOf, listFaults } from "./Fault.ts"
-import type { Meeting } from "./FaultInjector.ts"
+import type { FaultContext, ListingHistory } from "./FaultContext.ts"
 
 type Behaviours = {
   readonly [Name in keyof typeof listFaults]: (
     fault: FaultOf<Name>,
-    meeting: Meeting
+    context: FaultContext
   ) => (server: ListServer) => ListServer
 }
 
@@ -34,10 +34,10 @@ const pageOf = (items: ReadonlyArray<string>, next: string | null): ListPage => 
 
 /** What each fault does. */
 export const listBehaviours: Behaviours = {
-  cursorCycle: ({ length }, { trail }) =>
+  cursorCycle: ({ length }, { history }) =>
     onPage((page) => {
-      if (trail.asked.length < length) return page
-      return { ...page, next: trail.asked.at(-length) ?? detour({ cursor: undefined, skip: 0, round: 1 }) }
+      if (history.requested.length < length) return page
+      return { ...page, next: history.requested.at(-length) ?? detour({ cursor: undefined, skip: 0, round: 1 }) }
     }),
   emptyPage: () => () => ({ cursor }) => {
     const at = readDetour(cursor)
@@ -77,16 +77,16 @@ export const listBehaviours: Behaviours = {
     )
     return { ...answer, items }
   },
-  duplicate: ({ records }, { trail }) =>
-    onPage((page) => pageOf([...trail.before.slice(-records), ...page.items], page.next)),
+  duplicate: ({ records }, { history }) =>
+    onPage((page) => pageOf([...history.before.slice(-records), ...page.items], page.next)),
   skip: ({ records }) => onPage((page) => pageOf(page.items.slice(records), page.next)),
-  reorder: (_, { trail }) =>
+  reorder: (_, { history }) =>
     onPage((page, request, server) => {
       const following = page.next === null ? undefined : server({ ...request, cursor: page.next })
       const other = following?._tag === "Page" ? following.items[0] : undefined
       const last = page.items.at(-1)
       if (page.next === null || other === undefined || last === undefined) return page
-      trail.displaced.set(page.next, last)
+      history.displaced.set(page.next, last)
       return pageOf([...page.items.slice(0, -1), other], page.next)
     }),
   field: ({ field, share = 1, value }, { chance }) =>
@@ -127,11 +127,11 @@ const readDetour = (cursor: string | undefined): Detour => {
 }
 
 /** A server that also knows the cursors that faults have given out, and puts displaced records in their new place. */
-export const followingDetours = (server: ListServer, trail: Meeting["trail"]): ListServer => (request) => {
+export const followingDetours = (server: ListServer, history: ListingHistory): ListServer => (request) => {
   const at = readDetour(request.cursor)
   const answer = server({ ...request, cursor: at.cursor })
   if (answer._tag === "CursorRefused") return answer
-  const displaced = request.cursor === undefined ? undefined : trail.displaced.get(request.cursor)
+  const displaced = request.cursor === undefined ? undefined : history.displaced.get(request.cursor)
   if (at.skip === 0 && displaced === undefined) return answer
   const items = answer.items.slice(at.skip)
   return pageOf(displaced === undefined ? items : [displaced, ...items.slice(1)], answer.next)

@@ -1,14 +1,14 @@
 /** The faults of how a request is answered, each a small behaviour around the answer that would have come. */
 import { membersOf } from "../internal/JsonText.ts"
 import type { FaultOf, replyFaults } from "./Fault.ts"
-import type { Meeting } from "./FaultInjector.ts"
+import type { FaultContext } from "./FaultContext.ts"
 import { json, type Reply } from "./Reply.ts"
 import { draw } from "./SeededRandom.ts"
 
 type Behaviours = {
   readonly [Name in keyof typeof replyFaults]: (
     fault: FaultOf<Name>,
-    meeting: Meeting
+    context: FaultContext
   ) => (answer: () => Reply) => Reply
 }
 
@@ -57,11 +57,11 @@ export const replyBehaviours: Behaviours = {
     return { ...reply, headers: { ...reply.headers, "content-type": value } }
   },
   redirect: ({ location, status = 302 }) => () => ({ status, headers: { location }, body: "" }),
-  cursorExpires: ({ cursorMs, cursorPages, status = 400 }, { now, request, trail }) => (answer) => {
+  cursorExpires: ({ cursorMs, cursorPages, status = 400 }, { now, request, history }) => (answer) => {
     if (request.cursor === undefined) return answer()
-    const issued = trail.issued.get(request.cursor)
+    const issued = history.issued.get(request.cursor)
     const stale = cursorMs !== undefined && (issued === undefined || now - issued > cursorMs)
-    const spent = cursorPages !== undefined && trail.pages > cursorPages
+    const spent = cursorPages !== undefined && history.pages > cursorPages
     return stale || spent ? json(`{"code":"CURSOR_EXPIRED"}`, status) : answer()
   },
   envelope: ({ duplicate = false, member, name, value }) => (answer) => {
