@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import { defineConfig } from "vitest/config"
 
-/** Tests are run from the folder of their package: paths begin here. */
+/** The packages, each with an absolute path: tests run in the folder of their package. */
 const packages = ["packages", "apps"].flatMap((group) =>
   readdirSync(join(import.meta.dirname, group)).map((name) => ({ name, root: join(import.meta.dirname, group, name) }))
 ).filter(({ root }) => existsSync(join(root, "package.json")))

@@ -1,6 +1,6 @@
 /**
- * Installs the packages of the workspace, unless a complete installation of this lockfile is already there. Runs on Node 20
- * and later, and imports nothing that would have to be installed. The installers see no key and no password.
+ * Installs the packages of the workspace, unless a complete installation of this lockfile exists. Runs on Node 20 and later,
+ * and imports no package. The environment of the installers contains no key and no password.
  */
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -10,9 +10,9 @@ import { fileURLToPath } from "node:url"
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const modules = join(root, "node_modules")
-/** Written last: an installation without it is not complete. */
+/** A file that is written last. An installation without it is incomplete. */
 const stampFile = join(modules, ".payments-setup.json")
-/** Where a damaged installation waits until a new one has succeeded. */
+/** The folder of a damaged installation, until a new one succeeds. */
 const setAside = join(root, ".node_modules.old")
 
 const packages = ["packages", "apps"].flatMap((folder) =>
@@ -21,7 +21,7 @@ const packages = ["packages", "apps"].flatMap((folder) =>
   )
 )
 
-/** A hash of everything that decides what gets installed. */
+/** Returns a hash of all files that determine the installation. */
 const inputs = () => {
   const hash = createHash("sha256").update(`${process.platform} ${process.arch}`)
   const names = ["pnpm-lock.yaml", "pnpm-workspace.yaml", ".npmrc", "package.json"]
@@ -37,14 +37,14 @@ const inputs = () => {
   return hash.digest("hex")
 }
 
-/** How many files and folders a folder holds. Links are not followed. */
+/** Counts the files and folders in a folder. Does not follow links. */
 const countOf = (folder) =>
   readdirSync(folder, { withFileTypes: true }).reduce(
     (count, entry) => count + 1 + (entry.isDirectory() ? countOf(join(folder, entry.name)) : 0),
     0
   )
 
-/** The number of files in each installed package, so that a partly deleted installation is detected. */
+/** Counts the files of each installed package, to detect a partly deleted installation. */
 const contents = () => {
   const counts = {}
   const store = join(modules, ".pnpm")
@@ -52,7 +52,7 @@ const contents = () => {
     if (!existsSync(parent)) continue
     for (const entry of readdirSync(parent, { withFileTypes: true })) {
       const path = join(parent, entry.name)
-      // Tools keep caches there, which come and go.
+      // Tools create and delete their caches in this folder.
       if (path === store || path === stampFile || /^\.(cache|vite|vitest)/.test(entry.name)) continue
       counts[path.slice(root.length)] = entry.isDirectory() ? countOf(path) : 1
     }
@@ -64,18 +64,18 @@ const readStamp = () => {
   try {
     return JSON.parse(readFileSync(stampFile, "utf8"))
   } catch {
-    return undefined // none, or one that was cut off
+    return undefined // there is none, or it is truncated
   }
 }
 
-/** Whether everything that was installed is still there, and its Node runs on this machine. */
-const isWhole = (stamp) => {
-  const found = contents()
-  return Object.entries(stamp.contents ?? {}).every(([path, count]) => found[path] >= count) &&
+/** Whether all installed files still exist, and the installed Node runs on this machine. */
+const isComplete = (stamp) => {
+  const current = contents()
+  return Object.entries(stamp.contents ?? {}).every(([path, count]) => current[path] >= count) &&
     spawnSync(join(modules, "node/bin/node"), ["--version"]).status === 0
 }
 
-/** The environment of the installers: no secrets, no programs of this workspace, and short waits for the registry. */
+/** Returns the environment of the installers: no secrets, no programs of this workspace, short timeouts for the registry. */
 const environment = () => {
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(PAYMENTS_|PGPASS)/.test(name))
@@ -94,7 +94,7 @@ const environment = () => {
   }
 }
 
-/** What npm and pnpm print when the registry cannot be reached. */
+/** Matches the output of npm and pnpm if the registry cannot be reached. */
 const unreachable =
   /ENOTFOUND|EAI_AGAIN|ECONN(REFUSED|RESET)|ETIMEDOUT|E(NET|HOST)UNREACH|EPIPE|SOCKET_TIMEOUT|CONNECT_TIMEOUT|ENOTCACHED|META_FETCH_FAIL/
 
@@ -109,11 +109,11 @@ const install = () => {
 
 const wanted = inputs()
 const stamp = readStamp()
-const whole = stamp !== undefined && isWhole(stamp)
-if (stamp?.inputs !== wanted || !whole) {
+const isIntact = stamp !== undefined && isComplete(stamp)
+if (stamp?.inputs !== wanted || !isIntact) {
   console.log("Installing…")
-  // pnpm would not repair packages that have lost some of their files: it installs into an empty folder then.
-  if (!whole && lstatSync(modules, { throwIfNoEntry: false }) !== undefined) {
+  // pnpm does not repair a package that has lost some of its files. So it installs into an empty folder.
+  if (!isIntact && lstatSync(modules, { throwIfNoEntry: false }) !== undefined) {
     if (existsSync(setAside)) rmSync(modules, { recursive: true, force: true })
     else renameSync(modules, setAside)
   }
@@ -123,11 +123,11 @@ if (stamp?.inputs !== wanted || !whole) {
     writeFileSync(stampFile, JSON.stringify({ inputs: wanted, contents: contents() }))
     rmSync(setAside, { recursive: true, force: true })
   } else {
-    const said = `${stdout ?? ""}${stderr ?? ""}${error === undefined ? "" : `npx: ${error.message}\n`}`
+    const output = `${stdout ?? ""}${stderr ?? ""}${error === undefined ? "" : `npx: ${error.message}\n`}`
     console.error(
-      unreachable.test(said)
+      unreachable.test(output)
         ? "Packages are missing, and the package registry cannot be reached. Connect to the network, or correct npm's registry and proxy settings, and run this again."
-        : said.trimEnd()
+        : output.trimEnd()
     )
     if (existsSync(setAside)) {
       rmSync(modules, { recursive: true, force: true })

@@ -1,12 +1,12 @@
-/** How a program of this workspace is built: one folder that plain `node` runs, without `node_modules`. */
+/** The build of a program: one folder that plain `node` runs, without `node_modules`. */
 import { chmodSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { defineConfig, type RolldownOptions } from "rolldown"
 import { oldestNode } from "../../packages/core/src/internal/NodeVersion.ts"
 
 /**
- * What runs first. It must be read by any Node, old or new, as a script or as a module: hence the old dialect and no
- * import statement. Then the bundle is loaded with the compile cache on, and signals are kept meanwhile.
+ * The script that starts a program. Every version of Node must be able to parse it, as a script and as a module. So it uses
+ * old syntax and no import statement. It loads the bundle with the compile cache on and keeps signals until the bundle is ready.
  */
 const launcher = (name: string): string =>
   `#!/usr/bin/env node
@@ -15,23 +15,23 @@ if (version[0] < ${oldestNode.major} || (version[0] == ${oldestNode.major} && ve
   process.stderr.write("${name}: needs Node ${oldestNode.major}.${oldestNode.minor} or later; this is Node " + process.versions.node + ".\\n")
   process.exitCode = 3
 } else if (process.env.NODE_DEBUG || process.env.NODE_DEBUG_NATIVE) {
-  // Node has read them before this program, and prints the address of every request with them.
+  // Node reads both before this script runs. With them it prints the address of every request.
   process.stderr.write("${name}: NODE_DEBUG or NODE_DEBUG_NATIVE is set: Node would print cursors and filter values. Unset it.\\n")
   process.exitCode = 3
 } else {
   process.getBuiltinModule("node:module").enableCompileCache()
-  // node:sqlite works, is what this program stands on, and would announce on every run that it is still young.
+  // Node prints on every run that node:sqlite is experimental. The program depends on it anyway.
   var warn = process.emitWarning
   process.emitWarning = function (warning) {
     if (!/SQLite is an experimental feature/.test(warning)) warn.apply(process, arguments)
   }
-  // Signals that come while the bundle loads are kept until it can act on them (handOverSignals in Program.ts).
-  var kept = []
-  var keep = function (signal) { kept.push(signal) }
+  // Signals that arrive while the bundle loads are delivered when it is ready (handOverSignals in Program.ts).
+  var pending = []
+  var keep = function (signal) { pending.push(signal) }
   process.on("SIGINT", keep).on("SIGTERM", keep)
   process.once("payments:ready", function () {
     process.off("SIGINT", keep).off("SIGTERM", keep)
-    kept.forEach(function (signal) { process.emit(signal, signal) })
+    pending.forEach(function (signal) { process.emit(signal, signal) })
   })
   import("./${name}-main.mjs")
 }
@@ -39,10 +39,10 @@ if (version[0] < ${oldestNode.major} || (version[0] == ${oldestNode.major} && ve
 
 const source = (file: string) => join(import.meta.dirname, "../../packages/export/src", file)
 
-/** What programs run in threads and processes of their own. */
+/** The entry points of the threads and child processes of a program. */
 export const threads = { SinkThread: source("thread/SinkThread.ts"), QueryProcess: source("query/QueryProcess.ts") }
 
-/** Bundles `src/main.ts` of the app in `folder` as \`dist/NAME.js\` and its chunks. */
+/** Bundles `src/main.ts` of the app in `folder` as `dist/NAME.js` and its chunks. */
 export const program = (name: string, folder: string): RolldownOptions => {
   const { version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { readonly version: string } // our own file
   return defineConfig({
@@ -55,7 +55,7 @@ export const program = (name: string, folder: string): RolldownOptions => {
       format: "esm",
       minify: true,
       entryFileNames: "[name].mjs",
-      // Beside each other: a thread is looked for beside whoever starts it.
+      // All chunks are in one folder: a program looks for the file of a thread in its own folder.
       chunkFileNames: "[name]-[hash].mjs"
     },
     plugins: [{

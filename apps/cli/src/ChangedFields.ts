@@ -1,20 +1,20 @@
-/** The fields of a change as text for people: `amount 2.0 → 3, status pending → paid`. */
+/** Formats the changed fields of a row for people: `amount 2.0 → 3, status pending → paid`. */
 import { membersOf } from "@payments/core"
 import type { ChangeRow } from "@payments/export"
 import type { firstNames } from "./Table.ts"
 
-/** Each changed field with its values before and after. */
+/** Returns each changed field with its values before and after. */
 export const changedFields = ({ after, before, fields }: ChangeRow): string => {
   if (before === undefined || after === undefined) return fields.join(", ")
-  const [old, fresh] = [membersOf(before), membersOf(after)]
+  const [oldMembers, newMembers] = [membersOf(before), membersOf(after)]
   return fields.map((field) => {
-    const [from, to] = [old.get(field), fresh.get(field)]
-    // A text that differs, but in no member, has no field of its own.
+    const [from, to] = [oldMembers.get(field), newMembers.get(field)]
+    // The texts of two records can differ although no member differs.
     return from === to ? field : `${field} ${valueOf(from)} → ${valueOf(to)}`
   }).join(", ")
 }
 
-/** Text without its quotes, unless it could then be taken for another value, or for the end of one. */
+/** Returns a string without its quotes, unless it would then look like another value or like the end of a value. */
 const valueOf = (text: string | undefined): string => {
   if (text === undefined) return "(absent)"
   const value: unknown = text.startsWith(`"`) ? JSON.parse(text) : undefined
@@ -24,12 +24,13 @@ const valueOf = (text: string | undefined): string => {
     : text
 }
 
-/** A field with its values; a comma and a space within it stand between quotes. */
+/** Matches a field with its values. A comma followed by a space ends the field, except between quotes. */
 const field = /(?:"(?:[^"\\]|\\.)*"|(?!, )[^])+/g
 
-/** The fields of such a text, each with its values. */
-export const fieldsIn = (text: string): ReadonlyArray<string> => (text.match(field) ?? []).map((one) => one.trimStart())
+/** Splits the text of {@link changedFields} into fields with their values. */
+export const fieldsIn = (text: string): ReadonlyArray<string> =>
+  (text.match(field) ?? []).map((match) => match.trimStart())
 
-/** The names alone: as many as there is room for, and how many more there are. */
+/** Returns the names of the fields without values: as many as fit, and the number of the rest. */
 export const namesIn = (first: typeof firstNames) => (text: string, room: number): string =>
-  first(fieldsIn(text).map((one) => one.replace(/ [^]*/, "")).join(", "), room)
+  first(fieldsIn(text).map((match) => match.replace(/ [^]*/, "")).join(", "), room)

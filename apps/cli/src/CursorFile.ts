@@ -1,100 +1,102 @@
 /**
- * `--cursor-file`: keeps where a listing stands between two runs. Where `--max` cut the last page, it also holds the ids
- * of that page that were already printed, so that going on neither loses nor repeats one. Filter values are in it: it is
- * readable by its owner alone.
+ * `--cursor-file`: saves the position of a listing between two runs. If `--max` ended the run within a page, the file also
+ * has the ids of that page that were printed. So the next run neither loses nor repeats a record. Only the owner may read the
+ * file, because it contains filter values.
  */
 import { Lists, readPlainFile } from "@payments/core"
 import { ExitCode, printable, replaceFile, systemCodeOf } from "@payments/export"
 import { CommandExit, usage } from "@payments/export/program"
 import { Effect, Equal, FileSystem, Path, Schema } from "effect"
 
-const Standing = Schema.Struct({
+const SavedListing = Schema.Struct({
   version: Schema.Literal(1),
-  /** The service it was read from. */
+  /** The service and account that the listing reads. */
   source: Schema.String,
   list: Lists.ListName,
   limit: Lists.PageLimit,
   filters: Schema.Record(Schema.String, Schema.String),
-  /** Null at the start, and at the end. */
+  /** The cursor of the next page; null at the start and at the end of the list. */
   cursor: Schema.NullOr(Schema.String),
-  /** Ids of the page at the cursor that are printed already. */
+  /** Ids of the records of the page at the cursor that were printed. */
   printed: Schema.Array(Schema.String),
-  /** Whether the list's end was reached. */
+  /** Whether the listing reached the end of the list. */
   done: Schema.Boolean
 })
-/** Where a listing stands. */
-export interface Standing extends Schema.Schema.Type<typeof Standing> {}
+/** The saved position of a listing. */
+export interface SavedListing extends Schema.Schema.Type<typeof SavedListing> {}
 
-/** What a run asks, which must be what the file was kept for. */
-export interface Asked extends Pick<Standing, "source" | "list" | "filters"> {
-  /** Any limit, if the run names none. */
+/** The listing that a run requests. The file must belong to the same listing. */
+export interface ListingRequest extends Pick<SavedListing, "source" | "list" | "filters"> {
+  /** The limit of the run. If it is undefined, a file with any limit is accepted. */
   readonly limit: number | undefined
 }
 
-const StandingJson = Schema.fromJsonString(Standing)
+const SavedListingJson = Schema.fromJsonString(SavedListing)
 
 const unusable = (file: string, problem: string) => usage(`--cursor-file: ${printable(file)} ${problem}`)
 
-/** It holds a cursor, and at most the ids of one page. */
+/** Bytes. The file has a cursor and at most the ids of one page. */
 const largestFile = 16 * 1024 * 1024
 
-/** The position is lost, and the next run prints again what this one has printed since the file was last written. */
+/** The error if the position cannot be written. */
 const unwritable = (file: string, code: string) =>
   new CommandExit({
     exitCode: ExitCode.destination,
     problem: `--cursor-file: the position cannot be written to ${printable(file)}: ${
       problems[code] ?? "the system refuses it"
-    } (${code}). The last records that were printed are printed again by the next run.`
+    } (${code}). The next run prints the last printed records again.`
   })
 
 const problems: { readonly [code: string]: string } = {
   ENOSPC: "there is no space left",
-  EDQUOT: "there is no space left for this user",
+  EDQUOT: "the disk quota of this user is used up",
   EFBIG: "the file would be larger than this user may make it",
-  EACCES: "there is no permission to write in its folder",
-  EPERM: "there is no permission to write it",
-  EROFS: "its folder can only be read",
-  ENOENT: "its folder is gone"
+  EACCES: "this user may not write in its folder",
+  EPERM: "this user may not write it",
+  EROFS: "its folder is read-only",
+  ENOENT: "its folder does not exist any more"
 }
 
-/** What the file says of the listing that is asked for, or nothing if it is not there. */
-export const read = Effect.fnUntraced(function*(file: string, asked: Asked) {
+/** Reads the saved position. Returns undefined if the file does not exist. Fails if it belongs to another listing. */
+export const read = Effect.fnUntraced(function*(file: string, request: ListingRequest) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const text = yield* readPlainFile(file, { maxBytes: largestFile }).pipe(
-    Effect.map((found) => found.text),
+    Effect.map((content) => content.text),
     Effect.catchIf(({ kind }) => kind === "notFound", () => Effect.succeed("")),
     Effect.mapError(({ problem }) => unusable(file, `${problem}.`))
   )
   if (
     text === "" && !(yield* Effect.orElseSucceed(fs.exists(path.dirname(file)), () => false))
   ) {
-    return yield* unusable(file, "cannot be kept: its folder is not there.")
+    return yield* unusable(file, "cannot be written: its folder does not exist.")
   }
-  // Also the empty file that a script has made to be sure of its name.
+  // An empty file also means the start: a script may have created the file to reserve its name.
   if (text === "") return undefined
-  const standing = yield* Effect.mapError(
-    Schema.decodeEffect(StandingJson)(text),
-    () => unusable(file, "is no cursor file of this program. Choose another, or remove it.")
+  const saved = yield* Effect.mapError(
+    Schema.decodeEffect(SavedListingJson)(text),
+    () => unusable(file, "is not a cursor file of this program. Choose another, or remove it.")
   )
-  const other = standing.source !== asked.source
+  const difference = saved.source !== request.source
     ? "service or account"
-    : standing.list !== asked.list
+    : saved.list !== request.list
     ? "list"
-    : !Equal.equals(standing.filters, asked.filters)
+    : !Equal.equals(saved.filters, request.filters)
     ? "selection of records"
-    : asked.limit !== undefined && asked.limit !== standing.limit
+    : request.limit !== undefined && request.limit !== saved.limit
     ? "limit"
     : undefined
-  if (other !== undefined) return yield* unusable(file, `belongs to another ${other}. Choose another, or remove it.`)
-  return standing
+  if (difference !== undefined) {
+    return yield* unusable(file, `belongs to another ${difference}. Choose another, or remove it.`)
+  }
+  return saved
 })
 
-/** Replaces the file, durably; where the name is a link, what it leads to. */
-export const write = Effect.fnUntraced(function*(file: string, standing: Standing) {
+/** Replaces the file and syncs it to disk. If the name is a symbolic link, replaces its target. */
+export const write = Effect.fnUntraced(function*(file: string, saved: SavedListing) {
   const fs = yield* FileSystem.FileSystem
   const target = yield* Effect.orElseSucceed(fs.realPath(file), () => file)
-  const text = yield* Effect.orDie(Schema.encodeEffect(StandingJson)(standing))
+  const text = yield* Effect.orDie(Schema.encodeEffect(SavedListingJson)(saved))
   yield* replaceFile(target, `${text}\n`).pipe(
     Effect.mapError((error) => unwritable(file, systemCodeOf(error)))
   )

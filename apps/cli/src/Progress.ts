@@ -1,43 +1,46 @@
-/** Shows people how an export goes: one line that changes on a terminal, few lines elsewhere. Talks on stderr. */
+/** The progress of an export on stderr: one line that is redrawn on a terminal, and a line for each unusual event. */
 import { Lists, type PaymentsError } from "@payments/core"
 import type { ScanEvent, ScanOutcome } from "@payments/export"
 import { canRedraw, drawProgress, eraseProgress, logLine } from "@payments/export/program"
 import { Duration, Effect, Result, Stdio, Terminal } from "effect"
-import type { Told } from "./Summary.ts"
+import type { StartEvent } from "./Summary.ts"
 
 const count = new Intl.NumberFormat("en-US")
 const redrawEveryMs = 100
-/** Where the terminal does not say its width. */
-const usualWidth = 80
+/** The width if the terminal does not report one. */
+const defaultWidth = 80
 
-/** A line on stderr for each event that a person wants to know of. Records that are not kept may go to the same terminal. */
-export const makeProgress = Effect.fnUntraced(function*(isKept: boolean) {
+/**
+ * Makes the handler of scan events. Without a stored destination the records go to stdout. The line is then not redrawn if
+ * stdout is the terminal, too.
+ */
+export const makeProgress = Effect.fnUntraced(function*(isStored: boolean) {
   const stdio = yield* Stdio.Stdio
-  const live = (yield* canRedraw) && (isKept || !(yield* stdio.stdoutIsTerminal))
-  const width = (yield* (yield* Terminal.Terminal).columns) || usualWidth
+  const redraws = (yield* canRedraw) && (isStored || !(yield* stdio.stdoutIsTerminal))
+  const width = (yield* (yield* Terminal.Terminal).columns) || defaultWidth
   const line = (text: string) => Effect.provideService(logLine(text), Stdio.Stdio, stdio)
   const records = new Map<Lists.ListName, number>()
   const retries = new Map<Lists.ListName, number>()
-  const told: Array<Told> = []
+  const startEvents: Array<StartEvent> = []
   let drawnAt = 0
   const draw = Effect.suspend(() => {
     const now = performance.now()
-    if (!live || now - drawnAt < redrawEveryMs) return Effect.void
+    if (!redraws || now - drawnAt < redrawEveryMs) return Effect.void
     drawnAt = now
     const parts = Array.from(records, ([list, read]) => `${Lists.byName[list].label} ${count.format(read)}`)
-    const again = sum(retries.values())
-    const text = `${parts.join("   ")}${again === 0 ? "" : `   retries ${count.format(again)}`}`
-    // A line that wraps could not be taken away: only its last row would be.
+    const retried = sum(retries.values())
+    const text = `${parts.join("   ")}${retried === 0 ? "" : `   retries ${count.format(retried)}`}`
+    // The line must not wrap: the terminal would erase only its last row.
     return Effect.provideService(drawProgress(text.slice(0, width - 1)), Stdio.Stdio, stdio)
   })
   const onEvent = (event: ScanEvent): Effect.Effect<void> => {
     const { label } = Lists.byName[event.list]
-    if (event._tag === "Begun" || event._tag === "Restarted") told.push(event)
+    if (event._tag === "Begun" || event._tag === "Restarted") startEvents.push(event)
     switch (event._tag) {
       case "Begun":
         records.set(event.list, event.progress.records)
         return event.start === "resumed"
-          ? line(`${label}: goes on after ${count.format(event.progress.records)} records of an earlier run`)
+          ? line(`${label}: resumes after ${count.format(event.progress.records)} records of an earlier run`)
           : draw
       case "Committed":
         records.set(event.list, event.progress.records)
@@ -45,7 +48,7 @@ export const makeProgress = Effect.fnUntraced(function*(isKept: boolean) {
         return draw
       case "Waiting":
         return line(
-          `${event.error.message} Asks again in ${
+          `${event.error.message} Retries in ${
             Duration.format(Duration.seconds(Math.ceil(Duration.toSeconds(event.wait))))
           }.`
         )
@@ -53,17 +56,17 @@ export const makeProgress = Effect.fnUntraced(function*(isKept: boolean) {
         return draw
       case "Restarted":
         return line(
-          `${label}: the service no longer accepts the cursor; reads the list from its start again, ${
-            isKept ? "without doubling" : "and prints it again"
+          `${label}: the service no longer accepts the cursor. The scan starts again from the first page; ${
+            isStored ? "no row is stored twice" : "its records are printed again"
           }`
         )
     }
   }
   const clear = Effect.provideService(eraseProgress, Stdio.Stdio, stdio)
-  return { onEvent, clear, told }
+  return { onEvent, clear, startEvents }
 })
 
-/** Says what went wrong with each list that failed; what is the same of several, once. */
+/** Prints the error of each list that failed. Prints an error that several lists have in common once. */
 export const sayFailures = (outcomes: ReadonlyArray<ScanOutcome>) =>
   Effect.forEach(
     new Set(outcomes.flatMap(({ result }) => Result.isFailure(result) ? [messageOf(result.failure)] : [])),

@@ -1,6 +1,6 @@
 /**
- * How rows leave the program: as a table for people, as CSV, or as JSON. Every value is printed exactly: it comes as text,
- * never as a number that could be rounded. What goes to a terminal has its control characters escaped.
+ * Prints rows as a table for people, as CSV or as JSON. A number arrives as text, so that it is never rounded. Output to a
+ * terminal has its control characters escaped.
  */
 import { type Cell, printable } from "@payments/export"
 import type * as Csv from "@payments/export/csv"
@@ -15,36 +15,36 @@ export const rowFormats = ["table", "csv", "json", "ndjson"] as const
 /** {@inheritDoc rowFormats} */
 export type RowFormat = typeof rowFormats[number]
 
-/** The format of rows, or the one that suits where they go. */
+/** The format of rows. The default depends on whether stdout is a terminal. */
 export const rowFormatFlag = optionalFlag(
   Flag.Literals("format", rowFormats).pipe(
-    Flag.withDescription("table on a terminal, ndjson in a pipe, unless given")
+    Flag.withDescription("default: table on a terminal, ndjson in a pipe")
   )
 )
 
 /** A row: a cell for each column. */
 export type Cells = ReadonlyArray<Cell>
 
-/** A column: its name, and how a table shows it. */
+/** A column of the output. */
 export interface Column extends Table.Column {
-  /** Whether a table leaves it out: it is for programs. */
+  /** Whether a table omits the column, because only programs need it. */
   readonly hidden?: boolean
-  /** The width of a terminal that has room for it; any unless given. */
+  /** The least width of a terminal on which a table shows the column; any width by default. */
   readonly roomFrom?: number
 }
 
-/** Text for the beginning, for rows as they come, and for the end. */
-interface RowsText {
+/** Formats rows as text. `head` precedes all rows and `end` follows them. */
+interface RowsFormatter {
   readonly head: string
   readonly rows: (rows: ReadonlyArray<Cells>) => string
   readonly end: string
-  /** The columns that the terminal had no room for. */
+  /** The columns that did not fit on the terminal. */
   readonly hidden: () => ReadonlyArray<string>
 }
 
 /**
- * Prints the rows as they come; where there is none, says `nothing` beside the output. Ends the command when nobody reads
- * the rows any more.
+ * Prints the rows as they arrive. If there are none, prints `nothing` on stderr. Ends the command when the reader of stdout
+ * has closed it.
  */
 export const printRows = Effect.fnUntraced(function*<E, R>(
   columns: ReadonlyArray<Column>,
@@ -56,25 +56,25 @@ export const printRows = Effect.fnUntraced(function*<E, R>(
   const onTerminal = yield* stdio.stdoutIsTerminal
   const format = wanted ?? (onTerminal ? "table" : "ndjson")
   yield* requireOutput
-  const text = yield* textOf(
+  const formatter = yield* formatterOf(
     format,
     columns,
     onTerminal ? yield* terminalWidth : Infinity,
     onTerminal ? printable : (exact) => exact
   )
-  yield* printOrEnd(text.head)
+  yield* printOrEnd(formatter.head)
   let count = 0
   yield* Stream.runForEach(
     rows,
-    (some) =>
+    (batch) =>
       Effect.suspend(() => {
-        count += some.length
-        return printOrEnd(text.rows(some))
+        count += batch.length
+        return printOrEnd(formatter.rows(batch))
       })
   )
-  yield* printOrEnd(text.end)
+  yield* printOrEnd(formatter.end)
   if (count === 0) yield* logLine(nothing)
-  const hidden = text.hidden()
+  const hidden = formatter.hidden()
   if (hidden.length > 0) {
     yield* logLine(`The terminal has no room for: ${hidden.map(printable).join(", ")}. Widen it, or use --format json.`)
   }
@@ -82,22 +82,22 @@ export const printRows = Effect.fnUntraced(function*<E, R>(
 
 const none = () => []
 
-const textOf = (
+const formatterOf = (
   format: RowFormat,
   columns: ReadonlyArray<Column>,
   width: number,
   exact: (text: string) => string
-): Effect.Effect<RowsText> => {
+): Effect.Effect<RowsFormatter> => {
   switch (format) {
     case "table":
-      return Effect.map(Effect.promise(() => import("./Table.ts")), (module) => tableText(module, columns, width))
+      return Effect.map(Effect.promise(() => import("./Table.ts")), (module) => tableFormatter(module, columns, width))
     case "csv":
       return Effect.map(
         Effect.promise(() => import("@payments/export/csv")),
-        (module) => csvText(module, columns, exact)
+        (module) => csvFormatter(module, columns, exact)
       )
     case "json":
-      return Effect.succeed(jsonText(columns, exact))
+      return Effect.succeed(jsonFormatter(columns, exact))
     case "ndjson": {
       const line = objectOf(columns, exact)
       return Effect.succeed({
@@ -110,7 +110,7 @@ const textOf = (
   }
 }
 
-const jsonText = (columns: ReadonlyArray<Column>, exact: (text: string) => string): RowsText => {
+const jsonFormatter = (columns: ReadonlyArray<Column>, exact: (text: string) => string): RowsFormatter => {
   const object = objectOf(columns, exact)
   let isFirst = true
   return {
@@ -126,7 +126,7 @@ const jsonText = (columns: ReadonlyArray<Column>, exact: (text: string) => strin
   }
 }
 
-/** A row as an object. A name that comes again gets a number: a parser would keep only one of them. */
+/** Returns a function that formats a row as a JSON object. It numbers equal names, since a parser would keep only one. */
 const objectOf = (columns: ReadonlyArray<Column>, exact: (text: string) => string) => {
   const seen = new Set<string>()
   const names = columns.map(({ name }) => {
@@ -142,18 +142,18 @@ const objectOf = (columns: ReadonlyArray<Column>, exact: (text: string) => strin
 const jsonOf = (cell: Cell): string =>
   cell === null ? "null" : typeof cell === "string" ? JSON.stringify(cell) : cell.json
 
-const csvText = (
+const csvFormatter = (
   csv: typeof Csv,
   columns: ReadonlyArray<Column>,
   exact: (text: string) => string
-): RowsText => {
+): RowsFormatter => {
   const text = (cell: string) => csv.fieldText(exact(cell), "escape")
   const field = (cell: Cell): string | null => {
     if (cell === null) return null
     if (typeof cell === "string") return text(cell)
-    const { csv: written = cell.json } = cell
-    // A number that begins with a minus sign is no formula.
-    return written === null || isNumber(cell) ? written : text(written)
+    const { csv: content = cell.json } = cell
+    // A number is not escaped: a negative one begins with a minus sign, but it is no formula.
+    return content === null || isNumber(cell) ? content : text(content)
   }
   return {
     head: csv.csvText([columns.map(({ name }) => text(name))], "keep"),
@@ -165,18 +165,18 @@ const csvText = (
 
 const isNumber = (cell: Cell): boolean => cell !== null && typeof cell !== "string" && /^-?\d/.test(cell.json)
 
-/** Distinguishes null from text that looks like it. */
-const shown = (cell: Cell): string =>
+/** Returns the text of a cell in a table. Null is `NULL`; the text `NULL` has quotes. */
+const tableCell = (cell: Cell): string =>
   cell === null ? "NULL" : cell === "NULL" ? `"NULL"` : typeof cell === "string" ? cell : cell.table ?? cell.json
 
-/** Digits that are never cut: those of a 64-bit integer, and of sums beyond it. */
+/** A number up to this length is never shortened. 64-bit integers and their sums are shorter. */
 const longestNumber = 40
 
-const tableText = (
+const tableFormatter = (
   { makeTable }: typeof Table,
   columns: ReadonlyArray<Column>,
   width: number
-): RowsText => {
+): RowsFormatter => {
   const visible = columns.flatMap((column, index) =>
     column.hidden !== true && width >= (column.roomFrom ?? 0) ? [{ column, index }] : []
   )
@@ -186,14 +186,14 @@ const tableText = (
     rows: (rows) => {
       table ??= makeTable(
         visible.map(({ column, index }) =>
-          // The first rows show which columns hold numbers: they are never cut.
+          // The first rows decide which columns contain numbers. Numbers are never shortened.
           rows.some((row) => isNumber(row[index] ?? null))
             ? { align: "right" as const, whole: longestNumber, ...column }
             : column
         ),
         width
       )
-      return table.print(rows.map((row) => visible.map(({ index }) => shown(row[index] ?? null))))
+      return table.print(rows.map((row) => visible.map(({ index }) => tableCell(row[index] ?? null))))
     },
     end: "",
     hidden: () => table?.hidden() ?? []

@@ -1,13 +1,13 @@
-/** `--since`: a moment as people write it. Days, and times without a zone, are those of this machine's time zone (`TZ`). */
+/** `--since`: a moment as people write it. A day or a time without a zone is in the time zone of this machine (`TZ`). */
 import { Days } from "@payments/core"
 import { duration } from "@payments/export/program"
 import { Duration } from "effect"
 
-/** What a moment may look like. */
+/** The accepted forms of a moment, for messages. */
 export const expected =
   "a duration such as 24h or 7d, a day such as 2024-05-01, a time such as 2024-05-01T10:00Z, today or yesterday"
 
-/** The moment in milliseconds since 1970, or nothing where the text names none. */
+/** Returns the moment in milliseconds since 1970, or undefined if the text is not a moment. */
 export const sinceMs = (text: string, nowMs: number): number | undefined => {
   if (text === "today" || text === "yesterday") {
     const now = new Date(nowMs)

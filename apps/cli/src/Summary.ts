@@ -1,55 +1,54 @@
 /**
- * The result of an export as lines for people: the figures, what is unusual about a scan, and, apart from that, what went
- * wrong.
+ * The result of an export as lines for people: the figures, notes on unusual scans, and the problems that need attention.
  */
 import { Lists } from "@payments/core"
 import type { ScanEvent, ScanOutcome, ScanSummary } from "@payments/export"
 import { Duration, Result } from "effect"
 
 const count = new Intl.NumberFormat("en-US")
-const counted = (number: number, thing: string) => `${count.format(number)} ${thing}${number === 1 ? "" : "s"}`
+const plural = (number: number, thing: string) => `${count.format(number)} ${thing}${number === 1 ? "" : "s"}`
 
-/** What only the events of a scan tell. */
-export type Told = Extract<ScanEvent, { readonly _tag: "Begun" | "Restarted" }>
+/** An event that says where a scan starts. The outcome of the scan does not contain it. */
+export type StartEvent = Extract<ScanEvent, { readonly _tag: "Begun" | "Restarted" }>
 
-/** What is counted of a list; where nothing is kept, nothing is new and nothing has changed. */
-const columnsOf = (isKept: boolean): ReadonlyArray<readonly [name: string, of: (scan: ScanSummary) => number]> => [
+/** The figures of a list. Only a stored destination can count new, changed, unchanged and missing rows. */
+const columnsOf = (isStored: boolean): ReadonlyArray<readonly [name: string, of: (scan: ScanSummary) => number]> => [
   ["records", ({ records }) => records],
-  ...isKept ? keptColumns : [],
+  ...isStored ? storedColumns : [],
   ["pages", ({ pages }) => pages],
   ["retries", ({ retries }) => retries]
 ]
 
-const keptColumns: ReturnType<typeof columnsOf> = [
+const storedColumns: ReturnType<typeof columnsOf> = [
   ["new", ({ inserted }) => inserted],
   ["changed", ({ updated }) => updated],
   ["unchanged", ({ unchanged }) => unchanged],
   ["missing", ({ missing }) => missing]
 ]
 
-/** The result of an export as lines for people; the figures keep to the width of a terminal. */
+/** Returns the figures and the notes. The figures fit the width of the terminal. */
 export const summarize = (
   outcomes: ReadonlyArray<ScanOutcome>,
-  told: ReadonlyArray<Told>,
-  isKept: boolean,
+  startEvents: ReadonlyArray<StartEvent>,
+  isStored: boolean,
   width: number
 ): ReadonlyArray<string> => {
   const lists = outcomes.map(({ list, result }) => ({
     label: Lists.byName[list].label,
     scans: Result.isSuccess(result) ? result.success : [],
-    events: told.filter((event) => event.list === list)
+    events: startEvents.filter((event) => event.list === list)
   }))
   const retried = lists.some(({ scans }) => scans.some(({ retries }) => retries > 0))
   return [
-    ...tableOf(lists.filter(({ scans }) => scans.length > 0), isKept, width),
+    ...tableOf(lists.filter(({ scans }) => scans.length > 0), isStored, width),
     ...(retried ? ["retries: requests that failed and were sent again; no record was lost"] : []),
     ...lists.flatMap(({ events, label, scans }) =>
-      [...beginningsOf(events, isKept, scans.length > 0), ...notesOf(scans)].map((note) => `${label}: ${note}`)
+      [...startNotesOf(events, isStored, scans.length > 0), ...notesOf(scans)].map((note) => `${label}: ${note}`)
     )
   ]
 }
 
-/** What went wrong with lists that were read to their end, if anything: it stands after everything else. */
+/** Returns the problems of the lists that were read completely. They are printed last. */
 export const problemsOf = (outcomes: ReadonlyArray<ScanOutcome>, destination: Destination): ReadonlyArray<string> =>
   outcomes.flatMap(({ list, result }) => {
     const scans = Result.isSuccess(result) ? result.success : []
@@ -60,37 +59,37 @@ export const problemsOf = (outcomes: ReadonlyArray<ScanOutcome>, destination: De
     return [
       ...(heldBack === 0 ? [] : [
         `${
-          counted(heldBack, "record")
-        } did not come, too many to be marked missing at once: look why, and if it is right run again with a higher --missing-limit`
+          plural(heldBack, "record")
+        } held back: too many are missing at once to be marked missing. Find out why; if it is correct, run again with a higher --missing-limit`
       ]),
       ...(quarantined === 0 ? [] : [
-        `not as documented: ${counted(quarantined, "record")}, ${
+        `records that do not match the document: ${count.format(quarantined)}; ${
           destination === "stdout"
-            ? "printed all the same"
-            : `listed by: payments quarantine --from ${shellWord(destination.location)}`
+            ? "printed anyway"
+            : `list them with: payments quarantine --from ${shellWord(destination.location)}`
         }`
       ])
     ].map((problem) => `${Lists.byName[list].label}: ${problem}`)
   })
 
-/** Where the records went. */
+/** The destination of the records. */
 type Destination = "stdout" | { readonly location: string }
 
-/** Text as one word of a command. */
+/** Quotes a text as one word of a shell command. */
 const shellWord = (text: string): string => /^[\w./:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 
-/** The figures of the lists that were read to their end, if any. */
+/** Returns the table of figures of the lists that were read completely, or no lines if there is none. */
 const tableOf = (
   lists: ReadonlyArray<{ readonly label: string; readonly scans: ReadonlyArray<ScanSummary> }>,
-  isKept: boolean,
+  isStored: boolean,
   width: number
 ): ReadonlyArray<string> => {
   if (lists.length === 0) return []
   const columns = [
     ["", ...lists.map(({ label }) => label)],
-    ...columnsOf(isKept).flatMap(([name, of]) => {
+    ...columnsOf(isStored).flatMap(([name, of]) => {
       const sums = lists.map(({ scans }) => sum(scans.map(of)))
-      // Nobody needs to be told that nothing had to be asked for again.
+      // A column of zero retries is omitted.
       return name === "retries" && sums.every((times) => times === 0)
         ? []
         : [[name, ...sums.map((number) => count.format(number))]]
@@ -102,11 +101,11 @@ const tableOf = (
   ]
   const lines = aligned(columns)
   if (lines.every((line) => line.length <= width)) return lines
-  // One line a figure is narrower than one line a list.
+  // The table is too wide. A table with one line per figure is narrower than one with one line per list.
   return aligned(["", ...lists].map((_, row) => columns.map((cells) => cells[row] ?? "")))
 }
 
-/** Columns of cells as lines, the first column to the left and the others to the right. */
+/** Joins columns of cells into lines. Aligns the first column left and the others right. */
 const aligned = (columns: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray<string> => {
   const padded = columns.map((cells, column) => {
     const width = Math.max(...cells.map((cell) => cell.length))
@@ -115,45 +114,49 @@ const aligned = (columns: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray<s
   return (padded[0] ?? []).map((_, row) => padded.map((cells) => cells[row] ?? "").join("  "))
 }
 
-/** Why a scan did not go on where an earlier one was cut. A first scan, and one after a complete one, need no reason. */
+/** Why a scan did not resume an interrupted run. A first scan and a scan after a complete one need no reason. */
 const reasons = {
-  // Perhaps by a run in between that came to no page of its own: for either of these reasons.
+  // A run that committed no page may have changed the request in between. Then either cause is possible.
   otherRequest:
-    "began anew: since an earlier run was cut, another limit, other parameter names or other ignored fields were asked for, or another cut of the list was written",
+    "started from the first page: since the interrupted run, the limit, the parameter names or the ignored fields changed, or the list was exported in another way (in parts, or as a whole)",
   overtaken:
-    "began anew: since an earlier run was cut, another cut of the list was written (parts, or for a part the whole list)",
-  afterFailure: "began anew: the scan before could not reach the end of the list"
+    "started from the first page: since the interrupted run, the list was exported in another way (in parts, or as a whole)",
+  afterFailure: "started from the first page: the previous scan could not reach the end of the list"
 } as const
 
-/** Where the scans of a list went on, or why they did not go on with one that was cut; nothing where none is kept. */
-const beginningsOf = (events: ReadonlyArray<Told>, isKept: boolean, hasFigures: boolean): ReadonlyArray<string> => {
+/** Returns where the scans of a list resumed, or why they did not resume. Returns nothing if the destination is stdout. */
+const startNotesOf = (
+  events: ReadonlyArray<StartEvent>,
+  isStored: boolean,
+  hasFigures: boolean
+): ReadonlyArray<string> => {
   const begun = events.filter((event) => event._tag === "Begun")
   const restarts = events.length - begun.length
   const parts = begun.filter(({ part }) => part !== undefined).length
   return [
-    ...[...isKept ? Map.groupBy(begun, ({ start }) => start) : []].flatMap(([start, scans]) => {
+    ...[...isStored ? Map.groupBy(begun, ({ start }) => start) : []].flatMap(([start, scans]) => {
       if (start === "first" || start === "afterComplete") return []
-      const which = parts === 0 ? "" : `${counted(scans.length, "part")} `
+      const which = parts === 0 ? "" : `${plural(scans.length, "part")} `
       if (start !== "resumed") return [`${which}${reasons[start]}`]
       const [pages, records] = [
         sum(scans.map(({ progress }) => progress.pages)),
         sum(scans.map(({ progress }) => progress.records))
       ]
       return [
-        `${which}went on where an earlier run was cut, ${
+        `${which}resumed where an earlier run was interrupted, ${
           parts === 0 ? `at page ${count.format(pages + 1)}, ` : ""
-        }after ${counted(records, "record")}${hasFigures ? "; retries and seconds are this run's" : ""}`
+        }after ${plural(records, "record")}${hasFigures ? "; retries and seconds are those of this run only" : ""}`
       ]
     }),
     ...(restarts === 0 ? [] : [
-      `began at the first page again, ${
+      `started again from the first page, ${
         restarts === 1 ? "once" : `${count.format(restarts)} times`
-      }: a cursor was refused or led in circles`
+      }: the service refused a cursor or repeated one`
     ])
   ]
 }
 
-/** What a person should know of a list beside its figures. */
+/** Returns the notes on a list that its figures do not show. */
 const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
   const parts = scans.filter(({ part }) => part !== undefined).length
   const total = (of: (scan: ScanSummary) => number) => sum(scans.map(of))
@@ -169,16 +172,16 @@ const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
   return [
     ...(parts === 0
       ? []
-      : [`${counted(parts, "part")}; what is in none of them was not read, and nothing is concluded missing`]),
-    ...(returned === 0 ? [] : [`${counted(returned, "record")} there again after having been missing`]),
-    ...(repeats === 0 ? [] : [`${counted(repeats, "record")} came more than once; the last one read stands`]),
+      : [`${plural(parts, "part")}; records outside these parts were not read, and no record was marked missing`]),
+    ...(returned === 0 ? [] : [`${plural(returned, "record")} reappeared after being missing`]),
+    ...(repeats === 0 ? [] : [`${plural(repeats, "record")} returned more than once; the last version is stored`]),
     ...(replaced === 0 ? [] : [
       `${
-        counted(replaced, "text")
-      } with characters that not every database takes: U+FFFD stands for them in the columns, raw has them as they are`
+        plural(replaced, "text")
+      } with characters that some databases cannot store: U+FFFD replaces them in the columns, raw is unchanged`
     ]),
     ...(undocumented.size === 0 ? [] : [
-      `fields that the document does not show: ${
+      `undocumented fields: ${
         Array.from(undocumented, ([path, times]) => `${path} (${count.format(times)})`).join(", ")
       }`
     ])

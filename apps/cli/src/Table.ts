@@ -1,42 +1,42 @@
 /**
- * Rows as lines for people. No line is wider than the terminal; ids and sums are never cut. Control characters are
- * escaped, and widths are counted in columns of the terminal.
+ * Formats rows as a table for people. No line is wider than the terminal. Ids and sums are never shortened. Control
+ * characters are escaped. Widths are counted in columns of the terminal.
  *
- * The first rows determine the widths. Later rows are fitted into them; only where an id or a sum needs more room, or the
- * terminal has room left, the header is printed again with new widths. Where no terminal limits the width, nothing is cut
- * and the header is printed once.
+ * The first rows determine the widths of the columns. If a later id or sum needs more room, or a cell does and the terminal has
+ * room left, the table prints the header again with new widths. Without a terminal nothing is shortened, and the header is
+ * printed once.
  */
 import { printable } from "@payments/export"
-import { cutTo, widthOf, wrapTo } from "./TextWidth.ts"
+import { truncateTo, widthOf, wrapTo } from "./TextWidth.ts"
 
 /** A column of a table. */
 export interface Column {
   readonly name: string
   readonly align?: "left" | "right"
-  /** Its cells are never cut. The column becomes so wide at most; a wider cell has lines of its own. */
+  /** If given, cells are never shortened. This is the greatest width of the column; a wider cell continues on extra lines. */
   readonly whole?: number
-  /** The least width to which a column that is not `whole` is narrowed; 12 unless given. */
+  /** The least width to which a column without `whole` is narrowed; 12 by default. */
   readonly narrowest?: number
-  /** The width that is kept for it, even if the first rows need less. */
+  /** The least width of the column, even if the first rows need less. */
   readonly usual?: number
-  /** How a cell is shortened; with an ellipsis unless given. */
+  /** Shortens a cell to the room; with an ellipsis by default. */
   readonly shorten?: (cell: string, room: number) => string
-  /** The lines below its row that show a cell which had to be shortened. */
+  /** Returns the lines after the row that show the full content of a shortened cell. */
   readonly below?: (cell: string) => ReadonlyArray<string>
 }
 
-/** A table that is printed in parts, one after another. */
+/** A table that is printed batch by batch. */
 export interface Table {
-  /** The lines of these rows, with a header where one is due. Each row has a cell for each column. */
+  /** Formats these rows, with a header if the widths are new. Each row has a cell for each column. */
   readonly print: (rows: ReadonlyArray<ReadonlyArray<string>>) => string
-  /** The columns that the terminal has no room for. */
+  /** The columns that do not fit on the terminal. */
   readonly hidden: () => ReadonlyArray<string>
 }
 
 const gap = "  "
-const narrowestUnlessGiven = 12
+const defaultNarrowest = 12
 
-/** A table for a terminal of this width; Infinity where nothing limits it. */
+/** Makes a table for a terminal of this width. The width is Infinity if there is no terminal. */
 export const makeTable = (columns: ReadonlyArray<Column>, width: number): Table => {
   /** The widest cell of each column so far. */
   const widest = columns.map(({ name, usual = 0 }) => Math.max(widthOf(name), usual))
@@ -49,7 +49,7 @@ export const makeTable = (columns: ReadonlyArray<Column>, width: number): Table 
         for (const [column, cell] of row.entries()) {
           const needed = widthOf(cell, width)
           const { whole } = columns[column] ?? { whole: undefined }
-          // A cell that is never cut and wider than its column may be has lines of its own.
+          // A cell that is wider than `whole` continues on extra lines. It does not widen the column.
           if (whole === undefined || needed <= Math.min(whole, width)) {
             widest[column] = Math.max(widest[column] ?? 0, needed)
           }
@@ -75,7 +75,10 @@ const isEqual = (left: ReadonlyArray<number>, right: ReadonlyArray<number> | und
 const total = (widths: ReadonlyArray<number>): number =>
   widths.reduce((sum, width) => sum + width, gap.length * (widths.length - 1))
 
-/** Whether a column needs more room and must have it, or can have it. The last one takes the rest of the line anyway. */
+/**
+ * Whether a column needs more room and must get it (`whole`) or can get it. The last column does not count, because it gets
+ * the rest of the line in any case.
+ */
 const isTooNarrow = (
   columns: ReadonlyArray<Column>,
   widths: ReadonlyArray<number>,
@@ -89,11 +92,11 @@ const isTooNarrow = (
       : column < widths.length - 1 && wanted > width && total(widths) < room
   })
 
-/** The widths of the columns that have room: the last columns are left out, then the widest are narrowed. */
+/** Fits the columns into the room. Removes the last columns first, then narrows the widest. Returns the widths. */
 const fit = (columns: ReadonlyArray<Column>, widest: ReadonlyArray<number>, room: number): ReadonlyArray<number> => {
   if (room === Infinity) return widest
   const wanted = widest.map((most) => Math.min(most, room))
-  const least = columns.map(({ narrowest = narrowestUnlessGiven, whole }, column) =>
+  const least = columns.map(({ narrowest = defaultNarrowest, whole }, column) =>
     whole === undefined ? Math.min(wanted[column] ?? 0, narrowest) : wanted[column] ?? 0
   )
   let count = columns.length
@@ -102,14 +105,14 @@ const fit = (columns: ReadonlyArray<Column>, widest: ReadonlyArray<number>, room
   while (total(widths) > room) {
     const spare = widths.map((width, column) => width > (least[column] ?? 0) ? width : 0)
     const most = Math.max(...spare)
-    // The first column alone is never wider than the terminal.
+    // No column can be narrowed further. One column alone always fits.
     if (most === 0) break
     widths[spare.indexOf(most)] = most - 1
   }
   return widths
 }
 
-/** A row as lines: more than one where a cell that is never cut is wider than its column. */
+/** Formats a row as lines. A row has several lines if a `whole` cell is wider than its column. */
 const linesOf = (
   columns: ReadonlyArray<Column>,
   widths: ReadonlyArray<number>,
@@ -123,20 +126,20 @@ const linesOf = (
   let start = 0
   for (const [column, fitted] of widths.entries()) {
     const cell = row[column] ?? ""
-    const { align, below, shorten = cutTo, whole } = columns[column] ?? { name: "" }
+    const { align, below, shorten = truncateTo, whole } = columns[column] ?? { name: "" }
     const isLast = column === widths.length - 1
     const room = isLast && whole === undefined ? width - start : fitted
     const isTooWide = width !== Infinity && widthOf(cell, room) > room
     if (isTooWide && whole !== undefined) {
-      // It has the rest of the line, and as many lines as it needs. The row goes on below.
+      // The cell gets the rest of this line and as many lines as it needs. The row continues on the line after them.
       const before = " ".repeat(start)
       const [first = "", ...more] = wrapTo(cell, width - start)
       lines.push(`${line}${first}`, ...more.map((part) => `${before}${part}`))
       line = `${before}${" ".repeat(fitted)}`
     } else {
-      const shown = isTooWide ? cutTo(shorten(cell, room), room) : cell
+      const shown = isTooWide ? truncateTo(shorten(cell, room), room) : cell
       if (isTooWide) {
-        lower.push(...(below?.(cell) ?? []).map((text) => `${indent}${cutTo(text, width - indent.length)}`))
+        lower.push(...(below?.(cell) ?? []).map((text) => `${indent}${truncateTo(text, width - indent.length)}`))
       }
       const padding = " ".repeat(Math.max(0, fitted - widthOf(shown, fitted)))
       line += align === "right" ? `${padding}${shown}` : `${shown}${padding}`
@@ -148,7 +151,7 @@ const linesOf = (
   return [...own, ...lower].map((text) => text.trimEnd())
 }
 
-/** Shortens names with commas between them to as many as there is room for, and how many more there are. */
+/** Shortens a list of names to as many as fit, followed by the number of the rest: `status, contract, +4`. */
 export const firstNames = (cell: string, room: number): string => {
   const names = cell.split(", ")
   let text = ""

@@ -1,16 +1,16 @@
-/** How many columns of a terminal a text takes, and what of it fits into a number of columns. */
+/** Measures the width of text in columns of a terminal, and shortens or wraps text to a width. */
 import stringWidth from "string-width"
 
 const ascii = /^[\x20-\x7e]*$/
 
 const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" })
 
-/** Without the search for escape sequences: the text has none left. */
+/** Measures without a search for escape sequences: the text contains none. */
 const measure = (text: string): number => stringWidth(text, { countAnsiEscapeCodes: true })
 
 /**
- * The columns that one grapheme takes at most. Terminals that do not combine code points show a flag or a family as
- * several characters, so the larger of both counts is used: a line may then be narrower than counted, never wider.
+ * Returns the greatest width of one grapheme. A terminal that does not combine code points shows a flag or a family emoji as
+ * several characters. So the larger of both counts is used: a line may be narrower than counted, never wider.
  */
 const graphemeWidth = (grapheme: string): number => {
   const combined = measure(grapheme)
@@ -19,7 +19,7 @@ const graphemeWidth = (grapheme: string): number => {
   return Math.max(combined, separate)
 }
 
-/** The columns that a text without control characters takes at most; counted until they are more than `limit`. */
+/** Returns the greatest width of a text without control characters. Stops counting above `limit`. */
 export const widthOf = (text: string, limit = Infinity): number => {
   if (ascii.test(text)) return text.length
   let width = 0
@@ -30,8 +30,8 @@ export const widthOf = (text: string, limit = Infinity): number => {
   return width
 }
 
-/** The parts of a text that stay together in a column: graphemes, or code points where a grapheme is wider than the column. */
-function* partsOf(text: string, room: number): Generator<readonly [part: string, width: number]> {
+/** Splits a text into graphemes, and a grapheme that is wider than the column into code points. */
+function* graphemesOf(text: string, room: number): Generator<readonly [part: string, width: number]> {
   for (const { segment } of segmenter.segment(text)) {
     const width = graphemeWidth(segment)
     if (width <= room) yield [segment, width]
@@ -39,14 +39,14 @@ function* partsOf(text: string, room: number): Generator<readonly [part: string,
   }
 }
 
-/** The text, or as much of its beginning as fits before an ellipsis. */
-export const cutTo = (text: string, room: number): string => {
+/** Returns the text, or as much of its beginning as fits before an ellipsis. */
+export const truncateTo = (text: string, room: number): string => {
   if (widthOf(text, room) <= room) return text
   if (room < 1) return ""
   if (ascii.test(text)) return `${text.slice(0, room - 1)}…`
   let kept = ""
   let left = room - 1
-  for (const [part, width] of partsOf(text, room)) {
+  for (const [part, width] of graphemesOf(text, room)) {
     if (width > left) break
     kept += part
     left -= width
@@ -54,7 +54,7 @@ export const cutTo = (text: string, room: number): string => {
   return `${kept}…`
 }
 
-/** The text on as many lines as it needs, broken between words; a word that is wider than the room is broken too. */
+/** Wraps the text between words. Breaks a word only if it is wider than the room. */
 export const wrapWords = (text: string, room: number): ReadonlyArray<string> => {
   const lines: Array<string> = []
   for (const word of text.split(" ")) {
@@ -65,13 +65,13 @@ export const wrapWords = (text: string, room: number): ReadonlyArray<string> => 
   return lines
 }
 
-/** The text on as many lines as it needs. A character that is wider than the room becomes an ellipsis. */
+/** Wraps the text between characters. Replaces a character that is wider than the room by an ellipsis. */
 export const wrapTo = (text: string, room: number): ReadonlyArray<string> => {
   if (widthOf(text, room) <= room) return [text]
   const lines: Array<string> = []
   let line = ""
   let left = room
-  for (const [part, width] of partsOf(text, room)) {
+  for (const [part, width] of graphemesOf(text, room)) {
     const fitting = width > room ? "…" : part
     const needed = width > room ? 1 : width
     if (needed > left) {

@@ -1,4 +1,4 @@
-/** The command line: its commands. */
+/** The command line `payments`. */
 import { Lists, type PaymentsApi, type PaymentsConfig, type PaymentsConfigError } from "@payments/core"
 import type { Layer } from "effect"
 import { Command } from "effect/cli"
@@ -13,7 +13,7 @@ import { sandboxCommand } from "./commands/sandbox.ts"
 import { startCommand } from "./commands/start.ts"
 import { verifyCommand } from "./commands/verify.ts"
 
-/** `payments`, over the service of the environment (`api`, `config`), and HTTP for its embedded sandbox. */
+/** Makes the command line. `api` and `config` are the service of the environment; `http` reaches the embedded sandbox. */
 export const payments = <R, R2>(
   api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>,
   config: Layer.Layer<PaymentsConfig, PaymentsConfigError, R2>,

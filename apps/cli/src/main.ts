@@ -8,11 +8,11 @@ import { handleOutputErrors, handOverSignals, lineLogger, run, teardown } from "
 import { Effect, Layer } from "effect"
 import { payments } from "./cli.ts"
 
-/** Replaced by the build. */
+/** The build replaces this name with the version. */
 declare const PAYMENTS_VERSION: string
 
 handleOutputErrors("payments")
-// Also a file that a library makes is its owner's alone.
+// Only the owner may read the files that this process creates. Libraries create some of them.
 process.umask(0o077)
 
 const api = PaymentsApi.layerConfig.pipe(Layer.provide(layerHttpClient))

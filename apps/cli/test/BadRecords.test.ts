@@ -1,9 +1,9 @@
-/** Listings of records that are not as the document describes them. */
+/** Listings of records that do not match the document. */
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Effect } from "effect"
 import { join } from "node:path"
-import { payment } from "./InProcess.ts"
+import { runInProcess } from "./InProcess.ts"
 import { temporaryFolder } from "./Program.ts"
 
 const texts = [
@@ -16,25 +16,25 @@ const texts = [
 ]
 const api = layerTest({ invoices: texts })
 
-describe("a listing with records that are not as documented", () => {
-  it.effect("prints the exact text of each in a pipe, says so on stderr and ends with exit code 10", () =>
+describe("a listing with records that do not match the document", () => {
+  it.effect("prints the exact text of each into a pipe, warns on stderr and exits with code 10", () =>
     Effect.gen(function*() {
       for (const limit of ["2", "100"]) {
-        const { code, err, out } = yield* payment(api, ["invoices", "list", "--all", "--limit", limit])
+        const { code, err, out } = yield* runInProcess(api, ["invoices", "list", "--all", "--limit", limit])
         assert.deepStrictEqual([code, out], [10, texts.map((text) => `${text}\n`).join("")])
         assert.match(
           err,
           /^payments: invoices: 4 records are not as the document describes, and printed as sent\. The first is record 2 of the output \(amount: .+\)\. To end at such a record: --strict\.\n$/
         )
       }
-      const json = yield* payment(api, ["invoices", "list", "--all", "--format", "json"])
+      const json = yield* runInProcess(api, ["invoices", "list", "--all", "--format", "json"])
       assert.deepStrictEqual([json.code, JSON.parse(json.out).count], [10, texts.length])
       for (const text of texts) assert.include(json.out, `\n${text}`)
     }))
 
-  it.effect("shows in a table what can be read of them, to the digit", () =>
+  it.effect("shows their readable fields in a table, with exact numbers", () =>
     Effect.gen(function*() {
-      const { code, out } = yield* payment(api, ["invoices", "list", "--all"], true, 80)
+      const { code, out } = yield* runInProcess(api, ["invoices", "list", "--all"], true, 80)
       assert.strictEqual(code, 10)
       assert.deepStrictEqual(out.split("\n").map((line) => line.trim().split(/ {2,}/).slice(0, 3)), [
         ["id", "amount", "status"],
@@ -48,19 +48,20 @@ describe("a listing with records that are not as documented", () => {
       ])
     }))
 
-  it.effect("ends at the first one with --strict and exit code 8", () =>
+  it.effect("with --strict, ends at the first of them with exit code 8", () =>
     Effect.gen(function*() {
-      const { code, err, out } = yield* payment(api, ["invoices", "list", "--all", "--limit", "1", "--strict"])
+      const { code, err, out } = yield* runInProcess(api, ["invoices", "list", "--all", "--limit", "1", "--strict"])
       assert.deepStrictEqual([code, out], [8, `${texts[0]}\n`])
       assert.include(err, "items[0].amount")
     }))
 
-  it.live("keeps its position among them, also behind one without an id", () =>
+  it.live("keeps its position among them, also after a record without an id", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "position.json")
       let out = ""
       for (let run = 0; run < texts.length; run++) {
-        out += (yield* payment(api, ["invoices", "list", "--max", "1", "--limit", "100", "--cursor-file", file])).out
+        out +=
+          (yield* runInProcess(api, ["invoices", "list", "--max", "1", "--limit", "100", "--cursor-file", file])).out
       }
       assert.strictEqual(out, texts.map((text) => `${text}\n`).join(""))
     }).pipe(Effect.scoped))

@@ -6,7 +6,7 @@ import { appendFileSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { readCsv } from "../../../packages/export/test/Rendered.ts"
-import { payment } from "./InProcess.ts"
+import { runInProcess } from "./InProcess.ts"
 import { rowsOf, temporaryFolder } from "./Program.ts"
 
 const invoice = (id: string, amount: number | string, more = "") => `{"id":"${id}","amount":${amount}${more}}`
@@ -20,7 +20,7 @@ const inFolder = <A, E>(use: (destination: string, file: string, folder: string)
   }))
 
 const exporting = (to: string, api: Layer.Layer<PaymentsApi>, ...flags: ReadonlyArray<string>) =>
-  payment(api, ["export", "invoices", "--to", to, ...flags])
+  runInProcess(api, ["export", "invoices", "--to", to, ...flags])
 
 const nothing = serving()
 
@@ -35,11 +35,11 @@ const history = Effect.fnUntraced(function*(to: string) {
 })
 
 describe("payments changes", () => {
-  it.live("tells in order what came, changed, went missing and returned, but not the first load", () =>
+  it.live("prints inserts, updates, missing and returned rows in order, but not the first load", () =>
     inFolder((to) =>
       Effect.gen(function*() {
         yield* history(to)
-        const { code, out } = yield* payment(nothing, ["changes", "--from", to])
+        const { code, out } = yield* runInProcess(nothing, ["changes", "--from", to])
         assert.strictEqual(code, 0)
         const changes = out.trimEnd().split("\n").map((line) => JSON.parse(line))
         assert.deepStrictEqual(
@@ -60,37 +60,37 @@ describe("payments changes", () => {
           ]
         )
         assert.include(out, `"before":{"id":"b","amount":2.0}`)
-        const later = yield* payment(nothing, ["changes", "--from", to, "--after", "3"])
+        const later = yield* runInProcess(nothing, ["changes", "--from", to, "--after", "3"])
         assert.strictEqual(later.out.split("\n").length, 2)
-        const other = yield* payment(nothing, ["changes", "--from", to, "--resource", "payin-sources"])
+        const other = yield* runInProcess(nothing, ["changes", "--from", to, "--resource", "payin-sources"])
         assert.deepStrictEqual([other.code, other.out], [0, ""])
       })
     ))
 
-  it.live("prints a table that a terminal cannot obey, and CSV that a spreadsheet cannot run", () =>
+  it.live("escapes control characters in a table, and formulas in CSV", () =>
     inFolder((to) =>
       Effect.gen(function*() {
         yield* exporting(to, serving(invoice("a", 1)))
         yield* exporting(to, serving(invoice("a", 1), `{"id":"=1+1\\u001b[31m","amount":5}`))
-        const table = yield* payment(nothing, ["changes", "--from", to], true)
+        const table = yield* runInProcess(nothing, ["changes", "--from", to], true)
         assert.match(
           table.out,
           /^ {4}seq {2}list +at .*id {14}fields\n {6}1 {2}invoices {9}\S+ +insert {4}=1\+1\\u001b\[31m\n$/
         )
-        const csv = yield* payment(nothing, ["changes", "--from", to, "--format", "csv"])
+        const csv = yield* runInProcess(nothing, ["changes", "--from", to, "--format", "csv"])
         const [head, row] = csv.out.split("\r\n")
         assert.strictEqual(head, "seq,list,scan,at,change,id,fields,before,after")
         assert.include(row, `,insert,"'=1+1\u001b[31m",,,"{""id"":""=1+1\\u001b[31m"",""amount"":5}"`)
       })
     ))
 
-  it.live("prints CSV whose rows no line break in an id tears, and no formula begins a line of it", () =>
+  it.live("prints CSV in which a line break in an id neither splits a row nor starts a formula", () =>
     inFolder((to) =>
       Effect.gen(function*() {
         const ids = ["y\n=1+1", "y\r@SUM(A1)", "\r\n-1", " a ", "b,\"c\"", "plain"]
         yield* exporting(to, serving(invoice("a", 1)))
         yield* exporting(to, serving(invoice("a", 1), ...ids.map((id) => JSON.stringify({ id }))))
-        const { out } = yield* payment(nothing, ["changes", "--from", to, "--format", "csv"])
+        const { out } = yield* runInProcess(nothing, ["changes", "--from", to, "--format", "csv"])
         assert.deepStrictEqual(
           readCsv(out).map(({ after, change, id }) => [change, id, after]),
           ["y\n'=1+1", "y\r'@SUM(A1)", "'\r\n'-1", " a ", "b,\"c\"", "plain"].map((
@@ -101,7 +101,7 @@ describe("payments changes", () => {
       })
     ))
 
-  it.live("prints no line that is wider than the terminal, whatever the names and ids are", () =>
+  it.live("prints no line that is wider than the terminal, for any names and ids", () =>
     inFolder((to) =>
       Effect.gen(function*() {
         const members = [
@@ -118,8 +118,8 @@ describe("payments changes", () => {
         const strange = ["发票".repeat(4), "e\\u0301\\u202e", "x".repeat(2000)].map((id) => `{"id":"${id}","amount":5}`)
         yield* exporting(to, serving(changed("b"), ...strange))
         const lines = Effect.fnUntraced(function*(columns: number) {
-          const { out } = yield* payment(nothing, ["changes", "--from", to], true, columns)
-          // oxlint-disable-next-line no-control-regex -- what a terminal obeys
+          const { out } = yield* runInProcess(nothing, ["changes", "--from", to], true, columns)
+          // oxlint-disable-next-line no-control-regex -- control characters of a terminal
           assert.notMatch(out, /[\u0000-\u0009\u000b-\u001f\u202e]/)
           return out.trimEnd().split("\n")
         })
@@ -128,7 +128,7 @@ describe("payments changes", () => {
         const inserts = rest.slice(members.length)
         assert.strictEqual(head, "    seq  list             change    id                fields")
         assert.strictEqual(update, "      1  invoices         update    inv_000001c1snak  status, contract, +4")
-        // The values of fields that the line has no room for stand below it.
+        // The values of fields that do not fit in the row are on the lines after it.
         assert.deepStrictEqual(
           rest.slice(0, members.length),
           members.map((name) => `         ${name} a → b`)
@@ -138,17 +138,17 @@ describe("payments changes", () => {
         // An id that is longer than its column continues on the next lines, to the last character.
         assert.strictEqual(long.join(""), "x".repeat(2000))
         assert.isTrue(long.every((line) => line.length <= 80 - 36))
-        const { err } = yield* payment(nothing, ["changes", "--from", to], true, 40)
+        const { err } = yield* runInProcess(nothing, ["changes", "--from", to], true, 40)
         assert.strictEqual(err, "The terminal has no room for: id, fields. Widen it, or use --format json.\n")
-        // Wider ones also have the time, and as many names as there is room for.
+        // A wider terminal also shows the time, and as many names as fit.
         const wide = (yield* lines(140))[1] ?? ""
         assert.match(
           wide,
           /^ {6}1 {2}invoices +\d{4}-\S+Z .* {2}status, contract, settlementDate, settlementTime, \+2$/
         )
         assert.isAtMost(wide.length, 140)
-        const unbound = (yield* lines(0))[1] ?? ""
-        assert.isTrue(unbound.endsWith(members.map((name) => `${name} a → b`).join(", ")))
+        const unlimited = (yield* lines(0))[1] ?? ""
+        assert.isTrue(unlimited.endsWith(members.map((name) => `${name} a → b`).join(", ")))
       })
     ))
 
@@ -162,7 +162,7 @@ describe("payments changes", () => {
         yield* exporting(to, serving(`{"id":"b"${before}}`))
         yield* exporting(to, serving(`{"id":"b"${after}}`))
         const shown = Effect.fnUntraced(function*(columns: number) {
-          const { out } = yield* payment(nothing, ["changes", "--from", to], true, columns)
+          const { out } = yield* runInProcess(nothing, ["changes", "--from", to], true, columns)
           return out.trimEnd().split("\n").at(-1)?.trim() ?? ""
         })
         const whole = yield* shown(0)
@@ -180,7 +180,7 @@ describe("payments changes", () => {
           ),
           whole
         )
-        const { out } = yield* payment(nothing, ["changes", "--from", to], true, 60)
+        const { out } = yield* runInProcess(nothing, ["changes", "--from", to], true, 60)
         const lines = out.trimEnd().split("\n")
         assert.match(lines[1] ?? "", / b +amount, status, \+5$/)
         assert.deepStrictEqual(
@@ -191,7 +191,7 @@ describe("payments changes", () => {
       })
     ))
 
-  it.live("tells only those that were found since a moment", () =>
+  it.live("with --since, prints only the changes since that moment", () =>
     inFolder((to, file) =>
       Effect.gen(function*() {
         yield* history(to)
@@ -199,7 +199,7 @@ describe("payments changes", () => {
         db.exec("UPDATE changes SET at = '2024-05-01T10:00:00.000Z' WHERE seq <= 2")
         db.close()
         const seqs = Effect.fnUntraced(function*(...args: ReadonlyArray<string>) {
-          const { code, out } = yield* payment(nothing, ["changes", "--from", to, "--format", "json", ...args])
+          const { code, out } = yield* runInProcess(nothing, ["changes", "--from", to, "--format", "json", ...args])
           return [code, ...JSON.parse(out).map(({ seq }: { readonly seq: number }) => seq)]
         })
         assert.deepStrictEqual(yield* seqs(), [0, 1, 2, 3, 4])
@@ -208,28 +208,28 @@ describe("payments changes", () => {
         }
         assert.deepStrictEqual(yield* seqs("--since", "2024-05-01T10:00Z"), [0, 1, 2, 3, 4])
         assert.deepStrictEqual(yield* seqs("--since", "yesterday", "--after", "3"), [0, 4])
-        const refused = yield* payment(nothing, ["changes", "--from", to, "--since", "the 4433221100th"])
+        const refused = yield* runInProcess(nothing, ["changes", "--from", to, "--since", "the 4433221100th"])
         assert.deepStrictEqual([refused.code, refused.out], [2, ""])
         assert.match(refused.err, /^payments: Invalid value for --since\. Expected: a duration such as 24h/)
         assert.notInclude(refused.err, "4433221100")
       })
     ))
 
-  it.live("says on stderr that there were none, on a terminal and in a pipe", () =>
+  it.live("reports on stderr that there are no changes, on a terminal and in a pipe", () =>
     inFolder((to) =>
       Effect.gen(function*() {
         yield* exporting(to, serving(invoice("a", 1)))
         for (const [args, terminal] of [[[], true], [[], false], [["--format", "csv"], false]] as const) {
-          const { code, err, out } = yield* payment(nothing, ["changes", "--from", to, ...args], terminal)
+          const { code, err, out } = yield* runInProcess(nothing, ["changes", "--from", to, ...args], terminal)
           assert.deepStrictEqual([code, err, out.split("\n").length], [0, "No changes.\n", args.length === 0 ? 1 : 2])
         }
       })
     ))
 
-  it.live("says that there is nothing where nothing was exported, and makes nothing", () =>
+  it.live("fails if nothing was exported, and creates nothing", () =>
     inFolder((to, file) =>
       Effect.gen(function*() {
-        const { code, err, out } = yield* payment(nothing, ["changes", "--from", to, "--format", "csv"])
+        const { code, err, out } = yield* runInProcess(nothing, ["changes", "--from", to, "--format", "csv"])
         assert.deepStrictEqual([code, out], [9, ""])
         assert.include(err, "there is nothing there. Export into it first.")
         assert.throws(() => rowsOf(file, "SELECT 1"))
@@ -238,19 +238,19 @@ describe("payments changes", () => {
 })
 
 describe("payments verify", () => {
-  it.live("agrees with what was exported, also while a later scan has changed some of it", () =>
+  it.live("confirms a complete export, also after an incomplete scan has changed some rows", () =>
     inFolder((to) =>
       Effect.gen(function*() {
         yield* history(to)
-        const agreed = yield* payment(nothing, ["verify", "--from", to])
+        const agreed = yield* runInProcess(nothing, ["verify", "--from", to])
         assert.deepStrictEqual([agreed.code, agreed.out], [0, "invoices: as scan 5 certified it: 3 records\n"])
-        // A scan that never ends: its first page changes a, then the service fails.
-        const cut = layerTest({
+        // An incomplete scan: its first page changes a, then the service fails.
+        const interrupted = layerTest({
           invoices: [invoice("a", 10), ...Array.from({ length: 150 }, (_, index) => invoice(`n${index}`, index))],
           faults: [{ fault: "status", status: 403, nth: 2 }]
         })
-        assert.strictEqual((yield* exporting(to, cut)).code, 4)
-        assert.deepStrictEqual((yield* payment(nothing, ["verify", "--from", to])).code, 0)
+        assert.strictEqual((yield* exporting(to, interrupted)).code, 4)
+        assert.deepStrictEqual((yield* runInProcess(nothing, ["verify", "--from", to])).code, 0)
       })
     ))
 
@@ -258,49 +258,49 @@ describe("payments verify", () => {
     [
       ["a text", `UPDATE invoices SET raw = replace(raw, '"amount":3', '"amount":8') WHERE id = 'b'`, "b: raw differs"],
       ["a column", "UPDATE invoices SET amount = 7 WHERE id = 'b'", "b: amount differs from raw"],
-      ["a row that went", "DELETE FROM invoices WHERE id = 'b'", "the number of records differs"],
+      ["a deleted row", "DELETE FROM invoices WHERE id = 'b'", "the number of records differs"],
       [
         "a certificate",
         "UPDATE scans SET certificate = replace(certificate, '\"sums\":{\"amount\":\"', '\"sums\":{\"amount\":\"1')",
         "the sum of amount differs"
       ],
-      ["a certificate that is none", "UPDATE scans SET certificate = '{}'", "the certificate cannot be read"]
+      ["an unreadable certificate", "UPDATE scans SET certificate = '{}'", "the certificate cannot be read"]
     ] as const
-  )("finds %s that somebody changed", ([, sql, problem]) =>
+  )("detects a change of the database: %s", ([, sql, problem]) =>
     inFolder((to, file) =>
       Effect.gen(function*() {
         yield* history(to)
         const db = new DatabaseSync(file)
         db.exec(sql)
         db.close()
-        const { code, out } = yield* payment(nothing, ["verify", "--from", to])
+        const { code, out } = yield* runInProcess(nothing, ["verify", "--from", to])
         assert.strictEqual(code, 11)
         assert.include(out, problem)
       })
     ))
 
-  it.live("holds the files of a folder against what was rendered", () =>
+  it.live("compares the files of a folder with what was rendered", () =>
     inFolder((_, __, folder) =>
       Effect.gen(function*() {
         const to = `file:${folder}?format=csv`
         yield* exporting(to, serving(invoice("a", 1)))
-        assert.strictEqual((yield* payment(nothing, ["verify", "--from", to])).code, 0)
+        assert.strictEqual((yield* runInProcess(nothing, ["verify", "--from", to])).code, 0)
         const file = readdirSync(folder).find((name) => name.endsWith(".csv")) ?? ""
         appendFileSync(join(folder, file), "b,2\r\n")
-        const { code, out } = yield* payment(nothing, ["verify", "--from", `file:${folder}`])
+        const { code, out } = yield* runInProcess(nothing, ["verify", "--from", `file:${folder}`])
         assert.strictEqual(code, 11)
         assert.include(out, `${file} is not what was rendered`)
       })
     ))
 
-  it.live("holds the rows against the API, by id", () =>
+  it.live("compares the rows with the API, by id", () =>
     inFolder((to) =>
       Effect.gen(function*() {
         yield* history(to)
         const same = serving(invoice("a", 9), invoice("b", 3), invoice("c", 4))
-        assert.strictEqual((yield* payment(same, ["verify", "--from", to, "--against-api"])).code, 0)
+        assert.strictEqual((yield* runInProcess(same, ["verify", "--from", to, "--against-api"])).code, 0)
         const moved = serving(invoice("a", 9), invoice("b", 33), invoice("d", 4))
-        const { code, out } = yield* payment(moved, ["verify", "--from", to, "--against-api"])
+        const { code, out } = yield* runInProcess(moved, ["verify", "--from", to, "--against-api"])
         assert.strictEqual(code, 11)
         for (const line of ["b: has another text", "d: is not in the destination", "c: is not in the API's list"]) {
           assert.include(out, line)
@@ -309,7 +309,7 @@ describe("payments verify", () => {
           PaymentsApi,
           Effect.map(PaymentsApi, (api) => ({ ...api, source: "another merchant" }))
         ).pipe(Layer.provide(same))
-        assert.strictEqual((yield* payment(foreign, ["verify", "--from", to, "--against-api"])).code, 9)
+        assert.strictEqual((yield* runInProcess(foreign, ["verify", "--from", to, "--against-api"])).code, 9)
       })
     ))
 })
@@ -318,7 +318,7 @@ describe("payments export, in parts", () => {
   const settled = (id: string, day: string) => invoice(id, 1, `,"settlementDate":"${day}"`)
   const invoices = [settled("a", "2024-05-01"), settled("b", "2024-05-03"), settled("c", "2024-06-01"), invoice("d", 1)]
 
-  it.live("reads the days that are asked for, and concludes nothing about the rest", () =>
+  it.live("reads the given days, and marks no other record missing", () =>
     inFolder((to, file) =>
       Effect.gen(function*() {
         yield* exporting(to, serving(...invoices))
@@ -333,7 +333,7 @@ describe("payments export, in parts", () => {
           )
           assert.strictEqual(code, 0)
           assert.match(out, new RegExp(`^invoices +2 +${1 - times} +0 +${1 + times} +0 +3 `, "m"))
-          assert.include(out, "3 parts; what is in none of them was not read")
+          assert.include(out, "3 parts; records outside these parts were not read")
         }
         assert.deepStrictEqual(rowsOf(file, "SELECT id FROM invoices WHERE missing_since IS NULL ORDER BY id"), [
           { id: "a" },
@@ -349,7 +349,7 @@ describe("payments export, in parts", () => {
       })
     ))
 
-  it.live("reads the customers that a file names", () =>
+  it.live("reads the customers in a file", () =>
     inFolder((to, file, folder) =>
       Effect.gen(function*() {
         const api = layerTest({
@@ -360,7 +360,7 @@ describe("payments export, in parts", () => {
         for (const text of ["\ufeffcus_1\r\n\ncus_2\ncus_1\n", "cus_1\rcus_2\r", "cus_1\ncus_2"]) {
           rmSync(file, { force: true })
           writeFileSync(ids, text)
-          assert.strictEqual((yield* payment(api, args)).code, 0)
+          assert.strictEqual((yield* runInProcess(api, args)).code, 0)
           assert.deepStrictEqual(rowsOf(file, "SELECT customer_id FROM payout_requests ORDER BY 1"), [
             { customer_id: "cus_1" },
             { customer_id: "cus_2" }
@@ -369,12 +369,12 @@ describe("payments export, in parts", () => {
         for (
           const [bytes, problem] of [
             [Buffer.from("cus_1\rcus_\u00e9", "latin1"), `the file ${ids} is not UTF-8 text (line 2).`],
-            [Buffer.from("cus_1\n\ncus\u0000_2"), `line 3 of the file ${ids} holds a control character.`],
-            [Buffer.from("\r\r\n"), `the file ${ids} names no customer.`]
+            [Buffer.from("cus_1\n\ncus\u0000_2"), `line 3 of the file ${ids} contains a control character.`],
+            [Buffer.from("\r\r\n"), `the file ${ids} contains no customer id.`]
           ] as const
         ) {
           writeFileSync(ids, bytes)
-          const { code, err } = yield* payment(api, args)
+          const { code, err } = yield* runInProcess(api, args)
           assert.deepStrictEqual([code, err], [2, `payments: --customer-ids: ${problem}\n`])
         }
       })
@@ -403,11 +403,11 @@ describe("payments export, in parts", () => {
 })
 
 describe("payments export", () => {
-  it.live("leaves a row as it is where only ignored fields differ", () =>
+  it.live("does not change a row if only ignored fields differ", () =>
     inFolder((to, file) =>
       Effect.gen(function*() {
         const once = (url: string, ...flags: ReadonlyArray<string>) =>
-          payment(layerTest({ payinSources: [{ id: "a", authUrl: url }] }), [
+          runInProcess(layerTest({ payinSources: [{ id: "a", authUrl: url }] }), [
             "export",
             "payin-sources",
             "--to",
@@ -416,28 +416,28 @@ describe("payments export", () => {
           ])
         for (const url of ["one", "two"]) yield* once(url, "--ignore-field", "authUrl")
         assert.deepStrictEqual(rowsOf(file, "SELECT auth_url FROM payin_sources"), [{ auth_url: "one" }])
-        assert.deepStrictEqual((yield* payment(nothing, ["verify", "--from", to])).code, 0)
+        assert.deepStrictEqual((yield* runInProcess(nothing, ["verify", "--from", to])).code, 0)
         yield* once("three")
         assert.deepStrictEqual(rowsOf(file, "SELECT auth_url FROM payin_sources"), [{ auth_url: "three" }])
       })
     ))
 
-  it.live("does not believe that much of a list went at once, until it is told to", () =>
+  it.live("holds back rows if many are missing at once, until --missing-limit is raised", () =>
     inFolder((to, file) =>
       Effect.gen(function*() {
         yield* exporting(to, serving(invoice("a", 1), invoice("b", 2)))
         yield* exporting(to, serving(invoice("a", 1)))
-        const held = yield* exporting(to, serving(invoice("a", 1)))
-        assert.strictEqual(held.code, 10)
-        assert.include(held.err, "1 record did not come, too many")
+        const heldBack = yield* exporting(to, serving(invoice("a", 1)))
+        assert.strictEqual(heldBack.code, 10)
+        assert.include(heldBack.err, "1 record held back: too many")
         assert.deepStrictEqual(rowsOf(file, "SELECT id FROM invoices WHERE missing_since IS NOT NULL"), [])
-        const told = yield* exporting(to, serving(invoice("a", 1)), "--missing-limit", "50%")
-        assert.strictEqual(told.code, 0)
+        const raised = yield* exporting(to, serving(invoice("a", 1)), "--missing-limit", "50%")
+        assert.strictEqual(raised.code, 0)
         assert.deepStrictEqual(rowsOf(file, "SELECT id FROM invoices WHERE missing_since IS NOT NULL"), [{ id: "b" }])
       })
     ))
 
-  it.live("binds a destination to a service that has moved, when told to", () =>
+  it.live("with --rebind, binds a destination to a service that has moved", () =>
     inFolder((to) =>
       Effect.gen(function*() {
         const named = (source: string) =>
@@ -451,13 +451,13 @@ describe("payments export", () => {
       })
     ))
 
-  it.live("sums up in a table, with a column of retries only where there were any", () =>
+  it.live("prints a summary table, with a column of retries only if there were any", () =>
     inFolder((to) =>
       Effect.gen(function*() {
         const many = Array.from({ length: 1200 }, (_, index) => ({ id: `x${index}` }))
         const service = { payoutRequests: many, payinSources: many, invoices: many }
         const summary = Effect.fnUntraced(function*(api: Layer.Layer<PaymentsApi>) {
-          const { out } = yield* payment(api, ["export", "--to", to], true, 100)
+          const { out } = yield* runInProcess(api, ["export", "--to", to], true, 100)
           return out.split("\n").map((line) => line.trimEnd())
         })
         const first = yield* summary(layerTest(service))
@@ -476,12 +476,12 @@ describe("payments export", () => {
       })
     ))
 
-  it.live("says once what is wrong with all lists", () =>
+  it.live("prints an error once if all lists have it", () =>
     inFolder((to) =>
       Effect.gen(function*() {
-        yield* payment(nothing, ["export", "--to", to])
+        yield* runInProcess(nothing, ["export", "--to", to])
         const moved = Layer.effect(PaymentsApi, Effect.map(PaymentsApi, (api) => ({ ...api, source: "another" })))
-        const { code, err } = yield* payment(Layer.provide(moved, nothing), ["export", "--to", to])
+        const { code, err } = yield* runInProcess(Layer.provide(moved, nothing), ["export", "--to", to])
         assert.strictEqual(code, 9)
         assert.match(err, /^payments: .* it holds the data of another source .*--rebind\)\.\n$/)
       })

@@ -7,7 +7,7 @@ import { assertDurable, type Call, recording } from "../../../packages/export/te
 import { write } from "../src/CursorFile.ts"
 import { temporaryFolder } from "./Program.ts"
 
-const standing = {
+const saved = {
   version: 1,
   source: "memory",
   list: "invoices",
@@ -19,14 +19,14 @@ const standing = {
 } as const
 
 describe("the cursor file", () => {
-  it.live("is on disk before it takes its name, and its name when it is written, also where it is a link", () =>
+  it.live("is synced before it is renamed into place, its folder after that, also through a symbolic link", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       writeFileSync(join(folder, "position.json"), "")
       symlinkSync("position.json", join(folder, "link.json"))
       for (const file of ["position.json", "link.json", "new.json"]) {
         const calls: Array<Call> = []
-        yield* write(join(folder, file), standing).pipe(Effect.provide(recording(calls)))
+        yield* write(join(folder, file), saved).pipe(Effect.provide(recording(calls)))
         assert.deepStrictEqual(calls.map(({ call }) => call), ["open", "write", "sync", "rename", "open", "sync"])
         assertDurable(calls)
       }

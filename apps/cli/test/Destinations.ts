@@ -1,4 +1,4 @@
-/** The destinations that are killed and read while they are written. */
+/** The destinations of the kill tests. A reader checks them while an export writes. */
 import { assert } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
@@ -12,31 +12,31 @@ import { textsOf } from "../../../packages/export/test/Rendered.ts"
 import { postgres } from "./PostgresTarget.ts"
 import { rowsOf } from "./Program.ts"
 
-/** A destination of its own, empty. */
+/** A new, empty destination. */
 export interface Target {
-  /** What `--to` is given. */
+  /** The value of `--to`. */
   readonly to: string
-  /** What the program needs in its environment besides. */
+  /** Additional environment variables of the program. */
   readonly env: Readonly<Record<string, string>>
-  /** The scan and the page where a scan of payout requests was cut; undefined where none was. Asked after every kill. */
-  readonly cutAt: Effect.Effect<string | undefined>
-  /** The texts of the payout requests, as a reader finds them once a scan is complete. */
+  /** The scan and the page at which a scan of payout requests was interrupted; undefined if none was. Read after each kill. */
+  readonly interruptedAt: Effect.Effect<string | undefined>
+  /** The texts of the payout requests in the destination. */
   readonly texts: Effect.Effect<ReadonlyArray<string>>
-  /** Takes a record away behind the program's back. */
-  readonly harm: Effect.Effect<void>
-  /** Looks at it in a process of its own while the effect runs. */
-  readonly watched: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /** Deletes a record without the program. */
+  readonly damage: Effect.Effect<void>
+  /** Checks the destination in another process while the effect runs. Fails if the reader sees an inconsistency. */
+  readonly whileReading: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 
 /** A kind of destination. */
 export interface DestinationKind {
   readonly name: string
-  /** Whether it is also killed where there is little time. */
-  readonly isBrief: boolean
+  /** Whether the short test run includes it. */
+  readonly isInShortRun: boolean
   readonly open: Effect.Effect<Target, never, Scope.Scope>
 }
 
-/** Rows of a database; none where it is not there yet, or where its tables are being made or were cut short. */
+/** Returns rows of a database. Returns none if the database or its tables do not exist yet, or it is locked. */
 export const rowsIfAny = (file: string, sql: string): ReadonlyArray<Record<string, unknown>> => {
   try {
     return rowsOf(file, sql)
@@ -46,80 +46,80 @@ export const rowsIfAny = (file: string, sql: string): ReadonlyArray<Record<strin
   }
 }
 
-const cutAtOf = (file: string) =>
+const interruptedAtIn = (file: string) =>
   Effect.sync(() => {
     const [scan] = rowsIfAny(file, "SELECT scan, pages FROM scans WHERE state = 'running' AND pages > 0")
     return scan === undefined ? undefined : `${String(scan["scan"])}:${String(scan["pages"])}`
   })
 
-/** What `reader.ts` looks at while the effect runs; it must have looked, and have seen nothing that it may not. */
-export const watchedBy =
+/** Runs `reader.ts` while the effect runs. Fails if the reader never read the destination or saw an inconsistency. */
+export const whileReadingWith =
   (kind: "sqlite" | "files" | "postgres", place: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     Effect.acquireUseRelease(
       Effect.promise(async () => {
         const child = spawn(process.execPath, [join(import.meta.dirname, "reader.ts"), kind, place], {
           stdio: ["ignore", "pipe", "inherit"]
         })
-        let said = ""
-        child.stdout.on("data", (chunk: Buffer) => said += chunk.toString("utf8"))
+        let out = ""
+        child.stdout.on("data", (chunk: Buffer) => out += chunk.toString("utf8"))
         const ended = once(child, "close")
         await Promise.race([once(child.stdout, "data"), ended])
-        return { child, ended, said: () => said.split("\n").at(-2) ?? "" }
+        return { child, ended, lastLine: () => out.split("\n").at(-2) ?? "" }
       }),
-      ({ child, ended, said }) =>
+      ({ child, ended, lastLine }) =>
         Effect.flatMap(effect, (result) =>
           Effect.promise(async () => {
             child.kill("SIGTERM")
             await ended
-            const { polls, problems } = JSON.parse(said()) as {
+            const { polls, problems } = JSON.parse(lastLine()) as {
               readonly polls: number
               readonly problems: ReadonlyArray<string>
-            } // what reader.ts prints
-            assert.deepStrictEqual(problems, [], "what a reader saw")
-            assert.isAbove(polls, 0, "a reader that never looked has seen nothing")
+            } // the output of reader.ts
+            assert.deepStrictEqual(problems, [], "inconsistencies that the reader saw")
+            assert.isAbove(polls, 0, "the reader must have read the destination")
             return result
           })),
       ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
     )
 
-/** A folder of files in a format. The file that is harmed is cut short. */
-const files = (format: string, ending: string, isBrief: boolean): DestinationKind => ({
+/** A folder of files in a format. Its damage truncates a file. */
+const files = (format: string, ending: string, isInShortRun: boolean): DestinationKind => ({
   name: `file, ${format}`,
-  isBrief,
+  isInShortRun,
   open: Effect.map(temporaryFolder, (parent) => {
     const folder = join(parent, "files")
     return {
       to: `file:${folder}?format=${format}`,
       env: {},
-      cutAt: cutAtOf(join(folder, "copy.db")),
+      interruptedAt: interruptedAtIn(join(folder, "copy.db")),
       texts: textsOf(folder, Lists.payoutRequests),
-      harm: Effect.sync(() => {
+      damage: Effect.sync(() => {
         const file = readdirSync(folder).find((name) => name.endsWith(ending)) ?? ""
         truncateSync(join(folder, file), 100)
       }),
-      watched: watchedBy("files", folder)
+      whileReading: whileReadingWith("files", folder)
     }
   })
 })
 
-/** Every kind of destination that the tests of kills run over. */
+/** Every kind of destination of the kill tests. */
 export const destinations: ReadonlyArray<DestinationKind> = [
   {
     name: "sqlite",
-    isBrief: true,
+    isInShortRun: true,
     open: Effect.map(temporaryFolder, (folder) => {
       const file = join(folder, "payments.db")
       return {
         to: `sqlite:${file}`,
         env: {},
-        cutAt: cutAtOf(file),
+        interruptedAt: interruptedAtIn(file),
         texts: Effect.sync(() => rowsOf(file, "SELECT raw FROM payout_requests").map(({ raw }) => String(raw))),
-        harm: Effect.sync(() => {
+        damage: Effect.sync(() => {
           const db = new DatabaseSync(file)
           db.exec("DELETE FROM payout_requests WHERE row = 7")
           db.close()
         }),
-        watched: watchedBy("sqlite", file)
+        whileReading: whileReadingWith("sqlite", file)
       }
     })
   },

@@ -9,7 +9,7 @@ import { labels, payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program
 
 const key = "canary-key-5ecret"
 
-/** What a service may do, and how the programs end. */
+/** A fault of the service, the exit code of the programs, and words of their message. */
 const faults: ReadonlyArray<readonly [string, Script, number, string]> = [
   ["a wrong key", (_, response) => response.writeHead(401).end(`{"detail":"${key}"}`), 4, "not authorized"],
   [
@@ -44,9 +44,9 @@ const faults: ReadonlyArray<readonly [string, Script, number, string]> = [
 
 const lines = (text: string) => text.split("\n").filter((line) => line !== "")
 
-describe("what goes wrong", () => {
+describe("an error", () => {
   it.live.each(faults)(
-    "%s is one clear line and its exit code, and leaves earlier rows as they are",
+    "%s: prints one line, exits with its code, and does not change stored rows",
     ([, script, code, words]) =>
       Effect.gen(function*() {
         const folder = yield* temporaryFolder
@@ -75,7 +75,7 @@ describe("what goes wrong", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.live("an unreachable host is one clear line and exit code 7", () =>
+  it.live("an unreachable host: prints one line and exits with code 7", () =>
     Effect.gen(function*() {
       const server = yield* scriptedServer((_, response) => response.end())
       server.close()
@@ -88,7 +88,7 @@ describe("what goes wrong", () => {
       }
     }).pipe(Effect.scoped))
 
-  it.live("missing and wrong settings are listed at once, by name, with exit code 3", () =>
+  it.live("missing and invalid settings: lists all of them by name and exits with code 3", () =>
     Effect.gen(function*() {
       const none = yield* payments(["invoices", "list"])
       assert.deepStrictEqual([none.code, none.stdout], [3, ""])
@@ -107,7 +107,7 @@ describe("what goes wrong", () => {
       assert.isFalse(existsSync("never.db"))
     }))
 
-  it.live("files that settings and flags name are plain files of a bounded size, else exit code 3 or 2", () =>
+  it.live("a setting or flag that names a pipe, a device or a folder: exits with code 3 or 2", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const pipe = join(folder, "pipe")
@@ -135,7 +135,7 @@ describe("what goes wrong", () => {
       assert.deepStrictEqual(readdirSync(folder), ["pipe"])
     }).pipe(Effect.scoped))
 
-  it.live("a key file that others may read is one line on stderr, and no more", () =>
+  it.live("a key file that other users may read: warns in one line and continues", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "key")
       const { PAYMENTS_API_KEY, PAYMENTS_BASE_URL } = yield* sandboxEnv({ records: 3 })
@@ -150,7 +150,7 @@ describe("what goes wrong", () => {
     }).pipe(Effect.scoped))
 
   it.live.each(["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"])(
-    "%s without a scheme is one clear line and exit code 3",
+    "%s without a scheme: prints one line and exits with code 3",
     (name) =>
       Effect.gen(function*() {
         const env = { PAYMENTS_BASE_URL: "https://api.example.com", PAYMENTS_API_KEY: key, [name]: "canary.corp:3128" }
@@ -161,7 +161,7 @@ describe("what goes wrong", () => {
       })
   )
 
-  it.live("an export into the destination of another source is refused with exit code 9", () =>
+  it.live("an export into the destination of another source: exits with code 9", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const [one, other] = [yield* sandboxEnv({ records: 5 }), yield* sandboxEnv({ records: 9 })]
@@ -176,7 +176,7 @@ describe("what goes wrong", () => {
       assert.deepStrictEqual(rowsOf(join(folder, "payments.db"), "SELECT count(*) AS n FROM invoices"), [{ n: 5 }])
     }).pipe(Effect.scoped))
 
-  it.live("the other lists still finish when one fails, and the lowest code speaks", () =>
+  it.live("a list that fails: the other lists are completed, and the exit code is the lowest one", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const database = join(folder, "payments.db")
@@ -194,7 +194,7 @@ describe("what goes wrong", () => {
       assert.deepStrictEqual(rowsOf(database, "SELECT id FROM payout_requests"), [{ id: "a" }])
     }).pipe(Effect.scoped))
 
-  it.live("a list that never answers does not keep the others from finishing", () =>
+  it.live("a list that never responds: the other lists are completed", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "payments.db")
       const server = yield* scriptedServer((request, response) => {
@@ -205,7 +205,7 @@ describe("what goes wrong", () => {
         try {
           return rowsOf(file, "SELECT list FROM scans WHERE state = 'complete'").length === 2
         } catch {
-          // Not there yet.
+          // The database does not exist yet.
           return false
         }
       }
@@ -214,7 +214,7 @@ describe("what goes wrong", () => {
       assert.isTrue(complete())
     }).pipe(Effect.scoped))
 
-  it.live("records that are not as documented are kept, and the export ends with exit code 10", () =>
+  it.live("records that do not match the document: stores them and exits with code 10", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const database = join(folder, "payments.db")
@@ -223,7 +223,7 @@ describe("what goes wrong", () => {
       assert.strictEqual(code, 10)
       assert.include(
         stderr,
-        `payments: invoices: not as documented: 1 record, listed by: payments quarantine --from sqlite:${database}\n`
+        `payments: invoices: records that do not match the document: 1; list them with: payments quarantine --from sqlite:${database}\n`
       )
       assert.deepStrictEqual(rowsOf(database, "SELECT id, path FROM quarantine"), [{ id: "a", path: "amount" }])
       assert.deepStrictEqual(rowsOf(database, "SELECT id, raw FROM invoices WHERE id = 'a'"), [{
@@ -232,7 +232,7 @@ describe("what goes wrong", () => {
       }])
     }).pipe(Effect.scoped))
 
-  it.live("three exports that begin at once in one new destination all find their place", () =>
+  it.live("three concurrent exports into one new destination: all succeed", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv({ records: 30 })
       for (let round = 0; round < 3; round++) {
@@ -246,7 +246,7 @@ describe("what goes wrong", () => {
       }
     }).pipe(Effect.scoped))
 
-  it.live("a destination that is written in another way is refused with what is meant, and makes nothing", () =>
+  it.live("a destination in another notation: refuses it in one line and creates nothing", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const env = yield* sandboxEnv({ records: 5 })
@@ -275,7 +275,7 @@ describe("what goes wrong", () => {
       assert.deepStrictEqual(rowsOf(join(cwd, name), "SELECT count(*) AS n FROM invoices"), [{ n: 5 }])
     }).pipe(Effect.scoped))
 
-  it.live("a damaged database is said to be damaged, with what can still be read and what to do, and never with a trace", () =>
+  it.live("a damaged database: reports the damage, the readable lists and the way out, without a stack trace", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const file = join(folder, "x.db")
@@ -332,7 +332,7 @@ describe("what goes wrong", () => {
       assert.include(table.stderr, "can still be read of payout-requests (300), invoices (300); not of payin-sources.")
     }).pipe(Effect.scoped))
 
-  it.live("a taken port and a destination nobody knows are usage errors", () =>
+  it.live("a port in use or an unknown kind of destination: is a usage error", () =>
     Effect.gen(function*() {
       const server = yield* scriptedServer((_, response) => response.end())
       const { port } = new URL(server.url)
@@ -358,7 +358,7 @@ describe("what goes wrong", () => {
       const unknown = yield* payments(["export", "--to", "mysql://x"], { env })
       assert.deepStrictEqual([unknown.code, lines(unknown.stderr).length], [2, 1])
       const first = yield* payments(["export", "--to", "nowhere"])
-      assert.strictEqual(first.code, 2, "what is typed is checked before what is set")
+      assert.strictEqual(first.code, 2, "flags are checked before the environment")
       const missing = yield* payments(["export"], { env })
       assert.strictEqual(missing.code, 2)
     }).pipe(Effect.scoped))

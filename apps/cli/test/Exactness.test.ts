@@ -4,18 +4,18 @@ import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program.ts"
 
-/** As the API sends them; none of it survives `JSON.parse` and `JSON.stringify`. */
+/** Records of the API. `JSON.parse` and `JSON.stringify` would change each of them. */
 const records = [
   `{"b":1.10,"id":"x1","10":"before b when parsed","reference":null,"amount":1e2}`,
   `{"id":"x2","customerDetails":{"name":"Zoë \\u0000 \\ud800","risk":{"10":1e400,"a":[1.0,-0.0]}},"serial":9007199254740993}`,
   `{"id":"x3","dup":1,"dup":2,"__proto__":{"id":"evil"},"text":"tab\\tslash\\/é\\u00e9"}`
 ]
 
-/** The same as a server may print them. */
+/** The same records with white space between the tokens. */
 const spaced = records.map((record) => record.replaceAll(/(?<="[:,])(?=")/g, "\r\n\t "))
 
 describe("a record's exact text", () => {
-  it.live("comes out of --format ndjson, of the NDJSON file and of raw byte for byte", () =>
+  it.live("is the same byte for byte in --format ndjson, in the NDJSON file and in raw", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const env = yield* sandboxEnv({ lists: { payoutRequests: spaced } })

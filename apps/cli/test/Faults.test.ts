@@ -5,44 +5,44 @@ import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServ
 import { smallFileSystem } from "../../../packages/export/test/SmallFileSystem.ts"
 import { binary, payments, rowsOf, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
 
-const ours = Array.from({ length: 40 }, (_, index) => `{"id":"a${index}","amount":${index}}`)
+const original = Array.from({ length: 40 }, (_, index) => `{"id":"a${index}","amount":${index}}`)
 
-const answers: ReadonlyArray<readonly [string, ReadonlyArray<string>]> = [
-  ["an empty answer", []],
-  ["the list of another merchant under the same address", ours.map((text) => text.replace(`"a`, `"b`))],
-  ["a field that drifted in every record", ours.map((text) => text.replace(/"amount":\d+/, `"amount":"1,50"`))],
-  ["an id that drifted in every record", ours.map((text) => text.replace(`"id"`, `"uid"`))],
-  ["half of the list", ours.slice(20)]
+const changedLists: ReadonlyArray<readonly [string, ReadonlyArray<string>]> = [
+  ["an empty list", []],
+  ["the list of another merchant at the same address", original.map((text) => text.replace(`"a`, `"b`))],
+  ["a field of another type in every record", original.map((text) => text.replace(/"amount":\d+/, `"amount":"1,50"`))],
+  ["an id of another name in every record", original.map((text) => text.replace(`"id"`, `"uid"`))],
+  ["half of the list", original.slice(20)]
 ]
 
-describe("a list that is not what it was", () => {
-  it.live.each(answers)(
-    "%s ends every export with exit code 10, and nothing is taken for missing",
-    ([, drifted]) =>
+describe("a list that has changed as a whole", () => {
+  it.live.each(changedLists)(
+    "%s: every export exits with code 10 and marks no row missing",
+    ([, changed]) =>
       Effect.gen(function*() {
         const file = join(yield* temporaryFolder, "payments.db")
-        let shown = ours
-        const server = yield* scriptedServer((_, response) => pageOf(response, shown, null))
+        let served = original
+        const server = yield* scriptedServer((_, response) => pageOf(response, served, null))
         const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" }
         const args = ["export", "invoices", "--to", `sqlite:${file}`]
         assert.strictEqual((yield* payments(args, { env })).code, 0)
-        shown = [...drifted]
+        served = [...changed]
         for (let times = 0; times < 2; times++) {
           const { code, stderr } = yield* payments(args, { env })
           assert.strictEqual(code, 10, stderr)
           assert.deepStrictEqual(rowsOf(file, "SELECT id FROM invoices WHERE missing_since IS NOT NULL"), [])
           assert.deepStrictEqual(rowsOf(file, "SELECT id FROM changes WHERE kind = 'missing'"), [])
         }
-        shown = ours
+        served = original
         yield* payments(args, { env })
         assert.deepStrictEqual(
           rowsOf(file, "SELECT raw FROM invoices WHERE id LIKE 'a%'").map(({ raw }) => String(raw)).toSorted(),
-          ours.toSorted()
+          original.toSorted()
         )
       }).pipe(Effect.scoped)
   )
 
-  it.live("the list of another account is refused with exit code 9, and what is there stays", () =>
+  it.live("the list of another account: exits with code 9 and changes no row", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "payments.db")
       const env = yield* sandboxEnv({ records: 20 })
@@ -55,15 +55,15 @@ describe("a list that is not what it was", () => {
     }).pipe(Effect.scoped))
 })
 
-describe("a destination that takes no more", () => {
+describe("a destination without space", () => {
   it.live.each(["sqlite:payments.db", "file:files"])(
-    "%s ends the export with exit code 9 where files may not grow, and the next one goes on",
+    "%s: exits with code 9 if files may not grow, and the next export resumes",
     (to) =>
       Effect.gen(function*() {
         const cwd = yield* temporaryFolder
         const env = yield* sandboxEnv({ records: 3000 })
         const args = ["export", "invoices", "--to", to]
-        // In blocks of 1 KiB. What is written beyond fails with EFBIG, for the superuser too.
+        // In blocks of 1 KiB. A write beyond the limit fails with EFBIG, also for the superuser.
         const limited = yield* runProgram("bash", [
           "-c",
           `ulimit -f 900; exec "$0" "$@"`,
@@ -74,7 +74,7 @@ describe("a destination that takes no more", () => {
         assert.strictEqual(limited.code, 9, limited.stderr)
         assert.strictEqual(limited.stderr.split("\n").length, 2, limited.stderr)
         const { code, stdout } = yield* payments(args, { env, cwd })
-        assert.deepStrictEqual([code, stdout.includes("went on where an earlier run was cut")], [0, true])
+        assert.deepStrictEqual([code, stdout.includes("resumed where an earlier run was interrupted")], [0, true])
         const file = join(cwd, to === "file:files" ? "files/copy.db" : "payments.db")
         assert.deepStrictEqual(rowsOf(file, "SELECT count(*) AS n, count(DISTINCT id) AS ids FROM invoices"), [
           { n: 3000, ids: 3000 }
@@ -82,10 +82,10 @@ describe("a destination that takes no more", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.live("a full file system ends the export with exit code 9 and a line that says so", () =>
+  it.live("a full file system: prints the reason in one line and exits with code 9", () =>
     Effect.gen(function*() {
       const small = yield* smallFileSystem(700)
-      // Where none can be mounted this has been said, and the limit above is what shows it.
+      // If no file system can be mounted, `smallFileSystem` has logged that. The test above covers the case by a limit.
       const cwd = small?.folder ?? (yield* temporaryFolder)
       const env = yield* sandboxEnv({ records: 3000 })
       const args = ["export", "invoices", "--to", "sqlite:payments.db"]

@@ -1,4 +1,4 @@
-/** Runs the command line in this process, over any service, on a terminal or not. */
+/** Runs the command line in this process, over any service, with or without a terminal. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { type PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
@@ -11,41 +11,41 @@ interface Screen {
   readonly terminal: boolean
   out: string
   err: string
-  /** Run after each text that was written to stdout, with all of it. */
+  /** Runs after each write to stdout, with everything written so far. */
   readonly onOut: (out: string) => Effect.Effect<void>
-  /** Both, in the order in which they were written. */
+  /** The text of stdout and stderr, in the order of the writes. */
   merged: string
 }
 
-/** Standard streams that are kept, on a terminal or not. */
+/** Standard streams that record what is written. */
 const stdio = (screen: Screen) => {
-  const keep = (where: "out" | "err") => () =>
+  const record = (stream: "out" | "err") => () =>
     Sink.forEach((text: string | Uint8Array) =>
       Effect.andThen(
         Effect.sync(() => {
-          screen[where] += String(text)
+          screen[stream] += String(text)
           screen.merged += String(text)
         }),
-        Effect.suspend(() => where === "out" ? screen.onOut(screen.out) : Effect.void)
+        Effect.suspend(() => stream === "out" ? screen.onOut(screen.out) : Effect.void)
       )
     )
   return Stdio.layerTest({
-    stdout: keep("out"),
-    stderr: keep("err"),
+    stdout: record("out"),
+    stderr: record("err"),
     stdoutIsTerminal: Effect.succeed(screen.terminal),
     stderrIsTerminal: Effect.succeed(screen.terminal)
   })
 }
 
-/** A terminal of that width; of none that it tells, where it is 0. */
+/** A terminal of this width. If the width is 0, the terminal reports none. */
 const terminalOf = (columns: number) =>
   Layer.effect(
     Terminal.Terminal,
     Effect.map(Terminal.Terminal, (terminal) => ({ ...terminal, columns: Effect.succeed(columns) }))
   ).pipe(Layer.provide(NodeServices.layer))
 
-/** Runs `payments` with these arguments; gives its exit code and what it wrote. */
-export const payment = Effect.fnUntraced(
+/** Runs `payments` with these arguments. Returns its exit code and output. */
+export const runInProcess = Effect.fnUntraced(
   function*(
     api: Layer.Layer<PaymentsApi>,
     args: ReadonlyArray<string>,

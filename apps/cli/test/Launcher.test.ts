@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { binary, payments, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
 
 describe("the built program", () => {
-  it.live("runs alone, without node_modules or a package.json around it", () =>
+  it.live("runs without node_modules and without a package.json", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       cpSync(join(binary, ".."), folder, { recursive: true })
@@ -18,7 +18,7 @@ describe("the built program", () => {
     }).pipe(Effect.scoped))
 
   it.live.each(["20.19.0", "22.18.0", "18.0.0"])(
-    "says in one line that Node %s is too old",
+    "reports in one line that Node %s is too old",
     (version) =>
       Effect.gen(function*() {
         const folder = yield* temporaryFolder
@@ -47,17 +47,20 @@ describe("the built program", () => {
     ["NODE_DEBUG", "http"],
     ["NODE_DEBUG", "*"],
     ["NODE_DEBUG_NATIVE", "*"]
-  ])("is refused with %s=%s, with which Node prints what is asked for", ([variable, value]) =>
-    Effect.gen(function*() {
-      const env = { ...yield* sandboxEnv({ records: 3 }), [variable]: value }
-      const { code, stderr, stdout } = yield* payments(["invoices", "list", "--contract", "canary-5ecret"], { env })
-      assert.deepStrictEqual([code, stdout], [3, ""])
-      assert.include(
-        stderr,
-        "payments: NODE_DEBUG or NODE_DEBUG_NATIVE is set: Node would print cursors and filter values. Unset it.\n"
-      )
-      assert.notInclude(stderr, "canary")
-    }).pipe(Effect.scoped))
+  ])(
+    "refuses to run with %s=%s, because Node would print request addresses",
+    ([variable, value]) =>
+      Effect.gen(function*() {
+        const env = { ...yield* sandboxEnv({ records: 3 }), [variable]: value }
+        const { code, stderr, stdout } = yield* payments(["invoices", "list", "--contract", "canary-5ecret"], { env })
+        assert.deepStrictEqual([code, stdout], [3, ""])
+        assert.include(
+          stderr,
+          "payments: NODE_DEBUG or NODE_DEBUG_NATIVE is set: Node would print cursors and filter values. Unset it.\n"
+        )
+        assert.notInclude(stderr, "canary")
+      }).pipe(Effect.scoped)
+  )
 
   it.live("has help for every command and flag", () =>
     Effect.gen(function*() {

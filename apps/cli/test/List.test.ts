@@ -14,7 +14,7 @@ interface Document {
   readonly count: number
   readonly error?: { readonly reason: string; readonly message: string }
 }
-const documentOf = (text: string) => JSON.parse(text) as Document // its shape is what is tested
+const documentOf = (text: string) => JSON.parse(text) as Document // the tests check its shape
 
 describe("payments <list> list", () => {
   it.live("prints one page, some or all of each list, as ndjson in a pipe", () =>
@@ -53,7 +53,7 @@ describe("payments <list> list", () => {
         ] as const
       ) {
         const all = lines((yield* payments([label, "list", "--all"], { env })).stdout).map((line) =>
-          JSON.parse(line) as Record<string, unknown> // an object with the field
+          JSON.parse(line) as Record<string, unknown> // each line is an object
         )
         const wanted = all.find((record) => typeof record[field] === "string")?.[field]
         const found = yield* payments([label, "list", "--all", flag, String(wanted)], { env })
@@ -62,7 +62,7 @@ describe("payments <list> list", () => {
       }
     }).pipe(Effect.scoped))
 
-  it.live("prints one valid JSON document whatever the number of pages", () =>
+  it.live("prints one valid JSON document for any number of pages", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv({ records: 45 })
       const read = (...args: ReadonlyArray<string>) =>
@@ -83,7 +83,7 @@ describe("payments <list> list", () => {
       assert.deepStrictEqual(none, { items: [], cursor: null, count: 0 })
     }).pipe(Effect.scoped))
 
-  it.live("closes the JSON document when a later page fails, and says so with the exit code", () =>
+  it.live("closes the JSON document when a later page fails, and exits with the code of the error", () =>
     Effect.gen(function*() {
       const server = yield* scriptedServer((request, response) =>
         request.url?.includes("cursor=") ? response.writeHead(403).end() : pageOf(response, [`{"id":"a"}`], "next+page")
@@ -99,17 +99,17 @@ describe("payments <list> list", () => {
       ])
     }).pipe(Effect.scoped))
 
-  it.live("closes the JSON document, with the cursor to go on from, when it is interrupted", () =>
+  it.live("closes the JSON document, with the cursor of the next page, when it is interrupted", () =>
     Effect.gen(function*() {
-      let asked = 0
+      let requests = 0
       const server = yield* scriptedServer((_, response, count) => {
-        asked = count
+        requests = count
         if (count < 3) pageOf(response, [`{"id":"${count}"}`], `c${count}`)
       })
       const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" }
       const { code, stderr, stdout } = yield* payments(["invoices", "list", "--all", "--format", "json"], {
         env,
-        interruptWhen: () => asked === 3
+        interruptWhen: () => requests === 3
       })
       const { error, ...rest } = documentOf(stdout)
       assert.deepStrictEqual(rest, { items: [{ id: "1" }, { id: "2" }], cursor: "c2", count: 2 })
@@ -117,17 +117,20 @@ describe("payments <list> list", () => {
       assert.match(stderr, /^More records remain/)
     }).pipe(Effect.scoped))
 
-  it.live("takes a page size that --max is a multiple of, so that the cursor is exact", () =>
+  it.live("chooses a page size that divides --max, so that the run ends at the end of a page", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv({ records: 400 })
       const { stdout } = yield* payments(["invoices", "list", "--max", "150", "--format", "json"], { env })
       const first = documentOf(stdout)
-      const go = yield* payments(["invoices", "list", "--limit", "75", "--cursor", first.cursor ?? ""], { env })
+      const next = yield* payments(["invoices", "list", "--limit", "75", "--cursor", first.cursor ?? ""], { env })
       const all = yield* payments(["invoices", "list", "--all"], { env })
-      assert.deepStrictEqual([...first.items.map(({ id }) => id), ...idsOf(go.stdout)], idsOf(all.stdout).slice(0, 225))
+      assert.deepStrictEqual(
+        [...first.items.map(({ id }) => id), ...idsOf(next.stdout)],
+        idsOf(all.stdout).slice(0, 225)
+      )
     }).pipe(Effect.scoped))
 
-  it.live("takes an empty cursor file as the start, keeps links, and refuses what is no plain file before it asks", () =>
+  it.live("starts at the first page with an empty cursor file, keeps symbolic links, and refuses other kinds of files", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const env = yield* sandboxEnv({ records: 9 })
@@ -144,7 +147,7 @@ describe("payments <list> list", () => {
       }
     }).pipe(Effect.scoped))
 
-  it.live("keeps its position in a file: nothing lost or repeated, also where --max cuts a page", () =>
+  it.live("saves its position in a file, and neither loses nor repeats a record, also if --max ends within a page", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const file = join(folder, "position.json")
@@ -174,7 +177,7 @@ describe("payments <list> list", () => {
       assert.include(more.stderr, "read to its end")
     }).pipe(Effect.scoped))
 
-  it.live("refuses a position file of another list, service, limit or program", () =>
+  it.live("refuses a cursor file of another list, service, limit or program", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const file = join(folder, "position.json")
@@ -199,7 +202,7 @@ describe("payments <list> list", () => {
       assert.strictEqual(readFileSync(file, "utf8"), "my notes")
     }).pipe(Effect.scoped))
 
-  it.live("ends quietly when its reader has seen enough", () =>
+  it.live("exits with code 0 when its reader closes the pipe", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv({ records: 5000 })
       const { code, stderr, stdout } = yield* runProgram(
@@ -210,7 +213,7 @@ describe("payments <list> list", () => {
       assert.deepStrictEqual([code, stderr, lines(stdout).length], [0, "", 3])
     }).pipe(Effect.scoped))
 
-  it.live("says that its output cannot be written", () =>
+  it.live("reports that its output cannot be written", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv({ records: 5 })
       const { code, stderr } = yield* runProgram(
@@ -221,7 +224,7 @@ describe("payments <list> list", () => {
       assert.deepStrictEqual([code, stderr], [9, "payments: the output cannot be written (ENOSPC).\n"])
     }).pipe(Effect.scoped))
 
-  it.live("refuses what it cannot mean before any request, with nothing on stdout", () =>
+  it.live("refuses invalid flags before any request, with nothing on stdout", () =>
     Effect.gen(function*() {
       const server = yield* scriptedServer((_, response) => pageOf(response, [], null))
       const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" }

@@ -1,4 +1,4 @@
-/** Two merchants at one address, as a person meets them: another key, or another sandbox at the same port. */
+/** Two merchants at one address: with another key, or with another sandbox at the same port. */
 import { assert, describe, it } from "@effect/vitest"
 import { Sandbox } from "@payments/sandbox"
 import { Effect, Layer } from "effect"
@@ -9,8 +9,8 @@ import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServ
 import { freePort } from "../../../packages/export/test/Port.ts"
 import { payments, rowsOf, temporaryFolder } from "./Program.ts"
 
-/** Runs with a sandbox at the port. */
-const beside = <A, E, R>(port: number, seed: number, use: Effect.Effect<A, E, R>) =>
+/** Runs an effect while a sandbox listens at the port. */
+const withSandbox = <A, E, R>(port: number, seed: number, use: Effect.Effect<A, E, R>) =>
   Effect.scoped(Effect.andThen(Layer.build(Sandbox.layer({ port, seed, records: 1234 })), use))
 
 const contentOf = (folder: string) =>
@@ -22,13 +22,13 @@ const contentOf = (folder: string) =>
 const tables = ["payout_requests", "payin_sources", "invoices"]
 const counts = (file: string) => tables.map((table) => rowsOf(file, `SELECT count(*) AS n FROM ${table}`)[0]?.["n"])
 
-/** What is said of invoices of another merchant. */
+/** The message about invoices of another merchant. */
 const refusal =
   /^payments: sqlite:p\.db: its invoices belong to another merchant than those that this key reads\. Nothing of it was written\. .*another destination.*PAYMENTS_ACCOUNT.*--rebind\.\n$/
 
 describe("an export of another merchant into the same file", () => {
   it.live.each([["another key", "sandbox_two"], ["the same key", "sandbox_one"]] as const)(
-    "from the same address with %s ends with 9, one line and not a byte changed",
+    "from the same address with %s: exits with code 9, prints one line and changes no byte",
     ([, key]) =>
       Effect.gen(function*() {
         const cwd = yield* temporaryFolder
@@ -38,23 +38,23 @@ describe("an export of another merchant into the same file", () => {
             cwd,
             env: { PAYMENTS_BASE_URL: `http://127.0.0.1:${port}`, PAYMENTS_API_KEY: given }
           })
-        assert.strictEqual((yield* beside(port, 1, run("sandbox_one"))).code, 0)
+        assert.strictEqual((yield* withSandbox(port, 1, run("sandbox_one"))).code, 0)
         const before = contentOf(cwd)
-        const refused = yield* beside(port, 2, run(key))
+        const refused = yield* withSandbox(port, 2, run(key))
         assert.strictEqual(refused.code, 9)
         assert.match(refused.stderr, refusal)
         assert.deepStrictEqual(contentOf(cwd), before)
         const verified = yield* payments(["verify", "--from", "sqlite:p.db"], { cwd })
         assert.strictEqual(verified.code, 0)
-        // The rotation of a key stops nothing.
-        assert.strictEqual((yield* beside(port, 1, run("sandbox_rotated"))).code, 0)
-        const rebound = yield* beside(port, 2, run(key, ["--rebind", "--missing-limit", "100%"]))
+        // A new key of the same merchant is accepted.
+        assert.strictEqual((yield* withSandbox(port, 1, run("sandbox_rotated"))).code, 0)
+        const rebound = yield* withSandbox(port, 2, run(key, ["--rebind", "--missing-limit", "100%"]))
         assert.strictEqual(rebound.code, 0, rebound.stderr)
         assert.deepStrictEqual(counts(join(cwd, "p.db")), [2468, 2468, 2468])
       }).pipe(Effect.scoped)
   )
 
-  it.live("is recognized by the name in PAYMENTS_ACCOUNT", () =>
+  it.live("is detected by the name in PAYMENTS_ACCOUNT", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const port = yield* Effect.promise(freePort)
@@ -63,7 +63,7 @@ describe("an export of another merchant into the same file", () => {
           cwd,
           env: { PAYMENTS_BASE_URL: `http://127.0.0.1:${port}`, PAYMENTS_API_KEY: "sandbox_one", ...account }
         })
-      yield* beside(
+      yield* withSandbox(
         port,
         1,
         Effect.gen(function*() {
@@ -79,7 +79,7 @@ describe("an export of another merchant into the same file", () => {
 })
 
 describe("a key file that changes during an export", () => {
-  /** Lets the first key read two pages, then the second one alone, which reads the invoices of this merchant. */
+  /** A service that accepts the first key for two pages, and then only the second key, which belongs to this merchant. */
   const service = (keyFile: string, merchant: string) => {
     let pages = 0
     return scriptedServer((request, response) => {
@@ -108,7 +108,7 @@ describe("a key file that changes during an export", () => {
     return { ...ended, ids: rowsOf(join(cwd, "p.db"), "SELECT id FROM invoices").map(({ id }) => String(id)) }
   })
 
-  it.live("to another merchant's ends it with 9, and none of that merchant's records is there", () =>
+  it.live("to a key of another merchant: exits with code 9 and stores none of that merchant's records", () =>
     Effect.gen(function*() {
       const { code, ids, stderr } = yield* exported("b")
       assert.strictEqual(code, 9)
@@ -117,7 +117,7 @@ describe("a key file that changes during an export", () => {
       assert.isTrue(ids.every((id) => id.startsWith("inv_a_")))
     }).pipe(Effect.scoped))
 
-  it.live("to a new one of the same merchant changes nothing else", () =>
+  it.live("to a new key of the same merchant: completes the export", () =>
     Effect.gen(function*() {
       const { code, ids, stderr } = yield* exported("a")
       assert.deepStrictEqual([code, ids.length], [0, 60], stderr)

@@ -1,4 +1,4 @@
-/** What becomes of an output that nobody takes, and of the line of progress. */
+/** Output that cannot be written, and the progress line. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
@@ -11,7 +11,7 @@ const shell = (script: string, env: Readonly<Record<string, string>>, cwd?: stri
   })
 
 describe("an output that cannot be written", () => {
-  it.live("is exit code 9 of a listing where stdout is closed, full, or open for reading alone", () =>
+  it.live("ends a listing with code 9 if stdout is closed, full or read-only", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv({ records: 300 })
       for (const list of ["invoices list --all", "invoices list --format json", "export invoices --to -"]) {
@@ -27,23 +27,23 @@ describe("an output that cannot be written", () => {
           assert.include(stderr, words, list)
         }
       }
-      const told = yield* shell(`PAYMENTS_STDOUT=closed "$NODE" "$BINARY" invoices list`, env)
-      assert.deepStrictEqual([told.code, told.stdout], [9, ""])
+      const closed = yield* shell(`PAYMENTS_STDOUT=closed "$NODE" "$BINARY" invoices list`, env)
+      assert.deepStrictEqual([closed.code, closed.stdout], [9, ""])
     }).pipe(Effect.scoped))
 
-  it.live("is no failure where nobody wants it: /dev/null, or a reader that has seen enough", () =>
+  it.live("is no error if stdout is /dev/null or its reader closes the pipe", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv({ records: 5000 })
       for (const end of ["> /dev/null", "| head -n 3", "<> /dev/null"]) {
         const { code, stderr } = yield* shell(`"$NODE" "$BINARY" invoices list --all ${end}`, env)
         assert.deepStrictEqual([code, stderr], [0, ""], end)
       }
-      // What knows that stdout is open says so.
+      // PAYMENTS_STDOUT=open says that stdout is open although it looks closed.
       const open = yield* shell(`PAYMENTS_STDOUT=open "$NODE" "$BINARY" invoices list --all 1<> /dev/null`, env)
       assert.deepStrictEqual([open.code, open.stderr], [0, ""])
     }).pipe(Effect.scoped))
 
-  it.live("leaves an export into a database as it is", () =>
+  it.live("does not matter to an export into a database", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const env = yield* sandboxEnv({ records: 5 })
@@ -52,15 +52,15 @@ describe("an output that cannot be written", () => {
     }).pipe(Effect.scoped))
 })
 
-describe("the line of progress", () => {
-  /** Makes a program believe that its stderr is a terminal. */
+describe("the progress line", () => {
+  /** Makes a program treat its stderr as a terminal. */
   const terminal = `--import "data:text/javascript,process.stderr.isTTY=true"`
 
-  it.live("is taken away before an error, also one that ends the process at once", () =>
+  it.live("is erased before an error, also before one that ends the process at once", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const env = yield* sandboxEnv({ records: 5000 })
-      // No file may grow beyond 64 KiB: the output ends as on a full disk.
+      // No file may grow beyond 64 KiB: the output fails as on a full disk.
       const script = `ulimit -f 64; exec "$NODE" ${terminal} "$BINARY" export invoices --to - > ./out`
       const { code, stderr } = yield* shell(script, { ...env, TERM: "xterm" }, cwd)
       assert.strictEqual(code, 9, stderr)
@@ -68,7 +68,7 @@ describe("the line of progress", () => {
       assert.match(stderr, /\r\u001b\[Kinvoices [\d,]+\r\u001b\[Kpayments: the output cannot be written \(EFBIG\)\.\n$/)
     }).pipe(Effect.scoped))
 
-  it.live("is not drawn on a terminal that is dumb", () =>
+  it.live("is not drawn on a dumb terminal", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const env = yield* sandboxEnv({ records: 500 })

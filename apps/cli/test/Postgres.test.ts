@@ -11,11 +11,11 @@ let server: PostgresServer
 beforeAll(async () => void (server = await startServer()))
 afterAll(() => server.stop())
 
-/** What the sandbox serves unless told otherwise. */
+/** The default number of records in each list of the sandbox. */
 const records = 1000
 
 describe("payments export --to postgres:", () => {
-  it.live("needs nothing but the built folder, and takes the password from the environment", () =>
+  it.live("needs only the built folder, and reads the password from the environment", () =>
     Effect.gen(function*() {
       yield* Effect.promise(() => query(server, `CREATE ROLE ${guest.name} LOGIN PASSWORD '${guest.password}'`))
       yield* Effect.promise(() => query(server, `GRANT CREATE ON DATABASE postgres TO ${guest.name}`))
@@ -40,7 +40,7 @@ describe("payments export --to postgres:", () => {
       )
     }).pipe(Effect.scoped))
 
-  it.live("refuses a password as an argument, and says what it cannot reach", () =>
+  it.live("refuses a password in an argument, and reports a server that it cannot reach", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv()
       const refused = yield* payments(["export", "--to", `postgres://${user}:hunter2@127.0.0.1/x`], { env })

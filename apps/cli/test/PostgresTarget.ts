@@ -1,4 +1,4 @@
-/** A PostgreSQL destination in a server of its own, to be killed and read while it is written. */
+/** A PostgreSQL destination of the kill tests, in its own server. */
 import { assert } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
@@ -6,58 +6,58 @@ import { query } from "../../../packages/export/test/PostgresTest.ts"
 import type { DestinationKind, Target } from "./Destinations.ts"
 
 const targetIn = (server: PostgresServer): Target => {
-  const ask = (sql: string) => Effect.promise(() => query(server, sql))
-  const there = Effect.map(
-    ask("SELECT to_regclass('payments.leases') IS NOT NULL AS yes"),
+  const run = (sql: string) => Effect.promise(() => query(server, sql))
+  const exists = Effect.map(
+    run("SELECT to_regclass('payments.leases') IS NOT NULL AS yes"),
     ([row]) => row?.["yes"] === true
   )
   return {
     to: `postgres://${user}@127.0.0.1:${server.port}/postgres`,
     env: { PAYMENTS_ON_LOCKED: "wait" },
-    cutAt: Effect.gen(function*() {
-      if (!(yield* there)) return undefined
-      // As if the time that a killed holder's lease goes on were over.
-      yield* ask("UPDATE payments.leases SET expires = '-infinity'")
-      const [scan] = yield* ask(
+    interruptedAt: Effect.gen(function*() {
+      if (!(yield* exists)) return undefined
+      // Let the lease of the killed process expire at once.
+      yield* run("UPDATE payments.leases SET expires = '-infinity'")
+      const [scan] = yield* run(
         "SELECT scan, pages FROM payments.scans WHERE list = 'payout-requests' AND state = 'running' AND pages > 0"
       )
       return scan === undefined ? undefined : `${String(scan["scan"])}:${String(scan["pages"])}`
     }),
     texts: Effect.map(
-      ask("SELECT raw::text FROM payments.payout_requests"),
+      run("SELECT raw::text FROM payments.payout_requests"),
       (rows) => rows.map(({ raw }) => String(raw))
     ),
-    harm: Effect.asVoid(ask(`DELETE FROM payments.payout_requests WHERE "row" = 7`)),
-    watched: (effect) =>
+    damage: Effect.asVoid(run(`DELETE FROM payments.payout_requests WHERE "row" = 7`)),
+    whileReading: (effect) =>
       Effect.gen(function*() {
         const problems: Array<string> = []
-        let looks = 0
-        const look = Effect.gen(function*() {
-          if (!(yield* there)) return
-          const [seen] = yield* ask(
+        let polls = 0
+        const poll = Effect.gen(function*() {
+          if (!(yield* exists)) return
+          const [seen] = yield* run(
             `SELECT (SELECT count(*) FROM payments.payout_requests) AS rows,
               (SELECT coalesce(sum((tally #>> '{counts,inserted}')::bigint), 0)::bigint FROM payments.scans
                 WHERE list = 'payout-requests') AS counted`
           )
-          looks++
+          polls++
           if (seen?.["rows"] !== seen?.["counted"]) {
             problems.push(`${String(seen?.["rows"])} rows where ${String(seen?.["counted"])} were counted`)
           }
         })
-        const looking = yield* Effect.forkChild(Effect.forever(Effect.andThen(look, Effect.sleep("20 millis"))))
+        const reader = yield* Effect.forkChild(Effect.forever(Effect.andThen(poll, Effect.sleep("20 millis"))))
         const result = yield* effect
-        yield* Fiber.interrupt(looking)
-        assert.deepStrictEqual(problems, [], "what a reader saw")
-        assert.isAbove(looks, 0, "a reader that never looked has seen nothing")
+        yield* Fiber.interrupt(reader)
+        assert.deepStrictEqual(problems, [], "inconsistencies that the reader saw")
+        assert.isAbove(polls, 0, "the reader must have read the destination")
         return result
       })
   }
 }
 
-/** `postgres:`. */
+/** PostgreSQL as a kind of destination. */
 export const postgres: DestinationKind = {
   name: "postgres",
-  isBrief: true,
+  isInShortRun: true,
   open: Effect.map(
     Effect.acquireRelease(Effect.promise(() => startServer()), (server) => Effect.promise(() => server.stop())),
     targetIn

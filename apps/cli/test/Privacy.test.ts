@@ -1,12 +1,12 @@
-/** What the command line says of a service that repeats keys, cursors, document numbers and names wherever it can. */
+/** The output of the command line when a service repeats keys, cursors, document numbers and names in its responses. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
-import { canary, echoingEnv, shownField } from "./Echoes.ts"
+import { canary, echoingEnv, harmlessField } from "./EchoingService.ts"
 import { labels, payments, rowsOf, temporaryFolder } from "./Program.ts"
 
-describe("what a service repeats", () => {
-  it.live("is not shown by an export, nor are names of undocumented fields that look like values", () =>
+describe("a secret that a service repeats", () => {
+  it.live("is not printed by an export, nor is an undocumented field name that looks like a value", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const env = yield* echoingEnv
@@ -15,14 +15,14 @@ describe("what a service repeats", () => {
       assert.strictEqual(code, 4, stderr)
       assert.include(stderr, "payin-sources: forbidden: the key may not read this list (403).\n")
       assert.include(stderr, "invoices: malformed answer: not JSON (an unknown type). Is this the API's address?\n")
-      assert.include(stdout, `fields that the document does not show: ${shownField} (1), (other) (4)`)
+      assert.include(stdout, `undocumented fields: ${harmlessField} (1), (other) (4)`)
       for (const secret of Object.values(canary)) {
         assert.notInclude((stdout + stderr).toLowerCase(), secret.toLowerCase())
       }
       assert.include(String(rowsOf(file, "SELECT raw FROM payout_requests WHERE id = 'a'")[0]?.["raw"]), canary.name)
     }).pipe(Effect.scoped))
 
-  it.live("is not shown by a listing, except in its records", () =>
+  it.live("is not printed by a listing, except in its records", () =>
     Effect.gen(function*() {
       const env = yield* echoingEnv
       for (const label of labels.slice(1)) {

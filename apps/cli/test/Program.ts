@@ -1,4 +1,4 @@
-/** Runs the built program as a user does, and a sandbox or another server beside it. */
+/** Runs the built program as a user does, and a sandbox for it. */
 import type { Lists } from "@payments/core"
 import { Sandbox, type SandboxOptions } from "@payments/sandbox"
 import { Effect, Layer } from "effect"
@@ -12,30 +12,30 @@ export { rowsOf } from "../../../packages/export/test/Folder.ts"
 /** The built program. */
 export const binary = join(import.meta.dirname, "../dist/payments.js")
 
-/** How a run ended. */
-export interface Ended {
+/** The result of a run. */
+export interface RunResult {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
   readonly stdout: string
   readonly stderr: string
 }
 
-/** What a run may be given. */
+/** The options of a run. */
 export interface RunOptions {
   readonly env?: Readonly<Record<string, string>> | undefined
   readonly cwd?: string | undefined
-  /** Killed so many milliseconds after its start. */
+  /** Kills the program this many milliseconds after its start. */
   readonly killAfterMs?: number | undefined
-  /** Interrupted, as by Ctrl-C, as soon as this holds. */
+  /** Interrupts the program, as Ctrl-C does, as soon as this returns true. */
   readonly interruptWhen?: (() => boolean) | undefined
 }
 
-/** Runs any program, with nothing of this process's environment but what is given. */
+/** Runs any program. Its environment is `PATH` and the given variables. */
 export const runProgram = (
   program: string,
   args: ReadonlyArray<string>,
   options: RunOptions = {}
-): Effect.Effect<Ended> =>
+): Effect.Effect<RunResult> =>
   Effect.callback((resume) => {
     const settings: SpawnOptions = {
       cwd: options.cwd,
@@ -74,15 +74,15 @@ export const runProgram = (
 export const payments = (args: ReadonlyArray<string>, options?: RunOptions) =>
   runProgram(process.execPath, [binary, ...args], options)
 
-/** A folder that is gone when the scope closes. */
+/** A temporary folder. Closing the scope removes it. */
 export const temporaryFolder = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "payments-"))),
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
 )
 
 /**
- * A sandbox over a socket until the scope closes; gives the environment that a client of it needs. Unless told otherwise, some
- * of its text is hostile.
+ * Starts a sandbox on a socket and returns the environment of its clients. Closing the scope stops it. By default some of its
+ * text is hostile.
  */
 export const sandboxEnv = (options: SandboxOptions = {}) =>
   Effect.map(Layer.build(Sandbox.layer({ hostileText: 0.02, ...options })), (context) => ({

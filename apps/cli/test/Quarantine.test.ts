@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Effect } from "effect"
-import { payment } from "./InProcess.ts"
+import { runInProcess } from "./InProcess.ts"
 import { temporaryFolder } from "./Program.ts"
 
 const nothing = layerTest()
@@ -13,22 +13,22 @@ const api = layerTest({
 
 describe("payments quarantine", () => {
   it.live.each(["sqlite:p.db", "file:files?format=csv"])(
-    "lists id, path and what was expected, with the exact text in the formats for programs, from %s",
+    "lists id, path and expectation, and in the formats for programs also the exact text, from %s",
     (name) =>
       Effect.gen(function*() {
         const from = name.replace(":", `:${yield* temporaryFolder}/`)
-        const exported = yield* payment(api, ["export", "--to", from])
+        const exported = yield* runInProcess(api, ["export", "--to", from])
         assert.strictEqual(exported.code, 10)
-        const command = /listed by: payments (quarantine --from \S+)\n/.exec(exported.err)?.[1] ?? ""
+        const command = /list them with: payments (quarantine --from \S+)\n/.exec(exported.err)?.[1] ?? ""
         assert.strictEqual(command, `quarantine --from ${from.replace(/\?.*/, "")}`)
-        const run = (...args: ReadonlyArray<string>) => payment(nothing, [...command.split(" "), ...args])
+        const run = (...args: ReadonlyArray<string>) => runInProcess(nothing, [...command.split(" "), ...args])
 
         const { code, err, out } = yield* run()
         assert.deepStrictEqual([code, err], [0, ""])
         assert.include(out, `,"raw":${bad}}\n`)
         const rows = out.trimEnd().split("\n").map((line) => JSON.parse(line))
-        const told = rows.map(({ expected, id, list, path }) => [list, id, path, typeof expected])
-        assert.sameDeepMembers(told, [
+        const listed = rows.map(({ expected, id, list, path }) => [list, id, path, typeof expected])
+        assert.sameDeepMembers(listed, [
           ["invoices", "=1+1", "amount", "string"],
           ["invoices", null, "id", "string"],
           ["payin-sources", "p", "status", "string"]
@@ -40,40 +40,40 @@ describe("payments quarantine", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.live("is a table on a terminal, without the texts, which fits and cannot be obeyed", () =>
+  it.live("prints a table on a terminal that fits, has control characters escaped and omits the texts", () =>
     Effect.gen(function*() {
       const from = `sqlite:${yield* temporaryFolder}/p.db`
-      yield* payment(layerTest({ invoices: [String.raw`{"id":"a\u001b[2J","amount":null,"status":1}`] }), [
+      yield* runInProcess(layerTest({ invoices: [String.raw`{"id":"a\u001b[2J","amount":null,"status":1}`] }), [
         "export",
         "--to",
         from
       ])
-      const { out } = yield* payment(nothing, ["quarantine", "--from", from], true, 60)
+      const { out } = yield* runInProcess(nothing, ["quarantine", "--from", from], true, 60)
       const [head, ...lines] = out.trimEnd().split("\n")
       assert.match(head ?? "", /^list +id +path +expected$/)
       assert.match(lines.join("\n"), /^invoices +a\\u001b\[2J +status +\S/)
       for (const line of [head ?? "", ...lines]) assert.isAtMost(line.length, 60)
     }).pipe(Effect.scoped))
 
-  it.live("says that there is none", () =>
+  it.live("reports that there are none", () =>
     Effect.gen(function*() {
       const from = `sqlite:${yield* temporaryFolder}/p.db`
-      yield* payment(layerTest({ invoices: [`{"id":"a"}`] }), ["export", "--to", from])
-      assert.deepInclude(yield* payment(nothing, ["quarantine", "--from", from]), {
+      yield* runInProcess(layerTest({ invoices: [`{"id":"a"}`] }), ["export", "--to", from])
+      assert.deepInclude(yield* runInProcess(nothing, ["quarantine", "--from", from]), {
         code: 0,
         out: "",
         err: "No record is quarantined.\n"
       })
-      const json = yield* payment(nothing, ["quarantine", "--from", from, "--format", "json"])
+      const json = yield* runInProcess(nothing, ["quarantine", "--from", from, "--format", "json"])
       assert.deepStrictEqual(JSON.parse(json.out), [])
     }).pipe(Effect.scoped))
 
-  it.live("lists more records than one read of the database gives, each once", () =>
+  it.live("lists more records than one read of the database returns, each once", () =>
     Effect.gen(function*() {
       const from = `sqlite:${yield* temporaryFolder}/p.db`
       const invoices = Array.from({ length: 1203 }, (_, index) => `{"id":"i${index}","amount":"x"}`)
-      yield* payment(layerTest({ invoices }), ["export", "--to", from])
-      const { out } = yield* payment(nothing, ["quarantine", "--from", from])
+      yield* runInProcess(layerTest({ invoices }), ["export", "--to", from])
+      const { out } = yield* runInProcess(nothing, ["quarantine", "--from", from])
       assert.deepStrictEqual(
         out.trimEnd().split("\n").map((line) => JSON.parse(line).id),
         invoices.map((_, index) => `i${index}`)

@@ -5,8 +5,8 @@ import { spawn } from "node:child_process"
 import { readdirSync } from "node:fs"
 import { afterAll, beforeAll } from "vitest"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
-import { query as ask } from "../../../packages/export/test/PostgresTest.ts"
-import { payment } from "./InProcess.ts"
+import { query as queryServer } from "../../../packages/export/test/PostgresTest.ts"
+import { runInProcess } from "./InProcess.ts"
 import { binary, payments, temporaryFolder } from "./Program.ts"
 
 let server: PostgresServer
@@ -25,14 +25,14 @@ const invoices = [
 
 const kinds = ["sqlite:p.db", "file:files?format=csv", "postgres:"] as const
 
-/** A destination of that kind with the invoices above. */
+/** Fills a destination of this kind with the invoices. */
 const filled = Effect.fnUntraced(function*(kind: typeof kinds[number]) {
   const folder = yield* temporaryFolder
   const to = kind === "postgres:"
     ? `postgres://${user}@127.0.0.1:${server.port}/postgres?schema=${folder.slice(-6).toLowerCase()}`
     : kind.replace(":", `:${folder}/`)
-  yield* payment(layerTest({ invoices }), ["export", "invoices", "--to", to])
-  // The built program: as sources, the process of a query takes longer to start.
+  yield* runInProcess(layerTest({ invoices }), ["export", "invoices", "--to", to])
+  // Runs the built program, because the process of a query starts more slowly from sources.
   const run = (sql: string, ...args: ReadonlyArray<string>) =>
     Effect.map(
       payments(["query", "--from", to, ...args, sql]),
@@ -42,7 +42,7 @@ const filled = Effect.fnUntraced(function*(kind: typeof kinds[number]) {
 })
 
 describe("payments query", () => {
-  it.live.each(kinds)("adds up amounts beyond 2^53, to the digit, from %s", (kind) =>
+  it.live.each(kinds)("sums amounts beyond 2^53 exactly, from %s", (kind) =>
     Effect.gen(function*() {
       const { run, to } = yield* filled(kind)
       const sql = "SELECT sum(amount) AS s, count(*) AS n FROM invoices"
@@ -50,12 +50,12 @@ describe("payments query", () => {
       assert.deepInclude(yield* run(sql), { code: 0, out: `{"s":${sum},"n":4}\n`, err: "" })
       assert.strictEqual((yield* run(sql, "--format", "json")).out, `[\n{"s":${sum},"n":4}\n]\n`)
       assert.strictEqual((yield* run(sql, "--format", "csv")).out, `s,n\r\n${sum},4\r\n`)
-      const table = yield* payment(nothing, ["query", "--from", to, sql], true, 40)
+      const table = yield* runInProcess(nothing, ["query", "--from", to, sql], true, 40)
       assert.strictEqual(table.out, `${"s".padStart(sum.length)}  n\n${sum}  4\n`)
     }).pipe(Effect.scoped))
 
   it.live.each(["sqlite:p.db", "postgres:"] as const)(
-    "tells null from text, and makes text harmless for spreadsheets and terminals, from %s",
+    "distinguishes null from text, and escapes text for spreadsheets and terminals, from %s",
     (kind) =>
       Effect.gen(function*() {
         const { run, to } = yield* filled(kind)
@@ -73,7 +73,7 @@ describe("payments query", () => {
           (yield* run(sql, "--format", "csv")).out,
           `id,reference,amount\r\n'=1+1,"a,\u001b[31m""b""",${max}\r\nb,,${max}\r\nc,"",-5\r\nd,NULL,\r\n`
         )
-        const { out } = yield* payment(nothing, ["query", "--from", to, sql], true, 80)
+        const { out } = yield* runInProcess(nothing, ["query", "--from", to, sql], true, 80)
         assert.deepStrictEqual(out.split("\n").map((line) => line.trim().split(/ {2,}/)), [
           ["id", "reference", "amount"],
           ["=1+1", String.raw`a,\u001b[31m"b"`, String(max)],
@@ -92,7 +92,7 @@ describe("payments query", () => {
   )
 
   it.live.each(["sqlite:p.db", "postgres:"] as const)(
-    "gives more rows than one part holds, each once and in order, from %s",
+    "prints more rows than one message of the query process contains, each once and in order, from %s",
     (kind) =>
       Effect.gen(function*() {
         const { run } = yield* filled(kind)
@@ -104,7 +104,7 @@ describe("payments query", () => {
   )
 
   it.live.each(["sqlite:p.db", "postgres:"] as const)(
-    "refuses what writes and what is wrong, with code 2, without a value, in %s",
+    "refuses writing and invalid statements with code 2, and prints no value, in %s",
     (kind) =>
       Effect.gen(function*() {
         const { folder, run, to } = yield* filled(kind)
@@ -149,15 +149,15 @@ describe("payments query", () => {
           if (problem !== undefined) assert.include(err, problem, sql)
         }
         assert.strictEqual(state(), before)
-        assert.strictEqual((yield* payment(nothing, ["verify", "--from", to])).code, 0)
+        assert.strictEqual((yield* runInProcess(nothing, ["verify", "--from", to])).code, 0)
       }).pipe(Effect.scoped)
   )
 
-  it.live("says what is not there, and makes nothing", () =>
+  it.live("reports an absent destination, and creates nothing", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const absent = `sqlite:${folder}/x.db`
-      const { code, err, out } = yield* payment(nothing, ["query", "--from", absent, "SELECT 1"])
+      const { code, err, out } = yield* runInProcess(nothing, ["query", "--from", absent, "SELECT 1"])
       assert.deepStrictEqual([code, out, err], [
         9,
         "",
@@ -165,12 +165,17 @@ describe("payments query", () => {
       ])
       assert.deepStrictEqual(readdirSync(folder), [])
       const schema = `postgres://${user}@127.0.0.1:${server.port}/postgres?schema=absent`
-      assert.strictEqual((yield* payment(nothing, ["query", "--from", schema, "SELECT 1"])).code, 9)
-      const away = yield* payment(nothing, ["query", "--from", `postgres://${user}@127.0.0.1:1/x`, "SELECT 1"])
-      assert.strictEqual(away.code, 9)
+      assert.strictEqual((yield* runInProcess(nothing, ["query", "--from", schema, "SELECT 1"])).code, 9)
+      const unreachable = yield* runInProcess(nothing, [
+        "query",
+        "--from",
+        `postgres://${user}@127.0.0.1:1/x`,
+        "SELECT 1"
+      ])
+      assert.strictEqual(unreachable.code, 9)
     }).pipe(Effect.scoped), 30_000)
 
-  it.live("prints SQLite's other values as text, and real numbers as such", () =>
+  it.live("prints real numbers of SQLite as numbers, and blobs and infinity as text", () =>
     Effect.gen(function*() {
       const { run } = yield* filled("sqlite:p.db")
       const sql = "SELECT 1.0 AS a, 0.1 AS b, -0.0 AS c, 1e300 AS d, 9e999 AS e, x'01ff' AS f, 9223372036854775807 AS g"
@@ -204,7 +209,7 @@ describe("payments query", () => {
   it.live("can be interrupted while SQLite computes", () =>
     Effect.gen(function*() {
       const { to } = yield* filled("sqlite:p.db")
-      // Its first row fills a part, its second one never comes.
+      // The first row fills a message. The second row takes forever.
       const endless = `SELECT hex(zeroblob(600000)) UNION ALL
         SELECT count(*) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n)`
       const code = yield* Effect.callback<number | null>((resume) => {
@@ -223,15 +228,15 @@ describe("payments query", () => {
     Effect.gen(function*() {
       const { to } = yield* filled("postgres:")
       const active = Effect.promise(() =>
-        ask(server, "SELECT count(*) AS n FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'FETCH%'")
+        queryServer(server, "SELECT count(*) AS n FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'FETCH%'")
       )
       const until = (n: bigint) =>
         Effect.repeat(active, { until: ([row]) => row?.["n"] === n, schedule: Schedule.spaced("20 millis") })
-      const asking = yield* Effect.forkChild(
-        payment(nothing, ["query", "--from", to, "SELECT pg_sleep(600)::text AS slept"])
+      const running = yield* Effect.forkChild(
+        runInProcess(nothing, ["query", "--from", to, "SELECT pg_sleep(600)::text AS slept"])
       )
       yield* until(1n)
-      yield* Fiber.interrupt(asking)
+      yield* Fiber.interrupt(running)
       yield* until(0n)
     }).pipe(Effect.scoped))
 })

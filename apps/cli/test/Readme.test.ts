@@ -1,6 +1,6 @@
 /**
- * The README as a newcomer would follow it: in a clean copy of this workspace, with nothing installed, every command of
- * it in order, in one shell. Also that the tables of the docs say what the code says.
+ * Runs every command of the README in order, in one shell, in a clean copy of this workspace with nothing installed. Also
+ * checks the tables of the docs against the code.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { PaymentsError, Reason, RetryPolicy } from "@payments/core"
@@ -15,7 +15,7 @@ import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
 const root = join(import.meta.dirname, "../../..")
 const text = (file: string) => readFileSync(join(root, file), "utf8")
 
-/** Programs of the machine, not those that the workspace has installed. */
+/** The PATH without the programs that this workspace has installed. */
 const machinePath = (process.env["PATH"] ?? "").split(":").filter((folder) => !folder.includes("node_modules")).join(
   ":"
 )
@@ -25,7 +25,7 @@ const machineEnv = (more: Record<string, string> = {}) => ({
   ...more
 })
 
-/** Settings with which nothing answers in the place of the package registry. */
+/** Settings of npm with an unreachable package registry. */
 const unreachable = { npm_config_registry: "http://127.0.0.1:9" }
 
 const cleanCopy = Effect.map(temporaryFolder, (folder) => {
@@ -40,7 +40,7 @@ const cleanCopy = Effect.map(temporaryFolder, (folder) => {
   return folder
 })
 
-/** The files of a repository without commits that git does not ignore. */
+/** Returns the files that git would add: all files that it does not ignore, in a repository without commits. */
 const untrackedIn = (folder: string): ReadonlyArray<string> =>
   execFileSync("git", ["ls-files", "-z", "--others", "--exclude-standard"], { cwd: folder, encoding: "utf8" }).split(
     "\0"
@@ -53,14 +53,14 @@ const blocks = (language: string): ReadonlyArray<string> =>
     ([, body = ""]) => body
   )
 
-/** Commands that go on until they are stopped are stopped after a while. */
-const stopped = (line: string): string =>
+/** Adds a time limit to commands that do not end by themselves. */
+const withTimeLimit = (line: string): string =>
   /^(payments sandbox|payments-worker run .*--every)/.test(line)
     ? `timeout --signal=INT 15 ${line} || test $? = 124`
     : line
 
 describe("the README", () => {
-  it.live("holds, every command of it, from a clean copy", () =>
+  it.live("has commands that all work in a clean copy", () =>
     Effect.gen(function*() {
       const folder = yield* cleanCopy
       const env = yield* sandboxEnv({ records: 400 })
@@ -68,7 +68,7 @@ describe("the README", () => {
       writeFileSync(keyFile, `${env.PAYMENTS_API_KEY}\n`)
       const ports = { "8787": yield* Effect.promise(freePort), "9464": yield* Effect.promise(freePort) }
       const commands = blocks("sh").join("").split("\n").map((line) =>
-        stopped(
+        withTimeLimit(
           line.replace(/^npm test.*/, ":")
             .replace(/--port (8787|9464)/, (_, port: keyof typeof ports) => `--port ${ports[port]}`)
             .replace("https://payments.example.com", env.PAYMENTS_BASE_URL)
@@ -132,7 +132,7 @@ describe("the README", () => {
       assert.strictEqual(count("payments-sandbox.db", "invoices"), 10_000)
     }).pipe(Effect.scoped), 300_000)
 
-  it.live("says in one line that nothing can be installed without the registry", () =>
+  it.live("needs the registry to install, and one line reports that it cannot be reached", () =>
     Effect.gen(function*() {
       const folder = yield* cleanCopy
       const home = yield* temporaryFolder
@@ -144,11 +144,11 @@ describe("the README", () => {
       assert.match(stderr, /^Packages are missing, and the package registry cannot be reached\. [^\n]+\n$/)
     }).pipe(Effect.scoped))
 
-  it.live("builds without the key", () =>
+  it.live("builds without secrets in the environment", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       cpSync(join(root, "package.json"), join(folder, "package.json"))
-      // Another test shows that installers get no key.
+      // Workspace.test.ts checks the environment of the installers.
       mkdirSync(join(folder, "scripts"))
       writeFileSync(join(folder, "scripts/setup.mjs"), "")
       mkdirSync(join(folder, "node_modules/.bin"), { recursive: true })
@@ -171,7 +171,7 @@ describe("the README", () => {
 const quoted = (line: string) => `'${line.replaceAll("'", `'\\''`)}'`
 
 describe("the docs", () => {
-  it("name every exit code and every setting, and no other", () => {
+  it("list every exit code and every setting, and no others", () => {
     const operating = text("docs/operating.md")
     const codes = Array.from(operating.matchAll(/^\| (\d+) \|/gm), ([, code]) => Number(code))
     assert.deepStrictEqual(codes, Object.values(ExitCode))
@@ -182,9 +182,12 @@ describe("the docs", () => {
     assert.deepStrictEqual([...settings].toSorted(), [...used].toSorted())
   })
 
-  it("name every reason of a reading error, its exit code and whether it is retried", () => {
+  it("list every reason of an error, its exit code and whether it is retried", () => {
     const rows = text("docs/operating.md").matchAll(/^\| `([A-Z][A-Za-z]+)` \| .* \| ([^|]+) \| (\d+) \| [^|]+ \|$/gm)
-    const said = Array.from(rows, ([, tag, retried = "", code]) => [tag, /^(yes|500)/.test(retried), Number(code)])
+    const documented = Array.from(
+      rows,
+      ([, tag, retried = "", code]) => [tag, /^(yes|500)/.test(retried), Number(code)]
+    )
     const retryAfter = undefined
     const reasons = [
       new Reason.Unauthorized(),
@@ -201,18 +204,18 @@ describe("the docs", () => {
       new Reason.RedirectRefused({ status: 302 }),
       new Reason.UnexpectedStatus({ status: 600 })
     ]
-    const facts = { attempts: 1, status: undefined, requestId: undefined, body: undefined, position: undefined }
+    const context = { attempts: 1, status: undefined, requestId: undefined, body: undefined, position: undefined }
     assert.deepStrictEqual(
-      said,
+      documented,
       reasons.map((reason) => [
         reason._tag,
         RetryPolicy.isRetryable(reason),
-        exitCodeOf(new PaymentsError({ list: "invoices", reason, ...facts }))
+        exitCodeOf(new PaymentsError({ list: "invoices", reason, ...context }))
       ])
     )
   })
 
-  it("name files that are there", () => {
+  it("name only files that exist", () => {
     for (
       const file of [
         "README.md",

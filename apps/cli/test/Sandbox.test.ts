@@ -1,14 +1,14 @@
-/** `payments sandbox` and `payments conformance`, as a newcomer runs them from the docs. */
+/** `payments sandbox` and `payments conformance`, run as the docs describe. */
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { ConfigProvider, Effect } from "effect"
 import { spawn } from "node:child_process"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { payment } from "./InProcess.ts"
+import { runInProcess } from "./InProcess.ts"
 import { binary, payments, sandboxEnv, temporaryFolder } from "./Program.ts"
 
-/** The sandbox as a process of its own until the scope closes; gives the settings that it prints. */
+/** Starts the sandbox in another process and returns the settings that it prints. Closing the scope stops it. */
 const running = (...args: ReadonlyArray<string>) =>
   Effect.acquireRelease(
     Effect.callback<{ readonly env: Record<string, string>; readonly stop: () => void }>((resume) => {
@@ -37,7 +37,7 @@ describe("payments sandbox", () => {
       assert.include(stderr, "not authorized")
     }).pipe(Effect.scoped))
 
-  it.live("takes faults by a scenario's name and from a file, and other names of invoice parameters", () =>
+  it.live("accepts faults by the name of a scenario or from a file, and other names of invoice parameters", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const file = join(folder, "faults.json")
@@ -64,7 +64,7 @@ describe("payments sandbox", () => {
     ["--invoice-params", "nonsense"],
     ["--hostile-text", "2"],
     ["--speed", "5"]
-  ])("refuses %s %s as a wrong use", ([flag, value]) =>
+  ])("refuses %s %s as a usage error", ([flag, value]) =>
     Effect.gen(function*() {
       const { code, stderr, stdout } = yield* payments(["sandbox", "--port", "0", flag, value])
       assert.deepStrictEqual([code, stdout], [2, ""])
@@ -73,7 +73,7 @@ describe("payments sandbox", () => {
 })
 
 describe("payments conformance", () => {
-  it.live("ends with 0 where every rule holds, as a table and as JSON", () =>
+  it.live("exits with code 0 if every rule holds, and prints a table or JSON", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv()
       const table = yield* payments(["conformance", "--pause", "1ms"], { env })
@@ -85,7 +85,7 @@ describe("payments conformance", () => {
       assert.isTrue(Array.isArray(findings) && findings.length > 40)
     }).pipe(Effect.scoped))
 
-  it.live("ends with 8 where one does not, and says which", () =>
+  it.live("exits with code 8 and names the rule if one does not hold", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv({ faults: [{ fault: "ignoreFilter", field: "contract" }] })
       const { code, stderr, stdout } = yield* payments(["conformance", "--pause", "1ms"], { env })
@@ -94,11 +94,11 @@ describe("payments conformance", () => {
       assert.match(stderr, /1 of \d+ rules do not hold/)
     }).pipe(Effect.scoped))
 
-  it.live("keeps to the width of the terminal", () =>
+  it.live("prints no line that is wider than the terminal", () =>
     Effect.gen(function*() {
       const environment = ConfigProvider.fromEnvRecord(yield* sandboxEnv())
       for (const width of [60, 80, 120]) {
-        const { code, out } = yield* payment(layerTest({}), ["conformance", "--pause", "1ms"], true, width).pipe(
+        const { code, out } = yield* runInProcess(layerTest({}), ["conformance", "--pause", "1ms"], true, width).pipe(
           Effect.provide(ConfigProvider.layer(environment))
         )
         assert.strictEqual(code, 0)

@@ -1,4 +1,4 @@
-/** The services that both programs are shown to run on: memory, the sandbox in process, the sandbox over a socket. */
+/** The services over which both programs are tested: memory, the sandbox in process, the sandbox over a socket. */
 import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { layerTest } from "@payments/core/testing"
@@ -16,7 +16,7 @@ const generated = (name: "payoutRequests" | "payinSources" | "invoices") => {
 
 const configured = (url: string) => Layer.effect(PaymentsConfig, Sandbox.config(url, "sandbox seed 1"))
 
-/** Each serves the same records. */
+/** The services. All of them serve the same records. */
 export const services: ReadonlyArray<readonly [name: string, api: Layer.Layer<PaymentsApi>]> = [
   [
     "layerTest",

@@ -1,4 +1,4 @@
-/** The environment's variables: which there are, and that nothing wrong in them passes in silence. */
+/** The environment variables: all are documented, and invalid ones are reported. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { readdirSync, readFileSync } from "node:fs"
@@ -18,7 +18,7 @@ describe("the settings", () => {
     assert.deepStrictEqual(Array.from(documented, ([, name]) => name).toSorted(), settings.toSorted())
   })
 
-  it("are known wherever the code or a test reads one", () => {
+  it("include every variable that the code or a test reads", () => {
     const sources = ["packages", "apps"].flatMap((group) =>
       readdirSync(join(root, group)).flatMap((name) =>
         ["src", "test"].flatMap((folder) => {
@@ -28,7 +28,7 @@ describe("the settings", () => {
               (file) => readFileSync(join(path, file), "utf8")
             )
           } catch {
-            // This package has no such folder.
+            // This package has no folder of this name.
             return []
           }
         })
@@ -44,7 +44,7 @@ describe("the settings", () => {
     assert.deepStrictEqual(read.filter((name) => !settings.includes(name) && !internalVariables.includes(name)), [])
   })
 
-  it("are not mistaken: a misspelt one is named with the nearest, those of Kubernetes and of tests are let be", () => {
+  it("are checked for misspelt names, except variables of Kubernetes and of tests", () => {
     assert.deepStrictEqual(
       unknownSettings([
         "PATH",
@@ -66,7 +66,7 @@ describe("the settings", () => {
 })
 
 describe("both programs", () => {
-  it.live("warn of a variable that looks like a setting and is none, and go on", () =>
+  it.live("warn about a variable that looks like a setting but is none, and continue", () =>
     Effect.gen(function*() {
       const env = { PAYMENTS_EVREY: "5m", PAYMENTS_SEED: "1" }
       const cli = yield* payments(["--version"], { env })
@@ -79,7 +79,7 @@ describe("both programs", () => {
       }
     }))
 
-  it.live("list everything that is wrong in flags and environment at once, and leave nothing behind", () =>
+  it.live("list all invalid flags and variables at once, and create nothing", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const env = {
@@ -116,7 +116,7 @@ describe("both programs", () => {
         for (const name of names) assert.include(ended.stderr, name)
         for (const line of lines(ended.stderr)) assert.match(line, /^payments(-worker)?: /)
       }
-      // Without a slip in the command itself, it is the configuration that is wrong.
+      // If only the environment is invalid, the exit code is that of a configuration error.
       const only = yield* payments(["export", "--to", "sqlite:x.db"], { env: { PAYMENTS_BASE_URL: "ftp://x" }, cwd })
       assert.strictEqual(only.code, 3)
       assert.deepStrictEqual(readdirSync(cwd), [])

@@ -8,7 +8,7 @@ import { binary as payments, runProgram, temporaryFolder } from "./Program.ts"
 const preload = pathToFileURL(join(import.meta.dirname, "EarlySignal.ts")).href
 const worker = join(import.meta.dirname, "../../worker/dist/payments-worker.js")
 
-/** The code of a program that is sent a signal while it starts. The service does not answer. */
+/** Sends a program a signal while it starts, and returns its exit code. The service does not respond. */
 const codeAfter = (signal: NodeJS.Signals, afterMs: number, ...args: ReadonlyArray<string>) =>
   Effect.gen(function*() {
     const cwd = yield* temporaryFolder
@@ -28,8 +28,8 @@ const codeAfter = (signal: NodeJS.Signals, afterMs: number, ...args: ReadonlyArr
 
 const moments = [-1, 0, 100, 200, 300, 500]
 
-describe("a signal in the first moments of a program", () => {
-  it.live("stops an endless worker with 0 on SIGTERM and 130 on SIGINT, whenever it comes", () =>
+describe("a signal while a program starts", () => {
+  it.live("stops an endless worker with code 0 on SIGTERM and 130 on SIGINT, at every moment", () =>
     Effect.gen(function*() {
       for (const ms of moments) {
         assert.strictEqual(yield* codeAfter("SIGTERM", ms, worker, "run", "--to", "sqlite:x.db"), 0, `${ms} ms`)
@@ -37,7 +37,7 @@ describe("a signal in the first moments of a program", () => {
       assert.strictEqual(yield* codeAfter("SIGINT", -1, worker, "run", "--to", "sqlite:x.db"), 130)
     }))
 
-  it.live("interrupts a worker with --once and payments with 130", () =>
+  it.live("interrupts a worker with --once, and payments, with code 130", () =>
     Effect.gen(function*() {
       for (const ms of [-1, 100]) {
         assert.strictEqual(yield* codeAfter("SIGTERM", ms, worker, "run", "--once", "--to", "sqlite:x.db"), 130)
@@ -45,7 +45,7 @@ describe("a signal in the first moments of a program", () => {
       }
     }))
 
-  it.live("hides no usage error", () =>
+  it.live("does not hide a usage error", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* codeAfter("SIGTERM", -1, worker, "run", "--to", "nowhere"), 2)
     }))

@@ -5,7 +5,7 @@ const hour = 3_600_000
 const now = Date.UTC(2024, 4, 10, 12, 30)
 
 describe("--since", () => {
-  it("takes durations, days, times, today and yesterday", () => {
+  it("accepts durations, days, times, today and yesterday", () => {
     assert.deepStrictEqual(["24h", "90m", "7d", "2 weeks"].map((text) => sinceMs(text, now)), [
       now - 24 * hour,
       now - 1.5 * hour,
@@ -23,7 +23,7 @@ describe("--since", () => {
     ) assert.strictEqual(sinceMs(text, now), moment, text)
   })
 
-  it("begins days at midnight of the machine's time zone, also where a clock changes", () => {
+  it("starts a day at midnight of the machine's time zone, also when daylight saving time begins", () => {
     const before = process.env["TZ"]
     try {
       process.env["TZ"] = "America/Bogota"
@@ -38,7 +38,7 @@ describe("--since", () => {
     }
   })
 
-  it("takes nothing else", () => {
+  it("refuses everything else", () => {
     for (
       const text of [
         "",

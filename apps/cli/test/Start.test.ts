@@ -8,7 +8,7 @@ const tables = ["payout_requests", "payin_sources", "invoices"]
 const counts = (file: string) => tables.map((table) => rowsOf(file, `SELECT count(*) AS n FROM ${table}`)[0]?.["n"])
 
 describe("payments start", () => {
-  it.live("exports the embedded sandbox over HTTP, retrying what fails, and again without doubling a row", () =>
+  it.live("exports the embedded sandbox over HTTP, retries failures, and inserts no row again in a second run", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       let retries = 0
@@ -18,7 +18,7 @@ describe("payments start", () => {
         assert.include(stderr, "embedded sandbox")
         const cells = /^payout-requests +(.*)$/m.exec(stdout)?.[1]?.split(/ +/) ?? []
         assert.deepStrictEqual(cells.slice(0, 6), ["10,000", added, "0", unchanged, "0", "100"])
-        // There is a column of them where there were any.
+        // The table has a column of retries only if there were any.
         if (/^ +records .* retries +seconds$/m.test(stdout)) retries += Number(cells[6])
         assert.include(stdout, "./payments-sandbox.db")
         assert.deepStrictEqual(counts(join(cwd, "payments-sandbox.db")), [10_000, 5000, 10_000])
@@ -26,7 +26,7 @@ describe("payments start", () => {
       assert.isAbove(retries, 0)
     }).pipe(Effect.scoped))
 
-  it.live("reads the API that the environment names into payments.db", () =>
+  it.live("exports the API in the environment into payments.db", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const env = yield* sandboxEnv({ records: 30 })
@@ -35,7 +35,7 @@ describe("payments start", () => {
       assert.deepStrictEqual(counts(join(cwd, "payments.db")), [30, 30, 30])
     }).pipe(Effect.scoped))
 
-  it.live("stops and says what is missing where only one setting is there", () =>
+  it.live("names the missing setting and exits if only one is set", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       for (

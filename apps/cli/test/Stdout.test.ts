@@ -8,7 +8,7 @@ import { binary, payments, runProgram, sandboxEnv, temporaryFolder } from "./Pro
 const lines = (text: string) => text.split("\n").filter((line) => line !== "")
 
 describe("an export to stdout", () => {
-  it.live("prints the records and nothing else, says the rest on stderr, and leaves nothing behind", () =>
+  it.live("prints only records on stdout, the summary on stderr, and creates no file", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const env = yield* sandboxEnv({ records: 1234 })
@@ -40,16 +40,16 @@ describe("an export to stdout", () => {
       )
     }).pipe(Effect.scoped))
 
-  it.live("prints a record that is not as documented, and ends with exit code 10", () =>
+  it.live("prints a record that does not match the document, and exits with code 10", () =>
     Effect.gen(function*() {
       const server = yield* scriptedServer((_, response) => pageOf(response, [`{"id":"a","amount":"1,50"}`], null))
       const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" }
       const { code, stderr, stdout } = yield* payments(["export", "invoices", "--to", "-"], { env })
       assert.deepStrictEqual([code, stdout], [10, `{"id":"a","amount":"1,50"}\n`])
-      assert.include(stderr, "invoices: not as documented: 1 record, printed all the same")
+      assert.include(stderr, "invoices: records that do not match the document: 1; printed anyway")
     }).pipe(Effect.scoped))
 
-  it.live("ends with exit code 9 when its reader goes away: the list was not read to its end", () =>
+  it.live("exits with code 9 when its reader closes the pipe, because the list is incomplete", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv({ records: 5000 })
       const { code, stderr, stdout } = yield* runProgram(
@@ -61,14 +61,14 @@ describe("an export to stdout", () => {
       assert.include(stderr, "payments: standard output: nobody reads it any more")
     }).pipe(Effect.scoped))
 
-  it.live("refuses, before any request, what makes no sense there", () =>
+  it.live("refuses flags that do not apply to stdout, before any request", () =>
     Effect.gen(function*() {
       const server = yield* scriptedServer((_, response) => pageOf(response, [], null))
       const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" }
       for (
         const [args, words] of [
-          [["export", "--to", "-"], "one list at a time"],
-          [["export", "invoices", "payin-sources", "--to", "-"], "one list at a time"],
+          [["export", "--to", "-"], "Only one list at a time"],
+          [["export", "invoices", "payin-sources", "--to", "-"], "Only one list at a time"],
           [["export", "invoices", "--to", "-", "--rebind"], "--rebind"],
           [["export", "invoices", "--to", "-", "--on-locked", "wait"], "--on-locked"],
           [["export", "invoices", "--to", "-", "--ignore-field", "authUrl"], "--ignore-field"],

@@ -1,24 +1,24 @@
-/** What the summary of an export says beside its figures. */
+/** The summary of an export: its figures, its notes and its problems. */
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest, type TestLists } from "@payments/core/testing"
 import { Effect } from "effect"
-import { payment } from "./InProcess.ts"
+import { runInProcess } from "./InProcess.ts"
 import { temporaryFolder } from "./Program.ts"
 
-/** Notes of the summary, without figures. */
+/** The notes of the summary on the invoices. */
 const notesIn = (out: string) => out.split("\n").filter((line) => line.startsWith("invoices: "))
 
 const records = Array.from({ length: 350 }, (_, index) => ({ id: `inv_${index}` }))
 type Faults = NonNullable<TestLists["faults"]>
 
 describe("the summary of an export", () => {
-  it.live("has a line a list where the terminal is wide enough, and else a line a figure", () =>
+  it.live("has one line per list if the terminal is wide enough, otherwise one line per figure", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const api = layerTest({ invoices: records, payinSources: [{ id: "a" }] })
       const figures = (width: number) =>
         Effect.map(
-          payment(api, ["export", "--to", `sqlite:${folder}/${width}.db`], true, width),
+          runInProcess(api, ["export", "--to", `sqlite:${folder}/${width}.db`], true, width),
           ({ out }) => out.split("\n").slice(0, out.split("\n").findIndex((line) => line.startsWith("Rows:")))
         )
       const wide = yield* figures(80)
@@ -29,69 +29,69 @@ describe("the summary of an export", () => {
       assert.deepStrictEqual(narrow.filter((line) => line.length > 60), [])
     }).pipe(Effect.scoped))
 
-  it.live("tells whether a scan went on with an earlier one, from where, or why not", () =>
+  it.live("says whether a scan resumed an interrupted one, at which page, or why not", () =>
     Effect.gen(function*() {
       const to = `sqlite:${yield* temporaryFolder}/p.db`
       const run = (faults: Faults = [], ...flags: ReadonlyArray<string>) =>
         Effect.map(
-          payment(layerTest({ invoices: records, faults }), ["export", "invoices", "--to", to, ...flags]),
+          runInProcess(layerTest({ invoices: records, faults }), ["export", "invoices", "--to", to, ...flags]),
           ({ code, out }) => [code, ...notesIn(out)]
         )
-      /** Cut on its third page; on its first one. */
-      const [cut, cutAtOnce] = [
+      /** Faults that end a run at its third page, and at its first. */
+      const [stopLater, stopAtOnce] = [
         [{ fault: "status", status: 401, pages: "later", nth: 2 }],
         [{ fault: "status", status: 401 }]
       ] as const
       const other = ["--ignore-field", "authUrl"]
-      const anew =
-        "invoices: began anew: since an earlier run was cut, another limit, other parameter names or other ignored fields were asked for, or another cut of the list was written"
+      const otherRequest =
+        "invoices: started from the first page: since the interrupted run, the limit, the parameter names or the ignored fields changed, or the list was exported in another way (in parts, or as a whole)"
       const resumed =
-        "invoices: went on where an earlier run was cut, at page 3, after 200 records; retries and seconds are this run's"
+        "invoices: resumed where an earlier run was interrupted, at page 3, after 200 records; retries and seconds are those of this run only"
 
-      assert.deepStrictEqual(yield* run([...cutAtOnce]), [4])
+      assert.deepStrictEqual(yield* run([...stopAtOnce]), [4])
       assert.deepStrictEqual(yield* run(), [0])
       assert.deepStrictEqual(yield* run(), [0])
-      assert.deepStrictEqual(yield* run([...cut]), [4])
-      assert.deepStrictEqual(yield* run([...cutAtOnce]), [
+      assert.deepStrictEqual(yield* run([...stopLater]), [4])
+      assert.deepStrictEqual(yield* run([...stopAtOnce]), [
         4,
-        "invoices: went on where an earlier run was cut, at page 3, after 200 records"
+        "invoices: resumed where an earlier run was interrupted, at page 3, after 200 records"
       ])
       assert.deepStrictEqual(yield* run(), [0, resumed])
-      assert.deepStrictEqual(yield* run([...cut]), [4])
-      assert.deepStrictEqual(yield* run([], ...other), [0, anew])
-      // A run in between that no page came for leaves nothing behind.
-      assert.deepStrictEqual(yield* run([...cut]), [4])
-      assert.deepStrictEqual(yield* run([...cutAtOnce], ...other), [4, anew])
+      assert.deepStrictEqual(yield* run([...stopLater]), [4])
+      assert.deepStrictEqual(yield* run([], ...other), [0, otherRequest])
+      // A run that receives no page changes nothing.
+      assert.deepStrictEqual(yield* run([...stopLater]), [4])
+      assert.deepStrictEqual(yield* run([...stopAtOnce], ...other), [4, otherRequest])
       assert.deepStrictEqual(yield* run(), [0, resumed])
-      // Here it is the run in between that asked otherwise.
-      assert.deepStrictEqual(yield* run([...cut]), [4])
-      assert.deepStrictEqual(yield* run([...cut], ...other), [4, anew])
-      assert.deepStrictEqual(yield* run(), [0, anew])
+      // Here the run in between has another request.
+      assert.deepStrictEqual(yield* run([...stopLater]), [4])
+      assert.deepStrictEqual(yield* run([...stopLater], ...other), [4, otherRequest])
+      assert.deepStrictEqual(yield* run(), [0, otherRequest])
       const overtaken =
-        "invoices: began anew: since an earlier run was cut, another cut of the list was written (parts, or for a part the whole list)"
+        "invoices: started from the first page: since the interrupted run, the list was exported in another way (in parts, or as a whole)"
       const part = ["--settlement-dates", "2024-05-01..2024-05-01"]
-      assert.deepStrictEqual(yield* run([...cut]), [4])
+      assert.deepStrictEqual(yield* run([...stopLater]), [4])
       yield* run([], ...part)
       assert.deepStrictEqual(yield* run(), [0, overtaken])
-      // Nor is the reason of a run in between taken for this one's.
-      assert.deepStrictEqual(yield* run([...cut]), [4])
+      // The reason of the run in between is not reported for this run.
+      assert.deepStrictEqual(yield* run([...stopLater]), [4])
       yield* run([], ...part)
-      assert.deepStrictEqual(yield* run([...cutAtOnce]), [4, overtaken])
+      assert.deepStrictEqual(yield* run([...stopAtOnce]), [4, overtaken])
       assert.deepStrictEqual(yield* run(), [0, overtaken])
       assert.deepStrictEqual(yield* run([{ fault: "envelope", member: "cursor", nth: 2 }]), [8])
       assert.deepStrictEqual(yield* run(), [
         0,
-        "invoices: began anew: the scan before could not reach the end of the list"
+        "invoices: started from the first page: the previous scan could not reach the end of the list"
       ])
-      assert.deepStrictEqual(yield* run([...cut]), [4])
+      assert.deepStrictEqual(yield* run([...stopLater]), [4])
       assert.deepStrictEqual(yield* run([{ fault: "status", status: 410, pages: "later", times: 1 }]), [
         0,
         resumed,
-        "invoices: began at the first page again, once: a cursor was refused or led in circles"
+        "invoices: started again from the first page, once: the service refused a cursor or repeated one"
       ])
     }).pipe(Effect.scoped))
 
-  it.live("tells of the parts of a list how many went on", () =>
+  it.live("says how many parts of a list resumed", () =>
     Effect.gen(function*() {
       const to = `sqlite:${yield* temporaryFolder}/p.db`
       const days = ["2024-05-01", "2024-05-02"]
@@ -100,7 +100,7 @@ describe("the summary of an export", () => {
       )
       const run = (faults: Faults) =>
         Effect.map(
-          payment(layerTest({ invoices, faults }), [
+          runInProcess(layerTest({ invoices, faults }), [
             "export",
             "invoices",
             "--to",
@@ -112,24 +112,24 @@ describe("the summary of an export", () => {
           ]),
           ({ code, out }) => [code, ...notesIn(out)]
         )
-      const parts = "invoices: 2 parts; what is in none of them was not read, and nothing is concluded missing"
+      const parts = "invoices: 2 parts; records outside these parts were not read, and no record was marked missing"
       assert.deepStrictEqual(yield* run([{ fault: "status", status: 401, pages: "later" }]), [4])
       assert.deepStrictEqual(yield* run([]), [
         0,
-        "invoices: 1 part went on where an earlier run was cut, after 100 records; retries and seconds are this run's",
+        "invoices: 1 part resumed where an earlier run was interrupted, after 100 records; retries and seconds are those of this run only",
         parts
       ])
     }).pipe(Effect.scoped))
 
-  it.live("gives every line but the figures a reason: none for an ordinary first or later scan", () =>
+  it.live("has no notes after an ordinary first or later scan", () =>
     Effect.gen(function*() {
       const args = ["export", "--to", `sqlite:${yield* temporaryFolder}/p.db`]
       const api = layerTest({ invoices: records })
       const figures = / +records .*\npayout-requests .*\npayin-sources .*\ninvoices .*\n/.source
       for (let times = 0; times < 2; times++) {
-        assert.match((yield* payment(api, args)).out, new RegExp(`^${figures}Rows: sqlite:.*\n$`))
+        assert.match((yield* runInProcess(api, args)).out, new RegExp(`^${figures}Rows: sqlite:.*\n$`))
       }
-      const { out } = yield* payment(
+      const { out } = yield* runInProcess(
         layerTest({ invoices: records, faults: [{ fault: "status", status: 503, nth: 2 }] }),
         args
       )
@@ -139,12 +139,12 @@ describe("the summary of an export", () => {
       )
     }).pipe(Effect.scoped))
 
-  it.live("says last what went wrong, with the command that lists it", () =>
+  it.live("prints the problems last, with the command that lists the records", () =>
     Effect.gen(function*() {
       const to = `sqlite:${yield* temporaryFolder}/it's p.db`
       const wrong = [`{"id":"a","amount":"1,50"}`, ...records.slice(0, 150)]
       const faults = [{ fault: "status", status: 401, list: "payinSources" }] as const
-      const { code, merged } = yield* payment(layerTest({ invoices: wrong, faults: [...faults] }), [
+      const { code, merged } = yield* runInProcess(layerTest({ invoices: wrong, faults: [...faults] }), [
         "export",
         "--to",
         to
@@ -154,13 +154,13 @@ describe("the summary of an export", () => {
       const from = `'${to.replaceAll("'", "'\\''")}'`
       assert.deepStrictEqual([rows, quarantined, ...more], [
         `Rows: ${to}`,
-        `payments: invoices: not as documented: 1 record, listed by: payments quarantine --from ${from}`,
+        `payments: invoices: records that do not match the document: 1; list them with: payments quarantine --from ${from}`,
         ""
       ])
       assert.match(refused ?? "", /^payments: payin-sources: not authorized: the service did not accept the key /)
     }).pipe(Effect.scoped))
 
-  it.live("tells how many texts a column could not hold, once for each scan", () =>
+  it.live("reports the number of texts that a column cannot store, only in the scan that writes them", () =>
     Effect.gen(function*() {
       const args = ["export", "invoices", "--to", `sqlite:${yield* temporaryFolder}/p.db`]
       const api = layerTest({
@@ -169,9 +169,9 @@ describe("the summary of an export", () => {
           String.raw`{"id":"b","reference":"\ud83d\ude00","other":"\u0000"}`
         ]
       })
-      const said =
-        "invoices: 2 texts with characters that not every database takes: U+FFFD stands for them in the columns, raw has them as they are\n"
-      assert.include((yield* payment(api, args)).out, said)
-      assert.notInclude((yield* payment(api, args)).out, "U+FFFD")
+      const note =
+        "invoices: 2 texts with characters that some databases cannot store: U+FFFD replaces them in the columns, raw is unchanged\n"
+      assert.include((yield* runInProcess(api, args)).out, note)
+      assert.notInclude((yield* runInProcess(api, args)).out, "U+FFFD")
     }).pipe(Effect.scoped))
 })

@@ -3,13 +3,13 @@ import { layerTest } from "@payments/core/testing"
 import { Effect, Schema } from "effect"
 import stringWidth from "string-width"
 import { type Column, firstNames, makeTable } from "../src/Table.ts"
-import { payment } from "./InProcess.ts"
+import { runInProcess } from "./InProcess.ts"
 
-/** Columns of a line, counted without the table's own code: as terminals that combine characters, and those that do not. */
+/** Measures a line without the table's own code: the greater width of terminals that combine characters or do not. */
 const columnsOf = (line: string): number =>
   Math.max(stringWidth(line), Array.from(line).reduce((sum, character) => sum + stringWidth(character), 0))
 
-/** What is hard to count: wide, combining, joined, directional, unprintable, unpaired, long. */
+/** Text whose width is hard to count: wide, combining, joined, directional, unprintable, unpaired, long. */
 const hostile = [
   "漢字",
   "ｆｕｌｌ",
@@ -50,7 +50,7 @@ const columns: ReadonlyArray<Column> = [
 ]
 
 describe("a table", () => {
-  it.prop("is never wider than the terminal, whatever the text", [Schema.Array(Rows), Width], ([pages, width]) => {
+  it.prop("is never wider than the terminal, for any text", [Schema.Array(Rows), Width], ([pages, width]) => {
     const table = makeTable(columns, width)
     for (const rows of pages) {
       const text = table.print(
@@ -62,7 +62,7 @@ describe("a table", () => {
     }
   })
 
-  it.prop("shows every character of an id and of a sum, on several lines if need be", [Schema.BigInt, Width], (
+  it.prop("shows every character of an id and of an amount, if necessary on several lines", [Schema.BigInt, Width], (
     [amount, width]
   ) => {
     const id = `inv_${"0123456789abcdef".repeat(15)}`
@@ -73,11 +73,11 @@ describe("a table", () => {
     assert.strictEqual(rest.trim(), table.hidden().length === 0 ? String(amount) : "")
   })
 
-  it("keeps later rows under the header, and prints it anew where an id or a sum needs more room", () => {
+  it("aligns later rows with the header, and prints it again if an id or an amount needs more room", () => {
     const table = makeTable(columns.slice(0, 3), 40)
     assert.strictEqual(table.print([["a", "1", "first"]]), "id  amount  reference\na        1  first\n")
     assert.strictEqual(table.print([["b", "22", "second"]]), "b       22  second\n")
-    // The last column takes what is left of the line.
+    // The last column has the rest of the line.
     assert.strictEqual(
       table.print([["c", "3", "a reference that is far too long for it"]]),
       "c        3  a reference that is far too…\n"
@@ -88,7 +88,7 @@ describe("a table", () => {
     )
   })
 
-  it("uses the room that the terminal has left before it cuts", () => {
+  it("uses all room of the terminal before it shortens a cell", () => {
     const table = makeTable([{ name: "id", whole: 40 }, { name: "status" }, { name: "date" }], 40)
     table.print([["a", "paid", "2024"]])
     assert.strictEqual(
@@ -97,7 +97,7 @@ describe("a table", () => {
     )
   })
 
-  it("names the columns that it has no room for", () => {
+  it("names the columns that do not fit", () => {
     const table = makeTable(columns, 30)
     assert.strictEqual(
       table.print([["a".repeat(20), "100", "r", "d", "f"]]).split("\n")[0],
@@ -106,7 +106,7 @@ describe("a table", () => {
     assert.deepStrictEqual(table.hidden(), ["reference", "settlementDate", "fields"])
   })
 
-  it("cuts nothing where there is no terminal, and prints one header", () => {
+  it("shortens nothing without a terminal, and prints one header", () => {
     const table = makeTable(columns.slice(0, 3), Infinity)
     const long = "x".repeat(500)
     const text = table.print([["a", "1", "r"]]) + table.print([[long, "9".repeat(30), long]])
@@ -114,7 +114,7 @@ describe("a table", () => {
     assert.include(text, `${long}  ${"9".repeat(30)}  ${long}\n`)
   })
 
-  it.effect("of a listing keeps to 80 columns on every page, however the records grow", () =>
+  it.effect("of a listing fits 80 columns on every page, however wide the records become", () =>
     Effect.gen(function*() {
       const invoices = Array.from({ length: 300 }, (_, index) => ({
         id: `inv_${"x".repeat(index / 15)}`,
@@ -124,7 +124,7 @@ describe("a table", () => {
         contract: "c".repeat(index),
         settlementDate: "2024-05-01"
       }))
-      const { code, out } = yield* payment(layerTest({ invoices }), ["invoices", "list", "--all"], true, 80)
+      const { code, out } = yield* runInProcess(layerTest({ invoices }), ["invoices", "list", "--all"], true, 80)
       assert.strictEqual(code, 0)
       const lines = out.split("\n")
       assert.deepStrictEqual(lines.filter((line) => columnsOf(line) > 80), [])

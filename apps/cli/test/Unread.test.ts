@@ -1,24 +1,24 @@
-/** What becomes of a run whose output is read by nobody any more. */
+/** Runs whose reader closes the pipe early. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { DatabaseSync } from "node:sqlite"
 import { binary, payments, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
 
-/** Runs `payments` into another program of a pipe, and ends as `payments` did. */
+/** Pipes `payments` into another program. The exit code is that of `payments`. */
 const piped = (command: string, reader: string, env: Readonly<Record<string, string>>, cwd: string) =>
   runProgram("bash", ["-c", `set -o pipefail; "$NODE" "$BINARY" ${command} | ${reader}`], {
     env: { ...env, NODE: process.execPath, BINARY: binary },
     cwd
   })
 
-describe("a reader that has seen enough", () => {
-  it.live("hides no difference that verify has found", () =>
+describe("a reader that closes the pipe early", () => {
+  it.live("does not hide a difference that verify finds", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const env = yield* sandboxEnv({ records: 5000 })
       assert.strictEqual((yield* payments(["export", "invoices", "--to", "sqlite:p.db"], { env, cwd })).code, 0)
       const db = new DatabaseSync(`${cwd}/p.db`)
-      db.exec("UPDATE invoices SET status = 'harmed'")
+      db.exec("UPDATE invoices SET status = 'damaged'")
       db.close()
       const verified = yield* piped("verify --from sqlite:p.db", "head -n 1", {}, cwd)
       assert.deepStrictEqual(
@@ -27,7 +27,7 @@ describe("a reader that has seen enough", () => {
       )
     }).pipe(Effect.scoped))
 
-  it.live("hides no list that could not be exported", () =>
+  it.live("does not hide a list that could not be exported", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const env = { ...(yield* sandboxEnv({ records: 20 })), PAYMENTS_INVOICES_API_KEY: "wrong" }
@@ -36,7 +36,7 @@ describe("a reader that has seen enough", () => {
       assert.include(exported.stderr, "payments: invoices: not authorized")
     }).pipe(Effect.scoped))
 
-  it.live("ends a listing and the changes quietly, for they have no other work", () =>
+  it.live("ends a listing and `changes` with code 0, because they have nothing else to do", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const env = yield* sandboxEnv({ records: 5000 })

@@ -3,9 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { ConfigProvider, Effect } from "effect"
 import { TestConsole } from "effect/testing"
-import { payment } from "./InProcess.ts"
+import { runInProcess } from "./InProcess.ts"
 
-/** Values that people type: a document number, a name, an e-mail, text that begins like a flag. */
+/** Values that people type: a document number, a name, an e-mail address, text that begins like a flag. */
 const values = [
   "4433221100",
   "Canary-Name",
@@ -16,15 +16,15 @@ const values = [
   "-xCanary"
 ]
 
-const said = (...args: ReadonlyArray<string>) =>
+const runWith = (...args: ReadonlyArray<string>) =>
   Effect.gen(function*() {
     const before = (yield* TestConsole.errorLines).length
-    const { code, err, out } = yield* payment(layerTest({}), args)
+    const { code, err, out } = yield* runInProcess(layerTest({}), args)
     return { code, out, err: [...(yield* TestConsole.errorLines).slice(before), err].join("\n") }
   })
 
 describe("a usage error", () => {
-  it.effect("never repeats a value that was typed", () =>
+  it.effect("never repeats a value of the command line", () =>
     Effect.gen(function*() {
       const commands = (value: string) => [
         ["invoices", "list", value],
@@ -47,7 +47,7 @@ describe("a usage error", () => {
       ]
       for (const value of values) {
         for (const args of commands(value)) {
-          const { code, err, out } = yield* said(...args)
+          const { code, err, out } = yield* runWith(...args)
           assert.deepStrictEqual([code, out], [2, ""], args.join(" "))
           assert.match(err, /^payments: \S/, args.join(" "))
           assert.notMatch(err, /4433221100|canary/i, args.join(" "))
@@ -55,7 +55,7 @@ describe("a usage error", () => {
       }
     }))
 
-  it.effect("says which flag expects what, in its own words", () =>
+  it.effect("names the flag and the expected value", () =>
     Effect.gen(function*() {
       for (
         const [args, words] of [
@@ -76,20 +76,20 @@ describe("a usage error", () => {
           [["--payment-date", "garbage"], "Invalid value for --payment-date. Expected: a date-time such as"]
         ] as const
       ) {
-        const { err } = yield* said("invoices", "list", ...args)
+        const { err } = yield* runWith("invoices", "list", ...args)
         assert.include(err, `payments: ${words}`)
       }
-      const several = yield* said("invoices", "list", "--limit", "abc", "--max", "0", "--settlement-date", "today")
+      const several = yield* runWith("invoices", "list", "--limit", "abc", "--max", "0", "--settlement-date", "today")
       assert.deepStrictEqual(several.err.match(/--[a-z-]+(?=\.)/g), ["--settlement-date", "--limit", "--max"])
-      const after = yield* said("changes", "--after", "yesterday")
+      const after = yield* runWith("changes", "--after", "yesterday")
       assert.include(after.err, "Invalid value for --after. Expected: a whole number, 0 or more")
-      const command = yield* said("invioces")
+      const command = yield* runWith("invioces")
       assert.include(command.err, "Unknown command of payments: invioces. Did you mean invoices?")
     }))
 })
 
 describe("--payment-date", () => {
-  it.effect("takes every beginning of a date-time, and nothing that cannot be one", () =>
+  it.effect("accepts every prefix of a date-time, and nothing else", () =>
     Effect.gen(function*() {
       for (
         const text of [
@@ -106,7 +106,7 @@ describe("--payment-date", () => {
           "20240531T140307Z"
         ]
       ) {
-        const { code, err } = yield* said("invoices", "list", "--payment-date", text)
+        const { code, err } = yield* runWith("invoices", "list", "--payment-date", text)
         assert.deepStrictEqual([code, err], [0, ""], text)
       }
       for (
@@ -122,7 +122,7 @@ describe("--payment-date", () => {
           "null"
         ]
       ) {
-        const { code } = yield* said("invoices", "list", "--payment-date", text)
+        const { code } = yield* runWith("invoices", "list", "--payment-date", text)
         assert.strictEqual(code, 2, text)
       }
     }))
@@ -134,7 +134,7 @@ describe("help", () => {
       const isColored = (environment: Record<string, string>, terminal: boolean) =>
         Effect.gen(function*() {
           const before = (yield* TestConsole.logLines).length
-          yield* payment(layerTest({}), ["--help"], terminal).pipe(
+          yield* runInProcess(layerTest({}), ["--help"], terminal).pipe(
             Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord(environment)))
           )
           return (yield* TestConsole.logLines).slice(before).join("\n").includes("\u001b[")

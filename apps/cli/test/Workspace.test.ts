@@ -1,4 +1,4 @@
-/** The scripts of the workspace: when packages are installed, and the programs in `bin`. */
+/** The scripts of the workspace: `setup.mjs` installs packages, and `programs.mjs` writes the programs in `bin`. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
@@ -14,7 +14,7 @@ const put = (file: string, text: string, mode = 0o644) => {
   chmodSync(file, mode)
 }
 
-/** A workspace of one package, with an `npx` that installs it without a network. */
+/** A workspace of one package, with a fake `npx` that installs it without a network. */
 const workspace = Effect.map(temporaryFolder, (folder) => {
   cpSync(join(root, "scripts"), join(folder, "a clone/scripts"), { recursive: true })
   const at = (path: string) => join(folder, "a clone", path)
@@ -41,7 +41,7 @@ const silent = { code: 0, signal: null, stdout: "", stderr: "" }
 const installed = { ...silent, stdout: "Installing…\n" }
 
 describe("setup", () => {
-  it.live("installs when something that decides about it has changed, and says nothing otherwise", () =>
+  it.live("installs after a change of the lockfile or a package file, and otherwise does nothing", () =>
     Effect.gen(function*() {
       const { at, installs, setup } = yield* workspace
       assert.deepStrictEqual(yield* setup(), installed)
@@ -55,7 +55,7 @@ describe("setup", () => {
       assert.strictEqual(installs(), 5)
     }).pipe(Effect.scoped))
 
-  it.live("installs into an empty folder when files are missing, or its Node does not run", () =>
+  it.live("installs into an empty folder if installed files are missing or the installed Node does not run", () =>
     Effect.gen(function*() {
       const { at, installing, npx, setup } = yield* workspace
       yield* setup()
@@ -79,7 +79,7 @@ describe("setup", () => {
       assert.isFalse(existsSync(at(".node_modules.old")))
     }).pipe(Effect.scoped))
 
-  it.live("says in one line that the registry cannot be reached, and keeps what was installed", () =>
+  it.live("reports in one line that the registry cannot be reached, and keeps the old installation", () =>
     Effect.gen(function*() {
       const { at, installing, npx, setup } = yield* workspace
       yield* setup()
@@ -96,7 +96,7 @@ describe("setup", () => {
       assert.include((yield* setup()).stderr, "ERR_PNPM_OUTDATED_LOCKFILE")
     }).pipe(Effect.scoped))
 
-  it.live("installs again after an installation that was killed", () =>
+  it.live("installs again after a killed installation", () =>
     Effect.gen(function*() {
       const { installing, npx, setup } = yield* workspace
       npx(`${installing}; kill -9 $PPID`)
@@ -105,7 +105,7 @@ describe("setup", () => {
       assert.deepStrictEqual(yield* setup(), installed)
     }).pipe(Effect.scoped))
 
-  it.live("gives the installer no key and no password", () =>
+  it.live("passes no key and no password to the installer", () =>
     Effect.gen(function*() {
       const { at, installing, npx, setup } = yield* workspace
       npx(`env > '${at("seen")}'; ${installing}`)
@@ -121,20 +121,20 @@ describe("setup", () => {
       assert.notInclude(readFileSync(at("seen"), "utf8"), secret)
     }).pipe(Effect.scoped))
 
-  it("uses the version of pnpm that the workspace installs", () => {
+  it("uses the same version of pnpm as the workspace", () => {
     const { packageManager } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
     assert.include(readFileSync(join(root, "pnpm-workspace.yaml"), "utf8"), `  pnpm: ${packageManager.split("@")[1]}\n`)
   })
 })
 
 describe("the programs in bin", () => {
-  /** Programs that say how they were started. */
+  /** Programs that print how they were started. */
   const programs = Effect.gen(function*() {
     const { at, folder, setup } = yield* workspace
     yield* setup()
-    const told = "console.log(JSON.stringify([process.cwd(), process.execArgv, process.argv.slice(2), process.pid]))"
-    put(at("apps/cli/dist/payments.js"), told)
-    put(at("apps/worker/dist/payments-worker.js"), told)
+    const script = "console.log(JSON.stringify([process.cwd(), process.execArgv, process.argv.slice(2), process.pid]))"
+    put(at("apps/cli/dist/payments.js"), script)
+    put(at("apps/worker/dist/payments-worker.js"), script)
     yield* runProgram(process.execPath, [at("scripts/programs.mjs")])
     const run = (program: string, options: RunOptions = {}) => runProgram(program, ["a b", "$HOME", ""], options)
     return { at, folder, run }
@@ -165,7 +165,7 @@ describe("the programs in bin", () => {
       ])
     }).pipe(Effect.scoped))
 
-  it.live("are Node itself, so that signals reach it", () =>
+  it.live("replace themselves by Node, so that signals reach it", () =>
     Effect.gen(function*() {
       const { at } = yield* programs
       const ended = yield* Effect.callback<{ readonly code: number | null; readonly isNode: boolean }>((resume) => {
@@ -185,7 +185,7 @@ describe("the programs in bin", () => {
       assert.deepStrictEqual(ended, { code: 7, isNode: true })
     }).pipe(Effect.scoped))
 
-  it.live("pass on whether stdout is open, which Node hides", () =>
+  it.live("pass on whether stdout is open, because Node hides it", () =>
     Effect.gen(function*() {
       const { at } = yield* programs
       put(at("apps/cli/dist/payments.js"), "console.error(process.env.PAYMENTS_STDOUT)")
@@ -195,7 +195,7 @@ describe("the programs in bin", () => {
       }
     }).pipe(Effect.scoped))
 
-  it.live("say what to run where nothing is built", () =>
+  it.live("print what to run if nothing is built", () =>
     Effect.gen(function*() {
       const { at, folder, run } = yield* programs
       for (const missing of ["apps/cli/dist", "node_modules"]) {
@@ -204,7 +204,7 @@ describe("the programs in bin", () => {
           code: 3,
           signal: null,
           stdout: "",
-          stderr: `payments: it is not built. Run "npm run build" in ${join(folder, "a clone")}\n`
+          stderr: `payments: not built yet. Run "npm run build" in ${join(folder, "a clone")}\n`
         })
       }
     }).pipe(Effect.scoped))

@@ -1,7 +1,7 @@
 /**
- * A reader of a destination, run as a process of its own: `node reader.ts sqlite FILE` or `node reader.ts files FOLDER`.
- * It says a word when it begins, looks again and again until it is told to stop by SIGTERM, and then says on a line of JSON
- * how often it looked and what it saw that no reader may see.
+ * Reads a destination repeatedly while another process writes it: `node reader.ts sqlite FILE` or `node reader.ts files FOLDER`.
+ * Prints a line when it begins. On SIGTERM it prints a line of JSON and ends: how often it read the destination (`polls`),
+ * and which inconsistencies it saw (`problems`).
  */
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
@@ -14,13 +14,13 @@ let polls = 0
 
 const tables = { "payout-requests": "payout_requests", "payin-sources": "payin_sources", invoices: "invoices" }
 
-/** In one snapshot: the rows are those that the scans count, and so are the changes. */
-const lookAtDatabase = (): void => {
+/** Checks in one snapshot that the numbers of rows and of insert changes equal those that the scans count. */
+const readDatabase = (): void => {
   let db: DatabaseSync
   try {
     db = new DatabaseSync(place, { readOnly: true, timeout: 200 })
   } catch {
-    // Not there yet.
+    // The database does not exist yet.
     return
   }
   try {
@@ -29,17 +29,17 @@ const lookAtDatabase = (): void => {
       const figures = db.prepare(
         `SELECT (SELECT count(*) FROM ${table}) AS rows,
         (SELECT coalesce(sum(json_extract(tally, '$.counts.inserted')), 0) FROM scans WHERE list = ?1) AS inserted,
-        (SELECT count(*) FROM changes WHERE list = ?1 AND kind = 'insert') AS told,
+        (SELECT count(*) FROM changes WHERE list = ?1 AND kind = 'insert') AS changes,
         (SELECT coalesce(sum(json_extract(tally, '$.counts.inserted')), 0) FROM scans WHERE list = ?1 AND scan >
-          (SELECT min(scan) FROM scans WHERE list = ?1 AND state = 'complete')) AS toTell`
+          (SELECT min(scan) FROM scans WHERE list = ?1 AND state = 'complete')) AS countedChanges`
       ).get(label)
-      if (figures?.["rows"] !== figures?.["inserted"] || figures?.["told"] !== figures?.["toTell"]) {
+      if (figures?.["rows"] !== figures?.["inserted"] || figures?.["changes"] !== figures?.["countedChanges"]) {
         problems.add(`${label}: ${JSON.stringify(figures)}`)
       }
     }
     polls++
   } catch (error) {
-    // Not a destination yet, or locked for a moment by whoever mends it after a kill.
+    // The tables do not exist yet, or the program repairs the database after a kill and locks it for a moment.
     if (!/no such table|unable to open|database is locked|attempt to write a readonly/.test(String(error))) {
       problems.add(String(error))
     }
@@ -49,19 +49,20 @@ const lookAtDatabase = (): void => {
 }
 
 interface Manifest {
-  readonly lists: { readonly [list: string]: { readonly files: ReadonlyArray<Named> } }
+  readonly lists: { readonly [list: string]: { readonly files: ReadonlyArray<ManifestFile> } }
 }
 
-interface Named {
+interface ManifestFile {
   readonly file: string
   readonly bytes: number
   readonly sha256: string
 }
 
-let whole = ""
+/** The text of the last manifest whose files were correct. */
+let checked = ""
 
-/** Every file that the manifest names is there, with the size and the digest that it names. */
-const lookAtFiles = (): void => {
+/** Checks that each file in the manifest exists and has the size and the digest of the manifest. */
+const readFiles = (): void => {
   let text: string
   try {
     text = readFileSync(join(place, "manifest.json"), "utf8")
@@ -70,26 +71,26 @@ const lookAtFiles = (): void => {
     return
   }
   polls++
-  if (text === whole) return
+  if (text === checked) return
   try {
-    const manifest = JSON.parse(text) as Manifest // what it names is what is held against it here
+    const manifest = JSON.parse(text) as Manifest // the checks below would fail for another shape
     for (const { bytes, file, sha256 } of Object.values(manifest.lists).flatMap(({ files }) => files)) {
       const content = readFileSync(join(place, file))
       const found = createHash("sha256").update(content).digest("hex")
       if (content.length !== bytes || found !== sha256) problems.add(`${file} is not what the manifest says`)
     }
-    whole = text
+    checked = text
   } catch (error) {
     problems.add(String(error))
   }
 }
 
-const look = kind === "files" ? lookAtFiles : lookAtDatabase
-const timer = setInterval(look, 40)
+const read = kind === "files" ? readFiles : readDatabase
+const timer = setInterval(read, 40)
 process.on("SIGTERM", () => {
   clearInterval(timer)
-  look()
+  read()
   console.log(JSON.stringify({ polls, problems: [...problems] }))
   process.exit(0)
 })
-console.log("looking")
+console.log("reading")

@@ -33,7 +33,7 @@ const flags = {
   ),
   ...scanFlags,
   host: textFlag("host", "HOST", "the address of the HTTP server; default 127.0.0.1 (PAYMENTS_HOST)"),
-  port: textFlag("port", "PORT", "the port of the HTTP server; 0 chooses a free one; default 9464 (PAYMENTS_PORT)")
+  port: textFlag("port", "PORT", "the port of the HTTP server; 0 selects a free port; default 9464 (PAYMENTS_PORT)")
 }
 
 const text: SettingParser<string> = { expected: "text", parse: (given) => given === "" ? undefined : given }

@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { temporaryFolder } from "../../../packages/export/test/Folder.ts"
 import { crash, seed } from "../../../packages/export/test/Seed.ts"
-import { watchedBy } from "../../cli/test/Destinations.ts"
+import { whileReadingWith } from "../../cli/test/Destinations.ts"
 import { rowsOf, runProgram } from "../../cli/test/Program.ts"
 
 const binary = join(import.meta.dirname, "../dist/payments-worker.js")
@@ -34,7 +34,7 @@ const kinds = [
 describe(`a worker that is killed ${kills} times while records change (seed ${seed})`, () => {
   it.live.each(kinds)(
     "%s ends equal to the service, marks vanished records missing, and never shows a reader an incomplete commit",
-    ([, placeOf, watch]) =>
+    ([, placeOf, readerKind]) =>
       Effect.gen(function*() {
         const folder = yield* temporaryFolder
         const [to = "", database = ""] = placeOf(folder)
@@ -52,7 +52,7 @@ describe(`a worker that is killed ${kills} times while records change (seed ${se
         ))
         const newestScan = () => Number(rowsOf(database, "SELECT max(scan) AS n FROM scans")[0]?.["n"])
         const newest: Array<number> = []
-        const whileReading = watchedBy(watch, watch === "sqlite" ? database : join(folder, "files"))
+        const whileReading = whileReadingWith(readerKind, readerKind === "sqlite" ? database : join(folder, "files"))
         yield* whileReading(Effect.gen(function*() {
           // The first load must be complete: later scans find missing records by comparing with it.
           assert.strictEqual(
@@ -103,7 +103,7 @@ describe(`a worker that is killed ${kills} times while records change (seed ${se
           const differing = expected.findIndex((text, index) => present[index] !== text)
           assert.deepStrictEqual([present.length, differing], [expected.length, -1], `${label}: ${differing}`)
           missing += rows.length - present.length
-          if (watch === "files") assert.strictEqual(rowsIn(join(folder, "files"), label), rows.length)
+          if (readerKind === "files") assert.strictEqual(rowsIn(join(folder, "files"), label), rows.length)
         }
         assert.isAbove(missing, 0, "some records must have vanished")
       }).pipe(Effect.scoped, Random.withSeed(seed)),

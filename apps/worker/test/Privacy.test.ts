@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
-import { canary, echoingEnv, shownField } from "../../cli/test/Echoes.ts"
+import { canary, echoingEnv, harmlessField } from "../../cli/test/EchoingService.ts"
 import { runProgram, temporaryFolder } from "../../cli/test/Program.ts"
 import { binary, logOf } from "./RunningWorker.ts"
 
@@ -19,7 +19,7 @@ describe("the worker", () => {
       const complete = logOf(stdout).find(({ message }) => message === "scan complete")
       assert.deepInclude(complete?.annotations, {
         list: "payout-requests",
-        undocumented: { [shownField]: 1, "(other)": 4 }
+        undocumented: { [harmlessField]: 1, "(other)": 4 }
       })
       assert.strictEqual(logOf(stdout).filter(({ message }) => message === "scan failed").length, 2)
       for (const secret of Object.values(canary)) assert.notInclude(stdout.toLowerCase(), secret.toLowerCase())

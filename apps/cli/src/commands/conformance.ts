@@ -18,7 +18,7 @@ import type { HttpClient } from "effect/http"
 import { terminalWidth } from "../Output.ts"
 import type * as TextWidth from "../TextWidth.ts"
 
-/** `payments conformance`, over the service of the environment. */
+/** Makes the command. `config` is the service of the environment. */
 export const conformanceCommand = <R>(
   config: Layer.Layer<PaymentsConfig, PaymentsConfigError, R>,
   http: Layer.Layer<HttpClient.HttpClient>
@@ -28,12 +28,12 @@ export const conformanceCommand = <R>(
     {
       pages: wholeNumberFlag("pages", 1, 10_000).pipe(
         Flag.withDefault(10),
-        Flag.withDescription("pages that are read of a list to find its end")
+        Flag.withDescription("the most pages of a list to read in search of its end")
       ),
       pause: optionalFlag(
         Flag.String("pause").pipe(
           Flag.withMetavar("DURATION"),
-          Flag.withDescription("the rest between two requests; 500ms unless given")
+          Flag.withDescription("the pause between two requests; default 500ms")
         )
       ),
       format: Flag.Literals("format", ["table", "json"]).pipe(
@@ -43,15 +43,15 @@ export const conformanceCommand = <R>(
     },
     Effect.fnUntraced(function*({ format, pages, pause }) {
       const { conformance } = yield* Effect.promise(() => import("@payments/sandbox"))
-      const { rest, settings } = yield* checkAll({
-        rest: setting({ name: "pause", text: pause }, undefined, duration),
+      const { pauseDuration, settings } = yield* checkAll({
+        pauseDuration: setting({ name: "pause", text: pause }, undefined, duration),
         settings: Effect.provide(PaymentsConfig, config)
       })
-      yield* logLine("Reading, one request after another. Nothing is written.")
-      const findings = yield* Effect.provide(conformance(settings, { pages, pause: rest }), http)
+      yield* logLine("Reading, one request at a time. Nothing is written.")
+      const findings = yield* Effect.provide(conformance(settings, { pages, pause: pauseDuration }), http)
       const width = (yield* (yield* Stdio.Stdio).stdoutIsTerminal) ? yield* terminalWidth : Infinity
-      const words = yield* Effect.promise(() => import("../TextWidth.ts"))
-      yield* print(format === "json" ? `${JSON.stringify(findings, null, 2)}\n` : tableOf(findings, words, width))
+      const textWidth = yield* Effect.promise(() => import("../TextWidth.ts"))
+      yield* print(format === "json" ? `${JSON.stringify(findings, null, 2)}\n` : tableOf(findings, textWidth, width))
       const broken = findings.filter(({ verdict }) => verdict === "does not hold").length
       if (broken > 0) {
         return yield* new CommandExit({
@@ -60,14 +60,14 @@ export const conformanceCommand = <R>(
         })
       }
     })
-  ).pipe(Command.withDescription("Hold the service against its document, rule by rule; reads only"))
+  ).pipe(Command.withDescription("Check the service against its document, rule by rule; only reads"))
 
-/** A terminal that is narrower still breaks the lines itself. */
-const roomForWords = 10
+/** The least width of wrapped text. A narrower terminal breaks the lines itself. */
+const leastWrapWidth = 10
 
 const marks = { "holds": "holds", "does not hold": "FAILS", "could not be observed": "-" } as const
 
-/** A rule and what was seen of it: beside each other where the terminal has room for both, else below each other. */
+/** Formats a rule and its observation: in one line if the terminal is wide enough, otherwise one after the other. */
 const tableOf = (
   findings: ReadonlyArray<Finding>,
   { wrapWords }: typeof TextWidth,
@@ -76,7 +76,7 @@ const tableOf = (
   const width = Math.max(...findings.map(({ rule }) => rule.length))
   const start = ({ section, verdict }: Finding) => `  ${marks[verdict].padEnd(5)}  ${section.padEnd(6)}  `
   const indent = " ".repeat(Math.max(...findings.map((finding) => start(finding).length)))
-  const room = Math.max(terminal - indent.length, roomForWords)
+  const room = Math.max(terminal - indent.length, leastWrapWidth)
   const linesOf = (finding: Finding): string => {
     const seen = printable(finding.seen)
     const line = `${start(finding)}${finding.rule.padEnd(width)}  ${seen}`

@@ -35,7 +35,7 @@ import { problemsOf, summarize } from "../Summary.ts"
 
 const named = Lists.all.map(({ label, name }) => [label, name] as const)
 
-/** `payments export`, over the given service. */
+/** Makes the command. `api` is the service to read. */
 export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>) =>
   Command.make(
     "export",
@@ -43,23 +43,23 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       lists: Argument.ChoiceWithValue("list", named).pipe(
         Argument.variadic(),
         Argument.withMetavar("LIST"),
-        Argument.withDescription(`${named.map(([label]) => label).join(", ")}; all three if none is named`)
+        Argument.withDescription(`${named.map(([label]) => label).join(", ")}; default: all lists`)
       ),
       to: toFlag(", or - for the records of one list on stdout"),
       settlementDates: textFlag(
         "settlement-dates",
         "FROM..TO",
-        "cut the invoices by settlement date, both days included, and read the days side by side"
+        "export the invoices settled on these days, both included; each day is a part"
       ),
       customerIds: textFlag(
         "customer-ids",
         "FILE",
-        "cut payout requests or payin sources by the customer ids in this file, one a line"
+        "export the payout requests or payin sources of the customers in this file, one id per line; each customer is a part"
       ),
-      concurrency: textFlag("concurrency", "NUMBER", "parts that are read at once; 4 unless given"),
+      concurrency: textFlag("concurrency", "NUMBER", "the number of parts to read at the same time; default 4"),
       rebind: Flag.Boolean("rebind").pipe(
         Flag.withDescription(
-          "the service has moved, or a new merchant or key belongs here: let the destination belong to them too"
+          "also accept this service, merchant and key for the destination: after the service has moved, or for a new merchant or key"
         ),
         Flag.withDefault(false)
       ),
@@ -67,7 +67,7 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
     },
     Effect.fnUntraced(function*(input) {
       const names = input.lists.length === 0 ? Lists.all.map(({ name }) => name) : [...new Set(input.lists)]
-      // All settings are checked first, together: a wrong one leaves no empty destination behind.
+      // All settings are checked together, before anything is opened: a wrong setting leaves no empty destination.
       const { concurrency, destination, parts, scanOptions, service } = yield* checkAll({
         destination: destinationFor(input, names),
         scanOptions: scanOptionsOf(input),
@@ -76,19 +76,19 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
         service: Layer.build(api)
       })
       const options = { ...scanOptions, rebind: input.rebind }
-      const isKept = destination._tag !== "Stdout"
-      if (!isKept) yield* requireOutput
+      const isStored = destination._tag !== "Stdout"
+      if (!isStored) yield* requireOutput
       const exported = parts === undefined
-        ? exportLists(names, options, isKept)
-        : exportParts({ ...parts, concurrency }, options, isKept)
+        ? exportLists(names, options, isStored)
+        : exportParts({ ...parts, concurrency }, options, isStored)
       yield* exported.pipe(Effect.provide(Destination.layer(destination)), Effect.provide(service))
     }, Effect.scoped)
   ).pipe(
-    Command.withDescription("Copy lists into a database or files, going on where an earlier run was cut"),
+    Command.withDescription("Copy lists into a database or files; resumes an interrupted run"),
     Command.withExamples([
-      { command: "payments export --to sqlite:./payments.db", description: "all three lists" },
+      { command: "payments export --to sqlite:./payments.db", description: "all lists" },
       { command: "payments export invoices --to 'file:./invoices?format=parquet'", description: "one list, as a file" },
-      { command: "payments export invoices --to - | gzip > invoices.ndjson.gz", description: "one list, as it comes" },
+      { command: "payments export invoices --to - | gzip > invoices.ndjson.gz", description: "one list, to stdout" },
       {
         command:
           "payments export invoices --to sqlite:./payments.db --settlement-dates 2024-05-01..2024-05-31 --concurrency 8",
@@ -97,7 +97,7 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
     ])
   )
 
-/** Where to export, unless that makes no sense with the other flags. */
+/** Reads the destination from the flags. Fails if other flags exclude it. */
 const destinationFor = Effect.fnUntraced(function*(
   input: Parameters<typeof conflictOf>[0] & { readonly to: string | undefined },
   names: ReadonlyArray<Lists.ListName>
@@ -107,7 +107,7 @@ const destinationFor = Effect.fnUntraced(function*(
   return conflict === undefined ? destination : yield* usage(conflict)
 })
 
-/** What makes no sense where nothing is kept. */
+/** Returns why an export to stdout is impossible with these flags, or undefined if it is possible. */
 const conflictOf = (
   { ignoreFields, missingLimit, onLocked, rebind }: {
     readonly ignoreFields: string | undefined
@@ -118,9 +118,9 @@ const conflictOf = (
   names: ReadonlyArray<Lists.ListName>
 ): string | undefined =>
   names.length > 1
-    ? "To - (stdout) goes one list at a time, for no line says which one it is of: name it."
+    ? "Only one list at a time can go to stdout (-), because its lines do not name their list. Name one list."
     : rebind || [ignoreFields, missingLimit, onLocked].some((given) => given !== undefined)
-    ? "--rebind, --on-locked, --ignore-field and --missing-limit are for what is kept, not for - (stdout)."
+    ? "--rebind, --on-locked, --ignore-field and --missing-limit do not apply to stdout (-). Remove them."
     : undefined
 
 /** The parts of one list. */
@@ -130,7 +130,7 @@ interface Parts {
   readonly values: ReadonlyArray<string>
 }
 
-/** The parts that the flags ask for, if they ask for any. */
+/** Reads the parts from the flags. Returns undefined if the whole list is exported. */
 const partsOf = Effect.fnUntraced(function*(
   { concurrency, customerIds, settlementDates }: {
     readonly concurrency: string | undefined
@@ -140,31 +140,31 @@ const partsOf = Effect.fnUntraced(function*(
   names: ReadonlyArray<Lists.ListName>
 ): Effect.fn.Return<Parts | undefined, CommandExit, FileSystem.FileSystem> {
   if (customerIds !== undefined && settlementDates !== undefined) {
-    return yield* usage("--settlement-dates and --customer-ids do not go together.")
+    return yield* usage("--settlement-dates and --customer-ids exclude each other. Give one of them.")
   }
   if (customerIds === undefined && settlementDates === undefined) {
     return concurrency === undefined
       ? undefined
-      : yield* usage("--concurrency is for parts of a list: give --settlement-dates or --customer-ids.")
+      : yield* usage("--concurrency applies only to parts of a list. Add --settlement-dates or --customer-ids.")
   }
   const [list, ...more] = names
   const field = settlementDates === undefined ? "customerId" : "settlementDate"
   if (list === undefined || more.length > 0 || !Object.hasOwn(Lists.byName[list].filters, field)) {
     return yield* usage(
       settlementDates === undefined
-        ? "--customer-ids cuts one list: payout-requests or payin-sources."
-        : "--settlement-dates cuts one list: invoices."
+        ? "--customer-ids needs exactly one list: payout-requests or payin-sources."
+        : "--settlement-dates needs exactly one list: invoices."
     )
   }
   const values = settlementDates === undefined
     ? yield* idsIn(customerIds ?? "")
     : daysOf(settlementDates) ?? (yield* usage(
-      "Invalid value for --settlement-dates. Expected: two days such as 2024-05-01..2024-05-31, the first not the later, ten years at most"
+      "Invalid value for --settlement-dates. Expected: two days such as 2024-05-01..2024-05-31, the first not after the second, ten years at most"
     ))
   return { list, field, values }
 })
 
-/** Bytes. Over a million ids, each of which is scanned as a part of its own. */
+/** Bytes. More than a million ids fit; the scan reads each of them as a part. */
 const largestIdsFile = 64 * 1024 * 1024
 
 const idsIn = Effect.fnUntraced(function*(file: string) {
@@ -172,13 +172,13 @@ const idsIn = Effect.fnUntraced(function*(file: string) {
     Effect.mapError(({ problem }) => usage(`--customer-ids: the file ${printable(file)} ${problem}.`))
   )
   const lines = text.split(/\r\n|\r|\n/).map((line) => line.trim())
-  // An id with such a character is none: the file is something else.
+  // No id contains a control character. A file with one is not a list of ids.
   const bad = lines.findIndex((line) => /\p{Cc}/u.test(line))
   if (bad >= 0) {
-    return yield* usage(`--customer-ids: line ${bad + 1} of the file ${printable(file)} holds a control character.`)
+    return yield* usage(`--customer-ids: line ${bad + 1} of the file ${printable(file)} contains a control character.`)
   }
   const ids = [...new Set(lines.filter((line) => line !== ""))]
-  return ids.length === 0 ? yield* usage(`--customer-ids: the file ${printable(file)} names no customer.`) : ids
+  return ids.length === 0 ? yield* usage(`--customer-ids: the file ${printable(file)} contains no customer id.`) : ids
 })
 
 const daysOf = (range: string): ReadonlyArray<string> | undefined => {
@@ -186,47 +186,51 @@ const daysOf = (range: string): ReadonlyArray<string> | undefined => {
   return Result.getOrUndefined(Days.between(from, to))
 }
 
-/** Exports the lists side by side, shows how it goes, and ends with a summary. */
-export const exportLists = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}, isKept = true) =>
-  shown(isKept, (onEvent) => scanAll(names, { ...options, onEvent }))
+/** Exports the lists concurrently, shows the progress, and prints a summary at the end. */
+export const exportLists = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}, isStored = true) =>
+  withProgress(isStored, (onEvent) => scanAll(names, { ...options, onEvent }))
 
 const exportParts = (
   { list, ...parts }: Parts & { readonly concurrency: number | undefined },
   options: ScanOptions,
-  isKept: boolean
+  isStored: boolean
 ) =>
-  shown(isKept, (onEvent) => Effect.map(scanAllParts(list, { ...options, ...parts, onEvent }), (outcome) => [outcome]))
+  withProgress(
+    isStored,
+    (onEvent) => Effect.map(scanAllParts(list, { ...options, ...parts, onEvent }), (outcome) => [outcome])
+  )
 
-const shown = Effect.fnUntraced(function*<R>(
-  isKept: boolean,
+/** Runs the scans, shows their progress and prints the summary. Fails with the exit code of the outcomes. */
+const withProgress = Effect.fnUntraced(function*<R>(
+  isStored: boolean,
   scans: (onEvent: ScanOptions["onEvent"]) => Effect.Effect<ReadonlyArray<ScanOutcome>, never, R>
 ) {
   const sink = yield* Sink
-  const progress = yield* makeProgress(isKept)
+  const progress = yield* makeProgress(isStored)
   const outcomes = yield* scans(progress.onEvent).pipe(
     Effect.ensuring(progress.clear),
     Effect.onInterrupt(() =>
       logLine(
-        isKept
-          ? "payments: interrupted. What was committed is kept: run again to go on."
-          : "payments: interrupted. The next run begins anew."
+        isStored
+          ? "payments: interrupted. Committed records are stored. Run the same command again to resume."
+          : "payments: interrupted. The next run starts from the first page."
       )
     )
   )
-  const onTerminal = yield* (yield* Stdio.Stdio)[isKept ? "stdoutIsTerminal" : "stderrIsTerminal"]
+  const onTerminal = yield* (yield* Stdio.Stdio)[isStored ? "stdoutIsTerminal" : "stderrIsTerminal"]
   const width = onTerminal ? yield* terminalWidth : Infinity
-  const summary = summarize(yield* withShownNames(outcomes, onTerminal), progress.told, isKept, width)
+  const summary = summarize(yield* withShownNames(outcomes, onTerminal), progress.startEvents, isStored, width)
   if (summary.length > 0) {
-    yield* isKept ? print([...summary, `Rows: ${sink.location}`, ""].join("\n")) : logLine(summary.join("\n"))
+    yield* isStored ? print([...summary, `Rows: ${sink.location}`, ""].join("\n")) : logLine(summary.join("\n"))
   }
-  // Last, where a person looks first.
-  for (const problem of problemsOf(outcomes, isKept ? sink : "stdout")) yield* logLine(`payments: ${problem}`)
+  // Problems are printed last: people read the last lines first.
+  for (const problem of problemsOf(outcomes, isStored ? sink : "stdout")) yield* logLine(`payments: ${problem}`)
   yield* sayFailures(outcomes)
   const exitCode = lowestExitCode(outcomes.map((outcome) => outcome.exitCode))
   if (exitCode !== 0) return yield* new CommandExit({ exitCode, problem: "" })
 })
 
-/** The outcomes, with those names of undocumented fields that may stand where the summary goes. */
+/** Removes names of undocumented fields that could be secrets. A terminal may show more names than a log. */
 const withShownNames = Effect.fnUntraced(function*(outcomes: ReadonlyArray<ScanOutcome>, onTerminal: boolean) {
   const { isSecret } = yield* PaymentsApi
   const shownNames = onTerminal ? namesForTerminal : namesForLogs

@@ -1,4 +1,4 @@
-/** `payments quarantine`: the records that an export found not to be as documented. */
+/** `payments quarantine`: prints the records of an export that do not match the document. */
 import { Lists } from "@payments/core"
 import { type Cell, Destination, type QuarantinedRow, type Reader } from "@payments/export"
 import { fromDestination, fromFlag } from "@payments/export/program"
@@ -7,7 +7,8 @@ import { Command } from "effect/cli"
 import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
 import { resourceFlag } from "./changes.ts"
 
-const atOnce = 500
+/** The number of rows that one read of the destination returns. */
+const batchSize = 500
 
 /** `payments quarantine`. */
 export const quarantineCommand = Command.make(
@@ -19,18 +20,18 @@ export const quarantineCommand = Command.make(
       const reader = yield* Destination.reader(destination)
       const rows = Stream.map(
         quarantined(reader, resource.length === 0 ? Lists.all : resource),
-        (some) => some.map((row) => columns.map(({ of }) => of(row)))
+        (batch) => batch.map((row) => columns.map(({ of }) => of(row)))
       )
       yield* printRows(columns, rows, format, "No record is quarantined.")
     }))
   })
 ).pipe(
-  Command.withDescription("List the records that are not as documented: where, and what was expected"),
+  Command.withDescription("List the records that do not match the document, with the path and the expected value"),
   Command.withExamples([
     { command: "payments quarantine --from sqlite:./payments.db", description: "all of them" },
     {
       command: "payments quarantine --from file:./payments --resource invoices --format json",
-      description: "those of the invoices, with their exact text"
+      description: "only invoices, with their exact text"
     }
   ])
 )
@@ -46,9 +47,9 @@ const columns: ReadonlyArray<Column & { readonly of: (row: QuarantinedRow) => Ce
 
 const quarantined = (reader: Reader, lists: ReadonlyArray<Lists.AnyList>) =>
   Stream.paginate(undefined as string | undefined, (after) =>
-    // the place of the last row; undefined at the start
-    Effect.map(reader.quarantine(after, atOnce, lists), (rows) =>
+    // `after` is the place of the last row; undefined at the start.
+    Effect.map(reader.quarantine(after, batchSize, lists), (rows) =>
       [
         rows.length === 0 ? [] : [rows],
-        rows.length < atOnce ? Option.none() : Option.some(rows.at(-1)?.place)
+        rows.length < batchSize ? Option.none() : Option.some(rows.at(-1)?.place)
       ] as const))

@@ -1,4 +1,4 @@
-/** `payments query`: a question to a destination, in SQL. */
+/** `payments query`: runs an SQL query on a destination. */
 import { query } from "@payments/export"
 import { fromDestination, fromFlag, usage } from "@payments/export/program"
 import { Effect } from "effect"
@@ -11,7 +11,7 @@ export const queryCommand = Command.make(
   {
     sql: Argument.String("sql").pipe(
       Argument.withMetavar("SQL"),
-      Argument.withDescription("one statement that reads: SELECT, WITH or VALUES")
+      Argument.withDescription("one statement: SELECT, WITH or VALUES")
     ),
     from: fromFlag,
     format: rowFormatFlag
@@ -27,12 +27,12 @@ export const queryCommand = Command.make(
     Effect.catchTag("QueryError", ({ problem }) => usage(problem))
   )
 ).pipe(
-  Command.withDescription("Ask a database or a folder in SQL; nothing is written, and no number is rounded"),
+  Command.withDescription("Query a database or a folder with SQL; writes nothing and rounds no number"),
   Command.withExamples([
     {
       command:
         `payments query --from sqlite:./payments.db "SELECT status, count(*), sum(amount) FROM invoices GROUP BY status"`,
-      description: "sums of amounts, to the digit"
+      description: "exact sums of amounts"
     },
     {
       command: `payments query --from file:./payments --format csv "SELECT id, amount FROM payout_requests"`,
@@ -41,5 +41,5 @@ export const queryCommand = Command.make(
   ])
 )
 
-/** Ids are there to be copied. */
+/** Ids are never shortened, so that people can copy them. */
 const columnOf = (name: string): Column => name === "id" || name.endsWith("_id") ? { name, whole: 40 } : { name }

@@ -1,4 +1,4 @@
-/** `payments sandbox`. The sandbox is loaded here, in `start` and in `conformance`, and nowhere else. */
+/** `payments sandbox`. Only this command, `start` and `conformance` load the sandbox package. */
 import { Lists, readPlainFile } from "@payments/core"
 import { printable } from "@payments/export"
 import {
@@ -22,10 +22,10 @@ export const sandboxCommand = Command.make(
   {
     port: portFlag("port").pipe(
       Flag.withDefault(8787),
-      Flag.withDescription("the port on this machine; 0 selects a free port")
+      Flag.withDescription("the port to listen on; 0 selects a free port")
     ),
     host: optionalFlag(
-      Flag.String("host").pipe(Flag.withDescription("the address to listen on; 127.0.0.1 unless given"))
+      Flag.String("host").pipe(Flag.withDescription("the address to listen on; default 127.0.0.1"))
     ),
     records: wholeNumberFlag("records", 0, 1_000_000_000).pipe(
       Flag.withDefault(1000),
@@ -33,12 +33,12 @@ export const sandboxCommand = Command.make(
     ),
     seed: wholeNumberFlag("seed", Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER).pipe(
       Flag.withDefault(1),
-      Flag.withDescription("another seed gives other records")
+      Flag.withDescription("the seed of the random records; the same seed makes the same records")
     ),
     faults: optionalFlag(
       Flag.String("faults").pipe(
         Flag.withMetavar("NAME|FILE|JSON"),
-        Flag.withDescription("what goes wrong: calm, flaky, throttled, hostile, outage, drift, or faults as JSON")
+        Flag.withDescription("the faults: calm, flaky, throttled, hostile, outage, drift, or faults as JSON")
       )
     ),
     live: Flag.Boolean("live").pipe(
@@ -47,34 +47,34 @@ export const sandboxCommand = Command.make(
     ),
     speed: optionalFlag(
       rangeFlag("speed", 0, 1_000_000).pipe(
-        Flag.withDescription("with --live: virtual hours per hour, 0 to 1000000; 60 unless given")
+        Flag.withDescription("with --live: virtual hours per hour, 0 to 1000000; default 60")
       )
     ),
     order: optionalFlag(
       Flag.Literals("order", ["newest", "oldest", "shuffled"]).pipe(
-        Flag.withDescription("the order of records: newest, oldest (unless given) or shuffled")
+        Flag.withDescription("the order of records: newest, oldest (default) or shuffled")
       )
     ),
     cursors: optionalFlag(
       Flag.Literals("cursors", ["keyset", "offset"]).pipe(
-        Flag.withDescription("what a cursor holds: the last record (keyset, unless given) or a count (offset)")
+        Flag.withDescription("what a cursor contains: the last record (keyset, default) or a count (offset)")
       )
     ),
     count: optionalFlag(
       Flag.Literals("count", ["page", "total", "remaining"]).pipe(
-        Flag.withDescription("what count means: records of the page (unless given), in total, or remaining")
+        Flag.withDescription("the meaning of count: records of the page (default), in total, or remaining")
       )
     ),
     hostileText: optionalFlag(
       rangeFlag("hostile-text", 0, 1).pipe(
         Flag.withDescription(
-          "the share of records with text that breaks other tools, such as 0.02: formulas, escape sequences, half characters; 0 unless given"
+          "the share of records with text that breaks other tools, such as 0.02: formulas, escape sequences, unpaired surrogates; default 0"
         )
       )
     ),
     invoiceLimit: optionalFlag(
       wholeNumberFlag("invoice-limit", 1, 100).pipe(
-        Flag.withDescription("invoices per page when no limit is asked for; 20 unless given")
+        Flag.withDescription("invoices per page of a request without a limit; default 20")
       )
     ),
     invoiceParams: optionalFlag(
@@ -88,21 +88,21 @@ export const sandboxCommand = Command.make(
     ),
     controlHost: optionalFlag(
       Flag.String("control-host").pipe(
-        Flag.withDescription("with --control-port: the address it listens on; 127.0.0.1 unless given")
+        Flag.withDescription("with --control-port: the address to listen on; default 127.0.0.1")
       )
     ),
     log: Flag.Boolean("log").pipe(
       Flag.withDefault(false),
-      Flag.withDescription("say each request on stderr, as a line of JSON without keys or values")
+      Flag.withDescription("log each request on stderr, as a line of JSON without keys or values")
     )
   },
   Effect.fnUntraced(function*(input) {
     const sandbox = yield* Effect.promise(() => import("@payments/sandbox"))
     const parameters = Lists.parseInvoiceParameters(input.invoiceParams ?? "")
     if (Result.isFailure(parameters)) return yield* usage(`--invoice-params ${parameters.failure}`)
-    if (input.speed !== undefined && !input.live) return yield* usage("--speed is for --live")
+    if (input.speed !== undefined && !input.live) return yield* usage("--speed needs --live.")
     if (input.controlHost !== undefined && input.controlPort === undefined) {
-      return yield* usage("--control-host is for --control-port")
+      return yield* usage("--control-host needs --control-port.")
     }
     const options: SandboxOptions = {
       records: input.records,
@@ -123,7 +123,7 @@ export const sandboxCommand = Command.make(
     return yield* Effect.gen(function*() {
       const { controlUrl, url } = yield* sandbox.Sandbox
       const key = Redacted.value(sandbox.sandboxKey)
-      // A key and a key file exclude each other.
+      // A key and a key file exclude each other, so the key file is unset.
       yield* print(
         `unset PAYMENTS_API_KEY_FILE\nexport PAYMENTS_BASE_URL=${url}\nexport PAYMENTS_API_KEY=${key}\n`
       )
@@ -144,7 +144,7 @@ export const sandboxCommand = Command.make(
   Command.withDescription("Serve the API on this machine, with made-up records"),
   Command.withExamples([
     { command: "payments sandbox --records 1000000", description: "a million records in each list" },
-    { command: "payments sandbox --faults flaky", description: "with errors and cut connections now and then" },
+    { command: "payments sandbox --faults flaky", description: "with occasional errors and reset connections" },
     {
       command: `payments sandbox --faults '{"fault":"status","status":401,"from":50}'`,
       description: "the key is revoked on page 50"
@@ -154,7 +154,7 @@ export const sandboxCommand = Command.make(
 
 const largestFaultsFile = 16 * 1024 * 1024
 
-/** The faults that a name, JSON or a file names. */
+/** Reads the faults: the name of a scenario, JSON, or a file of JSON. */
 const faultsOf = Effect.fnUntraced(function*(given: string | undefined) {
   if (given === undefined) return []
   const { faultsFromJson, scenarios } = yield* Effect.promise(() => import("@payments/sandbox"))
@@ -165,7 +165,9 @@ const faultsOf = Effect.fnUntraced(function*(given: string | undefined) {
     ? given
     : yield* readPlainFile(given, { maxBytes: largestFaultsFile }).pipe(
       Effect.map((file) => file.text),
-      Effect.mapError(({ problem }) => usage(`--faults: ${printable(given)} is no scenario; as a file, it ${problem}.`))
+      Effect.mapError(({ problem }) =>
+        usage(`--faults: ${printable(given)} is not a scenario. As a file, it ${problem}.`)
+      )
     )
   const faults = faultsFromJson(text)
   return Result.isSuccess(faults) ? faults.success : yield* usage(`--faults: ${faults.failure}`)

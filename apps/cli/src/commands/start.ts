@@ -1,6 +1,6 @@
 /**
- * `payments start`, which `npm start` runs: the main job in one word. All three lists of the API that the environment
- * names go into ./payments.db; where it names none, those of an embedded sandbox go into ./payments-sandbox.db.
+ * `payments start`, which `npm start` runs. Exports all lists of the API in the environment into ./payments.db. If the
+ * environment has no API, it exports the lists of an embedded sandbox into ./payments-sandbox.db.
  */
 import { Lists, PaymentsApi, type PaymentsApi as Api, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
 import { Destination } from "@payments/export"
@@ -10,7 +10,7 @@ import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
 import { exportLists } from "./export.ts"
 
-/** The sandbox's data: 25,000 records, and a few faults, so that retries are seen to work. */
+/** The options of the sandbox: 25,000 records, and a few faults that show how retries work. */
 const demonstration = {
   seed: 1,
   records: { payoutRequests: 10_000, payinSources: 5000, invoices: 10_000 },
@@ -21,7 +21,7 @@ const demonstration = {
   ]
 } as const
 
-/** `payments start`. `api` is the service of the environment, `http` what the embedded sandbox is asked over. */
+/** Makes the command. `api` is the service of the environment; `http` reaches the embedded sandbox. */
 export const startCommand = <R>(
   api: Layer.Layer<Api, PaymentsConfigError, R>,
   http: Layer.Layer<HttpClient.HttpClient>
@@ -32,7 +32,7 @@ export const startCommand = <R>(
     Effect.fnUntraced(function*() {
       if (yield* isConfigured) return yield* run("./payments.db").pipe(Effect.provide(api))
       yield* logLine(
-        "No PAYMENTS_BASE_URL and PAYMENTS_API_KEY in the environment: reading the embedded sandbox, with made-up records. Some of its answers fail on purpose."
+        "PAYMENTS_BASE_URL and PAYMENTS_API_KEY are not set. Reading the embedded sandbox, with made-up records; some requests fail on purpose."
       )
       const { Sandbox } = yield* Effect.promise(() => import("@payments/sandbox"))
       const config = Layer.effect(
@@ -47,10 +47,12 @@ export const startCommand = <R>(
       yield* run("./payments-sandbox.db").pipe(Effect.provide(sandboxed))
     })
   ).pipe(
-    Command.withDescription("Export everything: from the API in the environment, or else from an embedded sandbox")
+    Command.withDescription(
+      "Export all lists from the API in the environment, or from an embedded sandbox if none is set"
+    )
   )
 
-/** One setting is enough to mean the real service; the missing one is then reported, not replaced by a sandbox. */
+/** Whether any setting of the real service is set. If another one is missing, the command reports it and uses no sandbox. */
 const isConfigured = Effect.map(
   Effect.forEach(
     ["PAYMENTS_BASE_URL", "PAYMENTS_API_KEY", "PAYMENTS_API_KEY_FILE"],
@@ -63,7 +65,7 @@ const run = Effect.fnUntraced(function*(file: string) {
   yield* exportLists(Lists.all.map(({ name }) => name)).pipe(
     Effect.provide(Destination.layer({ _tag: "Sqlite", file }))
   )
-  // `npm start` runs before anybody has put the programs on the PATH.
+  // After `npm start` the program is usually not on the PATH yet.
   const script = yield* Effect.orDie(Config.String("npm_lifecycle_event").pipe(Config.withDefault("")))
   const program = script === "start" ? "./bin/payments" : "payments"
   yield* print(`

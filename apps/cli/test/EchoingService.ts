@@ -1,8 +1,8 @@
-/** A service that repeats, wherever it can, what it was sent and what it holds. */
+/** A service that repeats secrets in its responses wherever it can. */
 import { Effect } from "effect"
 import { scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 
-/** What no program may show, but for the names of fields on a terminal. */
+/** Secrets that no program may print. The only exception is names of fields on a terminal. */
 export const canary = {
   key: "sk_canarykey5ecret",
   cursor: "c0ffee00c0ffee11c0ffee22c0ffee33",
@@ -10,19 +10,19 @@ export const canary = {
   name: "CANARYNAME"
 }
 
-/** A name of a field that may be shown anywhere. */
-export const shownField = "routingHint"
+/** An undocumented field whose name is not a secret. */
+export const harmlessField = "routingHint"
 
 /**
- * The payout requests have undocumented fields that are named by values. The payin sources end with an error, the invoices
- * with a page that is none.
+ * Starts the service and returns the environment of its client. The payout requests have undocumented fields whose names are
+ * secrets. The payin sources end with an error response. The invoices end with an HTML page.
  */
 export const echoingEnv = Effect.map(
   scriptedServer((request, response) => {
     const { cursor, document, key, name } = canary
     const page = (items: ReadonlyArray<object>, next: string | null) => JSON.stringify({ items, cursor: next })
     if (request.url?.startsWith("/v0/payoutRequests")) {
-      const fields = { id: "a", [shownField]: 1, [key]: 2, [`n${document}`]: 3, [name]: 4, [document]: 5 }
+      const fields = { id: "a", [harmlessField]: 1, [key]: 2, [`n${document}`]: 3, [name]: 4, [document]: 5 }
       response.writeHead(200, { "x-request-id": key }).end(page([fields, { id: "b", amount: document }], null))
     } else if (!request.url?.includes("cursor=")) {
       response.writeHead(200).end(page([{ id: "a" }], cursor))
