@@ -151,7 +151,7 @@ describe("a lock file that is removed", () => {
       )
       assert.include(
         (yield* Effect.flip(run(file))).message,
-        "x.db.invoices.lock is no lock file of this program. Remove it."
+        "x.db.invoices.lock is not a lock file of this program. Remove it."
       )
     }).pipe(Effect.scoped))
 

@@ -158,7 +158,7 @@ describe("a PostgreSQL server that accepts connections and does not answer", () 
       const gate = yield* gateOn(yield* Effect.promise(freePort))
       yield* gate.open(server.port)
       const settings = yield* settingsOf(urlOf(gate, newSchema()))
-      const client = yield* connect(settings, { after: Duration.millis(200), within: Duration.seconds(2) })
+      const client = yield* connect(settings, { interval: Duration.millis(200), timeout: Duration.seconds(2) })
       const busy = yield* client.query("SELECT 1 AS one FROM pg_sleep(1)")
       assert.strictEqual(busy.length, 1)
       const inTransaction = yield* Effect.forkChild(

@@ -17,17 +17,17 @@ afterAll(() => server.stop())
 const takers = 12
 /** Nothing of these tests depends on how long anything takes. */
 const times: Lease.Times = {
-  lasts: Duration.hours(1),
-  renewed: Duration.hours(1),
-  silence: Duration.minutes(10),
-  ending: Duration.seconds(10),
+  validity: Duration.hours(1),
+  renewalInterval: Duration.hours(1),
+  idleTimeout: Duration.minutes(10),
+  interruptTimeout: Duration.seconds(10),
   lockTimeout: Duration.minutes(10)
 }
 
 /** A destination's leases over a connection of their own, as a process has them. */
 const leasesIn = Effect.fnUntraced(function*(schema: string) {
   const client = yield* connect(yield* settingsOf(urlOf(server, schema)))
-  yield* migrate(client, schema, times.silence)
+  yield* migrate(client, schema, times.idleTimeout)
   return { client, schema: quoted(schema), times }
 })
 
@@ -62,7 +62,7 @@ const takenAtOnce = Effect.fnUntraced(function*(schema: string, meanwhile?: stri
   const others = yield* blockade(schema)
   const taking = yield* Effect.forEach(
     all,
-    (leases) => Effect.forkChild(Effect.result(Lease.take(leases, "invoices", "refuse")))
+    (leases) => Effect.forkChild(Effect.result(Lease.acquire(leases, "invoices", "refuse")))
   )
   yield* others.blocked(takers)
   if (meanwhile !== undefined) yield* others.run(meanwhile)
@@ -121,7 +121,7 @@ describe(`${takers} takers of one lease at one moment`, () => {
       const all = yield* Effect.forEach(Array.from({ length: takers }), () => leasesIn(schema), { concurrency: takers })
       const ended = yield* Effect.forEach(
         all,
-        (leases) => Effect.flip(Lease.take(leases, "invoices", "refuse")),
+        (leases) => Effect.flip(Lease.acquire(leases, "invoices", "refuse")),
         { concurrency: takers }
       )
       assert.deepStrictEqual(ended.map(({ reason }) => reason._tag), none)

@@ -62,7 +62,7 @@ describe("a program that stops for good within a transaction", () => {
       yield* run(schema)
       yield* stopped(
         schema,
-        (client) => Lease.take({ client, schema: quoted(schema), times: briefTimes }, "payout-requests", "refuse")
+        (client) => Lease.acquire({ client, schema: quoted(schema), times: briefTimes }, "payout-requests", "refuse")
       )
       assert.strictEqual((yield* Effect.flip(run(schema))).reason._tag, "Locked")
       assert.strictEqual((yield* run(schema, { onLocked: "wait" })).records, 300)
@@ -71,7 +71,7 @@ describe("a program that stops for good within a transaction", () => {
   it.live("while it makes the tables leaves that to the next one", () =>
     Effect.gen(function*() {
       const schema = newSchema()
-      yield* stopped(schema, (client) => migrate(client, schema, briefTimes.silence))
+      yield* stopped(schema, (client) => migrate(client, schema, briefTimes.idleTimeout))
       assert.strictEqual((yield* run(schema)).records, 300)
     }).pipe(Effect.scoped))
 })
@@ -79,10 +79,10 @@ describe("a program that stops for good within a transaction", () => {
 describe("a lease", () => {
   const opened = Effect.fnUntraced(function*(schema: string) {
     const client = yield* connect(yield* settingsOf(urlOf(server, schema)))
-    yield* migrate(client, schema, briefTimes.silence)
+    yield* migrate(client, schema, briefTimes.idleTimeout)
     return { client, schema: quoted(schema), times: briefTimes }
   })
-  const taken = (leases: Lease.Leases) => Effect.scoped(Lease.take(leases, "payout-requests", "refuse"))
+  const taken = (leases: Lease.Leases) => Effect.scoped(Lease.acquire(leases, "payout-requests", "refuse"))
 
   it.live("that could not be released is taken again at once by the same process, and by no other owner", () =>
     Effect.gen(function*() {
@@ -90,7 +90,7 @@ describe("a lease", () => {
       const unreachable = new SinkError({ location: "", reason: new Unavailable({ code: "ECONNREFUSED" }) })
       const first = yield* taken({ ...leases, client: { ...leases.client, once: () => Effect.fail(unreachable) } })
       const again = yield* Effect.scoped(Effect.gen(function*() {
-        const lease = yield* Lease.take(leases, "payout-requests", "refuse")
+        const lease = yield* Lease.acquire(leases, "payout-requests", "refuse")
         assert.strictEqual((yield* Effect.flip(taken(leases))).reason._tag, "Locked")
         return lease
       }))
@@ -101,7 +101,7 @@ describe("a lease", () => {
   it.live("that was given before the server's clock was set back by an hour is taken over", () =>
     Effect.gen(function*() {
       const leases = yield* opened(newSchema())
-      yield* Lease.take(leases, "payout-requests", "refuse")
+      yield* Lease.acquire(leases, "payout-requests", "refuse")
       const expireIn = (time: string) =>
         leases.client.query(`UPDATE ${leases.schema}.leases SET expires = clock_timestamp() + interval '${time}'`)
       yield* expireIn("30 seconds")
@@ -124,7 +124,7 @@ describe("an export that is told to end while it commits", () => {
   /** An export whose first commit waits for a lock of somebody else's, told to end. */
   const interrupted = Effect.fnUntraced(function*(schema: string, sink = here) {
     const client = yield* connect(yield* settingsOf(urlOf(server, schema)))
-    yield* migrate(client, schema, briefTimes.silence)
+    yield* migrate(client, schema, briefTimes.idleTimeout)
     const blocker = yield* other
     yield* blocker.query("BEGIN")
     // Reading goes on beside it, writing does not.

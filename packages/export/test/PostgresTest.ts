@@ -18,10 +18,10 @@ export const urlOf = ({ port }: Pick<PostgresServer, "port">, schema: string): P
 
 /** A tenth of the usual ones. */
 export const briefTimes: Times = {
-  lasts: Duration.seconds(3),
-  renewed: Duration.seconds(1),
-  silence: Duration.seconds(1),
-  ending: Duration.seconds(1),
+  validity: Duration.seconds(3),
+  renewalInterval: Duration.seconds(1),
+  idleTimeout: Duration.seconds(1),
+  interruptTimeout: Duration.seconds(1),
   lockTimeout: Duration.millis(500)
 }
 

@@ -18,7 +18,7 @@ import {
   Sink,
   SinkError
 } from "../Sink.ts"
-import { atMost } from "./AtMost.ts"
+import { timeoutDetached } from "./Timeouts.ts"
 import * as Certificate from "./Certificate.ts"
 import { layoutOf } from "./Columns.ts"
 import { goneSince, meetsAnother } from "./EarlierScans.ts"
@@ -276,7 +276,7 @@ const sessionOver = (
         return commit(batch)
       })),
     flush: inTurn(flush),
-    flushAtEnd: inTurn(Effect.ignore(atMost(flushAtEndTakes)(flush))),
+    flushAtEnd: inTurn(Effect.ignore(timeoutDetached(flushAtEndTakes)(flush))),
     restart: inTurn(Effect.flatMap(timestamp, (now) => {
       // What waits goes with the tally: should this fail, nothing of it may be committed any more.
       waiting = undefined

@@ -1,42 +1,42 @@
-/** Durable replacement of a small file: who reads it sees the old text or the new, also after a crash. */
+/** Replaces a small file durably and atomically: a reader sees the old or the new text, also after a crash. */
 import { Effect, FileSystem, Path, Stream } from "effect"
 import { createHash, randomUUID } from "node:crypto"
 
-/** Writes beside, syncs, renames, syncs the folder. The file is readable by its owner alone. */
+/** Writes a temporary file, syncs it, renames it to the target and syncs the folder. Only the file's owner may read it. */
 export const replaceFile = Effect.fnUntraced(function*(target: string, text: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  // Two at once must not share it.
-  const beside = `${target}.${randomUUID()}.new`
+  // The name is unique, because two programs may replace the file at the same time.
+  const temporary = `${target}.${randomUUID()}.new`
   yield* Effect.scoped(Effect.gen(function*() {
-    const file = yield* fs.open(beside, { flag: "w", mode: 0o600 })
+    const file = yield* fs.open(temporary, { flag: "w", mode: 0o600 })
     yield* file.writeAll(new TextEncoder().encode(text))
     yield* file.sync
   })).pipe(
-    Effect.andThen(fs.rename(beside, target)),
-    Effect.onError(() => Effect.ignore(fs.remove(beside, { force: true })))
+    Effect.andThen(fs.rename(temporary, target)),
+    Effect.onError(() => Effect.ignore(fs.remove(temporary, { force: true })))
   )
   yield* syncFolder(path.dirname(target))
 })
 
-/** Makes the folder and those above it where they are not there, and has their names on disk. */
+/** Creates the folder and its missing parents, and syncs their names to disk. */
 export const makeFolder = Effect.fnUntraced(function*(folder: string, mode: number) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  const made: Array<string> = []
-  for (let at = path.resolve(folder); !(yield* fs.exists(at)); at = path.dirname(at)) made.push(at)
+  const missing: Array<string> = []
+  for (let at = path.resolve(folder); !(yield* fs.exists(at)); at = path.dirname(at)) missing.push(at)
   yield* fs.makeDirectory(folder, { recursive: true, mode })
-  for (const one of made) yield* syncFolder(path.dirname(one))
+  for (const created of missing) yield* syncFolder(path.dirname(created))
 })
 
-/** Has the names of a folder's files on disk: a file that is synced is not found again without. */
+/** Syncs the names of a folder's files to disk. Without this, a crash may lose the name of a synced file. */
 export const syncFolder = Effect.fnUntraced(function*(folder: string) {
   const fs = yield* FileSystem.FileSystem
   const handle = yield* fs.open(folder, { flag: "r" })
   yield* handle.sync
 }, Effect.scoped)
 
-/** SHA-256 of a file's bytes, in lower-case hex. */
+/** Returns the SHA-256 of a file's bytes, in lower-case hex. */
 export const digestOf = Effect.fnUntraced(function*(file: string) {
   const fs = yield* FileSystem.FileSystem
   const sha256 = createHash("sha256")

@@ -1,19 +1,19 @@
 /**
- * The only file that knows the PostgreSQL driver. Connections are pooled; a statement or a transaction whose connection is
- * lost is run again for a while, so that a server that restarts costs a pause. No error holds a statement, a value or what
- * the server said: only its code.
+ * The only file that uses the PostgreSQL driver. Connections are pooled. If the connection of a statement or a transaction is
+ * lost, the client retries it for a while, so that a restart of the server causes only a pause. No error contains a
+ * statement, a value or the server's message, only the error code.
  */
 import { PgConnection, PgPool, PgTypes } from "@effect/sql-pg"
 import { Monotonic } from "@payments/core"
 import { Duration, Effect, Exit, Option, Redacted, Schedule, Scope } from "effect"
 import type { SqlError } from "effect/sql"
-import { atMost } from "../engine/AtMost.ts"
+import { timeoutDetached } from "../engine/Timeouts.ts"
 import type { Row } from "../engine/Rows.ts"
 import { maskMessage, multipleStatements, QueryError } from "../query/Statement.ts"
 import { Failed, Full, SinkError, type SinkReason, Unavailable } from "../Sink.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
 
-/** A value beside a statement: text is read as the type that the statement names. */
+/** The value of a parameter. Text is parsed as the type that the statement names. */
 export type Parameter = string | null | PgTypes.Parameter
 
 /** Runs one statement. */
@@ -22,7 +22,7 @@ export type Query = (
   parameters?: ReadonlyArray<Parameter>
 ) => Effect.Effect<ReadonlyArray<Row>, SinkError>
 
-/** What the server gives for a statement: its rows, and their columns in order. */
+/** The result of a statement: its rows, and their columns in order. */
 export interface Result {
   readonly rows: ReadonlyArray<Row>
   readonly fields: ReadonlyArray<{ readonly name: string; readonly dataTypeId: number }>
@@ -31,18 +31,18 @@ export interface Result {
 /** A database. */
 export interface PostgresClient {
   readonly location: string
-  /** Runs a statement that may run twice: where its connection is lost, it is run again. */
+  /** Runs an idempotent statement. If its connection is lost, the statement is run again. */
   readonly query: Query
-  /** Runs a statement once. */
+  /** Runs a statement without retries. */
   readonly once: Query
   /**
-   * Runs statements in one transaction (read committed). Where its connection is lost all of it is run again, even if only
-   * the answer to COMMIT was lost: the statements have to find out.
+   * Runs statements in one transaction (read committed). If the connection is lost, the whole body is run again, even if only
+   * the response to COMMIT was lost. The body must detect that an earlier run was committed.
    */
   readonly transaction: <A>(body: (query: Query) => Effect.Effect<A, SinkError>) => Effect.Effect<A, SinkError>
   /**
-   * Runs statements that somebody else has written, in a transaction that can write nothing and that is rolled back when the
-   * scope closes. A statement that is interrupted is cancelled.
+   * Starts a read-only transaction for a user's statements. It is rolled back when the scope closes. An interrupt cancels the
+   * running statement.
    */
   readonly readOnly: Effect.Effect<
     (sql: string) => Effect.Effect<Result, SinkError | QueryError>,
@@ -51,7 +51,7 @@ export interface PostgresClient {
   >
 }
 
-/** A column of values, for `unnest`. */
+/** Makes an array parameter from a column of values, for `unnest`. */
 export const texts = (values: ReadonlyArray<string | null>): Parameter => array(values, PgTypes.OID.text)
 /** {@inheritDoc texts} */
 export const integers = (values: ReadonlyArray<number | null>): Parameter =>
@@ -62,97 +62,103 @@ export const booleans = (values: ReadonlyArray<boolean | null>): Parameter => ar
 export const binaries = (values: ReadonlyArray<Uint8Array>): Parameter => array(values, PgTypes.OID.bytea)
 
 const array = (values: ReadonlyArray<unknown>, type: number): Parameter => {
-  // The driver answers with the parameter, or with an error where there is no array of this type.
-  const made = PgTypes.array(values, type)
-  if (made._tag === "Failure") throw made.failure
-  return made.success
+  // The driver fails if PostgreSQL has no array of this type.
+  const parameter = PgTypes.array(values, type)
+  if (parameter._tag === "Failure") throw parameter.failure
+  return parameter.success
 }
 
-/** How long a lost connection is opened anew: a server may restart, and a program that is to end has 15 s. */
-const patience = Schedule.min([Schedule.exponential("10 millis"), Schedule.spaced("500 millis")]).pipe(
+/** Retries of a lost connection. 10 s are enough for a restart of the server; a program must end within 15 s of SIGTERM. */
+const reconnectSchedule = Schedule.min([Schedule.exponential("10 millis"), Schedule.spaced("500 millis")]).pipe(
   Schedule.jittered,
   Monotonic.upTo("10 seconds")
 )
 
-/** How long a statement that was interrupted keeps its connection from being closed, where the server does not answer. */
-const closingTakes = Duration.seconds(1)
+/** How long closing the pool waits. If the server does not respond, an interrupted statement blocks its connection. */
+const closeTimeout = Duration.seconds(1)
 
-/** Distinguishes a server that no longer answers from one that is busy with a statement. */
-export interface Probing {
-  /** What takes longer is accompanied by probes: a new connection and an empty statement, each so long after the last. */
-  readonly after: Duration.Duration
-  /** How long a probe may take. */
-  readonly within: Duration.Duration
+/** Probes that distinguish a server that no longer responds from one that is busy with a statement. */
+export interface ProbeSettings {
+  /** The time between two probes of a long statement. A probe opens a connection and runs a trivial statement. */
+  readonly interval: Duration.Duration
+  readonly timeout: Duration.Duration
 }
 
-/** The usual one. */
-export const probing: Probing = { after: Duration.seconds(30), within: Duration.seconds(10) }
+/** The default. */
+export const probeSettings: ProbeSettings = { interval: Duration.seconds(30), timeout: Duration.seconds(10) }
 
-/** Opens connections as they are needed, until the scope closes. */
+/** Opens connections on demand, until the scope closes. */
 export const connect = (
   settings: PostgresSettings,
-  { after, within }: Probing = probing
+  { interval, timeout }: ProbeSettings = probeSettings
 ): Effect.Effect<PostgresClient, SinkError, Scope.Scope> => {
   const { location } = settings
-  const told = Effect.mapError((error: SqlError.SqlError | SinkError): SinkError =>
+  const toSinkError = Effect.mapError((error: SqlError.SqlError | SinkError): SinkError =>
     error._tag === "SinkError" ? error : new SinkError({ location, reason: reasonOf(error) })
   )
-  const lasting = <A, R>(self: Effect.Effect<A, SqlError.SqlError | SinkError, R>) =>
-    told(Effect.retry(self, { while: (error) => error._tag === "SqlError" && isLost(error), schedule: patience }))
+  const withRetries = <A, R>(self: Effect.Effect<A, SqlError.SqlError | SinkError, R>) =>
+    toSinkError(
+      Effect.retry(self, {
+        while: (error) => error._tag === "SqlError" && isLost(error),
+        schedule: reconnectSchedule
+      })
+    )
   const probe = Effect.scoped(
     Effect.flatMap(PgConnection.make(configOf(settings)), (connection) => connection.query("SELECT 1"))
   ).pipe(
-    atMost(within),
-    // A server that refuses a connection answers; the statement that is waited for finds out by itself.
-    Effect.match({ onFailure: (error) => !isSilent(error), onSuccess: Option.isSome })
+    timeoutDetached(timeout),
+    // A server that refuses a connection responds. The running statement then fails by itself.
+    Effect.match({ onFailure: (error) => !isUnresponsive(error), onSuccess: Option.isSome })
   )
-  const silence = Effect.repeat(Effect.andThen(Effect.sleep(after), probe), { while: (answered) => answered }).pipe(
+  const failWhenUnresponsive = Effect.repeat(Effect.andThen(Effect.sleep(interval), probe), {
+    while: (isResponsive) => isResponsive
+  }).pipe(
     Effect.andThen(Effect.fail(new SinkError({ location, reason: new Unavailable({ code: "no answer" }) })))
   )
-  const answered = <A, E>(work: Effect.Effect<A, E>) => Effect.raceFirst(work, silence)
+  const probed = <A, E>(work: Effect.Effect<A, E>) => Effect.raceFirst(work, failWhenUnresponsive)
   const pooled = Effect.flatMap(
-    Effect.acquireRelease(Scope.make(), (scope) => atMost(closingTakes)(Scope.close(scope, Exit.void))),
-    (scope) => told(Scope.provide(PgPool.make(configOf(settings)), scope))
+    Effect.acquireRelease(Scope.make(), (scope) => timeoutDetached(closeTimeout)(Scope.close(scope, Exit.void))),
+    (scope) => toSinkError(Scope.provide(PgPool.make(configOf(settings)), scope))
   )
   return Effect.map(pooled, (pool): PostgresClient => {
     const once = (sql: string, parameters: ReadonlyArray<Parameter> = []) =>
-      answered(pool.use((connection) => Effect.map(connection.query(sql, parameters), ({ rows }) => rows)))
+      probed(pool.use((connection) => Effect.map(connection.query(sql, parameters), ({ rows }) => rows)))
     const transact = <A>(
       body: (query: Query) => Effect.Effect<A, SinkError>
     ): Effect.Effect<A, SqlError.SqlError | SinkError> =>
       Effect.scoped(Effect.flatMap(pool.reserve, (connection) => {
-        // What a lost connection does to a statement inside has to be known out here.
+        // The body sees a SinkError. The retry outside needs the driver's error to know that the connection was lost.
         let lost: SqlError.SqlError | undefined
         const query: Query = (sql, parameters = []) =>
           connection.query(sql, parameters).pipe(
             Effect.tapError((error) => Effect.sync(() => void (lost = isLost(error) ? error : undefined))),
             Effect.map(({ rows }) => rows),
-            told
+            toSinkError
           )
         return connection.query("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").pipe(
           Effect.andThen(body(query)),
           Effect.mapError((error) => lost ?? error),
           Effect.tap(() => connection.query("COMMIT")),
-          // What has not ended is rolled back with its connection.
+          // Closing the connection rolls the transaction back.
           Effect.onError(() => pool.invalidate(connection))
         )
       }))
     return {
       location,
-      once: (sql, parameters) => told(once(sql, parameters)),
-      query: (sql, parameters) => lasting(once(sql, parameters)),
-      transaction: (body) => lasting(answered(transact(body))),
-      readOnly: lasting(Effect.gen(function*() {
+      once: (sql, parameters) => toSinkError(once(sql, parameters)),
+      query: (sql, parameters) => withRetries(once(sql, parameters)),
+      transaction: (body) => withRetries(probed(transact(body))),
+      readOnly: withRetries(Effect.gen(function*() {
         const connection = yield* pool.reserve
         yield* Effect.addFinalizer(() => pool.invalidate(connection))
-        yield* answered(connection.query("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"))
+        yield* probed(connection.query("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"))
         return (sql) =>
           Effect.mapError(
-            answered(connection.query(sql)),
+            probed(connection.query(sql)),
             (error) =>
               error._tag === "SinkError"
                 ? error
-                : refusedBy(error) ?? new SinkError({ location, reason: reasonOf(error) })
+                : queryErrorOf(error) ?? new SinkError({ location, reason: reasonOf(error) })
           )
       }))
     }
@@ -162,7 +168,7 @@ export const connect = (
 const configOf = (settings: PostgresSettings): PgPool.Config => {
   const { authority, database, host, password, port, sslMode, user } = settings
   return {
-    // The driver takes this mode, which goes on without TLS where the server has none, from a URL alone.
+    // The driver reads the TLS mode only from a URL. Some modes continue without TLS if the server has none.
     url: Redacted.make(`postgres:///?sslmode=${sslMode}`),
     ...(authority === undefined || sslMode === "disable" ? {} : { ssl: { ca: authority } }),
     host,
@@ -173,16 +179,16 @@ const configOf = (settings: PostgresSettings): PgPool.Config => {
     applicationName: "payments",
     connectTimeout: "5 seconds",
     keepAlive: "10 seconds",
-    // The lists side by side, each with its lease.
+    // Enough for all lists at once, each with its lease.
     maxConnections: 6,
-    // A plan made while a table was empty would be kept while it grows; and poolers between here and there lose them.
+    // The server would keep a plan made for an empty table while the table grows. Connection poolers lose prepared statements.
     prepare: false,
-    // A record is 32 MiB at most, and may stand in three columns of a row.
+    // A record has 32 MiB at most, and three columns of a row may contain it.
     maxMessageSize: 128 * 1024 * 1024
   }
 }
 
-/** What the server, or the system, calls it: a SQLSTATE, or such as `ECONNREFUSED`. */
+/** The code of the server or the system: a SQLSTATE, or a code such as `ECONNREFUSED`. */
 const codeOf = ({ reason }: SqlError.SqlError): string | undefined => {
   const { cause } = reason
   return typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string"
@@ -191,8 +197,8 @@ const codeOf = ({ reason }: SqlError.SqlError): string | undefined => {
 }
 
 /**
- * Whether the connection is gone, for a reason that may pass: Class 08, a server that cannot be reached, ends, starts or has
- * no connection left.
+ * Whether the connection is lost for a reason that may be temporary: Class 08, or a server that is unreachable, stops, starts
+ * or has no connection left.
  */
 const isLost = (error: SqlError.SqlError): boolean => {
   const code = codeOf(error)
@@ -202,21 +208,21 @@ const isLost = (error: SqlError.SqlError): boolean => {
 
 const lacksTls = ({ reason }: SqlError.SqlError): boolean => reason.message?.includes("refused TLS") === true
 
-/** OpenSSL's and Node's names for certificates that do not hold. https://nodejs.org/api/tls.html#x509-certificate-error-codes */
+/** OpenSSL's and Node's codes for invalid certificates. https://nodejs.org/api/tls.html#x509-certificate-error-codes */
 const isTls = (code: string | undefined): boolean => code !== undefined && /CERT|SIGNATURE|ALTNAME|ERR_SSL/.test(code)
 
 /**
- * What the server says of a statement that is wrong: its first line, without values. What it says of a value that a statement
- * has come upon (Class 22) would repeat that value.
+ * Returns the server's message about an invalid statement: its first line, without values. For an error about a value that
+ * the statement has read (Class 22) it returns a message of its own, because the server's message would repeat that value.
  */
-const refusedBy = (error: SqlError.SqlError): QueryError | undefined => {
+const queryErrorOf = (error: SqlError.SqlError): QueryError | undefined => {
   const code = codeOf(error) ?? ""
   if (code.startsWith("22")) {
-    const what = valueProblems[code] ?? "a value does not suit what the query does with it"
-    return new QueryError({ problem: `The query cannot be carried out: ${what} (${code}).` })
+    const problem = valueProblems[code] ?? "a value is invalid for an operation of the query"
+    return new QueryError({ problem: `The query cannot be carried out: ${problem} (${code}).` })
   }
   if (!/^(0A|25|34|42)/.test(code) || code === "42501") return undefined
-  // More than one statement is a syntax error to the server, too.
+  // The server reports several statements as a syntax error.
   const { cause } = error.reason
   const message = cause instanceof Error ? cause.message : ""
   return new QueryError({
@@ -229,7 +235,7 @@ const refusedBy = (error: SqlError.SqlError): QueryError | undefined => {
 const valueProblems: { readonly [code: string]: string } = {
   "22003": "a number is too large for its type",
   "22012": "it divides by zero",
-  "22P02": "a text is no value of the type that the query asks for"
+  "22P02": "a text is not a value of the type that the query expects"
 }
 
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
@@ -237,11 +243,11 @@ const reasonOf = (error: SqlError.SqlError): SinkReason => {
   const code = codeOf(error)
   if (code === "53100" || code === "53200") return new Full()
   if (isTls(code)) return new Failed({ code: "TLS" })
-  if (isLost(error)) return new Unavailable({ code: code ?? (isSilent(error) ? "no answer" : "connection lost") })
+  if (isLost(error)) return new Unavailable({ code: code ?? (isUnresponsive(error) ? "no answer" : "connection lost") })
   if (code !== undefined) return new Failed({ code })
   if (lacksTls(error)) return new Failed({ code: "no TLS" })
   return new Failed({ code: error.reason._tag === "AuthenticationError" ? "no password" : error.reason._tag })
 }
 
-/** The server took longer than `connectTimeout` to answer. */
-const isSilent = ({ reason }: SqlError.SqlError): boolean => reason.message?.includes("timed out") === true
+/** Whether the server took longer than `connectTimeout` to respond. */
+const isUnresponsive = ({ reason }: SqlError.SqlError): boolean => reason.message?.includes("timed out") === true

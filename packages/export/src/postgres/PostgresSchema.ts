@@ -4,7 +4,7 @@ import { Duration, Effect } from "effect"
 import { columnsOf, tableOf } from "../engine/Columns.ts"
 import { NotADestination, SinkError } from "../Sink.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
-import { endedAfter } from "./PostgresLease.ts"
+import { setIdleTimeout } from "./PostgresLease.ts"
 
 /** Of the tables below; a schema that says more was written by a later version. */
 const version = 2
@@ -13,19 +13,19 @@ const version = 2
 export const quoted = (name: string): string => `"${name.replaceAll("\"", "\"\"")}"`
 
 /**
- * Makes the schema and its tables where they are not there, or refuses what is. A program that says nothing for `silence`
+ * Makes the schema and its tables where they are not there, or refuses what is. A program that says nothing for `idleTimeout`
  * while it makes them is cut off; one that works on for twice as long is not waited for.
  */
 export const migrate = Effect.fnUntraced(function*(
   client: PostgresClient,
   schema: string,
-  silence: Duration.Duration
+  idleTimeout: Duration.Duration
 ): Effect.fn.Return<void, SinkError> {
   // The first word with the server: whoever cannot reach it is told at once.
   if ((yield* stateOf(client.once, client.location, schema)) === "current") return
   yield* client.transaction(Effect.fnUntraced(function*(query) {
     yield* query(
-      `SELECT set_config('lock_timeout', '${2 * Duration.toMillis(silence)}', true), ${endedAfter(silence)}`
+      `SELECT set_config('lock_timeout', '${2 * Duration.toMillis(idleTimeout)}', true), ${setIdleTimeout(idleTimeout)}`
     )
     // One program makes them.
     yield* query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`payments ${schema}`])

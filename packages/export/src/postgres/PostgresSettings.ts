@@ -1,6 +1,6 @@
 /**
- * Where a PostgreSQL destination is and who asks: its URL, then the variables that every PostgreSQL program reads
- * (https://www.postgresql.org/docs/current/libpq-envars.html), then what is usual.
+ * The settings of a connection to PostgreSQL: from the URL, then from the variables that every PostgreSQL program reads
+ * (https://www.postgresql.org/docs/current/libpq-envars.html), then from the usual defaults.
  */
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import { readPlainFile } from "@payments/core"
@@ -10,9 +10,9 @@ import { join } from "node:path"
 import { SinkError, WrongSetting } from "../Sink.ts"
 import { type PostgresUrl, type SslMode, sslModes } from "./PostgresUrl.ts"
 
-/** All that a connection needs to know. */
+/** The settings of a connection. */
 export interface PostgresSettings {
-  /** Where the rows are, for people. */
+  /** The destination's location, for messages. */
   readonly location: string
   /** A name, or the folder of a Unix socket. */
   readonly host: string
@@ -26,7 +26,7 @@ export interface PostgresSettings {
   readonly authority: string | undefined
 }
 
-/** Completes what a URL says. */
+/** Completes the settings of a URL from the environment, files and defaults. */
 export const settingsOf = Effect.fnUntraced(function*(
   url: PostgresUrl
 ): Effect.fn.Return<PostgresSettings, SinkError, FileSystem.FileSystem> {
@@ -39,12 +39,12 @@ export const settingsOf = Effect.fnUntraced(function*(
   const location = `postgres://${place}/${encodeURIComponent(database)}?schema=${encodeURIComponent(url.schema)}`
   const refuse = (problem: string) => new SinkError({ location, reason: new WrongSetting({ problem }) })
   if (!Number.isInteger(port) || port < 1 || port > 65_535) {
-    return yield* refuse("PGPORT is no port. Correct it.")
+    return yield* refuse("PGPORT is not a port. Correct it.")
   }
-  const mode = url.sslMode ?? (yield* variable("PGSSLMODE")) ?? (isHere(host) ? "disable" : "verify-full")
+  const mode = url.sslMode ?? (yield* variable("PGSSLMODE")) ?? (isLocal(host) ? "disable" : "verify-full")
   const sslMode = sslModes.find((known) => known === mode)
   if (sslMode === undefined) {
-    return yield* refuse(`PGSSLMODE is none of ${sslModes.join(", ")}. Correct it.`)
+    return yield* refuse(`PGSSLMODE is not one of ${sslModes.join(", ")}. Correct it.`)
   }
   const password = yield* variable("PGPASSWORD")
   const file = yield* variable("PGPASSFILE")
@@ -65,7 +65,7 @@ export const settingsOf = Effect.fnUntraced(function*(
         : Redacted.make(password)),
     authority: rootCert === undefined
       ? undefined
-      : yield* readPlainFile(rootCert, { maxBytes: largestAuthorities }).pipe(
+      : yield* readPlainFile(rootCert, { maxBytes: maxAuthorityBytes }).pipe(
         Effect.map(({ text }) => text),
         Effect.mapError(({ problem }) =>
           refuse(`${url.sslRootCert === undefined ? "PGSSLROOTCERT" : "sslrootcert"}: ${rootCert} ${problem}.`)
@@ -74,26 +74,29 @@ export const settingsOf = Effect.fnUntraced(function*(
   }
 }, Effect.provide(NodeFileSystem.layer))
 
-/** Those of a whole system take some 200 KiB. */
-const largestAuthorities = 4 * 1024 * 1024
+/** The certificate authorities of a whole system have about 200 KiB. */
+const maxAuthorityBytes = 4 * 1024 * 1024
 
-const largestPasswordFile = 1024 * 1024
+const maxPasswordFileBytes = 1024 * 1024
 
-/** What never leaves this machine needs no TLS. */
-const isHere = (host: string): boolean =>
+/** Whether the connection stays on this machine. Such a connection needs no TLS. */
+const isLocal = (host: string): boolean =>
   host.startsWith("/") || host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host)
 
-/** The password of the first line that fits, none where there is no such file. https://www.postgresql.org/docs/current/libpq-pgpass.html */
+/**
+ * Returns the password of the first line that matches, or undefined if no line matches or the file does not exist.
+ * https://www.postgresql.org/docs/current/libpq-pgpass.html
+ */
 const passwordIn = Effect.fnUntraced(function*(file: string, wanted: ReadonlyArray<string>) {
-  // The usual way to name no password file.
+  // People set PGPASSFILE to /dev/null to disable the password file.
   if (file === "/dev/null") return undefined
-  const found = yield* readPlainFile(file, { maxBytes: largestPasswordFile }).pipe(
+  const found = yield* readPlainFile(file, { maxBytes: maxPasswordFileBytes }).pipe(
     Effect.catchIf(({ kind }) => kind === "notFound", () => Effect.undefined),
     Effect.mapError(({ problem }) => `${file} ${problem}.`)
   )
   if (found === undefined) return undefined
   if ((found.mode & 0o077) !== 0) {
-    return yield* Effect.fail(`others may read ${file}. Make it its owner's alone (chmod 600).`)
+    return yield* Effect.fail(`other users may read ${file}. Restrict it to its owner (chmod 600).`)
   }
   for (const line of found.text.split(/\r?\n/)) {
     if (line.startsWith("#")) continue
@@ -101,8 +104,8 @@ const passwordIn = Effect.fnUntraced(function*(file: string, wanted: ReadonlyArr
     const fields = [...line.matchAll(/((?:\\.|[^\\:])*)(?::|$)/g)].map(([, field = ""]) =>
       field.replace(/\\(.)/g, "$1")
     )
-    const fits = wanted.every((value, index) => fields[index] === "*" || fields[index] === value)
-    if (fits && fields[4] !== undefined) return Redacted.make(fields[4])
+    const matches = wanted.every((value, index) => fields[index] === "*" || fields[index] === value)
+    if (matches && fields[4] !== undefined) return Redacted.make(fields[4])
   }
   return undefined
 })

@@ -32,7 +32,7 @@ export const openStore = (
 ): Effect.Effect<Store, SinkError, Scope.Scope> =>
   Effect.gen(function*() {
     const client = yield* connect(settings)
-    yield* migrate(client, settings.schema, times.silence)
+    yield* migrate(client, settings.schema, times.idleTimeout)
     const schema = quoted(settings.schema)
     return { ...readerOver(client, schema), ...writerOver({ client, schema, times }) }
   })
@@ -260,7 +260,7 @@ const writerOver = (
       return lease === undefined ? Effect.die(new Error(`${list.label} is not held`)) : Effect.succeed(lease)
     })
   const hold: Store["hold"] = (label, onLocked) =>
-    Effect.map(Lease.take(leases, label, onLocked), (lease) => void held.set(label, lease))
+    Effect.map(Lease.acquire(leases, label, onLocked), (lease) => void held.set(label, lease))
   return {
     hold,
     lock: hold,

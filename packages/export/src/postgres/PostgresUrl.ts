@@ -1,10 +1,13 @@
 /**
- * `postgres://HOST:PORT/DATABASE?schema=NAME`, as it is written. What it leaves out comes from PostgreSQL's own variables
- * (`PostgresSettings.ts`). No message repeats any of it: a password may stand where nobody looks for one.
+ * Parses `postgres://HOST:PORT/DATABASE?schema=NAME`. `PostgresSettings.ts` adds what the URL leaves out. No message repeats
+ * a part of the URL, because an invalid URL may contain a password in any place.
  */
 import { Redacted, Result } from "effect"
 
-/** How far TLS goes. https://www.postgresql.org/docs/current/libpq-ssl.html; all that ask for it check the certificate. */
+/**
+ * The TLS modes of PostgreSQL (https://www.postgresql.org/docs/current/libpq-ssl.html). Unlike in libpq, every mode that requests TLS
+ * checks the certificate.
+ */
 export const sslModes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] as const
 /** One of {@link sslModes}. */
 export type SslMode = typeof sslModes[number]
@@ -23,23 +26,23 @@ export interface PostgresUrl {
 
 const options = new Set(["schema", "sslmode", "sslrootcert", "host", "user", "password"])
 
-/** Reads the URL, or says what is wrong with it. */
+/** Parses the URL, or fails with what is wrong with it. */
 export const parse = (text: string): Result.Result<PostgresUrl, string> => {
   const url = URL.parse(text)
-  // Half of a password that holds one of these characters would be taken for a host, a database or an option.
+  // If a password contains one of these characters unescaped, its rest would be parsed as a host, a database or an option.
   if (!/^postgres(ql)?:\/\//.test(text) || url === null || url.hash !== "" || /[/@]/.test(url.pathname.slice(1))) {
-    return Result.fail("postgres: is no URL. Special characters in its parts are written as %40 and so on.")
+    return Result.fail("postgres: is not a URL. Percent-encode special characters in its parts, such as @ as %40.")
   }
   const given = url.searchParams
   if ([...given.keys()].some((name) => !options.has(name))) {
-    return Result.fail("postgres: has other options: schema, sslmode, sslrootcert, host and user.")
+    return Result.fail("postgres: has an unknown option. The options are schema, sslmode, sslrootcert, host and user.")
   }
   const parts = [url.hostname, url.username, url.password, url.pathname.slice(1)].map(decoded)
-  if (parts.includes(undefined)) return Result.fail("postgres: holds a % that is no percent-encoding.")
+  if (parts.includes(undefined)) return Result.fail("postgres: has a % that starts no percent-encoding. Write it as %25.")
   const [host = "", user = "", password = "", database = ""] = parts
   const schema = given.get("schema") ?? "payments"
   if (schema === "" || Buffer.byteLength(schema) > 63 || schema.includes("\0") || /^pg_/i.test(schema)) {
-    return Result.fail("postgres: a schema has a name of 1 to 63 bytes that does not begin with pg_.")
+    return Result.fail("postgres: the name of a schema has 1 to 63 bytes and does not start with pg_.")
   }
   const sslMode = sslModes.find((mode) => mode === given.get("sslmode"))
   if (given.has("sslmode") && sslMode === undefined) {
@@ -47,23 +50,23 @@ export const parse = (text: string): Result.Result<PostgresUrl, string> => {
   }
   const secret = given.get("password") ?? password
   return Result.succeed({
-    host: given.get("host") ?? orNothing(host.replace(/^\[(.*)\]$/, "$1")),
+    host: given.get("host") ?? emptyToUndefined(host.replace(/^\[(.*)\]$/, "$1")),
     port: url.port === "" ? undefined : Number(url.port),
-    user: given.get("user") ?? orNothing(user),
+    user: given.get("user") ?? emptyToUndefined(user),
     password: secret === "" ? undefined : Redacted.make(secret),
-    database: orNothing(database),
+    database: emptyToUndefined(database),
     schema,
     sslMode,
     sslRootCert: given.get("sslrootcert") ?? undefined
   })
 }
 
-const orNothing = (text: string): string | undefined => text === "" ? undefined : text
+const emptyToUndefined = (text: string): string | undefined => text === "" ? undefined : text
 
 const decoded = (text: string): string | undefined => {
   try {
     return decodeURIComponent(text)
   } catch {
-    return undefined // the caller says so
+    return undefined // the caller reports it
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Which file a path names, before SQLite opens it, and whether it still is that file afterwards. SQLite follows a name to
- * whatever it leads to and writes its log beside it; two names of one file, or one name of two files, break the promise that a
- * list has one writer.
+ * Finds the file that a path names before SQLite opens it, and checks later that the path still names the same file. SQLite
+ * opens whatever file a name leads to and writes its log next to it. Two names of one file, or one name for two files in
+ * turn, would allow two writers of one list.
  */
 import {
   accessSync,
@@ -22,12 +22,13 @@ import { Moved, NotADestination } from "../Sink.ts"
 
 const ownerOnly = 0o600
 
-/** Device and inode: two files that exist at one time never share both. */
+/** Device and inode. Two files that exist at the same time never share both. */
 type Identity = Pick<BigIntStats, "dev" | "ino">
 
 /**
- * The real path of the database that the path names. To be written, it is made if it is not there, readable by its owner alone,
- * also where the path is a symbolic link to nothing. Refuses everything but a plain file of one name.
+ * Returns the real path of the database that the path names. For writing, it creates a missing file with permissions for its
+ * owner only, also as the target of a dangling symbolic link. Throws if the path names anything except a plain file with one
+ * name.
  */
 export const locate = (path: string, access: "read" | "write"): string => {
   const given = resolve(path)
@@ -41,7 +42,7 @@ export const locate = (path: string, access: "read" | "write"): string => {
   return file
 }
 
-/** Refuses what a name leads to, unless that is nothing or a plain file without a second name. */
+/** Throws if the path exists and is not a plain file, or if the file has a second name. */
 const requirePlainFile = (path: string): void => {
   const stats = statsOf(path)
   if (stats === undefined) return
@@ -52,7 +53,7 @@ const requirePlainFile = (path: string): void => {
 }
 
 const hardLinked =
-  "the file has a second name (a hard link), and SQLite keeps its log beside one name only. Remove the other name, or copy the file."
+  "the file has a second name (a hard link), but SQLite keeps its log next to one name only. Remove the other name, or copy the file."
 
 const kindOf = (stats: BigIntStats): string =>
   stats.isDirectory()
@@ -63,7 +64,7 @@ const kindOf = (stats: BigIntStats): string =>
     ? "a socket"
     : "a device"
 
-/** As `realpath` has it. Where the last part of the path is a link to nothing, the path of the file that it would lead to. */
+/** Returns the result of `realpath`, or for a dangling link the path of the file that the link names. */
 const realPathOf = (path: string): string => {
   try {
     return realpathSync.native(path)
@@ -72,13 +73,13 @@ const realPathOf = (path: string): string => {
   }
   const parent = realpathSync.native(dirname(path))
   const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true
-  // A loop of links ends above with ELOOP.
+  // A cycle of links throws ELOOP above.
   return isLink ? realPathOf(resolve(parent, readlinkSync(path))) : join(parent, basename(path))
 }
 
 /**
- * Makes the file, readable by its owner alone, before SQLite would make it readable by others. Fails where it may not be written:
- * SQLite would open it for reading, where no lock excludes another one.
+ * Creates the file with permissions for its owner only; SQLite would create it readable by other users. Throws if the file is
+ * not writable: SQLite would open it read-only, where its locks exclude nobody.
  */
 export const requireOwned = (file: string): void => {
   createOwned(file)
@@ -89,7 +90,7 @@ const createOwned = (file: string): void => {
   try {
     closeSync(openSync(file, "wx", ownerOnly))
   } catch (error) {
-    // One that is there is not even opened: closing it again would end every lock that this process has on it
+    // Do not open an existing file: closing it would release every lock that this process has on it
     // (https://sqlite.org/howtocorrupt.html, 2.2).
     if (codeOf(error) !== "EEXIST") throw error
   }
@@ -99,21 +100,21 @@ const codeOf = (error: unknown): unknown => error instanceof Error && "code" in 
 
 const statsOf = (path: string): BigIntStats | undefined => statSync(path, { bigint: true, throwIfNoEntry: false })
 
-/** A database that is open, and the log and the index that SQLite keeps beside it meanwhile. */
+/** An open database, and the log and the index that SQLite keeps next to it. */
 export class OpenFile {
   readonly #path: string
   readonly #file: string
   readonly #database: Identity | undefined
   #companions: ReadonlyArray<readonly [path: string, identity: Identity]> = []
 
-  /** Remembers which file it is: to be called before SQLite opens it. */
+  /** Remembers the file's identity. The caller creates the object before SQLite opens the file. */
   constructor(path: string, file: string) {
     this.#path = resolve(path)
     this.#file = file
     this.#database = statsOf(file)
   }
 
-  /** Remembers the files that SQLite has opened beside it. */
+  /** Remembers the identities of the log and the index, which SQLite has opened. */
   rememberCompanions(): void {
     this.#companions = [`${this.#file}-wal`, `${this.#file}-shm`].flatMap((path) => {
       const stats = statsOf(path)
@@ -121,7 +122,7 @@ export class OpenFile {
     })
   }
 
-  /** Fails where the database is no longer at its path, or has a second name. */
+  /** Throws if the database is no longer at its path, or has a second name. */
   requireInPlace(): void {
     const stats = statsOf(this.#path)
     if (stats === undefined || !isSame(stats, this.#database)) {
@@ -131,15 +132,15 @@ export class OpenFile {
   }
 
   /** Whether the database is no longer at its path, but its log still is. */
-  leavesItsLog(): boolean {
+  hasOrphanedLog(): boolean {
     const [log] = this.#companions
     const stats = log === undefined ? undefined : statsOf(log[0])
-    const isThere = stats !== undefined && isSame(stats, log?.[1])
+    const isLogInPlace = stats !== undefined && isSame(stats, log?.[1])
     const database = statsOf(this.#file)
-    return isThere && (database === undefined || !isSame(database, this.#database))
+    return isLogInPlace && (database === undefined || !isSame(database, this.#database))
   }
 
-  /** Fails where the log or its index is no longer at its path: what SQLite writes there no other program would read. */
+  /** Throws if the log or the index is no longer at its path: no other program would read what SQLite writes into it. */
   requireCompanions(): void {
     for (const [path, identity] of this.#companions) {
       const stats = statsOf(path)
@@ -150,10 +151,11 @@ export class OpenFile {
   }
 }
 
-const isSame = (one: Identity, other: Identity | undefined): boolean => one.dev === other?.dev && one.ino === other.ino
+const isSame = (left: Identity, right: Identity | undefined): boolean =>
+  left.dev === right?.dev && left.ino === right.ino
 
-/** Runs what opens the file at the path; undefined where another file is there afterwards. */
-export const openingSame = <A>(file: string, open: () => A, close: (opened: A) => void): A | undefined => {
+/** Opens the file. If another file has replaced it meanwhile, closes it again and returns undefined. */
+export const openUnreplaced = <A>(file: string, open: () => A, close: (opened: A) => void): A | undefined => {
   const before = statsOf(file)
   const opened = open()
   const after = statsOf(file)
@@ -162,18 +164,18 @@ export const openingSame = <A>(file: string, open: () => A, close: (opened: A) =
   return undefined
 }
 
-/** A note for other programs, which nothing depends on: that it cannot be written, on a full disk say, hinders nobody. */
+/** Writes a note for other programs. Nothing depends on the note, so an error, such as a full disk, is ignored. */
 export const writeNote = (file: string, note: string): void => {
   removeNote(file)
   try {
-    // Made anew, so that no link is followed.
+    // The flag creates a new file, so that no symbolic link is followed.
     writeFileSync(file, note, { flag: "wx", mode: ownerOnly })
   } catch {
     removeNote(file)
   }
 }
 
-/** {@inheritDoc writeNote} Undefined where there is none. */
+/** Reads a note of {@link writeNote}. Returns undefined if there is none. */
 export const readNote = (file: string): string | undefined => {
   try {
     return readFileSync(file, "utf8")
@@ -182,11 +184,11 @@ export const readNote = (file: string): string | undefined => {
   }
 }
 
-/** {@inheritDoc writeNote} */
+/** Removes a note of {@link writeNote}. */
 export const removeNote = (file: string): void => {
   try {
     rmSync(file, { force: true })
   } catch {
-    // The next holder replaces it.
+    // The next program that writes a note replaces this one.
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The only file that opens SQLite. Synchronous inside, so that a commit is one unbroken transaction. Every commit is on disk
- * when it returns (WAL, `synchronous=FULL`); the file and its companions are readable by their owner alone.
+ * The only file that opens SQLite. A step runs synchronously, so that no other step interrupts a transaction. A commit is on
+ * disk when it returns (WAL, `synchronous=FULL`). Only their owner may read the database and the files next to it.
  */
 import { Monotonic } from "@payments/core"
 import { Duration, Effect, Schedule, type Scope } from "effect"
@@ -10,34 +10,30 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlit
 import { number, type Row, text } from "../engine/Rows.ts"
 import type { PathUse } from "../Permission.ts"
 import { Damaged, LeaseLost, Locked, NotADestination, SinkError } from "../Sink.ts"
-import { locate, OpenFile, openingSame, readNote, removeNote, requireOwned, writeNote } from "./DatabaseFile.ts"
+import { locate, OpenFile, openUnreplaced, readNote, removeNote, requireOwned, writeNote } from "./DatabaseFile.ts"
 import { adviceFor } from "./SqliteDamage.ts"
 import { damageOf, denialIn, isBusy, isNoDatabase, reasonOf } from "./SqliteErrors.ts"
 import { migrate, requireCurrent } from "./SqliteSchema.ts"
 
-/** How long SQLite itself waits for another writer. It waits with everything else standing still: the rest is waited here. */
-const patienceMs = 50
-/** How long another writer of the same database is waited for. Lists are written side by side, a batch at a time. */
-const busyFor = Duration.seconds(30)
+/** How long SQLite itself waits for another writer. Its wait blocks the thread, so longer waits happen in `whileBusy`. */
+const sqliteTimeoutMs = 50
+/** How long a step waits for another writer of the same database. Several lists may be written at once, in turn by batch. */
+const busyTimeout = Duration.seconds(30)
 
-/** What the file is opened for: to read it as it goes on, to read it as it is now, or to write it, made if it is not there. */
+/** How to open the file. `read` sees later commits, `snapshot` does not, and `write` creates a missing file. */
 export type Access = "read" | "snapshot" | "write"
 
-/** A database that is open. */
+/** An open database. */
 export interface SqliteClient {
-  /** Runs one step of it, again while another program writes. A reader's fails where the file is no longer at its path. */
+  /** Runs a step, and retries it while another program writes. With `read`, fails if the file is no longer at its path. */
   readonly run: <A>(step: (db: Database) => A) => Effect.Effect<A, SinkError>
   /**
-   * Locks a list, or another thing of that name, for one user of it until the scope closes; the lock also ends with the
-   * process. Writes nothing into the database.
+   * Locks a label, such as a list, exclusively until the scope closes or the process ends. Writes nothing into the database.
    */
   readonly lock: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
-  /** Ends the epoch of anybody who held it before, once for each lock. The first transaction does so too. */
+  /** Increments the label's epoch, once for each lock, which invalidates earlier holders. The first transaction does so too. */
   readonly takeOver: (label: string) => Effect.Effect<void, SinkError>
-  /**
-   * Runs one step as a transaction of the holder of that name. Fails, and writes nothing, where another program has taken it
-   * over.
-   */
+  /** Runs a step as a transaction of the label's holder. If another program has taken the label over, fails without writing. */
   readonly transaction: <A>(label: string, step: (db: Database) => A) => Effect.Effect<A, SinkError>
 }
 
@@ -51,11 +47,11 @@ export const open = (
     once(location, () => new Database(path, access)),
     (db) => Effect.sync(() => db.close())
   ).pipe(
-    whileBusy(busyFor),
+    whileBusy(busyTimeout),
     Effect.map((db): SqliteClient => {
       const run: SqliteClient["run"] = (step) =>
-        whileBusy(busyFor)(once(location, () => {
-          // A writer's transactions check that themselves.
+        whileBusy(busyTimeout)(once(location, () => {
+          // A writer's transactions check the path themselves.
           if (access === "read") db.requireInPlace()
           return db.explaining(() => step(db))
         }))
@@ -77,7 +73,7 @@ export const open = (
         run,
         lock: (label, onLocked) =>
           Effect.acquireRelease(once(location, () => db.lock(label)), (lock) => Effect.sync(() => lock.close())).pipe(
-            // A program that only renders a file again releases the lock quickly, an export does not: give up after 300 ms.
+            // A program that only renders a file again releases the lock quickly, but an export does not.
             whileBusy(onLocked === "wait" ? Duration.infinity : Duration.millis(300)),
             Effect.flatMap((lock) =>
               Effect.acquireRelease(
@@ -94,17 +90,17 @@ export const open = (
     })
   )
 
-/** A lock that is held. */
+/** A lock of this process. */
 interface Lock {
   readonly holder: string
-  /** Who had the list when it was locked; undefined where nobody ever had it. */
+  /** The holder and epoch in the database when the label was locked, or undefined if it had none. */
   readonly before: { readonly epoch: number; readonly holder: string } | undefined
-  /** Counted up by every lock's first transaction; undefined before it. Only the last one may write. */
+  /** The epoch of this lock, which its first transaction sets. Only the lock with the latest epoch may write. */
   epoch: number | undefined
   readonly close: () => void
 }
 
-/** One connection. Statements are prepared once. */
+/** A connection, with a cache of its prepared statements. */
 export class Database {
   readonly #db: DatabaseSync
   readonly #access: Access
@@ -114,25 +110,25 @@ export class Database {
 
   constructor(path: string, access: Access) {
     this.#access = access
-    // By its real path, which no name of SQLite's own, such as :memory:, is.
-    this.#file = permitted(
+    // SQLite gives names such as :memory: a meaning of its own. The real path is never such a name.
+    this.#file = explainDenial(
       [{ path, isReadOnly: access !== "write" }],
       () => locate(path, access === "write" ? "write" : "read")
     )
     this.#place = new OpenFile(path, this.#file)
-    this.#db = permitted(
+    this.#db = explainDenial(
       this.#files(),
-      () => new DatabaseSync(this.#file, { timeout: patienceMs, readOnly: access !== "write" })
+      () => new DatabaseSync(this.#file, { timeout: sqliteTimeoutMs, readOnly: access !== "write" })
     )
     try {
       this.#place.requireInPlace()
-      // Nothing is written into a file before it is known to be ours or empty.
+      // `migrate` writes only into a file that is empty or a destination of this program.
       if (access === "write") {
         migrate(this.#db)
         this.#db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; SELECT 1 FROM sqlite_schema")
       } else requireCurrent(this.#db)
       this.#place.rememberCompanions()
-      // A read transaction begins with its first read. With a write-ahead log it holds up no writer.
+      // A read transaction starts with its first read. In WAL mode it blocks no writer.
       if (access === "snapshot") this.#db.exec("BEGIN; SELECT 1 FROM sqlite_schema")
     } catch (error) {
       const explained = this.#explained(error)
@@ -141,7 +137,7 @@ export class Database {
     }
   }
 
-  /** Runs a step; where it finds the file damaged, says what can still be read. */
+  /** Runs a step. If it finds the file damaged, the error says what is still readable. */
   explaining<A>(step: () => A): A {
     try {
       return step()
@@ -157,48 +153,48 @@ export class Database {
       : new Damaged({ problem, advice: adviceFor(this.#db) })
   }
 
-  /** What SQLite opens: the file, its log and the folder that the log is made in. */
+  /** The paths that SQLite uses: the database, its log and index, and their folder. */
   #files(): ReadonlyArray<PathUse> {
     const companions = [`${this.#file}-wal`, `${this.#file}-shm`, dirname(this.#file)].map((path) => ({ path }))
     return [{ path: this.#file, isReadOnly: this.#access !== "write" }, ...companions]
   }
 
   close(): void {
-    // SQLite leaves the log behind where the database is no longer at its path. To the file that is there instead it would be
-    // a log of its own, and destroy it (https://sqlite.org/howtocorrupt.html, 1.4).
-    if (this.#place.leavesItsLog()) {
+    // If the database is no longer at its path, SQLite leaves the log there. A database that replaced it would take the log
+    // for its own and be destroyed (https://sqlite.org/howtocorrupt.html, 1.4). So empty the log first.
+    if (this.#place.hasOrphanedLog()) {
       try {
         this.#db.exec("PRAGMA wal_checkpoint(TRUNCATE)")
       } catch {
-        // The disk is full, or another program reads it: nothing more can be done for a file that was taken away.
+        // The disk is full, or another program reads the database. Nothing else can be done for a file that was moved away.
       }
     }
     this.#db.close()
   }
 
   /**
-   * Locks the list, for one user of it, until the returned lock is closed; it also ends with the process. A file beside the
-   * database names its holder, as long as it is held.
+   * Locks the label exclusively until the returned lock is closed or the process ends. Until then, a file next to the
+   * database names the holder.
    */
   lock(label: string): Lock {
     this.requireInPlace()
     const file = `${this.#file}.${label}.lock`
     const holderFile = `${this.#file}.${label}.holder`
-    const lock = permitted([{ path: file }], () => {
+    const lock = explainDenial([{ path: file }], () => {
       requireOwned(file)
-      return openingSame(file, () => new DatabaseSync(file, { timeout: 0 }), (opened) => opened.close())
+      return openUnreplaced(file, () => new DatabaseSync(file, { timeout: 0 }), (opened) => opened.close())
     })
-    // Somebody removed it just now: the next attempt makes another one.
+    // Another program removed the lock file meanwhile. The next attempt creates a new one.
     if (lock === undefined) throw new Locked({ label })
     try {
       lock.exec("BEGIN EXCLUSIVE")
     } catch (error) {
       lock.close()
       if (isNoDatabase(error)) {
-        throw new NotADestination({ problem: `${basename(file)} is no lock file of this program. Remove it.` })
+        throw new NotADestination({ problem: `${basename(file)} is not a lock file of this program. Remove it.` })
       }
       if (!isBusy(error)) throw denialIn(error, [{ path: file }]) ?? error
-      // A program of an earlier version wrote its name into the database alone.
+      // A program of an earlier version wrote its name only into the database.
       const row = this.get("SELECT holder FROM holders WHERE label = ?", label)
       const holder = readNote(holderFile) ?? (row === undefined ? undefined : text(row, "holder"))
       throw new Locked({ label, holder })
@@ -225,9 +221,9 @@ export class Database {
   }
 
   /**
-   * Records this process as the holder and counts the epoch up. A former holder may still run, where its lock file was
-   * removed: its epoch is over, so it commits nothing more. Fails where another program has taken the list over since the
-   * lock: what this one has read may be outdated. To be called within a transaction.
+   * Records this process as the holder and increments the epoch. If the lock file was removed, an earlier holder may still
+   * run; its epoch is no longer valid, so it can commit nothing more. Throws if another program has taken the list over since
+   * the lock, because data that this process has read may be outdated. The caller starts the transaction.
    */
   takeOver(label: string, { before, holder }: Lock): number {
     const row = this.get(
@@ -243,13 +239,13 @@ export class Database {
     return number(row, "epoch")
   }
 
-  /** Fails where the list was taken over: to be called within a transaction, which no other program writes beside. */
+  /** Throws if another program has taken the list over. The caller starts the transaction, which excludes other writers. */
   requireEpoch(label: string, holder: string, epoch: number): void {
-    const mine = this.get("SELECT 1 FROM holders WHERE label = ? AND epoch = ? AND holder = ?", label, epoch, holder)
-    if (mine === undefined) throw new LeaseLost({ label, why: "lock" })
+    const row = this.get("SELECT 1 FROM holders WHERE label = ? AND epoch = ? AND holder = ?", label, epoch, holder)
+    if (row === undefined) throw new LeaseLost({ label, why: "lock" })
   }
 
-  /** Fails where the database is no longer the file at its path. */
+  /** Throws if the database, its log or its index is no longer the file at its path. */
   requireInPlace(): void {
     this.#place.requireInPlace()
     this.#place.requireCompanions()
@@ -275,7 +271,7 @@ export class Database {
     return this.prepare(sql).all(...values)
   }
 
-  /** As {@link all}; an integer that no `number` holds is a `bigint`. */
+  /** Returns the rows as {@link all} does, but an integer that is not exact as a `number` is a `bigint`. */
   allExact(sql: string, ...values: ReadonlyArray<SQLInputValue>): ReadonlyArray<Row> {
     try {
       return this.all(sql, ...values)
@@ -289,14 +285,14 @@ export class Database {
     )
   }
 
-  /** All of it durable when it returns, in the file that is at the path, or nothing of it. */
+  /** Runs the body in a transaction. When it returns, the commit is on disk, in the file at the path. */
   transaction<A>(body: () => A): A {
     this.#db.exec("BEGIN IMMEDIATE")
     try {
       const result = body()
       this.requireInPlace()
       this.#db.exec("COMMIT")
-      // What was committed into a file that was removed in this very moment is lost.
+      // If the file was removed between the first check and COMMIT, the committed data is lost.
       this.requireInPlace()
       return result
     } catch (error) {
@@ -306,8 +302,8 @@ export class Database {
   }
 }
 
-/** Runs a step; where the system refuses it, says which of the files is in the way. */
-const permitted = <A>(files: ReadonlyArray<PathUse>, step: () => A): A => {
+/** Runs a step. If the system denies access, the error says to which of the files. */
+const explainDenial = <A>(files: ReadonlyArray<PathUse>, step: () => A): A => {
   try {
     return step()
   } catch (error) {
@@ -318,14 +314,14 @@ const permitted = <A>(files: ReadonlyArray<PathUse>, step: () => A): A => {
 const narrowed = (value: unknown): unknown =>
   typeof value === "bigint" && Number.isSafeInteger(Number(value)) ? Number(value) : value
 
-/** Tries again while another program is at it, and lets other things go on meanwhile. */
+/** Retries while another program has the lock, without blocking the thread. */
 const whileBusy = (duration: Duration.Duration) => <A, R>(self: Effect.Effect<A, SinkError, R>) =>
   Effect.retry(self, {
     while: ({ reason }) => reason._tag === "Locked",
     schedule: Schedule.spaced("50 millis").pipe(Schedule.jittered, Monotonic.upTo(duration))
   })
 
-/** Runs one step of the database. What its files do to it is a reason; anything else that it throws is a bug of ours. */
+/** Runs a step of the database. A problem of the files becomes a `SinkError`; any other exception is a defect. */
 const once = <A>(location: string, step: () => A): Effect.Effect<A, SinkError> =>
   Effect.suspend(() => {
     try {

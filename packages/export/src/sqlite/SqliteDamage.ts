@@ -1,4 +1,4 @@
-/** A damaged database: what SQLite's own check finds, and what can still be read. */
+/** Reports on a damaged database: the result of SQLite's own check, and which lists are still readable. */
 import { Lists } from "@payments/core"
 import type { DatabaseSync } from "node:sqlite"
 import { tableOf } from "../engine/Columns.ts"
@@ -6,12 +6,12 @@ import { text } from "../engine/Rows.ts"
 import type { Database } from "./SqliteClient.ts"
 import { damageOf } from "./SqliteErrors.ts"
 
-const mostLines = 100
+const maxLines = 100
 
-/** What `PRAGMA integrity_check` finds, a line each. It names tables and indexes, and pages and rows by number. */
+/** Returns the lines of `PRAGMA integrity_check`. They name tables and indexes, and pages and rows by number. */
 export const integrityOf = (db: Database): ReadonlyArray<string> => {
   try {
-    return db.all(`PRAGMA integrity_check(${mostLines})`)
+    return db.all(`PRAGMA integrity_check(${maxLines})`)
       .flatMap((row) => text(row, "integrity_check").split("\n"))
       .filter((line) => line !== "ok")
   } catch (error) {
@@ -21,29 +21,29 @@ export const integrityOf = (db: Database): ReadonlyArray<string> => {
   }
 }
 
-const count = new Intl.NumberFormat("en-US")
+const numberFormat = new Intl.NumberFormat("en-US")
 
-/** Which lists can still be read whole, and what to do with the file. */
+/** Returns which lists are still completely readable, and what to do with the file. */
 export const adviceFor = (db: DatabaseSync): string => {
   const readable: Array<string> = []
   const lost: Array<string> = []
   for (const list of Lists.all) {
     const rows = rowsIn(db, tableOf(list))
     if (rows === undefined) lost.push(list.label)
-    else readable.push(`${list.label} (${count.format(rows)})`)
+    else readable.push(`${list.label} (${numberFormat.format(rows)})`)
   }
-  const both = lost.length === 0
+  const state = lost.length === 0
     ? `All rows can still be read: ${readable.join(", ")}.`
     : readable.length === 0
-    ? "The rows of no list can be read whole."
-    : `All rows can still be read of ${readable.join(", ")}; not of ${lost.join(", ")}.`
-  return `${both} What the file alone has, such as its changes, \`sqlite3 FILE .recover\` may restore.`
+    ? "No list can be read completely."
+    : `All rows can still be read of ${readable.join(", ")}, but not of ${lost.join(", ")}.`
+  return `${state} To restore data that only this file has, such as its changes, try \`sqlite3 FILE .recover\`.`
 }
 
-/** How many rows the table has; undefined where some cannot be read. */
+/** Returns the number of rows of the table, or undefined if a row cannot be read. */
 const rowsIn = (db: DatabaseSync, table: string): number | undefined => {
   try {
-    // Reads every page of every row, and no index.
+    // This statement reads every page of every row, and no index.
     const found = db.prepare(`SELECT count(*) AS n, max(length(raw) + length(hash)) FROM ${table} NOT INDEXED`).get()
     return Number(found?.["n"])
   } catch {

@@ -1,4 +1,4 @@
-/** Maps what SQLite and the file system throw to a reason of a `SinkError`. */
+/** Maps exceptions of SQLite and the file system to reasons of a `SinkError`. */
 import { denialProblem, isDenial, type PathUse } from "../Permission.ts"
 import {
   Damaged,
@@ -28,34 +28,34 @@ const sqliteCode = {
   format: 24,
   notADatabase: 26
 } as const
-/** Extended ones. */
+/** SQLite's extended result codes. */
 const extended = { databaseMoved: 1032, shortRead: 522, corruptFileSystem: 8458, trigger: 1811 } as const
 
-/** The result code of an error from SQLite, the extended one. */
+/** Returns the extended result code of an error from SQLite. */
 const errcodeOf = (error: unknown): number | undefined =>
   typeof error === "object" && error !== null && "errcode" in error && typeof error.errcode === "number"
     ? error.errcode
     : undefined
 
-/** SQLite's codes for a statement that is wrong, or that fails for what it computes. */
+/** SQLite's codes for an invalid statement, or for a statement whose computation fails. */
 const statementCodes: ReadonlySet<number | undefined> = new Set([1, 8, 18, 20, 23, 25])
 
-/** Whether it is the statement that is wrong, where somebody else has written it. */
+/** Whether a user's statement is the cause of the error. */
 export const isStatementError = (error: unknown): error is Error =>
   error instanceof Error && statementCodes.has(primary(errcodeOf(error)))
 
-/** Whether another connection has locked what was asked for. */
+/** Whether another connection has a lock that the statement needs. */
 export const isBusy = (error: unknown): boolean => primary(errcodeOf(error)) === sqliteCode.busy
 
-/** Whether the file is no SQLite database. */
+/** Whether the file is not an SQLite database. */
 export const isNoDatabase = (error: unknown): boolean => primary(errcodeOf(error)) === sqliteCode.notADatabase
 
 const primary = (errcode: number | undefined): number | undefined => errcode === undefined ? undefined : errcode & 0xff
 
-/** What an error says of damage to the database; undefined where it says nothing of that. */
+/** Returns the damage to the database that an error reports, or undefined if it reports none. */
 export const damageOf = (error: unknown): string | undefined => {
   if (error instanceof Damaged) return error.problem
-  // The driver's, for an integer beyond 2^53 where none was written.
+  // The driver throws this for an integer beyond 2^53. This program writes none into the columns that it reads as numbers.
   if (error instanceof RangeError && "code" in error && error.code === "ERR_OUT_OF_RANGE") {
     return "a number is too large"
   }
@@ -63,7 +63,7 @@ export const damageOf = (error: unknown): string | undefined => {
   const code = primary(errcode)
   switch (code) {
     case sqliteCode.error:
-      // All statements are fixed: they fail where a table, a column or a tally is not what was written.
+      // The program's own statements are valid. They fail only if a table, a column or a stored JSON text was altered.
       return /no such|no column named|malformed/.test(String(error)) ? "a table is not what was written" : undefined
     case sqliteCode.corrupt:
     case sqliteCode.format:
@@ -77,17 +77,19 @@ export const damageOf = (error: unknown): string | undefined => {
   }
 }
 
-/** What an error says of the permissions of these files; undefined where it says nothing of them. */
+/** Returns the reason if the error means that access to one of the files is denied, or undefined. */
 export const denialIn = (error: unknown, files: ReadonlyArray<PathUse>): Denied | undefined => {
   const code = error instanceof Error && "code" in error ? error.code : undefined
-  const isOne = isDenial(code) ||
-    [sqliteCode.permission, sqliteCode.readOnly, sqliteCode.cannotOpen].some((one) => one === primary(errcodeOf(error)))
+  const mayBeDenial = isDenial(code) ||
+    [sqliteCode.permission, sqliteCode.readOnly, sqliteCode.cannotOpen].some((denial) =>
+      denial === primary(errcodeOf(error))
+    )
   const path = error instanceof Error && "path" in error && typeof error.path === "string" ? [{ path: error.path }] : []
-  const problem = isOne ? denialProblem([...files, ...path]) : undefined
+  const problem = mayBeDenial ? denialProblem([...files, ...path]) : undefined
   return problem === undefined ? undefined : new Denied({ problem })
 }
 
-/** The reason; undefined for what no file does, which is a bug of ours. */
+/** Returns the reason for an exception, or undefined if no problem of the files explains it: then it is a defect. */
 export const reasonOf = (error: unknown): SinkReason | undefined => {
   if (
     error instanceof Locked || error instanceof LeaseLost || error instanceof Moved || error instanceof OtherSource ||
@@ -117,5 +119,5 @@ export const reasonOf = (error: unknown): SinkReason | undefined => {
   }
 }
 
-/** The reason of a system code, such as `ENOSPC`. */
+/** Returns the reason for a code of the system, such as `ENOSPC`. */
 export const reasonOfCode = (code: string): SinkReason => code === "ENOSPC" ? new Full() : new Failed({ code })

@@ -1,9 +1,9 @@
-/** Each record's exact text on a line of its own. */
+/** NDJSON: the exact text of each record on its own line. */
 import type { Encoder } from "./Format.ts"
 
 const text = new TextEncoder()
 
-/** A line has no room for the mark of a missing row: whoever calls leaves those out. */
+/** Makes an encoder. NDJSON cannot mark a row as missing, so the caller renders missing rows into a file of their own. */
 export const encoder = (): Encoder => ({
   write: (rows) => text.encode(rows.map(({ raw }) => `${raw}\n`).join("")),
   end: () => new Uint8Array()

@@ -1,4 +1,4 @@
-/** Writes one file of a list, in bounded memory however long the list is, and has it on disk when it returns. */
+/** Renders one file of a list, in bounded memory, and syncs it to disk. */
 import * as NodeStream from "@effect/platform-node/NodeStream"
 import { Effect, type FileSystem, type PlatformError, Stream } from "effect"
 import { createHash } from "node:crypto"
@@ -7,15 +7,15 @@ import type { FullRow } from "../../engine/Store.ts"
 import type { SinkError } from "../../Sink.ts"
 import type { Encoder, Format } from "./Format.ts"
 
-/** What a file has come to. */
-export interface Written {
+/** The size and the digest of a rendered file. */
+export interface RenderedFile {
   readonly records: number
   readonly bytes: number
   /** Lower-case hex. */
   readonly sha256: string
 }
 
-/** Takes rows as fast as the disk takes bytes. The file must not be there yet; it is readable by its owner alone. */
+/** Renders the rows with backpressure from the disk. The file must not exist yet. Only its owner may read it. */
 export const renderFile = Effect.fnUntraced(
   function*(
     fs: FileSystem.FileSystem,
@@ -23,28 +23,28 @@ export const renderFile = Effect.fnUntraced(
     rows: Stream.Stream<ReadonlyArray<FullRow>, SinkError>,
     encoder: Encoder,
     { compress, format }: Format
-  ): Effect.fn.Return<Written, SinkError | PlatformError.PlatformError, never> {
+  ): Effect.fn.Return<RenderedFile, SinkError | PlatformError.PlatformError, never> {
     return yield* Effect.scoped(Effect.gen(function*() {
       const file = yield* fs.open(target, { flag: "wx", mode: 0o600 })
       const sha256 = createHash("sha256")
       let records = 0
       let bytes = 0
       const encoded = rows.pipe(
-        Stream.map((some) => {
-          records += some.length
-          return encoder.write(some)
+        Stream.map((chunk) => {
+          records += chunk.length
+          return encoder.write(chunk)
         }),
         Stream.concat(Stream.suspend(() => Stream.succeed(encoder.end()))),
         Stream.filter(({ length }) => length > 0)
       )
-      const whole = format === "parquet" ? encoded : compressed(encoded, compress)
-      yield* Stream.runForEach(whole, (piece) => {
-        sha256.update(piece)
-        bytes += piece.length
-        return file.writeAll(piece)
+      const output = format === "parquet" ? encoded : compressed(encoded, compress)
+      yield* Stream.runForEach(output, (chunk) => {
+        sha256.update(chunk)
+        bytes += chunk.length
+        return file.writeAll(chunk)
       }).pipe(
         Effect.andThen(file.sync),
-        // Where there is no space left, half a file takes what the next run needs to begin.
+        // Remove an incomplete file: on a full disk, the next run needs the space.
         Effect.onError(() => Effect.ignore(fs.remove(target, { force: true })))
       )
       return { records, bytes, sha256: sha256.digest("hex") }
@@ -59,6 +59,6 @@ const compressed = <E>(
   compress === "none" ? bytes : NodeStream.pipeThroughDuplex(bytes, {
     evaluate: () => compress === "gzip" ? createGzip() : createZstdCompress()
   }).pipe(
-    // Bytes that cannot be compressed are a bug: the only errors of these streams are of their use.
+    // A compressor fails only if this program uses it incorrectly.
     Stream.catchTag("UnknownError", (error) => Stream.die(error))
   )
