@@ -329,7 +329,10 @@ describe("an error", () => {
       const table = yield* payments(["export", ...to], { env })
       assert.deepStrictEqual([table.code, lines(table.stderr).length], [9, 1])
       assert.include(table.stderr, "the table payin_sources is missing")
-      assert.include(table.stderr, "can still be read of payout-requests (300), invoices (300), but not of payin-sources.")
+      assert.include(
+        table.stderr,
+        "can still be read of payout-requests (300), invoices (300), but not of payin-sources."
+      )
     }).pipe(Effect.scoped))
 
   it.live("a port in use or an unknown kind of destination: is a usage error", () =>

@@ -18,7 +18,6 @@ import {
   Sink,
   SinkError
 } from "../Sink.ts"
-import { timeoutDetached } from "./Timeouts.ts"
 import * as Certificate from "./Certificate.ts"
 import { layoutOf } from "./Columns.ts"
 import { goneSince, meetsAnother } from "./EarlierScans.ts"
@@ -28,6 +27,7 @@ import { contentHash, differing, hashed, plan, soughtIn, type StoredRow } from "
 import { RowSet } from "./RowSet.ts"
 import type { Commit, Store } from "./Store.ts"
 import * as Tally from "./Tally.ts"
+import { timeoutDetached } from "./Timeouts.ts"
 
 /** A batch that changes no row waits for others, up to so many records and so long: a cut only reads them again. */
 const quiet = { records: 5000, wait: Duration.seconds(2) } as const

@@ -38,7 +38,9 @@ export const parse = (text: string): Result.Result<PostgresUrl, string> => {
     return Result.fail("postgres: has an unknown option. The options are schema, sslmode, sslrootcert, host and user.")
   }
   const parts = [url.hostname, url.username, url.password, url.pathname.slice(1)].map(decoded)
-  if (parts.includes(undefined)) return Result.fail("postgres: has a % that starts no percent-encoding. Write it as %25.")
+  if (parts.includes(undefined)) {
+    return Result.fail("postgres: has a % that starts no percent-encoding. Write it as %25.")
+  }
   const [host = "", user = "", password = "", database = ""] = parts
   const schema = given.get("schema") ?? "payments"
   if (schema === "" || Buffer.byteLength(schema) > 63 || schema.includes("\0") || /^pg_/i.test(schema)) {
