@@ -14,6 +14,6 @@ export {
 } from "./testing/ListService.ts"
 export { makeRecent, type Recent } from "./testing/Recent.ts"
 export type { Cut, Encoding, Reply } from "./testing/Reply.ts"
-export { draw, fraction, mix } from "./testing/SeededRandom.ts"
+export { fraction, mix } from "./testing/SeededRandom.ts"
 export { layerClient } from "./testing/ServiceClient.ts"
 export { serviceTime } from "./testing/ServiceTime.ts"

@@ -7,10 +7,6 @@ export const draw = (of: number, part: number): number => {
   return mix(state ^ (state >>> 16)) >>> 0
 }
 
-/** An even draw from [0, 1) for a chain of parts. */
-export const fraction = (...parts: ReadonlyArray<number>): number =>
-  parts.reduce((state, part) => draw(state, part), 0x2545f491) / 0x1_0000_0000
-
 /** The member that a draw falls on, of a list that is not empty. */
 export const pick = <A>(values: ReadonlyArray<A>, drawn: number): A => values[drawn % values.length] as A // below its length
 

@@ -10,8 +10,6 @@ import * as Facts from "./Facts.ts"
 import { type Story, untouched } from "./Life.ts"
 import * as RecordText from "./RecordText.ts"
 
-export { fraction } from "./Draw.ts"
-
 /** What makes the records of a list. */
 export interface GeneratorOptions {
   /** Another seed gives other records, of another merchant. */

@@ -106,7 +106,7 @@ export class Sandbox extends Context.Service<
 }
 
 /** The fastest clock: a virtual hour in 3.6 ms. */
-export const mostSpeed = 1_000_000
+const mostSpeed = 1_000_000
 
 const clockEnds = (longestMs: number) =>
   `the clock ends at ${Math.floor(longestMs)} ms: by then a list has grown by 2^24 records, or a century has passed`

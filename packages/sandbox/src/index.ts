@@ -5,7 +5,7 @@ export { BadControl, ControlApi, type Controls, StandsStill } from "./Control.ts
 export { records } from "./Generator.ts"
 export type { Counters, LoggedRequest } from "./Journal.ts"
 export type { OrderName } from "./Order.ts"
-export { type LiveWorld, mostSpeed, Sandbox, sandboxKey, type SandboxOptions } from "./Sandbox.ts"
+export { type LiveWorld, Sandbox, sandboxKey, type SandboxOptions } from "./Sandbox.ts"
 export { faultsFromJson, type Scenario, type ScenarioName, scenarios } from "./Scenario.ts"
 export { type ListenOptions, SandboxError } from "./SocketServer.ts"
 export * as World from "./World.ts"

@@ -1,8 +1,7 @@
 /** Reading a world as a client does, and random choices with a seed that is printed. */
 import { assert } from "@effect/vitest"
 import { Lists } from "@payments/core"
-import type { ListServer } from "@payments/core/testing"
-import { fraction } from "../src/Draw.ts"
+import { fraction, type ListServer } from "@payments/core/testing"
 import type { World, WorldOptions } from "../src/World.ts"
 
 /** `WORLD_SEED=n` replays a run. */

@@ -4,8 +4,6 @@
 export interface Recent<Key, Value> {
   /** The value set last under that key, unless it is forgotten. */
   readonly get: (key: Key) => Value | undefined
-  /** How many are kept. */
-  readonly size: () => number
   /** Keeps the value, and forgets the one set longest ago where there are too many. */
   readonly set: (key: Key, value: Value) => void
 }
@@ -20,7 +18,6 @@ export const makeRecent = <Key, Value>(most: number): Recent<Key, Value> => {
       held.set(key, value)
       const [oldest] = held.size > most ? held.keys() : []
       if (oldest !== undefined) held.delete(oldest)
-    },
-    size: () => held.size
+    }
   }
 }
