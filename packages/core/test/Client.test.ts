@@ -1,20 +1,18 @@
-/**
- * What the listings of one client share: its pace, its budget for retries, its keys, and what is told of its requests.
- */
+/** What the listings of one client share: the rate limiter, the retry budget, the keys and the telemetry. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Fiber, FileSystem, Layer, Stream, Tracer } from "effect"
 import { TestClock } from "effect/testing"
 import { PaymentsApi } from "../src/index.ts"
 import { layerHttpClient } from "../src/node.ts"
-import { apiOver, counting, inTime, service } from "./Clients.ts"
+import { advancingClock, apiOver, recordingTimes, service } from "./Clients.ts"
 import { pageOf, scriptedServer } from "./ScriptedServer.ts"
 
-describe("the listings of one client", () => {
-  it.effect("never ask faster, all together, than the ceiling of requests per second", () =>
+describe("listings that share a client", () => {
+  it.effect("together stay below the ceiling of requests per second", () =>
     Effect.gen(function*() {
-      const { layer, times } = counting(service())
-      yield* inTime(
+      const { layer, times } = recordingTimes(service())
+      yield* advancingClock(
         PaymentsApi.use(({ invoices, payinSources, payoutRequests }) =>
           Effect.forEach(
             [invoices, payinSources, payoutRequests],
@@ -28,12 +26,12 @@ describe("the listings of one client", () => {
       assert.isTrue(gaps.every((gap) => gap >= 199), gaps.join(" "))
     }))
 
-  it.effect("all slow down after a 429, wait as long as it asks, and recover", () =>
+  it.effect("all wait for the Retry-After of a 429, then continue at a reduced rate", () =>
     Effect.gen(function*() {
-      const { layer, times } = counting(
+      const { layer, times } = recordingTimes(
         service({ faults: [{ fault: "status", status: 429, retryAfter: 10, nth: 20 }], length: 1000 })
       )
-      yield* inTime(
+      yield* advancingClock(
         PaymentsApi.use(({ invoices, payoutRequests }) =>
           Effect.forEach(
             [invoices, payoutRequests],
@@ -46,16 +44,16 @@ describe("the listings of one client", () => {
       const gaps = times.slice(1).map((time, index) => time - (times[index] ?? 0))
       const pause = Math.max(...gaps)
       assert.isAtLeast(pause, 10_000)
-      // When the wait is over they begin one after another.
+      // After the wait they start one after another.
       assert.isTrue(gaps.slice(gaps.indexOf(pause) + 1).every((gap) => gap >= 1), gaps.join(" "))
     }))
 
-  it.effect("that wait for their turn wait longer when a 429 says so", () =>
+  it.effect("wait for the Retry-After of a 429 even if they were queued before it", () =>
     Effect.gen(function*() {
-      const { layer, times } = counting(
+      const { layer, times } = recordingTimes(
         service({ faults: [{ fault: "status", status: 429, retryAfter: 20, nth: 1 }], length: 1000 })
       )
-      yield* inTime(
+      yield* advancingClock(
         PaymentsApi.use(({ invoices }) =>
           Effect.forEach(Array.from({ length: 20 }), () => invoices.page(), { concurrency: "unbounded" })
         ).pipe(Effect.provide(apiOver(layer, { maxRequestsPerSecond: 10 })))
@@ -65,24 +63,24 @@ describe("the listings of one client", () => {
       assert.isTrue(later.every((time) => time >= 20_000), later.join(" "))
     }))
 
-  it.effect("that are interrupted give their turn back", () =>
+  it.effect("do not use up the rate while they are queued and interrupted", () =>
     Effect.gen(function*() {
-      const { layer, times } = counting(service())
+      const { layer, times } = recordingTimes(service())
       yield* PaymentsApi.use(({ invoices }) =>
         Effect.gen(function*() {
           const waiting = yield* Effect.forEach(Array.from({ length: 100 }), () => Effect.forkChild(invoices.page()))
           yield* TestClock.adjust("1500 millis")
           yield* Fiber.interruptAll(waiting)
-          yield* inTime(invoices.page())
+          yield* advancingClock(invoices.page())
         })
       ).pipe(Effect.provide(apiOver(layer, { maxRequestsPerSecond: 1 })))
       assert.isBelow(times.at(-1) ?? 0, 4000)
     }))
 
-  it.effect("stop retrying when a service fails everything: 1,000 listings cost 35 requests more", () =>
+  it.effect("stop retrying when every request fails: 1,000 listings send only 35 retries", () =>
     Effect.gen(function*() {
-      const { layer, times } = counting(service({ faults: [{ fault: "status", status: 503 }] }))
-      const failed = yield* inTime(
+      const { layer, times } = recordingTimes(service({ faults: [{ fault: "status", status: 503 }] }))
+      const failed = yield* advancingClock(
         PaymentsApi.use(({ invoices }) =>
           Effect.forEach(
             Array.from({ length: 1000 }),
@@ -95,10 +93,10 @@ describe("the listings of one client", () => {
       assert.strictEqual(times.length, 1035)
     }))
 
-  it.effect("earn retries back by what succeeds", () =>
+  it.effect("get the cost of retries back from requests that succeed", () =>
     Effect.gen(function*() {
-      const { layer, times } = counting(service({ faults: [{ fault: "reset", every: 2 }] }))
-      const attempts = yield* inTime(
+      const { layer, times } = recordingTimes(service({ faults: [{ fault: "reset", every: 2 }] }))
+      const attempts = yield* advancingClock(
         PaymentsApi.use(({ invoices }) =>
           Effect.forEach(Array.from({ length: 500 }), () => Effect.map(invoices.page(), (page) => page.attempts))
         ).pipe(Effect.provide(apiOver(layer)))
@@ -107,13 +105,13 @@ describe("the listings of one client", () => {
     }))
 })
 
-describe("a key that is no longer accepted", () => {
+describe("when the service no longer accepts the key", () => {
   const rotating = Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const file = `${yield* fs.makeTempDirectoryScoped()}/key`
     yield* fs.writeFileString(file, "first-key\n", { mode: 0o600 })
     let accepted = "first-key"
-    const { layer, times } = counting(service({ accepts: (key) => key === accepted }))
+    const { layer, times } = recordingTimes(service({ accepts: (key) => key === accepted }))
     const api = yield* Layer.build(
       PaymentsApi.layerConfig.pipe(
         Layer.provide(layer),
@@ -135,7 +133,7 @@ describe("a key that is no longer accepted", () => {
     }
   })
 
-  it.live("is read again from its file, once, and used from then on", () =>
+  it.live("reads the key file again once and uses the new key from then on", () =>
     Effect.gen(function*() {
       const { accept, list, times, write } = yield* rotating
       yield* list
@@ -148,7 +146,7 @@ describe("a key that is no longer accepted", () => {
       assert.deepStrictEqual(again.map(({ attempts }) => attempts), [1, 1])
     }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
 
-  it.live("ends the listing where the file has no other, after one request", () =>
+  it.live("fails after one request if the key file contains the same key", () =>
     Effect.gen(function*() {
       const { accept, list, times } = yield* rotating
       yield* accept("second-key")
@@ -156,7 +154,7 @@ describe("a key that is no longer accepted", () => {
       assert.deepStrictEqual([error.reason._tag, error.attempts, times.length], ["Unauthorized", 1, 1])
     }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
 
-  it.live("ends the listing with the setting and the name of a file that is gone", () =>
+  it.live("fails with the setting and the path if the key file no longer exists", () =>
     Effect.gen(function*() {
       const { accept, file, list, remove, times } = yield* rotating
       yield* accept("second-key")
@@ -170,8 +168,8 @@ describe("a key that is no longer accepted", () => {
     }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
 })
 
-describe("what is told of a request", () => {
-  it.effect("is a client span by OpenTelemetry's conventions, without the query", () =>
+describe("telemetry of a request", () => {
+  it.effect("is a client span with OpenTelemetry's attributes, without the query", () =>
     Effect.gen(function*() {
       const spans: Array<Tracer.Span> = []
       const tracer = Tracer.make({
@@ -181,7 +179,7 @@ describe("what is told of a request", () => {
           return span
         }
       })
-      yield* inTime(
+      yield* advancingClock(
         PaymentsApi.use(({ invoices }) => invoices.page({ contract: "c", limit: 7 })).pipe(
           Effect.provide(apiOver(service({ faults: [{ fault: "status", status: 503, nth: 1 }] }))),
           Effect.withTracer(tracer)
@@ -195,8 +193,8 @@ describe("what is told of a request", () => {
         "url.full": "https://api.example.com/v1/invoices",
         "url.scheme": "https"
       }
-      const told = spans.map(({ attributes, kind, name }) => [name, kind, Object.fromEntries(attributes)])
-      assert.deepStrictEqual(told, [
+      const recorded = spans.map(({ attributes, kind, name }) => [name, kind, Object.fromEntries(attributes)])
+      assert.deepStrictEqual(recorded, [
         ["PaymentsApi.invoices.page", "internal", {}],
         ["GET /v1/invoices", "client", { ...common, "http.response.status_code": 503, "error.type": "503" }],
         ["GET /v1/invoices", "client", {
@@ -207,7 +205,7 @@ describe("what is told of a request", () => {
       ])
     }))
 
-  it.live("goes to the service only when asked for", () =>
+  it.live("sends trace headers to the service only if the setting says so", () =>
     Effect.gen(function*() {
       const seen: Array<Record<string, unknown>> = []
       const server = yield* scriptedServer((request, response) => {

@@ -1,15 +1,15 @@
-/** Clients in process, for tests of what they send and when. */
+/** In-process clients, for tests of what they send and when. */
 import { Clock, Effect, Fiber, Layer, Redacted } from "effect"
 import { HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
 import { Lists, PaymentsApi, PaymentsConfig } from "../src/index.ts"
 import { layerClient, makeListService, MemoryList } from "../src/testing.ts"
 
-/** So many invoices. */
+/** Returns `count` records. */
 export const records = (count: number) => Array.from({ length: count }, (_, index) => ({ id: `inv_${index}` }))
 
-/** A client that counts what it sends, and when. */
-export const counting = (client: Layer.Layer<HttpClient.HttpClient>) => {
+/** Wraps a client so that it records the time of each request. */
+export const recordingTimes = (client: Layer.Layer<HttpClient.HttpClient>) => {
   const times: Array<number> = []
   const counted = Layer.effect(
     HttpClient.HttpClient,
@@ -21,14 +21,14 @@ export const counting = (client: Layer.Layer<HttpClient.HttpClient>) => {
   return { times, layer: Layer.provide(counted, client) }
 }
 
-/** An `HttpClient` in process over lists of so many records. */
+/** Returns an in-process `HttpClient` over lists of `length` records each. */
 export const service = (
   options: Partial<Parameters<typeof makeListService>[0]> & { readonly length?: number } = {}
 ) => {
-  const held = MemoryList.recordsOf(records(options.length ?? 50))
+  const memory = MemoryList.recordsOf(records(options.length ?? 50))
   return layerClient((now) =>
     makeListService({
-      servers: Lists.map((list) => MemoryList.serve(list, held)),
+      servers: Lists.map((definition) => MemoryList.serve(definition, memory)),
       accepts: () => true,
       ...options
     }, now)
@@ -47,14 +47,14 @@ const configured = (more: Partial<PaymentsConfig["Service"]> = {}) =>
     )
   )
 
-/** The service over a client, with other settings where they are given. */
+/** Returns `PaymentsApi` over a client. `more` replaces settings. */
 export const apiOver = (client: Layer.Layer<HttpClient.HttpClient>, more: Partial<PaymentsConfig["Service"]> = {}) =>
   PaymentsApi.layer.pipe(Layer.provide(client), Layer.provide(configured(more)))
 
-/** Moves the clock on until the work is done. */
-export const inTime = <A, E>(work: Effect.Effect<A, E>) =>
+/** Runs the effect and advances the test clock until it has ended. */
+export const advancingClock = <A, E>(effect: Effect.Effect<A, E>) =>
   Effect.gen(function*() {
-    const fiber = yield* Effect.forkChild(work)
+    const fiber = yield* Effect.forkChild(effect)
     for (let second = 0; second < 600 && fiber.pollUnsafe() === undefined; second++) yield* TestClock.adjust("1 second")
     return yield* Fiber.join(fiber)
   })

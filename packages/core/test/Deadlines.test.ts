@@ -9,13 +9,13 @@ const config = Layer.effect(
   PaymentsConfig.fromSettings({ PAYMENTS_BASE_URL: "https://api.example.com", PAYMENTS_API_KEY: Redacted.make("k") })
 )
 
-/** A body that begins and never goes on. */
+/** A body that starts and then sends nothing more. */
 const stalling = () =>
   new ReadableStream({
     start: (controller) => controller.enqueue(new TextEncoder().encode(`{"items":[`))
   })
 
-/** A body that gives one byte every ten seconds, for ever. */
+/** A body that sends one byte every ten seconds and never ends. */
 const dripping = (sleep: Effect.Effect<void>) =>
   new ReadableStream({
     pull: async (controller) => {
@@ -24,7 +24,7 @@ const dripping = (sleep: Effect.Effect<void>) =>
     }
   })
 
-describe("an attempt", () => {
+describe("an attempt times out", () => {
   const timeoutOver = Effect.fnUntraced(function*(client: HttpClient.HttpClient) {
     const fiber = yield* Effect.forkChild(
       PaymentsApi.use((api) => Effect.flip(api.invoices.page())).pipe(
@@ -40,13 +40,13 @@ describe("an attempt", () => {
     return error.reason
   })
 
-  it.effect("ends when no headers come", () =>
+  it.effect("when no headers arrive", () =>
     Effect.gen(function*() {
       const reason = yield* timeoutOver(HttpClient.make(() => Effect.never))
       assert.deepInclude(reason, { _tag: "Timeout", phase: "headers" })
     }))
 
-  it.effect("ends when the body stalls", () =>
+  it.effect("when the body stalls", () =>
     Effect.gen(function*() {
       const reason = yield* timeoutOver(
         HttpClient.make((request) => Effect.succeed(HttpClientResponse.fromWeb(request, new Response(stalling()))))
@@ -54,7 +54,7 @@ describe("an attempt", () => {
       assert.deepInclude(reason, { _tag: "Timeout", phase: "body" })
     }))
 
-  it.effect("ends when the body never does", () =>
+  it.effect("when the body never ends", () =>
     Effect.gen(function*() {
       const clock = yield* Effect.context<never>()
       const sleep = Effect.provideContext(Effect.sleep("10 seconds"), clock)

@@ -1,4 +1,4 @@
-/** Every example of the docs and docstrings, as a reader would try it: type-checked, then run against the sandbox. */
+/** Type-checks every example of the docs and docstrings and runs it against the sandbox. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { execFile } from "node:child_process"
@@ -36,7 +36,7 @@ const run = (program: string, args: ReadonlyArray<string>, cwd: string, settings
     )
   })
 
-/** A project that has this package and what an example may import beside it. */
+/** A project with this package and the other packages that examples may import. */
 const project = Effect.acquireRelease(
   Effect.sync(() => {
     const folder = mkdtempSync(join(tmpdir(), "payments-examples-"))
@@ -60,7 +60,7 @@ const project = Effect.acquireRelease(
 )
 
 describe("the examples of the docs and docstrings", () => {
-  it.live("compile, run against the sandbox, and complain of nothing", () =>
+  it.live("compile, run against the sandbox and print no error", () =>
     Effect.gen(function*() {
       assert.isAtLeast(examples.length, 7)
       const folder = yield* project
@@ -74,7 +74,7 @@ describe("the examples of the docs and docstrings", () => {
         assert.deepStrictEqual([code, stderr], [0, ""], `${file}\n${stdout}`)
         printed += stdout
       }
-      // What the examples are there to show.
+      // The output that the examples promise.
       assert.match(printed, /^paid invoices settled that day: \d+$/m)
       assert.include(printed, `${"100 records\n".repeat(3)}50 records\n`)
       assert.match(printed, /^payin-sources: limit must be .* Can go on: false\.\nmend the query: limit must be/m)

@@ -1,4 +1,6 @@
-/** What goes over the socket, and answers that no fault of the sandbox can express; those are in its `FaultCases.ts`. */
+/**
+ * Requests on the socket, and answers that the sandbox cannot send. The sandbox's `FaultCases.ts` covers the others.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
@@ -8,7 +10,7 @@ import { pageOf, type Script, scriptedServer } from "./ScriptedServer.ts"
 
 const key = "canary-key-5ecret"
 
-const ask = <A, E>(
+const withApi = <A, E>(
   url: string,
   use: (api: PaymentsApi["Service"]) => Effect.Effect<A, E>,
   client = layerHttpClient,
@@ -18,19 +20,19 @@ const ask = <A, E>(
     Layer.provide(client),
     Layer.provide(Layer.effect(
       PaymentsConfig,
-      // The settings are right.
+      // The settings are valid.
       Effect.orDie(
         PaymentsConfig.fromSettings({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: Redacted.make(key), ...more })
       )
     ))
   )))
 
-/** Asks a server that answers so for a page, over either client, and gives the errors. */
+/** Requests a page from a server that runs `script`, over both clients. Returns the errors. */
 const failures = Effect.fnUntraced(function*(script: Script) {
   const server = yield* scriptedServer(script)
   const errors: Array<PaymentsError> = []
   for (const client of [layerHttpClient, FetchHttpClient.layer]) {
-    errors.push(yield* Effect.flip(ask(server.url, (api) => api.invoices.page(), client)))
+    errors.push(yield* Effect.flip(withApi(server.url, (api) => api.invoices.page(), client)))
   }
   return errors
 }, Effect.scoped)
@@ -39,7 +41,7 @@ const html: Script = (_, response) =>
   response.writeHead(200, { "content-type": "text/html" }).end("<html>Welcome</html>")
 
 describe("a page over HTTP", () => {
-  it.live("that ends within a character was cut, and one that is not UTF-8 is no page", () =>
+  it.live("is truncated if it ends within a character, and malformed if it is not UTF-8", () =>
     Effect.gen(function*() {
       const half = yield* failures((_, response) =>
         response.writeHead(200).end(Buffer.from(`{"items":[{"id":"Marí`).subarray(0, -1))
@@ -55,7 +57,7 @@ describe("a page over HTTP", () => {
       }
     }))
 
-  it.live("that was refused is known by the id that the server gave the request", () =>
+  it.live("reports the request id of a refusal, unless it could be a secret", () =>
     Effect.gen(function*() {
       for (const header of ["x-request-id", "request-id", "x-correlation-id"]) {
         const named = yield* failures((_, response) => response.writeHead(403, { [header]: "req-7" }).end("{}"))
@@ -71,24 +73,24 @@ describe("a page over HTTP", () => {
       }
     }))
 
-  it.live("cannot come where nobody listens, and that is said", () =>
+  it.live("fails with the system's code if no server listens", () =>
     Effect.gen(function*() {
       const server = yield* scriptedServer(html)
       server.close()
-      const error = yield* Effect.flip(ask(server.url, (api) => api.invoices.page()))
+      const error = yield* Effect.flip(withApi(server.url, (api) => api.invoices.page()))
       assert.include(error.message, "connection refused (ECONNREFUSED)")
     }).pipe(Effect.scoped))
 
-  it.live("is not asked for again where TLS cannot be made", () =>
+  it.live("is not retried after a TLS failure", () =>
     Effect.gen(function*() {
       const server = yield* scriptedServer(html)
-      const error = yield* Effect.flip(ask(server.url.replace("http:", "https:"), (api) => api.invoices.page()))
+      const error = yield* Effect.flip(withApi(server.url.replace("http:", "https:"), (api) => api.invoices.page()))
       assert.deepInclude(error.reason, { _tag: "Transport", kind: "tls" })
       assert.strictEqual(error.attempts, 1)
       assert.include(error.message, "no secure connection")
     }).pipe(Effect.scoped))
 
-  it.live("goes through the proxy of the environment, but for this machine", () =>
+  it.live("is requested through the proxy of the environment, except from this machine", () =>
     Effect.gen(function*() {
       const tunnels: Array<string> = []
       const proxy = yield* scriptedServer(html, (path) => tunnels.push(path))
@@ -101,34 +103,34 @@ describe("a page over HTTP", () => {
             delete process.env["HTTP_PROXY"]
           })
       )
-      yield* ask(server.url, (api) => api.invoices.page())
+      yield* withApi(server.url, (api) => api.invoices.page())
       assert.deepStrictEqual([proxy.requests, tunnels], [[], []])
-      yield* Effect.flip(ask("https://payments.invalid", (api) => api.invoices.page()))
+      yield* Effect.flip(withApi("https://payments.invalid", (api) => api.invoices.page()))
       assert.include(tunnels, "payments.invalid:443")
     }).pipe(Effect.scoped))
 
-  it.live("is refused where the proxy has no scheme, but for this machine, which needs none", () =>
+  it.live("is refused if the proxy's address has no scheme, except from this machine", () =>
     Effect.gen(function*() {
       const server = yield* scriptedServer((_, response) => pageOf(response, [], null))
       yield* Effect.acquireRelease(
         Effect.sync(() => Object.assign(process.env, { https_proxy: "canary.corp:3128" })),
         () => Effect.sync(() => delete process.env["https_proxy"])
       )
-      yield* ask(server.url, (api) => api.invoices.page())
-      const error = yield* Effect.flip(ask("https://payments.invalid", (api) => api.invoices.page()))
+      yield* withApi(server.url, (api) => api.invoices.page())
+      const error = yield* Effect.flip(withApi("https://payments.invalid", (api) => api.invoices.page()))
       assert.deepStrictEqual([error.reason._tag, error.attempts], ["InvalidRequest", 1])
       assert.include(error.message, "https_proxy is not the address of a proxy, such as http://proxy.example.com:3128")
       assert.notInclude(error.message, "canary")
     }).pipe(Effect.scoped))
 
-  it.live("sends renamed parameters, and the key and nothing else in the headers", () =>
+  it.live("is requested with renamed parameters, the key and only standard headers", () =>
     Effect.gen(function*() {
       let headers: Record<string, unknown> = {}
       const server = yield* scriptedServer((request, response) => {
         headers = request.headers
         pageOf(response, [], null)
       })
-      yield* ask(server.url, (api) => api.invoices.page({ settlementTime: "1 &2", limit: 7 }), layerHttpClient, {
+      yield* withApi(server.url, (api) => api.invoices.page({ settlementTime: "1 &2", limit: 7 }), layerHttpClient, {
         PAYMENTS_INVOICE_PARAMS: "settlementTime=cycle,limit=size"
       })
       assert.deepStrictEqual(server.requests, ["/v1/invoices?cycle=1+%262&size=7"])

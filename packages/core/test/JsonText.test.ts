@@ -11,42 +11,46 @@ import {
   membersOf
 } from "../src/internal/JsonText.ts"
 
-/** JSON with white space between all tokens, as a pretty printer or a hand may put it. */
+/** Returns JSON text with white space between all tokens. */
 const spaced = (value: unknown): string => JSON.stringify(value, null, "\t ").replaceAll("\n", "\r\n ")
 
-describe("the exact text of JSON", () => {
-  it.prop("cuts each element of items, white space between tokens aside", [Schema.Array(Schema.Json)], ([items]) => {
-    const body = spaced({ count: 3, items: "first", cursor: "\\\"[{", other: [1, { items: [2] }] }).replace(
-      "\"first\"",
-      () => spaced(items)
-    )
-    assert.deepStrictEqual(elementsOf(body, "items"), items.map((item) => JSON.stringify(item)))
-  })
+describe("JsonText", () => {
+  it.prop(
+    "returns each element of items without white space between tokens",
+    [Schema.Array(Schema.Json)],
+    ([items]) => {
+      const body = spaced({ count: 3, items: "first", cursor: "\\\"[{", other: [1, { items: [2] }] }).replace(
+        "\"first\"",
+        () => spaced(items)
+      )
+      assert.deepStrictEqual(elementsOf(body, "items"), items.map((item) => JSON.stringify(item)))
+    }
+  )
 
-  it.prop("compacts to what a printer without spaces prints", [Schema.Json], ([value]) => {
+  it.prop("compacts text to the output of JSON.stringify", [Schema.Json], ([value]) => {
     assert.strictEqual(compact(spaced(value)), JSON.stringify(value))
   })
 
-  it("keeps what parsing would lose", () => {
+  it("keeps text that parsing would change", () => {
     const record = `{"b":1.10,"10":1e400,"n":9007199254740993,"b":-0.0,"t":"\\u0061 \\\\","__proto__":{"x":[ 1 , 2 ]}}`
     assert.deepStrictEqual(elementsOf(`{"items":[ ${record} ],"cursor":null}`, "items"), [
       record.replace("[ 1 , 2 ]", "[1,2]")
     ])
   })
 
-  it("finds members by name, escaped or doubled: the last one stands", () => {
+  it("finds members by escaped names, and returns the last of members with the same name", () => {
     assert.deepStrictEqual([...membersOf(`{"a":1,"\\u0061":[2, 3],"":"}"}`)], [["a", "[2,3]"], ["", "\"}\""]])
     assert.deepStrictEqual(elementsOf(`{"items":[1],"\\u0069tems":[2,3]}`, "items"), ["2", "3"])
   })
 
-  it.prop("tells text that was cut from text that is whole", [Schema.Array(Schema.Json)], ([items]) => {
+  it.prop("distinguishes text that ends early from whole text", [Schema.Array(Schema.Json)], ([items]) => {
     const body = JSON.stringify({ items, cursor: "\\\"]}" })
     for (let end = 1; end < body.length; end++) assert.isTrue(endsEarly(body.slice(0, end)), body.slice(0, end))
     assert.isFalse(endsEarly(body))
     assert.isFalse(endsEarly(`<html>${body}`))
   })
 
-  it.prop("an integer is exact when its digits survive parsing", [Schema.BigInt], ([integer]) => {
+  it.prop("calls an integer exact if parsing keeps its digits", [Schema.BigInt], ([integer]) => {
     for (const digits of [integer, 2n ** 53n - 1n + integer % 3n]) {
       assert.strictEqual(
         isExactInteger(String(digits)),
@@ -56,12 +60,12 @@ describe("the exact text of JSON", () => {
     }
   })
 
-  it("does not let a long number take long", () => {
+  it("reads a very long number in short time", () => {
     assert.isFalse(isExactInteger(`1.${"0".repeat(1_000_000)}1`))
     assert.isTrue(mayLoseDigits(`{"a":${"1.1".repeat(1_000_000)}}`))
   })
 
-  it("looks closer only where parsing may have rounded, not at times, rates and addresses", () => {
+  it("suspects rounding only in numbers, not in times, rates and addresses", () => {
     assert.isFalse(mayLoseDigits(`{"at":"2024-05-01T10:00:00.000Z","amount":-9007199254740991,"fee":1.5e3,"risk":1.10,
       "x":1200e-2,"host":"10.0.0.1","e-mail":"9e-4@example.com","version":"1.1.1"}`))
     for (const text of ["1.00000000000000000001", "-1e-400", "10000000000000000001e-19", `0.${"0".repeat(400)}1`]) {
@@ -71,7 +75,7 @@ describe("the exact text of JSON", () => {
 
   const Digits = Schema.String.check(Schema.isPattern(/^\d{1,18}$/))
   it.prop(
-    "never passes over an integer by rounding",
+    "never misses a number that parsing rounds to an integer",
     [Digits, Digits, Schema.Int.check(Schema.isBetween({ minimum: -40, maximum: 5 })), Schema.Boolean],
     ([whole, fraction, power, zeros]) => {
       for (
@@ -86,7 +90,7 @@ describe("the exact text of JSON", () => {
     }
   )
 
-  it("knows names that are spelled with escapes from values that are", () => {
+  it("distinguishes escaped names from escaped values", () => {
     for (const name of ["f\\u0065e", "\\\"", "a\\\\", "\\n"]) {
       assert.isTrue(hasEscapedName(`{"x":"y","${name}" :1}`), name)
       assert.isFalse(hasEscapedName(`{"x":"${name}","y":["${name}"]}`), name)
@@ -95,21 +99,21 @@ describe("the exact text of JSON", () => {
   })
 
   const Names = Schema.Record(Schema.String, Schema.Array(Schema.Struct({ amount: Schema.NullOr(Schema.Boolean) })))
-  it.prop("reads names with escapes as they are, which JSON.parse of this Node does not", [Names], ([value]) => {
+  it.prop("parses escaped names correctly, which JSON.parse of Node 24 does not", [Names], ([value]) => {
     assert.deepStrictEqual(parseExactly(JSON.stringify(value)), value)
   })
 
-  it("takes no name for another that was met before", () => {
+  it("does not replace a name by one that it parsed before", () => {
     const names = ["\\", "\n", "\t", "\"", "a\nb"]
     assert.deepStrictEqual(
-      names.map((name) => Object.keys(parseExactly(JSON.stringify({ [name]: 1 })) as object)), // it is one
+      names.map((name) => Object.keys(parseExactly(JSON.stringify({ [name]: 1 })) as object)), // JSON.stringify made an object
       names.map((name) => [name])
     )
     const odd = parseExactly(`{"__proto__":{"a":1},"\\u0061":[1e400,"\\u0061",true,null]}`)
-    assert.deepStrictEqual(Object.entries(odd as object), [["__proto__", { a: 1 }], ["a", [Infinity, "a", true, null]]]) // it is one
+    assert.deepStrictEqual(Object.entries(odd as object), [["__proto__", { a: 1 }], ["a", [Infinity, "a", true, null]]]) // the text is an object
   })
 
-  it("judges a number by its text, not by what parsing makes of it", () => {
+  it("calls a number exact by its text, not by its parsed value", () => {
     for (
       const text of [
         "0",

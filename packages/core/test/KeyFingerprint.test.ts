@@ -9,7 +9,7 @@ const fingerprintOf = (key: string, salt: string) => keyFingerprintOf(Redacted.m
 const key = "canary-5ecret"
 
 describe("the fingerprint of a key", () => {
-  it("is the same for the same key and salt, and another one for any other", async () => {
+  it("is equal for the same key and salt, and differs for others", async () => {
     const fingerprint = await fingerprintOf(key, "salt")
     assert.match(fingerprint ?? "", /^[0-9a-f]{8}$/)
     assert.strictEqual(await fingerprintOf(key, "salt"), fingerprint)
@@ -24,7 +24,7 @@ describe("the fingerprint of a key", () => {
     await fingerprint("salt")
     const began = performance.now()
     await Promise.all(Array.from({ length: 1000 }, () => fingerprint("salt")))
-    // Deriving it as often would take several seconds.
+    // Deriving it 1,000 times would take several seconds.
     assert.isBelow(performance.now() - began, 2000)
   })
 
@@ -33,7 +33,7 @@ describe("the fingerprint of a key", () => {
       Effect.provide(layerTest({ invoices: [{ id: "a" }, { id: "b" }, { id: "c" }, { id: "d" }], ...lists }))
     )
 
-  it.effect("is that of the key that a page was read with, also where the key changes in between", () =>
+  it.effect("belongs to the key that the page was read with, even if the key changes during the listing", () =>
     Effect.gen(function*() {
       const [before, after] = [Redacted.make("before"), Redacted.make("after")]
       const pages = yield* pagesOf({
@@ -51,10 +51,10 @@ describe("the fingerprint of a key", () => {
       assert.deepStrictEqual(fingerprints, [old, old, fresh, fresh])
     }))
 
-  it.effect("is none where there is no key, and no page shows the key", () =>
+  it.effect("is undefined if there is no key, and no page shows the key", () =>
     Effect.gen(function*() {
-      const [bare] = yield* pagesOf({})
-      assert.isUndefined(yield* Effect.promise(async () => bare?.keyFingerprint("salt")))
+      const [withoutKey] = yield* pagesOf({})
+      assert.isUndefined(yield* Effect.promise(async () => withoutKey?.keyFingerprint("salt")))
       const [page] = yield* pagesOf({ config: { apiKey: Redacted.make(key), invoicesApiKey: Redacted.make(key) } })
       assert.notInclude(inspect(page, { depth: 10, showHidden: true }) + JSON.stringify(page), key)
     }))

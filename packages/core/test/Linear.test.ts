@@ -1,4 +1,4 @@
-/** Text that is made to take long: the work on it doubles when its length does. */
+/** Hostile text: when its length doubles, the work on it doubles too. */
 import { assert, describe, it } from "@effect/vitest"
 import { parseExactly, parseText } from "../src/internal/JsonParse.ts"
 import {
@@ -13,7 +13,7 @@ import {
 import { hasMoreValues } from "../src/internal/PageBounds.ts"
 import { workOf } from "./Work.ts"
 
-/** Values of a member, of some `size` characters. */
+/** Hostile values of a member, of about `size` characters. */
 const hostile: { readonly [name: string]: (size: number) => string } = {
   "deep arrays": (size) => `${"[".repeat(size / 2)}1${"]".repeat(size / 2)}`,
   "deep arrays around many numbers": (size) =>
@@ -27,7 +27,7 @@ const hostile: { readonly [name: string]: (size: number) => string } = {
   "escaped quotes": (size) => `"${"\\\"".repeat(size / 2)}"`,
   "brackets in a string": (size) => `"${"[{".repeat(size / 2)}"`,
   "points between digits": (size) => `"${"1.".repeat(size / 2)}"`,
-  "points between digits, behind white space": (size) => `"${" 1.1.1.1.1.1.1.1.1".repeat(size / 18)}"`,
+  "points between digits, after white space": (size) => `"${" 1.1.1.1.1.1.1.1.1".repeat(size / 18)}"`,
   "a number of many digits": (size) => "1".repeat(size),
   "a fraction of many digits": (size) => `1.${"0".repeat(size)}1`,
   "small exponents": (size) => `[1${",1e-400".repeat(size / 7)}]`
@@ -53,19 +53,19 @@ describe("the work on a text is linear in its length", () => {
     for (const [name, read] of Object.entries(readers)) {
       const [once, twice] = [workOf(() => read(short)), workOf(() => read(long))]
       assert.isAtMost(twice, 2.1 * once + 1000, `${name}: ${once} for ${short.length}, ${twice} for ${long.length}`)
-      // Not a large share of it either.
+      // The work per character is small too.
       assert.isAtMost(twice, 20 * long.length, name)
     }
   })
 
-  it("and takes seconds at most for a page that is deep and wide", () => {
+  it("and takes seconds for a deep and wide page", () => {
     const page = `{"items":[{"id":"a","\\u0078":${"[".repeat(100_000)}1${",1".repeat(2_000_000)}${
       "]".repeat(100_000)
     }}]}`
     const startedAt = performance.now()
     parseText(page)
     elementsOf(page, "items")
-    // It took hours.
+    // Quadratic work would take hours.
     assert.isBelow(performance.now() - startedAt, 20_000)
   })
 })

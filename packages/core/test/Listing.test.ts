@@ -1,18 +1,18 @@
-/** How a listing is followed, stopped and refused. */
+/** How a listing continues, stops and fails. */
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Fiber, Redacted, Stream } from "effect"
 import { PaymentsApi, type PaymentsError } from "../src/index.ts"
 import { layerHttpClient } from "../src/node.ts"
 import { layerClient, layerTest, makeListService } from "../src/testing.ts"
-import { apiOver, counting, inTime, records, service } from "./Clients.ts"
+import { advancingClock, apiOver, recordingTimes, records, service } from "./Clients.ts"
 import { pageOf, scriptedServer } from "./ScriptedServer.ts"
 
-/** Fails where it does not hold long before a request would be given up. */
-const soon = (holds: () => boolean) =>
-  Effect.repeat(Effect.sleep("5 millis"), { until: holds }).pipe(Effect.timeout("5 seconds"))
+/** Waits until the condition is true. Fails after 5 s, long before a request would time out. */
+const soon = (condition: () => boolean) =>
+  Effect.repeat(Effect.sleep("5 millis"), { until: condition }).pipe(Effect.timeout("5 seconds"))
 
 describe("a listing", () => {
-  it.live("that is interrupted cancels the request in flight at once", () =>
+  it.live("cancels the running request at once when it is interrupted", () =>
     Effect.gen(function*() {
       let cancelled = false
       const server = yield* scriptedServer((_, response, count) => {
@@ -29,7 +29,7 @@ describe("a listing", () => {
       yield* soon(() => cancelled)
     }).pipe(Effect.scoped))
 
-  it.live("that is stopped early cancels the page it has asked for ahead", () =>
+  it.live("cancels the prefetched page when it is stopped early", () =>
     Effect.gen(function*() {
       let cancelled = false
       const server = yield* scriptedServer((_, response, count) => {
@@ -41,7 +41,7 @@ describe("a listing", () => {
       yield* PaymentsApi.use(({ invoices }) =>
         invoices.stream().pipe(
           Stream.take(1),
-          // Not left before the second page is on its way.
+          // Stop only after the second page is requested.
           Stream.runForEach(() =>
             Effect.repeat(Effect.sleep("5 millis"), { until: () => server.requests.length === 2 })
           )
@@ -50,18 +50,18 @@ describe("a listing", () => {
       yield* soon(() => cancelled)
     }).pipe(Effect.scoped))
 
-  it.live("goes on from the position of its error, without a record lost or doubled", () =>
+  it.live("continues from the position of its error without losing or repeating a record", () =>
     Effect.gen(function*() {
       const { invoices } = yield* PaymentsApi
       const seen: Array<string> = []
-      const note = Stream.runForEach(({ id }: { readonly id: string }) => Effect.sync(() => seen.push(id)))
-      const error = yield* Effect.flip(note(invoices.stream({ limit: 10 })))
+      const collectIds = Stream.runForEach(({ id }: { readonly id: string }) => Effect.sync(() => seen.push(id)))
+      const error = yield* Effect.flip(collectIds(invoices.stream({ limit: 10 })))
       assert.strictEqual(seen.length, 20)
-      yield* note(invoices.stream({ position: error.position }))
+      yield* collectIds(invoices.stream({ position: error.position }))
       assert.deepStrictEqual(seen, records(50).map(({ id }) => id))
     }).pipe(Effect.provide(apiOver(service({ faults: [{ fault: "status", status: 403, nth: 3 }] })))))
 
-  it.live("takes a date for the one asked for by its beginning, or as the same moment spelled otherwise", () =>
+  it.live("matches a date filter by prefix, or as the same instant spelled differently", () =>
     Effect.gen(function*() {
       const { invoices } = yield* PaymentsApi
       const found = (paymentDate: string) => Effect.map(invoices.page({ paymentDate }), ({ items }) => items.length)
@@ -79,9 +79,9 @@ describe("a listing", () => {
       faults: [{ fault: "ignoreFilter" }]
     }))))
 
-  it.live.each([0, 1, 3])("asks for at most %s pages before they are wanted", (prefetch) =>
+  it.live.each([0, 1, 3])("requests at most %s pages before they are consumed", (prefetch) =>
     Effect.gen(function*() {
-      const { layer, times } = counting(service({ length: 1000 }))
+      const { layer, times } = recordingTimes(service({ length: 1000 }))
       yield* PaymentsApi.use(({ invoices }) =>
         invoices.pages({ limit: 10, prefetch }).pipe(
           Stream.take(2),
@@ -92,30 +92,30 @@ describe("a listing", () => {
       assert.strictEqual(times.length, 2 + prefetch)
     }))
 
-  it.live("takes an id for nothing but text, and pages without one for no repetition", () =>
+  it.live("accepts only text as an id, and takes no pages without ids for repetitions", () =>
     Effect.gen(function*() {
-      const monsters = [`{"id":{"toString":1,"valueOf":1}}`, `{"id":${"[".repeat(50_000)}${"]".repeat(50_000)}}`]
-      const hostile = layerTest({ invoices: [...monsters, ...monsters, ...records(20)] })
+      const hostileRecords = [`{"id":{"toString":1,"valueOf":1}}`, `{"id":${"[".repeat(50_000)}${"]".repeat(50_000)}}`]
+      const hostile = layerTest({ invoices: [...hostileRecords, ...hostileRecords, ...records(20)] })
       const error = yield* Effect.flip(
         PaymentsApi.use(({ invoices }) => Stream.runDrain(invoices.stream({ limit: 2 }))).pipe(Effect.provide(hostile))
       )
       assert.deepInclude(error.reason, { _tag: "MalformedResponse", path: "items[0].id" })
-      const nameless = layerTest({ invoices: Array.from({ length: 300 }, (_, amount) => ({ amount })) })
+      const withoutIds = layerTest({ invoices: Array.from({ length: 300 }, (_, amount) => ({ amount })) })
       const pages = yield* PaymentsApi.use(({ invoices }) =>
         Stream.runCollect(invoices.pages({ limit: 10, onBadRecord: "quarantine" }))
-      ).pipe(Effect.provide(nameless))
+      ).pipe(Effect.provide(withoutIds))
       assert.strictEqual(pages.flatMap(({ bad }) => bad).length, 300)
     }))
 
-  it.live("ends where the same records come again and again in another order under fresh cursors", () =>
+  it.live("fails if the same records repeat in another order under ever new cursors", () =>
     Effect.gen(function*() {
-      const held = records(100)
+      const all = records(100)
       const shuffling = layerClient((now) => {
         let page = 0
         const server = () => {
           page++
-          const items = held.map((_, index) => JSON.stringify(held[(index * 37 + page) % 100]))
-          return { _tag: "Page", items, next: `fresh-${page}`, count: 100 } as const
+          const items = all.map((_, index) => JSON.stringify(all[(index * 37 + page) % 100]))
+          return { _tag: "Page", items, next: `new-${page}`, count: 100 } as const
         }
         return makeListService({
           servers: { payoutRequests: server, payinSources: server, invoices: server },
@@ -129,10 +129,10 @@ describe("a listing", () => {
       assert.include(error.message, "too many pages in a row brought no new records")
     }))
 
-  it.live("by records refuses to set a record aside, and by pages to count records", () =>
+  it.live("refuses quarantine for streams of records and maxRecords for pages", () =>
     Effect.gen(function*() {
       const api = yield* PaymentsApi
-      // As plain JavaScript, or a query made for another operation, could ask.
+      // Plain JavaScript, or a query built for another operation, can contain these.
       const quarantine: object = { onBadRecord: "quarantine" }
       const counted: object = { maxRecords: 5 }
       for (
@@ -148,7 +148,7 @@ describe("a listing", () => {
       }
     }).pipe(Effect.provide(layerTest({}))))
 
-  it.live("says of one page too that its cursor was refused", () =>
+  it.live("reports a refused cursor for a single page too", () =>
     Effect.gen(function*() {
       const api = yield* PaymentsApi
       const first = yield* api.invoices.page({ limit: 10 })
@@ -158,9 +158,9 @@ describe("a listing", () => {
       assert.isUndefined(error.position)
     }).pipe(Effect.provide(layerTest({ invoices: records(30) }))))
 
-  it.effect("over layerTest waits on the test's clock", () =>
+  it.effect("over layerTest waits on the test clock", () =>
     Effect.gen(function*() {
-      const page = yield* inTime(
+      const page = yield* advancingClock(
         PaymentsApi.use(({ invoices }) => invoices.page()).pipe(
           Effect.provide(layerTest({ invoices: [{ id: "a" }], faults: [{ fault: "stall", at: "headers", nth: 1 }] }))
         )

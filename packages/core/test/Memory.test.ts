@@ -1,4 +1,4 @@
-/** What a page may cost in memory: measured in a process of its own, which a server asks for more. */
+/** The memory that hostile pages take, measured in a process of its own. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
@@ -6,20 +6,20 @@ import type { ServerResponse } from "node:http"
 import { join } from "node:path"
 import { scriptedServer } from "./ScriptedServer.ts"
 
-/** Reads one page in a process of its own. */
+/** Reads one page in a child process. */
 const readIn = (client: string, url: string) =>
   Effect.promise(() =>
     new Promise<{ readonly megabytes: number; readonly outcome: string }>((resolve, reject) =>
       execFile(
         process.execPath,
         ["--max-old-space-size=1024", join(import.meta.dirname, "MemoryChild.ts"), client, url],
-        // An error of the process, such as too little memory, is the test's.
+        // If the process fails, for example out of memory, the test fails.
         (error, stdout) => error === null ? resolve(JSON.parse(stdout)) : reject(error)
       )
     )
   )
 
-/** Writes a body in chunks of one byte each, as fast as they are taken. */
+/** Writes a body in chunks of one byte each, as fast as the client reads. */
 const inTinyChunks = (response: ServerResponse, chunks: number) => {
   const some = Buffer.from("1\r\n \r\n".repeat(10_000))
   const { socket } = response
@@ -31,7 +31,7 @@ const inTinyChunks = (response: ServerResponse, chunks: number) => {
   write(chunks)
 }
 
-describe.each(["node", "fetch"])("over the client of %s, a process takes little memory for", (client) => {
+describe.each(["node", "fetch"])("the %s client takes little memory for", (client) => {
   it.live("a body in millions of chunks", () =>
     Effect.gen(function*() {
       const server = yield* scriptedServer((_, response) => inTinyChunks(response, 3_000_000))

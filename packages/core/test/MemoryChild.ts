@@ -1,4 +1,4 @@
-/** Reads one page of invoices, and says what came of it and the most memory that this process has held. */
+/** Reads one page of invoices. Prints the outcome and the peak memory of this process. */
 import { Effect, Layer, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { PaymentsApi, PaymentsConfig } from "../src/index.ts"

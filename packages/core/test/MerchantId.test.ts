@@ -3,7 +3,7 @@ import { Schema } from "effect"
 import { merchantIdOf } from "../src/index.ts"
 
 const NotEmpty = Schema.String.check(Schema.isMinLength(1), Schema.makeFilter((text) => text.isWellFormed()))
-/** Text without control characters that is no `.` or `..`. */
+/** Text without control characters that is not `.` or `..`. */
 const Merchant = NotEmpty.check(
   Schema.isMaxLength(200),
   Schema.makeFilter((text) => !/^\.{1,2}$|\p{Cc}/u.test(text))
@@ -49,7 +49,7 @@ describe("the merchant id of an invoice", () => {
   })
 
   it.prop(
-    "is what the document's shape has in its place, as it is or encoded",
+    "is the segment that §2.4 names, plain or percent-encoded",
     [NotEmpty, Merchant, NotEmpty],
     ([page, merchant, id]) => {
       const [segment, last] = [encodeURIComponent(merchant), encodeURIComponent(id)]
@@ -63,7 +63,7 @@ describe("the merchant id of an invoice", () => {
     }
   )
 
-  it.prop("is in an address that ends in the invoice's id or nowhere, and no text breaks it", [
+  it.prop("is found only in an address that ends in the invoice's id, and no text makes it throw", [
     Schema.String,
     Schema.String
   ], ([id, paymentUrl]) => {

@@ -6,21 +6,21 @@ import { Monotonic, PaymentsApi, RetryPolicy } from "../src/index.ts"
 import { apiOver, service } from "./Clients.ts"
 import { overSettableClock } from "./WallClock.ts"
 
-/** No multiple of a schedule's interval. */
+/** Not a multiple of the intervals below. */
 const day = 86_400_000 + 45_000
 const jumps = [["back", -day], ["forward", day]] as const
 
-/** Starts the work, and fails where so much time is not enough for it. */
-const within = <A, E, R>(duration: Duration.Input, work: Effect.Effect<A, E, R>) =>
+/** Runs the effect. Fails if it has not ended after `duration` on the test clock. */
+const within = <A, E, R>(duration: Duration.Input, effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
-    const fiber = yield* Effect.forkChild(work)
+    const fiber = yield* Effect.forkChild(effect)
     yield* TestClock.adjust(duration)
-    assert.isDefined(fiber.pollUnsafe(), "it still waits")
+    assert.isDefined(fiber.pollUnsafe(), "it has not ended")
     return yield* Fiber.join(fiber)
   })
 
 describe.each(jumps)("with the wall clock set %s by a day", (_, jump) => {
-  it.effect("a ceiling and a rate limit hold up requests no longer than before", () =>
+  it.effect("a ceiling and a rate limit delay requests no longer", () =>
     within(
       "20 seconds",
       overSettableClock((set) =>
@@ -38,12 +38,12 @@ describe.each(jumps)("with the wall clock set %s by a day", (_, jump) => {
       )
     ))
 
-  it.effect("an attempt ends at its deadline, and not before", () =>
+  it.effect("an attempt ends at its deadline and not before", () =>
     within(
       "1 minute",
       overSettableClock((set) => {
-        // A body whose bytes come one by one, each within the time for a stalled body, beyond that for the attempt.
-        const bodies: Array<(piece: Uint8Array) => void> = []
+        // A body whose bytes arrive one by one: soon enough for a body that must not stall, too late for the attempt.
+        const bodies: Array<(chunk: Uint8Array) => void> = []
         const client = Layer.succeed(
           HttpClient.HttpClient,
           HttpClient.make((request) =>
@@ -51,7 +51,7 @@ describe.each(jumps)("with the wall clock set %s by a day", (_, jump) => {
               request,
               new Response(
                 new ReadableStream({
-                  start: (controller) => void bodies.push((piece) => controller.enqueue(piece))
+                  start: (controller) => void bodies.push((chunk) => controller.enqueue(chunk))
                 }),
                 { status: 200 }
               )
@@ -89,7 +89,7 @@ describe.each(jumps)("with the wall clock set %s by a day", (_, jump) => {
       assert.strictEqual(ticks, 6)
     }))
 
-  it.effect("a schedule that is limited to a time ends when it has passed", () =>
+  it.effect("a schedule with a time limit ends at its limit", () =>
     Effect.gen(function*() {
       let attempts = 0
       yield* within(
@@ -104,7 +104,7 @@ describe.each(jumps)("with the wall clock set %s by a day", (_, jump) => {
       assert.strictEqual(attempts, 6)
     }))
 
-  it.effect("what a page took is measured as before", () =>
+  it.effect("the elapsed time of a page is correct", () =>
     within(
       "2 seconds",
       overSettableClock((set) =>

@@ -1,6 +1,5 @@
 /**
- * Answers that are not quite HTTP, or not quite an answer: sent byte by byte, since no server of Node's would send
- * them.
+ * Malformed or incomplete HTTP answers. They are written to the socket directly, since Node's HTTP server refuses them.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
@@ -13,16 +12,16 @@ import { scriptedServer } from "./ScriptedServer.ts"
 const page = `{"items":[{"id":"a"}],"cursor":null}`
 const ok = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${page.length}\r\n\r\n${page}`
 
-/** A server that answers each request with these bytes, in parts if there are several, and then perhaps closes. */
+/** A server that answers each request with these bytes, part by part. If `closes`, it then closes the connection. */
 const rawServer = (parts: ReadonlyArray<string>, closes = true) =>
   Effect.acquireRelease(
-    Effect.callback<{ readonly url: string; readonly asked: () => number; readonly close: () => void }>((resume) => {
+    Effect.callback<{ readonly url: string; readonly requests: () => number; readonly close: () => void }>((resume) => {
       const sockets = new Set<Socket>()
-      let asked = 0
+      let requests = 0
       const server = createServer((socket) => {
         sockets.add(socket.on("error", () => {}).setNoDelay())
         socket.on("data", () => {
-          asked++
+          requests++
           const send = (index: number): void => {
             const part = parts[index]
             if (part === undefined) return void (closes && socket.end())
@@ -37,13 +36,13 @@ const rawServer = (parts: ReadonlyArray<string>, closes = true) =>
       }
       server.listen(0, "127.0.0.1", () => {
         const { port } = server.address() as AddressInfo // of a server that listens on TCP
-        resume(Effect.succeed({ url: `http://127.0.0.1:${port}`, asked: () => asked, close }))
+        resume(Effect.succeed({ url: `http://127.0.0.1:${port}`, requests: () => requests, close }))
       })
     }),
     ({ close }) => Effect.sync(close)
   )
 
-const ask = (url: string, client: Layer.Layer<HttpClient.HttpClient> = layerHttpClient, times = 1) =>
+const readPages = (url: string, client: Layer.Layer<HttpClient.HttpClient> = layerHttpClient, times = 1) =>
   PaymentsApi.use((api) => Effect.forEach(Array.from({ length: times }), () => api.invoices.page())).pipe(
     Effect.provide(PaymentsApi.layer.pipe(
       Layer.provide(client),
@@ -66,16 +65,16 @@ const notHttp: ReadonlyArray<readonly [title: string, answer: string]> = [
   ["a header with a NUL", "HTTP/1.1 200 OK\r\nx-canary: a\0b\r\n\r\n"],
   ["two lengths", `HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}`],
   ["another protocol", "SSH-2.0-canary\r\n"],
-  ["chunks whose lengths are none", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\ncanary\r\n"]
+  ["chunks without valid lengths", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\ncanary\r\n"]
 ]
 
 describe.each(clients)("with %s, an answer", (_, client) => {
-  it.live.each(notHttp)("with %s is malformed, and not asked for again", ([, answer]) =>
+  it.live.each(notHttp)("with %s is malformed and not retried", ([, answer]) =>
     Effect.gen(function*() {
       const server = yield* rawServer([answer])
-      const error: PaymentsError = yield* Effect.flip(ask(server.url, client))
+      const error: PaymentsError = yield* Effect.flip(readPages(server.url, client))
       assert.deepInclude(error.reason, { _tag: "MalformedResponse", kind: "notHttp" })
-      assert.strictEqual(server.asked(), 1)
+      assert.strictEqual(server.requests(), 1)
       assert.match(error.message, /^invoices: malformed answer: /)
       assert.notInclude(error.message, "canary")
     }).pipe(Effect.scoped))
@@ -84,12 +83,12 @@ describe.each(clients)("with %s, an answer", (_, client) => {
     ["its status line", "HTTP/1.1 2"],
     ["its headers", "HTTP/1.1 200 OK\r\nconte"],
     ["a chunk", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{\"i"]
-  ])("that ends within %s was cut, and is asked for again", ([, answer]) =>
+  ])("that ends within %s is truncated and retried", ([, answer]) =>
     Effect.gen(function*() {
       const server = yield* rawServer([answer])
-      const error = yield* Effect.flip(ask(server.url, client))
+      const error = yield* Effect.flip(readPages(server.url, client))
       assert.strictEqual(error.reason._tag, "Transport")
-      assert.deepStrictEqual([error.attempts, server.asked()], [3, 3])
+      assert.deepStrictEqual([error.attempts, server.requests()], [3, 3])
     }).pipe(Effect.scoped))
 
   it.live.each([
@@ -97,13 +96,13 @@ describe.each(clients)("with %s, an answer", (_, client) => {
     ["206", "bytes 0-34/*"],
     ["200", "items 0-0/250"]
   ])(
-    "with status %s and the content-range %s is a part of a page, and no page",
+    "with status %s and the content-range %s is refused as part of a page",
     ([status, range]) =>
       Effect.gen(function*() {
         const server = yield* scriptedServer((_request, response) =>
           response.writeHead(Number(status), { "content-range": range }).end(page)
         )
-        const error = yield* Effect.flip(ask(server.url, client))
+        const error = yield* Effect.flip(readPages(server.url, client))
         assert.deepInclude(error.reason, { _tag: "MalformedResponse", kind: "partial" })
         assert.strictEqual(
           error.message,
@@ -112,30 +111,30 @@ describe.each(clients)("with %s, an answer", (_, client) => {
       }).pipe(Effect.scoped)
   )
 
-  it.live("with status 206 and a whole page is one: the document names no status", () =>
+  it.live("with status 206 and a whole page is accepted: the document names no status", () =>
     Effect.gen(function*() {
       const server = yield* scriptedServer((_request, response) => response.writeHead(206).end(page))
-      const [got] = yield* ask(server.url, client)
+      const [got] = yield* readPages(server.url, client)
       assert.deepStrictEqual(got?.items, [{ id: "a" }])
     }).pipe(Effect.scoped))
 })
 
 const interim = "HTTP/1.1 100 Continue\r\n\r\n"
 
-describe("an interim answer that nobody asked for (RFC 9110 §15.2)", () => {
+describe("an unrequested interim answer (RFC 9110 §15.2)", () => {
   it.live.each(
     [
       ["before the answer", [interim, ok]],
-      ["together with it", [interim + ok]],
+      ["together with the answer", [interim + ok]],
       ["several times, with headers", [`HTTP/1.1 100 \r\nx-a: b\r\n\r\n${interim}`, `${interim}${ok}`]],
       ["byte by byte", [...interim, ok]],
-      ["cut within the answer's status line", [`${interim}HTTP/1.1`, ok.slice("HTTP/1.1".length)]],
+      ["split within the answer's status line", [`${interim}HTTP/1.1`, ok.slice("HTTP/1.1".length)]],
       ["after another one", [`HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n${interim}`, ok]]
     ] as const
   )("is skipped: %s", ([, parts]) =>
     Effect.gen(function*() {
       const server = yield* rawServer(parts, false)
-      const pages = yield* ask(server.url, layerHttpClient, 3)
+      const pages = yield* readPages(server.url, layerHttpClient, 3)
       assert.deepStrictEqual(pages.map(({ attempts, items }) => [attempts, items]), [
         [1, [{ id: "a" }]],
         [1, [{ id: "a" }]],
@@ -143,7 +142,7 @@ describe("an interim answer that nobody asked for (RFC 9110 §15.2)", () => {
       ])
     }).pipe(Effect.scoped))
 
-  it.live("is not taken for one where it stands in a body", () =>
+  it.live("is not removed from a body that contains its text", () =>
     Effect.gen(function*() {
       const body = `{"items":[{"id":"HTTP/1.1 100 Continue"}],\r\n\r\n"cursor":null}`
       const [head, tail] = [body.slice(0, body.indexOf("HTTP")), body.slice(body.indexOf("HTTP"))]
@@ -152,17 +151,17 @@ describe("an interim answer that nobody asked for (RFC 9110 §15.2)", () => {
         head,
         tail
       ], false)
-      const [got] = yield* ask(server.url)
+      const [got] = yield* readPages(server.url)
       assert.deepStrictEqual(got?.items, [{ id: "HTTP/1.1 100 Continue" }])
     }).pipe(Effect.scoped))
 })
 
 describe("https", () => {
-  it.live("to a port that speaks http says so, and does not blame a certificate", () =>
+  it.live("to a port that speaks http reports that, and does not mention the certificate", () =>
     Effect.gen(function*() {
       const server = yield* scriptedServer((_, response) => response.end(page))
       for (const [, client] of clients) {
-        const error = yield* Effect.flip(ask(server.url.replace("http:", "https:"), client))
+        const error = yield* Effect.flip(readPages(server.url.replace("http:", "https:"), client))
         assert.deepInclude(error.reason, { _tag: "Transport", kind: "tls" })
         assert.include(error.message, "the port does not speak TLS")
         assert.notInclude(error.message, "certificate")

@@ -1,7 +1,7 @@
 /**
- * The package as its users get it: packed by pnpm, installed from the tarball into a project outside this workspace, with
- * nothing of the network. The packages beside it (`effect`, `@effect/platform-node`, TypeScript) are linked from the
- * workspace's own installation; the tarball itself is really unpacked, and only what is in it can be imported.
+ * The package as its users get it: packed by pnpm, installed from the tarball into a project outside this workspace,
+ * with nothing of the network. The packages beside it (`effect`, `@effect/platform-node`, TypeScript) are linked from
+ * the workspace's own installation; the tarball itself is really unpacked, and only what is in it can be imported.
  */
 import { assert, beforeAll, describe, it } from "@effect/vitest"
 import { execFile } from "node:child_process"

@@ -1,4 +1,4 @@
-/** How much one page may hold, and for how long it may be worked on. */
+/** The limits of one page, and of the time to process it. */
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Layer, Redacted, Result, Schema, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientResponse } from "effect/http"
@@ -10,7 +10,7 @@ import { layerHttpClient } from "../src/node.ts"
 import { apiOver } from "./Clients.ts"
 import { scriptedServer } from "./ScriptedServer.ts"
 
-/** A client whose every answer is this body. */
+/** A client that answers every request with this body. */
 const answering = (body: string, status = 200) =>
   Layer.succeed(
     HttpClient.HttpClient,
@@ -26,13 +26,13 @@ const pageOf = (items: ReadonlyArray<string>) => `{"items":[${items.join(",")}],
 
 const numbered = (count: number) => pageOf(Array.from({ length: count }, (_, index) => `{"id":"${index}"}`))
 
-/** The page of this body, odd records set aside, or why there is none. */
-const asked = (body: string, status?: number) =>
+/** Reads a page with this body, and quarantines bad records. Returns the page or the error. */
+const readPage = (body: string, status?: number) =>
   PaymentsApi.use(({ invoices }) => Effect.result(invoices.page({ onBadRecord: "quarantine" }))).pipe(
     Effect.provide(apiOver(answering(body, status)))
   )
 
-/** A clock that moves a second with each look at it. */
+/** A clock that advances one second with each reading. */
 const movingClock = () => {
   let seconds = 0
   const millis = () => ++seconds * 1000
@@ -50,12 +50,12 @@ const movingClock = () => {
 }
 
 describe("a page", () => {
-  it.live("with many times more records than a limit allows is malformed, before any of them is looked at", () =>
+  it.live("with more than 1,000 records is malformed, before any record is checked", () =>
     Effect.gen(function*() {
-      const most = yield* asked(numbered(mostRecords))
+      const most = yield* readPage(numbered(mostRecords))
       assert.isTrue(Result.isSuccess(most) && most.success.items.length === mostRecords)
       for (const body of [numbered(mostRecords + 1), pageOf(Array.from({ length: mostRecords + 1 }, () => "{}"))]) {
-        const more = yield* asked(body)
+        const more = yield* readPage(body)
         assert.isTrue(Result.isFailure(more))
         if (Result.isFailure(more)) {
           assert.deepInclude(more.failure.reason, { _tag: "MalformedResponse", kind: "wrongShape", path: "items" })
@@ -65,7 +65,7 @@ describe("a page", () => {
       }
     }))
 
-  it.live("with more values than are worth parsing is malformed, over any client and wherever they stand", () =>
+  it.live("with more than 500,000 values anywhere is malformed, over any client", () =>
     Effect.gen(function*() {
       const values = Array.from({ length: mostValues }, () => "1").join(",")
       const bodies = [
@@ -91,16 +91,16 @@ describe("a page", () => {
       }
     }).pipe(Effect.scoped))
 
-  it.live("may hold as many values as that", () =>
+  it.live("with exactly 500,000 values is read", () =>
     Effect.gen(function*() {
-      // The page, its array of items and its cursor, the record, its id and the array: six more.
-      const page = yield* asked(
+      // Six more values: the page, its items, its cursor, the record, its id and the array.
+      const page = yield* readPage(
         pageOf([`{"id":"a","x":[${Array.from({ length: mostValues - 6 }, () => "1").join(",")}]}`])
       )
       assert.isTrue(Result.isSuccess(page) && page.success.items.length === 1)
     }))
 
-  it.prop("has its values counted as parsing would", [Schema.Json], ([value]) => {
+  it.prop("has as many values as counting the parsed value finds", [Schema.Json], ([value]) => {
     const count = (one: unknown): number =>
       typeof one !== "object" || one === null
         ? 1
@@ -112,10 +112,10 @@ describe("a page", () => {
     }
   })
 
-  it.live("of an error is not parsed for a code where it is large", () =>
+  it.live("is not searched for an error code if it is large", () =>
     Effect.gen(function*() {
       const codes = ["", "x".repeat(100_000)].map((more) => `{"code":"BAD_FILTER","more":"${more}"}`)
-      const [small, large] = yield* Effect.forEach(codes, (body) => asked(body, 400))
+      const [small, large] = yield* Effect.forEach(codes, (body) => readPage(body, 400))
       assert.isTrue(small !== undefined && Result.isFailure(small) && small.failure.body?.code === "BAD_FILTER")
       assert.isTrue(large !== undefined && Result.isFailure(large) && large.failure.body?.code === undefined)
     }))
@@ -123,28 +123,28 @@ describe("a page", () => {
 
 describe("the deadline of an attempt", () => {
   it.live.each([[10, "Success"], [900, "Failure"]] as const)(
-    "holds over the work on its records: %s of them",
+    "covers checking the records: %s of them",
     ([count, outcome]) =>
       Effect.gen(function*() {
-        const result = yield* asked(numbered(count)).pipe(Effect.provideService(Clock.Clock, movingClock()))
+        const result = yield* readPage(numbered(count)).pipe(Effect.provideService(Clock.Clock, movingClock()))
         assert.strictEqual(result._tag, outcome)
         if (Result.isFailure(result)) assert.deepInclude(result.failure.reason, { _tag: "Timeout", phase: "attempt" })
       })
   )
 
-  it("holds over the work on its envelope", () => {
+  it("covers reading the envelope", () => {
     const opened = openEnvelope({ status: 200, headers: {}, text: numbered(1) }, { isOver: () => true, left: () => 0 })
     assert.isTrue(Result.isFailure(opened) && opened.failure._tag === "Timeout" && opened.failure.phase === "attempt")
   })
 })
 
 describe("the bytes of a body", () => {
-  it("are copied out of small chunks, however many", () => {
+  it("are copied out of any number of small chunks", () => {
     for (const announced of [0, 300_000, 2 ** 40]) {
       const body = new BodyBytes(1024 * 1024)
       const chunk = new Uint8Array(3)
       for (let index = 0; index < 100_000; index++) {
-        // What was kept of a chunk would change with it.
+        // The chunk is reused, so a chunk that was not copied would change.
         if (index > 0) body.add(chunk.fill(index % 251), announced)
         else body.add(new Uint8Array(3))
       }
@@ -155,14 +155,14 @@ describe("the bytes of a body", () => {
     }
   })
 
-  it("take no room for what was announced and did not come", () => {
+  it("take no memory for announced bytes that did not arrive", () => {
     const body = new BodyBytes(1024)
     body.add(new Uint8Array(10), 2 ** 50)
     body.add(new Uint8Array(10), 2 ** 50)
     assert.isAtMost(body.take().buffer.byteLength, 64 * 1024)
   })
 
-  it("are those of the only chunk, uncopied, and none where none came", () => {
+  it("are the only chunk itself, or empty without a chunk", () => {
     const body = new BodyBytes(1024)
     assert.strictEqual(body.take().length, 0)
     const chunk = new Uint8Array(100)
@@ -172,8 +172,8 @@ describe("the bytes of a body", () => {
   })
 })
 
-describe("pages that are large", () => {
-  it.live("are requested one by one, when each is wanted", () =>
+describe("large pages", () => {
+  it.live("are not prefetched", () =>
     Effect.gen(function*() {
       for (const [filler, requestsBefore] of [["x", [2, 3]], ["x".repeat(5 * 1024 * 1024), [1, 2]]] as const) {
         let requests = 0

@@ -15,7 +15,7 @@ const secret = "canary-5ecret"
 const valid = { PAYMENTS_BASE_URL: "https://api.example.com/pay/", PAYMENTS_API_KEY: secret }
 
 describe("PaymentsConfig", () => {
-  it.effect("takes defaults from the two settings that must be there", () =>
+  it.effect("derives defaults from the two required settings", () =>
     Effect.gen(function*() {
       const config = yield* read(valid)
       assert.strictEqual(config.baseUrl.href, "https://api.example.com/pay")
@@ -26,7 +26,7 @@ describe("PaymentsConfig", () => {
       assert.notInclude(JSON.stringify(config), secret)
     }))
 
-  it.effect("renames parameters, and tells sources apart by address and account", () =>
+  it.effect("renames parameters, and identifies the source by addresses and account", () =>
     Effect.gen(function*() {
       const config = yield* read({
         ...valid,
@@ -44,7 +44,7 @@ describe("PaymentsConfig", () => {
       assert.strictEqual(Redacted.value(config.invoicesApiKey), "other")
     }))
 
-  it.effect("reads the key from a file, line break aside", () =>
+  it.effect("reads the key from a file, without the line break", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const file = yield* fs.makeTempFileScoped()
@@ -63,7 +63,7 @@ describe("PaymentsConfig", () => {
       assert.strictEqual(empty.message, "PAYMENTS_API_KEY_FILE names an empty file")
     }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
 
-  it.effect("offers the key file where there is no key, and refuses a key and a key file at once", () =>
+  it.effect("mentions the key file if there is no key, and refuses a key together with a key file", () =>
     Effect.gen(function*() {
       const url = { PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL }
       const neither = yield* Effect.flip(read(url))
@@ -83,14 +83,14 @@ describe("PaymentsConfig", () => {
       assert.strictEqual(Redacted.value(config.apiKey), "from-the-file", "an empty variable counts as missing")
     }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
 
-  it.effect("does not repeat a key that stands where the name of its file should", () =>
+  it.effect("does not repeat a key that was set as the name of the key file", () =>
     Effect.gen(function*() {
       const problems = [
         [secret, "does not exist"],
         [`${secret}/x+y==`, "does not exist"],
         [`/${secret}`, "does not exist"],
         ["/canAry5ecret/4eC39HqLyjWDarjtT1zdp7dc", "does not exist"],
-        // Longer than a file's name may be, as many signed tokens are.
+        // Longer than a file name can be, like many signed tokens.
         [secret.repeat(40), "cannot be read (Unknown)"],
         [`${secret}\0`, "cannot be read (BadArgument)"]
       ] as const
@@ -102,7 +102,7 @@ describe("PaymentsConfig", () => {
       }
     }))
 
-  it.effect("names the file that is not there, also where its folder is not", () =>
+  it.effect("names the file that does not exist, also if its folder does not exist", () =>
     Effect.gen(function*() {
       for (const file of ["/no-secrets/payments-key", "~/.payments-key"]) {
         const error = yield* Effect.flip(
@@ -112,7 +112,7 @@ describe("PaymentsConfig", () => {
       }
     }))
 
-  it.effect("warns, once, of a key file that others may read", () =>
+  it.effect("warns once if other users may read the key file", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const file = yield* fs.makeTempFileScoped()
@@ -141,7 +141,7 @@ describe("PaymentsConfig", () => {
   it.effect.each(
     ["proxy.corp:3128", "10.0.0.1:3128", "//proxy:1", `ftp://user:${secret}@proxy:1`, `http://user:${secret}%@proxy:1`]
   )(
-    "refuses the proxy %s, whichever variable names it",
+    "refuses the proxy %s in every variable",
     (proxy) =>
       Effect.gen(function*() {
         for (const name of ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"]) {
@@ -153,7 +153,7 @@ describe("PaymentsConfig", () => {
       })
   )
 
-  it.effect("takes proxies with a scheme, and an empty variable for none", () =>
+  it.effect("accepts proxies with a scheme, and ignores an empty variable", () =>
     Effect.asVoid(
       read({
         ...valid,
@@ -164,7 +164,7 @@ describe("PaymentsConfig", () => {
       })
     ))
 
-  it.effect("lists everything that is missing or wrong at once, by name", () =>
+  it.effect("lists all settings that are missing or wrong, by name", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(read({ PAYMENTS_INVOICES_BASE_URL: "nowhere", PAYMENTS_INVOICE_PARAMS: "x=y" }))
       assert.deepStrictEqual(error.problems.map(({ setting }) => setting), [
@@ -203,7 +203,7 @@ describe("PaymentsConfig", () => {
   )
 
   it.effect.each([`${secret} x`, `${secret}\nx`, `${secret}é`])(
-    "refuses a key that no header can carry",
+    "refuses a key with a character that headers do not allow",
     (key) =>
       Effect.gen(function*() {
         const error = yield* Effect.flip(read({ ...valid, PAYMENTS_API_KEY: key }))

@@ -12,7 +12,7 @@ const problemOf = (file: string) =>
   Effect.map(Effect.flip(readPlainFile(file, { maxBytes: limit })), ({ kind, message }) => [kind, message])
 
 describe("a plain file", () => {
-  it.live("is read up to its bound, also through a symbolic link, and says who may read it", () =>
+  it.live("is read up to the limit, also through a symbolic link, with its permissions", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const [file, link] = [`${yield* folder}/file`, `${yield* folder}/link`]
@@ -26,7 +26,7 @@ describe("a plain file", () => {
       assert.deepStrictEqual(yield* problemOf(link), ["tooLarge", "holds more than 1 KiB"])
     }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
 
-  it.live("is neither a pipe, which would wait for a writer, nor a device without an end, nor a folder", () =>
+  it.live("is not a pipe, a device or a folder: these are refused without opening them", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const here = yield* folder
@@ -39,7 +39,7 @@ describe("a plain file", () => {
       assert.deepStrictEqual(yield* problemOf(`${here}/no`), ["notFound", "does not exist"])
     }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
 
-  it.live("is UTF-8 text", () =>
+  it.live("is refused if it is not UTF-8, with the line number", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const file = `${yield* folder}/latin1`

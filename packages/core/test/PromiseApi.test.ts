@@ -1,4 +1,4 @@
-/** The façade for code that doesn't write Effect, over real sockets. */
+/** The promise API, over sockets. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted, Stream } from "effect"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
@@ -15,20 +15,20 @@ import { pageOf, type Script, scriptedServer } from "./ScriptedServer.ts"
 
 const apiKey = Redacted.value(sandboxKey)
 
-/** The façade turned back into the service, so that the suite of the service runs over it. */
+/** Wraps the promise API as `PaymentsApi`, so that the suite of `PaymentsApi` can test it. */
 const asService = <R>(client: Effect.Effect<Payments, never, R>): Layer.Layer<PaymentsApi, never, R> =>
   Layer.effect(
     PaymentsApi,
     Effect.gen(function*() {
       const payments = yield* Effect.acquireRelease(client, ({ close }) => Effect.promise(close))
-      // Whatever else was thrown would fail the suite, which expects a PaymentsError.
+      // Any other error would fail the suite, which expects a PaymentsError.
       const caught = (error: unknown) => error as PaymentsError
       const operations = <Record, Filters>(list: Payments["invoices"] | Payments["payinSources"]) => ({
         page: (query?: object) => Effect.tryPromise({ try: () => list.page(query), catch: caught }),
         pages: (query?: object) => Stream.fromAsyncIterable(list.pages(query), caught),
         stream: (query?: object) => Stream.fromAsyncIterable(list.stream(query), caught),
         parameters: list.parameters
-        // The same values went in with this type.
+        // `asService` restores the types that `connect` started from.
       } as unknown as ListOperation<Record, Filters>)
       return {
         source: payments.source,
@@ -41,12 +41,12 @@ const asService = <R>(client: Effect.Effect<Payments, never, R>): Layer.Layer<Pa
   )
 
 suite(
-  "the promise façade in memory",
+  "the promise API in memory",
   (lists) => asService(Effect.promise(() => connectWith(layerTest(lists))))
 )
 
 suite(
-  "the promise façade over fetch and a socket",
+  "the promise API over fetch and a socket",
   ({ faults, reservedCursors, ...lists }) =>
     asService(Effect.flatMap(Sandbox, ({ url }) => Effect.promise(() => connect({ baseUrl: url, apiKey }))))
       .pipe(
@@ -54,7 +54,7 @@ suite(
       )
 )
 
-/** Runs a program in plain JavaScript over a server that answers so. */
+/** Runs promise code against a server with this script, over both clients. */
 const over = (script: Script, use: (server: Server, payments: Payments) => Promise<void>) =>
   Effect.gen(function*() {
     const server = yield* scriptedServer((request, response, count) => {
@@ -72,7 +72,7 @@ const over = (script: Script, use: (server: Server, payments: Payments) => Promi
       process.on("unhandledRejection", onRejection)
       yield* Effect.promise(async () => {
         await using payments = await connect({ baseUrl: server.url, apiKey: "k", httpClient })
-        await use({ requests: server.requests, cut: (index) => watched.get(at(answered, index)) }, payments)
+        await use({ requests: server.requests, sentWhole: (index) => watched.get(at(answered, index)) }, payments)
       })
       yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
       process.off("unhandledRejection", onRejection)
@@ -82,13 +82,13 @@ const over = (script: Script, use: (server: Server, payments: Payments) => Promi
 
 interface Server {
   readonly requests: ReadonlyArray<string>
-  /** Resolves when the connection of that answer is done with: whether the answer went out whole. */
-  readonly cut: (index: number) => Promise<boolean> | undefined
+  /** Resolves when the answer ends, to whether all of it was sent. */
+  readonly sentWhole: (index: number) => Promise<boolean> | undefined
 }
 
 const at = <A>(values: ReadonlyArray<A>, index: number): A => {
   const value = values[index]
-  if (value === undefined) throw new Error(`there is no number ${index}`)
+  if (value === undefined) throw new Error(`there is no element ${index}`)
   return value
 }
 
@@ -115,7 +115,7 @@ const thrown = async (use: () => Promise<unknown>): Promise<unknown> => {
   return assert.fail("nothing was thrown")
 }
 
-/** The first page comes, the second one never does. */
+/** Answers the first request with a page, and the second one never. */
 const secondHangs: Script = (_, response, count) => {
   if (count % 2 === 1) pageOf(response, [`{"id":"a"}`, `{"id":"b"}`], `c${count}`)
 }
@@ -123,21 +123,21 @@ const secondHangs: Script = (_, response, count) => {
 const endless: Script = (_, response, count) => void pageOf(response, [`{"id":"${count}"}`], `c${count}`)
 
 describe("a loop over a list", () => {
-  it.live("that is left cancels the request in flight at once", () =>
-    over(secondHangs, async ({ cut, requests }, payments) => {
+  it.live("cancels the running request at once when it is left", () =>
+    over(secondHangs, async ({ requests, sentWhole }, payments) => {
       const ids: Array<string> = []
       for await (const { id } of payments.invoices.stream()) {
         ids.push(id)
-        // The next page is asked for as soon as its cursor is known.
+        // The next page is requested as soon as its cursor is known.
         await until(() => requests.length === 2)
         break
       }
       assert.deepStrictEqual(ids, ["a"])
-      assert.strictEqual(await cut(1), false)
+      assert.strictEqual(await sentWhole(1), false)
     }))
 
-  it.live("that throws cancels it too, and throws on", () =>
-    over(secondHangs, async ({ cut, requests }, payments) => {
+  it.live("cancels the running request when its body throws, and passes the error on", () =>
+    over(secondHangs, async ({ requests, sentWhole }, payments) => {
       const mine = new Error("mine")
       const error = await thrown(async () => {
         for await (const page of payments.invoices.pages()) {
@@ -147,11 +147,11 @@ describe("a loop over a list", () => {
         }
       })
       assert.strictEqual(error, mine)
-      assert.strictEqual(await cut(1), false)
+      assert.strictEqual(await sentWhole(1), false)
     }))
 
-  it.live("that is aborted throws the signal's reason, and cancels the request in flight", () =>
-    over(secondHangs, async ({ cut, requests }, payments) => {
+  it.live("throws the signal's reason when it is aborted, and cancels the running request", () =>
+    over(secondHangs, async ({ requests, sentWhole }, payments) => {
       const controller = new AbortController()
       const reason = new Error("enough")
       void until(() => requests.length === 2).then(() => controller.abort(reason))
@@ -161,12 +161,12 @@ describe("a loop over a list", () => {
       })
       assert.strictEqual(error, reason)
       assert.deepStrictEqual(ids, ["a", "b"])
-      assert.strictEqual(await cut(1), false)
+      assert.strictEqual(await sentWhole(1), false)
       assert.strictEqual(await thrown(() => payments.invoices.page({ signal: controller.signal })), reason)
       assert.strictEqual(requests.length, 2)
     }))
 
-  it.live("that is slow lets no more than the next page be asked for", () =>
+  it.live("requests no more than one page ahead when it is slow", () =>
     over(endless, async ({ requests }, payments) => {
       let seen = 0
       for await (const page of payments.payoutRequests.pages()) {
@@ -178,14 +178,14 @@ describe("a loop over a list", () => {
       }
       for await (const page of payments.payoutRequests.pages({ prefetch: 0 })) {
         assert.strictEqual(page.items.length, 1)
-        const asked = requests.length
+        const before = requests.length
         await pause(20)
-        assert.strictEqual(requests.length, asked)
+        assert.strictEqual(requests.length, before)
         break
       }
     }))
 
-  it.live("gives each turn in order to a caller who does not wait", () =>
+  it.live("answers calls of next() in order, even if they are not awaited", () =>
     over(
       (_, response, count) => void pageOf(response, [`{"id":"${count}"}`], count % 3 === 0 ? null : `c${count}`),
       async (
@@ -193,8 +193,8 @@ describe("a loop over a list", () => {
         payments
       ) => {
         const iterator = payments.payinSources.stream({ prefetch: 0 })[Symbol.asyncIterator]()
-        const turns = await Promise.all(Array.from({ length: 5 }, () => iterator.next()))
-        assert.deepStrictEqual(turns.map(({ done, value }) => done === true ? "end" : Number(value?.id) % 3), [
+        const results = await Promise.all(Array.from({ length: 5 }, () => iterator.next()))
+        assert.deepStrictEqual(results.map(({ done, value }) => done === true ? "end" : Number(value?.id) % 3), [
           1,
           2,
           0,
@@ -204,7 +204,7 @@ describe("a loop over a list", () => {
       }
     ))
 
-  it.live("starts again each time, and asks nothing before", () =>
+  it.live("starts a new listing with each iteration, and requests nothing before", () =>
     over((_, response) => void pageOf(response, [`{"id":"a"}`], null), async ({ requests }, payments) => {
       const invoices = payments.invoices.stream({ contract: undefined })
       assert.strictEqual(requests.length, 0)
@@ -214,8 +214,8 @@ describe("a loop over a list", () => {
     }))
 })
 
-describe("what is thrown", () => {
-  it.live("is the PaymentsError itself, with its reason and the position to go on from", () =>
+describe("an error of the promise API", () => {
+  it.live("is the PaymentsError itself, with its reason and the position to continue from", () =>
     over((_, response, count) => {
       if (count % 2 === 1) pageOf(response, [`{"id":"a"}`], "c1")
       else response.writeHead(401, { "content-type": "application/json" }).end("{}")
@@ -232,7 +232,7 @@ describe("what is thrown", () => {
       assert.isDefined(error.position)
     }))
 
-  it("is every setting that is wrong, by the option's name", async () => {
+  it("lists all wrong settings by the names of the options", async () => {
     const error = await thrown(() =>
       connect({ baseUrl: "ftp://a.example", apiKey: "", invoiceParameters: { limit: "cursor" } })
     )
@@ -243,9 +243,9 @@ describe("what is thrown", () => {
     )
   })
 
-  it("is a filter that the list does not have, before any request", async () => {
+  it("reports an unknown filter before any request", async () => {
     await using payments = await connectWith(layerTest({}))
-    // As plain JavaScript would write it: the types refuse it.
+    // Plain JavaScript can write this; the types refuse it.
     const query: object = { colour: "red" }
     const error = await thrown(() => payments.invoices.page(query))
     assert.strictEqual(error instanceof Thrown ? error.reason._tag : undefined, "InvalidRequest")
@@ -253,8 +253,8 @@ describe("what is thrown", () => {
 })
 
 describe("a client that is closed", () => {
-  it.live("ends what still runs, and takes no more", () =>
-    over(secondHangs, async ({ cut, requests }, payments) => {
+  it.live("ends running calls and refuses new ones", () =>
+    over(secondHangs, async ({ requests, sentWhole }, payments) => {
       const iterator = payments.invoices.stream()[Symbol.asyncIterator]()
       await iterator.next()
       await iterator.next()
@@ -263,17 +263,17 @@ describe("a client that is closed", () => {
       const idle = payments.payinSources.pages()[Symbol.asyncIterator]()
       await Promise.all([payments.close(), payments.close()])
       assert.strictEqual((await waiting as Error).name, "AbortError")
-      assert.strictEqual(await cut(1), false)
+      assert.strictEqual(await sentWhole(1), false)
       assert.strictEqual((await thrown(() => idle.next()) as Error).name, "AbortError")
       assert.strictEqual((await thrown(() => payments.invoices.page()) as Error).name, "AbortError")
       assert.strictEqual(requests.length, 2)
     }))
 
-  it("has given back what its listings held before what they were made from", async () => {
+  it("releases the resources of its listings before those of the client", async () => {
     const order: Array<string> = []
-    const note = (what: string) => Effect.sync(() => order.push(what))
+    const note = (name: string) => Effect.sync(() => order.push(name))
     const slowly = Effect.andThen(Effect.sleep("40 millis"), note("listing"))
-    const held = Layer.effect(
+    const recording = Layer.effect(
       PaymentsApi,
       Effect.gen(function*() {
         const api = yield* PaymentsApi
@@ -283,7 +283,7 @@ describe("a client that is closed", () => {
       })
     )
     const payments = await connectWith(
-      held.pipe(Layer.provide(layerTest({ invoices: [{ id: "a" }, { id: "b" }] })))
+      recording.pipe(Layer.provide(layerTest({ invoices: [{ id: "a" }, { id: "b" }] })))
     )
     const iterator = payments.invoices.stream()[Symbol.asyncIterator]()
     assert.deepStrictEqual(await iterator.next(), { done: false, value: { id: "a" } })
@@ -292,8 +292,8 @@ describe("a client that is closed", () => {
   })
 })
 
-describe("the environment", () => {
-  it.live("names the service and the key's file", () =>
+describe("connectFromEnvironment", () => {
+  it.live("reads the address and the key file from the environment", () =>
     Effect.gen(function*() {
       const { url } = yield* Sandbox
       const folder = mkdtempSync(join(tmpdir(), "payments-"))

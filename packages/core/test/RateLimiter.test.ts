@@ -2,7 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import * as RateLimiter from "../src/internal/RateLimiter.ts"
 
-/** Makes `count` requests from `start` on, each as soon as the limiter allows it. Returns their times and the limiter. */
+/**
+ * Makes `count` requests from `start` on, each as soon as the limiter allows it. Returns their times and the limiter.
+ */
 const request = (
   limiter: RateLimiter.RateLimiter,
   count: number,

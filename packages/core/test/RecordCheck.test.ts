@@ -5,7 +5,7 @@ import { recordCheck } from "../src/internal/RecordCheck.ts"
 import * as Lists from "../src/Lists.ts"
 import { CustomerDetails, PayoutTargetDetails } from "../src/Records.ts"
 
-/** What a field may hold in an answer, right or wrong. */
+/** Valid and invalid values of fields. */
 const oddValues: ReadonlyArray<unknown> = JSON.parse(
   `[null,true,false,0,-0,-1,1.5,1e400,9007199254740991,9007199254740993,"","1","cc","processing",[],["a"],{},{"id":1},
     {"reference":7},{"name":null,"email":[]},{"__proto__":{"id":"a"}},{"type":"other","more":{"deep":[1]}}]`
@@ -23,7 +23,7 @@ describe("the check of a record", () => {
     }
     const names = Object.keys(schema.fields)
 
-    it.prop(`agrees with Schema.is on records and on records gone wrong: ${names.join(" ")}`, [schema], ([record]) => {
+    it.prop(`agrees with Schema.is on valid and changed records: ${names.join(" ")}`, [schema], ([record]) => {
       const parsed: object = JSON.parse(JSON.stringify(record))
       assert.isTrue(check(parsed))
       agree(parsed)
@@ -44,7 +44,7 @@ describe("the check of a record", () => {
     })
   }
 
-  it("leaves to Schema.is what it does not know by heart", () => {
+  it("agrees with Schema.is on schemas that it does not check itself", () => {
     const strange = Schema.Struct({
       short: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(2))),
       either: Schema.Union([Schema.Struct({ a: Schema.String }), Schema.Struct({ b: Schema.Int }), Schema.Literal(7)]),
@@ -75,17 +75,17 @@ describe("the check of a record", () => {
     assert.isTrue(recordCheck(Schema.Struct(known))(good))
   })
 
-  it("works where code may not be made from text", () => {
+  it("works where code generation from strings is forbidden", () => {
     const program = `
       import { recordCheck } from ${JSON.stringify(new URL("../src/internal/RecordCheck.ts", import.meta.url).href)}
       import { Invoice } from ${JSON.stringify(new URL("../src/Records.ts", import.meta.url).href)}
       const check = recordCheck(Invoice)
       console.log(check({ id: "a", amount: 1 }), check({ id: "a", amount: "1" }))`
-    const said = execFileSync(
+    const output = execFileSync(
       process.execPath,
       ["--disallow-code-generation-from-strings", "--input-type=module", "--eval", program],
       { encoding: "utf8" }
     )
-    assert.strictEqual(said, "true false\n")
+    assert.strictEqual(output, "true false\n")
   })
 })

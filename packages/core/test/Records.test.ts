@@ -3,7 +3,7 @@ import { DateTime, Option } from "effect"
 import { timestamp } from "../src/index.ts"
 
 describe("a timestamp", () => {
-  it("is the instant that the wire's text names, to the millisecond", () => {
+  it("is the instant of its text, to the millisecond", () => {
     for (
       const [text, iso] of [["2024-05-01T10:00:00Z", "2024-05-01T10:00:00.000Z"], [
         "2024-02-29T23:59:59.123Z",

@@ -18,12 +18,12 @@ describe("the retry decision", () => {
     ["502, second attempt", failing(502), 2, again(0, 100)],
     ["503, third attempt: the last one", failing(503), 3, stop],
     ["504", failing(504), 1, again(0, 50)],
-    ["501 cannot be mended", failing(501), 1, stop],
-    ["503 with a wish", failing(503, 7), 1, again(7000, 50)],
+    ["501 is permanent", failing(501), 1, stop],
+    ["503 with Retry-After", failing(503, 7), 1, again(7000, 50)],
     ["429", limited(), 1, again(0, 1000)],
     ["429, second attempt", limited(), 2, again(0, 2000)],
-    ["429 with a wish", limited(30), 1, again(30_000, 1000)],
-    ["429 with a wish too long to wait here", limited(31), 1, stop],
+    ["429 with Retry-After", limited(30), 1, again(30_000, 1000)],
+    ["429 with a Retry-After longer than 30 s", limited(31), 1, stop],
     ["408", new Reason.Timeout({ phase: "server" }), 1, again(0, 50)],
     ["a stalled body", new Reason.Timeout({ phase: "body" }), 1, again(0, 50)],
     ["refused", new Reason.Transport({ kind: "refused" }), 1, again(0, 50)],
@@ -43,7 +43,7 @@ describe("the retry decision", () => {
     ],
     ["a repeated cursor", new Reason.PaginationFault({ kind: "repeatedCursor" }), 1, stop],
     ["a filter not applied", new Reason.FilterNotApplied({ field: "contract" }), 1, stop],
-    ["a strange status", new Reason.UnexpectedStatus({ status: 600 }), 1, stop]
+    ["an unexpected status", new Reason.UnexpectedStatus({ status: 600 }), 1, stop]
   ])("%s", (_, reason, attempt, expected) => {
     const decision = RetryPolicy.decide(policy, reason, attempt)
     assert.deepStrictEqual(
@@ -56,15 +56,15 @@ describe("the retry decision", () => {
 
   it.each([
     ["a transient retry costs 14", failing(503), 14, 14],
-    ["and is not made with 13 left", failing(503), 13, undefined],
+    ["a transient retry is not made with 13 tokens left", failing(503), 13, undefined],
     ["a throttled retry costs 5", limited(), 5, 5],
-    ["and is not made with 4 left", limited(), 4, undefined]
+    ["a throttled retry is not made with 4 tokens left", limited(), 4, undefined]
   ])("%s", (_, reason, tokens, cost) => {
     const decision = RetryPolicy.decide(policy, reason, 1, tokens)
     assert.strictEqual(decision.retry ? decision.cost : undefined, cost)
   })
 
-  it("is paid for by what succeeds: a retry's own cost, or 1 for a first try, up to 500", () => {
+  it("refunds the cost of retries that succeed, and adds 1 for a first attempt, up to 500", () => {
     const tokens = { left: 100 }
     Retry.refund(policy, tokens, { spent: 28 })
     Retry.refund(policy, tokens, { spent: 0 })
@@ -74,7 +74,7 @@ describe("the retry decision", () => {
     assert.strictEqual(tokens.left, 500)
   })
 
-  it.prop("never goes beyond its attempts, and never spreads a wait beyond the cap", [
+  it.prop("never exceeds the attempts, nor the cap of a wait", [
     Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 60 })),
     Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 60 }))
   ], ([attempts, attempt]) => {
@@ -106,7 +106,7 @@ describe("the schedule", () => {
     return at
   })
 
-  it.effect("waits as decided between three attempts", () =>
+  it.effect("waits between three attempts as decided", () =>
     Effect.gen(function*() {
       const [first = -1, second = -1, third = -1, ...more] = yield* run(limited(10))
       assert.deepStrictEqual([first, more], [0, []])
@@ -114,7 +114,7 @@ describe("the schedule", () => {
       assert.isTrue(third - second >= 10_000 && third - second <= 12_000, String(third - second))
     }))
 
-  it.effect("does not wait for what cannot mend", () =>
+  it.effect("does not retry a permanent failure", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* run(new Reason.Unauthorized()), [0])
     }))

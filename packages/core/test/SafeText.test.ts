@@ -1,8 +1,8 @@
-/** Which text of an answer may be shown. What services really echo is tried in the sandbox's `Privacy.test.ts`. */
+/** Which text of an answer is safe to show. The sandbox's `Privacy.test.ts` tests whole answers. */
 import { assert, describe, it } from "@effect/vitest"
 import { looksLikeCode, looksLikeRequestId, makeSecrets, safeContentType } from "../src/internal/SafeText.ts"
 
-describe("an error's code", () => {
+describe("an error code", () => {
   it.each(["BAD_FILTER", "STATUS_403", "ORA_01017", "OAUTH2_EXPIRED", "_3DS", "E_1", "FORBIDDEN", "UNAUTHENTICATED"])(
     "is shown: %s",
     (code) => assert.isTrue(looksLikeCode(code))
@@ -24,7 +24,7 @@ describe("an error's code", () => {
   )
 })
 
-describe("the id of a request", () => {
+describe("a request id", () => {
   it.each([
     "5ec2e700-ca4a-4cca-9a21-c0ffee123456",
     "4BF92F3577B34DA6A3CE929D0E0E4736",
@@ -64,7 +64,7 @@ describe("a content type", () => {
   ])("%s is shown as %s", (header, shown) => assert.strictEqual(safeContentType(header), shown))
 })
 
-describe("a text with a secret in it", () => {
+describe("a text that contains a secret", () => {
   const secrets = makeSecrets(["sk_CANARYKEY5ecret"])
   secrets.add("CON-7 ñ")
   secrets.add("1")
@@ -80,11 +80,11 @@ describe("a text with a secret in it", () => {
     "1",
     "A_1_B",
     "req-1a"
-  ])("is known: %s", (text) => assert.isTrue(secrets.areIn(text)))
+  ])("is recognized: %s", (text) => assert.isTrue(secrets.areIn(text)))
 
-  it.each(["BAD_FILTER", "req-7", "canary"])("is no other: %s", (text) => assert.isFalse(secrets.areIn(text)))
+  it.each(["BAD_FILTER", "req-7", "canary"])("is not confused with: %s", (text) => assert.isFalse(secrets.areIn(text)))
 
-  it("is known of the keys for good, of the latest other values, and where it equals an older one", () => {
+  it("is recognized for all keys, for the latest other values, and for older values if it equals one", () => {
     const many = makeSecrets(["the-key"])
     for (const value of ["the-first-cursor", "--"]) many.add(value)
     many.addKey("the-next-key")
@@ -103,6 +103,6 @@ describe("a text with a secret in it", () => {
       assert.isFalse(many.areIn(text), text)
     }
     for (let index = 2000; index < 102_000; index++) many.add(`cursor number ${index}`)
-    assert.isFalse(many.areIn("the-first-cursor"), "not kept without a bound")
+    assert.isFalse(many.areIn("the-first-cursor"), "only the latest 100,000 hashes are kept")
   })
 })

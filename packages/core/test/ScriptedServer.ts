@@ -1,6 +1,6 @@
 /**
- * A real server on this machine that answers each request as the test says: for what the sandbox's faults cannot express,
- * such as a header, a byte that is no text, or what a connection goes through.
+ * A local HTTP server whose answers the test scripts. It covers cases that the sandbox's faults cannot express, such as
+ * a header, a byte that is not text, or a proxy.
  */
 import { Effect } from "effect"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
@@ -8,7 +8,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 /** Answers one request; `count` is its number, from 1. */
 export type Script = (request: IncomingMessage, response: ServerResponse, count: number) => void
 
-/** Runs the server until the scope closes; gives its address and the paths that were asked. Tunnels are told and refused. */
+/**
+ * Runs the server until the scope closes. Returns its address and the paths that were requested. Reports `CONNECT`
+ * tunnels to `onTunnel` and refuses them.
+ */
 export const scriptedServer = (script: Script, onTunnel: (host: string) => void = () => {}) =>
   Effect.acquireRelease(
     Effect.callback<{ readonly url: string; readonly requests: Array<string>; readonly close: () => void }>(
@@ -36,7 +39,7 @@ export const scriptedServer = (script: Script, onTunnel: (host: string) => void 
     ({ close }) => Effect.sync(close)
   )
 
-/** Answers with a page of these records, as JSON text. */
+/** Sends a page of these records, which are JSON texts. */
 export const pageOf = (response: ServerResponse, records: ReadonlyArray<string>, cursor: string | null) =>
   response.writeHead(200, { "content-type": "application/json" })
     .end(`{"items":[${records.join(",")}],"cursor":${JSON.stringify(cursor)},"count":${records.length}}`)

@@ -1,4 +1,4 @@
-/** Wall clocks that are set while a test runs. The monotonic clock and timers go on as before. */
+/** Wall clocks that are set while a test runs. The monotonic clock and timers do not change. */
 import { Clock, Effect } from "effect"
 
 const withWallClock = <A, E, R>(effect: Effect.Effect<A, E, R>, millisOf: (clock: Clock.Clock) => number) =>
@@ -17,7 +17,7 @@ const withWallClock = <A, E, R>(effect: Effect.Effect<A, E, R>, millisOf: (clock
     return Effect.provideService(effect, Clock.Clock, changed)
   })
 
-/** Runs over a wall clock that `set` moves by so many milliseconds from where it would be. */
+/** Runs an effect with a wall clock that `set` shifts by `byMs` milliseconds. */
 export const overSettableClock = <A, E, R>(use: (set: (byMs: number) => void) => Effect.Effect<A, E, R>) =>
   Effect.suspend(() => {
     let shift = 0
@@ -25,7 +25,7 @@ export const overSettableClock = <A, E, R>(use: (set: (byMs: number) => void) =>
     return withWallClock(use(set), (clock) => clock.currentTimeMillisUnsafe() + shift)
   })
 
-/** Runs over a wall clock that is set by so many milliseconds before every reading. */
+/** Runs an effect with a wall clock that jumps by `byMs` milliseconds before every reading. */
 export const overJumpingClock = (byMs: number) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.suspend(() => {
     let shift = 0

@@ -1,6 +1,6 @@
-/** Counts the characters that a function looks at, so that tests can compare work instead of time. */
+/** Counts the characters that a function reads, so that tests can compare work instead of time. */
 
-/** How many characters the methods of strings have looked at or copied meanwhile. Regular expressions do not count. */
+/** Returns how many characters string methods read or copied while `run` ran. Regular expressions do not count. */
 export const workOf = (run: () => unknown): number => {
   const original = Object.getOwnPropertyDescriptors(String.prototype)
   const [charCodeAt, indexOf, slice] = [original.charCodeAt.value, original.indexOf.value, original.slice.value]
@@ -10,8 +10,8 @@ export const workOf = (run: () => unknown): number => {
       work++
       return charCodeAt?.call(this, index)
     },
-    indexOf(this: string, sought: string, from = 0) {
-      const found = indexOf?.call(this, sought, from) ?? -1
+    indexOf(this: string, searched: string, from = 0) {
+      const found = indexOf?.call(this, searched, from) ?? -1
       work += (found === -1 ? this.length : found) - from + 1
       return found
     },
@@ -21,7 +21,7 @@ export const workOf = (run: () => unknown): number => {
       return part
     }
   }
-  // Strings have no other place for it. Nothing else runs meanwhile.
+  // String methods can only be counted on the prototype. Nothing else runs at the same time.
   // oxlint-disable-next-line no-extend-native
   for (const [name, value] of Object.entries(replacements)) Object.defineProperty(String.prototype, name, { value })
   try {
