@@ -17,7 +17,7 @@ import { Command, Flag } from "effect/cli"
 import * as CursorFile from "../CursorFile.ts"
 import { isDateTimePrefix } from "../FilterDates.ts"
 import { describe, type Format, formats, makeOutput } from "../Output.ts"
-import { type PageRecord, recordsOf } from "../PageRecords.ts"
+import { type PrintedRecord, recordsOf } from "../PageRecords.ts"
 
 /** Filters whose flag is not simply the field's name. */
 const flagNames: Readonly<Record<string, string>> = {
@@ -237,7 +237,7 @@ const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
 })
 
 /** Counts the records that are not as documented, before `reading.printed` counts them all. */
-const countBad = (reading: Progress, taken: ReadonlyArray<PageRecord>): void => {
+const countBad = (reading: Progress, taken: ReadonlyArray<PrintedRecord>): void => {
   for (const [index, { problem }] of taken.entries()) {
     if (problem === undefined) continue
     if (reading.bad++ === 0) {
