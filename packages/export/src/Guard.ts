@@ -8,7 +8,8 @@
  */
 import { Lists, type Page, type PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
 import { Deferred, Duration, Effect, Option, Semaphore } from "effect"
-import { merchantsOf, type ReadPage, readsOf } from "./PageReads.ts"
+import { layoutOf } from "./engine/Columns.ts"
+import { merchantsOf, type ReadPage, toBatchRecords } from "./ReadPage.ts"
 import { OtherMerchant, type Owner, type OwnerClaim, type ScanPreview, type Sink, SinkError } from "./Sink.ts"
 
 /** Records that wait for a decision at most; more only where the service sends larger pages than it was asked for. */
@@ -185,7 +186,8 @@ const knownMerchants = ({ merchants }: Owner): ReadonlySet<string> =>
 const fingerprintOf = (page: Pick<ReadPage, "keyFingerprint">, salt: string): Effect.Effect<Fingerprint> =>
   Effect.promise(() => page.keyFingerprint(salt))
 
-const recordsIn = (pages: ReadonlyArray<ReadPage>): number => pages.reduce((sum, { reads }) => sum + reads.length, 0)
+const recordsIn = (pages: ReadonlyArray<ReadPage>): number =>
+  pages.reduce((sum, { records }) => sum + records.length, 0)
 
 const charactersIn = (pages: ReadonlyArray<ReadPage>): number =>
   pages.reduce((sum, { characters }) => sum + characters, 0)
@@ -203,9 +205,9 @@ const isKnown = Effect.fnUntraced(function*(owner: Owner, run: Run, key: Fingerp
 const hasAny = (
   inspect: Guarded["inspect"],
   name: Lists.ListName,
-  pages: ReadonlyArray<Pick<ReadPage, "reads">>
+  pages: ReadonlyArray<Pick<ReadPage, "records">>
 ): Effect.Effect<boolean, SinkError> => {
-  const ids = new Set(pages.flatMap(({ reads }) => reads.flatMap(({ id }) => id === undefined ? [] : [id])))
+  const ids = new Set(pages.flatMap(({ records }) => records.flatMap(({ id }) => id === undefined ? [] : [id])))
   return ids.size === 0 ? Effect.succeed(false) : inspect.hasAny(Lists.byName[name], [...ids])
 }
 
@@ -256,9 +258,11 @@ const lookAt = Effect.fnUntraced(function*(
     const shown = name === "invoices" && merchants.size > 0 ? merchantsOf(page) : []
     if (shown.some((merchant) => merchants.has(merchant))) return "known"
     if (shown.length > 0) shownOther = true
-    else if (yield* hasAny(inspect, name, [{ reads: readsOf(page) }])) return "known"
+    else if (yield* hasAny(inspect, name, [{ records: toBatchRecords(layoutOf(Lists.byName[name]), page) }])) {
+      return "known"
+    }
     // A list of empty pages ends too.
-    records += Math.max(1, page.items.length + page.bad.length)
+    records += Math.max(1, page.records().length)
     if (page.next === null) break
     position = page.next
   }

@@ -1,46 +1,65 @@
-/** What a destination takes of a page, for whoever writes it and whoever compares. */
-import { merchantIdOf, type Page, type Position } from "@payments/core"
-import type { Problem, ReadRecord } from "./Sink.ts"
+/** A page on its way into a destination: what the destination needs of each record, without the parsed values. */
+import { type Lists, merchantIdOf, type Page, type PageRecord, type Position } from "@payments/core"
+import { amountsOf, type Layout, layoutOf, readable } from "./engine/Columns.ts"
+import { countPath } from "./engine/Tally.ts"
+import type { BatchRecord, Problem } from "./Sink.ts"
 
-/** A page on its way into a destination. Nothing of what was parsed is in it. */
+/** {@inheritDoc toReadPage} */
 export interface ReadPage {
-  readonly reads: ReadonlyArray<ReadRecord>
+  readonly records: ReadonlyArray<BatchRecord>
+  /** Undocumented fields by path, and how many of the records have them. */
+  readonly undocumented: ReadonlyMap<string, number>
   readonly next: Position.Position | null
   readonly attempts: number
-  /** Of all its records' texts. */
+  /** Characters of the records' texts. */
   readonly characters: number
   /** The different merchant ids that its records show. Only invoices show any (§2.4). */
   readonly merchants: ReadonlyArray<string>
   readonly keyFingerprint: Page<unknown>["keyFingerprint"]
 }
 
-/** A page without what was parsed of it. */
-export const toReadPage = (page: Page<{ readonly id: string }>): ReadPage => {
-  const reads = readsOf(page)
-  return {
-    reads,
-    next: page.next,
-    attempts: page.attempts,
-    characters: reads.reduce((sum, { text }) => sum + text.length, 0),
-    merchants: merchantsOf(page),
-    keyFingerprint: page.keyFingerprint
+/** Any page: all records have an id that is text. */
+type AnyPage = Page<{ readonly id: string }>
+
+/** The page of a list without its parsed values, so that these can be freed while the page waits. */
+export const toReadPage = (list: Lists.AnyList) => {
+  const layout = layoutOf(list)
+  return (page: AnyPage): ReadPage => {
+    const records = toBatchRecords(layout, page)
+    const undocumented = new Map<string, number>()
+    let characters = 0
+    for (const { text, value } of page.records()) {
+      characters += text.length
+      for (const path of layout.undocumentedIn(value)) countPath(undocumented, path, 1)
+    }
+    return {
+      records,
+      undocumented,
+      next: page.next,
+      attempts: page.attempts,
+      characters,
+      merchants: merchantsOf(page),
+      keyFingerprint: page.keyFingerprint
+    }
   }
 }
 
-/** The records of a page in its order, those that do not decode among them. */
-export const readsOf = (page: Page<{ readonly id: string }>): ReadonlyArray<ReadRecord> => {
-  const texts = page.texts()
-  const reads = page.items.map(({ id }, index) => toRead(id, texts[index] ?? "", undefined))
-  for (const { expected, id, index, path, text } of page.bad) {
-    reads.splice(index, 0, toRead(id, text, { path, expected }))
-  }
-  return reads
-}
+/** The records of a page, in its order. */
+export const toBatchRecords = (layout: Layout, { records }: AnyPage): ReadonlyArray<BatchRecord> =>
+  records().map((record) => toBatchRecord(layout, record))
 
-const toRead = (id: string | undefined, text: string, problem: Problem | undefined): ReadRecord => {
+/** {@inheritDoc BatchRecord} */
+export const toBatchRecord = (
+  layout: Layout,
+  { id, problem, text, value }: PageRecord<{ readonly id: string }>
+): BatchRecord => {
   const known = isStorable(id) ? id : undefined
-  if (isDeeperThan(text, mostLevels)) return { id: known, text, problem: tooDeep }
-  return { id: known, text, problem: problem ?? (known === undefined ? notStorable : undefined) }
+  return {
+    id: known,
+    text,
+    amounts: amountsOf(layout, problem === undefined ? value : readable(layout, value, text)),
+    problem: isDeeperThan(text, mostLevels) ? tooDeep : problem ?? (known === undefined ? notStorable : undefined)
+  }
 }
 
 /** An id that some database cannot hold, or keep in an index, would be stored as another one: such a record counts as having none. */
@@ -88,24 +107,19 @@ export const isDeeperThan = (text: string, levels: number): boolean => {
 
 const quote = 0x22, backslash = 0x5c, openBracket = 0x5b, closeBracket = 0x5d, openBrace = 0x7b, closeBrace = 0x7d
 
-/** The different merchant ids that the records of a page show, those that do not decode among them. */
-export const merchantsOf = ({ bad, items }: Pick<Page<{ readonly id: string }>, "items" | "bad">) => {
+/** The different merchant ids that the records of a page show, those that do not decode included. */
+export const merchantsOf = ({ records }: AnyPage): ReadonlyArray<string> => {
   const found = new Set<string>()
-  // Mostly all invoices of a page have one merchant, and addresses that differ in the id alone.
+  // Most pages show one merchant: there the addresses differ in the id alone.
   let before = ""
-  const add = (id: string, paymentUrl: unknown) => {
-    if (typeof paymentUrl !== "string") return
-    if (before !== "" && paymentUrl === before + id) return
+  for (const { id, value } of records()) {
+    if (id === undefined || typeof value !== "object" || value === null || !("paymentUrl" in value)) continue
+    const { paymentUrl } = value
+    if (typeof paymentUrl !== "string" || (before !== "" && paymentUrl === before + id)) continue
     const merchant = merchantIdOf({ id, paymentUrl })
-    if (merchant === undefined) return
+    if (merchant === undefined) continue
     found.add(merchant)
     before = paymentUrl.endsWith(id) ? paymentUrl.slice(0, -id.length) : ""
-  }
-  for (const item of items) if ("paymentUrl" in item) add(item.id, item.paymentUrl)
-  for (const { id, value } of bad) {
-    if (id !== undefined && typeof value === "object" && value !== null && "paymentUrl" in value) {
-      add(id, value.paymentUrl)
-    }
   }
   return [...found]
 }

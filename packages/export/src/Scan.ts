@@ -2,8 +2,8 @@
  * A scan: one complete traversal of a list into a destination, from the first page, or the last committed one, to the
  * null cursor. Killed at any instant, the next run goes on from the last committed page.
  */
-import { Lists, Monotonic, PaymentsApi, type PaymentsError } from "@payments/core"
-import { Duration, Effect, Result, Scope } from "effect"
+import { Lists, Monotonic, PaymentsApi, type PaymentsError, Position } from "@payments/core"
+import { Duration, Effect, Option, Result, Scope } from "effect"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
 import { endInvoices, makeGuard, makeRun, type Run } from "./Guard.ts"
 import { type Part, type ScanProgress, type ScanRequest, type ScanStart, Sink, type SinkError } from "./Sink.ts"
@@ -151,7 +151,8 @@ const attempt = Effect.fnUntraced(function*(
     session: undefined,
     guard,
     restart: false,
-    at: resumeAt,
+    // The sink gives only checkpoints that can be decoded.
+    at: resumeAt === undefined ? undefined : Option.getOrThrow(Position.fromJson(resumeAt)),
     saved: resumeAt !== undefined,
     retries: 0,
     startedAt: started,

@@ -2,19 +2,12 @@
  * One traversal of a list: pages are read ahead, judged by the guard where something is kept, and committed; a page that
  * fails is asked for again.
  */
-import {
-  type Lists,
-  Monotonic,
-  type Page,
-  PaymentsApi,
-  type PaymentsError,
-  type Position,
-  RetryPolicy
-} from "@payments/core"
+import { Lists, Monotonic, type Page, PaymentsApi, type PaymentsError, Position, RetryPolicy } from "@payments/core"
 import { type Cause, Duration, Effect, Pull, Queue, type Scope, Stream } from "effect"
 import { type Backlog, backlogOf } from "./Backlog.ts"
+import { countPath } from "./engine/Tally.ts"
 import { type Guard, mostWaiting } from "./Guard.ts"
-import { type ReadPage, toReadPage } from "./PageReads.ts"
+import { type ReadPage, toReadPage } from "./ReadPage.ts"
 import type { Batch, OwnerClaim, Part, ScanProgress, ScanSession, Sink, SinkError } from "./Sink.ts"
 
 /** What happens during a traversal. */
@@ -83,7 +76,7 @@ export const traverse = Effect.fnUntraced(function*(
   )
   const most = Math.max(1, Math.floor(largestBatch / limit))
   const backlog = yield* backlogOf(sink)
-  const queue = yield* readAhead(Stream.map(listing, toReadPage), most, backlog)
+  const queue = yield* readAhead(Stream.map(listing, toReadPage(Lists.byName[name])), most, backlog)
   /** Pages that are not committed yet. */
   const waiting: Array<ReadPage> = []
   /** How many of them, from the first one on, are no longer in the backlog: those that the guard holds back. */
@@ -95,7 +88,7 @@ export const traverse = Effect.fnUntraced(function*(
   })
   // Pages that came while the ones before were written share a batch, and its wait for the disk.
   const takeNext = Effect.suspend(() => {
-    const records = waiting.reduce((sum, { reads }) => sum + reads.length, 0)
+    const records = waiting.reduce((sum, page) => sum + page.records.length, 0)
     const room = Math.max(1, Math.min(most, Math.floor((mostWaiting - records) / limit)))
     return Effect.flatMap(Queue.takeBetween(queue, 1, room), (some) => {
       waiting.push(...some)
@@ -173,12 +166,18 @@ const opened = (state: Traversal): Effect.Effect<ScanSession, SinkError> =>
     return restart ? Effect.as(session.restart, session) : Effect.succeed(session)
   })
 
-const toBatch = (pages: ReadonlyArray<ReadPage>, owner: OwnerClaim | undefined): Batch => ({
-  pages: pages.length,
-  reads: pages.flatMap(({ reads }) => reads),
-  next: pages.at(-1)?.next ?? null,
-  ...(owner === undefined ? {} : { owner })
-})
+const toBatch = (pages: ReadonlyArray<ReadPage>, owner: OwnerClaim | undefined): Batch => {
+  const undocumented = new Map<string, number>()
+  for (const page of pages) for (const [path, records] of page.undocumented) countPath(undocumented, path, records)
+  const next = pages.at(-1)?.next ?? null
+  return {
+    pages: pages.length,
+    records: pages.flatMap(({ records }) => records),
+    undocumented,
+    checkpoint: next === null ? null : Position.toJson(next),
+    owner
+  }
+}
 
 /** Whether, and after what wait, a failed traversal goes on from its last committed page. */
 export const recover = Effect.fnUntraced(function*(
