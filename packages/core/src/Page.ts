@@ -29,7 +29,7 @@ export interface DecodedRecord<Record> {
 export interface BadRecord {
   /** Undefined if the record has no `id` that is a string. */
   readonly id: string | undefined
-  /** {@inheritDoc DecodedRecord.text} */
+  /** The exact text, as of a {@link DecodedRecord}. */
   readonly text: string
   /** The parsed value, which may be no object. */
   readonly value: unknown
