@@ -17,6 +17,7 @@ import {
   fromDestination,
   type Question,
   toError,
+  toPosition,
   transferred
 } from "./SinkMessages.ts"
 
@@ -38,19 +39,25 @@ const make = Effect.fnUntraced(function*(
     location,
     hold: ({ name }, onLocked) => Effect.asVoid(opening("hold", { sink, list: name, onLocked })),
     inspect: {
-      scan: ({ name }, request) => ask("preview", { sink, list: name, request }),
+      scan: ({ name }, request) =>
+        Effect.map(ask("preview", { sink, list: name, request }), ({ resumeAt, ...preview }) => ({
+          ...preview,
+          resumeAt: resumeAt === undefined ? undefined : toPosition(resumeAt)
+        })),
       owner: ask("owner", { sink }),
       hasAny: ({ name }, ids) => ask("hasAny", { sink, list: name, ids })
     },
     begin: ({ name }, request) =>
       Effect.map(
         opening("begin", { sink, list: name, request }),
-        ([session, begun]) => {
+        ([session, { resumeAt, scan, start, ...begun }]) => {
           let { progress } = begun
           const known = (answer: Effect.Effect<ScanProgress, SinkError>) =>
             Effect.tap(answer, (now) => Effect.sync(() => void (progress = now)))
           return {
-            ...begun,
+            scan,
+            start,
+            resumeAt: resumeAt === undefined ? undefined : toPosition(resumeAt),
             progress: Effect.sync(() => progress),
             commit: (batch) => {
               const message = fromBatch(batch)
