@@ -1,4 +1,4 @@
-/** Our code is measured as the programs ship it, in one bundle; peers and undici as their packages ship them. */
+/** Our code is bundled, as in the programs. Other clients and undici are loaded from their packages. */
 import { join } from "node:path"
 import { defineConfig } from "rolldown"
 import { threads } from "../cli/bundle.ts"

@@ -1,4 +1,4 @@
-/** Asks a server as fast as it answers, without looking at what it says but for the cursor. */
+/** Sends requests to a server as fast as it responds. Reads only the cursor of each page. */
 import { Pool } from "undici"
 
 const path = "/v0/payoutRequests?limit=100"
@@ -18,7 +18,7 @@ const get = async (pool: Pool, cursor: string | undefined): Promise<Buffer> => {
 const cursorOf = (page: Buffer): string | undefined =>
   /"cursor":"([^"]*)"/.exec(page.toString("latin1", page.lastIndexOf(`"cursor"`)))?.[1]
 
-/** Reads so many pages again and again, several at once, after each has been read once; gives the milliseconds. */
+/** Reads the first `pages` pages once, then again and again on several connections. Returns the milliseconds of the latter. */
 export const load = async (url: string, pages: number, requests: number): Promise<number> => {
   const pool = new Pool(url, { connections })
   const cursors: Array<string | undefined> = [undefined]
@@ -28,21 +28,21 @@ export const load = async (url: string, pages: number, requests: number): Promis
     if (cursor === undefined) break
     cursors.push(cursor)
   }
-  let asked = 0
-  const ask = async () => {
-    for (; asked < requests;) {
-      // oxlint-disable-next-line no-await-in-loop -- several of these loops run side by side
-      await get(pool, cursors[asked++ % cursors.length])
+  let sent = 0
+  const sendRequests = async () => {
+    for (; sent < requests;) {
+      // oxlint-disable-next-line no-await-in-loop -- several of these loops run concurrently
+      await get(pool, cursors[sent++ % cursors.length])
     }
   }
   const start = performance.now()
-  await Promise.all(Array.from({ length: connections }, ask))
+  await Promise.all(Array.from({ length: connections }, sendRequests))
   const ms = performance.now() - start
   await pool.close()
   return ms
 }
 
-/** Reads the list from its first page to its end; gives the number of records. */
+/** Reads the list from its first page to its end. Returns the number of records. */
 export const walk = async (url: string): Promise<number> => {
   const pool = new Pool(url, { connections: 1 })
   let records = 0

@@ -1,15 +1,15 @@
 /**
- * The other side of every measurement: a bare `node:http` server, in a process of its own, that sends bytes it has
- * prepared, so that what is measured is the client. The records are the sandbox's, undocumented fields included.
+ * The server of every measurement of a client: a bare `node:http` server in another process. It sends prepared bytes, so that
+ * the server costs little. The records are those of the sandbox, with undocumented fields.
  *
- * | address | answers |
+ * | address | response |
  * |---|---|
  * | `/v0/payoutRequests` | the pages, by cursor |
  * | `/slow/v0/payoutRequests` | the same, 50 ms later |
  * | `/times/N/v0/payoutRequests` | the same pages N times over, each time under new cursors |
  * | `/down/v0/payoutRequests` | 503 |
  * | `/v1/payouts` | the same records in Stripe's list shape, by `starting_after` |
- * | `/requests` | how many requests came since this was last asked |
+ * | `/requests` | the number of requests since the last request of this address |
  */
 import { records } from "@payments/sandbox"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
@@ -17,11 +17,11 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 export const pageSize = 100
 const slowMs = 50
 
-/** Listens on a free port of this machine; gives the address. */
+/** Listens on a free port of this machine. Returns the address. */
 export const listen = (length: number): Promise<string> => {
   const { bodies, stripe } = prepare(length)
   let requests = 0
-  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+  const respond = (request: IncomingMessage, response: ServerResponse): void => {
     const url = request.url ?? ""
     if (url === "/requests") {
       send(response, Buffer.from(String(requests)))
@@ -37,7 +37,7 @@ export const listen = (length: number): Promise<string> => {
     if (url.startsWith("/slow/")) return void setTimeout(() => send(response, bodies[index]), slowMs)
     send(response, bodies[index])
   }
-  const server = createServer({ keepAliveTimeout: 600_000 }, answer)
+  const server = createServer({ keepAliveTimeout: 600_000 }, respond)
   return new Promise((resolve) => {
     server.listen(0, "127.0.0.1", () => {
       const address = server.address()
@@ -68,14 +68,14 @@ const prepare = (length: number) => {
   return { bodies, stripe }
 }
 
-/** As long as cursors usually are, so that its part of the work is not flattered. Always of one length. */
+/** Makes a cursor of the usual length, so that its cost is realistic. All cursors have the same length. */
 const cursorOfPage = (page: number): string =>
   Buffer.from(`payoutRequests:100:${String(page).padStart(10, "0")}`).toString("base64url")
 
 const pageOfCursor = (cursor: string | undefined): number =>
   cursor === undefined ? 0 : Number(Buffer.from(cursor, "base64url").toString().slice(-10))
 
-/** The page in the place that its number has, with the cursor of the next number in it. */
+/** Returns page number `page` of the list repeated `times` times. Its cursor leads to the next page. */
 const repeated = (bodies: ReadonlyArray<Buffer>, page: number, times: number): Buffer | undefined => {
   const body = bodies[page % bodies.length]
   const last = page + 1 === bodies.length * times

@@ -1,12 +1,12 @@
-/** Runs a part of a measurement in a process of its own. */
+/** Runs a part of a measurement in a child process. */
 import { type ChildProcess, fork } from "node:child_process"
 import { once } from "node:events"
-import type { Tally } from "./Tally.ts"
+import type { WorkloadResult } from "./WorkloadResult.ts"
 import type { WorkloadName } from "./workloads/all.ts"
 import type { ExportOptions } from "./workloads/exports.ts"
 
-/** What a child can be told to do. */
-export type Order =
+/** A request to a child process. */
+export type ChildRequest =
   | { readonly do: "listen"; readonly records: number }
   | { readonly do: "run"; readonly workload: WorkloadName; readonly url: string }
   | { readonly do: "copy"; readonly url: string; readonly folder: string }
@@ -25,52 +25,53 @@ export type Order =
   | { readonly do: "memory" }
   | { readonly do: "storm"; readonly url: string; readonly listings: number }
 
-/** A server of the sandbox's, or a bare one that sends one of its pages. */
+/** A sandbox, or a bare server that sends one of its pages. */
 export type ServeOptions =
   | { readonly kind: "bare" }
   | { readonly kind: "generated"; readonly records: number }
 
-/** What came of it. */
-export interface Answer {
+/** The response of a child process. */
+export interface ChildResponse {
   readonly url?: string
   readonly ms?: number
-  readonly tally?: Tally
+  readonly result?: WorkloadResult
   readonly records?: number
-  /** Bytes that the process has sent to the disk while it worked, where the system tells. */
+  /** Bytes that the child wrote to the disk during the request; 0 if the system does not report them. */
   readonly written?: number
-  /** Bytes, since the process began. */
+  /** Bytes, since the start of the child. */
   readonly peakRss?: number
 }
 
-/** A child that obeys until it is disposed of. */
+/** A child process that handles requests until it is disposed. */
 export class Process implements AsyncDisposable {
   readonly #child: ChildProcess
 
   constructor(flags: ReadonlyArray<string> = []) {
-    // Beside this file: the bundle when this is one, else the source, which Node runs as it is.
+    // In the folder of this file: a bundle if this is a bundle, otherwise the source, which Node can run.
     const file = new URL(import.meta.url.endsWith(".ts") ? "./child.ts" : "./child.mjs", import.meta.url)
     this.#child = fork(file, { execArgv: [...process.execArgv, ...flags] })
   }
 
-  async tell(order: Order): Promise<Answer> {
-    const ended = new AbortController()
+  /** Sends a request and returns the response. Fails if the child exits first. */
+  async send(request: ChildRequest): Promise<ChildResponse> {
+    const abort = new AbortController()
     try {
-      const answer = once(this.#child, "message", { signal: ended.signal })
-      const exit = once(this.#child, "exit", { signal: ended.signal }).then(([code]) => {
-        throw new Error(`the process that was told to ${order.do} ended with ${String(code)}`)
+      const response = once(this.#child, "message", { signal: abort.signal })
+      const exit = once(this.#child, "exit", { signal: abort.signal }).then(([code]) => {
+        throw new Error(`the process exited with code ${String(code)} during the request "${request.do}"`)
       })
-      this.#child.send(order)
-      const [message] = await Promise.race([answer, exit]) as [Answer] // our own child sends nothing else
+      this.#child.send(request)
+      const [message] = await Promise.race([response, exit]) as [ChildResponse] // child.ts sends nothing else
       return message
     } finally {
-      ended.abort()
+      abort.abort()
     }
   }
 
-  /** Tells it something that it will not survive. */
-  async end(order: Order): Promise<void> {
+  /** Sends a request that ends the child, and waits for its exit. */
+  async sendLast(request: ChildRequest): Promise<void> {
     const exit = once(this.#child, "exit")
-    this.#child.send(order)
+    this.#child.send(request)
     await exit
   }
 

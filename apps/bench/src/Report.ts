@@ -1,9 +1,9 @@
-/** Figures, as a person and as a program reads them. */
+/** The figures of a benchmark, and their report as text. */
 import { readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { cpus, totalmem } from "node:os"
 
-/** A number, and what it should be where that was promised. */
+/** A figure, with its target if there is one. */
 export interface Figure {
   readonly name: string
   readonly value: number
@@ -12,7 +12,7 @@ export interface Figure {
   readonly atMost?: number
 }
 
-/** The middle one. */
+/** Returns the median. */
 export const median = (values: ReadonlyArray<number>): number => {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = sorted.length >> 1
@@ -20,13 +20,13 @@ export const median = (values: ReadonlyArray<number>): number => {
   return (low + high) / 2
 }
 
-/** Whether the promise holds; undefined where there is none. */
-export const holds = ({ atLeast, atMost, value }: Figure): boolean | undefined =>
+/** Whether the figure meets its target; undefined if it has none. */
+export const meetsTarget = ({ atLeast, atMost, value }: Figure): boolean | undefined =>
   atLeast === undefined && atMost === undefined
     ? undefined
     : value >= (atLeast ?? Number.NEGATIVE_INFINITY) && value <= (atMost ?? Number.POSITIVE_INFINITY)
 
-/** What the figures were taken on. */
+/** Describes the machine and the versions of the measured packages. */
 export const machine = () => ({
   cpu: cpus()[0]?.model ?? "unknown",
   cores: cpus().length,
@@ -43,7 +43,7 @@ const versionOf = (name: string): string => {
     try {
       return (JSON.parse(readFileSync(path, "utf8")) as { readonly version: string }).version // every package has one
     } catch {
-      // Not in this folder: the next one up.
+      // The package is not in this folder. Try the parent folder.
     }
   }
   return "unknown"
@@ -51,13 +51,13 @@ const versionOf = (name: string): string => {
 
 const digits = { "records/s": 0, "pages/s": 0, "×": 3, MiB: 1, requests: 0 } as const
 
-/** The figures in lines, those with a target marked. */
+/** Formats the figures as lines, with targets and verdicts. */
 export const render = (figures: ReadonlyArray<Figure>): string => {
   const width = Math.max(...figures.map(({ name }) => name.length))
   return figures.map((figure) => {
     const { atLeast, atMost, name, unit, value } = figure
     const target = atLeast !== undefined ? `  target ≥ ${atLeast}` : atMost !== undefined ? `  target ≤ ${atMost}` : ""
-    const verdict = { true: "  ok", false: "  MISSED", undefined: "" }[`${holds(figure)}`]
+    const verdict = { true: "  ok", false: "  MISSED", undefined: "" }[`${meetsTarget(figure)}`]
     return `${name.padEnd(width)}  ${value.toFixed(digits[unit]).padStart(8)} ${unit}${target}${verdict}`
   }).join("\n")
 }

@@ -1,11 +1,11 @@
-/** The sandbox as it is run, and the bare server that it is held against. */
+/** The sandbox server, and a bare server for comparison. */
 import { ListServer } from "@payments/core/testing"
 import { Sandbox, type SandboxOptions, World } from "@payments/sandbox"
 import { Effect, ManagedRuntime } from "effect"
 import { createServer } from "node:http"
 import type { ServeOptions } from "./Process.ts"
 
-/** Serves for as long as the process lives; gives the base address. */
+/** Starts a server that runs as long as the process. Returns the base address. */
 export const serve = (options: ServeOptions): Promise<string> => {
   switch (options.kind) {
     case "bare":
@@ -18,7 +18,7 @@ export const serve = (options: ServeOptions): Promise<string> => {
 const sandbox = (options: SandboxOptions): Promise<string> =>
   ManagedRuntime.make(Sandbox.layer(options)).runPromise(Sandbox.use(({ url }) => Effect.succeed(url)))
 
-/** One page of 100 records, prepared, for every request. */
+/** Starts a server that sends one prepared page of 100 records for every request. */
 const bare = (): Promise<string> => {
   const page = World.make({ records: 100_000 }).servers.payoutRequests({ filters: {}, limit: 100, cursor: undefined })
   if (page._tag !== "Page") throw new Error("no page")
@@ -34,11 +34,13 @@ const bare = (): Promise<string> => {
   })
 }
 
-/** Milliseconds from making a sandbox of so many records in each list to the end of its first answer. */
+/** Returns the milliseconds from the start of a sandbox of this size to the end of its first response. */
 export const firstPage = async (records: number): Promise<number> => {
   const start = performance.now()
   const url = await serve({ kind: "generated", records })
-  const answer = await fetch(`${url}/v0/payoutRequests?limit=100`, { headers: { authorization: "Bearer sandbox_key" } })
-  await answer.arrayBuffer()
+  const response = await fetch(`${url}/v0/payoutRequests?limit=100`, {
+    headers: { authorization: "Bearer sandbox_key" }
+  })
+  await response.arrayBuffer()
   return performance.now() - start
 }

@@ -1,74 +1,74 @@
-/** A process of a measurement: the server, or one workload. What it is to do comes in messages. */
+/** The child process of a measurement: a server, or one workload. It receives requests as messages. */
 import "effect/schema/SchemaJITCompiler/enable"
 import { readFileSync } from "node:fs"
 import { listen } from "./PageServer.ts"
-import type { Answer, Order } from "./Process.ts"
-import type { Tally } from "./Tally.ts"
+import type { ChildRequest, ChildResponse } from "./Process.ts"
+import type { WorkloadResult } from "./WorkloadResult.ts"
 import { workloads } from "./workloads/all.ts"
 
-const obey = async (order: Order): Promise<Answer> => {
-  switch (order.do) {
+const handle = async (request: ChildRequest): Promise<ChildResponse> => {
+  switch (request.do) {
     case "listen":
-      return { url: await listen(order.records) }
+      return { url: await listen(request.records) }
     case "run": {
-      const run = await workloads[order.workload]()
-      return timed(() => run(order.url))
+      const run = await workloads[request.workload]()
+      return timed(() => run(request.url))
     }
     case "copy": {
       const { bareSqlite } = await import("./workloads/bareSqlite.ts")
-      return timed(() => bareSqlite(order.url, order.folder))
+      return timed(() => bareSqlite(request.url, request.folder))
     }
     case "copyToPostgres": {
       const { barePostgres } = await import("./workloads/barePostgres.ts")
-      return timed(() => barePostgres(order.url, order.database, order.schema, order.by))
+      return timed(() => barePostgres(request.url, request.database, request.schema, request.by))
     }
     case "export": {
       const { exportTo } = await import("./workloads/exports.ts")
-      return timed(() => exportTo(order.options))
+      return timed(() => exportTo(request.options))
     }
     case "serve": {
       const { serve } = await import("./SandboxServer.ts")
-      return { url: await serve(order.options) }
+      return { url: await serve(request.options) }
     }
     case "first": {
       const { firstPage } = await import("./SandboxServer.ts")
-      return { ms: await firstPage(order.records) }
+      return { ms: await firstPage(request.records) }
     }
     case "load": {
       const { load } = await import("./Load.ts")
-      return { ms: await load(order.url, order.pages, order.requests) }
+      return { ms: await load(request.url, request.pages, request.requests) }
     }
     case "walk": {
       const { walk } = await import("./Load.ts")
-      return { records: await walk(order.url) }
+      return { records: await walk(request.url) }
     }
     case "memory":
       return { peakRss: process.resourceUsage().maxRSS * 1024 }
     case "storm": {
       const { storm } = await import("./workloads/ours.ts")
-      await storm(order.url, order.listings)
+      await storm(request.url, request.listings)
       return {}
     }
   }
 }
 
-/** Of this process, so far. Only Linux tells. */
-const written = (): number => {
+/** Returns the bytes that this process has written to the disk so far; 0 on systems other than Linux. */
+const writtenBytes = (): number => {
   const io = process.platform === "linux" ? readFileSync("/proc/self/io", "utf8") : ""
   return Number(/^write_bytes: (\d+)$/m.exec(io)?.[1] ?? 0)
 }
 
-const timed = async (work: () => Promise<Tally>): Promise<Answer> => {
-  const before = written()
+const timed = async (work: () => Promise<WorkloadResult>): Promise<ChildResponse> => {
+  const before = writtenBytes()
   const start = performance.now()
-  const tally = await work()
+  const result = await work()
   const ms = performance.now() - start
-  return { ms, tally, peakRss: process.resourceUsage().maxRSS * 1024, written: written() - before }
+  return { ms, result, peakRss: process.resourceUsage().maxRSS * 1024, written: writtenBytes() - before }
 }
 
-process.on("message", (order: Order) => {
-  obey(order).then(
-    (answer) => process.send?.(answer),
+process.on("message", (request: ChildRequest) => {
+  handle(request).then(
+    (response) => process.send?.(response),
     (error: unknown) => {
       console.error(error)
       process.exit(1)

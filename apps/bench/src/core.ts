@@ -1,24 +1,24 @@
-/** The figures of `@payments/core`, beside a bare loop and other clients, all in one run. */
+/** Measures `@payments/core` against a bare loop and other clients, all in one run. */
 import { pageSize } from "./PageServer.ts"
 import { Process } from "./Process.ts"
 import { type Figure, median } from "./Report.ts"
 import type { WorkloadName } from "./workloads/all.ts"
 
-/** How much to do. */
+/** The sizes of the measurements. */
 export interface Sizes {
-  /** Of the list that is read for speed. */
+  /** Records of the list for the speed figures. */
   readonly records: number
-  /** Medians are taken over so many, after one that does not count. */
+  /** Rounds after a warm-up round. The figures are medians over them. */
   readonly rounds: number
-  /** Of the list behind a slow server. */
+  /** Records of the list on the slow server. */
   readonly slowRecords: number
-  /** The long list has so many times the records of the short one. */
+  /** The ratio of the long list to the short one, for the memory figures. */
   readonly memoryTimes: number
-  /** Listings against a server that is down. */
+  /** Listings against a server that responds with 503. */
   readonly stormListings: number
 }
 
-/** What the targets are meant for. */
+/** The sizes for which the targets are defined. */
 export const fullSizes: Sizes = {
   records: 100_000,
   rounds: 7,
@@ -27,45 +27,45 @@ export const fullSizes: Sizes = {
   stormListings: 10_000
 }
 
-/** Measures everything. `say` is told what is under way. */
-export const core = async (sizes: Sizes, say: (line: string) => void): Promise<ReadonlyArray<Figure>> => [
-  ...await speed(sizes, say),
-  ...await slow(sizes, say),
-  ...await memory(sizes, say),
-  ...await storm(sizes, say)
+/** Measures all figures. `log` receives a line after each step. */
+export const core = async (sizes: Sizes, log: (line: string) => void): Promise<ReadonlyArray<Figure>> => [
+  ...await speed(sizes, log),
+  ...await slow(sizes, log),
+  ...await memory(sizes, log),
+  ...await storm(sizes, log)
 ]
 
-const ask = async (server: Process, records: number): Promise<string> => {
-  const { url } = await server.tell({ do: "listen", records })
+const startListening = async (server: Process, records: number): Promise<string> => {
+  const { url } = await server.send({ do: "listen", records })
   if (url === undefined) throw new Error("the server gave no address")
   return url
 }
 
-/** Runs the workloads in turn, again and again, so that whatever else the machine does falls on all of them. */
+/** Runs the workloads alternately for several rounds, so that other load on the machine affects all of them. */
 const interleaved = async <Name extends WorkloadName>(
   workloads: ReadonlyArray<{ readonly name: Name; readonly url: string }>,
   records: number,
   rounds: number,
-  say: (line: string) => void
+  log: (line: string) => void
 ): Promise<Readonly<Record<Name, number>>> => {
   await using stack = new AsyncDisposableStack()
   const runs = workloads.map((workload) => ({ ...workload, process: stack.use(new Process()), ms: Array<number>() }))
   for (let round = 0; round <= rounds; round++) {
     for (const { ms, name, process, url } of runs) {
-      const answer = await process.tell({ do: "run", workload: name, url })
-      if (answer.tally?.records !== records || answer.ms === undefined) {
-        throw new Error(`${name} read ${answer.tally?.records} of ${records} records`)
+      const response = await process.send({ do: "run", workload: name, url })
+      if (response.result?.records !== records || response.ms === undefined) {
+        throw new Error(`${name} read ${response.result?.records} of ${records} records`)
       }
-      if (round > 0) ms.push(answer.ms)
-      say(`${round === 0 ? "warm-up" : `round ${round} of ${rounds}`}: ${name} ${answer.ms.toFixed(0)} ms`)
+      if (round > 0) ms.push(response.ms)
+      log(`${round === 0 ? "warm-up" : `round ${round} of ${rounds}`}: ${name} ${response.ms.toFixed(0)} ms`)
     }
   }
   return Object.fromEntries(runs.map(({ ms, name }) => [name, median(ms)])) as Record<Name, number> // one entry each
 }
 
-const speed = async ({ records, rounds }: Sizes, say: (line: string) => void): Promise<ReadonlyArray<Figure>> => {
+const speed = async ({ records, rounds }: Sizes, log: (line: string) => void): Promise<ReadonlyArray<Figure>> => {
   await using server = new Process()
-  const url = await ask(server, records)
+  const url = await startListening(server, records)
   const names = [
     "floor",
     "floor, prefetching",
@@ -77,9 +77,9 @@ const speed = async ({ records, rounds }: Sizes, say: (line: string) => void): P
     "fetch + zod",
     "got.paginate"
   ] as const
-  const ms = await interleaved(names.map((name) => ({ name, url })), records, rounds, say)
+  const ms = await interleaved(names.map((name) => ({ name, url })), records, rounds, log)
   const rate = (name: typeof names[number]): Figure => ({ name, value: records / ms[name] * 1000, unit: "records/s" })
-  const against = (name: typeof names[number], other: typeof names[number], atLeast?: number): Figure => ({
+  const ratioTo = (name: typeof names[number], other: typeof names[number], atLeast?: number): Figure => ({
     name: `${name} ÷ ${other}`,
     value: ms[other] / ms[name],
     unit: "×",
@@ -87,22 +87,22 @@ const speed = async ({ records, rounds }: Sizes, say: (line: string) => void): P
   })
   return [
     ...names.map(rate),
-    against("PaymentsApi", "floor", 0.9),
-    against("PaymentsApi", "floor, prefetching"),
-    against("PaymentsApi, exact texts", "floor", 0.7),
-    against("PaymentsApi over Effect's undici", "floor"),
-    against("PaymentsApi over fetch", "floor"),
-    against("PaymentsApi", "stripe-node", 1.3),
-    against("PaymentsApi", "fetch + zod", 1.1),
-    against("PaymentsApi", "got.paginate", 3)
+    ratioTo("PaymentsApi", "floor", 0.9),
+    ratioTo("PaymentsApi", "floor, prefetching"),
+    ratioTo("PaymentsApi, exact texts", "floor", 0.7),
+    ratioTo("PaymentsApi over Effect's undici", "floor"),
+    ratioTo("PaymentsApi over fetch", "floor"),
+    ratioTo("PaymentsApi", "stripe-node", 1.3),
+    ratioTo("PaymentsApi", "fetch + zod", 1.1),
+    ratioTo("PaymentsApi", "got.paginate", 3)
   ]
 }
 
-const slow = async ({ rounds, slowRecords }: Sizes, say: (line: string) => void): Promise<ReadonlyArray<Figure>> => {
+const slow = async ({ rounds, slowRecords }: Sizes, log: (line: string) => void): Promise<ReadonlyArray<Figure>> => {
   await using server = new Process()
-  const url = `${await ask(server, slowRecords)}/slow`
+  const url = `${await startListening(server, slowRecords)}/slow`
   const names = ["floor", "PaymentsApi, 30 ms per page"] as const
-  const ms = await interleaved(names.map((name) => ({ name, url })), slowRecords, rounds, say)
+  const ms = await interleaved(names.map((name) => ({ name, url })), slowRecords, rounds, log)
   return [{
     name: `50 ms per response, 30 ms per page of a consumer, ${slowRecords / pageSize} pages ÷ the bare requests`,
     value: ms["PaymentsApi, 30 ms per page"] / ms.floor,
@@ -113,15 +113,15 @@ const slow = async ({ rounds, slowRecords }: Sizes, say: (line: string) => void)
 
 const memory = async (
   { memoryTimes, records, rounds }: Sizes,
-  say: (line: string) => void
+  log: (line: string) => void
 ): Promise<ReadonlyArray<Figure>> => {
   await using server = new Process()
-  const url = await ask(server, records)
+  const url = await startListening(server, records)
   const peak = async (workload: WorkloadName, times: number, flags: ReadonlyArray<string>): Promise<number> => {
     await using process = new Process(flags)
-    const { peakRss, tally } = await process.tell({ do: "run", workload, url: `${url}/times/${times}` })
-    if (tally?.records !== records * times || peakRss === undefined) throw new Error("not all records were read")
-    say(`memory: ${workload}, ${tally.records} records ${flags.join(" ")} ${(peakRss / 2 ** 20).toFixed(0)} MiB`)
+    const { peakRss, result } = await process.send({ do: "run", workload, url: `${url}/times/${times}` })
+    if (result?.records !== records * times || peakRss === undefined) throw new Error("not all records were read")
+    log(`memory: ${workload}, ${result.records} records ${flags.join(" ")} ${(peakRss / 2 ** 20).toFixed(0)} MiB`)
     return peakRss / 2 ** 20
   }
   const compare = async (workload: WorkloadName, flags: ReadonlyArray<string>) => {
@@ -133,9 +133,9 @@ const memory = async (
     }
     return { short: median(short), long: median(long) }
   }
-  // As `bin/payments` starts it. Without these flags V8 lets its young generation grow with time.
+  // The flags of `bin/payments`. Without them V8 lets its young generation grow with time.
   const flags = ["--max-semi-space-size=4", "--heap-growing-percent=80"]
-  const held = await compare("PaymentsApi", flags)
+  const limited = await compare("PaymentsApi", flags)
   const plain = await compare("PaymentsApi", [])
   const floor = await compare("floor", [])
   const ratio = ({ long, short }: { readonly short: number; readonly long: number }) => ({
@@ -144,20 +144,20 @@ const memory = async (
   })
   const lengths = `${records * memoryTimes} ÷ ${records} records`
   return [
-    { name: `peak RSS with ${flags.join(" ")}, ${records} records`, value: held.short, unit: "MiB" },
-    { name: `peak RSS with ${flags.join(" ")}, ${lengths}`, ...ratio(held), atMost: 1.15 },
+    { name: `peak RSS with ${flags.join(" ")}, ${records} records`, value: limited.short, unit: "MiB" },
+    { name: `peak RSS with ${flags.join(" ")}, ${lengths}`, ...ratio(limited), atMost: 1.15 },
     { name: `peak RSS without, ${lengths}`, ...ratio(plain) },
     { name: `peak RSS without, ${lengths}, floor`, ...ratio(floor) }
   ]
 }
 
-const storm = async ({ stormListings }: Sizes, say: (line: string) => void): Promise<ReadonlyArray<Figure>> => {
+const storm = async ({ stormListings }: Sizes, log: (line: string) => void): Promise<ReadonlyArray<Figure>> => {
   await using server = new Process()
-  const url = await ask(server, pageSize)
+  const url = await startListening(server, pageSize)
   await using process = new Process()
-  await process.tell({ do: "storm", url: `${url}/down`, listings: stormListings })
+  await process.send({ do: "storm", url: `${url}/down`, listings: stormListings })
   const requests = Number(await (await fetch(`${url}/requests`)).text())
-  say(`storm: ${requests} requests`)
+  log(`storm: ${requests} requests`)
   return [{
     name: `requests beyond the first ones of ${stormListings} listings, all answered 503`,
     value: requests - stormListings,

@@ -1,85 +1,87 @@
-/** The figures of `@payments/export`, beside bare loops that keep less, all in one run. */
+/** Measures `@payments/export` against bare loops that store less, all in one run. */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Client } from "pg"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { pageSize } from "./PageServer.ts"
-import { type Answer, Process } from "./Process.ts"
+import { type ChildRequest, type ChildResponse, Process } from "./Process.ts"
 import { type Figure, median } from "./Report.ts"
+import { emptyResult } from "./WorkloadResult.ts"
 import type { ExportOptions } from "./workloads/exports.ts"
 
-/** How much to do. */
+/** The sizes of the measurements. */
 export interface ExportSizes {
-  /** Of the list that is exported for speed, and of the short one for memory. */
+  /** Records of the list for the speed figures, and of the short list for the memory figures. */
   readonly records: number
-  /** Of the list that is exported twice, killed, and the long one for memory. */
+  /** Records of the list for the rescan and resume figures, and of the long list for the memory figures. */
   readonly long: number
   readonly rounds: number
 }
 
-/** What the targets are meant for. */
+/** The sizes for which the targets are defined. */
 export const fullExportSizes: ExportSizes = { records: 100_000, long: 1_000_000, rounds: 7 }
 
 /**
- * As this workspace starts its exports. Left to itself V8 takes a third more memory for nothing: it doubles the room for young
- * objects, and lets old ones that are dead pile up to several times those that live.
+ * The flags with which this workspace starts its exports. Without them V8 uses a third more memory and is not faster: it
+ * doubles the young generation, and collects the old generation only when it is several times the size of its live objects.
  */
 const flags = ["--max-semi-space-size=16", "--heap-growing-percent=80"]
 
-type Say = (line: string) => void
+type Log = (line: string) => void
 
-/** Measures everything. `say` is told what is under way. */
-export const exports = async (sizes: ExportSizes, say: Say): Promise<ReadonlyArray<Figure>> => {
-  await using short = await serving(sizes.records)
+/** Measures all figures. `log` receives a line after each step. */
+export const exports = async (sizes: ExportSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
+  await using short = await startPageServer(sizes.records)
   const server = await startServer(["fsync=on"])
   try {
-    const speeds = [...await speed(short.url, sizes, say), ...await postgresSpeed(server, short.url, sizes, say)]
-    await using long = await serving(sizes.long)
+    const speeds = [...await speed(short.url, sizes, log), ...await postgresSpeed(server, short.url, sizes, log)]
+    await using long = await startPageServer(sizes.long)
     return [
       ...speeds,
-      ...await rescan(long.url, sizes, say),
-      ...await postgresRescan(server, long.url, sizes, say),
-      ...await resume(long.url, sizes, say),
-      ...await memory(short.url, long.url, sizes, say)
+      ...await rescan(long.url, sizes, log),
+      ...await postgresRescan(server, long.url, sizes, log),
+      ...await resume(long.url, sizes, log),
+      ...await memory(short.url, long.url, sizes, log)
     ]
   } finally {
     await server.stop()
   }
 }
 
-const serving = async (records: number) => {
+const startPageServer = async (records: number) => {
   const server = new Process()
-  const { url } = await server.tell({ do: "listen", records })
+  const { url } = await server.send({ do: "listen", records })
   if (url === undefined) throw new Error("the server gave no address")
   return { url, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() }
 }
 
-/** A folder that is gone when its use is over. */
-const temporary = () => {
+/** Makes a temporary folder. Disposing it removes it. */
+const temporaryFolder = () => {
   const folder = mkdtempSync(join(tmpdir(), "payments-bench-"))
   return { folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }) }
 }
 
-const tell = async (order: Parameters<Process["tell"]>[0], records?: number): Promise<Required<Answer>> => {
+/** Handles one request in a new child process. Fails if the child did not read this number of records. */
+const runInChild = async (request: ChildRequest, records?: number): Promise<Required<ChildResponse>> => {
   await using process = new Process(flags)
-  const answer = await process.tell(order)
-  if (records !== undefined && answer.tally?.records !== records) {
-    throw new Error(`${order.do} read ${answer.tally?.records} of ${records} records`)
+  const response = await process.send(request)
+  if (records !== undefined && response.result?.records !== records) {
+    throw new Error(`${request.do} read ${response.result?.records} of ${records} records`)
   }
-  return { url: "", ms: 0, records: 0, peakRss: 0, written: 0, tally: { records: 0, sum: 0, characters: 0 }, ...answer }
+  return { url: "", ms: 0, records: 0, peakRss: 0, written: 0, result: emptyResult(), ...response }
 }
 
-const exporting = (options: ExportOptions, records?: number) => tell({ do: "export", options }, records)
+const runExport = (options: ExportOptions, records?: number) => runInChild({ do: "export", options }, records)
 
-const speed = async (url: string, { records, rounds }: ExportSizes, say: Say): Promise<ReadonlyArray<Figure>> => {
+const speed = async (url: string, { records, rounds }: ExportSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
   const bare: Array<number> = []
   const ours: Array<number> = []
   for (let round = 0; round <= rounds; round++) {
-    using place = temporary()
-    const copied = await tell({ do: "copy", url, folder: place.folder }, records)
-    const exported = await exporting({ url, to: `sqlite:${join(place.folder, "payments.db")}` }, records)
-    say(`SQLite, round ${round} of ${rounds}: bare ${copied.ms.toFixed(0)} ms, export ${exported.ms.toFixed(0)} ms`)
+    using place = temporaryFolder()
+    const copied = await runInChild({ do: "copy", url, folder: place.folder }, records)
+    const exported = await runExport({ url, to: `sqlite:${join(place.folder, "payments.db")}` }, records)
+    log(`SQLite, round ${round} of ${rounds}: bare ${copied.ms.toFixed(0)} ms, export ${exported.ms.toFixed(0)} ms`)
     if (round === 0) continue
     bare.push(copied.ms)
     ours.push(exported.ms)
@@ -91,11 +93,11 @@ const speed = async (url: string, { records, rounds }: ExportSizes, say: Say): P
   ]
 }
 
-const rescan = async (url: string, { long, rounds }: ExportSizes, say: Say): Promise<ReadonlyArray<Figure>> => {
-  using place = temporary()
-  const run = () => exporting({ url, to: `sqlite:${join(place.folder, "payments.db")}` }, long)
+const rescan = async (url: string, { long, rounds }: ExportSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
+  using place = temporaryFolder()
+  const run = () => runExport({ url, to: `sqlite:${join(place.folder, "payments.db")}` }, long)
   const first = await run()
-  const { again, listed } = await rescans(url, long, rounds, "SQLite", run, say)
+  const { again, listed } = await rescans(url, long, rounds, "SQLite", run, log)
   return [
     {
       name: `bytes of a rescan of ${long} unchanged records ÷ those of the first scan, SQLite`,
@@ -112,23 +114,23 @@ const rescan = async (url: string, { long, rounds }: ExportSizes, say: Say): Pro
   ]
 }
 
-/** Listings and rescans in turn. */
+/** Runs listings and rescans alternately. */
 const rescans = async (
   url: string,
   records: number,
   rounds: number,
   destination: string,
-  run: () => Promise<Required<Answer>>,
-  say: Say
+  run: () => Promise<Required<ChildResponse>>,
+  log: Log
 ) => {
   const listed: Array<number> = []
-  const again: Array<Required<Answer>> = []
+  const again: Array<Required<ChildResponse>> = []
   for (let round = 0; round < Math.min(rounds, 3); round++) {
-    const { ms } = await tell({ do: "run", workload: "PaymentsApi, exact texts", url }, records)
-    const answer = await run()
-    say(`rescan of ${records}, ${destination}: listing ${ms.toFixed(0)} ms, export ${answer.ms.toFixed(0)} ms`)
+    const { ms } = await runInChild({ do: "run", workload: "PaymentsApi, exact texts", url }, records)
+    const response = await run()
+    log(`rescan of ${records}, ${destination}: listing ${ms.toFixed(0)} ms, export ${response.ms.toFixed(0)} ms`)
     listed.push(ms)
-    again.push(answer)
+    again.push(response)
   }
   return { listed, again }
 }
@@ -139,7 +141,7 @@ const postgresSpeed = async (
   server: PostgresServer,
   url: string,
   { records, rounds }: ExportSizes,
-  say: Say
+  log: Log
 ): Promise<ReadonlyArray<Figure>> => {
   const database = databaseOf(server)
   const unnest: Array<number> = []
@@ -147,11 +149,11 @@ const postgresSpeed = async (
   const ours: Array<number> = []
   for (let round = 0; round <= rounds; round++) {
     const bare = (by: "unnest" | "copy") =>
-      tell({ do: "copyToPostgres", url, database, schema: `${by}_${round}`, by }, records)
+      runInChild({ do: "copyToPostgres", url, database, schema: `${by}_${round}`, by }, records)
     const unnested = await bare("unnest")
     const copied = await bare("copy")
-    const exported = await exporting({ url, to: `${database}?schema=export_${round}` }, records)
-    say(
+    const exported = await runExport({ url, to: `${database}?schema=export_${round}` }, records)
+    log(
       `PostgreSQL, round ${round} of ${rounds}: unnest ${unnested.ms.toFixed(0)} ms, COPY ${
         copied.ms.toFixed(0)
       } ms, export ${exported.ms.toFixed(0)} ms`
@@ -170,25 +172,25 @@ const postgresSpeed = async (
   ]
 }
 
-/** Bytes of write-ahead log that the server writes meanwhile, without what it writes by itself at rest. */
-const logged = async (database: string, work: () => Promise<Required<Answer>>) => {
+/** Runs the work. Its `written` is the number of bytes of write-ahead log that the server wrote meanwhile. */
+const withWalBytes = async (database: string, work: () => Promise<Required<ChildResponse>>) => {
   const client = new Client({ connectionString: database })
   await client.connect()
   const { rows: [before] } = await client.query<{ readonly at: string }>("SELECT pg_current_wal_lsn() AS at")
-  const answer = await work()
+  const response = await work()
   const { rows: [after] } = await client.query<{ readonly bytes: string }>(
     "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), $1) AS bytes",
     [before?.at]
   )
   await client.end()
-  return { ...answer, written: Number(after?.bytes) }
+  return { ...response, written: Number(after?.bytes) }
 }
 
 /**
- * Has the server do at once what it does by itself within minutes of a load: otherwise the first reading of the new rows, by
- * whomever, is what marks them as committed, and writes a log of that.
+ * Vacuums the table and makes a checkpoint, as the server itself does within minutes of a load. Otherwise the first query that
+ * reads the new rows sets their hint bits, which writes to the write-ahead log.
  */
-const settled = async (database: string, schema: string) => {
+const vacuum = async (database: string, schema: string) => {
   const client = new Client({ connectionString: database })
   await client.connect()
   await client.query(`VACUUM ${schema}.payout_requests`)
@@ -200,13 +202,13 @@ const postgresRescan = async (
   server: PostgresServer,
   url: string,
   { long, rounds }: ExportSizes,
-  say: Say
+  log: Log
 ): Promise<ReadonlyArray<Figure>> => {
   const database = databaseOf(server)
-  const run = () => logged(database, () => exporting({ url, to: `${database}?schema=rescan` }, long))
+  const run = () => withWalBytes(database, () => runExport({ url, to: `${database}?schema=rescan` }, long))
   const first = await run()
-  await settled(database, "rescan")
-  const { again, listed } = await rescans(url, long, rounds, "PostgreSQL", run, say)
+  await vacuum(database, "rescan")
+  const { again, listed } = await rescans(url, long, rounds, "PostgreSQL", run, log)
   return [
     {
       name: `WAL of a rescan of ${long} unchanged records ÷ that of the first scan, PostgreSQL`,
@@ -223,19 +225,19 @@ const postgresRescan = async (
   ]
 }
 
-const resume = async (url: string, { long, rounds }: ExportSizes, say: Say): Promise<ReadonlyArray<Figure>> => {
-  using place = temporary()
+const resume = async (url: string, { long, rounds }: ExportSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
+  using place = temporaryFolder()
   const to = `sqlite:${join(place.folder, "killed.db")}`
   {
     await using process = new Process(flags)
-    await process.end({ do: "export", options: { url, to, killAt: Math.floor(long / pageSize * 0.9) } })
+    await process.sendLast({ do: "export", options: { url, to, killAt: Math.floor(long / pageSize * 0.9) } })
   }
   const resumed: Array<number> = []
   const cold: Array<number> = []
   for (let round = 0; round < rounds; round++) {
-    resumed.push((await exporting({ url, to, first: true })).ms)
-    cold.push((await exporting({ url, to: `sqlite:${join(place.folder, `cold-${round}.db`)}`, first: true })).ms)
-    say(`first page: resumed ${resumed.at(-1)?.toFixed(0)} ms, cold ${cold.at(-1)?.toFixed(0)} ms`)
+    resumed.push((await runExport({ url, to, first: true })).ms)
+    cold.push((await runExport({ url, to: `sqlite:${join(place.folder, `cold-${round}.db`)}`, first: true })).ms)
+    log(`first page: resumed ${resumed.at(-1)?.toFixed(0)} ms, cold ${cold.at(-1)?.toFixed(0)} ms`)
   }
   return [{
     name: `next page after a kill at 90 % of ${long} records ÷ first page of a cold start`,
@@ -249,14 +251,14 @@ const memory = async (
   short: string,
   long: string,
   sizes: ExportSizes,
-  say: Say
+  log: Log
 ): Promise<ReadonlyArray<Figure>> => {
   const figures: Array<Figure> = []
   for (const to of ["sqlite:payments.db", "file:ndjson?format=ndjson", "file:parquet?format=parquet&compress=zstd"]) {
     const peak = async (url: string, records: number): Promise<number> => {
-      using place = temporary()
-      const { peakRss } = await exporting({ url, to: to.replace(":", `:${place.folder}/`) }, records)
-      say(`memory: ${records} records to ${to}: ${(peakRss / 2 ** 20).toFixed(0)} MiB`)
+      using place = temporaryFolder()
+      const { peakRss } = await runExport({ url, to: to.replace(":", `:${place.folder}/`) }, records)
+      log(`memory: ${records} records to ${to}: ${(peakRss / 2 ** 20).toFixed(0)} MiB`)
       return peakRss
     }
     const peaks: { readonly short: Array<number>; readonly long: Array<number> } = { short: [], long: [] }

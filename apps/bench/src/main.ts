@@ -3,14 +3,14 @@ import { writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
 import { core, fullSizes } from "./core.ts"
 import { exports, fullExportSizes } from "./export.ts"
-import { holds, machine, render } from "./Report.ts"
+import { machine, meetsTarget, render } from "./Report.ts"
 import { fullSandboxSizes, sandbox } from "./sandbox.ts"
 
 const usage = `usage: pnpm bench core|sandbox|export [flags]
-  --records N   of the list that is read for speed and memory (${fullSizes.records}, a multiple of 100)
-  --rounds N    to take medians of (${fullSizes.rounds})
-  --json FILE   write the figures there too
-  --check       exit with 1 where a target is missed`
+  --records N   records of the list for speed and memory figures (default ${fullSizes.records}; a multiple of 100)
+  --rounds N    rounds of which the figures are medians (default ${fullSizes.rounds})
+  --json FILE   also write the figures to this file
+  --check       exit with code 1 if a target is missed`
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -23,11 +23,11 @@ const { positionals, values } = parseArgs({
 })
 const sizes = { ...fullSizes, records: Number(values.records), rounds: Number(values.rounds) }
 const benches = {
-  core: (say: Say) => core(sizes, say),
-  sandbox: (say: Say) => sandbox({ ...fullSandboxSizes, records: sizes.records, rounds: sizes.rounds }, say),
-  export: (say: Say) => exports({ ...fullExportSizes, records: sizes.records, rounds: sizes.rounds }, say)
+  core: (log: Log) => core(sizes, log),
+  sandbox: (log: Log) => sandbox({ ...fullSandboxSizes, records: sizes.records, rounds: sizes.rounds }, log),
+  export: (log: Log) => exports({ ...fullExportSizes, records: sizes.records, rounds: sizes.rounds }, log)
 }
-type Say = (line: string) => void
+type Log = (line: string) => void
 const isCount = (value: number) => Number.isInteger(value) && value > 0
 
 if (!Object.hasOwn(benches, positionals.join(" ")) || !isCount(sizes.records / 100) || !isCount(sizes.rounds)) {
@@ -38,11 +38,11 @@ if (!Object.hasOwn(benches, positionals.join(" ")) || !isCount(sizes.records / 1
   console.log(`${about.cpu}, ${about.cores} cores, ${about.memoryGiB} GiB, Node ${about.node}`)
   console.log(Object.entries(about.versions).map((pair) => pair.join(" ")).join(", "))
   console.log(`${sizes.records} records in pages of 100 over loopback; medians of ${sizes.rounds} interleaved rounds\n`)
-  const say = (line: string) => console.error(line)
-  const figures = await benches[positionals[0] as keyof typeof benches](say) // seen to be one above
+  const log = (line: string) => console.error(line)
+  const figures = await benches[positionals[0] as keyof typeof benches](log) // its name was checked above
   console.log(`\n${render(figures)}`)
   if (values.json !== undefined) {
     writeFileSync(values.json, `${JSON.stringify({ machine: about, sizes, figures }, undefined, 2)}\n`)
   }
-  if (values.check && figures.some((figure) => holds(figure) === false)) process.exitCode = 1
+  if (values.check && figures.some((figure) => meetsTarget(figure) === false)) process.exitCode = 1
 }

@@ -1,20 +1,20 @@
-/** The figures of `@payments/sandbox`, beside a bare server, all in one run. */
+/** Measures `@payments/sandbox` against a bare server, all in one run. */
 import { Process, type ServeOptions } from "./Process.ts"
 import { type Figure, median } from "./Report.ts"
 
-/** How much to do. */
+/** The sizes of the measurements. */
 export interface SandboxSizes {
   readonly rounds: number
-  /** Of every round and server. */
+  /** Requests per round and server. */
   readonly requests: number
-  /** Of the list that is served for speed. */
+  /** Records of the list for the speed figures. */
   readonly records: number
-  /** Of the short and the long list, for the first answer and for memory. */
+  /** Records of the short and the long list, for the first response and for memory. */
   readonly short: { readonly first: number; readonly memory: number }
   readonly long: number
 }
 
-/** What the targets are meant for. */
+/** The sizes for which the targets are defined. */
 export const fullSandboxSizes: SandboxSizes = {
   rounds: 7,
   requests: 4000,
@@ -23,20 +23,20 @@ export const fullSandboxSizes: SandboxSizes = {
   long: 10_000_000
 }
 
-/** Measures everything. `say` is told what is under way. */
-export const sandbox = async (sizes: SandboxSizes, say: (line: string) => void): Promise<ReadonlyArray<Figure>> => [
-  ...await speed(sizes, say),
-  ...await first(sizes, say),
-  ...await memory(sizes, say)
+/** Measures all figures. `log` receives a line after each step. */
+export const sandbox = async (sizes: SandboxSizes, log: (line: string) => void): Promise<ReadonlyArray<Figure>> => [
+  ...await speed(sizes, log),
+  ...await first(sizes, log),
+  ...await memory(sizes, log)
 ]
 
 const speed = async (
   { records, requests, rounds }: SandboxSizes,
-  say: (line: string) => void
+  log: (line: string) => void
 ): Promise<ReadonlyArray<Figure>> => {
   await using stack = new AsyncDisposableStack()
   const start = async (options: ServeOptions) => {
-    const { url } = await stack.use(new Process()).tell({ do: "serve", options })
+    const { url } = await stack.use(new Process()).send({ do: "serve", options })
     if (url === undefined) throw new Error("the server gave no address")
     return { kind: options.kind, url, rates: Array<number>() }
   }
@@ -47,11 +47,11 @@ const speed = async (
   ]
   for (let round = 0; round <= rounds; round++) {
     for (const { kind, rates, url } of servers) {
-      const { ms } = await client.tell({ do: "load", url, pages: 200, requests })
+      const { ms } = await client.send({ do: "load", url, pages: 200, requests })
       if (ms === undefined) throw new Error("no time was taken")
       const rate = requests / ms * 1000
       if (round > 0) rates.push(rate)
-      say(`${round === 0 ? "warm-up" : `round ${round} of ${rounds}`}: ${kind} ${rate.toFixed(0)} pages/s`)
+      log(`${round === 0 ? "warm-up" : `round ${round} of ${rounds}`}: ${kind} ${rate.toFixed(0)} pages/s`)
     }
   }
   const [bare = 0, generated = 0] = servers.map(({ rates }) => median(rates))
@@ -64,13 +64,13 @@ const speed = async (
 
 const first = async (
   { long, rounds, short }: SandboxSizes,
-  say: (line: string) => void
+  log: (line: string) => void
 ): Promise<ReadonlyArray<Figure>> => {
   const time = async (records: number): Promise<number> => {
     await using process = new Process()
-    const { ms } = await process.tell({ do: "first", records })
+    const { ms } = await process.send({ do: "first", records })
     if (ms === undefined) throw new Error("no time was taken")
-    say(`first answer of ${records} records: ${ms.toFixed(1)} ms`)
+    log(`first answer of ${records} records: ${ms.toFixed(1)} ms`)
     return ms
   }
   const times = { short: Array<number>(), long: Array<number>() }
@@ -86,29 +86,29 @@ const first = async (
   }]
 }
 
-const memory = async ({ long, short }: SandboxSizes, say: (line: string) => void): Promise<ReadonlyArray<Figure>> => {
+const memory = async ({ long, short }: SandboxSizes, log: (line: string) => void): Promise<ReadonlyArray<Figure>> => {
   const peak = async (records: number, flags: ReadonlyArray<string>): Promise<number> => {
     await using server = new Process(flags)
     await using client = new Process()
-    const { url } = await server.tell({ do: "serve", options: { kind: "generated", records } })
-    const walked = await client.tell({ do: "walk", url: url ?? "" })
-    if (walked.records !== records) throw new Error(`read ${walked.records} of ${records} records`)
-    const { peakRss = 0 } = await server.tell({ do: "memory" })
-    say(
+    const { url } = await server.send({ do: "serve", options: { kind: "generated", records } })
+    const walk = await client.send({ do: "walk", url: url ?? "" })
+    if (walk.records !== records) throw new Error(`read ${walk.records} of ${records} records`)
+    const { peakRss = 0 } = await server.send({ do: "memory" })
+    log(
       `memory after ${records} records${flags.length === 0 ? "" : ` with ${flags.join(" ")}`}: ${
         (peakRss / 2 ** 20).toFixed(0)
       } MiB`
     )
     return peakRss
   }
-  // As `bin/payments` starts it. Without it V8 lets its young generation grow with time, whatever is served.
+  // The flags of `bin/payments`. Without them V8 lets its young generation grow with time.
   const flags = ["--max-semi-space-size=4", "--heap-growing-percent=80"]
-  const held = await peak(long, flags) / await peak(short.memory, flags)
+  const limited = await peak(long, flags) / await peak(short.memory, flags)
   const plain = await peak(long, []) / await peak(short.memory, [])
   return [
     {
       name: `peak RSS with ${flags.join(" ")}, ${long} ÷ ${short.memory} records`,
-      value: held,
+      value: limited,
       unit: "×",
       atMost: 1.15
     },

@@ -1,5 +1,5 @@
-/** The workloads by name. Each runs in a process of its own, and loads only what it measures. */
-import type { Workload } from "../Tally.ts"
+/** The workloads by name. Each runs in its own process and loads only the code that it measures. */
+import type { Workload } from "../WorkloadResult.ts"
 
 export const workloads = {
   "floor": async () => (await import("./floor.ts")).sequential,

@@ -1,8 +1,11 @@
-/** The same for PostgreSQL: a durable transaction per page over the `pg` package, by `unnest` or by COPY into a side table. */
+/**
+ * The least that an export into PostgreSQL does: a durable transaction per page over the `pg` package, by `unnest` or by COPY
+ * into a temporary table.
+ */
 import { once } from "node:events"
 import { Client } from "pg"
 import { from } from "pg-copy-streams"
-import { countOne, tally } from "../Tally.ts"
+import { addRecord, emptyResult } from "../WorkloadResult.ts"
 import { cellsOf, columns, isAmount } from "./bareSqlite.ts"
 import { reader } from "./floor.ts"
 
@@ -14,23 +17,23 @@ const byUnnest = `INSERT INTO payout_requests (${names})
   SELECT * FROM unnest(${columns.map((name, index) => `$${index + 1}::${typeOf(name)}[]`).join(", ")})
   ON CONFLICT (id) DO UPDATE SET ${updates}`
 
-const fromSide =
+const fromTemporaryTable =
   `INSERT INTO payout_requests (${names}) SELECT ${names} FROM side ON CONFLICT (id) DO UPDATE SET ${updates}`
 
-/** PostgreSQL takes no NUL. */
+/** Replaces NUL characters, which PostgreSQL cannot store. */
 const storable = (cell: string | number | null) =>
   typeof cell === "string" && cell.includes("\0") ? cell.replaceAll("\0", "\ufffd") : cell
 
-/** COPY's text form: tabs between, `\N` for null. */
+/** Formats a cell for COPY: `\N` is null, and control characters are escaped. */
 const copied = (cell: string | number | null): string =>
   cell === null ? "\\N" : String(cell).replaceAll(/[\\\t\n\r]/g, (character) => escapes[character] ?? character)
 
 const escapes: Readonly<Record<string, string>> = { "\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r" }
 
-/** Copies the list below the address into a new schema. Nothing is checked, and no text is kept. */
+/** Copies the list at the base address into a new schema. Checks nothing and stores no exact texts. */
 export const barePostgres = async (url: string, database: string, schema: string, by: "unnest" | "copy") => {
   const read = reader(url)
-  const total = tally()
+  const total = emptyResult()
   const client = new Client({ connectionString: database })
   await client.connect()
   await client.query(`CREATE SCHEMA ${schema}; SET search_path = ${schema};
@@ -53,12 +56,12 @@ export const barePostgres = async (url: string, database: string, schema: string
       const stream = client.query(from(`COPY side (${names}) FROM STDIN`))
       stream.end(rows.map((row) => `${row.map(copied).join("\t")}\n`).join(""))
       await once(stream, "finish")
-      await client.query(fromSide)
+      await client.query(fromTemporaryTable)
       await client.query("TRUNCATE side")
     }
     await client.query("COMMIT")
     // oxlint-enable no-await-in-loop
-    for (const record of page.items) countOne(total, record)
+    for (const record of page.items) addRecord(total, record)
     cursor = page.cursor
   }
   await client.end()

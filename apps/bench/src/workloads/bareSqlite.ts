@@ -1,8 +1,8 @@
-/** What an export into SQLite can hardly do without: requests, `JSON.parse`, prepared upserts, a durable commit per page. */
+/** The least that an export into SQLite does: requests, `JSON.parse`, prepared upserts, a durable commit per page. */
 import type { PayoutRequest } from "@payments/core"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import { countOne, tally } from "../Tally.ts"
+import { addRecord, emptyResult } from "../WorkloadResult.ts"
 import { reader } from "./floor.ts"
 
 /** The typed columns of a payout request, in the order of {@link cellsOf}. */
@@ -30,10 +30,10 @@ export const columns = [
   "updated_at"
 ] as const
 
-/** Whether a column is a 64-bit integer. The others are text. */
+/** Whether a column is a 64-bit integer. All other columns are text. */
 export const isAmount = (name: string): boolean => ["amount", "amount_sent", "fee"].includes(name)
 
-/** What the columns hold of a record. */
+/** Returns the cells of a record, one for each column. */
 export const cellsOf = (record: PayoutRequest) => {
   const { customerDetails: customer, payoutTargetDetails: target } = record
   return [
@@ -61,10 +61,10 @@ export const cellsOf = (record: PayoutRequest) => {
   ]
 }
 
-/** Copies the list below the address into a new file in the folder. Nothing is checked, and no text is kept. */
+/** Copies the list at the base address into a new file in the folder. Checks nothing and stores no exact texts. */
 export const bareSqlite = async (url: string, folder: string) => {
   const read = reader(url)
-  const total = tally()
+  const total = emptyResult()
   const db = new DatabaseSync(join(folder, "bare.db"))
   db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
     CREATE TABLE IF NOT EXISTS payout_requests (${
@@ -81,7 +81,7 @@ export const bareSqlite = async (url: string, folder: string) => {
     db.exec("BEGIN IMMEDIATE")
     for (const record of page.items) {
       upsert.run(...cellsOf(record))
-      countOne(total, record)
+      addRecord(total, record)
     }
     db.exec("COMMIT")
     cursor = page.cursor

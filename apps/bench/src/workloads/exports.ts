@@ -1,10 +1,10 @@
-/** The export engine into its destinations, as the programs run it. */
+/** The export engine with its destinations, as the programs run it. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { Destination, scan } from "@payments/export"
 import { Deferred, Effect, Layer, Redacted } from "effect"
-import type { Tally } from "../Tally.ts"
+import type { WorkloadResult } from "../WorkloadResult.ts"
 
 const service = (url: string) =>
   PaymentsApi.layer.pipe(
@@ -18,19 +18,19 @@ const service = (url: string) =>
     ))
   )
 
-/** How far to go. */
+/** The options of an export. */
 export interface ExportOptions {
   readonly url: string
   /** A destination, as on the command line. */
   readonly to: string
-  /** The process is killed once so many pages are committed. */
+  /** Kills the process when this number of pages is committed. */
   readonly killAt?: number | undefined
-  /** The export ends once a first page is committed. */
+  /** Ends the export when the first page is committed. */
   readonly first?: boolean | undefined
 }
 
-/** Scans the payout requests below the address into the destination. */
-export const exportTo = ({ first = false, killAt = Infinity, to, url }: ExportOptions): Promise<Tally> =>
+/** Exports the payout requests of the base address into the destination. */
+export const exportTo = ({ first = false, killAt = Infinity, to, url }: ExportOptions): Promise<WorkloadResult> =>
   Effect.runPromise(
     Effect.gen(function*() {
       const sink = Destination.layer(yield* Destination.parse(to))

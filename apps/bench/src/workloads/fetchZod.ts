@@ -1,18 +1,18 @@
-/** What many teams write: `fetch`, and a zod schema of the same fields that keeps undocumented ones. */
+/** A client as many teams write it: `fetch`, and a zod schema of the same fields that keeps undocumented ones. */
 import { z } from "zod"
 import { pageSize } from "../PageServer.ts"
-import { count, tally, type Workload } from "../Tally.ts"
+import { addRecords, emptyResult, type Workload } from "../WorkloadResult.ts"
 
-const maybe = <S extends z.ZodType>(schema: S) => schema.nullable().optional()
-const text = maybe(z.string())
-const amount = maybe(z.int())
+const optional = <S extends z.ZodType>(schema: S) => schema.nullable().optional()
+const text = optional(z.string())
+const amount = optional(z.int())
 
 const Page = z.looseObject({
   items: z.array(z.looseObject({
     id: z.string(),
     reference: text,
     customerId: text,
-    customerDetails: maybe(z.looseObject({
+    customerDetails: optional(z.looseObject({
       reference: text,
       name: text,
       documentType: text,
@@ -21,7 +21,7 @@ const Page = z.looseObject({
       phoneNumber: text
     })),
     payoutTargetId: text,
-    payoutTargetDetails: maybe(z.looseObject({ reference: text, description: text, type: text })),
+    payoutTargetDetails: optional(z.looseObject({ reference: text, description: text, type: text })),
     status: text,
     statusMessage: text,
     amount,
@@ -35,7 +35,7 @@ const Page = z.looseObject({
 })
 
 export const listing: Workload = async (url) => {
-  const total = tally()
+  const total = emptyResult()
   const address = new URL(`${url}/v0/payoutRequests?limit=${pageSize}`)
   for (let cursor: string | null | undefined; cursor !== null;) {
     if (cursor !== undefined) address.searchParams.set("cursor", cursor)
@@ -43,7 +43,7 @@ export const listing: Workload = async (url) => {
       headers: { authorization: "Bearer sandbox_key", accept: "application/json" }
     })
     const page = Page.parse(await response.json())
-    count(total, page.items)
+    addRecords(total, page.items)
     cursor = page.cursor
   }
   return total

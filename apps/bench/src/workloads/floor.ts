@@ -1,8 +1,8 @@
-/** What no client can do without: the requests and `JSON.parse`. Nothing is checked. */
+/** The least that a client does: requests and `JSON.parse`. It checks nothing. */
 import type { PayoutRequest } from "@payments/core"
 import { Pool } from "undici"
 import { pageSize } from "../PageServer.ts"
-import { count, type Tally, tally, type Workload } from "../Tally.ts"
+import { addRecords, emptyResult, type Workload, type WorkloadResult } from "../WorkloadResult.ts"
 
 interface Body {
   readonly items: ReadonlyArray<PayoutRequest>
@@ -11,7 +11,7 @@ interface Body {
 
 const pools = new Map<string, Pool>()
 
-/** Reads a page of the list below the address. */
+/** Returns a function that reads a page of the list at the base address. */
 export const reader = (url: string) => {
   const { origin, pathname } = new URL(url)
   const pool = pools.get(origin) ?? new Pool(origin)
@@ -23,31 +23,31 @@ export const reader = (url: string) => {
       path: cursor === undefined ? path : `${path}&cursor=${encodeURIComponent(cursor)}`,
       headers: { authorization: "Bearer sandbox_key", accept: "application/json" }
     })
-    return JSON.parse(await body.text()) as Body // the floor checks nothing
+    return JSON.parse(await body.text()) as Body // this workload checks nothing
   }
 }
 
-/** The next page is asked for when this one has been used. */
+/** Requests the next page after the current one is processed. */
 export const sequential: Workload = async (url) => {
   const read = reader(url)
-  const total = tally()
+  const total = emptyResult()
   for (let cursor: string | null | undefined; cursor !== null;) {
     const page = await read(cursor)
-    count(total, page.items)
+    addRecords(total, page.items)
     cursor = page.cursor
   }
   return total
 }
 
-/** The next page is asked for as soon as its cursor is known. */
+/** Requests the next page as soon as its cursor is known. */
 export const prefetching: Workload = async (url) => {
   const read = reader(url)
-  const total: Tally = tally()
+  const total: WorkloadResult = emptyResult()
   let next: Promise<Body> | undefined = read(undefined)
   while (next !== undefined) {
     const page: Body = await next
     next = page.cursor === null ? undefined : read(page.cursor)
-    count(total, page.items)
+    addRecords(total, page.items)
   }
   return total
 }

@@ -1,7 +1,7 @@
-/** `got.paginate`, which checks nothing. */
+/** `got.paginate`. It checks nothing. */
 import got from "got"
 import { pageSize } from "../PageServer.ts"
-import { countOne, tally, type Workload } from "../Tally.ts"
+import { addRecord, emptyResult, type Workload } from "../WorkloadResult.ts"
 
 interface Body {
   readonly items: Array<{ readonly amount?: number | null }>
@@ -9,7 +9,7 @@ interface Body {
 }
 
 export const paginate: Workload = async (url) => {
-  const total = tally()
+  const total = emptyResult()
   const pages = got.paginate<Body["items"][number], Body>(`${url}/v0/payoutRequests`, {
     searchParams: { limit: pageSize },
     headers: { authorization: "Bearer sandbox_key" },
@@ -21,6 +21,6 @@ export const paginate: Workload = async (url) => {
       stackAllItems: false
     }
   })
-  for await (const record of pages) countOne(total, record)
+  for await (const record of pages) addRecord(total, record)
   return total
 }

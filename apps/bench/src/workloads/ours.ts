@@ -5,7 +5,7 @@ import { layerHttpClient } from "@payments/core/node"
 import { Effect, Layer, ManagedRuntime, Redacted, Stream } from "effect"
 import { FetchHttpClient, type HttpClient } from "effect/http"
 import { pageSize } from "../PageServer.ts"
-import { count, tally, type Workload } from "../Tally.ts"
+import { addRecords, emptyResult, type Workload } from "../WorkloadResult.ts"
 
 /** The client of an application that asks this address, kept from run to run. */
 const runtimeOf = (url: string, client: Layer.Layer<HttpClient.HttpClient>) =>
@@ -23,7 +23,7 @@ const runtimeOf = (url: string, client: Layer.Layer<HttpClient.HttpClient>) =>
 
 const over = (
   client: Layer.Layer<HttpClient.HttpClient>,
-  read: (api: PaymentsApi["Service"]) => Effect.Effect<ReturnType<typeof tally>, unknown>
+  read: (api: PaymentsApi["Service"]) => Effect.Effect<ReturnType<typeof emptyResult>, unknown>
 ): Workload => {
   const runtimes = new Map<string, ReturnType<typeof runtimeOf>>()
   return (url) => {
@@ -34,19 +34,19 @@ const over = (
 }
 
 const records = Effect.fnUntraced(function*(api: PaymentsApi["Service"]) {
-  const total = tally()
+  const total = emptyResult()
   yield* Stream.runForEachArray(
     api.payoutRequests.stream({ limit: pageSize }),
-    (page) => Effect.sync(() => count(total, page))
+    (page) => Effect.sync(() => addRecords(total, page))
   )
   return total
 })
 
 const texts = Effect.fnUntraced(function*(api: PaymentsApi["Service"]) {
-  const total = tally()
+  const total = emptyResult()
   yield* Stream.runForEach(api.payoutRequests.pages({ limit: pageSize }), (page) =>
     Effect.sync(() => {
-      count(total, page.items)
+      addRecords(total, page.items)
       for (const text of page.texts()) total.characters += text.length
     }))
   return total
@@ -54,9 +54,9 @@ const texts = Effect.fnUntraced(function*(api: PaymentsApi["Service"]) {
 
 const pausing = (ms: number) =>
   Effect.fnUntraced(function*(api: PaymentsApi["Service"]) {
-    const total = tally()
+    const total = emptyResult()
     yield* Stream.runForEach(api.payoutRequests.pages({ limit: pageSize }), (page) => {
-      count(total, page.items)
+      addRecords(total, page.items)
       return Effect.sleep(ms)
     })
     return total

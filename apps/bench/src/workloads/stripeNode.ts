@@ -1,7 +1,7 @@
-/** stripe-node's auto-pagination, over an address that answers in Stripe's list shape with the same records. */
+/** The auto-pagination of stripe-node. The server sends the same records in Stripe's list shape. */
 import { Stripe } from "stripe"
 import { pageSize } from "../PageServer.ts"
-import { countOne, tally, type Workload } from "../Tally.ts"
+import { addRecord, emptyResult, type Workload } from "../WorkloadResult.ts"
 
 const clients = new Map<string, Stripe>()
 
@@ -10,7 +10,7 @@ export const autoPagination: Workload = async (url) => {
   const client = clients.get(url) ??
     new Stripe("sandbox_key", { host: hostname, port, protocol: "http", telemetry: false })
   clients.set(url, client)
-  const total = tally()
-  for await (const payout of client.payouts.list({ limit: pageSize })) countOne(total, payout)
+  const total = emptyResult()
+  for await (const payout of client.payouts.list({ limit: pageSize })) addRecord(total, payout)
   return total
 }
