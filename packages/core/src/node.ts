@@ -8,11 +8,11 @@ import * as NodeStream from "@effect/platform-node/NodeStream"
 import type { Dispatcher } from "@effect/platform-node/Undici"
 import { ConfigProvider, Duration, Effect, Layer, Stream } from "effect"
 import { HttpClient, HttpClientError, HttpClientRequest, HttpClientResponse } from "effect/http"
-import { type DirectRead, withDirectRead } from "./internal/DirectReads.ts"
 import { acceptEncoding, decodeStream } from "./internal/NodeDecoder.ts"
 import { skippingPools } from "./internal/NodeInterim.ts"
-import { readOver, ReadWatch } from "./internal/NodeRead.ts"
 import { proxyProblem, proxyVariables } from "./internal/ProxyAddress.ts"
+import { type TunedRead, withTunedRead } from "./internal/TunedRead.ts"
+import { ReadDeadlines, readOverUndici } from "./internal/UndiciRead.ts"
 import { PaymentsApi } from "./PaymentsApi.ts"
 import { InvalidRequest } from "./PaymentsError.ts"
 import { connectWith, type Payments } from "./PromiseApi.ts"
@@ -63,16 +63,16 @@ export const layerHttpClientWith = (
       )
       const direct = proxyIsNamed() ? isThisMachine : () => true
       const watch = yield* Effect.acquireRelease(
-        Effect.sync(() => new ReadWatch()),
+        Effect.sync(() => new ReadDeadlines()),
         (all) => Effect.sync(() => all.close())
       )
       const client = decoding(
         yield* Effect.provideService(NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher, proxied)
       )
-      if (problem !== undefined) return refusing(client, problem, (request) => readOver(straight, watch, request))
-      return withDirectRead(
+      if (problem !== undefined) return refusing(client, problem, (request) => readOverUndici(straight, watch, request))
+      return withTunedRead(
         client,
-        (request) => Effect.suspend(() => readOver(direct(request.origin) ? straight : proxied, watch, request))
+        (request) => Effect.suspend(() => readOverUndici(direct(request.origin) ? straight : proxied, watch, request))
       )
     })
   )
@@ -90,8 +90,8 @@ const wrongProxy = (): string | undefined => {
 }
 
 /** Sends requests to this machine alone: all others would need the proxy. */
-const refusing = (client: HttpClient.HttpClient, problem: string, straight: DirectRead): HttpClient.HttpClient =>
-  withDirectRead(
+const refusing = (client: HttpClient.HttpClient, problem: string, straight: TunedRead): HttpClient.HttpClient =>
+  withTunedRead(
     HttpClient.make((request, url) =>
       isThisMachine(url.origin)
         ? client.execute(request)

@@ -3,6 +3,7 @@ export * as Arbitraries from "./Arbitraries.ts"
 export * as ListCursor from "./ListCursor.ts"
 export * as ListServer from "./ListServer.ts"
 export * as MemoryList from "./MemoryList.ts"
+export { type BoundedMap, makeBoundedMap } from "./testing/BoundedMap.ts"
 export { catalogue, conditions, Fault, type FaultOf } from "./testing/Fault.ts"
 export { layerTest, type TestLists, type TestRecords } from "./testing/LayerTest.ts"
 export {
@@ -12,8 +13,7 @@ export {
   type ServiceAnswer,
   type ServiceRequest
 } from "./testing/ListService.ts"
-export { makeRecent, type Recent } from "./testing/Recent.ts"
-export type { Cut, Encoding, Reply } from "./testing/Reply.ts"
+export type { Encoding, Reply, Truncation } from "./testing/Reply.ts"
 export { fraction, mix } from "./testing/SeededRandom.ts"
 export { layerClient } from "./testing/ServiceClient.ts"
 export { serviceTime } from "./testing/ServiceTime.ts"

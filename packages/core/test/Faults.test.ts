@@ -3,9 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import * as Lists from "../src/Lists.ts"
 import { recordsOf, serve } from "../src/MemoryList.ts"
+import { makeBoundedMap } from "../src/testing/BoundedMap.ts"
 import { Fault } from "../src/testing/Fault.ts"
 import { makeListService } from "../src/testing/ListService.ts"
-import { makeRecent } from "../src/testing/Recent.ts"
 
 describe("the schema of faults refuses", () => {
   it.each<unknown>([
@@ -58,7 +58,7 @@ describe("a list service", () => {
   })
 
   it("keeps only the latest entries of a bounded map", () => {
-    const recent = makeRecent<number, number>(10)
+    const recent = makeBoundedMap<number, number>(10)
     for (let count = 0; count < 1000; count++) recent.set(count, count)
     const kept = Array.from({ length: 1000 }, (_, key) => recent.get(key)).filter((value) => value !== undefined)
     assert.deepStrictEqual(kept, [990, 991, 992, 993, 994, 995, 996, 997, 998, 999])

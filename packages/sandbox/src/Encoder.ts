@@ -2,7 +2,7 @@
  * The bodies of answers as they go over the wire. They are compressed beside the server's own thread and piece by piece,
  * so that a bomb neither holds up other requests nor fills memory, and kept, so that it is made once.
  */
-import { makeRecent, type Reply } from "@payments/core/testing"
+import { makeBoundedMap, type Reply } from "@payments/core/testing"
 import { Readable, type Transform } from "node:stream"
 import { pipeline } from "node:stream/promises"
 import { constants, createBrotliCompress, createDeflate, createGzip, createZstdCompress } from "node:zlib"
@@ -15,7 +15,7 @@ const kept = 32
 
 /** Encodes, and keeps what it encoded last. */
 export const makeEncoder = (): Encode => {
-  const bodies = makeRecent<string, Promise<Buffer>>(kept)
+  const bodies = makeBoundedMap<string, Promise<Buffer>>(kept)
   return (reply) => {
     const name = `${reply.encoding} ${reply.padding} ${reply.body}`
     const body = bodies.get(name) ?? encode(reply)

@@ -1,5 +1,5 @@
 /** Serves a generated list by the rules of §4.4, page by page, in any order and with either kind of cursor. */
-import { ListCursor, type ListServer, makeRecent } from "@payments/core/testing"
+import { ListCursor, type ListServer, makeBoundedMap } from "@payments/core/testing"
 import * as Filters from "./Filters.ts"
 import type { Generator } from "./Generator.ts"
 import type { Order } from "./Order.ts"
@@ -43,7 +43,7 @@ export const serve = (list: GeneratedList, options: ListOptions, now: () => numb
   const byOffset = kind === "offset" && !life.still
   const counting = options.count ?? "page"
   const cursors = ListCursor.make(list.list, { kind, reserved: options.reservedCursors === true })
-  const totals = makeRecent<string, number>(keptTotals)
+  const totals = makeBoundedMap<string, number>(keptTotals)
 
   const matches = (index: number, filter: Filters.Filter | undefined, time: number): boolean =>
     life.isPresent(index, time) && (filter === undefined || filter.matches(index, life.story(index, time)))

@@ -54,7 +54,7 @@ export const make = (onRequest: (request: LoggedRequest) => void = () => {}): Jo
   const requests: Array<LoggedRequest> = []
   return {
     record: ({ faults, list, reply }, now) => {
-      const status = reply.cut?.after === "nothing" ? null : reply.status
+      const status = reply.truncation?.after === "nothing" ? null : reply.status
       const request = { at: now, list: list ?? null, status, faults }
       total++
       add(counts.lists, list ?? "other")

@@ -107,7 +107,7 @@ const later = (response: ServerResponse, ms: number, act: () => void): void => {
 }
 
 const send = (reply: Reply, encode: Encode, request: IncomingMessage, response: ServerResponse): void => {
-  if (reply.cut?.after === "nothing") leave(reply.cut.connection, request)
+  if (reply.truncation?.after === "nothing") leave(reply.truncation.connection, request)
   else if (reply.encoding === undefined && reply.padding === undefined) {
     sendBody(reply, Buffer.from(reply.body), request, response)
   } else {
@@ -119,27 +119,27 @@ const send = (reply: Reply, encode: Encode, request: IncomingMessage, response: 
 }
 
 const sendBody = (reply: Reply, body: Buffer, request: IncomingMessage, response: ServerResponse): void => {
-  const { cut } = reply
-  const sized = cut === undefined && reply.drip === undefined || reply.sized === true
+  const { truncation } = reply
+  const sized = truncation === undefined && reply.drip === undefined || reply.sized === true
   response.writeHead(reply.status, {
     ...reply.headers,
     ...(reply.encoding === undefined ? {} : { "content-encoding": reply.encoding }),
     ...(sized ? { "content-length": body.length } : {})
   })
-  if (cut === undefined && reply.drip === undefined) {
+  if (truncation === undefined && reply.drip === undefined) {
     response.end(body)
     return
   }
-  const sent = cut === undefined || cut.after === "nothing" ? body : body.subarray(0, cut.after)
+  const sent = truncation === undefined || truncation.after === "nothing" ? body : body.subarray(0, truncation.after)
   const end = () => {
-    if (cut === undefined) response.end()
-    else leave(cut.connection, request)
+    if (truncation === undefined) response.end()
+    else leave(truncation.connection, request)
   }
   if (reply.drip === undefined) response.write(sent, end)
   else drip(response, sent, reply.drip, end)
 }
 
-const leave = (connection: NonNullable<Reply["cut"]>["connection"], { socket }: IncomingMessage): void => {
+const leave = (connection: NonNullable<Reply["truncation"]>["connection"], { socket }: IncomingMessage): void => {
   if (connection === "reset") socket.resetAndDestroy()
   else if (connection === "closed") socket.end()
 }

@@ -10,12 +10,12 @@ import { PaymentsError, type Reason, Unauthorized } from "../PaymentsError.ts"
 import * as Position from "../Position.ts"
 import { workTime } from "./Deadline.ts"
 import type { Failure } from "./Failure.ts"
-import { observing } from "./Observed.ts"
 import { describeBody, type Envelope, openEnvelope, reasonOfStatus, requestIdOf } from "./PageDecoder.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
 import * as RateLimiter from "./RateLimiter.ts"
 import * as Retry from "./Retry.ts"
 import { makeSecrets, type Secrets } from "./SafeText.ts"
+import { instrument } from "./Telemetry.ts"
 
 /** A page that came, its records not yet looked at. */
 export interface Fetched {
@@ -93,7 +93,7 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
     return fresh
   })
 
-  const observe = Lists.map((list) => observing(PaymentsConfig.addressOf(config, list), list))
+  const observe = Lists.map((list) => instrument(PaymentsConfig.addressOf(config, list), list))
 
   const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) =>
     inTurn(Effect.suspend(() => {

@@ -10,9 +10,9 @@ import { type Deadlines, PaymentsConfig } from "../PaymentsConfig.ts"
 import { MalformedResponse, type Reason, Timeout, Transport } from "../PaymentsError.ts"
 import { announcedLength, BodyBytes } from "./BodyBytes.ts"
 import { type AttemptProgress, nextCheckAt, nextDeadline } from "./Deadline.ts"
-import { type DirectAnswer, directReadOf, notDecoded, tooLarge } from "./DirectReads.ts"
 import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
 import { bodyReason, connectionReason } from "./SystemCode.ts"
+import { notDecoded, tooLarge, type TunedReadAnswer, tunedReadOf } from "./TunedRead.ts"
 
 /** Asks the configured service. */
 export const makeHttpPages = (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): PageSource => {
@@ -26,7 +26,7 @@ type Header = Readonly<Record<string, string>>
 
 const asking = (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): Ask => {
   const addresses = Lists.map((list) => PaymentsConfig.addressOf(config, list))
-  const read = directReadOf(client)
+  const read = tunedReadOf(client)
   const { deadlines, largestBodyBytes } = config
   if (read === undefined) {
     return (request, key, trace) => {
@@ -66,7 +66,7 @@ const freeLarge = ({ buffer }: Uint8Array): void => {
 }
 
 const toAnswer = (
-  { bytes, headers, status }: DirectAnswer
+  { bytes, headers, status }: TunedReadAnswer
 ): Effect.Effect<RawAnswer, Reason> => {
   const text = decodeUtf8(bytes, headers["content-encoding"])
   return Result.isSuccess(text)

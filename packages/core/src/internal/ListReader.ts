@@ -11,12 +11,12 @@ import { PaginationFault, type PaymentsError } from "../PaymentsError.ts"
 import { type Client, failed, type Fetched, positionOf } from "./Client.ts"
 import { type WorkTime, workTime } from "./Deadline.ts"
 import { keyFingerprintOf } from "./KeyFingerprint.ts"
-import { inSpan } from "./Observed.ts"
 import { decodeRecords, requestIdOf } from "./PageDecoder.ts"
 import type { PageRequest } from "./PageSource.ts"
 import { makePrefetch } from "./Prefetch.ts"
 import { makeProgressGuard } from "./ProgressGuard.ts"
 import { toRequest } from "./Query.ts"
+import { inSpan } from "./Telemetry.ts"
 
 /** Everything a query of any kind may say. */
 type AnyQuery<Filters> = Filters & ListOptions & {

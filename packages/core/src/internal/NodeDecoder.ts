@@ -3,8 +3,8 @@ import { Effect } from "effect"
 import type { Transform } from "node:stream"
 import * as zlib from "node:zlib"
 import { MalformedResponse, type Reason, Transport } from "../PaymentsError.ts"
-import { notDecoded, tooLarge } from "./DirectReads.ts"
 import { systemCode } from "./SystemCode.ts"
+import { notDecoded, tooLarge } from "./TunedRead.ts"
 
 interface Decoder {
   readonly whole: (

@@ -1,10 +1,10 @@
 /** Selects the faults of each request, and keeps the history that they depend on. */
 import type { ListName } from "../Lists.ts"
 import type { ListPage, ListRequest, ListServer } from "../ListServer.ts"
+import { type BoundedMap, makeBoundedMap } from "./BoundedMap.ts"
 import { type Fault, listFaults, type replyFaults } from "./Fault.ts"
 import type { FaultContext, ListingHistory } from "./FaultContext.ts"
 import { followingDetours, listBehaviours } from "./ListFaults.ts"
-import { makeRecent, type Recent } from "./Recent.ts"
 import type { Reply } from "./Reply.ts"
 import { replyBehaviours } from "./ReplyFaults.ts"
 import { draw, fraction } from "./SeededRandom.ts"
@@ -21,7 +21,7 @@ export interface InjectedRequest {
 /** The reply to a request, and the names of the faults that were applied. */
 export interface Injected {
   readonly reply: Reply
-  readonly met: ReadonlyArray<Fault["fault"]>
+  readonly applied: ReadonlyArray<Fault["fault"]>
 }
 
 /** Answers a request with the faults that apply to it. */
@@ -39,9 +39,9 @@ const mostBuckets = 10_000
 
 interface FaultState {
   eligible: number
-  met: number
+  applied: number
   /** How often each request came, by a hash of its query. Requests whose hashes are equal are counted together. */
-  readonly visits: Recent<number, number>
+  readonly visits: BoundedMap<number, number>
   readonly buckets: FaultContext["buckets"]
 }
 
@@ -49,13 +49,13 @@ interface FaultState {
 export const makeInjector = (faults: ReadonlyArray<Fault>, seed: number, since: number): Inject => {
   const states = faults.map((): FaultState => ({
     eligible: 0,
-    met: 0,
-    visits: makeRecent(mostVisits),
-    buckets: makeRecent(mostBuckets)
+    applied: 0,
+    visits: makeBoundedMap(mostVisits),
+    buckets: makeBoundedMap(mostBuckets)
   }))
-  const histories = makeRecent<string, ListingHistory>(mostHistories)
+  const histories = makeBoundedMap<string, ListingHistory>(mostHistories)
   return (incoming, server, render) => {
-    if (faults.length === 0) return { reply: render(server(incoming.request)), met: [] }
+    if (faults.length === 0) return { reply: render(server(incoming.request)), applied: [] }
     const history = historyOf(histories, incoming)
     const visitor = draw(incoming.query)
     let listServer = followingDetours(server, history)
@@ -64,7 +64,7 @@ export const makeInjector = (faults: ReadonlyArray<Fault>, seed: number, since: 
       if (page._tag === "Page") remember(history, page, incoming.now)
       return render(page)
     }
-    const met: Array<Fault["fault"]> = []
+    const applied: Array<Fault["fault"]> = []
     for (const [index, fault] of faults.entries()) {
       const state = states[index]
       if (state === undefined) continue
@@ -74,7 +74,7 @@ export const makeInjector = (faults: ReadonlyArray<Fault>, seed: number, since: 
         return fraction(seed, index, incoming.list, incoming.query, visit)
       }
       if (!applies(fault, state, incoming, since, chance)) continue
-      met.push(fault.fault)
+      applied.push(fault.fault)
       const context: FaultContext = {
         ...incoming,
         history,
@@ -84,7 +84,7 @@ export const makeInjector = (faults: ReadonlyArray<Fault>, seed: number, since: 
       if (isListFault(fault)) listServer = applyListFault(fault, context)(listServer)
       else answer = surround(applyReplyFault(fault, context), answer)
     }
-    return { reply: answer(), met }
+    return { reply: answer(), applied }
   }
 }
 
@@ -125,21 +125,21 @@ const applies = (
   if (number < (fault.from ?? 1) || number > (fault.to ?? Number.POSITIVE_INFINITY)) return false
   if (fault.every !== undefined && number % fault.every !== 0) return false
   if (fault.rate !== undefined && chance() >= fault.rate) return false
-  if (state.met >= (fault.times ?? Number.POSITIVE_INFINITY)) return false
-  state.met++
+  if (state.applied >= (fault.times ?? Number.POSITIVE_INFINITY)) return false
+  state.applied++
   return true
 }
 
 const historyOf = (
-  histories: Recent<string, ListingHistory>,
+  histories: BoundedMap<string, ListingHistory>,
   { key, list, request }: InjectedRequest
 ): ListingHistory => {
   const name = JSON.stringify([draw(key), list, request.limit, Object.entries(request.filters).toSorted()])
   const history: ListingHistory = histories.get(name) ??
     {
       requested: [],
-      issued: makeRecent(longestHistory),
-      displaced: makeRecent(longestHistory),
+      issued: makeBoundedMap(longestHistory),
+      displaced: makeBoundedMap(longestHistory),
       pages: 0,
       before: [],
       current: []

@@ -97,8 +97,8 @@ export const makeListService = (options: ListServiceOptions, now: number): ListS
     answer: (request) => {
       const routed = route(request)
       if ("reply" in routed) return routed
-      const { met, reply } = inject(routed, options.servers[routed.list], render)
-      return { reply, list: routed.list, faults: met }
+      const { applied, reply } = inject(routed, options.servers[routed.list], render)
+      return { reply, list: routed.list, faults: applied }
     },
     setFaults: (next, since) => {
       faults = next

@@ -4,7 +4,7 @@
 export type Encoding = "gzip" | "deflate" | "br" | "zstd"
 
 /** Where an answer stops, and what happens to the connection then. */
-export interface Cut {
+export interface Truncation {
   /** `nothing`: before the headers. A number: after that many bytes of the body. */
   readonly after: "nothing" | number
   /** `open`: the server sends nothing more and keeps the connection open. */
@@ -17,14 +17,14 @@ export interface Reply {
   readonly status: number
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>
-  /** The whole body, including what `cut` removes. */
+  /** The whole body, including what `truncation` removes. */
   readonly body: string
   /** Mebibytes of spaces after the body. */
   readonly padding?: number | undefined
   /** Milliseconds before the first byte. */
   readonly delayMs?: number | undefined
   /** Where the answer stops early. */
-  readonly cut?: Cut | undefined
+  readonly truncation?: Truncation | undefined
   /** Whether a `content-length` announces the body. Otherwise the body is chunked. */
   readonly sized?: boolean | undefined
   /** Sends the body in chunks of `bytes` bytes, `everyMs` milliseconds apart. */

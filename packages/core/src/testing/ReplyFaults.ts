@@ -32,17 +32,17 @@ export const replyBehaviours: Behaviours = {
     const reply = errorBody("code", 429, "")
     return { ...reply, headers: { ...reply.headers, "retry-after": String(Math.ceil((1 - tokens) / perSecond)) } }
   },
-  reset: () => (answer) => ({ ...answer(), cut: { after: "nothing", connection: "reset" } }),
-  close: () => (answer) => ({ ...answer(), cut: { after: "nothing", connection: "closed" } }),
+  reset: () => (answer) => ({ ...answer(), truncation: { after: "nothing", connection: "reset" } }),
+  close: () => (answer) => ({ ...answer(), truncation: { after: "nothing", connection: "closed" } }),
   truncate: ({ bytes, framing = "length" }) => (answer) => {
     const reply = answer()
     const after = bytes ?? Math.floor(reply.body.length / 2)
-    return { ...reply, sized: framing === "length", cut: { after, connection: "closed" } }
+    return { ...reply, sized: framing === "length", truncation: { after, connection: "closed" } }
   },
   stall: ({ at }) => (answer) => {
     const reply = answer()
     const after = at === "headers" ? "nothing" : Math.floor(reply.body.length / 2)
-    return { ...reply, cut: { after, connection: "open" } }
+    return { ...reply, truncation: { after, connection: "open" } }
   },
   drip: ({ bytes, everyMs }) => (answer) => ({ ...answer(), drip: { bytes, everyMs } }),
   compress: ({ encoding }) => (answer) => ({ ...answer(), encoding }),

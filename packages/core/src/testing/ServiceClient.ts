@@ -29,8 +29,8 @@ export const layerClient = (make: (now: number) => ListService): Layer.Layer<Htt
 
 const perform = Effect.fnUntraced(function*(request: HttpClientRequest.HttpClientRequest, reply: Reply) {
   if (reply.delayMs !== undefined) yield* Effect.sleep(reply.delayMs)
-  if (reply.cut?.after === "nothing") {
-    if (reply.cut.connection === "open") return yield* Effect.never
+  if (reply.truncation?.after === "nothing") {
+    if (reply.truncation.connection === "open") return yield* Effect.never
     return yield* new HttpClientError.HttpClientError({
       reason: new HttpClientError.TransportError({ request, cause: connectionLost })
     })
@@ -38,7 +38,7 @@ const perform = Effect.fnUntraced(function*(request: HttpClientRequest.HttpClien
   const { headers, status } = reply
   const body = reply.body === ""
     ? null
-    : reply.cut === undefined && reply.drip === undefined && reply.padding === undefined
+    : reply.truncation === undefined && reply.drip === undefined && reply.padding === undefined
     ? reply.body
     : yield* Stream.toReadableStreamEffect(chunksOf(reply))
   return HttpClientResponse.fromWeb(request, new Response(body, { status, headers }))
@@ -48,9 +48,9 @@ const perform = Effect.fnUntraced(function*(request: HttpClientRequest.HttpClien
 const connectionLost = Object.assign(new Error("connection lost"), { code: "ECONNRESET" })
 
 /** Returns the body in its chunks. The chunks are decompressed, since `HttpClient` hides the encoding. */
-const chunksOf = ({ body, cut, drip, padding }: Reply): Stream.Stream<Uint8Array<ArrayBuffer>, Error> => {
+const chunksOf = ({ body, truncation, drip, padding }: Reply): Stream.Stream<Uint8Array<ArrayBuffer>, Error> => {
   const bytes = new TextEncoder().encode(body)
-  const sent = cut === undefined || cut.after === "nothing" ? bytes : bytes.subarray(0, cut.after)
+  const sent = truncation === undefined || truncation.after === "nothing" ? bytes : bytes.subarray(0, truncation.after)
   const chunks = drip === undefined
     ? Stream.make(sent)
     : Stream.range(0, Math.ceil(sent.length / drip.bytes) - 1).pipe(
@@ -59,6 +59,10 @@ const chunksOf = ({ body, cut, drip, padding }: Reply): Stream.Stream<Uint8Array
       )
     )
   const spaces = Stream.map(Stream.range(1, padding ?? 0), () => new Uint8Array(1024 * 1024).fill(0x20))
-  const end = cut === undefined ? Stream.empty : cut.connection === "open" ? Stream.never : Stream.fail(connectionLost)
+  const end = truncation === undefined
+    ? Stream.empty
+    : truncation.connection === "open"
+    ? Stream.never
+    : Stream.fail(connectionLost)
   return Stream.concat(Stream.concat(chunks, padding === undefined ? Stream.empty : spaces), end)
 }

@@ -7,23 +7,23 @@ import { Effect } from "effect"
 import { type Reason, Timeout } from "../PaymentsError.ts"
 import { announcedLength, BodyBytes } from "./BodyBytes.ts"
 import { type AttemptProgress, nextCheckAt, nextDeadline } from "./Deadline.ts"
-import { type DirectAnswer, type DirectRequest, tooLarge } from "./DirectReads.ts"
 import { acceptEncoding, codingOf, decodeWhole, isPlain } from "./NodeDecoder.ts"
 import { bodyReason, connectionReason } from "./SystemCode.ts"
+import { tooLarge, type TunedReadAnswer, type TunedReadRequest } from "./TunedRead.ts"
 
 /** Ends reads whose deadline has passed. One timer for all of them, however many begin and end. */
-export class ReadWatch {
-  readonly #reads = new Set<NodeRead>()
+export class ReadDeadlines {
+  readonly #reads = new Set<UndiciRead>()
   #timer: NodeJS.Timeout | undefined
   /** When the timer is to go off. */
   #nextCheckAt = Number.POSITIVE_INFINITY
 
-  add(read: NodeRead): void {
+  add(read: UndiciRead): void {
     this.#reads.add(read)
     if (read.nextCheckAt() < this.#nextCheckAt) this.#arm()
   }
 
-  remove(read: NodeRead): void {
+  remove(read: UndiciRead): void {
     this.#reads.delete(read)
   }
 
@@ -52,13 +52,13 @@ export class ReadWatch {
 }
 
 /** Reads once. */
-export const readOver = (
+export const readOverUndici = (
   dispatcher: Dispatcher,
-  watch: ReadWatch,
-  request: DirectRequest
-): Effect.Effect<DirectAnswer, Reason> =>
+  watch: ReadDeadlines,
+  request: TunedReadRequest
+): Effect.Effect<TunedReadAnswer, Reason> =>
   Effect.callback((resume) => {
-    const read = new NodeRead(request, watch, resume)
+    const read = new UndiciRead(request, watch, resume)
     watch.add(read)
     const { origin, path } = request
     // Between programs of one machine, packing costs more than it saves.
@@ -74,11 +74,11 @@ export const readOver = (
     return Effect.sync(() => read.close())
   })
 
-type Resume = (outcome: Effect.Effect<DirectAnswer, Reason>) => void
+type Resume = (outcome: Effect.Effect<TunedReadAnswer, Reason>) => void
 
-class NodeRead implements Dispatcher.DispatchHandler {
-  readonly #request: DirectRequest
-  readonly #watch: ReadWatch
+class UndiciRead implements Dispatcher.DispatchHandler {
+  readonly #request: TunedReadRequest
+  readonly #watch: ReadDeadlines
   readonly #progress: AttemptProgress
   #resume: Resume | undefined
   #controller: Dispatcher.DispatchController | undefined
@@ -87,7 +87,7 @@ class NodeRead implements Dispatcher.DispatchHandler {
   readonly #body: BodyBytes
   #announced = 0
 
-  constructor(request: DirectRequest, watch: ReadWatch, resume: Resume) {
+  constructor(request: TunedReadRequest, watch: ReadDeadlines, resume: Resume) {
     const startedAt = performance.now()
     this.#request = request
     this.#body = new BodyBytes(request.cap)
@@ -160,7 +160,7 @@ class NodeRead implements Dispatcher.DispatchHandler {
     this.#controller?.abort(new Error("the answer is no longer wanted"))
   }
 
-  #settle(outcome: Effect.Effect<DirectAnswer, Reason> | undefined): void {
+  #settle(outcome: Effect.Effect<TunedReadAnswer, Reason> | undefined): void {
     const resume = this.#resume
     this.#resume = undefined
     this.#body.drop()

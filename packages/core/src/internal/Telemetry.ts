@@ -29,7 +29,7 @@ const duration = Metric.histogram("http.client.request.duration", {
 })
 
 /** Observes the requests of one list: a client span each, and their durations. */
-export const observing = (address: URL, list: AnyList) => {
+export const instrument = (address: URL, list: AnyList) => {
   const attributes = {
     "http.request.method": "GET",
     "server.address": address.hostname,

@@ -9,7 +9,7 @@ import type { Deadlines } from "../PaymentsConfig.ts"
 import { MalformedResponse, type Reason } from "../PaymentsError.ts"
 
 /** A GET, and the limits it must keep. */
-export interface DirectRequest {
+export interface TunedReadRequest {
   readonly origin: string
   /** Path and query. */
   readonly path: string
@@ -20,7 +20,7 @@ export interface DirectRequest {
 }
 
 /** An answer, its body decoded. */
-export interface DirectAnswer {
+export interface TunedReadAnswer {
   readonly status: number
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string | undefined>>
@@ -29,17 +29,17 @@ export interface DirectAnswer {
 }
 
 /** Reads once. An interruption closes the connection. */
-export type DirectRead = (request: DirectRequest) => Effect.Effect<DirectAnswer, Reason>
+export type TunedRead = (request: TunedReadRequest) => Effect.Effect<TunedReadAnswer, Reason>
 
-const directRead: unique symbol = Symbol.for("@payments/core/DirectRead")
+const tunedRead: unique symbol = Symbol.for("@payments/core/TunedRead")
 
 /** The client, which can also be asked the short way. */
-export const withDirectRead = (client: HttpClient.HttpClient, read: DirectRead): HttpClient.HttpClient =>
-  Object.assign(client, { [directRead]: read })
+export const withTunedRead = (client: HttpClient.HttpClient, read: TunedRead): HttpClient.HttpClient =>
+  Object.assign(client, { [tunedRead]: read })
 
 /** The short way of this client, if it has one. */
-export const directReadOf = (client: HttpClient.HttpClient): DirectRead | undefined =>
-  directRead in client ? client[directRead] as DirectRead : undefined // only put there above
+export const tunedReadOf = (client: HttpClient.HttpClient): TunedRead | undefined =>
+  tunedRead in client ? client[tunedRead] as TunedRead : undefined // only put there above
 
 /** A body beyond the cap. */
 export const tooLarge = (cap: number): Reason =>
