@@ -5,7 +5,7 @@ import * as JsonText from "./internal/JsonText.ts"
 /**
  * Returns the members of a JSON object by name, each as its exact text without white space between tokens. For
  * `{"amount":1.10}` the text of `amount` is `1.10`, where parsing would give the number 1.1. If a name repeats, the
- * last member counts, as in parsing. The text must be valid JSON, such as the texts of `Page.texts`.
+ * last member counts, as in parsing. The text must be valid JSON, such as the text of a page's record.
  */
 export const membersOf = (object: string): ReadonlyMap<string, string> => JsonText.membersOf(object)
 

@@ -21,7 +21,7 @@ export interface ListOptions {
 
 /** What becomes of a record that does not decode. */
 export interface BadRecordOption {
-  /** It fails its page (`fail`, the default) or is set aside in `Page.bad`. */
+  /** It fails its page (`fail`, the default) or is a record with a problem (`quarantine`). */
   readonly onBadRecord?: "fail" | "quarantine" | undefined
 }
 

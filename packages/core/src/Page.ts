@@ -1,33 +1,55 @@
-/** One page of a list, and the records of it that do not decode. */
+/** One page of a list and its records, those that do not decode included. */
 import type { Duration } from "effect"
 import type { Position } from "./Position.ts"
 
-/** A record that is not what the document describes, kept whole. */
-export interface BadRecord {
-  /** Its place on the page, from 0. */
-  readonly index: number
-  /** Its `id`, if it has a readable one. */
-  readonly id: string | undefined
-  /** Where it first differs, such as `customerDetails.email`; empty where it is no object at all. */
+/** Why a record does not decode. */
+export interface RecordProblem {
+  /** The first field that differs from the document, such as `customerDetails.email`; empty if the record is not an object. */
   readonly path: string
-  /** What should be there. */
+  /** What the document has there. */
   readonly expected: string
-  /** What was parsed. */
-  readonly value: unknown
-  /** Its exact text. */
-  readonly text: string
 }
+
+/** A record that is what the document describes. */
+export interface DecodedRecord<Record> {
+  /** The value of its field `id`. */
+  readonly id: string
+  /**
+   * The exact text: as the API sent it, without the white space between tokens. It keeps the order of fields, the spelling of
+   * numbers, and duplicate and undocumented fields.
+   */
+  readonly text: string
+  /** The parsed object, undocumented fields included. */
+  readonly value: Record
+  /** None: the record decodes. */
+  readonly problem?: undefined
+}
+
+/** A record that is not what the document describes. */
+export interface BadRecord {
+  /** Undefined if the record has no `id` that is a string. */
+  readonly id: string | undefined
+  /** The exact text, as of a {@link DecodedRecord}. */
+  readonly text: string
+  /** The parsed value, which may be no object. */
+  readonly value: unknown
+  /** The first thing that is wrong with it. */
+  readonly problem: RecordProblem
+}
+
+/** A record of a page. */
+export type PageRecord<Record> = DecodedRecord<Record> | BadRecord
 
 /** One page of a list. */
 export interface Page<Record> {
-  /** The records, in the server's order; each is the object that was parsed, undocumented fields included. */
-  readonly items: ReadonlyArray<Record>
   /**
-   * The exact text of each item, in the same order: as the API sent it, white space between tokens aside. Field order,
-   * number spelling, duplicate and undocumented fields are all in it. Cut from the body on first use.
+   * All records, in the server's order. With `onBadRecord: "fail"` none of them has a problem: the first one that does not decode
+   * fails the page. The first call extracts the exact texts from the body, which `items` does not need.
    */
-  readonly texts: () => ReadonlyArray<string>
-  /** With `onBadRecord: "quarantine"`, the records that did not decode. Otherwise empty: the first one fails the page. */
+  readonly records: () => ReadonlyArray<PageRecord<Record>>
+  /** Derived from `records`: the values of those without a problem, in their order. */
+  readonly items: ReadonlyArray<Record>
+  /** Derived from `records`: those with a problem, in their order. */
   readonly bad: ReadonlyArray<BadRecord>
   /** Where the next page begins, or null at the end of the list (§4.4). */
   readonly next: Position | null

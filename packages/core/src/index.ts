@@ -14,7 +14,7 @@ export type {
 export * as Lists from "./Lists.ts"
 export { merchantIdOf } from "./MerchantId.ts"
 export * as Monotonic from "./Monotonic.ts"
-export type { BadRecord, Page } from "./Page.ts"
+export type { BadRecord, DecodedRecord, Page, PageRecord, RecordProblem } from "./Page.ts"
 export { PaymentsApi } from "./PaymentsApi.ts"
 export {
   type ConfigProblem,

@@ -3,7 +3,7 @@
  * `connectFromEnvironment` of `@payments/core/node` brings the tuned client and reads the settings.
  */
 export type { Abortable, PromiseApiOf } from "./internal/PromiseAdapter.ts"
-export type { BadRecord, Page } from "./Page.ts"
+export type { BadRecord, DecodedRecord, Page, PageRecord, RecordProblem } from "./Page.ts"
 export { PaymentsConfigError } from "./PaymentsConfig.ts"
 export { PaymentsError } from "./PaymentsError.ts"
 export * as Position from "./Position.ts"

@@ -81,9 +81,10 @@ describe("a compressed answer", () => {
       Effect.gen(function*() {
         const server = yield* scriptedServer(answering(coding, encoders[coding](Buffer.from(page))))
         const read = [yield* ask(server.url), yield* ask(server.url, restreamed)]
-        for (const { items, texts } of read) {
-          assert.deepStrictEqual(items, [{ id: "a", description: "ñ 漢" }])
-          assert.deepStrictEqual(texts(), [`{"id":"a","description":"ñ 漢"}`])
+        const value = { id: "a", description: "ñ 漢" }
+        for (const { items, records } of read) {
+          assert.deepStrictEqual(items, [value])
+          assert.deepStrictEqual(records(), [{ id: "a", text: JSON.stringify(value), value }])
         }
       }).pipe(Effect.scoped)
   )

@@ -198,7 +198,7 @@ const missing: unknown = await connectFromEnvironment({}).catch((error: unknown)
 console.log(JSON.stringify({
   sum: await Effect.runPromise(sum.pipe(Effect.provide(layerTest({ invoices })))),
   ids,
-  texts: page.texts(),
+  texts: page.records().map(({ text }) => text),
   refused: refused instanceof PaymentsError ? refused.reason._tag : "?",
   missing: missing instanceof Error ? missing.message : "?",
   others: [typeof connect, typeof Arbitraries.record, typeof timestamp, Layer.isLayer(client), wrong.length]

@@ -2,10 +2,10 @@
  * A scan: one complete traversal of a list into a destination, from the first page, or the last committed one, to the
  * null cursor. Killed at any instant, the next run goes on from the last committed page.
  */
-import { Lists, Monotonic, PaymentsApi, type PaymentsError } from "@payments/core"
-import { Duration, Effect, Result, Scope } from "effect"
+import { Lists, Monotonic, PaymentsApi, type PaymentsError, Position } from "@payments/core"
+import { Duration, Effect, Option, Result, Scope } from "effect"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
-import { endList, makeGuard, makeRun, type Run } from "./Guard.ts"
+import { endInvoices, makeGuard, makeRun, type Run } from "./Guard.ts"
 import { type Part, type ScanProgress, type ScanRequest, type ScanStart, Sink, type SinkError } from "./Sink.ts"
 import { firstWait, type Progressed, recover, type Traversal, type TraversalEvent, traverse } from "./Traversal.ts"
 
@@ -151,7 +151,8 @@ const attempt = Effect.fnUntraced(function*(
     session: undefined,
     guard,
     restart: false,
-    at: resumeAt,
+    // The sink gives only checkpoints that can be decoded.
+    at: resumeAt === undefined ? undefined : Option.getOrThrow(Position.fromJson(resumeAt)),
     saved: resumeAt !== undefined,
     retries: 0,
     startedAt: started,
@@ -198,7 +199,11 @@ export const scanAll = (names: ReadonlyArray<Lists.ListName>, options: ScanOptio
       names,
       (list) => {
         const scanned = Effect.map(scanIn(run, list, options), (summary) => [summary])
-        return outcomeOf(list, Effect.ensuring(scanned, endList(run, list)), options)
+        return outcomeOf(
+          list,
+          list === "invoices" ? Effect.ensuring(scanned, endInvoices(run)) : scanned,
+          options
+        )
       },
       { concurrency: "unbounded" }
     )

@@ -2,34 +2,37 @@
  * The port through which a scan writes into a destination. A sink promises: a batch and its checkpoint are committed
  * together or not at all; a destination takes the data of one source; one writer per list.
  */
-import type { Lists, Position } from "@payments/core"
+import type { Lists, RecordProblem } from "@payments/core"
 import { Context, Data, type Effect, type Scope } from "effect"
 import type { Counts } from "./engine/Tally.ts"
 
 /** A record on its way into a destination. */
-export interface ReadRecord {
+export interface BatchRecord {
+  /** Undefined if it has no id that every database can store. */
   readonly id: string | undefined
-  /** Its exact text. */
+  /** The exact text. */
   readonly text: string
-  /** Why it does not decode: such a record is stored where it has an id, and listed with path and text in any case. */
+  /** The values of the amount columns, in their order; NaN stands for null. */
+  readonly amounts: ReadonlyArray<number>
+  /** Why the record is quarantined. It is also stored as a row if it has an id. */
   readonly problem: Problem | undefined
 }
 
 /** Why a record is quarantined. */
-export interface Problem {
-  readonly path: string
-  readonly expected: string
-  /** No row may hold its text: the row that its id already has stays unchanged, and a new one is not made. */
+export interface Problem extends RecordProblem {
+  /** No row may hold the record's text: an existing row of its id stays unchanged, and no new row is made. */
   readonly isUnstorable?: boolean
 }
 
 /** Pages on their way into a destination, with the checkpoint behind them. */
 export interface Batch {
   readonly pages: number
-  /** In the order they were read: of two records with one id the last one stands. */
-  readonly reads: ReadonlyArray<ReadRecord>
-  /** Where the scan goes on; null ends it. */
-  readonly next: Position.Position | null
+  /** In the order of the list. If an id repeats, its last record is stored. */
+  readonly records: ReadonlyArray<BatchRecord>
+  /** Undocumented fields by path, and how many of the records have them. */
+  readonly undocumented: ReadonlyMap<string, number>
+  /** The position at which the scan resumes, as `Position.toJson` encodes it; null ends the scan. */
+  readonly checkpoint: string | null
   /** What the destination is bound to with this batch, beside what it is bound to already. */
   readonly owner?: OwnerClaim | undefined
 }
@@ -46,7 +49,7 @@ export interface Owner {
   readonly salt: string
   /** The keys that it was filled with: the last hundred. */
   readonly keys: ReadonlyArray<KnownKey>
-  /** The merchant ids that its records show. */
+  /** The merchant ids that its invoices show. */
   readonly merchants: ReadonlyArray<string>
   /** Whether the merchant ids are bound, or only found among the rows: a destination of an earlier version has bound none. */
   readonly bound: boolean
@@ -83,7 +86,8 @@ export type ScanStart = "resumed" | "first" | "afterComplete" | "otherRequest" |
 /** The scan that a session would have, before anything is written. */
 export interface ScanPreview {
   readonly start: ScanStart
-  readonly resumeAt: Position.Position | undefined
+  /** The checkpoint at which the scan resumes; undefined if it begins at the first page. */
+  readonly resumeAt: string | undefined
   readonly progress: ScanProgress
   readonly owner: Owner
 }
@@ -93,12 +97,12 @@ export interface ScanSession {
   /** Counts up per destination. */
   readonly scan: number
   readonly start: ScanStart
-  /** Where the scan goes on, where an earlier run of it was cut. */
-  readonly resumeAt: Position.Position | undefined
+  /** {@inheritDoc ScanPreview.resumeAt} */
+  readonly resumeAt: string | undefined
   readonly progress: Effect.Effect<ScanProgress>
   /**
-   * Writes the batch and its checkpoint in one transaction; with `next: null` it also ends the scan. A batch that changes
-   * no row may wait for the next one, a few thousand records at most: a cut only lets them be read again.
+   * Writes the batch and its checkpoint in one transaction; with `checkpoint: null` it also ends the scan. A batch that changes
+   * no row may wait for later ones, a few thousand records at most: after a kill they are read again.
    */
   readonly commit: (batch: Batch) => Effect.Effect<ScanProgress, SinkError>
   /** Begins the scan's traversal again. What was read is kept. */
@@ -206,7 +210,7 @@ const described = (source: string): string => {
 /** The service shows the data of another merchant than the destination holds, or nothing shows that it is the same one. */
 export class OtherMerchant extends Data.TaggedError("OtherMerchant")<{
   /**
-   * What shows it: the merchant ids of the records, or a key that is not known beside records that are not known.
+   * What shows it: the merchant ids of the invoices, or a key that is not known beside records that are not known.
    * `race`: another program has bound the empty destination meanwhile, and it is not yet known whose it is.
    */
   readonly by: "merchantId" | "key" | "race"
@@ -219,7 +223,7 @@ export class OtherMerchant extends Data.TaggedError("OtherMerchant")<{
 }
 
 const otherMerchant: { readonly [by in OtherMerchant["by"]]: string } = {
-  merchantId: "its records belong to another merchant than those that this key reads",
+  merchantId: "its invoices belong to another merchant than those that this key reads",
   key: "this key is new to it, and so is all that the key reads: the data may belong to another merchant",
   race: "another program has begun to fill it at the same time: the data may belong to another merchant"
 }

@@ -1,14 +1,11 @@
 /**
- * `-`: the exact text of each record as a line on stdout, as the pages come and as fast as they are read. Nothing is kept of
- * it, so every scan begins anew; where a refused cursor makes it begin again, its records are printed again. Whoever reads
- * it gets each record that the API returned at least once, those that do not decode too.
+ * `-`: prints the exact text of each record as a line on stdout. Delivers every record that the API returned at least once, those
+ * that do not decode included. It keeps no state, so every scan begins at the first page; if a refused cursor restarts a scan, its
+ * records are printed again.
  */
-import { parseText } from "@payments/core"
 import { Effect, Layer, Stdio } from "effect"
-import { layoutOf } from "./engine/Columns.ts"
-import { countPaths } from "./engine/Plan.ts"
 import * as Tally from "./engine/Tally.ts"
-import { Failed, type ReadRecord, type ScanProgress, Sink, SinkError } from "./Sink.ts"
+import { type Batch, type BatchRecord, Failed, type ScanProgress, Sink, SinkError } from "./Sink.ts"
 import * as Stdout from "./Stdout.ts"
 
 const location = "standard output"
@@ -19,12 +16,12 @@ export const layer: Layer.Layer<Sink, never, Stdio.Stdio> = Layer.effect(
   Effect.gen(function*() {
     const stdio = yield* Stdio.Stdio
     const line = (yield* stdio.stdoutIsTerminal)
-      ? ({ text }: ReadRecord) => `${Stdout.printable(text)}\n`
-      : ({ text }: ReadRecord) => `${text}\n`
-    const print = (reads: ReadonlyArray<ReadRecord>) =>
-      reads.length === 0
+      ? ({ text }: BatchRecord) => `${Stdout.printable(text)}\n`
+      : ({ text }: BatchRecord) => `${text}\n`
+    const print = (records: ReadonlyArray<BatchRecord>) =>
+      records.length === 0
         ? Effect.void
-        : Stdout.write(reads.map(line).join("")).pipe(
+        : Stdout.write(records.map(line).join("")).pipe(
           Effect.provideService(Stdio.Stdio, stdio),
           Effect.mapError((error) =>
             new SinkError({ location, reason: new Failed({ code: Stdout.systemCodeOf(error) }) })
@@ -34,9 +31,8 @@ export const layer: Layer.Layer<Sink, never, Stdio.Stdio> = Layer.effect(
     return Sink.of({
       location,
       hold: () => Effect.void,
-      begin: (list) =>
+      begin: () =>
         Effect.sync(() => {
-          const layout = layoutOf(list)
           const nothing: ScanProgress = {
             ...Tally.none.counts,
             missing: 0,
@@ -45,17 +41,15 @@ export const layer: Layer.Layer<Sink, never, Stdio.Stdio> = Layer.effect(
             replaced: 0
           }
           let progress = nothing
-          const count = (reads: ReadonlyArray<ReadRecord>, pages: number): ScanProgress => {
-            const undocumented = new Map(Object.entries(progress.undocumented))
-            for (const { text } of reads) countPaths(undocumented, layout.undocumentedIn(parseText(text)))
-            const bad = reads.filter(({ problem }) => problem !== undefined)
+          const count = ({ pages, records, undocumented }: Batch): ScanProgress => {
+            const bad = records.filter(({ problem }) => problem !== undefined)
             return {
               ...progress,
               pages: progress.pages + pages,
-              records: progress.records + reads.length,
+              records: progress.records + records.length,
               quarantined: progress.quarantined + bad.length,
               nameless: progress.nameless + bad.filter(({ id }) => id === undefined).length,
-              undocumented: Object.fromEntries(undocumented)
+              undocumented: Tally.addPaths(progress.undocumented, undocumented)
             }
           }
           return {
@@ -63,7 +57,7 @@ export const layer: Layer.Layer<Sink, never, Stdio.Stdio> = Layer.effect(
             start: "first",
             resumeAt: undefined,
             progress: Effect.sync(() => progress),
-            commit: ({ pages, reads }) => Effect.map(print(reads), () => progress = count(reads, pages)),
+            commit: (batch) => Effect.map(print(batch.records), () => progress = count(batch)),
             restart: Effect.sync(() => void (progress = nothing)),
             giveUp: Effect.void
           }

@@ -2,19 +2,12 @@
  * One traversal of a list: pages are read ahead, judged by the guard where something is kept, and committed; a page that
  * fails is asked for again.
  */
-import {
-  Lists,
-  Monotonic,
-  type Page,
-  PaymentsApi,
-  type PaymentsError,
-  type Position,
-  RetryPolicy
-} from "@payments/core"
-import { type Cause, Duration, Effect, Pull, Queue, type Scope, Stream } from "effect"
+import { Lists, Monotonic, type Page, PaymentsApi, type PaymentsError, Position, RetryPolicy } from "@payments/core"
+import { type Cause, Duration, Effect, Latch, Pull, Queue, type Scope, Stream } from "effect"
 import { type Backlog, backlogOf } from "./Backlog.ts"
+import { countPath } from "./engine/Tally.ts"
 import { type Guard, mostWaiting } from "./Guard.ts"
-import { type ReadPage, toReadPage } from "./PageReads.ts"
+import { type ReadPage, toReadPage } from "./ReadPage.ts"
 import type { Batch, OwnerClaim, Part, ScanProgress, ScanSession, Sink, SinkError } from "./Sink.ts"
 
 /** What happens during a traversal. */
@@ -39,6 +32,9 @@ const restartsAllowed = 2
 /** What is waited for before a page is asked for again, first and later. */
 export const firstWait = Duration.seconds(1)
 const longestWait = Duration.minutes(1)
+/** How many pages make a batch, and how long they are waited for. A local service sends a page in about 1 ms. */
+const pagesInBatch = 8
+const gatheringTakes = Duration.millis(10)
 
 /** When a page was last committed in this run: of the list, or of any of its parts. */
 export interface Progressed {
@@ -83,7 +79,7 @@ export const traverse = Effect.fnUntraced(function*(
   )
   const most = Math.max(1, Math.floor(largestBatch / limit))
   const backlog = yield* backlogOf(sink)
-  const queue = yield* readAhead(Stream.map(listing, (page) => toReadPage(Lists.byName[name], page)), most, backlog)
+  const { gathered, queue } = yield* readAhead(Stream.map(listing, toReadPage(Lists.byName[name])), most, backlog)
   /** Pages that are not committed yet. */
   const waiting: Array<ReadPage> = []
   /** How many of them, from the first one on, are no longer in the backlog: those that the guard holds back. */
@@ -93,12 +89,13 @@ export const traverse = Effect.fnUntraced(function*(
     state.progressed.at = now
     state.wait = firstWait
   })
-  // Pages that came while the ones before were written share a batch, and its wait for the disk.
+  // Pages that came meanwhile share a batch, and its wait for the disk. The first page is written at once.
   const takeNext = Effect.suspend(() => {
-    const records = waiting.reduce((sum, { reads }) => sum + reads.length, 0)
+    const records = waiting.reduce((sum, page) => sum + page.records.length, 0)
     const room = Math.max(1, Math.min(most, Math.floor((mostWaiting - records) / limit)))
-    return Effect.flatMap(Queue.takeBetween(queue, 1, room), (some) => {
-      waiting.push(...some)
+    const some = Queue.takeBetween(queue, 1, room)
+    return Effect.flatMap(state.session === undefined ? some : Effect.andThen(gathered, some), (pages) => {
+      waiting.push(...pages)
       return arrived
     })
   })
@@ -128,19 +125,36 @@ export const traverse = Effect.fnUntraced(function*(
   )
 }, Effect.scoped)
 
-/** Reads pages until `most` of them wait, or the backlog is full. Pages that wait hold no parsed records. */
+/**
+ * Reads pages until `most` of them wait, or the backlog is full. Pages that wait hold no parsed records. `gathered` waits until a
+ * batch has gathered, but not long: each batch wakes the thread of the destination, or its server, which can cost more than
+ * finding a page unchanged.
+ */
 const readAhead = Effect.fnUntraced(function*(
   pages: Stream.Stream<ReadPage, PaymentsError>,
   most: number,
   backlog: Backlog
 ) {
   const queue = yield* Queue.bounded<ReadPage, PaymentsError | Cause.Done>(most)
-  yield* Stream.runForEach(pages, (page) => Effect.andThen(Queue.offer(queue, page), backlog.add(page.characters)))
-    .pipe(
+  const enough = Latch.makeUnsafe()
+  let isRead = false
+  yield* Stream.runForEach(pages, (page) =>
+    Effect.flatMap(Queue.offer(queue, page), () => {
+      if (Queue.sizeUnsafe(queue) >= Math.min(most, pagesInBatch)) enough.openUnsafe()
+      return backlog.add(page.characters)
+    })).pipe(
       Queue.into(queue),
+      Effect.ensuring(Effect.sync(() => {
+        isRead = true
+        enough.openUnsafe()
+      })),
       Effect.forkScoped
     )
-  return queue
+  const gathered = Effect.flatMap(Effect.timeoutOption(enough.await, gatheringTakes), () => {
+    if (!isRead) enough.closeUnsafe()
+    return Effect.void
+  })
+  return { queue, gathered }
 })
 
 /** Commits pages as one batch. The first one opens the session. */
@@ -173,12 +187,18 @@ const opened = (state: Traversal): Effect.Effect<ScanSession, SinkError> =>
     return restart ? Effect.as(session.restart, session) : Effect.succeed(session)
   })
 
-const toBatch = (pages: ReadonlyArray<ReadPage>, owner: OwnerClaim | undefined): Batch => ({
-  pages: pages.length,
-  reads: pages.flatMap(({ reads }) => reads),
-  next: pages.at(-1)?.next ?? null,
-  ...(owner === undefined ? {} : { owner })
-})
+const toBatch = (pages: ReadonlyArray<ReadPage>, owner: OwnerClaim | undefined): Batch => {
+  const undocumented = new Map<string, number>()
+  for (const page of pages) for (const [path, records] of page.undocumented) countPath(undocumented, path, records)
+  const next = pages.at(-1)?.next ?? null
+  return {
+    pages: pages.length,
+    records: pages.flatMap(({ records }) => records),
+    undocumented,
+    checkpoint: next === null ? null : Position.toJson(next),
+    owner
+  }
+}
 
 /** Whether, and after what wait, a failed traversal goes on from its last committed page. */
 export const recover = Effect.fnUntraced(function*(

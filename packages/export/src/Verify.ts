@@ -5,13 +5,13 @@
 import { Lists, type Page, parseText, PaymentsApi, type PaymentsError } from "@payments/core"
 import { Effect, Equal, Option, type Scope, Stream } from "effect"
 import * as Certificate from "./engine/Certificate.ts"
-import { layoutOf, readable, valueOf } from "./engine/Columns.ts"
+import { amountsOf, layoutOf, readable, valueOf } from "./engine/Columns.ts"
 import { ignoredIn } from "./engine/NextScan.ts"
-import { contentHash, differing, differingMembers, hashed, soughtIn } from "./engine/Plan.ts"
+import { contentHash, differing, differingMembers, hashed, lookupsOf } from "./engine/Plan.ts"
 import { RowSet } from "./engine/RowSet.ts"
 import type { FullRow, Reader } from "./engine/Store.ts"
 import * as Tally from "./engine/Tally.ts"
-import { readsOf } from "./PageReads.ts"
+import { toBatchRecords } from "./ReadPage.ts"
 import type { SinkError } from "./Sink.ts"
 
 /** Something that is not as it should be. */
@@ -94,7 +94,7 @@ const verifyRows = Effect.fnUntraced(function*(
       for (const { id, raw } of counted) {
         const text = earlier.get(id) ?? raw
         distinct++
-        totals.add(contentHash(text), readable(layout, parse(text), text))
+        totals.add(contentHash(text), amountsOf(layout, readable(layout, parse(text), text)))
       }
     })
   )
@@ -178,10 +178,10 @@ export const verifyAgainstApi = Effect.fnUntraced(function*(
   yield* Stream.runForEach(
     pages,
     Effect.fnUntraced(function*(page) {
-      const reads = readsOf(page).map(hashed)
-      const { stored } = yield* reader.find(list, soughtIn(reads))
-      const texts = yield* reader.textsOf(list, differing(reads, stored))
-      for (const { hash, id, problem: quarantined, text } of reads) {
+      const records = toBatchRecords(layoutOf(list), page).map(hashed)
+      const { stored } = yield* reader.find(list, lookupsOf(records))
+      const texts = yield* reader.textsOf(list, differing(records, stored))
+      for (const { hash, id, problem: quarantined, text } of records) {
         if (id === undefined) continue
         const row = stored.get(id)
         if (row !== undefined) seen.add(row.row)

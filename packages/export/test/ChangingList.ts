@@ -141,11 +141,8 @@ export class ChangingList {
 }
 
 /** The texts of a page in its order. */
-export const textsOf = (page: Page<{ readonly id: string }>): ReadonlyArray<string> => {
-  const texts = [...page.texts()]
-  for (const { index, text } of page.bad) texts.splice(index, 0, text)
-  return texts
-}
+export const textsOf = (page: Page<{ readonly id: string }>): ReadonlyArray<string> =>
+  page.records().map(({ text }) => text)
 
 /** The real client over the list; each page is shown as it is handed on, with the contract that was asked for, if any. */
 export const layerOver = (

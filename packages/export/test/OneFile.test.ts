@@ -24,6 +24,7 @@ import * as Renderings from "../src/files/Renderings.ts"
 import { scan, type ScanOptions, type Sink, type SinkError, verify } from "../src/index.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { openReader, openStore } from "../src/sqlite/SqliteStore.ts"
+import { batchOf, recordOf } from "./Batches.ts"
 import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
 import { seed } from "./Seed.ts"
 
@@ -163,7 +164,7 @@ describe("a lock file that is removed", () => {
       yield* store.hold(Renderings.manifestLabel, "refuse")
       const request = { source: "memory", limit: 10, parameters: {} }
       const session = yield* makeSink(store).begin(Lists.invoices, request)
-      yield* session.commit({ pages: 1, reads: [], next: null })
+      yield* session.commit(batchOf(Lists.invoices, [], null))
       const second = yield* openStore(file, "here")
       for (const label of ["invoices", Renderings.manifestLabel]) {
         rmSync(`${file}.${label}.lock`)
@@ -178,7 +179,7 @@ describe("a lock file that is removed", () => {
         start: store.start({ list, part: "", asked: "[]", firstRow: 0, tally: Tally.toJson(Tally.none), now }),
         begin: makeSink(store).begin(list, request),
         rebind: makeSink(store).begin(list, { ...request, source: "moved", rebind: true }),
-        commit: session.commit({ pages: 1, reads: [{ id: "a", text: `{"id":"a"}`, problem: undefined }], next: null }),
+        commit: session.commit(batchOf(list, [recordOf(list, "a", `{"id":"a"}`)], null)),
         restart: session.restart,
         giveUp: session.giveUp,
         note: renderings.note(rendering, "invoices-1.ndjson"),

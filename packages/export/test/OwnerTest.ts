@@ -436,7 +436,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
                   Effect.suspend(() => {
                     if (++requests > 2000) return Effect.die(new Error("it asks without end"))
                     const first = api.payoutRequests.page({ ...query, position: undefined, limit: 1 })
-                    return Effect.map(first, (page) => ({ ...page, items: [], bad: [], texts: () => [] }))
+                    return Effect.map(first, (page) => ({ ...page, records: () => [], items: [], bad: [] }))
                   })
               }
             }))

@@ -1,6 +1,6 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
-import { Lists, PaymentsApi, PaymentsError, Position, Reason } from "@payments/core"
+import { Lists, PaymentsApi, PaymentsError, Reason } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Deferred, Effect, Fiber, Layer, Option, Stream } from "effect"
 import { join } from "node:path"
@@ -16,6 +16,7 @@ import {
   verify,
   verifyFiles
 } from "../src/index.ts"
+import { batchOf, recordOf } from "./Batches.ts"
 import { rowsOf, temporaryFolder } from "./Folder.ts"
 import { textsOf } from "./Rendered.ts"
 
@@ -144,15 +145,12 @@ describe("parts of a list", () => {
             parameters: {},
             part: { field: "settlementDate", value }
           })
-        const batch = (next: string | null, amounts: Record<string, number>) => ({
-          pages: 1,
-          reads: Object.entries(amounts).map(([id, amount]) => ({
-            id,
-            text: JSON.stringify({ id, amount }),
-            problem: undefined
-          })),
-          next: next === null ? null : Position.make({ list: "invoices", cursor: next, limit: 10, filters: {} })
-        })
+        const batch = (cursor: string | null, amounts: Record<string, number>) =>
+          batchOf(
+            Lists.invoices,
+            Object.entries(amounts).map(([id, amount]) => recordOf(Lists.invoices, id, JSON.stringify({ id, amount }))),
+            cursor
+          )
         const left = yield* begin("beside")
         const right = yield* begin("beside too")
         yield* left.commit(batch("a", { inv_1: 1, inv_2: 2 }))

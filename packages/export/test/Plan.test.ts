@@ -6,7 +6,8 @@ import { layoutOf } from "../src/engine/Columns.ts"
 import { type Change, differing, hashed, type Plan, plan, type StoredRow } from "../src/engine/Plan.ts"
 import { type Piece, RowSet } from "../src/engine/RowSet.ts"
 import * as Tally from "../src/engine/Tally.ts"
-import type { ReadRecord } from "../src/Sink.ts"
+import type { BatchRecord } from "../src/Sink.ts"
+import { recordOf } from "./Batches.ts"
 import { seed } from "./Seed.ts"
 
 const layout = layoutOf(Lists.payoutRequests)
@@ -34,14 +35,13 @@ const textOf = ({ amount, id, kind, note, turned }: Drawn): string => {
   return `{${(turned ? members.toReversed() : members).join(",")}}`
 }
 
-const readOf = (drawn: Drawn): ReadRecord => {
-  const text = textOf(drawn)
-  return {
-    id: drawn.id === "none" ? undefined : drawn.id,
-    text,
-    problem: drawn.kind === "good" && drawn.id !== "none" ? undefined : { path: "amount", expected: "an integer" }
-  }
-}
+const batchRecordOf = (drawn: Drawn): BatchRecord =>
+  recordOf(
+    Lists.payoutRequests,
+    drawn.id === "none" ? undefined : drawn.id,
+    textOf(drawn),
+    drawn.kind === "good" && drawn.id !== "none" ? undefined : { path: "amount", expected: "an integer" }
+  )
 
 /** What the column of the amount holds: nothing where parsing would only make it look like an integer. */
 const amountIn = (text: string): number => Number(/"amount":(-?\d+)[,}]/.exec(text)?.[1] ?? 0)
@@ -104,7 +104,7 @@ const replay = (texts: Map<string, string>, missing: Set<string>, changes: Reado
 }
 
 const Batches = Schema.Array(Schema.Struct({
-  reads: Schema.Array(Drawn).check(Schema.isMaxLength(8)),
+  records: Schema.Array(Drawn).check(Schema.isMaxLength(8)),
   /** Planned, not written: the process died, and the batch is read again. */
   lost: Schema.Boolean,
   /** The process ended after this batch. */
@@ -134,12 +134,12 @@ describe(`a planned batch (seed ${seed})`, () => {
     const pieces = new Map<number, Piece>()
     const ignored = new Set(ignoring ? ["authUrl"] : [])
 
-    const planOf = (reads: ReadonlyArray<Drawn>) => {
-      const read = reads.map((drawn) => hashed(readOf(drawn)))
+    const planOf = (drawn: ReadonlyArray<Drawn>) => {
+      const records = drawn.map((one) => hashed(batchRecordOf(one)))
       const stored = new Map<string, StoredRow>(
         [...rows].map(([id, row]) => [id, { ...row, hash: createHash("sha256").update(row.text).digest("hex") }])
       )
-      const wanted = differing(read, stored)
+      const wanted = differing(records, stored)
       const heldTexts = new Map([...rows.values()].map(({ row, text }) => [row, text]))
       return plan({
         layout,
@@ -148,7 +148,7 @@ describe(`a planned batch (seed ${seed})`, () => {
         tally,
         seen,
         nextRow: rows.size,
-        reads: read,
+        records,
         stored,
         texts: new Map(wanted.map((row) => [row, heldTexts.get(row) ?? ""]))
       })
@@ -158,14 +158,14 @@ describe(`a planned batch (seed ${seed})`, () => {
       seen = new RowSet(pieces.values())
     }
 
-    for (const { cut, lost, reads } of batches) {
+    for (const { cut, lost, records } of batches) {
       if (lost) {
         const written = tally
-        planOf(reads)
+        planOf(records)
         tally = written
         reopen()
       }
-      for (const drawn of reads) {
+      for (const drawn of records) {
         counted.records++
         if (drawn.kind !== "good" || drawn.id === "none") counted.quarantined++
         if (drawn.id === "none") {
@@ -177,8 +177,8 @@ describe(`a planned batch (seed ${seed})`, () => {
         if (modelSeen.has(drawn.id)) counted.repeats++
         modelSeen.add(drawn.id)
       }
-      counted.returned += new Set(reads.filter(({ id }) => rows.get(id)?.missing).map(({ id }) => id)).size
-      const planned = planOf(reads)
+      counted.returned += new Set(records.filter(({ id }) => rows.get(id)?.missing).map(({ id }) => id)).size
+      const planned = planOf(records)
       writeInto(rows, planned)
       if (!telling) assert.deepStrictEqual(planned.changes, [])
       replay(texts, missing, planned.changes)

@@ -1,11 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Lists, Position } from "@payments/core"
+import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Effect, Layer } from "effect"
 import { randomUUID } from "node:crypto"
 import { afterAll, beforeAll } from "vitest"
 import { scan, Sink, verify } from "../src/index.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
+import type { BatchRecord } from "../src/Sink.ts"
+import { batchOf, recordOf } from "./Batches.ts"
 import { type PostgresServer, startServer } from "./PostgresServer.ts"
 import { query, urlOf } from "./PostgresTest.ts"
 
@@ -18,8 +20,8 @@ const newSchema = () => `t_${randomUUID()}`
 const ask = (sql: string) => Effect.promise(() => query(server, sql))
 
 describe("what PostgreSQL refuses", () => {
-  const next = (cursor: string) => Position.make({ list: "invoices", cursor, limit: 10, filters: {} })
-  const good = (id: string) => ({ id, text: `{"id":"${id}","amount":2}`, problem: undefined })
+  const batch = (records: ReadonlyArray<BatchRecord>, cursor: string | null) => batchOf(Lists.invoices, records, cursor)
+  const good = (id: string) => recordOf(Lists.invoices, id, `{"id":"${id}","amount":2}`)
   /** What the check of a page would have found. */
   const bad = (id: string) => ({
     ...good(id),
@@ -35,13 +37,13 @@ describe("what PostgreSQL refuses", () => {
         const sink = yield* Sink
         yield* sink.hold(Lists.invoices, "refuse")
         const before = yield* sink.begin(Lists.invoices, request)
-        yield* before.commit({ pages: 1, reads: [...page("a"), good("x")], next: null })
+        yield* before.commit(batch([...page("a"), good("x")], null))
         const session = yield* sink.begin(Lists.invoices, request)
         // Of the first page no position is known before it; the next one changes nothing and waits for the third.
-        yield* session.commit({ pages: 1, reads: [bad("x"), ...page("b"), bad("y")], next: next("one") })
-        yield* session.commit({ pages: 1, reads: page("a"), next: next("two") })
-        yield* session.commit({ pages: 1, reads: [...page("c"), bad("c3")], next: next("three") })
-        return yield* session.commit({ pages: 1, reads: [bad("z"), good("last"), good("b1")], next: null })
+        yield* session.commit(batch([bad("x"), ...page("b"), bad("y")], "one"))
+        yield* session.commit(batch(page("a"), "two"))
+        yield* session.commit(batch([...page("c"), bad("c3")], "three"))
+        return yield* session.commit(batch([bad("z"), good("last"), good("b1")], null))
       }).pipe(Effect.scoped, Effect.provide(PostgresSink.layer(urlOf(server, schema))))
       assert.deepInclude(ended, {
         pages: 4,

@@ -1,6 +1,6 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
-import { Lists, Position } from "@payments/core"
+import { Lists } from "@payments/core"
 import { Effect, Exit, Fiber, FileSystem, Layer, Redacted, Schema, Scope } from "effect"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
@@ -9,6 +9,7 @@ import * as Destination from "../src/Destination.ts"
 import { tableOf } from "../src/engine/Columns.ts"
 import {
   type Batch,
+  type BatchRecord,
   Failed,
   Full,
   LeaseLost,
@@ -24,6 +25,7 @@ import {
 } from "../src/Sink.ts"
 import * as SinkMessages from "../src/thread/SinkMessages.ts"
 import * as ThreadedSink from "../src/thread/ThreadedSink.ts"
+import { batchOf, recordOf } from "./Batches.ts"
 import { execute } from "./Folder.ts"
 import { seed } from "./Seed.ts"
 import { suite } from "./SinkTest.ts"
@@ -92,11 +94,8 @@ describe("a sink in a thread of its own", () => {
         const sink = yield* sinkIn(folder)
         yield* sink.hold(list, "refuse")
         const session = yield* sink.begin(list, request)
-        const batch = (text: string): Batch => ({
-          pages: 1,
-          reads: [{ id: "a", text, problem: undefined }],
-          next: null
-        })
+        const record = recordOf(list, "a", `{"id":"a"}`)
+        const batch = (text: string): Batch => batchOf(list, [{ ...record, text }], null)
         const exit = yield* Effect.exit(session.commit(batch("no JSON")))
         assert.isTrue(Exit.hasDies(exit))
         const { inserted } = yield* session.commit(batch(`{"id":"a"}`))
@@ -130,8 +129,7 @@ describe("a sink in a thread of its own", () => {
           yield* sink.hold(list, "refuse")
           const session = yield* sink.begin(list, request)
           // A batch that changes nothing waits for others, and for the end of the scan at most.
-          const next = Position.make({ list: "payoutRequests", cursor: "c", limit: 10, filters: {} })
-          yield* session.commit({ pages: 1, reads: [], next })
+          yield* session.commit(batchOf(list, [], "c"))
         }))
         const db = new DatabaseSync(join(folder, "payments.db"), { readOnly: true })
         assert.strictEqual(db.prepare("SELECT pages FROM scans").get()?.["pages"], 1)
@@ -145,44 +143,53 @@ describe("a sink in a thread of its own", () => {
 
 describe(`messages between threads (seed ${seed})`, () => {
   const Text = Schema.String
-  const Reads = Schema.Array(Schema.Struct({
-    id: Schema.UndefinedOr(Text),
-    text: Text,
-    problem: Schema.UndefinedOr(Schema.Struct({ path: Text, expected: Text }))
-  }))
+  /** All records of a list have as many amounts. */
+  const recordsWith = (amounts: number) =>
+    Schema.Array(Schema.Struct({
+      id: Schema.UndefinedOr(Text),
+      text: Text,
+      amounts: Schema.Array(Schema.NullOr(Schema.Int)).check(Schema.isBetweenLength(amounts, amounts)),
+      problem: Schema.UndefinedOr(Schema.Struct({ path: Text, expected: Text }))
+    }))
+  const Undocumented = Schema.Record(Text, Schema.Int)
 
-  it.prop("carry a batch as it is", [Reads, Schema.NullOr(Text), Schema.Int], ([reads, cursor, pages]) => {
-    const next = cursor === null || !cursor.isWellFormed()
-      ? null
-      : Position.make({ list: "invoices", cursor, limit: 7, filters: { reference: cursor } })
-    const back = SinkMessages.toBatch(structuredClone(SinkMessages.fromBatch({ pages, reads, next })))
-    assert.deepStrictEqual(back.reads, reads)
-    assert.strictEqual(back.pages, pages)
-    assert.deepStrictEqual(
-      back.next === null ? null : Redacted.value(back.next),
-      next === null ? null : Redacted.value(next)
-    )
-  }, { arbitrary: { seed } })
+  it.prop(
+    "carry a batch unchanged",
+    [Schema.Union([0, 1, 3].map(recordsWith)), Schema.NullOr(Text), Schema.Int, Undocumented],
+    ([drawn, checkpoint, pages, paths]) => {
+      const records = drawn.map((one) => ({ ...one, amounts: one.amounts.map((amount) => amount ?? Number.NaN) }))
+      const batch: Batch = {
+        pages,
+        records,
+        undocumented: new Map(Object.entries(paths)),
+        checkpoint,
+        owner: undefined
+      }
+      assert.deepStrictEqual(SinkMessages.toBatch(structuredClone(SinkMessages.fromBatch(batch))), batch)
+    },
+    { arbitrary: { seed } }
+  )
 
   it("carry a large batch as it is, without a copy of its texts", () => {
     const letters = ["x", "é", "😀", "\u0000", "\ufeff"].map((letter) => ({
       id: letter,
       text: letter.repeat(2_000_000)
     }))
-    const reads = [...letters, { id: "empty", text: "" }].map((read) => ({ ...read, problem: undefined }))
+    const records = [...letters, { id: "empty", text: "" }].map((one) => ({ ...one, amounts: [], problem: undefined }))
+    const large = (more: ReadonlyArray<BatchRecord> = []) => batchOf(list, [...records, ...more], null)
     const send = (batch: Batch) => {
       const message = SinkMessages.fromBatch(batch)
       const moved = SinkMessages.transferred(message)
       const back = SinkMessages.toBatch(structuredClone(message, { transfer: [...moved] }))
-      assert.deepStrictEqual(back.reads.map(({ id }) => id), batch.reads.map(({ id }) => id))
-      assert.isTrue(back.reads.every(({ text }, index) => text === batch.reads[index]?.text))
+      assert.deepStrictEqual(back.records.map(({ id }) => id), batch.records.map(({ id }) => id))
+      assert.isTrue(back.records.every(({ text }, index) => text === batch.records[index]?.text))
       return moved
     }
-    const moved = send({ pages: 1, reads, next: null })
+    const moved = send(large())
     assert.isTrue(moved.length === 1 && moved[0]?.detached)
     // Half a surrogate pair has no UTF-8 form.
     assert.deepStrictEqual(
-      send({ pages: 1, reads: [...reads, { id: "half", text: "\ud83d", problem: undefined }], next: null }),
+      send(large([{ id: "half", text: "\ud83d", amounts: [], problem: undefined }])),
       []
     )
   })

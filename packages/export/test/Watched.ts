@@ -37,7 +37,7 @@ export const watched = <E, R>(
                     book.page(traversal, texts, own.beside)
                     for (const { beside } of running) beside.push(...texts)
                   }
-                  if (batch.next === null) book.end(traversal)
+                  if (batch.checkpoint === null) book.end(traversal)
                 })
               ),
               Effect.ensuring(Effect.sync(() => running.delete(own)))

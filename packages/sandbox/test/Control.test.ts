@@ -163,7 +163,11 @@ describe("a scenario", () => {
       ).pipe(Effect.provide(listing(url)))
       const bad = pages.flatMap((page) => page.bad)
       assert.isAbove(bad.length, 0)
-      assert.deepStrictEqual([...new Set(bad.map(({ path }) => path))].toSorted(), ["amount", "createdAt", "id"])
+      assert.deepStrictEqual([...new Set(bad.map(({ problem }) => problem.path))].toSorted(), [
+        "amount",
+        "createdAt",
+        "id"
+      ])
       assert.strictEqual(pages.flatMap(({ items }) => items).length + bad.length, 3000)
     }).pipe(Effect.scoped))
 })

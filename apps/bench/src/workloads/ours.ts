@@ -47,7 +47,7 @@ const texts = Effect.fnUntraced(function*(api: PaymentsApi["Service"]) {
   yield* Stream.runForEach(api.payoutRequests.pages({ limit: pageSize }), (page) =>
     Effect.sync(() => {
       addRecords(total, page.items)
-      for (const text of page.texts()) total.characters += text.length
+      for (const { text } of page.records()) total.characters += text.length
     }))
   return total
 })

@@ -113,7 +113,7 @@ export const sandboxCommand = Command.make(
       cursors: input.cursors,
       count: input.count,
       hostileText: input.hostileText,
-      assumedLimit: input.invoiceLimit,
+      defaultLimit: { invoices: input.invoiceLimit ?? 20 },
       invoiceParameters: parameters.success
     }
     const onRequest = input.log

@@ -5,7 +5,7 @@
 import { Effect, Option, Result, Stream } from "effect"
 import type { ListOperation, ListOptions } from "../ListOperation.ts"
 import type * as Lists from "../Lists.ts"
-import type { Page } from "../Page.ts"
+import type { Page, PageRecord } from "../Page.ts"
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import { PaginationFault, type PaymentsError } from "../PaymentsError.ts"
 import { type Client, failed, type Fetched, positionOf } from "./Client.ts"
@@ -50,12 +50,13 @@ export const makeListOperation = <Record, Filters extends object>(
       const failure = { reason: decoded.failure, status: answer.status, requestId: requestIdOf(answer, client.secrets) }
       return Effect.fail(failed(request, failure, attempts))
     }
-    const { bad, items, texts } = decoded.success
+    const { bad, items, records } = decoded.success
     const { headers } = answer
     return Effect.succeed({
-      // Sound because decodeRecords has checked each item against `list.record`, whose type is Record.
+      // Both casts are sound: decodeRecords has checked each record without a problem against `list.record`, whose type is Record.
+      // No getter: what the getter of an object literal refers to stays in memory until the next full garbage collection.
+      records: records as () => ReadonlyArray<PageRecord<Record>>,
       items: items as ReadonlyArray<Record>,
-      texts,
       bad,
       next: envelope.cursor === null ? null : positionOf(request, envelope.cursor),
       status: answer.status,
@@ -87,11 +88,11 @@ export const makeListOperation = <Record, Filters extends object>(
   const fetchNext = (request: PageRequest) =>
     fetch(request).pipe(Effect.catch((error) => explainRefusal(error, request)))
 
-  /** A listing, as whatever is wanted of its pages. */
+  /** A listing. `project` gives what the stream emits for a page of which at most `left` records are wanted. */
   const walk = <A>(
     query: AnyQuery<Filters>,
     kind: "pages" | "records",
-    project: (page: Page<Record>) => ReadonlyArray<A>
+    project: (page: Page<Record>, left: number) => ReadonlyArray<A>
   ): Stream.Stream<A, PaymentsError> =>
     Stream.unwrap(Effect.gen(function*() {
       const first = yield* toRequest(list, query, unchecked, kind)
@@ -108,12 +109,12 @@ export const makeListOperation = <Record, Filters extends object>(
             if (fault !== undefined) return yield* fault
             const { fetched, following } = yield* take
             const current = yield* decode(fetched, query.onBadRecord ?? "fail")
-            const items = current.items.length > left ? current.items.slice(0, left) : current.items
             return [
-              project(items === current.items ? current : { ...current, items }),
-              following === "end"
-                ? Option.none()
-                : Option.some({ left: left - items.length, fault: following === "page" ? undefined : following })
+              project(current, left),
+              following === "end" ? Option.none() : Option.some({
+                left: left - current.items.length,
+                fault: following === "page" ? undefined : following
+              })
             ]
           }
         )
@@ -129,7 +130,8 @@ export const makeListOperation = <Record, Filters extends object>(
   return {
     page: (query = everything) => page(query),
     pages: (query = everything) => walk(query, "pages", (current) => [current]),
-    stream: (query = everything) => walk(query, "records", ({ items }) => items),
+    stream: (query = everything) =>
+      walk(query, "records", ({ items }, left) => items.length > left ? items.slice(0, left) : items),
     parameters: list.parameterNames === "assumed" ? config.invoiceParameters : {}
   }
 }

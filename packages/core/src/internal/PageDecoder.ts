@@ -2,7 +2,7 @@
 import { Duration, Redacted, Result, Schema, SchemaIssue } from "effect"
 import { Headers } from "effect/http"
 import { amountFields, type AnyList, type Filter, matches } from "../Lists.ts"
-import type { BadRecord } from "../Page.ts"
+import type { BadRecord, PageRecord, RecordProblem } from "../Page.ts"
 import {
   type ErrorBody,
   FilterNotApplied,
@@ -38,9 +38,9 @@ import { looksLikeCode, looksLikeRequestId, safeContentType, type Secrets } from
 
 /** The records of a page. */
 export interface DecodedRecords {
+  /** All records, made on the first call. */
+  readonly records: () => ReadonlyArray<PageRecord<unknown>>
   readonly items: ReadonlyArray<unknown>
-  /** The exact text of each item, cut on first use. */
-  readonly texts: () => ReadonlyArray<string>
   readonly bad: ReadonlyArray<BadRecord>
 }
 
@@ -152,7 +152,7 @@ const readEnvelope = (text: string, body: unknown, escapedNames: boolean): Resul
 /** Records that are checked between two looks at the time. */
 const recordsPerLook = 16
 
-/** Checks the records of a page; `quarantine` keeps those that do not decode apart instead of failing. */
+/** Checks the records of a page. With `quarantine`, a record that does not decode has a problem and does not fail the page. */
 export const decodeRecords = (
   request: PageRequest,
   { escapedNames, records, text }: Envelope,
@@ -162,11 +162,9 @@ export const decodeRecords = (
   const check = checkOf(request.list)
   const suspicious = escapedNames || (check.integers.length > 0 && mayLoseDigits(text))
   const checked = Object.entries(request.filters).filter(([field]) => !request.unchecked.includes(field))
-  let cut: ReadonlyArray<string> | undefined
-  const texts = () => cut ??= elementsOf(text, "items")
-  const items: Array<unknown> = []
-  const itemTexts: Array<number> = []
-  const bad: Array<BadRecord> = []
+  let extracted: ReadonlyArray<string> | undefined
+  const texts = () => extracted ??= elementsOf(text, "items")
+  const problems = new Map<number, RecordProblem>()
   for (const [index, record] of records.entries()) {
     if (index % recordsPerLook === 0 && time.isOver()) return Result.fail(tooLate)
     const problem = check.is(record)
@@ -175,48 +173,44 @@ export const decodeRecords = (
     if (problem === undefined) {
       const field = unappliedFilter(request.list, checked, record)
       if (field !== undefined) return Result.fail(new FilterNotApplied({ field }))
-      items.push(record)
-      itemTexts.push(index)
     } else if (onBadRecord === "fail") {
       return malformed(`items[${index}]${problem.path === "" ? "" : `.${problem.path}`}`, problem.expected)
     } else {
       // What can be read of it must be what was asked for.
       const field = unappliedFilter(request.list, checked.filter(([name]) => isReadable(record, name)), record)
       if (field !== undefined) return Result.fail(new FilterNotApplied({ field }))
-      const id = isObject(record) ? record["id"] : undefined
-      bad.push({
-        index,
-        id: typeof id === "string" ? id : undefined,
-        ...problem,
-        value: record,
-        text: texts()[index] ?? ""
-      })
+      problems.set(index, problem)
     }
   }
   if (time.isOver()) return Result.fail(tooLate)
+  let made: ReadonlyArray<PageRecord<unknown>> | undefined
+  const all = () =>
+    made ??= records.map((value, index) => toPageRecord(value, texts()[index] ?? "", problems.get(index)))
   return Result.succeed({
-    items,
-    texts: () => bad.length === 0 ? texts() : itemTexts.map((index) => texts()[index] ?? ""),
-    bad
+    records: all,
+    items: problems.size === 0 ? records : records.filter((_, index) => !problems.has(index)),
+    bad: problems.size === 0 ? [] : all().filter((record) => record.problem !== undefined)
   })
+}
+
+const toPageRecord = (value: unknown, text: string, problem: RecordProblem | undefined): PageRecord<unknown> => {
+  const id = isObject(value) ? value["id"] : undefined
+  if (problem !== undefined) return { id: typeof id === "string" ? id : undefined, text, value, problem }
+  // Every record that decodes has an id: it is the one field that all lists require.
+  return { id: id as string, text, value }
 }
 
 const malformed = (path: string, expected: string): Result.Result<never, Reason> =>
   Result.fail(new MalformedResponse({ kind: "wrongShape", path, expected }))
-
-interface Problem {
-  readonly path: string
-  readonly expected: string
-}
 
 interface Check {
   /** The fields that hold amounts. They stand at the top of a record only (§2). */
   readonly integers: ReadonlyArray<string>
   readonly is: (record: unknown) => boolean
   /** Where a record that is not one goes wrong first. */
-  readonly explain: (record: unknown) => Problem
+  readonly explain: (record: unknown) => RecordProblem
   /** The first amount of a record whose digits parsing did not keep. */
-  readonly inexact: (text: string) => Problem | undefined
+  readonly inexact: (text: string) => RecordProblem | undefined
 }
 
 const checks = new Map<AnyList, Check>()
@@ -247,7 +241,7 @@ const checkOf = (list: AnyList): Check => {
 
 const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
 
-const firstProblem = (error: Schema.SchemaError): Problem => {
+const firstProblem = (error: Schema.SchemaError): RecordProblem => {
   const issue = formatIssue(error.issue).issues[0]
   const path = (issue?.path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join(".")
   return { path, expected: lowerFirst(issue?.message ?? "expected a record") }

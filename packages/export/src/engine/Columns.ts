@@ -100,6 +100,13 @@ export const valueOf = (column: Column, record: unknown): Cell => {
   }
 }
 
+/** The values of a record's amount columns, in their order; NaN stands for null. */
+export const amountsOf = ({ amounts }: Layout, record: unknown): ReadonlyArray<number> =>
+  amounts.map((column) => {
+    const value = valueOf(column, record)
+    return typeof value === "number" ? value : Number.NaN
+  })
+
 /**
  * The record that columns and sums are taken from: without the amounts that parsing has rounded to an integer
  * (`9007199254740990.6`), which such a record was quarantined for. Its text must be given as it came.

@@ -14,7 +14,8 @@ export interface Opened {
   /** Row numbers from here on did not exist when it began. */
   readonly firstRow: number
   readonly start: ScanStart
-  readonly resumeAt: Position.Position | undefined
+  /** {@inheritDoc ScanPreview.resumeAt} */
+  readonly resumeAt: string | undefined
   readonly tally: Tally.Tally
   readonly seen: RowSet
   /** Which changes are written to the table of changes. */
@@ -76,12 +77,13 @@ export const nextScan = Effect.fnUntraced(function*(
   // Of the whole list, or of this part of it, nothing is new that was never read before.
   const tells = { inserts: wasComplete || (part !== "" && (yield* isLoaded(store, list))), updates: anyComplete }
   if (last?.state === "running" && last.asked === asked && !overtaken) {
-    const position = Option.getOrUndefined(Option.flatMap(Option.fromUndefinedOr(last.checkpoint), Position.fromJson))
+    const { checkpoint } = last
+    const resumeAt = checkpoint !== undefined && Option.isSome(Position.fromJson(checkpoint)) ? checkpoint : undefined
     // Without a checkpoint it begins at the first page.
-    const start = position === undefined ? startAfter(scans, false) : "resumed"
+    const start = resumeAt === undefined ? startAfter(scans, false) : "resumed"
     const seen = new RowSet(yield* store.seen([last.scan]))
     const tally = yield* Tally.ofScan(store, last)
-    return { ...last, start, resumeAt: position, tally, seen, tells }
+    return { ...last, start, resumeAt, tally, seen, tells }
   }
   const { nextRow } = yield* store.find(list, [])
   return {

@@ -1,14 +1,19 @@
 /**
- * What a batch means for the rows of a list: which are new, which differ, what to tell of it, and what it adds to the
- * scan's tally. Pure but for the row numbers that it adds to the set of seen ones; the stores only carry it out.
+ * Plans what a batch changes in the table of a list: which rows are new, which differ, which changes are emitted, and what the
+ * scan's tally adds. Pure, except that it adds row numbers to the set of seen rows. The stores only execute the plan.
  */
 import { membersOf, parseText } from "@payments/core"
 import * as crypto from "node:crypto"
-import type { ReadRecord } from "../Sink.ts"
-import { type Cell, type Layout, readable, replacedIn, valueOf } from "./Columns.ts"
+import type { BatchRecord } from "../Sink.ts"
+import { amountsOf, type Cell, type Layout, readable, replacedIn, valueOf } from "./Columns.ts"
 import type { RowSet } from "./RowSet.ts"
-import type { Sought } from "./Store.ts"
 import { type Tally, Totals } from "./Tally.ts"
+
+/** A record whose row is looked up, and the content hash of its text. */
+export interface RowLookup {
+  readonly id: string
+  readonly hash: string
+}
 
 /** A row as the destination has it. */
 export interface StoredRow {
@@ -68,37 +73,44 @@ export interface PlanInput {
   readonly seen: RowSet
   /** The first row number that is free. */
   readonly nextRow: number
-  readonly reads: ReadonlyArray<HashedRead>
+  readonly records: ReadonlyArray<HashedRecord>
+  /** By id. */
   readonly stored: ReadonlyMap<string, StoredRow>
   /** The texts of the stored rows that {@link differing} names. */
   readonly texts: ReadonlyMap<number, string>
 }
 
-/** A record that was read, and its content hash. */
-export interface HashedRead extends ReadRecord {
+/** A record of a batch, and the content hash of its text. */
+export interface HashedRecord extends BatchRecord {
   readonly hash: string
 }
 
-/** SHA-256 of the exact text, in hex. */
-export const hashed = (read: ReadRecord): HashedRead => ({ ...read, hash: contentHash(read.text) })
+/** {@inheritDoc HashedRecord} */
+export const hashed = ({ amounts, id, problem, text }: BatchRecord): HashedRecord => ({
+  id,
+  text,
+  amounts,
+  problem,
+  hash: contentHash(text)
+})
 
-/** The content hash of a record's exact text. */
+/** The content hash of a record's exact text: SHA-256, in hex. */
 export const contentHash = (text: string): string => crypto.hash("sha256", text)
 
-/** The records that have a row to be looked for: of those with one id any. */
-export const soughtIn = (reads: ReadonlyArray<HashedRead>): ReadonlyArray<Sought> => {
-  const sought = new Map<string, Sought>()
-  for (const { hash, id } of reads) if (id !== undefined) sought.set(id, { id, hash })
-  return [...sought.values()]
+/** The rows to look up for records: one for each id. */
+export const lookupsOf = (records: ReadonlyArray<HashedRecord>): ReadonlyArray<RowLookup> => {
+  const lookups = new Map<string, RowLookup>()
+  for (const { hash, id } of records) if (id !== undefined) lookups.set(id, { id, hash })
+  return [...lookups.values()]
 }
 
-/** The stored rows that some record of the batch differs from. */
+/** The numbers of the stored rows that some record of the batch differs from. */
 export const differing = (
-  reads: ReadonlyArray<HashedRead>,
+  records: ReadonlyArray<HashedRecord>,
   stored: ReadonlyMap<string, StoredRow>
 ): ReadonlyArray<number> => {
   const rows = new Set<number>()
-  for (const { hash, id } of reads) {
+  for (const { hash, id } of records) {
     const row = id === undefined ? undefined : stored.get(id)
     if (row !== undefined && row.hash !== hash) rows.add(row.row)
   }
@@ -112,10 +124,9 @@ interface Changed extends StoredRow {
 
 /** Plans a batch. */
 export const plan = (input: PlanInput): Plan => {
-  const { ignored, layout, reads, seen, stored, tells, texts } = input
+  const { ignored, layout, records, seen, stored, tells, texts } = input
   const counts = { ...input.tally.counts }
   const totals = new Totals(layout.amounts, input.tally)
-  const undocumented = new Map(Object.entries(input.tally.undocumented))
   let { replaced } = input.tally
   let nextRow = input.nextRow
   const changed = new Map<string, Changed>()
@@ -124,46 +135,45 @@ export const plan = (input: PlanInput): Plan => {
   const changes: Array<Change> = []
   const quarantined: Array<Quarantined> = []
 
-  const write = (row: number, id: string, read: HashedRead, value: unknown, isNew: boolean): void => {
+  // Only rows that are written are parsed. Parsing the text again costs less than passing the cells between threads.
+  const write = (row: number, id: string, { hash, problem, text }: HashedRecord, isNew: boolean): void => {
+    const value = problem === undefined ? parseText(text) : readable(layout, parseText(text), text)
     const cells = layout.columns.map((column) => valueOf(column, value))
-    replaced += replacedIn(layout, value, read.text)
-    writes.set(row, { row, id, cells, raw: read.text, hash: read.hash, isNew })
+    replaced += replacedIn(layout, value, text)
+    writes.set(row, { row, id, cells, raw: text, hash, isNew })
   }
-  const parsed = (text = "null"): unknown => readable(layout, parseText(text), text)
-  for (const read of reads) {
+  const amountsIn = (text = "null") => amountsOf(layout, readable(layout, parseText(text), text))
+  for (const record of records) {
     counts.records++
-    const whole = parseText(read.text)
-    countPaths(undocumented, layout.undocumentedIn(whole))
-    if (read.problem !== undefined) {
+    if (record.problem !== undefined) {
       counts.quarantined++
-      const { expected, path } = read.problem
-      quarantined.push({ id: read.id, path, expected, raw: read.text })
+      const { expected, path } = record.problem
+      quarantined.push({ id: record.id, path, expected, raw: record.text })
     }
-    if (read.id === undefined) {
+    if (record.id === undefined) {
       counts.nameless++
       continue
     }
-    const { id } = read
-    const value = read.problem === undefined ? whole : readable(layout, whole, read.text)
+    const { id } = record
     const before = changed.get(id)
     const row = before ?? stored.get(id)
-    const isUnstorable = read.problem?.isUnstorable === true
+    const isUnstorable = record.problem?.isUnstorable === true
     if (row === undefined) {
-      // Its id is known: it is none of the rows that were not read.
+      // It has an id and no row, so it cannot be one of the unseen rows.
       if (isUnstorable) continue
-      const fresh = { row: nextRow++, hash: read.hash, text: read.text, missing: false }
+      const fresh = { row: nextRow++, hash: record.hash, text: record.text, missing: false }
       changed.set(id, fresh)
-      write(fresh.row, id, read, value, true)
+      write(fresh.row, id, record, true)
       counts.inserted++
       seen.add(fresh.row)
-      totals.add(read.hash, value)
-      if (tells.inserts) changes.push({ kind: "insert", id, fields: [], before: undefined, after: read.text })
+      totals.add(record.hash, record.amounts)
+      if (tells.inserts) changes.push({ kind: "insert", id, fields: [], before: undefined, after: record.text })
       continue
     }
-    const isSame = row.hash === read.hash
-    // Known wherever it is not the text that was read.
+    const isSame = row.hash === record.hash
+    // The text of the row; undefined only if it equals the record's text.
     const text = before === undefined ? texts.get(row.row) : before.text
-    const fields = isSame || isUnstorable ? [] : differingMembers(text ?? "", read.text, ignored)
+    const fields = isSame || isUnstorable ? [] : differingMembers(text ?? "", record.text, ignored)
     const isFirst = seen.add(row.row)
     if (!isFirst) counts.repeats++
     if (row.missing) {
@@ -172,23 +182,23 @@ export const plan = (input: PlanInput): Plan => {
     }
     if (fields.length === 0) {
       counts.unchanged++
-      // With ignored members, and for a text that no row may hold, the row stays unchanged, and so does what is certified of it.
-      if (isFirst) totals.add(row.hash, isSame ? value : parsed(text))
+      // If only ignored members differ, or no row may hold the text, the row stays and its stored text is certified.
+      if (isFirst) totals.add(row.hash, isSame ? record.amounts : amountsIn(text))
       if (row.missing) {
         changed.set(id, { row: row.row, hash: row.hash, text, missing: false })
         if (tells.updates) {
-          changes.push({ kind: "returned", id, fields, before: text ?? read.text, after: text ?? read.text })
+          changes.push({ kind: "returned", id, fields, before: text ?? record.text, after: text ?? record.text })
         }
       }
     } else {
       counts.updated++
-      if (!isFirst) totals.remove(row.hash, parsed(text))
-      totals.add(read.hash, value)
+      if (!isFirst) totals.remove(row.hash, amountsIn(text))
+      totals.add(record.hash, record.amounts)
       if (tells.updates) {
-        changes.push({ kind: row.missing ? "returned" : "update", id, fields, before: text, after: read.text })
+        changes.push({ kind: row.missing ? "returned" : "update", id, fields, before: text, after: record.text })
       }
-      write(row.row, id, read, value, writes.get(row.row)?.isNew ?? false)
-      changed.set(id, { row: row.row, hash: read.hash, text: read.text, missing: false })
+      write(row.row, id, record, writes.get(row.row)?.isNew ?? false)
+      changed.set(id, { row: row.row, hash: record.hash, text: record.text, missing: false })
     }
   }
   const { digest, sums } = totals
@@ -197,19 +207,7 @@ export const plan = (input: PlanInput): Plan => {
     found: [...found],
     changes,
     quarantined,
-    tally: { ...input.tally, counts, sums, undocumented: Object.fromEntries(undocumented), digest, replaced }
-  }
-}
-
-/** A service that names fields at random is not followed without end. */
-const mostPaths = 100
-const otherPaths = "(other)"
-
-/** Counts one more record that has these. */
-export const countPaths = (counts: Map<string, number>, paths: ReadonlyArray<string>): void => {
-  for (const path of paths) {
-    const name = counts.has(path) || counts.size < mostPaths ? path : otherPaths
-    counts.set(name, (counts.get(name) ?? 0) + 1)
+    tally: { ...input.tally, counts, sums, digest, replaced }
   }
 }
 

@@ -2,7 +2,7 @@
  * The engine over a {@link Store}: opens scans, plans batches, and concludes at the end of a scan what is missing and what
  * can be certified. The same for every database.
  */
-import { type Lists, Position } from "@payments/core"
+import type { Lists } from "@payments/core"
 import { Duration, Effect, Semaphore } from "effect"
 import { randomUUID } from "node:crypto"
 import {
@@ -23,7 +23,7 @@ import { layoutOf } from "./Columns.ts"
 import { goneSince, meetsAnother } from "./EarlierScans.ts"
 import { nextScan, open, type Opened, partOf, timestamp } from "./NextScan.ts"
 import { bothOf, ownerOf } from "./Owner.ts"
-import { contentHash, differing, hashed, plan, soughtIn, type StoredRow } from "./Plan.ts"
+import { contentHash, differing, hashed, lookupsOf, plan, type StoredRow } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import type { Commit, Store } from "./Store.ts"
 import * as Tally from "./Tally.ts"
@@ -118,14 +118,14 @@ const sessionOver = (
   /** What the next commit binds. */
   let owner: OwnerClaim | undefined
   /** Batches that changed nothing and are not committed yet. */
-  let waiting: { readonly next: Position.Position; readonly records: number } | undefined
+  let waiting: { readonly checkpoint: string; readonly records: number } | undefined
   /** Behind the last batch. */
-  let position = opened.resumeAt
+  let reached = opened.resumeAt
 
   const progress = () => progressOf(tally, concluded)
 
   const write = (
-    { next, ...commit }: Pick<Commit, "plan" | "end" | "again"> & { readonly next: Position.Position | null },
+    commit: Pick<Commit, "plan" | "end" | "again" | "checkpoint">,
     now: string
   ) =>
     Effect.tap(
@@ -134,7 +134,6 @@ const sessionOver = (
         scan,
         source: request.source,
         now,
-        checkpoint: next === null ? undefined : Position.toJson(next),
         tally: Tally.toJson(tally),
         seen: seen.changed(),
         owner,
@@ -153,33 +152,37 @@ const sessionOver = (
   const commitOnce = Effect.fnUntraced(function*(batch: Slice): Effect.fn.Return<ScanProgress, SinkError> {
     const before = { tally, waiting }
     seen.mark()
-    const reads = batch.reads.map(hashed)
-    const { nextRow, stored } = yield* store.find(list, soughtIn(reads))
+    const records = batch.records.map(hashed)
+    const { nextRow, stored } = yield* store.find(list, lookupsOf(records))
     // Rows never go away by themselves, and their numbers are given once.
     if (seen.highest >= nextRow) {
       yield* giveUp
       return yield* rowsRemoved
     }
-    const apart = differing(reads, stored)
+    const apart = differing(records, stored)
     const texts = apart.length === 0 ? new Map<number, string>() : yield* textsOf(store, list, apart, stored)
     // From here to where it is known what waits nothing may be cut: the tally must not run ahead of the checkpoint.
-    const planned = plan({ layout, ignored, tells, tally, seen, nextRow, reads, stored, texts })
-    const { counts } = planned.tally
-    tally = { ...planned.tally, counts: { ...counts, pages: counts.pages + batch.pages } }
+    const planned = plan({ layout, ignored, tells, tally, seen, nextRow, records, stored, texts })
+    const { counts, undocumented } = planned.tally
+    tally = {
+      ...planned.tally,
+      counts: { ...counts, pages: counts.pages + batch.pages },
+      undocumented: Tally.addPaths(undocumented, batch.undocumented)
+    }
     const isQuiet = planned.writes.length + planned.found.length + planned.quarantined.length === 0
-    if (batch.next !== null && batch.next !== "unknown" && isQuiet) {
-      waiting = { next: batch.next, records: (waiting?.records ?? 0) + reads.length }
+    if (typeof batch.checkpoint === "string" && isQuiet) {
+      waiting = { checkpoint: batch.checkpoint, records: (waiting?.records ?? 0) + records.length }
       if (waiting.records < quiet.records) {
-        position = batch.next
+        reached = batch.checkpoint
         return progress()
       }
     }
     // If this fails, what waited is read again: the tally has gone on without it.
     waiting = undefined
     const now = yield* timestamp
-    const end = batch.next === null ? yield* conclude(now) : undefined
-    const next = batch.next === "unknown" ? null : batch.next
-    const committed = yield* write({ plan: planned, next, ...(end === undefined ? {} : { end }) }, now).pipe(
+    const end = batch.checkpoint === null ? yield* conclude(now) : undefined
+    const checkpoint = batch.checkpoint ?? undefined
+    const committed = yield* write({ plan: planned, checkpoint, ...(end === undefined ? {} : { end }) }, now).pipe(
       Effect.tapError((error) =>
         Effect.sync(() => {
           if (!isRefusedContent(error)) return
@@ -192,7 +195,7 @@ const sessionOver = (
       concluded = { missing: 0, heldBack: 0 }
       return yield* rowsRemoved
     }
-    position = next ?? undefined
+    reached = checkpoint
     return progress()
   })
 
@@ -201,24 +204,24 @@ const sessionOver = (
   const giveUp = Effect.flatMap(timestamp, (now) =>
     write({
       plan: nothing,
-      next: null,
+      checkpoint: undefined,
       end: { state: "incomplete", certificate: undefined, missing: [], forget: [] }
     }, now))
 
   /**
    * Commits the batch. Where the database refuses what one of its records holds, that one is found by halving and quarantined,
-   * and the others are written. The position behind the batch goes with its last part.
+   * and the others are written. The checkpoint, the pages and the undocumented fields of the batch go with its last part.
    */
   const commit = (batch: Slice): Effect.Effect<ScanProgress, SinkError> =>
     Effect.catchIf(commitOnce(batch), isRefusedContent, (error) => {
-      const { reads } = batch
-      const [only] = reads
-      if (only === undefined || (reads.length === 1 && only.problem?.isUnstorable === true)) return Effect.fail(error)
-      if (reads.length === 1) return commit({ ...batch, reads: [{ ...only, problem: refused }] })
-      const half = reads.length >> 1
+      const { records } = batch
+      const [only] = records
+      if (only === undefined || (records.length === 1 && only.problem?.isUnstorable === true)) return Effect.fail(error)
+      if (records.length === 1) return commit({ ...batch, records: [{ ...only, problem: refused }] })
+      const half = records.length >> 1
       return Effect.andThen(
-        commit({ pages: 0, reads: reads.slice(0, half), next: position ?? "unknown" }),
-        commit({ ...batch, reads: reads.slice(half) })
+        commit({ pages: 0, records: records.slice(0, half), undocumented: new Map(), checkpoint: reached }),
+        commit({ ...batch, records: records.slice(half) })
       )
     })
 
@@ -260,8 +263,10 @@ const sessionOver = (
   })
 
   const flush = Effect.suspend(() => {
-    const next = waiting?.next
-    return next === undefined ? Effect.void : Effect.flatMap(timestamp, (now) => write({ plan: nothing, next }, now))
+    const checkpoint = waiting?.checkpoint
+    return checkpoint === undefined
+      ? Effect.void
+      : Effect.flatMap(timestamp, (now) => write({ plan: nothing, checkpoint }, now))
   })
 
   const inTurn = turn.withPermits(1)
@@ -280,20 +285,20 @@ const sessionOver = (
     restart: inTurn(Effect.flatMap(timestamp, (now) => {
       // What waits goes with the tally: should this fail, nothing of it may be committed any more.
       waiting = undefined
-      position = undefined
+      reached = undefined
       // What was written stays written.
       const { inserted, returned, updated } = tally.counts
       tally = { ...Tally.none, counts: { ...Tally.none.counts, inserted, returned, updated } }
       seen.clear()
-      return write({ plan: nothing, next: null, again: true }, now)
+      return write({ plan: nothing, checkpoint: undefined, again: true }, now)
     })),
     giveUp: Effect.asVoid(inTurn(giveUp))
   }
 }
 
-/** A batch, or a part of one that is committed before the position behind it is reached, and perhaps before any is known. */
-interface Slice extends Omit<Batch, "next"> {
-  readonly next: Batch["next"] | "unknown"
+/** A batch, or the first part of one: its checkpoint is the one before the batch, undefined if there is none yet. */
+interface Slice extends Omit<Batch, "checkpoint"> {
+  readonly checkpoint: Batch["checkpoint"] | undefined
 }
 
 /**

@@ -5,7 +5,7 @@
 import type { Lists } from "@payments/core"
 import type { Effect, Scope } from "effect"
 import type { Owner, OwnerClaim, SinkError } from "../Sink.ts"
-import type { Plan, StoredRow } from "./Plan.ts"
+import type { Plan, RowLookup, StoredRow } from "./Plan.ts"
 import type { Piece, RowSet } from "./RowSet.ts"
 
 /** A scan as it is kept. */
@@ -93,12 +93,6 @@ export interface FullRow {
   readonly missingSince: string | undefined
 }
 
-/** A record whose row is looked for, and the content hash of its text. */
-export interface Sought {
-  readonly id: string
-  readonly hash: string
-}
-
 /** What became of a record, as it is kept. */
 export interface ChangeRow {
   /** Grows with every change of any list; no later one ever gets a lower number. */
@@ -163,12 +157,12 @@ export interface Store {
   /** Keeps a new scan, and abandons a running one of the same part; gives its number. */
   readonly start: (scan: NewScan) => Effect.Effect<number, SinkError>
   /**
-   * The rows that hold these ids, none of which is given twice, and the first row number that is free. The hashes are those
-   * of the texts that were read: rows that all are as they were may be found at one glance.
+   * The rows of these ids, and the first free row number. No id is given twice. If all hashes match, one query finds all rows
+   * unchanged.
    */
   readonly find: (
     list: Lists.AnyList,
-    sought: ReadonlyArray<Sought>
+    lookups: ReadonlyArray<RowLookup>
   ) => Effect.Effect<{ readonly stored: ReadonlyMap<string, StoredRow>; readonly nextRow: number }, SinkError>
   /** The texts of rows. */
   readonly textsOf: (

@@ -4,7 +4,7 @@
  */
 import { Effect, Option, Schema } from "effect"
 import { Damaged, SinkError } from "../Sink.ts"
-import { type Column, valueOf } from "./Columns.ts"
+import type { Column } from "./Columns.ts"
 
 /** The counts of a scan, over all its runs. */
 export const Counts = Schema.Struct({
@@ -90,6 +90,27 @@ export const hasWritten = ({ counts: { inserted, returned, updated } }: Tally): 
 export const hasRestarted = ({ counts: { inserted, nameless, records, unchanged, updated } }: Tally): boolean =>
   inserted + updated + unchanged + nameless > records
 
+/** A service may invent field names without end: only so many are counted by name. */
+const mostPaths = 100
+const otherPaths = "(other)"
+
+/** Counts more records that have the undocumented path. */
+export const countPath = (counts: Map<string, number>, path: string, records: number): void => {
+  const name = counts.has(path) || counts.size < mostPaths ? path : otherPaths
+  counts.set(name, (counts.get(name) ?? 0) + records)
+}
+
+/** Adds the counts of a batch to those of a scan. */
+export const addPaths = (
+  counts: { readonly [path: string]: number },
+  batch: ReadonlyMap<string, number>
+): { readonly [path: string]: number } => {
+  if (batch.size === 0) return counts
+  const sum = new Map(Object.entries(counts))
+  for (const [path, records] of batch) countPath(sum, path, records)
+  return Object.fromEntries(sum)
+}
+
 const modulus = 2n ** 128n
 /** A content hash counts as four numbers of 8 hex digits, the highest first. So many of each can be added up exactly. */
 const laneStarts = [0, 8, 16, 24] as const
@@ -97,24 +118,24 @@ const mostPending = 2 ** 20
 
 /** Adds up what a certificate says of the rows that were seen: in numbers for as long as they are exact. */
 export class Totals {
-  readonly #amounts: ReadonlyArray<{ readonly column: Column; pending: number; sum: bigint }>
+  readonly #sums: ReadonlyArray<{ readonly name: string; pending: number; sum: bigint }>
   readonly #lanes = [0, 0, 0, 0]
   #pending = 0
   #digest: bigint
 
   constructor(amounts: ReadonlyArray<Column>, { digest, sums }: Pick<Tally, "digest" | "sums"> = none) {
-    this.#amounts = amounts.map((column) => ({ column, pending: 0, sum: sums[column.name] ?? 0n }))
+    this.#sums = amounts.map(({ name }) => ({ name, pending: 0, sum: sums[name] ?? 0n }))
     this.#digest = digest
   }
 
-  /** The row that holds this record, whose text has this hash. */
-  add(hash: string, record: unknown): void {
-    this.#count(hash, record, 1)
+  /** Adds the row of a record: the hash of its text, and its amounts as `amountsOf` gives them. */
+  add(hash: string, amounts: ReadonlyArray<number>): void {
+    this.#count(hash, amounts, 1)
   }
 
   /** Undoes what {@link add} has done. */
-  remove(hash: string, record: unknown): void {
-    this.#count(hash, record, -1)
+  remove(hash: string, amounts: ReadonlyArray<number>): void {
+    this.#count(hash, amounts, -1)
   }
 
   get digest(): bigint {
@@ -124,23 +145,23 @@ export class Totals {
 
   /** By column. */
   get sums(): Tally["sums"] {
-    return Object.fromEntries(this.#amounts.map((amount) => [amount.column.name, amount.sum + BigInt(amount.pending)]))
+    return Object.fromEntries(this.#sums.map(({ name, pending, sum }) => [name, sum + BigInt(pending)]))
   }
 
-  #count(hash: string, record: unknown, sign: 1 | -1): void {
+  #count(hash: string, amounts: ReadonlyArray<number>, sign: 1 | -1): void {
     for (let lane = 0; lane < laneStarts.length; lane++) {
       const start = laneStarts[lane] ?? 0
       this.#lanes[lane] = (this.#lanes[lane] ?? 0) + sign * Number.parseInt(hash.slice(start, start + 8), 16)
     }
     if (++this.#pending === mostPending) this.#settle()
-    for (const amount of this.#amounts) {
-      const value = valueOf(amount.column, record)
-      if (typeof value !== "number") continue
-      const next = amount.pending + sign * value
-      if (Number.isSafeInteger(next)) amount.pending = next
+    for (const [index, total] of this.#sums.entries()) {
+      const value = amounts[index] ?? Number.NaN
+      if (Number.isNaN(value)) continue
+      const next = total.pending + sign * value
+      if (Number.isSafeInteger(next)) total.pending = next
       else {
-        amount.sum += BigInt(amount.pending) + BigInt(sign * value)
-        amount.pending = 0
+        total.sum += BigInt(total.pending) + BigInt(sign * value)
+        total.pending = 0
       }
     }
   }

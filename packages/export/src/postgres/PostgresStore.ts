@@ -5,6 +5,7 @@
 import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
+import type { RowLookup } from "../engine/Plan.ts"
 import {
   bytes,
   decoded,
@@ -17,7 +18,7 @@ import {
   toQuarantined,
   toScan
 } from "../engine/Rows.ts"
-import { mostBytes, type NewScan, type Reader, type Sought, type Store } from "../engine/Store.ts"
+import { mostBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
 import type { SinkError } from "../Sink.ts"
 import { connect, integers, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
 import { ended, write } from "./PostgresCommit.ts"
@@ -176,17 +177,17 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
 const findOver = (query: Query, s: string): Reader["find"] => {
   /** How the rows of the last page stood that was as it had been, by table. */
   const unchanged = new Map<string, "sideBySide" | "apart">()
-  return Effect.fnUntraced(function*(list, sought) {
+  return Effect.fnUntraced(function*(list, lookups) {
     const table = `${s}.${layoutOf(list).table}`
     const next = `(SELECT coalesce(max("row") + 1, 0) FROM ${table}) AS next`
     const standing = unchanged.get(table)
     const same = standing === undefined
       ? undefined
       : standing === "sideBySide"
-      ? yield* sideBySide(query, table, next, sought)
-      : yield* apart(query, table, next, sought)
+      ? yield* sideBySide(query, table, next, lookups)
+      : yield* apart(query, table, next, lookups)
     if (same !== undefined) {
-      const stored = sought.map(({ hash, id }, index) =>
+      const stored = lookups.map(({ hash, id }, index) =>
         [id, { row: same.rows[index] ?? 0, hash, missing: false }] as const
       )
       return { stored: new Map(stored), nextRow: same.nextRow }
@@ -194,7 +195,7 @@ const findOver = (query: Query, s: string): Reader["find"] => {
     const found = yield* query(
       `SELECT last.next, t."row", t.id, t.hash, t.missing_since IS NOT NULL AS missing
       FROM (SELECT ${next}) AS last LEFT JOIN ${table} AS t ON t.id = ANY ($1)`,
-      [texts(sought.map(({ id }) => id))]
+      [texts(lookups.map(({ id }) => id))]
     )
     const stored = new Map(
       found.filter((row) => row["id"] !== null).map((row) => [
@@ -202,10 +203,10 @@ const findOver = (query: Query, s: string): Reader["find"] => {
         { row: number(row, "row"), hash: text(row, "hash"), missing: row["missing"] === true }
       ])
     )
-    if (sought.length === 0 || sought.some(({ hash, id }) => stored.get(id)?.hash !== hash)) unchanged.delete(table)
+    if (lookups.length === 0 || lookups.some(({ hash, id }) => stored.get(id)?.hash !== hash)) unchanged.delete(table)
     else {
-      const first = stored.get(sought[0]?.id ?? "")?.row ?? 0
-      const isInOrder = sought.every(({ id }, index) => stored.get(id)?.row === first + index)
+      const first = stored.get(lookups[0]?.id ?? "")?.row ?? 0
+      const isInOrder = lookups.every(({ id }, index) => stored.get(id)?.row === first + index)
       unchanged.set(table, isInOrder && standing === undefined ? "sideBySide" : "apart")
     }
     return { stored, nextRow: number(found[0], "next") }
@@ -216,7 +217,7 @@ const findOver = (query: Query, s: string): Reader["find"] => {
 type Unchanged = { readonly rows: ReadonlyArray<number>; readonly nextRow: number } | undefined
 
 /** From the hashes of all rows between its first and its last. */
-const sideBySide = (query: Query, table: string, next: string, sought: ReadonlyArray<Sought>) =>
+const sideBySide = (query: Query, table: string, next: string, lookups: ReadonlyArray<RowLookup>) =>
   Effect.map(
     query(
       `SELECT first, hashes, ${next}
@@ -224,28 +225,28 @@ const sideBySide = (query: Query, table: string, next: string, sought: ReadonlyA
         SELECT string_agg(hash, '' ORDER BY "row") AS hashes FROM ${table}
         WHERE "row" BETWEEN first AND last AND last - first = $3::bigint - 1 AND missing_since IS NULL
       ) AS rows`,
-      [sought.at(0)?.id ?? null, sought.at(-1)?.id ?? null, String(sought.length)]
+      [lookups.at(0)?.id ?? null, lookups.at(-1)?.id ?? null, String(lookups.length)]
     ),
     ([found]): Unchanged => {
       // A record's text holds its id: with the hash, that is the same too.
-      if (optional(found, "hashes") !== sought.map(({ hash }) => hash).join("")) return undefined
+      if (optional(found, "hashes") !== lookups.map(({ hash }) => hash).join("")) return undefined
       const first = number(found, "first")
-      return { rows: sought.map((_, index) => first + index), nextRow: number(found, "next") }
+      return { rows: lookups.map((_, index) => first + index), nextRow: number(found, "next") }
     }
   )
 
 /** From the rows that have both id and hash. */
-const apart = (query: Query, table: string, next: string, sought: ReadonlyArray<Sought>) =>
+const apart = (query: Query, table: string, next: string, lookups: ReadonlyArray<RowLookup>) =>
   Effect.map(
     query(
       `SELECT string_agg(t."row"::text, ' ' ORDER BY u.place) AS rows, ${next}
       FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (id, hash, place)
       JOIN ${table} AS t ON t.id = u.id AND t.hash = u.hash AND t.missing_since IS NULL`,
-      [texts(sought.map(({ id }) => id)), texts(sought.map(({ hash }) => hash))]
+      [texts(lookups.map(({ id }) => id)), texts(lookups.map(({ hash }) => hash))]
     ),
     ([found]): Unchanged => {
       const rows = optional(found, "rows")?.split(" ") ?? []
-      return rows.length === sought.length ? { rows: rows.map(Number), nextRow: number(found, "next") } : undefined
+      return rows.length === lookups.length ? { rows: rows.map(Number), nextRow: number(found, "next") } : undefined
     }
   )
 

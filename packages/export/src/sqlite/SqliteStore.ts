@@ -1,9 +1,9 @@
 /** A {@link Store} in one SQLite file. */
 import { Effect, type Scope } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
-import type { StoredRow } from "../engine/Plan.ts"
+import type { RowLookup, StoredRow } from "../engine/Plan.ts"
 import { bytes, number, type Row, text, toChange, toFullRow, toQuarantined, toScan } from "../engine/Rows.ts"
-import { mostBytes, type NewScan, type Reader, type Sought, type Store } from "../engine/Store.ts"
+import { mostBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
 import { Damaged, type SinkError } from "../Sink.ts"
 import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
 import { sourceOf, write } from "./SqliteCommit.ts"
@@ -73,11 +73,11 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
       )
       return { anyComplete: number(row, "complete") === 1, overtaken: number(row, "overtaken") === 1 }
     }),
-  find: (list, sought) =>
+  find: (list, lookups) =>
     run((db) => {
       const { table } = layoutOf(list)
       const highest = db.get(`SELECT max(row) AS row FROM ${table}`)?.["row"]
-      return { stored: find(db, table, sought), nextRow: typeof highest === "number" ? highest + 1 : 0 }
+      return { stored: find(db, table, lookups), nextRow: typeof highest === "number" ? highest + 1 : 0 }
     }),
   textsOf: (list, rows) =>
     run((db) => {
@@ -177,12 +177,12 @@ const writerOver = (
  * Lists keep their order from scan to scan, more or less: then the rows of a page stand side by side, and mostly they are as
  * they were.
  */
-const find = (db: Database, table: string, sought: ReadonlyArray<Sought>): ReadonlyMap<string, StoredRow> => {
+const find = (db: Database, table: string, lookups: ReadonlyArray<RowLookup>): ReadonlyMap<string, StoredRow> => {
   const rowOf = db.prepare(`SELECT row FROM ${table} WHERE id = ?`)
-  const [first, last] = [sought.at(0), sought.at(-1)].map((one) => rowOf.get(one?.id ?? null)?.["row"])
+  const [first, last] = [lookups.at(0), lookups.at(-1)].map((one) => rowOf.get(one?.id ?? null)?.["row"])
   const stored = new Map<string, StoredRow>()
   if (typeof first === "number" && typeof last === "number") {
-    if (last - first === sought.length - 1) {
+    if (last - first === lookups.length - 1) {
       const rows = db.get(
         `SELECT group_concat(hash, '') AS hashes, count(missing_since) AS missing
         FROM (SELECT hash, missing_since FROM ${table} WHERE row BETWEEN ? AND ? ORDER BY row)`,
@@ -190,15 +190,15 @@ const find = (db: Database, table: string, sought: ReadonlyArray<Sought>): Reado
         last
       )
       // A record's text holds its id: with the hash, that is the same too.
-      if (number(rows, "missing") === 0 && text(rows, "hashes") === sought.map(({ hash }) => hash).join("")) {
-        return new Map(sought.map(({ hash, id }, index) => [id, { row: first + index, hash, missing: false }]))
+      if (number(rows, "missing") === 0 && text(rows, "hashes") === lookups.map(({ hash }) => hash).join("")) {
+        return new Map(lookups.map(({ hash, id }, index) => [id, { row: first + index, hash, missing: false }]))
       }
     }
-    if (Math.abs(last - first) < sought.length * 2) {
+    if (Math.abs(last - first) < lookups.length * 2) {
       keep(stored, db.all(`${finding(table)} row BETWEEN ? AND ?`, Math.min(first, last), Math.max(first, last)))
     }
   }
-  const others = sought.filter(({ id }) => !stored.has(id)).map(({ id }) => id)
+  const others = lookups.filter(({ id }) => !stored.has(id)).map(({ id }) => id)
   if (others.length > 0) {
     keep(stored, db.all(`${finding(table)} id IN (SELECT value FROM json_each(?))`, JSON.stringify(others)))
   }

@@ -1,6 +1,6 @@
 /** What a sink in a thread of its own is asked, and what it answers. Messages are copied: nothing redacted can be in them. */
-import { Lists, Position } from "@payments/core"
-import { Option, Redacted } from "effect"
+import { Lists } from "@payments/core"
+import { Redacted } from "effect"
 import type { Kept } from "../Destination.ts"
 import {
   type Batch,
@@ -18,9 +18,10 @@ import {
   type OwnerClaim,
   type Problem,
   RowsRemoved,
+  type ScanPreview,
   type ScanProgress,
   type ScanRequest,
-  type ScanStart,
+  type ScanSession,
   SinkError,
   type SinkReason,
   Unavailable,
@@ -49,21 +50,11 @@ export interface Answered {
   /** Where the rows are, for people. */
   readonly open: string
   readonly hold: void
-  readonly preview: {
-    readonly start: ScanStart
-    readonly resumeAt: string | undefined
-    readonly progress: ScanProgress
-    readonly owner: Owner
-  }
+  readonly preview: ScanPreview
   readonly owner: Owner
   readonly hasAny: boolean
   /** The session has the number of its question. */
-  readonly begin: {
-    readonly scan: number
-    readonly start: ScanStart
-    readonly resumeAt: string | undefined
-    readonly progress: ScanProgress
-  }
+  readonly begin: Pick<ScanSession, "scan" | "start" | "resumeAt"> & { readonly progress: ScanProgress }
   readonly publish: void
   readonly commit: ScanProgress
   readonly restart: ScanProgress
@@ -87,9 +78,12 @@ export interface BatchMessage {
   readonly pages: number
   readonly ids: ReadonlyArray<string | undefined>
   readonly texts: ReadonlyArray<string> | PackedTexts
-  /** Of those that have one, by place. */
+  /** The amounts of all records, one record behind the other. */
+  readonly amounts: Float64Array
+  /** Of the records that have one, by their index. */
   readonly problems: ReadonlyArray<readonly [index: number, problem: Problem]>
-  readonly next: string | null
+  readonly undocumented: Batch["undocumented"]
+  readonly checkpoint: string | null
   readonly owner: OwnerClaim | undefined
 }
 
@@ -137,28 +131,35 @@ const unpacked = (texts: BatchMessage["texts"]): ReadonlyArray<string> => {
 }
 
 /** {@inheritDoc BatchMessage} */
-export const fromBatch = ({ next, owner, pages, reads }: Batch): BatchMessage => ({
-  pages,
-  ids: reads.map(({ id }) => id),
-  texts: packed(reads.map(({ text }) => text)),
-  problems: reads.flatMap(({ problem }, index) => problem === undefined ? [] : [[index, problem] as const]),
-  next: next === null ? null : Position.toJson(next),
-  owner
-})
-
-/** {@inheritDoc BatchMessage} */
-export const toBatch = ({ ids, next, owner, pages, problems, texts }: BatchMessage): Batch => {
-  const found = new Map(problems)
+export const fromBatch = ({ checkpoint, owner, pages, records, undocumented }: Batch): BatchMessage => {
+  const columns = records[0]?.amounts.length ?? 0
+  const amounts = new Float64Array(records.length * columns)
+  for (const [index, record] of records.entries()) amounts.set(record.amounts, index * columns)
   return {
     pages,
-    reads: unpacked(texts).map((text, index) => ({ id: ids[index], text, problem: found.get(index) })),
-    next: next === null ? null : toPosition(next),
+    ids: records.map(({ id }) => id),
+    texts: packed(records.map(({ text }) => text)),
+    amounts,
+    problems: records.flatMap(({ problem }, index) => problem === undefined ? [] : [[index, problem] as const]),
+    undocumented,
+    checkpoint,
     owner
   }
 }
 
-/** What `Position.toJson` wrote on the other side. */
-export const toPosition = (json: string): Position.Position => Option.getOrThrow(Position.fromJson(json))
+/** {@inheritDoc BatchMessage} */
+export const toBatch = (message: BatchMessage): Batch => {
+  const { amounts, checkpoint, ids, owner, pages, undocumented } = message
+  const problems = new Map(message.problems)
+  const columns = ids.length === 0 ? 0 : amounts.length / ids.length
+  const records = unpacked(message.texts).map((text, index) => ({
+    id: ids[index],
+    text,
+    amounts: Array.from(amounts.subarray(index * columns, (index + 1) * columns)),
+    problem: problems.get(index)
+  }))
+  return { pages, records, undocumented, checkpoint, owner }
+}
 
 /** A destination whose password can be copied. */
 export type DestinationMessage =

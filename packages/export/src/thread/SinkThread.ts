@@ -1,7 +1,6 @@
 /** What runs in the thread of a `ThreadedSink.ts`: the sink, and what is asked of it. */
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
-import { Position } from "@payments/core"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { parentPort } from "node:worker_threads"
 import * as Destination from "../Destination.ts"
@@ -65,24 +64,11 @@ const open = Effect.fnUntraced(function*(id: number, { destination }: Asked["ope
   return sink.location satisfies Answered["open"]
 })
 
-const preview = Effect.fnUntraced(function*({ list, request, sink }: Asked["preview"]) {
-  const { resumeAt, ...opened } = yield* (yield* inspecting(sink)).scan(listOf(list), request)
-  return {
-    ...opened,
-    resumeAt: resumeAt === undefined ? undefined : Position.toJson(resumeAt)
-  } satisfies Answered["preview"]
-})
-
 const begin = Effect.fnUntraced(function*(id: number, { list, request, sink }: Asked["begin"]) {
   const session = yield* (yield* among(sinks, sink)).begin(listOf(list), request)
   sessions.set(id, session)
   const { resumeAt, scan, start } = session
-  return {
-    scan,
-    start,
-    resumeAt: resumeAt === undefined ? undefined : Position.toJson(resumeAt),
-    progress: yield* session.progress
-  } satisfies Answered["begin"]
+  return { scan, start, resumeAt, progress: yield* session.progress } satisfies Answered["begin"]
 })
 
 /** What is open under that number. */
@@ -108,8 +94,10 @@ const perform = (question: Exclude<Question, { readonly ask: "cancel" }>): Effec
       const { list, onLocked, sink } = question.given
       return opening(id, Effect.flatMap(among(sinks, sink), ({ hold }) => hold(listOf(list), onLocked)))
     }
-    case "preview":
-      return preview(question.given)
+    case "preview": {
+      const { list, request, sink } = question.given
+      return Effect.flatMap(inspecting(sink), ({ scan }) => scan(listOf(list), request))
+    }
     case "owner":
       return Effect.flatMap(inspecting(question.given.sink), ({ owner }) => owner)
     case "hasAny": {

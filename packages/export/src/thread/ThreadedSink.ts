@@ -17,7 +17,6 @@ import {
   fromDestination,
   type Question,
   toError,
-  toPosition,
   transferred
 } from "./SinkMessages.ts"
 
@@ -39,25 +38,19 @@ const make = Effect.fnUntraced(function*(
     location,
     hold: ({ name }, onLocked) => Effect.asVoid(opening("hold", { sink, list: name, onLocked })),
     inspect: {
-      scan: ({ name }, request) =>
-        Effect.map(ask("preview", { sink, list: name, request }), ({ resumeAt, ...preview }) => ({
-          ...preview,
-          resumeAt: resumeAt === undefined ? undefined : toPosition(resumeAt)
-        })),
+      scan: ({ name }, request) => ask("preview", { sink, list: name, request }),
       owner: ask("owner", { sink }),
       hasAny: ({ name }, ids) => ask("hasAny", { sink, list: name, ids })
     },
     begin: ({ name }, request) =>
       Effect.map(
         opening("begin", { sink, list: name, request }),
-        ([session, { resumeAt, scan, start, ...begun }]) => {
+        ([session, begun]) => {
           let { progress } = begun
           const known = (answer: Effect.Effect<ScanProgress, SinkError>) =>
             Effect.tap(answer, (now) => Effect.sync(() => void (progress = now)))
           return {
-            scan,
-            start,
-            resumeAt: resumeAt === undefined ? undefined : toPosition(resumeAt),
+            ...begun,
             progress: Effect.sync(() => progress),
             commit: (batch) => {
               const message = fromBatch(batch)

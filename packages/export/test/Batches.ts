@@ -1,0 +1,28 @@
+/** Batches as a scan hands them to a sink. */
+import { type Lists, Position } from "@payments/core"
+import { layoutOf } from "../src/engine/Columns.ts"
+import { toBatchRecord } from "../src/ReadPage.ts"
+import type { Batch, BatchRecord, Problem } from "../src/Sink.ts"
+
+/** The record of an exact text. */
+export const recordOf = (list: Lists.AnyList, id: string | undefined, text: string, problem?: Problem): BatchRecord => {
+  const value = JSON.parse(text)
+  return toBatchRecord(
+    layoutOf(list),
+    problem === undefined ? { id: id ?? "", text, value } : { id, text, value, problem }
+  )
+}
+
+/** A page of these records; the scan resumes at the cursor, and ends without one. */
+export const batchOf = (
+  list: Lists.AnyList,
+  records: ReadonlyArray<BatchRecord>,
+  cursor: string | null
+): Batch => ({
+  pages: 1,
+  records,
+  undocumented: new Map(),
+  checkpoint: cursor === null
+    ? null
+    : Position.toJson(Position.make({ list: list.name, cursor, limit: 10, filters: {} }))
+})
