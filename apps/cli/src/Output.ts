@@ -2,7 +2,7 @@
  * How records leave the program. `ndjson` and `json` carry each record's exact text; a table is for people. What goes to
  * a terminal has its control characters escaped, since text from the API is data; what goes into a pipe is exact.
  */
-import { type Lists, membersOf, parseText, type PaymentsError } from "@payments/core"
+import { Lists, membersOf, parseText, type PaymentsError } from "@payments/core"
 import { printable } from "@payments/export"
 import { type CommandExit, logLine, print, printOrEnd, requireOutput } from "@payments/export/program"
 import { Effect, Stdio, Terminal } from "effect"
@@ -51,7 +51,7 @@ export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wante
       const { makeTable } = yield* Effect.promise(() => import("./Table.ts"))
       const talk = (line: string) => given(logLine(line))
       const width = onTerminal ? yield* terminalWidth : Infinity
-      const columns = shown[list.name].map(fittedTo(width))
+      const columns = columnsOf(list).map(fittedTo(width))
       return table(makeTable(columns, width), { write: write.records, talk }, columns)
     }
   }
@@ -103,23 +103,15 @@ const id: Column = { name: "id", whole: longestId }
 /** A wide terminal has room for longer ones. */
 const fittedTo = (width: number) => (column: Column): Column =>
   column === id ? { ...id, whole: Math.max(longestId, Math.floor(width / 2)) } : column
-const amount = (name: string): Column => ({ name, align: "right", whole: longestAmount })
-const column = (name: string): Column => ({ name })
 
-/** What a table shows of a record: the fields that tell records apart, no personal data. */
-const shown: { readonly [Name in Lists.ListName]: ReadonlyArray<Column> } = {
-  payoutRequests: [
+/** The columns of a list: the id and the fields that its definition names. */
+const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> => {
+  const amounts = Lists.amountFields(list)
+  return [
     id,
-    amount("amount"),
-    ...["status", "reference", "customerId"].map(column),
-    amount("fee"),
-    ...["createdAt", "statusMessage"].map(column)
-  ],
-  payinSources: [id, ...["status", "reference", "customerId", "createdAt", "type", "description"].map(column)],
-  invoices: [
-    id,
-    amount("amount"),
-    ...["status", "reference", "contract", "settlementDate", "settlementTime", "paymentDate"].map(column)
+    ...list.tableFields.map((name): Column =>
+      amounts.includes(name) ? { name, align: "right", whole: longestAmount } : { name }
+    )
   ]
 }
 

@@ -18,7 +18,7 @@
  * console.log(result._tag)
  * ```
  */
-import { Arbitrary, DateTime, Schema } from "effect"
+import { Arbitrary, DateTime, Record, Schema } from "effect"
 import * as Lists from "./Lists.ts"
 
 /** How records are drawn. */
@@ -51,15 +51,19 @@ export const record = <Record, Filters>(
   list: Lists.ListDefinition<Record, Filters>,
   options: RecordOptions = {}
 ): Arbitrary.Arbitrary<Record> => {
-  const dated = Object.keys(list.record.fields).filter((field) => field in dates)
+  const dates = options.timestamps === "any" ? {} : Record.map(
+    Lists.dateFields(list),
+    (kind) => Arbitrary.map(Arbitrary.schema(Instant), (ms) => dateText(ms, kind, list.timestampPrecision))
+  )
   return Arbitrary.all({
     plain: Arbitrary.schema(Schema.Struct(list.record.fields)),
-    times: Arbitrary.all(Object.fromEntries(dated.map((field) => [field, Arbitrary.schema(Instant)]))),
+    dates: Arbitrary.all(dates),
     beside: extras(options),
     within: extras(options)
   }).pipe(
-    Arbitrary.map(({ beside, plain, times, within }) => {
-      const texts = options.timestamps === "any" ? {} : datesOf(list, plain, times)
+    Arbitrary.map(({ beside, dates: drawn, plain, within }) => {
+      // Dates replace the texts that were drawn; absent and null fields stay so.
+      const texts = Record.filter(drawn, (_, field) => typeof plain[field] === "string")
       const nested = Object.entries(plain).map(([field, value]) =>
         [field, typeof value === "object" && value !== null ? { ...within, ...value } : value] as const
       )
@@ -93,25 +97,13 @@ export const lists = (
   // Each list has records of its own, which the type of the map over all lists does not say.
   Arbitrary.all(Lists.map((list) => records<{ readonly id: string }, object>(list, options))) as never
 
-/** The fields that hold a date-time or a date (§2): the schemas say only that they are text. */
-const dates = { createdAt: "dateTime", updatedAt: "dateTime", paymentDate: "dateTime", settlementDate: "date" } as const
-
 /** Milliseconds since 1970, in the years 2000 to 2099. */
 const Instant = Schema.Int.check(Schema.isBetween({ minimum: 946_684_800_000, maximum: 4_102_444_799_999 }))
 
-/** Dates in the place of those texts that a record holds under a date's name. */
-const datesOf = (
-  { timestampPrecision }: Pick<Lists.AnyList, "timestampPrecision">,
-  plain: Readonly<Record<string, unknown>>,
-  times: Readonly<Record<string, number>>
-): Readonly<Record<string, string>> =>
-  Object.fromEntries(
-    Object.entries(dates).filter(([field]) => typeof plain[field] === "string").map(([field, kind]) => {
-      const text = DateTime.formatIso(DateTime.makeUnsafe(times[field] ?? 0))
-      const dateTime = timestampPrecision === "milliseconds" ? text : text.replace(/\.\d+Z$/, "Z")
-      return [field, kind === "date" ? text.slice(0, 10) : dateTime]
-    })
-  )
+const dateText = (ms: number, kind: "dateTime" | "day", precision: "seconds" | "milliseconds"): string => {
+  const text = DateTime.formatIso(DateTime.makeUnsafe(ms))
+  return kind === "day" ? text.slice(0, 10) : precision === "milliseconds" ? text : text.replace(/\.\d+Z$/, "Z")
+}
 
 const extras = ({ undocumented = false }: RecordOptions): Arbitrary.Arbitrary<object> =>
   undocumented

@@ -180,13 +180,18 @@ export interface ListDefinition<Item, Filters> extends ListEntry<Item, Filters> 
   readonly name: ListName
   /** Its name on the command line, in files and in messages: the name in kebab case. */
   readonly label: string
+  /** Its name in a sentence, such as `payout requests`. */
+  readonly title: string
 }
+
+const words = (name: string): ReadonlyArray<string> => String.camelToSnake(name).split("_")
 
 /** The definition of the list of that name. */
 export const byName = Record.map(definitions, (entry, name) => ({
   ...entry,
   name,
-  label: String.snakeToKebab(String.camelToSnake(name))
+  label: words(name).join("-"),
+  title: words(name).join(" ")
   // Each name keeps its own entry, which the type of the map over all entries does not say.
 })) as { readonly [Name in keyof Definitions]: ListDefinition<ItemOf<Name>, FiltersOf<Name>> }
 
@@ -209,6 +214,15 @@ export const map = <A>(make: (list: AnyList) => A): { readonly [Name in ListName
 /** The fields of a list's record that hold amounts. */
 export const amountFields = (list: AnyList): ReadonlyArray<string> =>
   Object.entries(list.record.fields).filter(([, field]) => Schema.is(field)(0)).map(([name]) => name)
+
+/** The fields of a list's record that hold an instant or a day. */
+export const dateFields = (
+  { record }: { readonly record: Schema.Struct<Schema.Struct.Fields> }
+): { readonly [field: string]: "dateTime" | "day" } =>
+  Record.filterMap(record.fields, ({ ast }) => {
+    const kinds = ast._tag === "Union" ? ast.types.map(({ annotations }) => annotations?.["temporal"]) : []
+    return Result.fromNullishOr((["dateTime", "day"] as const).find((kind) => kinds.includes(kind)), () => undefined)
+  })
 
 /**
  * Whether a record's value of the filtered field shows that the filter was applied: it is the wanted text, or, for a day or

@@ -13,6 +13,12 @@ import { DateTime, Option, Schema } from "effect"
 /** Absent or null: two different things, both possible for every field but `id` (§2.5). */
 const maybe = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
 
+/**
+ * Text that names an instant or a day (§2). The check takes any text, so that a malformed date loses no record; the
+ * annotation says which fields hold dates.
+ */
+const dateText = (temporal: "dateTime" | "day") => maybe(Schema.String.annotate({ temporal }))
+
 /** The observed values autocomplete, any other string is accepted: the lists of values are not shown (§2, §3). */
 const observed = <const Values extends ReadonlyArray<string>>(values: Values) =>
   Schema.Union([Schema.StringForLiteralAutocomplete, Schema.Literals(values)])
@@ -71,9 +77,9 @@ const payoutRequest = <Customer extends Schema.Top, Target extends Schema.Top>(c
   /** Identifier of the merchant account that the money is taken from. */
   sourceMerchantAccountId: maybe(Schema.String),
   /** ISO 8601 in UTC, to the second, such as `2024-05-01T10:00:00Z`. */
-  createdAt: maybe(Schema.String),
+  createdAt: dateText("dateTime"),
   /** ISO 8601 in UTC, to the second. */
-  updatedAt: maybe(Schema.String)
+  updatedAt: dateText("dateTime")
 })
 
 const payinSource = <Customer extends Schema.Top>(customer: Customer) => ({
@@ -100,9 +106,9 @@ const payinSource = <Customer extends Schema.Top>(customer: Customer) => ({
   /** Kind of source; observed: `bankAccount`. */
   type: maybe(observed(["bankAccount"])),
   /** ISO 8601 in UTC, to the second, such as `2024-05-01T10:00:00Z`. */
-  createdAt: maybe(Schema.String),
+  createdAt: dateText("dateTime"),
   /** ISO 8601 in UTC, to the second. */
-  updatedAt: maybe(Schema.String)
+  updatedAt: dateText("dateTime")
 })
 
 const invoice = {
@@ -121,9 +127,9 @@ const invoice = {
   /** Document number of the customer. Can be filtered by. */
   customerDocumentNumber: maybe(Schema.String),
   /** ISO 8601 in UTC, to the millisecond, such as `2024-05-01T10:00:00.000Z`. */
-  createdAt: maybe(Schema.String),
+  createdAt: dateText("dateTime"),
   /** ISO 8601 in UTC, to the millisecond. Can be filtered by. */
-  paymentDate: maybe(Schema.String),
+  paymentDate: dateText("dateTime"),
   /** How it was paid; observed: `pse`. */
   paymentMethod: maybe(observed(["pse"])),
   /** Where it was paid from; observed: `link`. */
@@ -131,7 +137,7 @@ const invoice = {
   /** Amount paid; currency and unit are not shown. */
   paymentAmount: maybe(Schema.Int),
   /** A date, `YYYY-MM-DD`, of no time zone. Can be filtered by. */
-  settlementDate: maybe(Schema.String),
+  settlementDate: dateText("day"),
   /** The settlement cycle; observed: a digit string. Can be filtered by. */
   settlementTime: maybe(Schema.String),
   /** Identifier of the payment. */

@@ -35,8 +35,8 @@ export interface SandboxOptions extends Omit<World.WorldOptions, "live"> {
   readonly live?: LiveWorld | undefined
   /** Served in the place of generated records: objects, or JSON text where exact spelling matters. */
   readonly lists?: { readonly [Name in Lists.ListName]?: ReadonlyArray<object | string> | undefined } | undefined
-  /** Records per page when a request names no limit: 20 (§8), also for invoices, whose default the document leaves open. */
-  readonly defaultLimit?: number | { readonly [Name in Lists.ListName]?: number } | undefined
+  /** Records per page when a request names no limit, where the document shows no default (§8); 20 unless given. */
+  readonly assumedLimit?: number | undefined
   /** The names of the invoice list's parameters (§4.3); the field names unless given. */
   readonly invoiceParameters?: Partial<Lists.InvoiceParameters> | undefined
   /** What goes wrong, for which requests. */

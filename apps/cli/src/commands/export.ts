@@ -35,6 +35,14 @@ import { problemsOf, summarize } from "../Summary.ts"
 
 const named = Lists.all.map(({ label, name }) => [label, name] as const)
 
+const canDivide = (list: Lists.AnyList, field: string): boolean => Object.hasOwn(list.filters, field)
+
+/** The lists that a filter can divide into parts, by their names on the command line. */
+const dividedBy = (field: string): string =>
+  new Intl.ListFormat("en-GB", { type: "disjunction" }).format(
+    Lists.all.filter((list) => canDivide(list, field)).map(({ label }) => label)
+  )
+
 /** Makes the command. `api` is the service to read. */
 export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>) =>
   Command.make(
@@ -49,12 +57,12 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       settlementDates: textFlag(
         "settlement-dates",
         "FROM..TO",
-        "export the invoices settled on these days, both included; each day is a part"
+        `export the records of ${dividedBy("settlementDate")} settled on these days, both included; each day is a part`
       ),
       customerIds: textFlag(
         "customer-ids",
         "FILE",
-        "export the payout requests or payin sources of the customers in this file, one id per line; each customer is a part"
+        `export the records of the customers in this file, one id per line, from ${dividedBy("customerId")}; each customer is a part`
       ),
       concurrency: textFlag("concurrency", "NUMBER", "the number of parts to read at the same time; default 4"),
       rebind: Flag.Boolean("rebind").pipe(
@@ -149,11 +157,11 @@ const partsOf = Effect.fnUntraced(function*(
   }
   const [list, ...more] = names
   const field = settlementDates === undefined ? "customerId" : "settlementDate"
-  if (list === undefined || more.length > 0 || !Object.hasOwn(Lists.byName[list].filters, field)) {
+  if (list === undefined || more.length > 0 || !canDivide(Lists.byName[list], field)) {
     return yield* usage(
       settlementDates === undefined
-        ? "--customer-ids needs exactly one list: payout-requests or payin-sources."
-        : "--settlement-dates needs exactly one list: invoices."
+        ? `--customer-ids needs exactly one list: ${dividedBy("customerId")}.`
+        : `--settlement-dates needs exactly one list: ${dividedBy("settlementDate")}.`
     )
   }
   const values = settlementDates === undefined

@@ -1,4 +1,4 @@
-/** `payments payout-requests list`, `payin-sources list`, `invoices list`. */
+/** `payments <list> list`, such as `payments payout-requests list`. */
 import { Days, type ListOperation, Lists, PaymentsApi, type PaymentsConfigError, Position } from "@payments/core"
 import { ExitCode, printable } from "@payments/export"
 import {
@@ -19,23 +19,6 @@ import { isDateTimePrefix } from "../FilterDates.ts"
 import { describe, type Format, formats, makeOutput } from "../Output.ts"
 import { type PrintedRecord, recordsOf } from "../PageRecords.ts"
 
-/** Filters whose flag is not simply the field's name. */
-const flagNames: Readonly<Record<string, string>> = {
-  customerDocumentNumber: "document-number",
-  settlementTime: "settlement-cycle"
-}
-
-const descriptions: Readonly<Record<string, string>> = {
-  reference: "only records with this reference",
-  customerId: "only records of this customer",
-  payoutTargetId: "only payouts to this target",
-  customerDocumentNumber: "only invoices of the customer with this document number",
-  contract: "only invoices of this contract",
-  paymentDate: "only invoices paid at this date-time, or at one that begins so; sent as typed",
-  settlementDate: "only invoices settled on this day, YYYY-MM-DD",
-  settlementTime: "only invoices of this settlement cycle"
-}
-
 const day: SettingParser<string> = {
   expected: "a day such as 2024-05-31",
   parse: (text) => Days.isDay(text) ? text : undefined
@@ -51,13 +34,18 @@ const notEmpty: SettingParser<string> = {
   parse: (text) => text === "" ? undefined : text
 }
 
-/** Filters whose values are dates. */
-const dates: Readonly<Record<string, SettingParser<string>>> = { settlementDate: day, paymentDate: dateTime }
+/** What a filter takes. */
+const parsers: { readonly [Type in Lists.Filter["type"]]: SettingParser<string> } = { text: notEmpty, day, dateTime }
 
-const flagNameOf = (field: string): string => flagNames[field] ?? String.camelToSnake(field).replaceAll("_", "-")
+/** The filters of a list, by field name, as the flags that give their values. */
+const filtersOf = (list: Lists.AnyList): { readonly [field: string]: Lists.Filter & { readonly flag: string } } =>
+  Record.map<string, Lists.Filter, Lists.Filter & { readonly flag: string }>(list.filters, (filter, field) => ({
+    ...filter,
+    flag: filter.flag ?? String.snakeToKebab(String.camelToSnake(field))
+  }))
 
-const filterFlag = (field: string) =>
-  optionalFlag(Flag.String(flagNameOf(field)).pipe(Flag.withDescription(descriptions[field] ?? field)))
+const filterFlag = ({ description, flag }: { readonly description: string; readonly flag: string }) =>
+  optionalFlag(Flag.String(flag).pipe(Flag.withDescription(description)))
 
 const pageSize = { default: 20 } as const
 
@@ -79,13 +67,14 @@ const format = optionalFlag(
 )
 
 /** `<list> list`. */
-export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>) =>
-  Command.make(list.label).pipe(
-    Command.withDescription(`Read ${list.label.replace("-", " ")}`),
+export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>) => {
+  const filters = filtersOf(list)
+  return Command.make(list.label).pipe(
+    Command.withDescription(`Read ${list.title}`),
     Command.withSubcommands([
       Command.make(
         "list",
-        { filters: filterFlags(list), ...paging, strict, format },
+        { filters: Record.map(filters, filterFlag), ...paging, strict, format },
         Effect.fnUntraced(function*(input) {
           const conflict = conflictOf(input)
           const textOf = (name: string, text: string | undefined) => setting({ name, text }, undefined, notEmpty)
@@ -93,8 +82,9 @@ export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi
             flags: conflict === undefined ? Effect.void : usage(conflict),
             filters: checkAll(
               Record.map(
-                input.filters,
-                (text, field) => setting({ name: flagNameOf(field), text }, undefined, dates[field] ?? notEmpty)
+                filters,
+                ({ flag, type }, field) =>
+                  setting({ name: flag, text: input.filters[field] }, undefined, parsers[type])
               )
             ),
             limit: setting({ name: "limit", text: input.limit }, undefined, wholeNumber(1, 100)),
@@ -117,9 +107,7 @@ export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi
       )
     ])
   )
-
-const filterFlags = (list: Lists.AnyList): { readonly [field: string]: Flag.Flag<string | undefined> } =>
-  Record.fromIterableWith(Object.keys(list.filters), (field) => [field, filterFlag(field)])
+}
 
 interface Input {
   readonly filters: { readonly [field: string]: string | undefined }

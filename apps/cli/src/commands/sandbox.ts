@@ -113,7 +113,7 @@ export const sandboxCommand = Command.make(
       cursors: input.cursors,
       count: input.count,
       hostileText: input.hostileText,
-      defaultLimit: { invoices: input.invoiceLimit ?? 20 },
+      assumedLimit: input.invoiceLimit,
       invoiceParameters: parameters.success
     }
     const onRequest = input.log

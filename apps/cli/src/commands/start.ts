@@ -10,10 +10,10 @@ import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
 import { exportLists } from "./export.ts"
 
-/** The options of the sandbox: 25,000 records, and a few faults that show how retries work. */
+/** The options of the sandbox: 10,000 records in each list, and a few faults that show how retries work. */
 const demonstration = {
   seed: 1,
-  records: { payoutRequests: 10_000, payinSources: 5000, invoices: 10_000 },
+  records: 10_000,
   faults: [
     { fault: "status", status: 429, retryAfter: 1, rate: 0.004 },
     { fault: "status", status: 500, rate: 0.012 },

@@ -21,8 +21,8 @@ export interface ListServiceOptions {
   readonly servers: ListServers
   /** Whether a key is let in. */
   readonly accepts: (key: string) => boolean
-  /** Records per page when a request names no limit: 20 where §8 says so, and for invoices unless given. */
-  readonly defaultLimit?: number | { readonly [Name in ListName]?: number } | undefined
+  /** Records per page when a request names no limit, where the document shows no default (§8); 20 unless given. */
+  readonly assumedLimit?: number | undefined
   /** The names of the invoice list's parameters (§4.3); the field names unless given. */
   readonly invoiceParameters?: Partial<InvoiceParameters> | undefined
   /** What goes wrong, for which requests. */
@@ -63,8 +63,6 @@ export interface ListService {
   readonly faults: () => ReadonlyArray<Fault>
 }
 
-const documentedLimit = 20
-
 /** Serves the lists. `now` is when the faults begin. */
 export const makeListService = (options: ListServiceOptions, now: number): ListService => {
   let faults = options.faults ?? []
@@ -91,7 +89,7 @@ export const makeListService = (options: ListServiceOptions, now: number): ListS
     const given = parametersOf(query, list, names)
     if (given === undefined) return refuse("INVALID_PARAMETER", 400)
     const { cursor, limit: limitText, ...filters } = given
-    const limit = limitOf(limitText, defaultLimitOf(options, list.name))
+    const limit = limitOf(limitText, list.limits.default ?? options.assumedLimit ?? 20)
     if (limit === undefined) return refuse("INVALID_LIMIT", 400)
     return { list: list.name, request: { filters, limit, cursor }, now: request.now, query, key }
   }
@@ -117,9 +115,6 @@ const split = (target: string): ReadonlyArray<string> => {
   const at = target.indexOf("?")
   return at === -1 ? [target] : [target.slice(0, at), target.slice(at + 1)]
 }
-
-const defaultLimitOf = ({ defaultLimit }: ListServiceOptions, list: ListName): number =>
-  (typeof defaultLimit === "object" ? defaultLimit[list] : defaultLimit) ?? documentedLimit
 
 const render = (answer: ListAnswer): Reply =>
   answer._tag === "Page" ? json(renderPage(answer)) : json(`{"code":"INVALID_CURSOR"}`, 400)

@@ -3,7 +3,7 @@
  * (§2), which stays the text it is, stands a UTC timestamp in milliseconds (`created_at` and `created_at_utc`), null where
  * the text names no instant. Then `raw` and, as timestamps, `first_seen_at`, `changed_at` and `missing_since`.
  */
-import { type Lists, timestamp } from "@payments/core"
+import { Lists, timestamp } from "@payments/core"
 import { Option } from "effect"
 import { ByteWriter, ParquetWriter } from "hyparquet-writer"
 import { gzipSync, zstdCompressSync } from "node:zlib"
@@ -13,9 +13,6 @@ import type { Encoder, Format } from "./Format.ts"
 
 /** A row group ends with the row that reaches either. */
 const groupLimit = { rows: 5000, characters: 8 * 1024 * 1024 } as const
-
-/** The columns of §2 that hold an ISO 8601 date-time. `settlement_date` has no time zone, and none is invented. */
-const dateTimes: ReadonlySet<string> = new Set(["created_at", "updated_at", "payment_date"])
 
 const codecs = { none: "UNCOMPRESSED", gzip: "GZIP", zstd: "ZSTD" } as const
 const compressors = {
@@ -86,17 +83,21 @@ export const encoder = (list: Lists.AnyList, compress: Format["compress"]): Enco
 
 /** The columns of the list. */
 export const fieldsOf = (list: Lists.AnyList): ReadonlyArray<Field> => [
-  ...layoutOf(list).columns.flatMap((column): ReadonlyArray<Field> => {
-    const { name } = column
-    const field: Field = { element: elementOf(column), value: ({ cells }) => cellOf(column, cells[name]) }
-    if (!dateTimes.has(name)) return [field]
-    return [field, { element: instant(`${name}_utc`), value: ({ cells }) => instantOf(cells[name]) }]
-  }),
+  ...layoutOf(list).columns.flatMap((column) => fieldsOfColumn(column, Lists.dateFields(list))),
   { element: text("raw", "REQUIRED"), value: ({ raw }) => raw, isOpaque: true },
   { element: instant("first_seen_at"), value: ({ firstSeenAt }) => instantOf(firstSeenAt) },
   { element: instant("changed_at"), value: ({ changedAt }) => instantOf(changedAt) },
   { element: instant("missing_since"), value: ({ missingSince }) => instantOf(missingSince) }
 ]
+
+/** A day such as `settlement_date` has no time zone, so it gets no column of instants. */
+const fieldsOfColumn = (column: Column, dates: ReturnType<typeof Lists.dateFields>): ReadonlyArray<Field> => {
+  const { name, path: [field, inner] } = column
+  const own: Field = { element: elementOf(column), value: ({ cells }) => cellOf(column, cells[name]) }
+  return inner === undefined && dates[field] === "dateTime"
+    ? [own, { element: instant(`${name}_utc`), value: ({ cells }) => instantOf(cells[name]) }]
+    : [own]
+}
 
 const elementOf = ({ kind, name }: Column): SchemaElement => {
   switch (kind) {
