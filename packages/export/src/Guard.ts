@@ -1,9 +1,9 @@
 /**
- * Keeps the data of two merchants apart. A destination is bound to the merchant ids that its invoices show and to the keys
+ * Keeps the data of two merchants apart. A destination is bound to the merchant ids that its records show and to the keys
  * that it was filled with. Pages of a scan are committed only once they, or other pages that the same key reads, show what
  * the destination knows. Until then at most 1,000 records wait, and nothing is written.
  *
- * What this cannot notice: another merchant behind a known key where no invoices are read, records of two merchants that
+ * What this cannot notice: another merchant behind a known key where no list is read whose records show one, records of two merchants that
  * have the same ids, and a list that is the first one in its destination.
  */
 import { Lists, type Page, type PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
@@ -21,15 +21,18 @@ const mostCharacters = 4 * 1024 * 1024
 /** With as many different ids, that part of an address is no merchant's: then it shows nothing. */
 const mostMerchants = 1000
 
-/** How long the other lists of a run wait for the first page of invoices. */
-const invoicesTake = Duration.seconds(10)
+/** How long the other lists of a run wait for the first page of a list whose records show merchant ids. */
+const longestWait = Duration.seconds(10)
+
+/** Whether the records of a list show merchant ids. */
+const showsMerchants = (name: Lists.ListName): boolean => Lists.byName[name].merchantIdIn !== undefined
 
 /** What the lists of one run know of each other. */
 export interface Run {
   /** Fingerprints that were accepted in this run. */
   readonly accepted: Set<Fingerprint>
-  /** What the first invoices showed; undefined where no invoices are read in this run. */
-  readonly invoices: Deferred.Deferred<Verdict> | undefined
+  /** What the first records that can show merchant ids showed; undefined where the run has no such list beside others. */
+  readonly verdict: Deferred.Deferred<Verdict> | undefined
   /** One list at a time looks at others. */
   readonly turn: Semaphore.Semaphore
 }
@@ -37,7 +40,7 @@ export interface Run {
 /** Undefined where pages are read without a key. */
 type Fingerprint = string | undefined
 
-/** What invoices showed to a key: merchant ids that are known, others alone, or none. */
+/** What records showed to a key: merchant ids that are known, others alone, or none. */
 interface Verdict {
   readonly shown: "known" | "other" | "none"
   readonly key: Fingerprint
@@ -48,13 +51,13 @@ const noVerdict: Verdict = { shown: "none", key: undefined }
 /** A run of these lists. */
 export const makeRun = (names: ReadonlyArray<Lists.ListName>): Run => ({
   accepted: new Set(),
-  invoices: names.includes("invoices") && names.length > 1 ? Deferred.makeUnsafe() : undefined,
+  verdict: names.some(showsMerchants) && names.length > 1 ? Deferred.makeUnsafe() : undefined,
   turn: Semaphore.makeUnsafe(1)
 })
 
-/** Lets the other lists go on: the invoices have ended, and have shown what they will. */
-export const endInvoices = ({ invoices }: Run): Effect.Effect<void> =>
-  invoices === undefined ? Effect.void : Effect.asVoid(Deferred.succeed(invoices, noVerdict))
+/** Ends the wait of the other lists, when a list whose records show merchant ids has ended. */
+export const endList = ({ verdict }: Run, name: Lists.ListName): Effect.Effect<void> =>
+  verdict === undefined || !showsMerchants(name) ? Effect.void : Effect.asVoid(Deferred.succeed(verdict, noVerdict))
 
 /** What a guard decides about. */
 export interface Guarded {
@@ -109,17 +112,17 @@ export const makeGuard = (guarded: Guarded): Guard => {
     isEmpty = owner.filled.length === 0
     if (guarded.rebind || isEmpty) return "admit"
     const merchants = knownMerchants(owner)
-    if (name === "invoices") {
+    if (showsMerchants(name)) {
       const shown = group.flatMap((page) => page.merchants)
       if (shown.some((merchant) => merchants.has(merchant))) return yield* decide({ shown: "known", key })
       if (merchants.size > 0) {
         if (!isAll) return "more"
         if (shown.length > 0) return yield* decide({ shown: "other", key })
       }
-      if (run.invoices !== undefined) yield* Deferred.succeed(run.invoices, noVerdict)
-    } else if (merchants.size > 0 && run.invoices !== undefined && !isAsked) {
+      if (run.verdict !== undefined) yield* Deferred.succeed(run.verdict, noVerdict)
+    } else if (merchants.size > 0 && run.verdict !== undefined && !isAsked) {
       isAsked = true
-      const verdict = yield* Effect.timeoutOption(Deferred.await(run.invoices), invoicesTake)
+      const verdict = yield* Effect.timeoutOption(Deferred.await(run.verdict), longestWait)
       if (Option.isSome(verdict) && verdict.value.key === key && verdict.value.shown !== "none") {
         return yield* decide(verdict.value)
       }
@@ -134,9 +137,9 @@ export const makeGuard = (guarded: Guarded): Guard => {
     return yield* refuse(guarded, evidence === "other" ? "merchantId" : "key")
   })
 
-  /** What invoices have shown decides for all lists that the same key reads. */
+  /** The first verdict decides for all lists that the same key reads. */
   const decide = Effect.fnUntraced(function*(verdict: Verdict): Effect.fn.Return<"admit", SinkError> {
-    if (run.invoices !== undefined) yield* Deferred.succeed(run.invoices, verdict)
+    if (run.verdict !== undefined) yield* Deferred.succeed(run.verdict, verdict)
     return verdict.shown === "known" ? "admit" : yield* refuse(guarded, "merchantId")
   })
 
@@ -212,8 +215,8 @@ const hasAny = (
 }
 
 /**
- * What the first pages of the lists in the destination show to the key, each from its start: invoices first, whose merchant
- * ids say most. A list that is empty there takes the evidence of a list that another key of this client reads.
+ * What the first pages of the lists in the destination show to the key, each from its start: first those lists whose records
+ * show merchant ids, which say most. A list that is empty there takes the evidence of a list that another key of this client reads.
  */
 const lookAround = Effect.fnUntraced(function*(
   guarded: Guarded,
@@ -225,7 +228,8 @@ const lookAround = Effect.fnUntraced(function*(
   // Another list, or another part of this one, has found it meanwhile.
   if (run.accepted.has(key)) return "known"
   const hasLooked = isWhole && isFirst && preview.resumeAt === undefined
-  for (const other of ["invoices", name, ...Lists.all.map((list) => list.name)] as const) {
+  const names = Lists.all.map((list) => list.name)
+  for (const other of [...names.filter(showsMerchants), name, ...names]) {
     if (!owner.filled.includes(other) || (other === name && hasLooked)) continue
     const shown = yield* lookAt(guarded, other, owner, owner.filled.includes(name) ? key : undefined).pipe(
       // A list that this key may not read shows nothing. One that cannot be read now is asked for again later.
@@ -255,7 +259,7 @@ const lookAt = Effect.fnUntraced(function*(
   for (let records = 0; records < mostWaiting;) {
     const page = yield* read({ position, onBadRecord: "quarantine" })
     if (key !== undefined && (yield* fingerprintOf(page, preview.owner.salt)) !== key) return "none"
-    const shown = name === "invoices" && merchants.size > 0 ? merchantsOf(page) : []
+    const shown = merchants.size > 0 ? merchantsOf(Lists.byName[name], page) : []
     if (shown.some((merchant) => merchants.has(merchant))) return "known"
     if (shown.length > 0) shownOther = true
     else if (yield* hasAny(inspect, name, [{ records: toBatchRecords(layoutOf(Lists.byName[name]), page) }])) {

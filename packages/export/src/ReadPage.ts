@@ -13,7 +13,7 @@ export interface ReadPage {
   readonly attempts: number
   /** Characters of the records' texts. */
   readonly characters: number
-  /** The different merchant ids that its records show. Only invoices show any (§2.4). */
+  /** The different merchant ids that its records show (§2.4). */
   readonly merchants: ReadonlyArray<string>
   readonly keyFingerprint: Page<unknown>["keyFingerprint"]
 }
@@ -38,7 +38,7 @@ export const toReadPage = (list: Lists.AnyList) => {
       next: page.next,
       attempts: page.attempts,
       characters,
-      merchants: merchantsOf(page),
+      merchants: merchantsOf(list, page),
       keyFingerprint: page.keyFingerprint
     }
   }
@@ -108,13 +108,14 @@ export const isDeeperThan = (text: string, levels: number): boolean => {
 const quote = 0x22, backslash = 0x5c, openBracket = 0x5b, closeBracket = 0x5d, openBrace = 0x7b, closeBrace = 0x7d
 
 /** The different merchant ids that the records of a page show, those that do not decode included. */
-export const merchantsOf = ({ records }: AnyPage): ReadonlyArray<string> => {
+export const merchantsOf = ({ merchantIdIn }: Lists.AnyList, { records }: AnyPage): ReadonlyArray<string> => {
+  if (merchantIdIn === undefined) return []
   const found = new Set<string>()
   // Most pages show one merchant: there the addresses differ in the id alone.
   let before = ""
   for (const { id, value } of records()) {
-    if (id === undefined || typeof value !== "object" || value === null || !("paymentUrl" in value)) continue
-    const { paymentUrl } = value
+    if (id === undefined || typeof value !== "object" || value === null) continue
+    const paymentUrl: unknown = Object.getOwnPropertyDescriptor(value, merchantIdIn)?.value
     if (typeof paymentUrl !== "string" || (before !== "" && paymentUrl === before + id)) continue
     const merchant = merchantIdOf({ id, paymentUrl })
     if (merchant === undefined) continue

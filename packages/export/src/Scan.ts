@@ -5,7 +5,7 @@
 import { Lists, Monotonic, PaymentsApi, type PaymentsError, Position } from "@payments/core"
 import { Duration, Effect, Option, Result, Scope } from "effect"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
-import { endInvoices, makeGuard, makeRun, type Run } from "./Guard.ts"
+import { endList, makeGuard, makeRun, type Run } from "./Guard.ts"
 import { type Part, type ScanProgress, type ScanRequest, type ScanStart, Sink, type SinkError } from "./Sink.ts"
 import { firstWait, type Progressed, recover, type Traversal, type TraversalEvent, traverse } from "./Traversal.ts"
 
@@ -199,11 +199,7 @@ export const scanAll = (names: ReadonlyArray<Lists.ListName>, options: ScanOptio
       names,
       (list) => {
         const scanned = Effect.map(scanIn(run, list, options), (summary) => [summary])
-        return outcomeOf(
-          list,
-          list === "invoices" ? Effect.ensuring(scanned, endInvoices(run)) : scanned,
-          options
-        )
+        return outcomeOf(list, Effect.ensuring(scanned, endList(run, list)), options)
       },
       { concurrency: "unbounded" }
     )

@@ -49,7 +49,7 @@ export interface Owner {
   readonly salt: string
   /** The keys that it was filled with: the last hundred. */
   readonly keys: ReadonlyArray<KnownKey>
-  /** The merchant ids that its invoices show. */
+  /** The merchant ids that its records show. */
   readonly merchants: ReadonlyArray<string>
   /** Whether the merchant ids are bound, or only found among the rows: a destination of an earlier version has bound none. */
   readonly bound: boolean
@@ -210,7 +210,7 @@ const described = (source: string): string => {
 /** The service shows the data of another merchant than the destination holds, or nothing shows that it is the same one. */
 export class OtherMerchant extends Data.TaggedError("OtherMerchant")<{
   /**
-   * What shows it: the merchant ids of the invoices, or a key that is not known beside records that are not known.
+   * What shows it: the merchant ids of the records, or a key that is not known beside records that are not known.
    * `race`: another program has bound the empty destination meanwhile, and it is not yet known whose it is.
    */
   readonly by: "merchantId" | "key" | "race"
@@ -223,7 +223,7 @@ export class OtherMerchant extends Data.TaggedError("OtherMerchant")<{
 }
 
 const otherMerchant: { readonly [by in OtherMerchant["by"]]: string } = {
-  merchantId: "its invoices belong to another merchant than those that this key reads",
+  merchantId: "its records belong to another merchant than those that this key reads",
   key: "this key is new to it, and so is all that the key reads: the data may belong to another merchant",
   race: "another program has begun to fill it at the same time: the data may belong to another merchant"
 }

@@ -62,7 +62,9 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       customerIds: textFlag(
         "customer-ids",
         "FILE",
-        `export the records of the customers in this file, one id per line, from ${dividedBy("customerId")}; each customer is a part`
+        `export the records of the customers in this file, one id per line, from ${
+          dividedBy("customerId")
+        }; each customer is a part`
       ),
       concurrency: textFlag("concurrency", "NUMBER", "the number of parts to read at the same time; default 4"),
       rebind: Flag.Boolean("rebind").pipe(

@@ -83,8 +83,7 @@ export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi
             filters: checkAll(
               Record.map(
                 filters,
-                ({ flag, type }, field) =>
-                  setting({ name: flag, text: input.filters[field] }, undefined, parsers[type])
+                ({ flag, type }, field) => setting({ name: flag, text: input.filters[field] }, undefined, parsers[type])
               )
             ),
             limit: setting({ name: "limit", text: input.limit }, undefined, wholeNumber(1, 100)),

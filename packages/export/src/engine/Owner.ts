@@ -2,6 +2,7 @@
 import { Lists, merchantIdOf } from "@payments/core"
 import { Effect } from "effect"
 import type { Owner, OwnerClaim, SinkError } from "../Sink.ts"
+import { columnsOf } from "./Columns.ts"
 import type { Store } from "./Store.ts"
 
 /** Whose data is there. Without a known key, fingerprints take this salt. */
@@ -17,24 +18,31 @@ export const ownerOf = Effect.fnUntraced(function*(store: Store, salt: string): 
   return {
     salt: keys[0]?.salt ?? salt,
     keys,
-    merchants: bound || !filled.includes("invoices") ? merchants : yield* merchantsInRows(store),
+    merchants: bound
+      ? merchants
+      : (yield* Effect.forEach(filled, (name) => merchantsInRows(store, Lists.byName[name]))).flat(),
     bound,
     filled
   }
 })
 
-/** Rows at either end of the invoices that are looked at for merchant ids. */
+/** Rows at either end of a list that are searched for merchant ids. */
 const rowsLookedAt = 5000
 const rowsAtOnce = 1000
 
-/** The merchant ids that the first and the last invoices show. An earlier version of this program bound none. */
-const merchantsInRows = Effect.fnUntraced(function*(store: Store): Effect.fn.Return<ReadonlyArray<string>, SinkError> {
-  const { nextRow } = yield* store.find(Lists.invoices, [])
+/** The merchant ids that the first and the last rows show. An earlier version of this program bound none. */
+const merchantsInRows = Effect.fnUntraced(function*(
+  store: Store,
+  list: Lists.AnyList
+): Effect.fn.Return<ReadonlyArray<string>, SinkError> {
+  const column = columnsOf(list).find(({ path: [field] }) => field === list.merchantIdIn)?.name
+  if (column === undefined) return []
+  const { nextRow } = yield* store.find(list, [])
   const found = new Set<string>()
   for (let after = -1; after < nextRow - 1;) {
-    const rows = yield* store.rows(Lists.invoices, after, rowsAtOnce)
+    const rows = yield* store.rows(list, after, rowsAtOnce)
     for (const { cells, id } of rows) {
-      const paymentUrl = cells["payment_url"]
+      const paymentUrl = cells[column]
       const merchant = typeof paymentUrl === "string" ? merchantIdOf({ id, paymentUrl }) : undefined
       if (merchant !== undefined) found.add(merchant)
     }
