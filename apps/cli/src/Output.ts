@@ -1,6 +1,6 @@
 /**
- * How records leave the program. `ndjson` and `json` carry each record's exact text; a table is for people. What goes to
- * a terminal has its control characters escaped, since text from the API is data; what goes into a pipe is exact.
+ * Prints the records of a listing. `ndjson` and `json` contain the exact text of each record; a table is for people. Output to
+ * a terminal has its control characters escaped, because text from the API is data. Output to a pipe is exact.
  */
 import { Lists, membersOf, parseText, type PaymentsError } from "@payments/core"
 import { printable } from "@payments/export"
@@ -13,34 +13,37 @@ export const formats = ["table", "json", "ndjson"] as const
 /** {@inheritDoc formats} */
 export type Format = typeof formats[number]
 
-/** A record, as it is printed. */
-export interface Printed {
-  /** What was parsed. */
+/** A record to print. */
+export interface PrintableRecord {
+  /** The parsed JSON. */
   readonly value: unknown
-  /** Its exact text. */
+  /** The exact text. */
   readonly text: string
-  /** Whether it is as the document describes it. */
+  /** Whether the record matches the document. */
   readonly isDocumented: boolean
 }
 
 /** Writes the records of one listing. */
 export interface Output {
-  /** Ends the command where nobody reads them any more. */
-  readonly records: (records: ReadonlyArray<Printed>) => Effect.Effect<void, CommandExit>
-  /** Ends the document: the cursor from which the listing goes on, and the error that stopped it, if any. */
+  /** Prints records. Ends the command if the reader of stdout has closed it. */
+  readonly records: (records: ReadonlyArray<PrintableRecord>) => Effect.Effect<void, CommandExit>
+  /** Ends the document with the cursor of the next page, and with the error that stopped the listing, if any. */
   readonly end: (
     cursor: string | null,
     error?: { readonly reason: string; readonly message: string }
   ) => Effect.Effect<void>
 }
 
-/** The output in the given format, or the one that suits where it goes. */
+/** Makes the output in the given format. The default depends on whether stdout is a terminal. */
 export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wanted: Format | undefined) {
   yield* requireOutput
   const stdio = yield* Stdio.Stdio
   const onTerminal = yield* stdio.stdoutIsTerminal
-  const given = Effect.provideService(Stdio.Stdio, stdio)
-  const write = { records: (text: string) => given(printOrEnd(text)), end: (text: string) => given(print(text)) }
+  const provideStdio = Effect.provideService(Stdio.Stdio, stdio)
+  const write = {
+    records: (text: string) => provideStdio(printOrEnd(text)),
+    end: (text: string) => provideStdio(print(text))
+  }
   const exact = (text: string) => onTerminal ? printable(text) : text
   switch (wanted ?? (onTerminal ? "table" : "ndjson")) {
     case "ndjson":
@@ -49,15 +52,15 @@ export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wante
       return json(write, exact)
     case "table": {
       const { makeTable } = yield* Effect.promise(() => import("./Table.ts"))
-      const talk = (line: string) => given(logLine(line))
+      const log = (line: string) => provideStdio(logLine(line))
       const width = onTerminal ? yield* terminalWidth : Infinity
       const columns = columnsOf(list).map(fittedTo(width))
-      return table(makeTable(columns, width), { write: write.records, talk }, columns)
+      return table(makeTable(columns, width), { write: write.records, log }, columns)
     }
   }
 })
 
-/** A terminal that does not tell its width gets whole lines. */
+/** The width of the terminal; Infinity if the terminal does not report it. */
 export const terminalWidth = Effect.map(
   Effect.flatMap(Terminal.Terminal, ({ columns }) => columns),
   (columns) => columns || Infinity
@@ -94,17 +97,17 @@ const json = (write: Write, exact: (text: string) => string): Output => {
   }
 }
 
-/** The widest id that stays on one line of a table: a UUID behind a prefix. */
+/** The longest id on one line of a table: a UUID with a prefix. */
 const longestId = 40
-/** The digits and the sign of a 64-bit integer. */
+/** The length of a 64-bit integer with its sign. */
 const longestAmount = 20
 
 const id: Column = { name: "id", whole: longestId }
-/** A wide terminal has room for longer ones. */
+/** Widens the column of ids on a wide terminal. */
 const fittedTo = (width: number) => (column: Column): Column =>
   column === id ? { ...id, whole: Math.max(longestId, Math.floor(width / 2)) } : column
 
-/** The columns of a list: the id and the fields that its definition names. */
+/** Returns the columns of a list: the id and the fields in its definition. */
 const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> => {
   const amounts = Lists.amountFields(list)
   return [
@@ -117,7 +120,7 @@ const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> => {
 
 const table = (
   rows: Table,
-  { talk, write }: { readonly write: Write["records"]; readonly talk: (line: string) => Effect.Effect<void> },
+  { log, write }: { readonly write: Write["records"]; readonly log: (line: string) => Effect.Effect<void> },
   columns: ReadonlyArray<Column>
 ): Output => {
   let isEmpty = true
@@ -128,15 +131,18 @@ const table = (
         isEmpty = false
         return write(rows.print(records.map((record) => cellsOf(record, columns))))
       }),
-    end: (cursor, error) => isEmpty && cursor === null && error === undefined ? talk("No records.") : Effect.void
+    end: (cursor, error) => isEmpty && cursor === null && error === undefined ? log("No records.") : Effect.void
   }
 }
 
 /**
- * The fields of a record: null is said, absent is blank. Of a record that is not as documented, the exact text of a field
- * is shown, since parsing may have rounded it, and of what is no object all of it.
+ * Returns the cells of a record. A null field is `null`, an absent field is empty. If the record does not match the document,
+ * a cell is the exact text of its field, because parsing may have rounded it. If it is not an object, the only cell is its text.
  */
-const cellsOf = ({ isDocumented, text, value }: Printed, columns: ReadonlyArray<Column>): ReadonlyArray<string> => {
+const cellsOf = (
+  { isDocumented, text, value }: PrintableRecord,
+  columns: ReadonlyArray<Column>
+): ReadonlyArray<string> => {
   if (isDocumented) return columns.map(({ name }) => cell(value, name))
   if (typeof value !== "object" || value === null || Array.isArray(value)) return [text]
   const members = membersOf(text)
@@ -159,7 +165,7 @@ const cell = (record: unknown, field: string): string => {
     : JSON.stringify(value)
 }
 
-/** An error as the `error` member of a JSON document. */
+/** Returns the `error` member of a JSON document. */
 export const describe = (error: PaymentsError) => ({
   reason: error.reason._tag,
   message: error.message,

@@ -1,17 +1,17 @@
-/** The records of a page as a listing prints them. */
+/** The records of a page as a listing prints them, including those that do not match the document. */
 import type { Page } from "@payments/core"
 import { createHash } from "node:crypto"
-import type { Printed } from "./Output.ts"
+import type { PrintableRecord } from "./Output.ts"
 
 /** A record of a page. */
-export interface PrintedRecord extends Printed {
-  /** Identifies the record on its page: its id, or a digest of its text if it has no readable id. */
+export interface PrintedRecord extends PrintableRecord {
+  /** Identifies the record within its page: its id, or a digest of its text if it has no readable id. */
   readonly key: string
-  /** Why it does not decode, if it does not. */
+  /** Why the record does not match the document; undefined if it does. */
   readonly problem: string | undefined
 }
 
-/** The records of a page, in its order. */
+/** Returns the records of a page in their order. */
 export const recordsOf = (page: Page<{ readonly id: string }>): ReadonlyArray<PrintedRecord> =>
   page.records().map(({ id, problem, text, value }) => ({
     key: id ?? `sha256:${createHash("sha256").update(text).digest("hex")}`,

@@ -24,7 +24,7 @@ describe("a listing with records that do not match the document", () => {
         assert.deepStrictEqual([code, out], [10, texts.map((text) => `${text}\n`).join("")])
         assert.match(
           err,
-          /^payments: invoices: 4 records are not as the document describes, and printed as sent\. The first is record 2 of the output \(amount: .+\)\. To end at such a record: --strict\.\n$/
+          /^payments: invoices: records that do not match the document: 4; printed as sent\. The first is record 2 of the output \(amount: .+\)\. Use --strict to stop at such a record\.\n$/
         )
       }
       const json = yield* runInProcess(api, ["invoices", "list", "--all", "--format", "json"])

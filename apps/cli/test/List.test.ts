@@ -23,7 +23,7 @@ describe("payments <list> list", () => {
       for (const label of labels) {
         const page = yield* payments([label, "list"], { env })
         assert.deepStrictEqual([page.code, lines(page.stdout).length], [0, 20])
-        assert.match(page.stderr, /^More records remain\. Read them all with --all, or go on .*--cursor-file/)
+        assert.match(page.stderr, /^More records remain\. Read them all with --all, or continue .*--cursor-file/)
         const all = yield* payments([label, "list", "--all"], { env })
         assert.deepStrictEqual([all.code, all.stderr, lines(all.stdout).length], [0, "", 230])
         assert.deepStrictEqual(idsOf(all.stdout).slice(0, 20), idsOf(page.stdout))

@@ -1,4 +1,4 @@
-/** `PaymentsApi` over several HTTP clients: every record checked, undocumented fields kept. */
+/** `PaymentsApi` over several HTTP clients. It checks every record and keeps undocumented fields. */
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
@@ -7,7 +7,7 @@ import { FetchHttpClient, type HttpClient } from "effect/http"
 import { pageSize } from "../PageServer.ts"
 import { addRecords, emptyResult, type Workload } from "../WorkloadResult.ts"
 
-/** The client of an application that asks this address, kept from run to run. */
+/** Makes the runtime of an application that reads this base address. Later runs reuse it. */
 const runtimeOf = (url: string, client: Layer.Layer<HttpClient.HttpClient>) =>
   ManagedRuntime.make(PaymentsApi.layer.pipe(
     Layer.provide(client),
@@ -15,7 +15,7 @@ const runtimeOf = (url: string, client: Layer.Layer<HttpClient.HttpClient>) =>
       PaymentsConfig,
       Effect.map(
         PaymentsConfig.fromSettings({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: Redacted.make("sandbox_key") }),
-        // The long lists of the memory figure are the same pages again and again.
+        // The long lists of the memory figures repeat the same pages.
         (config) => ({ ...config, progress: { emptyPages: 0, repeatedPages: Number.POSITIVE_INFINITY } })
       )
     ))
@@ -68,7 +68,7 @@ export const slowConsumer = over(layerHttpClient, pausing(30))
 export const overFetch = over(FetchHttpClient.layer, records)
 export const overStockUndici = over(NodeHttpClient.layerUndici, records)
 
-/** Starts this many listings, a hundred at a time; all must fail. */
+/** Starts this many listings, a hundred at a time. All of them must fail. */
 export const storm = async (url: string, listings: number): Promise<void> => {
   const runtime = runtimeOf(url, layerHttpClient)
   await runtime.runPromise(PaymentsApi.use((api) =>

@@ -1,4 +1,4 @@
-/** `payments <list> list`, such as `payments payout-requests list`. */
+/** `payments <list> list`: reads a list, for example `payments payout-requests list`. */
 import { Days, type ListOperation, Lists, PaymentsApi, type PaymentsConfigError, Position } from "@payments/core"
 import { ExitCode, printable } from "@payments/export"
 import {
@@ -34,10 +34,10 @@ const notEmpty: SettingParser<string> = {
   parse: (text) => text === "" ? undefined : text
 }
 
-/** What a filter takes. */
+/** The parser of each type of filter. */
 const parsers: { readonly [Type in Lists.Filter["type"]]: SettingParser<string> } = { text: notEmpty, day, dateTime }
 
-/** The filters of a list, by field name, as the flags that give their values. */
+/** Returns the filters of a list by field name, each with the name of its flag. */
 const filtersOf = (list: Lists.AnyList): { readonly [field: string]: Lists.Filter & { readonly flag: string } } =>
   Record.map<string, Lists.Filter, Lists.Filter & { readonly flag: string }>(list.filters, (filter, field) => ({
     ...filter,
@@ -53,20 +53,20 @@ const paging = {
   limit: textFlag("limit", "NUMBER", "records per page, 1 to 100"),
   all: Flag.Boolean("all").pipe(Flag.withDefault(false), Flag.withDescription("read to the end of the list")),
   max: textFlag("max", "NUMBER", "read at most this many records"),
-  cursor: textFlag("cursor", "CURSOR", "go on from this cursor, with the limit and filters it belongs to"),
-  cursorFile: textFlag("cursor-file", "FILE", "go on from the position in this file, and keep it there")
+  cursor: textFlag("cursor", "CURSOR", "start at this cursor, with the limit and filters that belong to it"),
+  cursorFile: textFlag("cursor-file", "FILE", "resume at the position in this file, and save the new position in it")
 }
 
 const strict = Flag.Boolean("strict").pipe(
   Flag.withDefault(false),
-  Flag.withDescription("end at the first record that is not as the document describes it")
+  Flag.withDescription("stop at the first record that does not match the document")
 )
 
 const format = optionalFlag(
-  Flag.Literals("format", formats).pipe(Flag.withDescription("table on a terminal, ndjson in a pipe, unless given"))
+  Flag.Literals("format", formats).pipe(Flag.withDescription("default: table on a terminal, ndjson in a pipe"))
 )
 
-/** `<list> list`. */
+/** Makes the command of a list. `api` is the service to read. */
 export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>) => {
   const filters = filtersOf(list)
   return Command.make(list.label).pipe(
@@ -97,10 +97,10 @@ export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi
       ).pipe(
         Command.withDescription("Print one page, --max records or --all of them"),
         Command.withExamples([
-          { command: `payments ${list.label} list --limit 5`, description: "the first five" },
+          { command: `payments ${list.label} list --limit 5`, description: "the first five records" },
           {
             command: `payments ${list.label} list --all --format ndjson > ${list.label}.ndjson`,
-            description: "all, exactly as sent"
+            description: "all records, exactly as sent"
           }
         ])
       )
@@ -119,49 +119,49 @@ interface Input {
   readonly format: Format | undefined
 }
 
-/** Where a listing is, while it is printed. */
-interface Progress {
-  /** Pages read, empty ones too. */
+/** The state of a running listing. */
+interface ListingState {
+  /** Pages read, including empty ones. */
   pages: number
   printed: number
-  /** Of the page that comes next, or of the one that was cut; null at the start and at the end. */
+  /** The cursor of the next page, or of a page that was printed in part; null at the start and at the end. */
   cursor: string | null
-  /** Ids of that page that are printed already. */
-  cut: ReadonlyArray<string>
+  /** Keys of the records of that page that were printed. */
+  printedOfPage: ReadonlyArray<string>
   done: boolean
-  /** Printed records that are not as the document describes them. */
+  /** Printed records that do not match the document. */
   bad: number
-  /** What is wrong with the first of them, and where in the output it is. */
+  /** The place of the first of them in the output, and its problem. */
   firstBad: string
 }
 
 const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
   const api = yield* PaymentsApi
   const filters = Record.filter(input.filters, (value) => value !== undefined)
-  const kept = input.cursorFile === undefined ? undefined : yield* CursorFile.read(input.cursorFile, {
+  const saved = input.cursorFile === undefined ? undefined : yield* CursorFile.read(input.cursorFile, {
     source: api.source,
     list: list.name,
     filters,
-    // With --max, the first run chose a limit that suits it.
+    // With --max, the first run chose the limit, which may differ from --limit.
     limit: input.max === undefined ? input.limit : undefined
   })
   const output = yield* makeOutput(list, input.format)
-  if (kept?.done === true) {
+  if (saved?.done === true) {
     yield* output.end(null)
-    return yield* logLine("Nothing more: the list was read to its end. Remove the cursor file to begin again.")
+    return yield* logLine("No more records: the list was read to its end. Remove the cursor file to start again.")
   }
-  const limit = kept?.limit ?? limitOf(input)
-  const cursor = kept === undefined ? input.cursor ?? null : kept.cursor
-  const reading: Progress = {
+  const limit = saved?.limit ?? limitOf(input)
+  const cursor = saved === undefined ? input.cursor ?? null : saved.cursor
+  const state: ListingState = {
     pages: 0,
     printed: 0,
     cursor,
-    cut: kept?.printed ?? [],
+    printedOfPage: saved?.printed ?? [],
     done: false,
     bad: 0,
     firstBad: ""
   }
-  // The three operations differ in their records and filters, which are only passed on here.
+  // The operations differ only in the types of their records and filters. This command passes both on unchanged.
   const operation: ListOperation<{ readonly id: string }, object> = api[list.name]
   const pages = operation.pages({
     ...filters,
@@ -170,70 +170,73 @@ const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
     prefetch: input.all ? 1 : 0,
     onBadRecord: input.strict ? "fail" : "quarantine"
   })
-  const keepPosition = Effect.suspend(() =>
+  const savePosition = Effect.suspend(() =>
     input.cursorFile === undefined ? Effect.void : CursorFile.write(input.cursorFile, {
       version: 1,
       source: api.source,
       list: list.name,
       limit,
       filters,
-      cursor: reading.cursor,
-      printed: reading.cut,
-      done: reading.done
+      cursor: state.cursor,
+      printed: state.printedOfPage,
+      done: state.done
     })
   )
   yield* Stream.runForEachWhile(
     pages,
     Effect.fnUntraced(function*(page) {
-      const already = new Set(reading.cut)
-      const fresh = recordsOf(page).filter(({ key }) => !already.has(key))
-      const taken = input.max === undefined ? fresh : fresh.slice(0, input.max - reading.printed)
-      yield* output.records(taken)
-      reading.pages++
-      countBad(reading, taken)
-      reading.printed += taken.length
-      if (taken.length < fresh.length) {
-        reading.cut = [...reading.cut, ...taken.map(({ key }) => key)]
+      const printedBefore = new Set(state.printedOfPage)
+      const unprinted = recordsOf(page).filter(({ key }) => !printedBefore.has(key))
+      const selected = input.max === undefined ? unprinted : unprinted.slice(0, input.max - state.printed)
+      yield* output.records(selected)
+      state.pages++
+      countBad(state, selected)
+      state.printed += selected.length
+      if (selected.length < unprinted.length) {
+        state.printedOfPage = [...state.printedOfPage, ...selected.map(({ key }) => key)]
       } else {
-        reading.cursor = page.next === null ? null : Redacted.value(page.next).cursor
-        reading.cut = []
-        reading.done = page.next === null
+        state.cursor = page.next === null ? null : Redacted.value(page.next).cursor
+        state.printedOfPage = []
+        state.done = page.next === null
       }
-      yield* keepPosition
-      return input.max === undefined ? input.all : reading.printed < input.max
-      // An interrupt waits until the position says what was printed: otherwise the next run would print it again.
+      yield* savePosition
+      return input.max === undefined ? input.all : state.printed < input.max
+      // An interruption waits until the position is saved. Otherwise the next run would print these records again.
     }, Effect.uninterruptible)
   ).pipe(
     Effect.tapError((error) =>
       error._tag === "PaymentsError"
-        ? Effect.andThen(output.end(reading.cursor, describe(error)), sayMore(list, input, limit, reading))
+        ? Effect.andThen(output.end(state.cursor, describe(error)), logNotes(list, input, limit, state))
         : error.exitCode === ExitCode.done
         ? Effect.void
-        : output.end(reading.cursor, { reason: "CursorFile", message: error.message })
+        : output.end(state.cursor, { reason: "CursorFile", message: error.message })
     ),
     Effect.onInterrupt(() =>
       Effect.andThen(
-        output.end(reading.cursor, { reason: "Interrupted", message: "interrupted" }),
-        sayMore(list, input, limit, reading)
+        output.end(state.cursor, { reason: "Interrupted", message: "interrupted" }),
+        logNotes(list, input, limit, state)
       )
     )
   )
-  yield* output.end(reading.cursor)
-  yield* sayMore(list, input, limit, reading)
-  if (reading.bad > 0) return yield* new CommandExit({ exitCode: ExitCode.incomplete, problem: "" })
+  yield* output.end(state.cursor)
+  yield* logNotes(list, input, limit, state)
+  if (state.bad > 0) return yield* new CommandExit({ exitCode: ExitCode.incomplete, problem: "" })
 })
 
-/** Counts the records that are not as documented, before `reading.printed` counts them all. */
-const countBad = (reading: Progress, taken: ReadonlyArray<PrintedRecord>): void => {
-  for (const [index, { problem }] of taken.entries()) {
+/** Counts the records that do not match the document. Runs before `state.printed` includes these records. */
+const countBad = (state: ListingState, selected: ReadonlyArray<PrintedRecord>): void => {
+  for (const [index, { problem }] of selected.entries()) {
     if (problem === undefined) continue
-    if (reading.bad++ === 0) {
-      reading.firstBad = `record ${reading.printed + index + 1} of the output (${problem})`
+    if (state.bad++ === 0) {
+      state.firstBad = `record ${state.printed + index + 1} of the output (${problem})`
     }
   }
 }
 
-/** No page is larger than what is wanted of it; unless told otherwise, one that --max is a multiple of: no run ends within it. */
+/**
+ * Returns the page size: at most --max. Without --limit it is, if possible, a divisor of --max, so that the run ends at the
+ * end of a page.
+ */
 const limitOf = ({ all, limit, max }: Input): number => {
   if (max === undefined) return limit ?? (all ? Lists.pageLimit.default : pageSize.default)
   const largest = Math.min(limit ?? Lists.pageLimit.default, max)
@@ -249,32 +252,35 @@ const conflictOf = ({ all, cursor, cursorFile, max }: {
   readonly max: string | undefined
 }): string | undefined =>
   all && max !== undefined
-    ? "--all and --max do not go together."
+    ? "--all and --max exclude each other."
     : cursor !== undefined && cursorFile !== undefined
-    ? "--cursor and --cursor-file do not go together."
+    ? "--cursor and --cursor-file exclude each other."
     : undefined
 
-/** What there is to know beside the records. */
-const sayMore = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input, limit: number, reading: Progress) {
-  yield* sayHowToGoOn(input, limit, reading)
-  if (reading.bad === 0) return
-  const records = reading.bad === 1 ? "1 record is" : `${reading.bad} records are`
+/** Logs how to continue, and the number of records that do not match the document. */
+const logNotes = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input, limit: number, state: ListingState) {
+  yield* logHowToContinue(input, limit, state)
+  if (state.bad === 0) return
   yield* logLine(
-    `payments: ${list.label}: ${records} not as the document describes, and printed as sent. The first is ${
-      printable(reading.firstBad)
-    }. To end at such a record: --strict.`
+    `payments: ${list.label}: records that do not match the document: ${state.bad}; printed as sent. The first is ${
+      printable(state.firstBad)
+    }. Use --strict to stop at such a record.`
   )
 })
 
-/** A terminal shows the cursor, since a person wants it; a log or a file that stderr may go to does not. */
-const sayHowToGoOn = Effect.fnUntraced(function*(input: Input, limit: number, reading: Progress) {
-  if (reading.done || reading.pages === 0) return
-  if (input.cursorFile !== undefined) return yield* logLine("More records remain. Run the same command again to go on.")
-  const { cursor } = reading
-  const repeated = reading.cut.length > 0 ? ` (its first ${reading.cut.length} records are those just printed)` : ""
+/** Logs how to continue. Prints the cursor only on a terminal, because logs must not contain cursors. */
+const logHowToContinue = Effect.fnUntraced(function*(input: Input, limit: number, state: ListingState) {
+  if (state.done || state.pages === 0) return
+  if (input.cursorFile !== undefined) {
+    return yield* logLine("More records remain. Run the same command again to continue.")
+  }
+  const { cursor } = state
+  const repeated = state.printedOfPage.length > 0
+    ? ` (the first ${state.printedOfPage.length} records of that page were printed)`
+    : ""
   const terminal = yield* (yield* Stdio.Stdio).stderrIsTerminal
   const hint = cursor !== null && terminal && printable(cursor) === cursor
     ? `--limit ${limit} --cursor '${cursor.replaceAll("'", "'\\''")}'${repeated}`
-    : `--limit ${limit} --cursor and the cursor that --format json prints${repeated}, or --cursor-file FILE to have it kept`
-  yield* logLine(`More records remain. Read them all with --all, or go on with the same filters and ${hint}.`)
+    : `--limit ${limit} --cursor with the cursor that --format json prints${repeated}, or --cursor-file FILE to save it`
+  yield* logLine(`More records remain. Read them all with --all, or continue with the same filters and ${hint}.`)
 })
