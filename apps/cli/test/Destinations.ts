@@ -1,7 +1,7 @@
 /** The destinations of the kill tests. A reader checks them while an export writes. */
 import { assert } from "@effect/vitest"
 import { Lists } from "@payments/core"
-import { Effect, type Scope } from "effect"
+import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { readdirSync, truncateSync } from "node:fs"
@@ -11,30 +11,7 @@ import { temporaryFolder } from "../../../packages/export/test/Folder.ts"
 import { textsOf } from "../../../packages/export/test/Rendered.ts"
 import { postgres } from "./PostgresTarget.ts"
 import { rowsOf } from "./Program.ts"
-
-/** A new, empty destination. */
-export interface Target {
-  /** The value of `--to`. */
-  readonly to: string
-  /** Additional environment variables of the program. */
-  readonly env: Readonly<Record<string, string>>
-  /** The scan and the page at which a scan of payout requests was interrupted; undefined if none was. Read after each kill. */
-  readonly interruptedAt: Effect.Effect<string | undefined>
-  /** The texts of the payout requests in the destination. */
-  readonly texts: Effect.Effect<ReadonlyArray<string>>
-  /** Deletes a record without the program. */
-  readonly damage: Effect.Effect<void>
-  /** Checks the destination in another process while the effect runs. Fails if the reader sees an inconsistency. */
-  readonly whileReading: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-}
-
-/** A kind of destination. */
-export interface DestinationKind {
-  readonly name: string
-  /** Whether the short test run includes it. */
-  readonly isInShortRun: boolean
-  readonly open: Effect.Effect<Target, never, Scope.Scope>
-}
+import type { DestinationKind } from "./Target.ts"
 
 /** Returns rows of a database. Returns none if the database or its tables do not exist yet, or it is locked. */
 export const rowsIfAny = (file: string, sql: string): ReadonlyArray<Record<string, unknown>> => {

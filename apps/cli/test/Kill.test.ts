@@ -3,8 +3,9 @@ import { records as generated, type SandboxOptions } from "@payments/sandbox"
 import { Cause, Console, Effect, Exit, Random } from "effect"
 import { join } from "node:path"
 import { crash, seed } from "../../../packages/export/test/Seed.ts"
-import { destinations, rowsIfAny, type Target } from "./Destinations.ts"
+import { destinations, rowsIfAny } from "./Destinations.ts"
 import { payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program.ts"
+import type { Target } from "./Target.ts"
 
 const size = crash ? 100_000 : 20_000
 const kills = crash ? 200 : 10

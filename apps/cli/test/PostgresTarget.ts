@@ -3,7 +3,7 @@ import { assert } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { query } from "../../../packages/export/test/PostgresTest.ts"
-import type { DestinationKind, Target } from "./Destinations.ts"
+import type { DestinationKind, Target } from "./Target.ts"
 
 const targetIn = (server: PostgresServer): Target => {
   const run = (sql: string) => Effect.promise(() => query(server, sql))

@@ -1,6 +1,6 @@
 /** The exit codes of the programs. */
 import type { PaymentsConfigError, PaymentsError } from "@payments/core"
-import type { DestinationError } from "./Destination.ts"
+import type { DestinationError } from "./DestinationUrl.ts"
 import type { SinkError } from "./Sink.ts"
 
 /** The exit codes of `payments` and `payments-worker`. */

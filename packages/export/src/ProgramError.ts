@@ -2,7 +2,7 @@
 import type { PaymentsConfigError, PaymentsError } from "@payments/core"
 import { Data, Effect, Record, Result } from "effect"
 import { CliError } from "effect/cli"
-import type { DestinationError } from "./Destination.ts"
+import type { DestinationError } from "./DestinationUrl.ts"
 import { ExitCode, exitCodeOf, lowestExitCode } from "./ExitCode.ts"
 import type { SinkError } from "./Sink.ts"
 

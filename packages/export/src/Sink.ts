@@ -4,7 +4,7 @@
  */
 import type { Lists, RecordProblem } from "@payments/core"
 import { Context, Data, type Effect, type Scope } from "effect"
-import type { Counts } from "./engine/Tally.ts"
+import type { Counts } from "./engine/Counts.ts"
 
 /** A record on its way into a destination. */
 export interface BatchRecord {

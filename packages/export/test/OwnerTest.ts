@@ -8,7 +8,7 @@ import { createHash } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { scan, scanAll, type ScanOptions, scanParts, Sink, type SinkError } from "../src/index.ts"
-import type { StoredRow } from "./SinkTest.ts"
+import type { StoredRow } from "./StoredRow.ts"
 
 /** A destination in a folder of its own, or elsewhere under that folder's name. */
 export interface OwnedDestination {

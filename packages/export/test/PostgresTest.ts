@@ -7,7 +7,7 @@ import { tableOf } from "../src/engine/Columns.ts"
 import type { Times } from "../src/postgres/PostgresLease.ts"
 import { parse, type PostgresUrl } from "../src/postgres/PostgresUrl.ts"
 import { type PostgresServer, user } from "./PostgresServer.ts"
-import type { StoredRow } from "./SinkTest.ts"
+import type { StoredRow } from "./StoredRow.ts"
 
 /** The schema that stands for a folder. */
 export const schemaOf = (folder: string): string => basename(folder)

@@ -4,7 +4,8 @@ import { Effect, Option, Schema } from "effect"
 import { parquetMetadata } from "hyparquet"
 import { layoutOf, valueOf } from "../src/engine/Columns.ts"
 import type { FullRow } from "../src/engine/Store.ts"
-import { type Encoder, encoderOf, type Format } from "../src/files/render/Format.ts"
+import { encoderOf } from "../src/files/render/Encoders.ts"
+import type { Encoder, Format } from "../src/files/render/Format.ts"
 import { readCsv, readParquet } from "./Rendered.ts"
 
 /** What text can do to a file or to whoever opens it. */

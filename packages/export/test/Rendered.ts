@@ -10,7 +10,7 @@ import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { gunzipSync, zstdDecompressSync } from "node:zlib"
 import { Manifest } from "../src/index.ts"
-import type { StoredRow } from "./SinkTest.ts"
+import type { StoredRow } from "./StoredRow.ts"
 
 /** A row of a table. */
 export type Cells = Readonly<Record<string, unknown>>

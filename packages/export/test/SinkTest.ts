@@ -6,12 +6,7 @@ import { layerTest } from "@payments/core/testing"
 import { Deferred, Effect, Exit, Fiber, FileSystem, Layer, Random, Schema } from "effect"
 import { exitCodeOf, scan, type ScanEvent, type ScanSummary, type Sink, type SinkError } from "../src/index.ts"
 import { type OwnedDestination, ownerSuite } from "./OwnerTest.ts"
-
-/** One stored record. */
-export interface StoredRow {
-  readonly id: string
-  readonly raw: string
-}
+import type { StoredRow } from "./StoredRow.ts"
 
 /** A destination in a folder of its own, or elsewhere under that folder's name, and how to read it. */
 export interface Destination {

@@ -14,7 +14,8 @@ import { openStore } from "../src/sqlite/SqliteStore.ts"
 import { execute as executeIn } from "./Folder.ts"
 import { assertRowsAreBounded, layerOfLargeRecords } from "./RowsTest.ts"
 import { assertScans } from "./ScansTest.ts"
-import { type StoredRow, suite } from "./SinkTest.ts"
+import { suite } from "./SinkTest.ts"
+import type { StoredRow } from "./StoredRow.ts"
 
 const fileIn = (folder: string) => join(folder, "payments.db")
 

@@ -2,14 +2,13 @@
 import { Lists } from "@payments/core"
 import type { DatabaseSync } from "node:sqlite"
 import { tableOf } from "../engine/Columns.ts"
-import { text } from "../engine/Rows.ts"
-import type { Database } from "./SqliteClient.ts"
+import { type Row, text } from "../engine/Rows.ts"
 import { damageOf } from "./SqliteErrors.ts"
 
 const maxLines = 100
 
 /** Returns the lines of `PRAGMA integrity_check`. They name tables and indexes, and pages and rows by number. */
-export const integrityOf = (db: Database): ReadonlyArray<string> => {
+export const integrityOf = (db: { readonly all: (sql: string) => ReadonlyArray<Row> }): ReadonlyArray<string> => {
   try {
     return db.all(`PRAGMA integrity_check(${maxLines})`)
       .flatMap((row) => text(row, "integrity_check").split("\n"))

@@ -1,7 +1,7 @@
 /** What a sink in a thread of its own is asked, and what it answers. Messages are copied: nothing redacted can be in them. */
 import { Lists } from "@payments/core"
 import { Redacted } from "effect"
-import type { Kept } from "../Destination.ts"
+import type { Kept } from "../DestinationUrl.ts"
 import {
   type Batch,
   Damaged,

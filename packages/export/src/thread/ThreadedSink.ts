@@ -6,7 +6,7 @@ import { Effect, Layer, type Scope } from "effect"
 import { existsSync } from "node:fs"
 import { extname } from "node:path"
 import { Worker } from "node:worker_threads"
-import type { Kept } from "../Destination.ts"
+import type { Kept } from "../DestinationUrl.ts"
 import { collectGarbage } from "../GarbageCollection.ts"
 import { type ScanProgress, Sink, type SinkError } from "../Sink.ts"
 import {

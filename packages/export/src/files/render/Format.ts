@@ -1,6 +1,5 @@
-/** The formats that a folder's lists can be rendered in, and how each turns rows into bytes. */
-import type { Lists } from "@payments/core"
-import { Effect, Result } from "effect"
+/** The formats in which a folder's lists can be rendered, and the port of their encoders. */
+import { Result } from "effect"
 import type { FullRow } from "../../engine/Store.ts"
 
 /** What a list's files can be. */
@@ -54,16 +53,3 @@ export const fromQuery = (query: string): Result.Result<Format, string> => {
 /** A file's name ends with it. */
 export const extensionOf = ({ compress, format }: Format): string =>
   compress === "none" || format === "parquet" ? `.${format}` : `.${format}.${compress === "gzip" ? "gz" : "zst"}`
-
-/** A new encoder. Libraries are loaded only by who needs them. */
-export const encoderOf = (list: Lists.AnyList, format: Format): Effect.Effect<Encoder> =>
-  Effect.promise(async () => {
-    switch (format.format) {
-      case "ndjson":
-        return (await import("./Ndjson.ts")).encoder()
-      case "csv":
-        return (await import("./Csv.ts")).encoder(list, format.formulas)
-      case "parquet":
-        return (await import("./Parquet.ts")).encoder(list, format.compress)
-    }
-  })

@@ -1,0 +1,56 @@
+/** Parses the URL of a destination, such as `sqlite:./payments.db`. */
+import { Data, Effect, Result } from "effect"
+import * as DestinationPath from "./DestinationPath.ts"
+import { type Format, fromQuery } from "./files/render/Format.ts"
+import * as PostgresUrl from "./postgres/PostgresUrl.ts"
+
+/** A place that keeps what is exported into it. */
+export type Kept =
+  | { readonly _tag: "Sqlite"; readonly file: string }
+  | { readonly _tag: "Postgres"; readonly url: PostgresUrl.PostgresUrl }
+  | { readonly _tag: "Files"; readonly folder: string; readonly format: Format }
+
+/** Where to export: such a place, or stdout. */
+export type Destination = Kept | { readonly _tag: "Stdout" }
+
+/** The text names no destination. */
+export class DestinationError extends Data.TaggedError("DestinationError")<{ readonly problem: string }> {
+  override get message() {
+    return `${this.problem} A destination is sqlite:FILE, postgres://HOST/DATABASE, file:FOLDER?format=ndjson|csv|parquet&compress=none|gzip|zstd or - (stdout).`
+  }
+}
+
+/**
+ * The destination that a text such as `sqlite:./payments.db` names. A password may stand in one of the environment, never in
+ * an argument, which every user of the machine can read.
+ */
+export const parse = (
+  text: string,
+  from: "argument" | "environment" = "argument"
+): Effect.Effect<Destination, DestinationError> => {
+  if (text === "-") return Effect.succeed({ _tag: "Stdout" })
+  const [, scheme, rest = ""] = /^([a-z]+):(.*)$/s.exec(text) ?? []
+  const refuse = (problem: string) => Effect.fail(new DestinationError({ problem }))
+  if (scheme === "sqlite") {
+    const problem = DestinationPath.problemOf(scheme, rest)
+    return problem === undefined ? Effect.succeed({ _tag: "Sqlite", file: rest }) : refuse(problem)
+  }
+  if (scheme === "postgres" || scheme === "postgresql") {
+    if (!rest.startsWith("//")) return refuse("Two slashes follow the colon: write postgres://HOST/DATABASE.")
+    const url = PostgresUrl.parse(text)
+    if (Result.isFailure(url)) return refuse(url.failure)
+    return from === "argument" && url.success.password !== undefined
+      ? refuse(
+        "A password is no argument. Give it in PGPASSWORD or a file that PGPASSFILE names, or all in PAYMENTS_TO."
+      )
+      : Effect.succeed({ _tag: "Postgres", url: url.success })
+  }
+  if (scheme !== "file") return refuse(DestinationPath.suggestionFor(text))
+  const [folder = "", query = ""] = rest.split(/\?(.*)/s)
+  const problem = DestinationPath.problemOf(scheme, folder)
+  if (problem !== undefined) return refuse(problem)
+  return Result.match(fromQuery(query), {
+    onFailure: (failure) => refuse(`file: ${failure}.`),
+    onSuccess: (format) => Effect.succeed({ _tag: "Files", folder, format })
+  })
+}

@@ -1,0 +1,5 @@
+/** One stored record. */
+export interface StoredRow {
+  readonly id: string
+  readonly raw: string
+}
