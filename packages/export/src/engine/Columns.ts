@@ -88,9 +88,25 @@ export const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> =>
   })
 
 /** What a column holds of a record: null where the field is absent, null or of another type. */
-export const valueOf = (column: Column, record: unknown): Cell => {
-  const value = fieldOf(column, record)
-  switch (column.kind) {
+export const valueOf = (column: Column, record: unknown): Cell => cellOf(column.kind, fieldOf(column, record))
+
+/** The cells of a record, in the order of the columns, and in how many a text is replaced because no column can hold it. */
+export const cellsOf = (
+  { columns }: Layout,
+  record: unknown
+): { readonly cells: ReadonlyArray<Cell>; readonly replaced: number } => {
+  let replaced = 0
+  const cells = columns.map((column) => {
+    const value = fieldOf(column, record)
+    const cell = cellOf(column.kind, value)
+    if (typeof cell === "string" && cell !== value) replaced++
+    return cell
+  })
+  return { cells, replaced }
+}
+
+const cellOf = (kind: Column["kind"], value: unknown): Cell => {
+  switch (kind) {
     case "text":
       return typeof value === "string" ? storable(value) : null
     case "integer":
@@ -142,15 +158,6 @@ const fieldOf = ({ path: [field, inner] }: Column, record: unknown): unknown => 
 /** Text that every destination can hold: not every database takes NUL, and half a surrogate pair has no UTF-8 form. */
 const storable = (text: string): string =>
   text.isWellFormed() && !text.includes("\0") ? text : text.toWellFormed().replaceAll("\0", "\ufffd")
-
-/** How many columns hold another text than the record, because it could not be held. JSON can only escape such text. */
-export const replacedIn = ({ columns }: Layout, record: unknown, text: string): number =>
-  /\\u(?:0000|[dD][89a-fA-F])/.test(text)
-    ? columns.filter((column) => {
-      const value = fieldOf(column, record)
-      return column.kind === "text" && typeof value === "string" && storable(value) !== value
-    }).length
-    : 0
 
 /** Parsed JSON has no getters, and no documented field is named like a member that every object has. */
 const memberOf = (value: unknown, name: string): unknown =>

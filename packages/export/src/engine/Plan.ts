@@ -5,7 +5,7 @@
 import { membersOf, parseText } from "@payments/core"
 import * as crypto from "node:crypto"
 import type { BatchRecord } from "../Sink.ts"
-import { amountsOf, type Cell, type Layout, readable, replacedIn, valueOf } from "./Columns.ts"
+import { amountsOf, type Cell, cellsOf, type Layout, readable } from "./Columns.ts"
 import type { RowSet } from "./RowSet.ts"
 import { type Tally, Totals } from "./Tally.ts"
 
@@ -138,9 +138,9 @@ export const plan = (input: PlanInput): Plan => {
   // Only rows that are written are parsed. Parsing the text again costs less than passing the cells between threads.
   const write = (row: number, id: string, { hash, problem, text }: HashedRecord, isNew: boolean): void => {
     const value = problem === undefined ? parseText(text) : readable(layout, parseText(text), text)
-    const cells = layout.columns.map((column) => valueOf(column, value))
-    replaced += replacedIn(layout, value, text)
-    writes.set(row, { row, id, cells, raw: text, hash, isNew })
+    const made = cellsOf(layout, value)
+    replaced += made.replaced
+    writes.set(row, { row, id, cells: made.cells, raw: text, hash, isNew })
   }
   const amountsIn = (text = "null") => amountsOf(layout, readable(layout, parseText(text), text))
   for (const record of records) {

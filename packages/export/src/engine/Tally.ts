@@ -135,8 +135,9 @@ export class Totals {
       this.#lanes[lane] = (this.#lanes[lane] ?? 0) + sign * Number.parseInt(hash.slice(start, start + 8), 16)
     }
     if (++this.#pending === mostPending) this.#settle()
-    for (const [index, total] of this.#sums.entries()) {
-      const value = amounts[index] ?? Number.NaN
+    let index = 0
+    for (const total of this.#sums) {
+      const value = amounts[index++] ?? Number.NaN
       if (Number.isNaN(value)) continue
       const next = total.pending + sign * value
       if (Number.isSafeInteger(next)) total.pending = next
