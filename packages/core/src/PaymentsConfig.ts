@@ -91,8 +91,8 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
   /** The key for invoices (§5). */
   readonly invoicesApiKey: Redacted.Redacted<string>
   /**
-   * The key anew, where it comes from a file, or why it cannot be read: asked for once when the service no longer accepts
-   * the one in use.
+   * The key anew, where it comes from a file, or why it cannot be read: asked for once when the service no longer
+   * accepts the one in use.
    */
   readonly freshKey: { readonly [Address in AnyList["baseAddress"]]?: KeyFile }
   /** The names of the invoice list's query parameters (§4.3). */
@@ -104,8 +104,8 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
   /** How long an attempt may take. */
   readonly deadlines: Deadlines
   /**
-   * The largest body that is read, in bytes once inflated: 32 MiB. Whatever its size, a page of more than 1,000 records or
-   * 500,000 values is malformed.
+   * The largest body that is read, in bytes once inflated: 32 MiB. Whatever its size, a page of more than 1,000 records
+   * or 500,000 values is malformed.
    */
   readonly largestBodyBytes: number
   /** How long a listing is followed that brings nothing new. */
@@ -199,8 +199,8 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
 
   /**
    * Reads the environment through the current `ConfigProvider`: {@link Settings}, with `PAYMENTS_API_KEY_FILE` in the
-   * place of `PAYMENTS_API_KEY` where the key stands in a file: a plain file of at most 64 KiB. Logs a warning where other
-   * users may read that file.
+   * place of `PAYMENTS_API_KEY` where the key stands in a file: a plain file of at most 64 KiB. Logs a warning where
+   * other users may read that file.
    */
   static readonly layerConfig: Layer.Layer<PaymentsConfig, PaymentsConfigError, FileSystem.FileSystem> = Layer.effect(
     PaymentsConfig,
@@ -276,8 +276,8 @@ const checkAddress = (text: string | undefined): Checked<URL> => {
 }
 
 /**
- * Whether the host is this machine by its name or address. Names below `localhost` should be too (RFC 6761 §6.3), but not
- * every resolver knows.
+ * Whether the host is this machine by its name or address. Names below `localhost` should be too (RFC 6761 §6.3), but
+ * not every resolver knows.
  */
 const isLoopback = (host: string): boolean => ["localhost", "127.0.0.1", "[::1]"].includes(host)
 

@@ -48,7 +48,8 @@ const endpointOf = <Name extends ListName>(name: Name) => {
 
 type Endpoint = { readonly [Name in ListName]: ReturnType<typeof endpointOf<Name>> }[ListName]
 
-// There is at least one list, and each endpoint answers with the records of its own, which the type of the map does not say.
+// There is at least one list, and each endpoint answers with the records of its own, which the type of the map does not
+// say.
 const endpoints = all.map(({ name }) => endpointOf(name)) as unknown as readonly [Endpoint, ...Array<Endpoint>]
 
 /** The whole contract. */

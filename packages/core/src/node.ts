@@ -1,5 +1,5 @@
-/** The Node entry: the HTTP client tuned for reading pages, and the promise façade over it. */
-// oxlint-disable-next-line import/no-unassigned-import -- an old Node ends here, since it cannot load what follows
+/** The Node entry: an HTTP client tuned for reading pages, and the promise API over it. */
+// oxlint-disable-next-line import/no-unassigned-import -- throws on an old Node, which could not load the next imports
 import "./internal/NodeVersion.ts"
 
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
@@ -17,23 +17,23 @@ import { PaymentsApi } from "./PaymentsApi.ts"
 import { InvalidRequest } from "./PaymentsError.ts"
 import { connectWith, type Payments } from "./PromiseApi.ts"
 
-/** How the Node client keeps and makes connections. */
+/** The connections of the Node client. */
 export interface ConnectionOptions {
   /**
-   * Gives up on a connection that is not made by then, TLS included: more than 0, 3 s unless given. Beyond the deadline
-   * for headers, which counts from the request, it does nothing.
+   * The time limit to make a connection, TLS included: more than 0; default 3 s. The deadline for headers starts with
+   * the request, so a longer `connectTimeout` than that has no effect.
    */
   readonly connectTimeout?: Duration.Duration | undefined
-  /** Connections to one address at a time: a whole number above 0, 64 unless given. More requests than that wait. */
+  /** The most connections to one address at a time: a whole number above 0; default 64. Further requests wait. */
   readonly connections?: number | undefined
 }
 
 /**
- * An `HttpClient` over undici: keeps connections alive, as many as the options say, never follows a redirect, and goes
- * through the proxy that `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` name, as other Node programs do. This machine itself is
- * always reached directly. Extra certificate authorities come from `NODE_EXTRA_CA_CERTS`. Answers may come compressed (gzip,
- * deflate, br, zstd) and are decoded. Options out of their range are a defect. Where a proxy's address is wrong, every request
- * that would go through it is refused; `PaymentsConfig.layerConfig` says so before.
+ * Provides an `HttpClient` over undici. It keeps connections alive and never follows a redirect. It uses the proxy that
+ * `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` name, as other Node programs do, but reaches this machine directly. Extra
+ * certificate authorities come from `NODE_EXTRA_CA_CERTS`. It decompresses answers in gzip, deflate, br and zstd.
+ * Options out of range are a defect. If the address of a proxy is invalid, every request through it fails;
+ * `PaymentsConfig.layerConfig` reports that earlier.
  */
 export const layerHttpClientWith = (
   { connections = 64, connectTimeout = Duration.seconds(3) }: ConnectionOptions
@@ -46,51 +46,54 @@ export const layerHttpClientWith = (
       if (!(Number.isSafeInteger(connections) && connections > 0)) {
         throw new RangeError("connections must be a whole number above 0")
       }
-      // Loaded here, so that a program that asks nothing does not wait for it.
+      // Loaded on first use: a program that sends no request should not wait for it.
       const { default: undici } = yield* Effect.promise(() => import("@effect/platform-node/Undici"))
-      // What a timer can wait for.
+      // A timer of Node can wait for 2^31 - 1 ms at most.
       const options = {
         connect: { timeout: Math.min(timeout, 2 ** 31 - 1) },
         connections,
         factory: skippingPools(undici)
       }
       const release = (agent: Dispatcher) => Effect.promise(() => agent.destroy())
-      const straight = yield* Effect.acquireRelease(Effect.sync(() => new undici.Agent(options)), release)
-      const problem = wrongProxy()
-      const proxied = problem !== undefined ? straight : yield* Effect.acquireRelease(
+      const directAgent = yield* Effect.acquireRelease(Effect.sync(() => new undici.Agent(options)), release)
+      const problem = findProxyProblem()
+      const proxyAgent = problem !== undefined ? directAgent : yield* Effect.acquireRelease(
         Effect.sync(() => new undici.EnvHttpProxyAgent({ ...options, noProxy: directHosts() })),
         release
       )
-      const direct = proxyIsNamed() ? isThisMachine : () => true
-      const watch = yield* Effect.acquireRelease(
+      const isDirect = isProxySet() ? isThisMachine : () => true
+      const deadlines = yield* Effect.acquireRelease(
         Effect.sync(() => new ReadDeadlines()),
-        (all) => Effect.sync(() => all.close())
+        (open) => Effect.sync(() => open.close())
       )
       const client = decoding(
-        yield* Effect.provideService(NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher, proxied)
+        yield* Effect.provideService(NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher, proxyAgent)
       )
-      if (problem !== undefined) return refusing(client, problem, (request) => readOverUndici(straight, watch, request))
+      if (problem !== undefined) {
+        return refusing(client, problem, (request) => readOverUndici(directAgent, deadlines, request))
+      }
       return withTunedRead(
         client,
-        (request) => Effect.suspend(() => readOverUndici(direct(request.origin) ? straight : proxied, watch, request))
+        (request) =>
+          Effect.suspend(() => readOverUndici(isDirect(request.origin) ? directAgent : proxyAgent, deadlines, request))
       )
     })
   )
 
-/** {@link layerHttpClientWith} the defaults: at most 64 connections to an address, and 3 s to make one. */
+/** {@link layerHttpClientWith} with the defaults: 64 connections to an address, and 3 s to make one. */
 export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = layerHttpClientWith({})
 
-/** Asking `EnvHttpProxyAgent` takes long where there is no proxy. */
-const proxyIsNamed = (): boolean => proxyVariables.some((name) => (process.env[name] ?? "") !== "")
+/** Whether the environment names a proxy. Without one, `EnvHttpProxyAgent` would only cost time. */
+const isProxySet = (): boolean => proxyVariables.some((name) => (process.env[name] ?? "") !== "")
 
-/** The first variable whose proxy has a wrong address, and what is wrong with it. */
-const wrongProxy = (): string | undefined => {
+/** Returns what is wrong with the first proxy variable that is invalid. */
+const findProxyProblem = (): string | undefined => {
   const name = proxyVariables.find((variable) => proxyProblem(process.env[variable]) !== undefined)
   return name === undefined ? undefined : `${name} ${proxyProblem(process.env[name])}.`
 }
 
-/** Sends requests to this machine alone: all others would need the proxy. */
-const refusing = (client: HttpClient.HttpClient, problem: string, straight: TunedRead): HttpClient.HttpClient =>
+/** Refuses all requests except those to this machine, since they would need the invalid proxy. */
+const refusing = (client: HttpClient.HttpClient, problem: string, direct: TunedRead): HttpClient.HttpClient =>
   withTunedRead(
     HttpClient.make((request, url) =>
       isThisMachine(url.origin)
@@ -101,13 +104,13 @@ const refusing = (client: HttpClient.HttpClient, problem: string, straight: Tune
           })
         )
     ),
-    (request) => isThisMachine(request.origin) ? straight(request) : Effect.fail(new InvalidRequest({ problem }))
+    (request) => isThisMachine(request.origin) ? direct(request) : Effect.fail(new InvalidRequest({ problem }))
   )
 
 const isThisMachine = (origin: string): boolean => /^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?$/.test(origin)
 
 /**
- * For code that doesn't write Effect: a client of the service that the environment names (`PAYMENTS_BASE_URL`,
+ * For code without Effect: returns a client of the service that the environment names (`PAYMENTS_BASE_URL`,
  * `PAYMENTS_API_KEY` or `PAYMENTS_API_KEY_FILE`, …), over {@link layerHttpClient}.
  *
  * @throws `PaymentsConfigError` with every setting that is missing or wrong, by its name.
@@ -122,8 +125,8 @@ export const connectFromEnvironment = (
   ))
 
 /**
- * A client that requests compressed answers and decodes them, as `fetch` does: `NodeHttpClient` returns a body as it was
- * sent. Between programs of one machine, compression costs more than it saves.
+ * Returns a client that requests compressed answers and decodes them, as `fetch` does; `NodeHttpClient` returns
+ * compressed bodies. Over plain http, which is for this machine only, compression costs more time than it saves.
  */
 const decoding = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
   client.pipe(
@@ -138,7 +141,7 @@ const decoding = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
 const decoded = (response: HttpClientResponse.HttpClientResponse): HttpClientResponse.HttpClientResponse => {
   const { headers, request, status } = response
   const decoder = decodeStream(headers["content-encoding"])
-  // A `Response` with a body cannot have every status.
+  // `new Response` with a body does not allow these statuses.
   if (decoder === undefined || status > 599 || [204, 205, 304].includes(status)) return response
   const body: Stream.Stream<Uint8Array<ArrayBuffer>, unknown> = NodeStream.pipeThroughDuplex(response.stream, {
     evaluate: () => decoder,

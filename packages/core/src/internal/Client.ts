@@ -1,6 +1,6 @@
 /**
- * One client of a service: asks for a page until it comes or must not be asked for again. What its listings share is
- * kept here: the limiter, the tokens for retries and the keys.
+ * The client of a service: requests a page, and retries where the retry policy says so. It keeps what all listings
+ * share: the rate limiter, the retry budget, the keys and the secrets.
  */
 import { type Clock, Duration, Effect, Record, Redacted, Result, Semaphore } from "effect"
 import * as Lists from "../Lists.ts"
@@ -17,68 +17,75 @@ import * as Retry from "./Retry.ts"
 import { makeSecrets, type Secrets } from "./SafeText.ts"
 import { instrument } from "./Telemetry.ts"
 
-/** A page that came, its records not yet looked at. */
+/** A page whose records are not checked yet. */
 export interface Fetched {
   readonly request: PageRequest
   readonly answer: RawAnswer
   readonly envelope: Envelope
-  /** The key that it was asked for with. */
+  /** The key that the page was requested with. */
   readonly key: Redacted.Redacted<string>
-  /** Requests it took. */
+  /** The requests that were made for this page. */
   readonly attempts: number
-  /** From sending the last of them to the end of its answer. */
+  /** The time from sending the last request to the end of its answer. */
   readonly elapsed: Duration.Duration
-  /** Milliseconds of its attempt's deadline that are left for the work on its records. */
+  /** Milliseconds that the attempt's deadline leaves for the work on the records. */
   readonly left: number
 }
 
-/** Asks for pages. */
+/** Requests pages. */
 export interface Client {
-  /** With retries. */
+  /** Requests a page, with retries. */
   readonly fetch: (request: PageRequest) => Effect.Effect<Fetched, PaymentsError>
-  /** Once. */
+  /** Requests a page, without retries. */
   readonly fetchOnce: (request: PageRequest) => Effect.Effect<Fetched, PaymentsError>
-  /** What no message may show. */
+  /** The keys, cursors and filter values that no message may show. */
   readonly secrets: Secrets
 }
 
-/** A client over one source of pages. */
+/** Returns a client over one source of pages. */
 export const makeClient = (config: PaymentsConfig["Service"], source: PageSource): Client => {
   let limiter = RateLimiter.make(config.maxRequestsPerSecond, config.slowDown)
   const tokens: Retry.RetryTokens = { left: config.retry.budget.capacity }
   const keys = { ...PaymentsConfig.keysOf(config) }
   const secrets = makeSecrets(Object.values(keys).map(Redacted.value))
 
-  /** Those who wait for their turn, in the order they came. */
+  /** Requests that wait for the rate limiter, in order. */
   const queue = Semaphore.makeUnsafe(1)
 
-  const take = (clock: Clock.Clock): boolean => {
+  /** Records a request if the limiter allows one now. Returns whether it does. */
+  const tryAcquire = (clock: Clock.Clock): boolean => {
     const now = Monotonic.millisUnsafe(clock)
     if (limiter.nextRequestAt > now) return false
     limiter = RateLimiter.onRequest(limiter, now)
     return true
   }
 
-  /** The first in the queue waits until the limiter allows a request, however often it changes meanwhile. */
-  const turn = (clock: Clock.Clock): Effect.Effect<void> =>
+  /** Waits until the limiter allows a request. A 429 may postpone that time while this waits. */
+  const acquire = (clock: Clock.Clock): Effect.Effect<void> =>
     Effect.suspend(() =>
-      take(clock)
+      tryAcquire(clock)
         ? Effect.void
-        : Effect.flatMap(Effect.sleep(limiter.nextRequestAt - Monotonic.millisUnsafe(clock)), () => turn(clock))
+        : Effect.flatMap(Effect.sleep(limiter.nextRequestAt - Monotonic.millisUnsafe(clock)), () => acquire(clock))
     )
 
-  const inTurn = <A>(exchange: Effect.Effect<A, Failure>): Effect.Effect<A, Failure> =>
-    Effect.clockWith((clock) => take(clock) ? exchange : Effect.andThen(queue.withPermits(1)(turn(clock)), exchange))
+  const rateLimited = <A>(exchange: Effect.Effect<A, Failure>): Effect.Effect<A, Failure> =>
+    Effect.clockWith((clock) =>
+      tryAcquire(clock) ? exchange : Effect.andThen(queue.withPermits(1)(acquire(clock)), exchange)
+    )
 
-  const slowDown = (asked: Duration.Duration | undefined) =>
+  const onRateLimited = (retryAfter: Duration.Duration | undefined) =>
     Effect.clockWith((clock) => {
-      // A longer wait is handed back to the caller; the others find out by asking.
-      const long = asked === undefined || Duration.isGreaterThan(asked, config.retry.longestHint)
-      limiter = RateLimiter.onRateLimited(limiter, Monotonic.millisUnsafe(clock), long ? 0 : Duration.toMillis(asked))
+      // The caller receives a longer wait in the error. Other requests are then answered with a 429 of their own.
+      const ignored = retryAfter === undefined || Duration.isGreaterThan(retryAfter, config.retry.longestHint)
+      limiter = RateLimiter.onRateLimited(
+        limiter,
+        Monotonic.millisUnsafe(clock),
+        ignored ? 0 : Duration.toMillis(retryAfter)
+      )
       return Effect.void
     })
 
-  /** The key anew after it was refused; undefined where there is no other. */
+  /** Reads the key file again after the service refused a key. Returns undefined if there is no other key. */
   const freshKey = Effect.fnUntraced(function*({ baseAddress }: Lists.AnyList, refused: Redacted.Redacted<string>) {
     const known = keys[baseAddress]
     const read = known === refused ? yield* config.freshKey[baseAddress] ?? Effect.undefined : { value: known }
@@ -93,18 +100,20 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
     return fresh
   })
 
-  const observe = Lists.map((list) => instrument(PaymentsConfig.addressOf(config, list), list))
+  const recordRequest = Lists.map((list) => instrument(PaymentsConfig.addressOf(config, list), list))
 
   const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) =>
-    inTurn(Effect.suspend(() => {
+    rateLimited(Effect.suspend(() => {
       for (const value of [...Object.values(request.filters), request.cursor ?? ""]) secrets.add(value)
-      return observe[request.list.name](count.made++, tryOnce(source(request, key), config.deadlines, secrets))
+      return recordRequest[request.list.name](count.made++, tryOnce(source(request, key), config.deadlines, secrets))
     })).pipe(
       Effect.map((arrived) => ({ ...arrived, key })),
-      Effect.tapError(({ reason }) => reason._tag === "RateLimited" ? slowDown(reason.retryAfter) : Effect.void)
+      Effect.tapError(({ reason }) => reason._tag === "RateLimited" ? onRateLimited(reason.retryAfter) : Effect.void)
     )
 
-  /** Once, but for a key that is no longer accepted. */
+  /**
+   * Makes one attempt. If the service refuses the key and the key file has another one, sends the request once more.
+   */
   const attempt = (
     request: PageRequest,
     count: Attempts
@@ -132,7 +141,7 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
       const count: Attempts = { made: 0 }
       const spending: Retry.RetrySpending = { spent: 0 }
       const once = attempt(request, count)
-      // Most pages come at once: what decides about retries is made for the others.
+      // Most pages need no retry, so the schedule of retries is created only after a failure.
       return Effect.catch(once, (error) => Retry.retryAfter(error, once, config.retry, tokens, spending)).pipe(
         Effect.map((fetched) => {
           Retry.refund(config.retry, tokens, spending)
@@ -148,12 +157,12 @@ interface Attempts {
   made: number
 }
 
-/** One request and what came of it. The work on the answer counts as part of the attempt. */
-const tryOnce = (asked: Effect.Effect<RawAnswer, Reason>, deadlines: Deadlines, secrets: Secrets) =>
+/** Sends one request and reads the envelope of its answer. The attempt's deadline covers the work on the answer too. */
+const tryOnce = (send: Effect.Effect<RawAnswer, Reason>, deadlines: Deadlines, secrets: Secrets) =>
   Effect.clockWith((clock) => {
     const sentAt = Monotonic.millisUnsafe(clock)
     const time = workTime(clock, Duration.toMillis(deadlines.attempt))
-    return Effect.matchEffect(asked, {
+    return Effect.matchEffect(send, {
       onFailure: (reason) => Effect.fail<Failure>({ reason }),
       onSuccess: (answer) => {
         // oxlint-disable-next-line no-restricted-properties -- Retry-After may be a date (RFC 9110 §10.2.3)
@@ -180,7 +189,7 @@ const tryOnce = (asked: Effect.Effect<RawAnswer, Reason>, deadlines: Deadlines, 
   })
 
 /**
- * The error that a failure makes of a request. It names the position of the request, from which a listing can go on.
+ * Returns the error of a failed request. It contains the position of the request, from which a listing can continue.
  */
 export const failed = (request: PageRequest, failure: Failure, attempts: number): PaymentsError =>
   new PaymentsError({
@@ -193,6 +202,6 @@ export const failed = (request: PageRequest, failure: Failure, attempts: number)
     position: request.cursor === undefined ? undefined : positionOf(request, request.cursor)
   })
 
-/** Where the listing of a request stands at a cursor. */
+/** Returns the position of a cursor in the listing of a request. */
 export const positionOf = (request: PageRequest, cursor: string): Position.Position =>
   Position.make({ list: request.list.name, cursor, limit: request.limit, filters: request.filters })

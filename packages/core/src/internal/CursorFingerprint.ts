@@ -1,8 +1,8 @@
 /**
- * Fingerprints of cursors and pages: 128 bits that identify a cursor and from which the cursor cannot be read. Each listing
- * has its own random key, so that no server can choose two cursors with the same fingerprint. Among a million cursors, two
- * have the same fingerprint by chance in one of 10^26 listings. A fingerprint takes a fraction of a microsecond;
- * `crypto.subtle.digest` would take a round trip to another thread.
+ * Fingerprints of cursors and pages: 128 bits that identify a cursor and from which the cursor cannot be read. Each
+ * listing has its own random key, so that no server can choose two cursors with the same fingerprint. Among a million
+ * cursors, two have the same fingerprint by chance in one of 10^26 listings. A fingerprint takes a fraction of a
+ * microsecond; `crypto.subtle.digest` would take a round trip to another thread.
  */
 
 /** The fingerprints of one listing. */

@@ -25,15 +25,15 @@ export const nextDeadline = (
 }
 
 /**
- * Returns when to check the deadline next. While the headers are awaited, this can be before their deadline: as soon as they
- * arrive, the shorter limit of a stalled body may apply.
+ * Returns when to check the deadline next. While the headers are awaited, this can be before their deadline: as soon as
+ * they arrive, the shorter limit of a stalled body may apply.
  */
 export const nextCheckAt = (deadlines: Deadlines, progress: AttemptProgress, now: number): number =>
   Math.min(nextDeadline(deadlines, progress).at, now + Duration.toMillis(deadlines.stalled))
 
 /**
- * The time limit of the work on one page. Synchronous work cannot be interrupted, so it checks the limit itself, at short
- * intervals.
+ * The time limit of the work on one page. Synchronous work cannot be interrupted, so it checks the limit itself, at
+ * short intervals.
  */
 export interface WorkTime {
   readonly isOver: () => boolean

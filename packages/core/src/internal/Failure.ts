@@ -1,7 +1,7 @@
-/** Why a request for a page failed. */
+/** The failure of a request for a page. */
 import type { ErrorBody, Reason } from "../PaymentsError.ts"
 
-/** The reason, and what is known of the answer if one came. */
+/** The reason, and facts of the answer if there was one. */
 export interface Failure {
   readonly reason: Reason
   readonly status?: number | undefined

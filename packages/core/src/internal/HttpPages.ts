@@ -1,6 +1,6 @@
 /**
- * Pages over any `HttpClient`. Holds over each of them: no redirect is followed, an attempt ends within its deadlines, a
- * body larger than the cap is refused, and nothing of a request's query reaches a span or an error.
+ * Requests pages over any `HttpClient`. With every client, no redirect is followed, an attempt ends within its
+ * deadlines, a body larger than the limit is refused, and no part of the query appears in a span or an error.
  */
 import { type Clock, Context, Effect, Redacted, Result, Stream, Tracer } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse, HttpTraceContext } from "effect/http"
@@ -14,29 +14,31 @@ import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
 import { bodyReason, connectionReason } from "./SystemCode.ts"
 import { notDecoded, tooLarge, type TunedReadAnswer, tunedReadOf } from "./TunedRead.ts"
 
-/** Asks the configured service. */
+/** Returns the source of the pages of the configured service. */
 export const makeHttpPages = (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): PageSource => {
-  const ask = asking(config, client)
-  return config.traceHeaders ? (request, key) => Effect.flatMap(traceparent, (trace) => ask(request, key, trace)) : ask
+  const send = makeSend(config, client)
+  return config.traceHeaders
+    ? (request, key) => Effect.flatMap(traceparent, (trace) => send(request, key, trace))
+    : send
 }
 
-type Ask = (request: PageRequest, key: Redacted.Redacted<string>, trace?: Header) => Effect.Effect<RawAnswer, Reason>
+type Send = (request: PageRequest, key: Redacted.Redacted<string>, trace?: Header) => Effect.Effect<RawAnswer, Reason>
 
 type Header = Readonly<Record<string, string>>
 
-const asking = (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): Ask => {
+const makeSend = (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): Send => {
   const addresses = Lists.map((list) => PaymentsConfig.addressOf(config, list))
   const read = tunedReadOf(client)
   const { deadlines, largestBodyBytes } = config
   if (read === undefined) {
     return (request, key, trace) => {
-      const named = HttpClientRequest.get(addresses[request.list.name].href, {
-        // Redacted parameters are sent as they are and stay out of spans and error messages.
+      const get = HttpClientRequest.get(addresses[request.list.name].href, {
+        // Redacted parameters are sent unchanged, and stay out of spans and error messages.
         urlParams: parametersOf(config, request).map(([name, value]) => [name, Redacted.make(value)] as const),
         acceptJson: true,
         ...(trace === undefined ? {} : { headers: trace })
       })
-      return exchange(config, client, HttpClientRequest.bearerToken(named, key))
+      return exchange(config, client, HttpClientRequest.bearerToken(get, key))
     }
   }
   return (request, key, trace) => {
@@ -60,7 +62,7 @@ const asking = (config: PaymentsConfig["Service"], client: HttpClient.HttpClient
 
 const largeBody = 1024 * 1024
 
-/** Frees the memory of a large body at once: until the next garbage collection there may be several of them. */
+/** Frees the memory of a large body at once. Otherwise several of them could wait for the garbage collector. */
 const freeLarge = ({ buffer }: Uint8Array): void => {
   if (buffer.byteLength >= largeBody && buffer instanceof ArrayBuffer) buffer.transfer(0)
 }
@@ -85,7 +87,7 @@ const parametersOf = (
   ])
 }
 
-/** The current span's `traceparent`, for a service that may know of it (W3C Trace Context). */
+/** The `traceparent` header of the current span (W3C Trace Context). */
 const traceparent: Effect.Effect<Header> = Effect.matchEager(Effect.currentSpan, {
   onFailure: () => ({}),
   onSuccess: (span) => ({ traceparent: HttpTraceContext.toHeaders(span)["traceparent"] ?? "" })
@@ -111,13 +113,13 @@ const exchange = (
           (bytes) => toAnswer({ status, headers, bytes })
         )
       })
-    )).pipe(Effect.updateContext(quieted))
+    )).pipe(Effect.updateContext(withQuietClient))
 
 /**
- * No span of the client's own, no trace headers, no redirect followed. The caller's span is left out too: a request is
- * remembered by the runtime for a while, and through its span all that the page holds would be.
+ * Disables the spans, the trace headers and the redirects of the HTTP client. Removes the caller's span too: the
+ * runtime keeps a request for a while, and the span would keep the whole page in memory with it.
  */
-const quieted = (context: Context.Context<never>): Context.Context<never> =>
+const withQuietClient = (context: Context.Context<never>): Context.Context<never> =>
   Context.merge(Context.omit(Tracer.ParentSpan)(context), quiet)
 
 const quiet = Context.empty().pipe(
@@ -126,7 +128,7 @@ const quiet = Context.empty().pipe(
   Context.add(FetchHttpClient.RequestInit, { redirect: "manual" })
 )
 
-/** Ends an attempt when a deadline passes. One fiber sleeps from deadline to deadline, however many parts a body has. */
+/** Ends an attempt when a deadline passes. One fiber waits for all deadlines; chunks of the body do not restart it. */
 const withinDeadlines = <A, R>(
   deadlines: Deadlines,
   attempt: (progress: AttemptProgress, clock: Clock.Clock) => Effect.Effect<A, Reason, R>
@@ -143,11 +145,11 @@ const withinDeadlines = <A, R>(
       }
     })
     let outcome: A | undefined
-    const kept = Effect.map(attempt(progress, clock), (value) => {
+    const stored = Effect.map(attempt(progress, clock), (value) => {
       outcome = value
     })
-    return Effect.map(Effect.raceFirst(kept, watch), () => {
-      const value = outcome as A // the watch never succeeds
+    return Effect.map(Effect.raceFirst(stored, watch), () => {
+      const value = outcome as A // `watch` never succeeds
       outcome = undefined
       return value
     })
@@ -162,9 +164,9 @@ const readBody = (
   const announced = announcedLength(response.headers)
   return response.stream.pipe(
     Stream.mapError((error): Reason => error.reason._tag === "EmptyBodyError" ? empty : bodyReason(error)),
-    Stream.runForEachArray((some) => {
+    Stream.runForEachArray((chunks) => {
       onBytes()
-      for (const chunk of some) body.add(chunk, announced)
+      for (const chunk of chunks) body.add(chunk, announced)
       return body.size > largestBody ? Effect.fail(tooLarge(largestBody)) : Effect.void
     }),
     Effect.catchIf((reason) => reason === empty, () => Effect.void),
@@ -176,12 +178,12 @@ const empty: Reason = new Transport({ kind: "other" })
 
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 
-/** Fails on bytes that are not UTF-8 (RFC 8259 §8.1) rather than put other characters in their place. */
+/** Decodes UTF-8. Fails on other bytes (RFC 8259 §8.1) instead of replacing them. */
 const decodeUtf8 = (bytes: Uint8Array, coding: string | undefined): Result.Result<string, Reason> => {
   try {
     return Result.succeed(utf8.decode(bytes))
   } catch {
-    // What only lacks the rest of its last character was cut; the rest did not come.
+    // If only the rest of the last character is missing, the body ended early.
     try {
       new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: true })
       return Result.fail(new Transport({ kind: "truncated" }))

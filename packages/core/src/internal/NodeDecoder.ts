@@ -1,4 +1,4 @@
-/** Undoes what a server did to a body (`content-encoding`, RFC 9110 §8.4), as Node can and never beyond a cap. */
+/** Decodes compressed bodies (`content-encoding`, RFC 9110 §8.4) with Node, up to a size limit. */
 import { Effect } from "effect"
 import type { Transform } from "node:stream"
 import * as zlib from "node:zlib"
@@ -25,16 +25,16 @@ const decoders: ReadonlyMap<string, Decoder> = new Map([
   ["zstd", { whole: zlib.zstdDecompress, stream: () => zlib.createZstdDecompress() }]
 ])
 
-/** What is asked for: what every server can do, and what packs better. */
+/** The requested codings: gzip, which every server supports, and two that compress better. */
 export const acceptEncoding = "gzip, br, zstd"
 
-/** Whether the body is as it was before it was sent. */
+/** Whether the coding leaves the body unchanged. */
 export const isPlain = (coding: string): boolean => coding === "" || coding === "identity"
 
-/** The decoded body. It is never held beyond the cap: decoding stops there. */
+/** Decodes a whole body. Fails, and stops decoding, if it exceeds `cap` bytes. */
 export const decodeWhole = (coding: string, bytes: Uint8Array, cap: number): Effect.Effect<Uint8Array, Reason> => {
   const decoder = decoders.get(coding)
-  // No bytes are no body, whatever was done to it.
+  // An empty body is valid with any coding.
   if (isPlain(coding) || bytes.length === 0) return Effect.succeed(bytes)
   if (decoder === undefined) return Effect.fail(notDecoded)
   return Effect.callback((resume) =>
@@ -44,16 +44,16 @@ export const decodeWhole = (coding: string, bytes: Uint8Array, cap: number): Eff
   )
 }
 
-/** A stream that decodes the coding that `content-encoding` names; undefined for none, and for an unknown one. */
+/** Returns a stream that decodes `content-encoding`, or undefined if there is none or it is unknown. */
 export const decodeStream = (contentEncoding: string | undefined): Transform | undefined =>
   decoders.get(codingOf(contentEncoding))?.stream()
 
-/** The coding that `content-encoding` names, in lower case. */
+/** Returns the coding that `content-encoding` names, in lower case, or empty text. */
 export const codingOf = (contentEncoding: string | undefined): string => contentEncoding?.trim().toLowerCase() ?? ""
 
 const reasonOf = (code: string | undefined, cap: number): Reason => {
   if (code === "ERR_BUFFER_TOO_LARGE") return tooLarge(cap)
-  // The compressed body ends before its end.
+  // The compressed body ended early.
   if (code === "Z_BUF_ERROR" || code === "ZSTD_error_srcSize_wrong") return new Transport({ kind: "truncated" })
   return new MalformedResponse({ kind: "notJson", path: "(root)", expected: "a compressed body that is broken" })
 }

@@ -1,7 +1,7 @@
 /**
- * Prefetches the pages of one listing. At most `ahead` pages are requested but not yet consumed. As soon as the cursor of a
- * page is known, the next page is requested, before the records of this page are decoded. While the pages in memory are
- * large, no further page is requested.
+ * Prefetches the pages of one listing. At most `ahead` pages are requested but not yet consumed. As soon as the cursor
+ * of a page is known, the next page is requested, before the records of this page are decoded. While the pages in
+ * memory are large, no further page is requested.
  */
 import { Deferred, Effect, type Scope } from "effect"
 import type { PaymentsError } from "../PaymentsError.ts"

@@ -10,7 +10,9 @@ import type { PageRequest } from "./PageSource.ts"
 
 /** Checks the pages of one listing. */
 export interface ProgressGuard {
-  /** Returns the error that forbids the request `next` after a page of `records`, or undefined if the listing may go on. */
+  /**
+   * Returns the error that forbids the request `next` after a page of `records`, or undefined if the listing may go on.
+   */
   readonly check: (next: PageRequest, records: ReadonlyArray<unknown>) => PaymentsError | undefined
 }
 

@@ -3,8 +3,8 @@
  * configured ceiling, reduces the rate after a 429, and allows no request before the time that `Retry-After` names. The
  * functions are pure; the caller waits.
  *
- * A 429 reduces the rate to `factor` times the measured rate, at most once per second. The rate then increases each second
- * by a constant share of the rate before the 429: multiplicative decrease, additive increase.
+ * A 429 reduces the rate to `factor` times the measured rate, at most once per second. The rate then increases each
+ * second by a constant share of the rate before the 429: multiplicative decrease, additive increase.
  */
 
 /** How the rate decreases after a 429 and increases again. */

@@ -1,12 +1,12 @@
 /**
- * Spans and metrics of requests, by OpenTelemetry's conventions for HTTP clients, without what those would show of a
- * query: `url.full` ends before the question mark, and neither a cursor, a filter's value nor a header is recorded.
+ * Spans and metrics of requests, after OpenTelemetry's conventions for HTTP clients. The query is left out: `url.full`
+ * ends before the question mark, and no cursor, filter value or header is recorded.
  */
 import { Cause, Clock, Effect, Exit, Metric, Tracer } from "effect"
 import type { AnyList } from "../Lists.ts"
 import type { Failure } from "./Failure.ts"
 
-/** Seconds, by the conventions' name and buckets. */
+/** The duration in seconds, with the name and buckets of the conventions. */
 const duration = Metric.histogram("http.client.request.duration", {
   description: "Duration of HTTP client requests, in seconds.",
   attributes: { unit: "s" },
@@ -28,7 +28,7 @@ const duration = Metric.histogram("http.client.request.duration", {
   ])
 })
 
-/** Observes the requests of one list: a client span each, and their durations. */
+/** Returns a function that records a client span and the duration of each request of one list. */
 export const instrument = (address: URL, list: AnyList) => {
   const attributes = {
     "http.request.method": "GET",
@@ -52,7 +52,7 @@ export const instrument = (address: URL, list: AnyList) => {
     metrics.set(outcome, metric)
     return metric
   }
-  /** `resend` counts the requests for this page that were made before. */
+  /** `resend` is the number of earlier requests for the same page. */
   return <A extends { readonly answer: { readonly status: number } }>(
     resend: number,
     exchange: Effect.Effect<A, Failure>
@@ -67,7 +67,7 @@ export const instrument = (address: URL, list: AnyList) => {
       (exit, span, elapsed) => {
         const failure = Exit.isFailure(exit) ? exit.cause.reasons.find(Cause.isFailReason)?.error : undefined
         const status = Exit.isSuccess(exit) ? exit.value.answer.status : failure?.status
-        // An interruption is the caller's, and no error of the service.
+        // An interruption comes from the caller, so it is not recorded as an error.
         const error = failure === undefined
           ? undefined
           : failure.status !== undefined && failure.status >= 400
@@ -81,14 +81,14 @@ export const instrument = (address: URL, list: AnyList) => {
 }
 
 /**
- * Runs within a span that remembers whether it went well, but not what came of it: spans may be kept for long, and a page
- * is large.
+ * Runs an effect in a span. The span records whether the effect succeeded, but not its value: spans may be kept for
+ * long, and a page is large.
  */
 export const inSpan = <A, E, R>(
   name: string,
   options: Tracer.SpanOptionsNoTrace,
   effect: Effect.Effect<A, E, R>,
-  /** Called with the nanoseconds that it took. */
+  /** Called at the end, with the nanoseconds that the effect took. */
   onEnd: (exit: Exit.Exit<A, E>, span: Tracer.Span, elapsed: bigint) => Effect.Effect<void> = () => Effect.void
 ): Effect.Effect<A, E, Exclude<R, Tracer.ParentSpan>> =>
   Effect.flatMap(
@@ -97,9 +97,9 @@ export const inSpan = <A, E, R>(
       Effect.onExit(Effect.provideService(effect, Tracer.ParentSpan, span), (exit) =>
         Effect.flatMap(Clock.monotonicTimeNanos, (endedAt) => {
           const elapsed = endedAt - startedAt
-          const ended = onEnd(exit, span, elapsed)
-          // The wall clock may have been set meanwhile, which would make the span too long, or end before it began.
+          const recorded = onEnd(exit, span, elapsed)
+          // Compute the end from the monotonic clock: the wall clock may have been set since the span started.
           span.end(span.status.startTime + elapsed, Exit.asVoid(exit))
-          return ended
+          return recorded
         }))
   )

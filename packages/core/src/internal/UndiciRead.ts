@@ -1,6 +1,7 @@
 /**
- * A read over undici that gathers the whole body: nothing between the socket and the bytes but what the promises of
- * `HttpPages` ask for (deadlines, caps, no redirect followed, codings undone, an interruption that closes the connection).
+ * A tuned read over undici: reads the whole body, without the requests, responses and streams of `HttpClient`. It does
+ * what `HttpPages` promises: it keeps the deadlines and the size limit, follows no redirect, decodes the body, and
+ * closes the connection on interruption.
  */
 import type { Dispatcher } from "@effect/platform-node/Undici"
 import { Effect } from "effect"
@@ -11,11 +12,11 @@ import { acceptEncoding, codingOf, decodeWhole, isPlain } from "./NodeDecoder.ts
 import { bodyReason, connectionReason } from "./SystemCode.ts"
 import { tooLarge, type TunedReadAnswer, type TunedReadRequest } from "./TunedRead.ts"
 
-/** Ends reads whose deadline has passed. One timer for all of them, however many begin and end. */
+/** Ends reads whose deadline has passed, with one timer for all reads. */
 export class ReadDeadlines {
   readonly #reads = new Set<UndiciRead>()
   #timer: NodeJS.Timeout | undefined
-  /** When the timer is to go off. */
+  /** When the timer fires. */
   #nextCheckAt = Number.POSITIVE_INFINITY
 
   add(read: UndiciRead): void {
@@ -38,10 +39,10 @@ export class ReadDeadlines {
     for (const read of this.#reads) this.#nextCheckAt = Math.min(this.#nextCheckAt, read.nextCheckAt())
     this.#timer = this.#nextCheckAt === Number.POSITIVE_INFINITY
       ? undefined
-      : setTimeout(() => this.#look(), Math.max(1, this.#nextCheckAt - performance.now())).unref()
+      : setTimeout(() => this.#check(), Math.max(1, this.#nextCheckAt - performance.now())).unref()
   }
 
-  #look(): void {
+  #check(): void {
     const now = performance.now()
     for (const read of this.#reads) {
       const { at, phase } = read.deadline()
@@ -51,22 +52,22 @@ export class ReadDeadlines {
   }
 }
 
-/** Reads once. */
+/** Sends one request and reads its answer. An interruption closes the connection. */
 export const readOverUndici = (
   dispatcher: Dispatcher,
-  watch: ReadDeadlines,
+  deadlines: ReadDeadlines,
   request: TunedReadRequest
 ): Effect.Effect<TunedReadAnswer, Reason> =>
   Effect.callback((resume) => {
-    const read = new UndiciRead(request, watch, resume)
-    watch.add(read)
+    const read = new UndiciRead(request, deadlines, resume)
+    deadlines.add(read)
     const { origin, path } = request
-    // Between programs of one machine, packing costs more than it saves.
+    // Over plain http, which is for this machine only, compression costs more time than it saves.
     const headers = origin.startsWith("https:")
       ? { ...request.headers, "accept-encoding": acceptEncoding }
       : request.headers
     try {
-      // Deadlines are ours.
+      // `ReadDeadlines` replaces the timeouts of undici.
       dispatcher.dispatch({ method: "GET", origin, path, headers, headersTimeout: 0, bodyTimeout: 0 }, read)
     } catch (error) {
       read.fail(connectionReason(error))
@@ -78,20 +79,21 @@ type Resume = (outcome: Effect.Effect<TunedReadAnswer, Reason>) => void
 
 class UndiciRead implements Dispatcher.DispatchHandler {
   readonly #request: TunedReadRequest
-  readonly #watch: ReadDeadlines
+  readonly #deadlines: ReadDeadlines
   readonly #progress: AttemptProgress
   #resume: Resume | undefined
   #controller: Dispatcher.DispatchController | undefined
   #status = 0
   #headers: Readonly<Record<string, string | undefined>> = {}
   readonly #body: BodyBytes
+  /** The length that `content-length` announces, or 0. */
   #announced = 0
 
-  constructor(request: TunedReadRequest, watch: ReadDeadlines, resume: Resume) {
+  constructor(request: TunedReadRequest, deadlines: ReadDeadlines, resume: Resume) {
     const startedAt = performance.now()
     this.#request = request
     this.#body = new BodyBytes(request.cap)
-    this.#watch = watch
+    this.#deadlines = deadlines
     this.#progress = { startedAt, phase: "headers", lastBytesAt: startedAt }
     this.#resume = resume
   }
@@ -100,7 +102,7 @@ class UndiciRead implements Dispatcher.DispatchHandler {
     return nextDeadline(this.#request.deadlines, this.#progress)
   }
 
-  /** When to look at the deadline, which may come nearer meanwhile. */
+  /** Returns when to check the deadline next. */
   nextCheckAt(): number {
     return nextCheckAt(this.#request.deadlines, this.#progress, performance.now())
   }
@@ -115,7 +117,7 @@ class UndiciRead implements Dispatcher.DispatchHandler {
     status: number,
     headers: Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
   ): void {
-    // An interim answer (RFC 9110 §15.2); the one that counts follows.
+    // An interim answer (RFC 9110 §15.2). The final answer follows.
     if (status < 200) return
     this.#status = status
     this.#headers = joined(headers)
@@ -154,22 +156,22 @@ class UndiciRead implements Dispatcher.DispatchHandler {
     this.close()
   }
 
-  /** Nobody wants the rest: the connection is closed. */
+  /** Closes the connection. The rest of the answer is not read. */
   close(): void {
     this.#settle(undefined)
-    this.#controller?.abort(new Error("the answer is no longer wanted"))
+    this.#controller?.abort(new Error("the read was ended"))
   }
 
   #settle(outcome: Effect.Effect<TunedReadAnswer, Reason> | undefined): void {
     const resume = this.#resume
     this.#resume = undefined
     this.#body.drop()
-    this.#watch.remove(this)
+    this.#deadlines.remove(this)
     if (outcome !== undefined) resume?.(outcome)
   }
 }
 
-/** A field that comes several times, as one (RFC 9110 §5.3). */
+/** Joins header fields that repeat (RFC 9110 §5.3). */
 const joined = (
   headers: Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
 ): Readonly<Record<string, string | undefined>> => {
