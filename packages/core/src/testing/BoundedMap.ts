@@ -1,23 +1,23 @@
-/** A map that forgets what was set longest ago once it holds too much: a server that runs for weeks must not grow. */
+/** A map with a limited number of entries, so that a server that runs for weeks does not grow. */
 
-/** Entries by key, of which only so many are kept. */
+/** A map that keeps the latest entries only. */
 export interface BoundedMap<Key, Value> {
-  /** The value set last under that key, unless it is forgotten. */
+  /** Returns the value of the key, if the entry is still kept. */
   readonly get: (key: Key) => Value | undefined
-  /** Keeps the value, and forgets the one set longest ago where there are too many. */
+  /** Sets the value of the key. If there are too many entries, removes the one that was set longest ago. */
   readonly set: (key: Key, value: Value) => void
 }
 
-/** An empty map that keeps the `most` entries set last. */
+/** Returns an empty map that keeps the latest `most` entries. */
 export const makeBoundedMap = <Key, Value>(most: number): BoundedMap<Key, Value> => {
-  const held = new Map<Key, Value>()
+  const entries = new Map<Key, Value>()
   return {
-    get: (key) => held.get(key),
+    get: (key) => entries.get(key),
     set: (key, value) => {
-      held.delete(key)
-      held.set(key, value)
-      const [oldest] = held.size > most ? held.keys() : []
-      if (oldest !== undefined) held.delete(oldest)
+      entries.delete(key)
+      entries.set(key, value)
+      const [oldest] = entries.size > most ? entries.keys() : []
+      if (oldest !== undefined) entries.delete(oldest)
     }
   }
 }

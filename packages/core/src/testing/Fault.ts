@@ -1,6 +1,6 @@
 /**
- * What can go wrong with a list service, as data: which requests a fault meets, and what it does to them. The schemas are
- * the catalogue; the behaviours are in `ListFaults.ts` (what a page holds) and `ReplyFaults.ts` (how it is answered).
+ * The faults of a list service, as data: the requests that a fault applies to, and its settings. The schemas are the
+ * catalogue of faults. `ListFaults.ts` implements the faults of records and cursors, `ReplyFaults.ts` those of answers.
  *
  * ```json
  * { "fault": "status", "status": 401, "from": 50 }
@@ -14,12 +14,12 @@ const described = <S extends Schema.Top>(schema: S, description: string) => sche
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
 const Share = Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))
 const Millis = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))
-/** How long a timer can wait: Node takes a longer time for no time at all. */
+/** Milliseconds that a timer can wait. A timer of Node with a longer time fires at once. */
 const Wait = Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 2 ** 31 - 1 }))
 const Status = Schema.Int.check(Schema.isBetween({ minimum: 200, maximum: 599 }))
-/** What Node sends as a header's value. */
+/** Text that Node sends as a header's value. */
 const HeaderText = Schema.String.check(Schema.makeFilter((text) => /^[ -~]*$/.test(text) || "visible ASCII and spaces"))
-/** JSON as text, so that it can say what parsing would lose. */
+/** JSON text, so that it can contain numbers and spellings that parsing would change. */
 const JsonText = Schema.String.check(Schema.makeFilter((text) => isJson(text) || "JSON text"))
 
 const isJson = (text: string): boolean => {
@@ -31,7 +31,7 @@ const isJson = (text: string): boolean => {
   }
 }
 
-/** Which requests a fault meets. Every condition that is given must hold; with none, it meets all requests. */
+/** The conditions of a fault. It applies to requests that match all given conditions; without any, to all requests. */
 const when = {
   list: Schema.optionalKey(described(ListName, "only requests of this list")),
   pages: Schema.optionalKey(
@@ -41,10 +41,10 @@ const when = {
   from: Schema.optionalKey(described(Count, "from the n-th of those requests on")),
   to: Schema.optionalKey(described(Count, "up to the n-th of those requests")),
   every: Schema.optionalKey(described(Count, "every n-th of those requests")),
-  rate: Schema.optionalKey(described(Share, "this share of those requests, drawn from the seed")),
-  afterMs: Schema.optionalKey(described(Millis, "from so many milliseconds after the faults were set")),
-  untilMs: Schema.optionalKey(described(Millis, "until so many milliseconds after the faults were set")),
-  times: Schema.optionalKey(described(Count, "at most so many times"))
+  rate: Schema.optionalKey(described(Share, "this share of those requests, chosen by the seed")),
+  afterMs: Schema.optionalKey(described(Millis, "from this many milliseconds after the faults were set")),
+  untilMs: Schema.optionalKey(described(Millis, "until this many milliseconds after the faults were set")),
+  times: Schema.optionalKey(described(Count, "at most this many times"))
 }
 
 /** The names of the conditions, which every fault has. */
@@ -56,123 +56,130 @@ const fault = <const Name extends string, const Fields extends Schema.Struct.Fie
   fields: Fields
 ) => Schema.Struct({ fault: Schema.Literal(name), ...fields, ...when }).annotate({ identifier: name, description })
 
-const Encoding = described(Schema.Literals(["gzip", "deflate", "br", "zstd"]), "how")
+const Encoding = described(Schema.Literals(["gzip", "deflate", "br", "zstd"]), "the compression")
 
-/** Faults of how a request is answered. */
+/** Faults of answers. */
 export const replyFaults = {
-  latency: fault("latency", "The answer comes late.", {
+  latency: fault("latency", "The answer is delayed.", {
     ms: described(Wait, "milliseconds"),
-    jitterMs: Schema.optionalKey(described(Wait, "up to so many more, drawn from the seed"))
+    jitterMs: Schema.optionalKey(described(Wait, "up to this many more, chosen by the seed"))
   }),
-  status: fault("status", "An error answer in the place of the page.", {
+  status: fault("status", "An error instead of the page.", {
     status: described(Status, "the HTTP status"),
     retryAfter: Schema.optionalKey(
-      described(Schema.Union([Schema.Finite, HeaderText]), "Retry-After: seconds, or any text as it is")
+      described(Schema.Union([Schema.Finite, HeaderText]), "Retry-After: seconds, or any text")
     ),
     retryAfterDate: Schema.optionalKey(
-      described(Schema.Finite, "Retry-After as a date, so many seconds from now")
+      described(Schema.Finite, "Retry-After as a date, this many seconds from now")
     ),
     shape: Schema.optionalKey(
       described(
         Schema.Literals(["code", "nested", "list", "problem", "text"]),
-        "the shape of the error body; `code` unless given. Each repeats the query, as real ones do"
+        "the shape of the error body; default `code`. Each repeats the query, as real services do"
       )
     )
   }),
-  rateLimit: fault("rateLimit", "429 with Retry-After once a key has asked too often.", {
+  rateLimit: fault("rateLimit", "429 with Retry-After if a key sends too many requests.", {
     perSecond: described(Schema.Finite.check(Schema.isGreaterThan(0)), "requests per second and key"),
-    burst: Schema.optionalKey(described(Count, "requests at once; 1 unless given"))
+    burst: Schema.optionalKey(described(Count, "requests at once; default 1"))
   }),
   reset: fault("reset", "The connection is reset before an answer.", {}),
   close: fault("close", "The connection is closed before an answer.", {}),
-  truncate: fault("truncate", "The body stops before its end and the connection is closed.", {
+  truncate: fault("truncate", "The body ends early and the connection is closed.", {
     bytes: Schema.optionalKey(described(
       Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)),
-      "bytes that still come; half of the body unless given"
+      "bytes that are sent; default half of the body"
     )),
     framing: Schema.optionalKey(
       described(
         Schema.Literals(["length", "chunked"]),
-        "whether a Content-Length had promised more; `length` unless given"
+        "`length` announces the whole body in Content-Length; default `length`"
       )
     )
   }),
-  stall: fault("stall", "Nothing more comes, and the connection stays open.", {
+  stall: fault("stall", "The server sends nothing more, and the connection stays open.", {
     at: described(Schema.Literals(["headers", "body"]), "before the headers, or in the middle of the body")
   }),
-  drip: fault("drip", "The body comes in small pieces.", {
-    bytes: described(Count, "bytes per piece"),
-    everyMs: described(Wait, "milliseconds between pieces")
+  drip: fault("drip", "The body is sent in small chunks.", {
+    bytes: described(Count, "bytes per chunk"),
+    everyMs: described(Wait, "milliseconds between chunks")
   }),
-  compress: fault("compress", "The body is compressed, asked for or not.", { encoding: Encoding }),
-  bomb: fault("bomb", "A compressed body that inflates to many mebibytes.", {
+  compress: fault("compress", "The body is compressed, even if the client did not request that.", {
+    encoding: Encoding
+  }),
+  bomb: fault("bomb", "A compressed body that is many mebibytes large when decompressed.", {
     encoding: Encoding,
     mebibytes: described(
       Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 256 })),
-      "its size once inflated, 256 at most"
+      "its decompressed size, 256 at most"
     )
   }),
-  body: fault("body", "Another body in the place of the page.", {
+  body: fault("body", "Another body instead of the page.", {
     text: described(Schema.String, "the body"),
-    contentType: Schema.optionalKey(described(HeaderText, "its type; `text/html` unless given")),
-    status: Schema.optionalKey(described(Status, "200 unless given"))
+    contentType: Schema.optionalKey(described(HeaderText, "its type; default `text/html`")),
+    status: Schema.optionalKey(described(Status, "default 200"))
   }),
-  contentType: fault("contentType", "The page under another content type.", {
+  contentType: fault("contentType", "The page with another content type.", {
     value: described(HeaderText, "the type")
   }),
   redirect: fault("redirect", "A redirect to another address.", {
     location: described(HeaderText, "the address"),
-    status: Schema.optionalKey(described(Schema.Literals([301, 302, 303, 307, 308]), "302 unless given"))
+    status: Schema.optionalKey(described(Schema.Literals([301, 302, 303, 307, 308]), "default 302"))
   }),
-  cursorExpires: fault("cursorExpires", "A cursor is refused after a time, or after so many pages.", {
-    cursorMs: Schema.optionalKey(described(Millis, "milliseconds for which a cursor is good")),
+  cursorExpires: fault("cursorExpires", "A cursor is refused after some time, or after some pages.", {
+    cursorMs: Schema.optionalKey(described(Millis, "milliseconds for which a cursor is valid")),
     cursorPages: Schema.optionalKey(described(Count, "pages after which a listing's cursors are refused")),
-    status: Schema.optionalKey(described(Schema.Literals([400, 404, 410, 422]), "400 unless given"))
+    status: Schema.optionalKey(described(Schema.Literals([400, 404, 410, 422]), "default 400"))
   }),
   envelope: fault("envelope", "A member of the page's envelope is not as documented.", {
     member: described(Schema.String, "`items`, `cursor`, `count`, or a new one"),
-    value: Schema.optionalKey(described(JsonText, "its value as JSON text; its own, where `name` is given; else gone")),
-    name: Schema.optionalKey(described(Schema.String, "another name for it")),
-    duplicate: Schema.optionalKey(described(Schema.Boolean, "the member stays, and comes again under the same name"))
+    value: Schema.optionalKey(
+      described(
+        JsonText,
+        "its value as JSON text. Default: the member is removed, or keeps its value if `name` is given"
+      )
+    ),
+    name: Schema.optionalKey(described(Schema.String, "its new name")),
+    duplicate: Schema.optionalKey(described(Schema.Boolean, "the original member stays as well"))
   })
 }
 
-/** Faults of what a page holds and where its cursor leads. */
+/** Faults of the records and the cursor of a page. */
 export const listFaults = {
-  cursorCycle: fault("cursorCycle", "The cursor leads back, so that the list never ends.", {
-    length: described(Count, "pages in the circle; 1 repeats the page")
+  cursorCycle: fault("cursorCycle", "The cursor leads back to an earlier page, so that the list never ends.", {
+    length: described(Count, "pages in the cycle; 1 repeats the page")
   }),
-  emptyPage: fault("emptyPage", "A page without records, with a cursor to go on.", {}),
-  shortPage: fault("shortPage", "Fewer records than the limit; the rest follows.", {
+  emptyPage: fault("emptyPage", "A page without records, but with a cursor.", {}),
+  shortPage: fault("shortPage", "Fewer records than the limit; the others follow on later pages.", {
     records: described(Count, "records on the page")
   }),
   largePage: fault("largePage", "More records than the limit.", {
     joined: described(
       Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100 })),
-      "pages that come as one, 100 at most"
+      "pages that are joined into one, 100 at most"
     )
   }),
-  emptyList: fault("emptyList", "An empty list in the place of a full one.", {}),
-  ignoreFilter: fault("ignoreFilter", "Records that were not asked for.", {
-    field: Schema.optionalKey(described(Schema.String, "the filter that is ignored; all of them unless given")),
-    share: Schema.optionalKey(described(Share, "the share of records that are wrong; all unless given"))
+  emptyList: fault("emptyList", "An empty list instead of the records.", {}),
+  ignoreFilter: fault("ignoreFilter", "Records that do not match the filters.", {
+    field: Schema.optionalKey(described(Schema.String, "the filter that is ignored; default all")),
+    share: Schema.optionalKey(described(Share, "the share of records that do not match; default all"))
   }),
-  duplicate: fault("duplicate", "The last records of the page before come again.", {
-    records: described(Count, "how many")
+  duplicate: fault("duplicate", "The last records of the previous page are repeated.", {
+    records: described(Count, "the number of records")
   }),
-  skip: fault("skip", "Records are left out.", { records: described(Count, "how many, of each page") }),
-  reorder: fault("reorder", "The last record of this page and the first of the next change places.", {}),
-  field: fault("field", "A field of records is not as documented.", {
+  skip: fault("skip", "Records are left out.", { records: described(Count, "the number of records, on each page") }),
+  reorder: fault("reorder", "The last record of a page and the first of the next page are swapped.", {}),
+  field: fault("field", "A field of the records is not as documented.", {
     field: described(Schema.String, "its name"),
-    value: Schema.optionalKey(described(JsonText, "its value as JSON text; gone unless given")),
-    share: Schema.optionalKey(described(Share, "the share of records; all unless given"))
+    value: Schema.optionalKey(described(JsonText, "its value as JSON text. Default: the field is removed")),
+    share: Schema.optionalKey(described(Share, "the share of records; default all"))
   })
 }
 
-/** Every fault there is, by name. */
+/** All faults, by name. */
 export const catalogue = { ...replyFaults, ...listFaults }
 
-/** One fault: its name, its settings, and which requests it meets. */
+/** One fault: its name, its settings and its conditions. */
 export type Fault = { readonly [Name in keyof typeof catalogue]: (typeof catalogue)[Name]["Type"] }[
   keyof typeof catalogue
 ]
@@ -180,5 +187,5 @@ export type Fault = { readonly [Name in keyof typeof catalogue]: (typeof catalog
 /** The fault of that name. */
 export type FaultOf<Name extends Fault["fault"]> = Extract<Fault, { readonly fault: Name }>
 
-/** One fault. */
+/** The schema of one fault. */
 export const Fault: Schema.Codec<Fault> = Schema.Union(Object.values(catalogue))

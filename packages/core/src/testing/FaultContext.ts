@@ -1,4 +1,4 @@
-/** What the behaviour of a fault may depend on: the request, and the history of its listing. */
+/** The input of a fault: the request and the history of its listing. */
 import type { ListRequest } from "../ListServer.ts"
 import type { BoundedMap } from "./BoundedMap.ts"
 
@@ -8,12 +8,13 @@ export interface ListingHistory {
   readonly requested: Array<string | undefined>
   /** When each cursor was issued. */
   readonly issued: BoundedMap<string, number>
-  /** By cursor, the record that replaces the first one of its page. */
+  /** For each cursor, the record that replaces the first record of its page. */
   readonly displaced: BoundedMap<string, string>
   /** Pages since the listing began. */
   pages: number
-  /** The records of the page before, and of this one. */
+  /** The records of the previous page. */
   before: ReadonlyArray<string>
+  /** The records of the latest page. */
   current: ReadonlyArray<string>
 }
 
@@ -21,12 +22,12 @@ export interface ListingHistory {
 export interface FaultContext {
   readonly request: ListRequest
   readonly now: number
-  /** As sent, without the question mark. */
+  /** The query string as it was sent, without the question mark. */
   readonly query: string
   readonly key: string
   readonly history: ListingHistory
-  /** The fault's token buckets, by a hash of the key: the key itself is not kept. */
+  /** The token buckets of the fault, by a hash of the key. The key itself is not stored. */
   readonly buckets: BoundedMap<number, { readonly tokens: number; readonly at: number }>
-  /** A uniform draw from [0, 1), the same for the n-th repetition of a request in every run. */
+  /** Returns a random number from [0, 1). For the n-th repetition of a request it is the same in every run. */
   readonly chance: (index: number) => number
 }

@@ -31,16 +31,20 @@ export type Inject = (
   render: (answer: ReturnType<ListServer>) => Reply
 ) => Injected
 
-/** Bounds of the history: no test's listing reaches them, and a server that runs for weeks must not grow. */
+/** Limits of the history, so that a server that runs for weeks does not grow. No listing in a test reaches them. */
 const longestHistory = 10_000
 const mostHistories = 1000
 const mostVisits = 10_000
 const mostBuckets = 10_000
 
 interface FaultState {
+  /** Requests that matched the list, page and time conditions. */
   eligible: number
+  /** Requests that the fault was applied to. */
   applied: number
-  /** How often each request came, by a hash of its query. Requests whose hashes are equal are counted together. */
+  /**
+   * The number of times that each request was made, by a hash of its query. Requests with equal hashes count together.
+   */
   readonly visits: BoundedMap<number, number>
   readonly buckets: FaultContext["buckets"]
 }
@@ -95,14 +99,14 @@ type ReplyFault = Extract<Fault, { readonly fault: keyof typeof replyFaults }>
 
 const isListFault = (fault: Fault): fault is ListFault => Object.hasOwn(listFaults, fault.fault)
 
-/** The cast: a behaviour takes the fault of its own name, which TypeScript cannot follow through a union. */
+/** The cast is sound: each behaviour takes the fault of its own name. TypeScript cannot express that for a union. */
 const applyListFault = (fault: ListFault, context: FaultContext): (server: ListServer) => ListServer =>
   (listBehaviours[fault.fault] as (fault: ListFault, context: FaultContext) => (server: ListServer) => ListServer)(
     fault,
     context
   )
 
-/** The cast: as in {@link applyListFault}. */
+/** The cast is sound for the same reason as in {@link applyListFault}. */
 const applyReplyFault = (fault: ReplyFault, context: FaultContext): (answer: () => Reply) => Reply =>
   (replyBehaviours[fault.fault] as (fault: ReplyFault, context: FaultContext) => (answer: () => Reply) => Reply)(
     fault,

@@ -1,4 +1,7 @@
-/** `PaymentsApi` over records that a test gives, with the real client on top: no socket, no server, and the fiber's clock. */
+/**
+ * `PaymentsApi` over the records of a test. It uses the real client over an in-process service, without a socket, and
+ * the clock of the fiber.
+ */
 import { Effect, Layer } from "effect"
 import { noKey } from "../internal/KeyFingerprint.ts"
 import * as Lists from "../Lists.ts"
@@ -9,27 +12,27 @@ import type { Fault } from "./Fault.ts"
 import { makeListService } from "./ListService.ts"
 import { layerClient } from "./ServiceClient.ts"
 
-/** A record, with any undocumented fields, or its JSON text where exact spelling matters. */
+/** A record, which may have undocumented fields, or its JSON text if the exact spelling matters. */
 type Given<Record> = Record | { readonly [field: string]: unknown } | string
 
-/** The records of each list, in the list's order. A list that is not given is empty. */
+/** The records of each list, in order. Lists that are not given are empty. */
 export type TestRecords = {
   readonly [Name in keyof typeof Lists.byName]?: ReadonlyArray<Given<Lists.ItemOf<Name>>> | undefined
 }
 
-/** What the lists hold and how they behave. */
+/** The records of the lists, and how the lists behave. */
 export interface TestLists extends TestRecords, MemoryListOptions {
-  /** What goes wrong, for which requests. */
+  /** The faults. */
   readonly faults?: ReadonlyArray<Fault> | undefined
-  /** Draws the faults that come at a rate; 1 unless given. */
+  /** The seed of faults with a `rate`. Default: 1. */
   readonly seed?: number | undefined
-  /** Settings in the place of the defaults, such as another retry policy. */
+  /** Settings that replace defaults, such as another retry policy. */
   readonly config?: Partial<PaymentsConfig["Service"]> | undefined
 }
 
 /**
- * Answers from these records by the rules of §4: the same filters, limits, cursors, checks, retries and errors as over
- * HTTP. Waits pass on the fiber's clock, so `TestClock` moves them.
+ * Provides `PaymentsApi` over these records, as §4 describes: with the same filters, limits, cursors, checks, retries
+ * and errors as over HTTP. Waits use the clock of the fiber, so `TestClock` controls them.
  */
 export const layerTest = (lists: TestLists = {}): Layer.Layer<PaymentsApi> =>
   PaymentsApi.layer.pipe(

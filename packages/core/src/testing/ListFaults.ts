@@ -1,6 +1,6 @@
 /**
- * The faults of what a page holds and where its cursor leads. Each wraps a {@link ListServer}.
- * Records stay the text they are, but for the field that a fault names.
+ * The behaviours of faults of records and cursors. Each wraps a {@link ListServer}. The texts of records stay
+ * unchanged, except for the field that a fault names.
  */
 import { Option, Result, Schema } from "effect"
 import { Base64Url } from "effect/encoding"
@@ -16,7 +16,7 @@ type Behaviours = {
   ) => (server: ListServer) => ListServer
 }
 
-/** Changes the page, where there is one. */
+/** Wraps a server so that `change` is applied to its pages. */
 const onPage =
   (change: (page: ListPage, request: ListRequest, server: ListServer) => ListPage) =>
   (server: ListServer): ListServer =>
@@ -32,7 +32,7 @@ const pageOf = (items: ReadonlyArray<string>, next: string | null): ListPage => 
   count: items.length
 })
 
-/** What each fault does. */
+/** The behaviour of each fault. */
 export const listBehaviours: Behaviours = {
   cursorCycle: ({ length }, { history }) =>
     onPage((page) => {
@@ -69,11 +69,11 @@ export const listBehaviours: Behaviours = {
       return answer._tag === "Page" ? answer : server(request)
     }
     const answer = server(request)
-    const others = server({ ...request, filters, cursor: undefined })
-    if (answer._tag === "CursorRefused" || others._tag === "CursorRefused") return answer
-    const strangers = others.items.filter((item) => !answer.items.includes(item))
+    const unfiltered = server({ ...request, filters, cursor: undefined })
+    if (answer._tag === "CursorRefused" || unfiltered._tag === "CursorRefused") return answer
+    const nonMatching = unfiltered.items.filter((item) => !answer.items.includes(item))
     const items = answer.items.map((item, index) =>
-      chance(index) < share ? strangers[index % strangers.length] ?? item : item
+      chance(index) < share ? nonMatching[index % nonMatching.length] ?? item : item
     )
     return { ...answer, items }
   },
@@ -96,7 +96,7 @@ export const listBehaviours: Behaviours = {
     }))
 }
 
-/** The object with another member of that name, or without it. */
+/** Returns the object with the member `name` set to `value`, or without it if `value` is undefined. */
 export const withMember = (object: string, name: string, value: string | undefined): string => {
   const members = membersOf(object)
   if (value === undefined) members.delete(name)
@@ -104,29 +104,32 @@ export const withMember = (object: string, name: string, value: string | undefin
   return `{${Array.from(members, ([key, text]) => `${JSON.stringify(key)}:${text}`).join(",")}}`
 }
 
-/** A way to a page that its own server does not know: the page behind `cursor` without its first records, once more. */
+/** The content of a cursor that a fault issued: the page at `cursor` without its first `skip` records. */
 interface Detour {
   readonly cursor: string | undefined
   readonly skip: number
-  /** Tells apart the cursors of pages that lead to the same place. */
+  /** Distinguishes cursors that lead to the same page. */
   readonly round: number
 }
 
 const Detour = Schema.fromJsonString(Schema.Tuple([Schema.NullOr(Schema.String), Schema.Int, Schema.Int]))
-const mark = "~"
+/** The first character of all cursors that faults issue. */
+const detourPrefix = "~"
 
 const detour = ({ cursor, round, skip }: Detour): string =>
-  mark + Base64Url.encode(JSON.stringify([cursor ?? null, skip, round]))
+  detourPrefix + Base64Url.encode(JSON.stringify([cursor ?? null, skip, round]))
 
 const readDetour = (cursor: string | undefined): Detour => {
   const plain: Detour = { cursor, skip: 0, round: 0 }
-  if (!cursor?.startsWith(mark)) return plain
-  const text = Base64Url.decodeString(cursor.slice(mark.length))
+  if (!cursor?.startsWith(detourPrefix)) return plain
+  const text = Base64Url.decodeString(cursor.slice(detourPrefix.length))
   const parts = Result.isFailure(text) ? undefined : Option.getOrUndefined(Schema.decodeOption(Detour)(text.success))
   return parts === undefined ? plain : { cursor: parts[0] ?? undefined, skip: parts[1], round: parts[2] }
 }
 
-/** A server that also knows the cursors that faults have given out, and puts displaced records in their new place. */
+/**
+ * Wraps a server so that it also accepts the cursors that faults issued, and moves displaced records to their new page.
+ */
 export const followingDetours = (server: ListServer, history: ListingHistory): ListServer => (request) => {
   const at = readDetour(request.cursor)
   const answer = server({ ...request, cursor: at.cursor })

@@ -1,4 +1,4 @@
-/** The faults of how a request is answered, each a small behaviour around the answer that would have come. */
+/** The behaviours of faults of answers. Each wraps the function that creates the answer. */
 import { membersOf } from "../internal/JsonText.ts"
 import type { FaultOf, replyFaults } from "./Fault.ts"
 import type { FaultContext } from "./FaultContext.ts"
@@ -12,7 +12,7 @@ type Behaviours = {
   ) => (answer: () => Reply) => Reply
 }
 
-/** What each fault does. */
+/** The behaviour of each fault. */
 export const replyBehaviours: Behaviours = {
   latency: ({ jitterMs = 0, ms }, { chance }) => (answer) => {
     const reply = answer()
@@ -20,8 +20,8 @@ export const replyBehaviours: Behaviours = {
   },
   status: ({ retryAfter, retryAfterDate, shape = "code", status }, { now, query }) => () => {
     const reply = errorBody(shape, status, query)
-    const wish = retryAfterDate === undefined ? retryAfter : new Date(now + retryAfterDate * 1000).toUTCString()
-    return wish === undefined ? reply : { ...reply, headers: { ...reply.headers, "retry-after": String(wish) } }
+    const header = retryAfterDate === undefined ? retryAfter : new Date(now + retryAfterDate * 1000).toUTCString()
+    return header === undefined ? reply : { ...reply, headers: { ...reply.headers, "retry-after": String(header) } }
   },
   rateLimit: ({ burst = 1, perSecond }, { buckets, key, now }) => (answer) => {
     const owner = draw(key)
@@ -70,18 +70,21 @@ export const replyBehaviours: Behaviours = {
     const members: ReadonlyArray<readonly [string, string]> = Array.from(membersOf(reply.body))
     const own = members.find(([key]) => key === member)?.[1]
     const text = value ?? (name === undefined ? undefined : own)
-    const kept = duplicate ? members : members.filter(([key]) => key !== member)
+    const others = duplicate ? members : members.filter(([key]) => key !== member)
     const added: typeof members = text === undefined ? [] : [[name ?? member, text]]
-    const changed = [...kept, ...added].map(([key, held]) => `${JSON.stringify(key)}:${held}`)
+    const changed = [...others, ...added].map(([key, memberText]) => `${JSON.stringify(key)}:${memberText}`)
     return { ...reply, body: `{${changed.join(",")}}` }
   }
 }
 
-/** An error answer. The document shows no shape (§7), so there are five; each repeats the query, as real ones do. */
+/**
+ * Returns an error answer. The document specifies no shape (§7), so there are five. Each repeats the query, as real
+ * services do.
+ */
 const errorBody = (shape: NonNullable<FaultOf<"status">["shape"]>, status: number, query: string): Reply => {
   const code = `STATUS_${status}`
   const detail = `cannot answer ${query}`
-  // These have no body (RFC 9110 §15.3.5, §15.3.6, §15.4.5).
+  // These statuses have no body (RFC 9110 §15.3.5, §15.3.6, §15.4.5).
   if ([204, 205, 304].includes(status)) return { status, headers: {}, body: "" }
   switch (shape) {
     case "code":
