@@ -49,12 +49,12 @@ const text = (): string => {
     .filter(([field]) => conditions.includes(field))
     .map(([field, setting]) => [`\`${field}\``, describe(setting)] as const)
   return [
-    "### Faults",
+    "### Which faults are there?",
     table(["fault", "what happens, and its settings"], faults),
-    "### Conditions",
-    "Every fault takes them; all that are given must hold.",
-    table(["condition", "which requests the fault meets"], when),
-    "### Scenarios",
+    "### Which requests does a fault apply to?",
+    "Every fault accepts these conditions. It applies to a request that meets all of them.",
+    table(["condition", "requests"], when),
+    "### Which scenarios are there?",
     table(
       ["scenario", "what it is like"],
       Object.entries(scenarios).map(([name, { description }]) => [`\`${name}\``, description])

@@ -165,6 +165,13 @@ describe("the README", () => {
 
 const quoted = (line: string) => `'${line.replaceAll("'", `'\\''`)}'`
 
+/** The headings of a page, as links name them. */
+const headingsOf = (file: string): ReadonlyArray<string> =>
+  Array.from(
+    text(file).matchAll(/^#+ (.*)$/gm),
+    ([, heading = ""]) => heading.toLowerCase().replaceAll(/[^\p{L}\p{N} _-]/gu, "").replaceAll(" ", "-")
+  )
+
 describe("the docs", () => {
   it("list every exit code and every setting, and no others", () => {
     const operating = text("docs/operating.md")
@@ -210,7 +217,7 @@ describe("the docs", () => {
     )
   })
 
-  it("name only files that exist", () => {
+  it("name only files and headings that exist", () => {
     for (
       const file of [
         "README.md",
@@ -218,15 +225,21 @@ describe("the docs", () => {
         "docs/architecture.md",
         "docs/export.md",
         "docs/library.md",
-        "docs/operating.md"
+        "docs/operating.md",
+        "docs/sandbox.md"
       ]
     ) {
       const named = Array.from(text(file).matchAll(/`((?:packages|apps)\/[^`*]+\.ts)`/g), ([, path = ""]) => path)
-      const linked = Array.from(
-        text(file).matchAll(/\]\((?!https?:)([^)#]+)/g),
-        ([, path = ""]) => join(dirname(file), path)
+      const links = Array.from(
+        text(file).matchAll(/\]\((?!https?:)([^)#]*)#?([^)]*)\)/g),
+        ([, path = "", heading = ""]) => ({ path: path === "" ? file : join(dirname(file), path), heading })
       )
-      for (const path of [...named, ...linked]) assert.isTrue(existsSync(join(root, path)), `${file}: ${path}`)
+      for (const path of [...named, ...links.map((link) => link.path)]) {
+        assert.isTrue(existsSync(join(root, path)), `${file}: ${path}`)
+      }
+      for (const { heading, path } of links) {
+        if (heading !== "") assert.include(headingsOf(path), heading, `${file}: ${path}`)
+      }
     }
   })
 })

@@ -77,7 +77,7 @@ describe("the examples of the docs and docstrings", () => {
       // The output that the examples promise.
       assert.match(printed, /^paid invoices settled that day: \d+$/m)
       assert.include(printed, `${"100 records\n".repeat(3)}50 records\n`)
-      assert.match(printed, /^payin-sources: limit must be .* Can go on: false\.\nmend the query: limit must be/m)
+      assert.match(printed, /^payin-sources: limit must be .* Can resume: false\.\ncorrect the query: limit must be/m)
       assert.match(printed, /^. pass 2$/m)
       assert.match(printed, /^first of them: \w+$/m)
       assert.match(printed, /^Passed$/m)

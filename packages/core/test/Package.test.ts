@@ -321,7 +321,9 @@ await Effect.runPromise(Effect.provide(list, live))
 
 describe("a project with Effect 3", () => {
   const project = join(folder, "effect-3")
-  const docs = readFileSync(join(core, "../../docs/library.md"), "utf8").split("## With Effect 3 in the project")[1] ??
+  const docs = readFileSync(join(core, "../../docs/library.md"), "utf8").split(
+    "## How do I use it in a project with Effect 3?"
+  )[1] ??
     ""
   const block = (language: string) => new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, "ms").exec(docs)?.[1] ?? ""
 

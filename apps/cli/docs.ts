@@ -1,0 +1,12 @@
+/** Writes the output of the commands in the documents. `npm run docs` runs it, and a test compares the documents. */
+import { Effect } from "effect"
+import { readFileSync, writeFileSync } from "node:fs"
+import { pageFiles, withOutput, withoutTimes } from "./test/ConsoleExamples.ts"
+
+const update = Effect.fnUntraced(function*(file: string) {
+  const page = readFileSync(file, "utf8")
+  const text = yield* withOutput(page)
+  if (withoutTimes(text) !== withoutTimes(page)) writeFileSync(file, text)
+})
+
+await Effect.runPromise(Effect.forEach(pageFiles, update))

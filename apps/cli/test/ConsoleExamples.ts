@@ -1,0 +1,67 @@
+/**
+ * The examples in the documents: blocks marked `console`, with commands after `$ ` and the output of each command below it.
+ * All blocks of a page run in one folder, in order. `payments sandbox …` runs in the background until the next such line,
+ * as in a second terminal.
+ */
+import { Effect } from "effect"
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { freePort } from "../../../packages/export/test/Port.ts"
+import { binary, runProgram, temporaryFolder } from "./Program.ts"
+
+const root = join(import.meta.dirname, "../../..")
+
+/** The documents that have such examples. */
+export const pageFiles = ["README.md", "docs/export.md", "docs/operating.md", "docs/sandbox.md"]
+  .map((file) => join(root, file))
+
+const block = /^```console\n(.*?)^```$/gms
+
+/** Runs the commands in the examples of a page. Returns the page with their current output. */
+export const withOutput = Effect.fnUntraced(function*(page: string) {
+  const folder = yield* temporaryFolder
+  const port = yield* Effect.promise(freePort)
+  const programs = join(folder, "bin")
+  mkdirSync(programs)
+  symlinkSync(process.execPath, join(programs, "node"))
+  const built = { payments: binary, "payments-worker": join(root, "apps/worker/dist/payments-worker.js") }
+  for (const [name, file] of Object.entries(built)) {
+    writeFileSync(join(programs, name), `#!/bin/sh\nexec "${process.execPath}" "${file}" "$@"\n`, { mode: 0o755 })
+  }
+  const commands = Array.from(page.matchAll(block), ([, body = ""]) => commandsOf(body)).flat()
+  const script = ["trap 'kill $sandbox' EXIT", ...commands.flatMap((line) => [inShell(line, port), `echo '${mark}'`])]
+  const work = join(folder, "work")
+  mkdirSync(work)
+  const { stdout } = yield* runProgram("bash", ["-c", `exec 2>&1\n${script.join("\n")}`], {
+    cwd: work,
+    env: {
+      PATH: `${programs}:${process.env["PATH"] ?? ""}`,
+      PAYMENTS_BASE_URL: `http://127.0.0.1:${port}`,
+      PAYMENTS_API_KEY: "sandbox_key"
+    }
+  })
+  const outputs = stdout.replaceAll("\r\n", "\n").replaceAll(`127.0.0.1:${port}`, "127.0.0.1:8787").split(`${mark}\n`)
+  let next = 0
+  return page.replaceAll(block, (_, body: string) => {
+    const lines = commandsOf(body).map((command) => `$ ${command}\n${outputs[next++] ?? ""}`)
+    return `\`\`\`console\n${lines.join("")}\`\`\``
+  })
+}, Effect.scoped)
+
+/** Printed after each command. */
+const mark = "-- end of output --"
+
+const commandsOf = (body: string): ReadonlyArray<string> =>
+  Array.from(body.matchAll(/^\$ (.*)$/gm), ([, command = ""]) => command)
+
+const inShell = (command: string, port: number): string =>
+  command.startsWith("payments sandbox")
+    ? `[ -z "$sandbox" ] || { kill $sandbox; wait $sandbox; }
+${command.replace("--port 8787", `--port ${port}`)} > ../sandbox.log 2>&1 & sandbox=$!
+for _ in {1..200}; do (: < /dev/tcp/127.0.0.1/${port}) 2> /dev/null && break; sleep 0.05; done`
+    : command
+
+/** The text without what differs from run to run: times, durations in seconds, and the padding before them. */
+export const withoutTimes = (text: string): string =>
+  text.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, "TIME").replaceAll(/-\d{17}-/g, "-TIME-")
+    .replaceAll(/ +(?:seconds|\d+\.\d)$/gm, " SECONDS")

@@ -1,0 +1,18 @@
+import { assert, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { readFileSync } from "node:fs"
+import { basename } from "node:path"
+import { pageFiles, withOutput, withoutTimes } from "./ConsoleExamples.ts"
+
+for (const file of pageFiles) {
+  it.live(
+    `the examples in ${basename(file)} print what the page shows; \`npm run docs\` writes it`,
+    () =>
+      Effect.gen(function*() {
+        const page = readFileSync(file, "utf8")
+        const text = yield* withOutput(page)
+        assert.strictEqual(withoutTimes(page), withoutTimes(text))
+      }),
+    120_000
+  )
+}
