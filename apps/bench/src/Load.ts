@@ -18,12 +18,15 @@ const get = async (pool: Pool, cursor: string | undefined): Promise<Buffer> => {
 const cursorOf = (page: Buffer): string | undefined =>
   /"cursor":"([^"]*)"/.exec(page.toString("latin1", page.lastIndexOf(`"cursor"`)))?.[1]
 
-/** Reads the first `pages` pages once, then again and again on several connections. Returns the milliseconds of the latter. */
+/**
+ * Reads the first `pages` pages to learn their cursors. Then sends `requests` requests for these pages on several connections,
+ * and returns the milliseconds that these requests took.
+ */
 export const load = async (url: string, pages: number, requests: number): Promise<number> => {
   const pool = new Pool(url, { connections })
   const cursors: Array<string | undefined> = [undefined]
   while (cursors.length < pages) {
-    // oxlint-disable-next-line no-await-in-loop -- each cursor comes from the page before
+    // oxlint-disable-next-line no-await-in-loop -- each cursor is on the previous page
     const cursor = cursorOf(await get(pool, cursors.at(-1)))
     if (cursor === undefined) break
     cursors.push(cursor)
@@ -47,7 +50,7 @@ export const walk = async (url: string): Promise<number> => {
   const pool = new Pool(url, { connections: 1 })
   let records = 0
   for (let cursor: string | undefined;;) {
-    // oxlint-disable-next-line no-await-in-loop -- each cursor comes from the page before
+    // oxlint-disable-next-line no-await-in-loop -- each cursor is on the previous page
     const page = await get(pool, cursor)
     records += Number(/"count":(\d+)\}$/.exec(page.toString("latin1", page.length - 40))?.[1])
     cursor = cursorOf(page)

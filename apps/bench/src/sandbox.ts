@@ -48,7 +48,7 @@ const speed = async (
   for (let round = 0; round <= rounds; round++) {
     for (const { kind, rates, url } of servers) {
       const { ms } = await client.send({ do: "load", url, pages: 200, requests })
-      if (ms === undefined) throw new Error("no time was taken")
+      if (ms === undefined) throw new Error("the child reported no time")
       const rate = requests / ms * 1000
       if (round > 0) rates.push(rate)
       log(`${round === 0 ? "warm-up" : `round ${round} of ${rounds}`}: ${kind} ${rate.toFixed(0)} pages/s`)
@@ -69,7 +69,7 @@ const first = async (
   const time = async (records: number): Promise<number> => {
     await using process = new Process()
     const { ms } = await process.send({ do: "first", records })
-    if (ms === undefined) throw new Error("no time was taken")
+    if (ms === undefined) throw new Error("the child reported no time")
     log(`first answer of ${records} records: ${ms.toFixed(1)} ms`)
     return ms
   }

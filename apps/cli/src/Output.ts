@@ -102,10 +102,10 @@ const longestId = 40
 /** The length of a 64-bit integer with its sign. */
 const longestAmount = 20
 
-const id: Column = { name: "id", whole: longestId }
+const id: Column = { name: "id", wholeUpTo: longestId }
 /** Widens the column of ids on a wide terminal. */
 const fittedTo = (width: number) => (column: Column): Column =>
-  column === id ? { ...id, whole: Math.max(longestId, Math.floor(width / 2)) } : column
+  column === id ? { ...id, wholeUpTo: Math.max(longestId, Math.floor(width / 2)) } : column
 
 /** Returns the columns of a list: the id and the fields in its definition. */
 const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> => {
@@ -113,7 +113,7 @@ const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> => {
   return [
     id,
     ...list.tableFields.map((name): Column =>
-      amounts.includes(name) ? { name, align: "right", whole: longestAmount } : { name }
+      amounts.includes(name) ? { name, align: "right", wholeUpTo: longestAmount } : { name }
     )
   ]
 }

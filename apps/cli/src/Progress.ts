@@ -66,7 +66,7 @@ export const makeProgress = Effect.fnUntraced(function*(isStored: boolean) {
   return { onEvent, clear, startEvents }
 })
 
-/** Prints the error of each list that failed. Prints an error that several lists have in common once. */
+/** Prints the error of each failed list. If several lists have the same error, prints it once. */
 export const sayFailures = (outcomes: ReadonlyArray<ScanOutcome>) =>
   Effect.forEach(
     new Set(outcomes.flatMap(({ result }) => Result.isFailure(result) ? [messageOf(result.failure)] : [])),

@@ -30,7 +30,7 @@ export interface Column extends Table.Column {
   /** Whether a table omits the column, because only programs need it. */
   readonly hidden?: boolean
   /** The least width of a terminal on which a table shows the column; any width by default. */
-  readonly roomFrom?: number
+  readonly minTerminalWidth?: number
 }
 
 /** Formats rows as text. `head` precedes all rows and `end` follows them. */
@@ -178,7 +178,7 @@ const tableFormatter = (
   width: number
 ): RowsFormatter => {
   const visible = columns.flatMap((column, index) =>
-    column.hidden !== true && width >= (column.roomFrom ?? 0) ? [{ column, index }] : []
+    column.hidden !== true && width >= (column.minTerminalWidth ?? 0) ? [{ column, index }] : []
   )
   let table: Table.Table | undefined
   return {
@@ -188,7 +188,7 @@ const tableFormatter = (
         visible.map(({ column, index }) =>
           // The first rows decide which columns contain numbers. Numbers are never shortened.
           rows.some((row) => isNumber(row[index] ?? null))
-            ? { align: "right" as const, whole: longestNumber, ...column }
+            ? { align: "right" as const, wholeUpTo: longestNumber, ...column }
             : column
         ),
         width

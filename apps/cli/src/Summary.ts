@@ -60,7 +60,7 @@ export const problemsOf = (outcomes: ReadonlyArray<ScanOutcome>, destination: De
       ...(heldBack === 0 ? [] : [
         `${
           plural(heldBack, "record")
-        } held back: too many are missing at once to be marked missing. Find out why; if it is correct, run again with a higher --missing-limit`
+        } held back: too many would be marked missing at once. Find out why; if they are really gone, run again with a higher --missing-limit`
       ]),
       ...(quarantined === 0 ? [] : [
         `records that do not match the document: ${count.format(quarantined)}; ${

@@ -13,16 +13,16 @@ import { truncateTo, widthOf, wrapTo } from "./TextWidth.ts"
 export interface Column {
   readonly name: string
   readonly align?: "left" | "right"
-  /** If given, cells are never shortened. This is the greatest width of the column; a wider cell continues on extra lines. */
-  readonly whole?: number
-  /** The least width to which a column without `whole` is narrowed; 12 by default. */
-  readonly narrowest?: number
+  /** If given, cells are never shortened. The column is at most this wide; a wider cell continues on extra lines. */
+  readonly wholeUpTo?: number
+  /** The least width to which a column without `wholeUpTo` is narrowed; 12 by default. */
+  readonly minWidth?: number
   /** The least width of the column, even if the first rows need less. */
-  readonly usual?: number
+  readonly initialWidth?: number
   /** Shortens a cell to the room; with an ellipsis by default. */
   readonly shorten?: (cell: string, room: number) => string
   /** Returns the lines after the row that show the full content of a shortened cell. */
-  readonly below?: (cell: string) => ReadonlyArray<string>
+  readonly details?: (cell: string) => ReadonlyArray<string>
 }
 
 /** A table that is printed batch by batch. */
@@ -34,12 +34,12 @@ export interface Table {
 }
 
 const gap = "  "
-const defaultNarrowest = 12
+const defaultMinWidth = 12
 
 /** Makes a table for a terminal of this width. The width is Infinity if there is no terminal. */
 export const makeTable = (columns: ReadonlyArray<Column>, width: number): Table => {
   /** The widest cell of each column so far. */
-  const widest = columns.map(({ name, usual = 0 }) => Math.max(widthOf(name), usual))
+  const widest = columns.map(({ name, initialWidth = 0 }) => Math.max(widthOf(name), initialWidth))
   let widths: ReadonlyArray<number> | undefined
   return {
     hidden: () => widths === undefined ? [] : columns.slice(widths.length).map(({ name }) => name),
@@ -48,9 +48,9 @@ export const makeTable = (columns: ReadonlyArray<Column>, width: number): Table 
       for (const row of cells) {
         for (const [column, cell] of row.entries()) {
           const needed = widthOf(cell, width)
-          const { whole } = columns[column] ?? { whole: undefined }
-          // A cell that is wider than `whole` continues on extra lines. It does not widen the column.
-          if (whole === undefined || needed <= Math.min(whole, width)) {
+          const { wholeUpTo } = columns[column] ?? { wholeUpTo: undefined }
+          // A cell that is wider than `wholeUpTo` continues on extra lines. It does not widen the column.
+          if (wholeUpTo === undefined || needed <= Math.min(wholeUpTo, width)) {
             widest[column] = Math.max(widest[column] ?? 0, needed)
           }
         }
@@ -76,8 +76,8 @@ const total = (widths: ReadonlyArray<number>): number =>
   widths.reduce((sum, width) => sum + width, gap.length * (widths.length - 1))
 
 /**
- * Whether a column needs more room and must get it (`whole`) or can get it. The last column does not count, because it gets
- * the rest of the line in any case.
+ * Whether a column needs more room and must get it (`wholeUpTo`) or can get it. The last column is ignored, because it gets the
+ * rest of the line in any case.
  */
 const isTooNarrow = (
   columns: ReadonlyArray<Column>,
@@ -87,7 +87,7 @@ const isTooNarrow = (
 ): boolean =>
   widths.some((width, column) => {
     const wanted = widest[column] ?? 0
-    return columns[column]?.whole !== undefined
+    return columns[column]?.wholeUpTo !== undefined
       ? Math.min(wanted, room) > width
       : column < widths.length - 1 && wanted > width && total(widths) < room
   })
@@ -96,8 +96,8 @@ const isTooNarrow = (
 const fit = (columns: ReadonlyArray<Column>, widest: ReadonlyArray<number>, room: number): ReadonlyArray<number> => {
   if (room === Infinity) return widest
   const wanted = widest.map((most) => Math.min(most, room))
-  const least = columns.map(({ narrowest = defaultNarrowest, whole }, column) =>
-    whole === undefined ? Math.min(wanted[column] ?? 0, narrowest) : wanted[column] ?? 0
+  const least = columns.map(({ minWidth = defaultMinWidth, wholeUpTo }, column) =>
+    wholeUpTo === undefined ? Math.min(wanted[column] ?? 0, minWidth) : wanted[column] ?? 0
   )
   let count = columns.length
   while (count > 1 && total(least.slice(0, count)) > room) count--
@@ -112,7 +112,7 @@ const fit = (columns: ReadonlyArray<Column>, widest: ReadonlyArray<number>, room
   return widths
 }
 
-/** Formats a row as lines. A row has several lines if a `whole` cell is wider than its column. */
+/** Formats a row as lines. A row has several lines if a cell that is never shortened is wider than its column. */
 const linesOf = (
   columns: ReadonlyArray<Column>,
   widths: ReadonlyArray<number>,
@@ -126,11 +126,11 @@ const linesOf = (
   let start = 0
   for (const [column, fitted] of widths.entries()) {
     const cell = row[column] ?? ""
-    const { align, below, shorten = truncateTo, whole } = columns[column] ?? { name: "" }
+    const { align, details, shorten = truncateTo, wholeUpTo } = columns[column] ?? { name: "" }
     const isLast = column === widths.length - 1
-    const room = isLast && whole === undefined ? width - start : fitted
+    const room = isLast && wholeUpTo === undefined ? width - start : fitted
     const isTooWide = width !== Infinity && widthOf(cell, room) > room
-    if (isTooWide && whole !== undefined) {
+    if (isTooWide && wholeUpTo !== undefined) {
       // The cell gets the rest of this line and as many lines as it needs. The row continues on the line after them.
       const before = " ".repeat(start)
       const [first = "", ...more] = wrapTo(cell, width - start)
@@ -139,7 +139,7 @@ const linesOf = (
     } else {
       const shown = isTooWide ? truncateTo(shorten(cell, room), room) : cell
       if (isTooWide) {
-        lower.push(...(below?.(cell) ?? []).map((text) => `${indent}${truncateTo(text, width - indent.length)}`))
+        lower.push(...(details?.(cell) ?? []).map((text) => `${indent}${truncateTo(text, width - indent.length)}`))
       }
       const padding = " ".repeat(Math.max(0, fitted - widthOf(shown, fitted)))
       line += align === "right" ? `${padding}${shown}` : `${shown}${padding}`

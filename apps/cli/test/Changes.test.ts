@@ -406,7 +406,7 @@ describe("payments export", () => {
   it.live("does not change a row if only ignored fields differ", () =>
     inFolder((to, file) =>
       Effect.gen(function*() {
-        const once = (url: string, ...flags: ReadonlyArray<string>) =>
+        const exportWithUrl = (url: string, ...flags: ReadonlyArray<string>) =>
           runInProcess(layerTest({ payinSources: [{ id: "a", authUrl: url }] }), [
             "export",
             "payin-sources",
@@ -414,10 +414,10 @@ describe("payments export", () => {
             to,
             ...flags
           ])
-        for (const url of ["one", "two"]) yield* once(url, "--ignore-field", "authUrl")
+        for (const url of ["one", "two"]) yield* exportWithUrl(url, "--ignore-field", "authUrl")
         assert.deepStrictEqual(rowsOf(file, "SELECT auth_url FROM payin_sources"), [{ auth_url: "one" }])
         assert.deepStrictEqual((yield* runInProcess(nothing, ["verify", "--from", to])).code, 0)
-        yield* once("three")
+        yield* exportWithUrl("three")
         assert.deepStrictEqual(rowsOf(file, "SELECT auth_url FROM payin_sources"), [{ auth_url: "three" }])
       })
     ))

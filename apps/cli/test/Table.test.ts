@@ -42,11 +42,11 @@ const Rows = Schema.Array(Schema.Tuple([Hostile, Schema.Int, Schema.String, Host
 const Width = Schema.Int.check(Schema.isBetween({ minimum: 20, maximum: 200 }))
 
 const columns: ReadonlyArray<Column> = [
-  { name: "id", whole: 40 },
-  { name: "amount", align: "right", whole: 20 },
+  { name: "id", wholeUpTo: 40 },
+  { name: "amount", align: "right", wholeUpTo: 20 },
   { name: "reference" },
   { name: "settlementDate" },
-  { name: "fields", narrowest: 6, shorten: firstNames }
+  { name: "fields", minWidth: 6, shorten: firstNames }
 ]
 
 describe("a table", () => {
@@ -89,7 +89,7 @@ describe("a table", () => {
   })
 
   it("uses all room of the terminal before it shortens a cell", () => {
-    const table = makeTable([{ name: "id", whole: 40 }, { name: "status" }, { name: "date" }], 40)
+    const table = makeTable([{ name: "id", wholeUpTo: 40 }, { name: "status" }, { name: "date" }], 40)
     table.print([["a", "paid", "2024"]])
     assert.strictEqual(
       table.print([["b", "partially refunded", "2024"]]),

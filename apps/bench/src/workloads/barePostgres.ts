@@ -42,7 +42,7 @@ export const barePostgres = async (url: string, database: string, schema: string
   });
     CREATE TEMP TABLE side (LIKE payout_requests)`)
   for (let cursor: string | null | undefined; cursor !== null;) {
-    // oxlint-disable no-await-in-loop -- each cursor comes from the page before
+    // oxlint-disable no-await-in-loop -- each cursor is on the previous page
     const page = await read(cursor)
     const rows = page.items.map((record) => cellsOf(record).map(storable))
     await client.query("BEGIN")

@@ -76,7 +76,7 @@ export const bareSqlite = async (url: string, folder: string) => {
     ON CONFLICT (id) DO UPDATE SET ${columns.slice(1).map((name) => `${name} = excluded.${name}`).join(", ")}`
   )
   for (let cursor: string | null | undefined; cursor !== null;) {
-    // oxlint-disable-next-line no-await-in-loop -- each cursor comes from the page before
+    // oxlint-disable-next-line no-await-in-loop -- each cursor is on the previous page
     const page = await read(cursor)
     db.exec("BEGIN IMMEDIATE")
     for (const record of page.items) {

@@ -79,17 +79,17 @@ export const changesCommand = Command.make(
 const columnsOf = (
   { firstNames }: typeof Table
 ): ReadonlyArray<Column & { readonly of: (row: ChangeRow) => Cell }> => [
-  { name: "seq", align: "right", whole: 16, usual: 7, of: ({ seq }) => ({ json: String(seq) }) },
-  { name: "list", narrowest: 15, usual: 15, of: ({ list }) => list },
+  { name: "seq", align: "right", wholeUpTo: 16, initialWidth: 7, of: ({ seq }) => ({ json: String(seq) }) },
+  { name: "list", minWidth: 15, initialWidth: 15, of: ({ list }) => list },
   { name: "scan", hidden: true, of: ({ scan }) => ({ json: String(scan) }) },
-  { name: "at", narrowest: 24, roomFrom: 100, of: ({ at }) => at },
-  { name: "change", narrowest: 8, usual: 8, of: ({ kind }) => kind },
-  { name: "id", whole: 36, of: ({ id }) => id },
+  { name: "at", minWidth: 24, minTerminalWidth: 100, of: ({ at }) => at },
+  { name: "change", minWidth: 8, initialWidth: 8, of: ({ kind }) => kind },
+  { name: "id", wholeUpTo: 36, of: ({ id }) => id },
   {
     name: "fields",
-    narrowest: 6,
+    minWidth: 6,
     shorten: namesIn(firstNames),
-    below: fieldsIn,
+    details: fieldsIn,
     of: (row) => ({
       json: JSON.stringify(row.fields),
       csv: row.fields.length === 0 ? null : row.fields.join(" "),

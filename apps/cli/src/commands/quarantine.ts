@@ -37,10 +37,10 @@ export const quarantineCommand = Command.make(
 )
 
 const columns: ReadonlyArray<Column & { readonly of: (row: QuarantinedRow) => Cell }> = [
-  { name: "list", narrowest: 15, of: ({ list }) => list },
-  { name: "id", whole: 36, of: ({ id = null }) => id },
+  { name: "list", minWidth: 15, of: ({ list }) => list },
+  { name: "id", wholeUpTo: 36, of: ({ id = null }) => id },
   { name: "path", of: ({ path }) => path },
-  { name: "expected", narrowest: 20, of: ({ expected }) => expected },
+  { name: "expected", minWidth: 20, of: ({ expected }) => expected },
   { name: "scan", hidden: true, of: ({ scan }) => ({ json: String(scan) }) },
   { name: "raw", hidden: true, of: ({ raw }) => ({ json: raw }) }
 ]

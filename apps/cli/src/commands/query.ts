@@ -42,4 +42,4 @@ export const queryCommand = Command.make(
 )
 
 /** Ids are never shortened, so that people can copy them. */
-const columnOf = (name: string): Column => name === "id" || name.endsWith("_id") ? { name, whole: 40 } : { name }
+const columnOf = (name: string): Column => name === "id" || name.endsWith("_id") ? { name, wholeUpTo: 40 } : { name }
