@@ -2,7 +2,6 @@
  * The filters of §4.1 to §4.3 over generated records: for each the few records that can match, computed from the value,
  * and the test that decides. No record is generated to be looked at.
  */
-import type { Lists } from "@payments/core"
 import {
   type Facts,
   longestDelayDays,
@@ -26,7 +25,6 @@ export interface Filter {
 
 /** What filters are made of. */
 export interface Filtered {
-  readonly list: Lists.ListName
   readonly facts: Facts
   readonly life: Life
   /** How many records are of the past. */
@@ -37,11 +35,15 @@ export interface Filtered {
 const fewest = 16_384
 const share = 64
 
-/** One filter for all that is asked, or undefined where nothing can match. */
-export const make = (filters: Readonly<Record<string, string>>, of: Filtered): Filter | undefined => {
+/** One filter for all given values, or undefined if nothing can match. `makers` has one function for each filter of the list. */
+export const make = (
+  filters: Readonly<Record<string, string>>,
+  makers: Readonly<Record<string, MakeFilter>>,
+  of: Filtered
+): Filter | undefined => {
   const asked: Array<Filter> = []
   for (const [field, value] of Object.entries(filters)) {
-    const filter = fields[of.list][field]?.(value, of)
+    const filter = makers[field]?.(value, of)
     if (filter === undefined) return undefined
     asked.push(filter)
   }
@@ -57,7 +59,8 @@ export const make = (filters: Readonly<Record<string, string>>, of: Filtered): F
   }
 }
 
-type MakeFilter = (value: string, of: Filtered) => Filter | undefined
+/** Makes the filter for a value, or nothing if no record can have that value. */
+export type MakeFilter = (value: string, of: Filtered) => Filter | undefined
 
 /** The number behind the prefix, spelled as the facts spells it. */
 const numberIn = (prefix: string, value: string): number | undefined => {
@@ -65,7 +68,7 @@ const numberIn = (prefix: string, value: string): number | undefined => {
   return /^(0|[1-9]\d{0,14})$/.test(digits) ? Number(digits) : undefined
 }
 
-const byReference = (prefix: string): MakeFilter => (value, { life }) => {
+export const byReference = (prefix: string): MakeFilter => (value, { life }) => {
   const wanted = numberIn(prefix, value)
   return wanted === undefined ? undefined : {
     candidates: (now) => wanted < life.length(now) ? [wanted] : [],
@@ -85,14 +88,14 @@ const ofCustomer = (
       facts.customers.of(index) === customer && (variant === undefined || facts.variantOf(index) === variant)
   }
 
-const byCustomerId: MakeFilter = (value, of) => ofCustomer(numberIn("cus_", value), of)
+export const byCustomerId: MakeFilter = (value, of) => ofCustomer(numberIn("cus_", value), of)
 
-const byPayoutTarget: MakeFilter = (value, of) => {
+export const byPayoutTarget: MakeFilter = (value, of) => {
   const variant = value.endsWith("_0") ? 0 : value.endsWith("_1") ? 1 : value.endsWith("_2") ? 2 : undefined
   return variant === undefined ? undefined : ofCustomer(numberIn("tgt_", value.slice(0, -2)), of, variant)
 }
 
-const byContract: MakeFilter = (value, of) => {
+export const byContract: MakeFilter = (value, of) => {
   const contract = numberIn("con_", value)
   return contract === undefined ? undefined : ofCustomer(Math.floor(contract / variants), of, contract % variants)
 }
@@ -125,7 +128,7 @@ const byPayment = (
   }
 }
 
-const byPaymentDate: MakeFilter = (value, of) => {
+export const byPaymentDate: MakeFilter = (value, of) => {
   const day = dayOfDate(value)
   if (day !== undefined) {
     return byPayment(day * dayMs, (day + 1) * dayMs, of, ({ paidMs }) => Math.floor(paidMs / dayMs) === day)
@@ -136,14 +139,14 @@ const byPaymentDate: MakeFilter = (value, of) => {
     : byPayment(ms, ms + 1, of, ({ paidMs }) => paidMs === ms)
 }
 
-const bySettlementDate: MakeFilter = (value, of) => {
+export const bySettlementDate: MakeFilter = (value, of) => {
   const day = dayOfDate(value)
   return day === undefined
     ? undefined
     : byPayment((day - 1) * dayMs, day * dayMs, of, ({ settledMs }) => settlementDay(settledMs) === day)
 }
 
-const bySettlementTime: MakeFilter = (value, { facts }) =>
+export const bySettlementTime: MakeFilter = (value, { facts }) =>
   /^[123]$/.test(value)
     ? {
       candidates: () => undefined,
@@ -154,19 +157,4 @@ const bySettlementTime: MakeFilter = (value, { facts }) =>
     }
     : undefined
 
-const fields: { readonly [Name in Lists.ListName]: Readonly<Record<string, MakeFilter>> } = {
-  payoutRequests: {
-    reference: byReference("payout-"),
-    customerId: byCustomerId,
-    payoutTargetId: byPayoutTarget
-  },
-  payinSources: { reference: byReference("source-"), customerId: byCustomerId },
-  invoices: {
-    reference: byReference("invoice-"),
-    customerDocumentNumber: (value, of) => ofCustomer(of.facts.customerWithDocument(value), of),
-    contract: byContract,
-    paymentDate: byPaymentDate,
-    settlementDate: bySettlementDate,
-    settlementTime: bySettlementTime
-  }
-}
+export const byDocumentNumber: MakeFilter = (value, of) => ofCustomer(of.facts.customerWithDocument(value), of)

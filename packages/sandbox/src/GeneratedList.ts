@@ -1,11 +1,14 @@
 /** Serves a generated list by the rules of §4.4, page by page, in any order and with either kind of cursor. */
+import type { Lists } from "@payments/core"
 import { ListCursor, type ListServer, makeBoundedMap } from "@payments/core/testing"
 import * as Filters from "./Filters.ts"
+import { generatedRecords } from "./GeneratedRecords.ts"
 import type { Generator } from "./Generator.ts"
 import type { Order } from "./Order.ts"
 
 /** A list and its order. */
 export interface GeneratedList extends Filters.Filtered {
+  readonly list: Lists.ListName
   readonly order: Order
   readonly generator: Generator
 }
@@ -118,7 +121,7 @@ export const serve = (list: GeneratedList, options: ListOptions, now: () => numb
     const position = last === undefined || returned === undefined ? undefined : { last, returned }
     if (request.cursor !== undefined && position === undefined) return { _tag: "CursorRefused" }
     const filtered = Object.keys(request.filters).length > 0
-    const filter = filtered ? Filters.make(request.filters, list) : undefined
+    const filter = filtered ? Filters.make(request.filters, generatedRecords[list.list].filters, list) : undefined
     if (filtered && filter === undefined) return { _tag: "Page", items: [], next: null, count: 0 }
 
     const candidates = filter?.candidates(time)

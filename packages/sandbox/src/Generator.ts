@@ -7,6 +7,7 @@ import { Lists } from "@payments/core"
 import type { MemoryList } from "@payments/core/testing"
 import { draw } from "./Draw.ts"
 import * as Facts from "./Facts.ts"
+import { generatedRecords } from "./GeneratedRecords.ts"
 import { type Story, untouched } from "./Life.ts"
 import * as RecordText from "./RecordText.ts"
 
@@ -40,7 +41,7 @@ export const make = (list: Lists.ListName, options: GeneratorOptions): Generator
   const { seed } = options
   const beganMs = options.beganMs ?? Infinity
   const facts = Facts.make(draw(seed, 1 + Lists.ListName.literals.indexOf(list)), seed, beganMs)
-  const render = RecordText.make(list, facts, {
+  const render = RecordText.make(generatedRecords[list].body, facts, {
     hostileText: options.hostileText ?? 0,
     merchant: seed,
     personKey: draw(seed, 0),

@@ -130,7 +130,7 @@ const tables = (s: string): ReadonlyArray<string> => [
   ...owner(s)
 ]
 
-/** Whose data it is: fingerprints of the keys that it was filled with, and the merchant ids that its invoices show. */
+/** Whose data it is: fingerprints of the keys that it was filled with, and the merchant ids that its records show. */
 const owner = (s: string): ReadonlyArray<string> => [
   `CREATE TABLE IF NOT EXISTS ${s}.known_keys (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, salt text NOT NULL, fingerprint text NOT NULL,

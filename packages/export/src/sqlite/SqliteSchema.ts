@@ -100,7 +100,7 @@ const create = (db: DatabaseSync): void => {
     ${rendered}`)
 }
 
-/** Whose data it is: fingerprints of the keys that it was filled with, and the merchant ids that its invoices show. */
+/** Whose data it is: fingerprints of the keys that it was filled with, and the merchant ids that its records show. */
 const owner = `
   CREATE TABLE known_keys (
     number INTEGER PRIMARY KEY, salt TEXT NOT NULL, fingerprint TEXT NOT NULL, UNIQUE (salt, fingerprint)
