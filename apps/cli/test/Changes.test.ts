@@ -5,7 +5,7 @@ import { Effect, Layer } from "effect"
 import { appendFileSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import { readCsv } from "../../../packages/export/test/Rendered.ts"
+import { readCsv } from "../../../packages/export/test/RenderedFiles.ts"
 import { runInProcess } from "./InProcess.ts"
 import { rowsOf, temporaryFolder } from "./Program.ts"
 

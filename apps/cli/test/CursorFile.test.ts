@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { assertDurable, type Call, recording } from "../../../packages/export/test/Recorder.ts"
+import { assertDurable, type Call, recording } from "../../../packages/export/test/FileSystemRecorder.ts"
 import { write } from "../src/CursorFile.ts"
 import { temporaryFolder } from "./Program.ts"
 

@@ -6,7 +6,7 @@ import { createHash } from "node:crypto"
 import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
-import { freePort } from "../../../packages/export/test/Port.ts"
+import { freePort } from "../../../packages/export/test/FreePort.ts"
 import { payments, rowsOf, temporaryFolder } from "./Program.ts"
 
 /** Runs an effect while a sandbox listens at the port. */

@@ -9,7 +9,7 @@ import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
-import { freePort } from "../../../packages/export/test/Port.ts"
+import { freePort } from "../../../packages/export/test/FreePort.ts"
 import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
 
 const root = join(import.meta.dirname, "../../..")

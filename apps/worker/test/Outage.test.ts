@@ -7,10 +7,10 @@ import { randomUUID } from "node:crypto"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
-import { gateOn } from "../../../packages/export/test/Gate.ts"
-import { freePort } from "../../../packages/export/test/Port.ts"
+import { freePort } from "../../../packages/export/test/FreePort.ts"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { query } from "../../../packages/export/test/PostgresTest.ts"
+import { makeTcpGate } from "../../../packages/export/test/TcpGate.ts"
 import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
 import { Status } from "../src/Status.ts"
 import { forever } from "../src/Worker.ts"
@@ -20,7 +20,7 @@ let server: PostgresServer
 beforeAll(async () => void (server = await startServer()))
 afterAll(() => server.stop())
 
-const gate = Effect.flatMap(Effect.promise(freePort), gateOn)
+const gate = Effect.flatMap(Effect.promise(freePort), makeTcpGate)
 const newSchema = () => `t_${randomUUID()}`
 const to = (port: number, schema: string, database = "postgres") =>
   `postgres://${user}@127.0.0.1:${port}/${database}?schema=${schema}`
@@ -123,7 +123,7 @@ describe("a worker that receives SIGTERM while its PostgreSQL server does not an
       Effect.gen(function*() {
         const [before, schema] = [yield* gate, newSchema()]
         yield* before.open(server.port)
-        if (moment === "at startup") yield* before.hold
+        if (moment === "at startup") yield* before.stall
         const responses: Array<() => void> = []
         const service = yield* scriptedServer((_, response) =>
           void responses.push(() => pageOf(response, [`{"id":"a"}`], "next"))
@@ -132,11 +132,11 @@ describe("a worker that receives SIGTERM while its PostgreSQL server does not an
         const running = yield* startWorker(["--to", to(before.port, schema), "--every", "1h"], env)
         if (moment !== "at startup") {
           yield* running.until(Effect.sync(() => responses.length), (count) => count === 3)
-          yield* moment === "within a commit" ? before.holdAt("COMMIT") : before.hold
+          yield* moment === "within a commit" ? before.stallAt("COMMIT") : before.stall
         }
         if (moment === "while it compares rows" || moment === "within a commit") {
           for (const respond of responses) respond()
-          yield* running.until(before.heldBack, (count) => count > 0)
+          yield* running.until(before.droppedChunks, (count) => count > 0)
         }
         assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null], moment)
         assert.include(running.out(), `"message":"stopped"`, moment)

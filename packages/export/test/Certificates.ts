@@ -1,23 +1,23 @@
-/** Certificate authorities of a test's own. */
+/** Makes certificate authorities for tests. */
 import forge from "node-forge"
 import { generateKeyPairSync, randomBytes } from "node:crypto"
 
 /** A key and its certificate, as PEM. */
-export interface Certified {
+export interface KeyAndCertificate {
   readonly key: string
   readonly certificate: string
 }
 
-/** Who certifies servers. */
+/** A certificate authority. */
 export interface Authority {
-  /** Its own certificate, as PEM. */
+  /** The authority's own certificate, as PEM. */
   readonly certificate: string
-  /** Certifies a server at an address. */
-  readonly certify: (address: string) => Certified
+  /** Issues a certificate for a server at an address. */
+  readonly certify: (address: string) => KeyAndCertificate
 }
 
-/** Makes one that holds for a day. */
-export const authorityOf = (name: string): Authority => {
+/** Makes an authority that is valid for a day. */
+export const makeAuthority = (name: string): Authority => {
   const own = keys()
   const issuer = [{ name: "commonName", value: name }]
   const root = signed(own.publicKey, own.privateKey, { subject: issuer, issuer }, [
@@ -42,7 +42,7 @@ export const authorityOf = (name: string): Authority => {
   }
 }
 
-/** Node's own, which are made in a moment. */
+/** Makes a key pair with Node, which is faster than node-forge. */
 const keys = () => {
   const { privateKey, publicKey } = generateKeyPairSync("rsa", {
     modulusLength: 2048,

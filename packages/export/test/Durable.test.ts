@@ -6,8 +6,8 @@ import { writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import * as FileSink from "../src/files/FileSink.ts"
 import { replaceFile, scanAll } from "../src/index.ts"
+import { assertDurable, type Call, recording } from "./FileSystemRecorder.ts"
 import { temporaryFolder } from "./Folder.ts"
-import { assertDurable, type Call, recording } from "./Recorder.ts"
 
 const records = (prefix: string, count: number) =>
   Array.from({ length: count }, (_, index) => ({ id: `${prefix}${index}` }))

@@ -8,9 +8,9 @@ import { join } from "node:path"
 import * as FileSink from "../src/files/FileSink.ts"
 import type { Format } from "../src/files/render/Format.ts"
 import { scan, scanAll, SinkError, verifyFiles } from "../src/index.ts"
-import { Fault, faulty } from "./Faulty.ts"
+import { Fault, layerFailing } from "./FailingFileSystem.ts"
 import { rowsOf, temporaryFolder } from "./Folder.ts"
-import { textsOf } from "./Rendered.ts"
+import { textsOf } from "./RenderedFiles.ts"
 import { crash } from "./Seed.ts"
 
 /** Every third call is one of them in a common run, every call behind `npm run test:crash`. */
@@ -73,7 +73,7 @@ describe.each(
             const folder = join(root, `${call}`)
             cpSync(seed, folder, { recursive: true })
             const fault = new Fault(call, lasting, code)
-            const exit = yield* Effect.exit(Effect.provide(run(folder), faulty(fault)))
+            const exit = yield* Effect.exit(Effect.provide(run(folder), layerFailing(fault)))
             const what = `call ${call} of ${fault.calls}`
             assert.strictEqual(Exit.isFailure(exit), fault.reached, what)
             if (Exit.isFailure(exit)) {

@@ -9,7 +9,7 @@ import * as FileSink from "../src/files/FileSink.ts"
 import { compressions, type Format, formats } from "../src/files/render/Format.ts"
 import { scan, scanAll, type ScanOptions, scanParts, Sink, verifyFiles } from "../src/index.ts"
 import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
-import { manifestOf, read, tableOf, textsOf } from "./Rendered.ts"
+import { manifestOf, read, tableOf, textsOf } from "./RenderedFiles.ts"
 import { suite } from "./SinkTest.ts"
 
 const plain = FileSink.defaultFormat

@@ -1,20 +1,20 @@
-/** Folders and databases of tests. */
+/** Temporary folders, and access to SQLite databases. */
 import { Effect } from "effect"
 import { existsSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 
-/** Memory in the place of a disk, where there is any: what is tested here is not what a power cut does. */
-const quickFolder = existsSync("/dev/shm") ? "/dev/shm" : tmpdir()
+/** A file system in memory, if the machine has one: these tests need no disk that survives a power failure. */
+const parentFolder = existsSync("/dev/shm") ? "/dev/shm" : tmpdir()
 
-/** A folder that is gone when the scope closes. */
+/** Creates a folder, and removes it when the scope closes. */
 export const temporaryFolder = Effect.acquireRelease(
-  Effect.sync(() => mkdtempSync(join(quickFolder, "payments-export-"))),
+  Effect.sync(() => mkdtempSync(join(parentFolder, "payments-export-"))),
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
 )
 
-/** Rows of a database, as plain objects. */
+/** Returns rows of a database as plain objects. */
 export const rowsOf = (file: string, sql: string): ReadonlyArray<Record<string, unknown>> => {
   const db = new DatabaseSync(file, { readOnly: true, timeout: 5000 })
   try {
@@ -24,7 +24,7 @@ export const rowsOf = (file: string, sql: string): ReadonlyArray<Record<string, 
   }
 }
 
-/** Runs statements in a database of its own connection. */
+/** Runs statements in a database, over a separate connection. */
 export const execute = (file: string, sql: string): void => {
   const db = new DatabaseSync(file)
   try {

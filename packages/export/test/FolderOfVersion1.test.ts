@@ -10,7 +10,7 @@ import * as FileSink from "../src/files/FileSink.ts"
 import type { Format } from "../src/files/render/Format.ts"
 import { scan, verifyFiles } from "../src/index.ts"
 import { execute, temporaryFolder } from "./Folder.ts"
-import { manifestOf, textsOf } from "./Rendered.ts"
+import { manifestOf, textsOf } from "./RenderedFiles.ts"
 
 const invoices = (count: number) =>
   Array.from({ length: count }, (_, index) => `{"id":"inv_${index}","amount":${index},"contract":"c","extra":1.10}`)

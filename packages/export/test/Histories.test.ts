@@ -16,15 +16,15 @@ import type { Sink, SinkError } from "../src/Sink.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { openReader } from "../src/sqlite/SqliteStore.ts"
 import { verify } from "../src/Verify.ts"
-import { Book, type Traversal } from "./Book.ts"
+import { ChangeReplay, rowsIn } from "./ChangeReplay.ts"
 import { ChangingList, type Shape } from "./ChangingList.ts"
 import { temporaryFolder } from "./Folder.ts"
 import { type PostgresServer, startServer } from "./PostgresServer.ts"
 import { urlOf } from "./PostgresTest.ts"
-import { manifestOf, textsOf } from "./Rendered.ts"
+import { recordingSink } from "./RecordingSink.ts"
+import { ReferenceModel, type Traversal } from "./ReferenceModel.ts"
+import { manifestOf, textsOf } from "./RenderedFiles.ts"
 import { crash, diceOf, seed } from "./Seed.ts"
-import { rowsIn, Told } from "./Told.ts"
-import { watched } from "./Watched.ts"
 
 const shapes: ReadonlyArray<Shape> = (["newest", "oldest", "shuffled"] as const).flatMap((order) =>
   (["keyset", "offset"] as const).map((cursors) => ({ order, cursors }))
@@ -32,46 +32,49 @@ const shapes: ReadonlyArray<Shape> = (["newest", "oldest", "shuffled"] as const)
 const parts = ["north", "south"] as const
 const kinds = ["insert", "update", "missing", "returned"] as const
 
-/** A kind of destination, each in a folder of its own or under that folder's name. */
-interface Place {
+/** A kind of destination. Each history has its own folder, or a schema with the folder's name. */
+interface DestinationCase {
   readonly name: string
   readonly histories: number
   readonly layer: (folder: string) => Layer.Layer<Sink, SinkError, NodeServices.NodeServices>
   readonly reader: (folder: string) => Effect.Effect<Reader, SinkError, Scope.Scope>
-  /** What else must hold when a run has come to its end. */
-  readonly ended?: (folder: string, book: Book) => Effect.Effect<void, SinkError, NodeServices.NodeServices>
+  /** Further assertions after each run that was not interrupted. */
+  readonly assertComplete?: (
+    folder: string,
+    model: ReferenceModel
+  ) => Effect.Effect<void, SinkError, NodeServices.NodeServices>
 }
 
-/** What happened over all histories. */
+/** Counts of events over all histories. */
 interface Figures {
   scans: number
-  cuts: number
+  interruptions: number
   resumed: number
   restarts: number
   parts: number
   heldBack: number
-  told: Told["counts"]
-  /** Of records that were there throughout a scan: how many it was not shown, by the kind of its cursors. */
+  changes: ChangeReplay["counts"]
+  /** Of the records that existed throughout a scan: how many the scan did not return, by the kind of cursor. */
   lost: Record<Shape["cursors"], number>
   throughout: Record<Shape["cursors"], number>
 }
 
-/** Plays one history, and holds the destination against the book after each of its runs, whether it was cut or not. */
-const play = (place: Place, number: number, figures: Figures) =>
+/** Plays one history, and compares the destination with the model after each of its runs, interrupted or not. */
+const play = (destination: DestinationCase, number: number, figures: Figures) =>
   Effect.gen(function*() {
-    const dice = diceOf(seed, place.name, number)
+    const dice = diceOf(seed, destination.name, number)
     const shape = dice.pick(shapes)
     const folder = yield* temporaryFolder
     const list = new ChangingList(dice, shape, dice.below(60))
-    const book = new Book()
-    const told = new Told()
-    const layer = watched(list, book, place.layer(folder))
-    const reading = <A, E, R>(use: (reader: Reader) => Effect.Effect<A, E, R>) =>
-      Effect.scoped(Effect.flatMap(place.reader(folder), use))
+    const model = new ReferenceModel()
+    const changes = new ChangeReplay()
+    const layer = recordingSink(list, model, destination.layer(folder))
+    const withReader = <A, E, R>(use: (reader: Reader) => Effect.Effect<A, E, R>) =>
+      Effect.scoped(Effect.flatMap(destination.reader(folder), use))
     const checked = new Set<Traversal>()
 
-    /** Ends with the run, or is cut behind so many commits and gives nothing. */
-    const run = (runs: Runs, options: RunOptions, cutAt = 0) =>
+    /** Returns the summaries of a run, or undefined if the run is interrupted after the given number of commits. */
+    const run = (runs: Runs, options: RunOptions, interruptAfter = 0) =>
       Effect.gen(function*() {
         const reached = yield* Deferred.make<void>()
         let commits = 0
@@ -81,12 +84,12 @@ const play = (place: Place, number: number, figures: Figures) =>
             if (event.start !== "resumed") list.throughout = new Set(list.ids())
             if (list.isEmpty) list.throughout.clear()
           }
-          // Side by side, one scan may come to its end before or behind what another one tells.
+          // With concurrent scans, the end of one scan and the changes of another have no defined order.
           if (event._tag === "Begun" && options.concurrency === 1) {
-            return Effect.orDie(reading((reader) => told.follow(reader)))
+            return Effect.orDie(withReader((reader) => changes.replay(reader)))
           }
           if (event._tag === "Restarted") figures.restarts++
-          return event._tag === "Committed" && ++commits === cutAt
+          return event._tag === "Committed" && ++commits === interruptAfter
             ? Effect.andThen(Deferred.succeed(reached, undefined), Effect.never)
             : Effect.void
         }
@@ -94,23 +97,23 @@ const play = (place: Place, number: number, figures: Figures) =>
         yield* Effect.raceFirst(Deferred.await(reached), Effect.ignore(Fiber.join(fiber)))
         if (!(yield* Deferred.isDone(reached))) return yield* Fiber.join(fiber)
         yield* Fiber.interrupt(fiber)
-        figures.cuts++
+        figures.interruptions++
         return undefined
       })
 
     const check = (summaries: ReadonlyArray<ScanSummary> | undefined) =>
-      reading(Effect.fnUntraced(function*(reader) {
-        yield* assertRows(book, reader)
-        yield* told.follow(reader)
+      withReader(Effect.fnUntraced(function*(reader) {
+        yield* assertRows(model, reader)
+        yield* changes.replay(reader)
         assert.deepStrictEqual((yield* verify(reader, Lists.invoices)).differences, [])
         const scans = yield* reader.scans(Lists.invoices)
-        for (const traversal of book.traversals) {
+        for (const traversal of model.traversals) {
           if (!traversal.ended || checked.has(traversal)) continue
           checked.add(traversal)
           const { heldBack, missing, part, seen } = traversal
-          const isItsOwn = (one: { readonly scan: number }) => one.scan === traversal.scan
-          assertCertificate(book, traversal, scans.find(isItsOwn))
-          const summary = summaries?.find(isItsOwn)
+          const hasSameScan = ({ scan }: { readonly scan: number }) => scan === traversal.scan
+          assertCertificate(model, traversal, scans.find(hasSameScan))
+          const summary = summaries?.find(hasSameScan)
           if (summary !== undefined) assert.deepInclude(summary, { missing: missing.length, heldBack })
           figures.heldBack += heldBack
           if (part !== "") figures.parts++
@@ -124,7 +127,7 @@ const play = (place: Place, number: number, figures: Figures) =>
         }
       }))
 
-    /** What the next runs are, where that is settled. */
+    /** The next runs, if they are already determined. */
     const planned: Array<{ readonly inParts: boolean; readonly hidden?: string | undefined }> = []
     for (let left = 4 + dice.below(8); left >= 0; left--) {
       list.pace = dice.pick([0, 1, 4])
@@ -134,36 +137,38 @@ const play = (place: Place, number: number, figures: Figures) =>
       if (dice.chance(0.1)) list.removeShare(dice.pick([0.05, 0.4]))
       if (dice.chance(0.3)) list.comeBack()
       if (planned.length === 0 && dice.chance(0.1)) {
-        // Whole lists and their parts need not come from one place in the service: one has a record that the other has not.
+        // The service may be inconsistent: the whole list may have a record that a part lacks, or the reverse.
         const [hidden = ""] = list.ids()
-        const away = { inParts: false, hidden }
-        planned.push(away, { inParts: true }, { inParts: true, hidden }, away, away, { inParts: false })
+        const wholeWithout = { inParts: false, hidden }
+        planned.push(wholeWithout, { inParts: true }, { inParts: true, hidden }, wholeWithout, wholeWithout, {
+          inParts: false
+        })
       }
-      // The last run is one of the whole list that nothing cuts.
-      const cutAt = left > 0 && planned.length === 0 && dice.chance(0.4) ? 1 + dice.below(6) : 0
+      // The last run is an uninterrupted run of the whole list.
+      const interruptAfter = left > 0 && planned.length === 0 && dice.chance(0.4) ? 1 + dice.below(6) : 0
       const { hidden, inParts } = left === 0 ? { inParts: false } : planned.shift() ?? { inParts: dice.chance(0.35) }
       list.hide(hidden)
       const runs = inParts
-        ? runsOfParts(dice.pick([parts, parts.toReversed(), ["south"]]))
-        : runOfAll
+        ? runParts(dice.pick([parts, parts.toReversed(), ["south"]]))
+        : runWhole
       const options = {
         limit: dice.pick([5, 5, 5, 8]),
         largestBatch: dice.pick([1, 20]),
-        concurrency: cutAt === 0 ? dice.pick([1, 2]) : 1
+        concurrency: interruptAfter === 0 ? dice.pick([1, 2]) : 1
       }
-      const summaries = yield* run(runs, options, cutAt)
+      const summaries = yield* run(runs, options, interruptAfter)
       yield* check(summaries)
-      if (summaries !== undefined) yield* place.ended?.(folder, book) ?? Effect.void
+      if (summaries !== undefined) yield* destination.assertComplete?.(folder, model) ?? Effect.void
     }
-    for (const kind of kinds) figures.told[kind] += told.counts[kind]
+    for (const kind of kinds) figures.changes[kind] += changes.counts[kind]
   }).pipe(
     Effect.scoped,
     Effect.provide(NodeServices.layer),
-    Effect.onError(() => Console.error(`history ${number} of ${place.name}, seed ${seed}`))
+    Effect.onError(() => Console.error(`history ${number} of ${destination.name}, seed ${seed}`))
   )
 
 interface RunOptions extends ScanOptions {
-  /** How many parts are read at once. */
+  /** The number of parts that are read concurrently. */
   readonly concurrency: number
 }
 
@@ -171,19 +176,19 @@ type Runs = (
   options: RunOptions
 ) => Effect.Effect<ReadonlyArray<ScanSummary>, PaymentsError | SinkError, PaymentsApi | Sink>
 
-const runOfAll: Runs = (options) => Effect.map(scan("invoices", options), (summary) => [summary])
+const runWhole: Runs = (options) => Effect.map(scan("invoices", options), (summary) => [summary])
 
-const runsOfParts = (values: ReadonlyArray<string>): Runs => (options) =>
+const runParts = (values: ReadonlyArray<string>): Runs => (options) =>
   scanParts("invoices", { ...options, field: "contract", values })
 
-/** The certificate is of what this traversal was shown, of each record what came last. */
-const assertCertificate = (book: Book, traversal: Traversal, row: ScanRow | undefined): void => {
+/** Asserts that the certificate matches the last text of each record that the traversal returned. */
+const assertCertificate = (model: ReferenceModel, traversal: Traversal, row: ScanRow | undefined): void => {
   const { isRepeated, part, seen } = traversal
   assert.strictEqual(row?.state, "complete")
   const texts = [...seen.values()].map(({ text }) => text)
   const amount = texts.reduce((total, text) => total + Number(/"amount":(\d+)/.exec(text)?.[1] ?? 0), 0)
   const certificate = Certificate.ofScan(row)
-  if (certificate === undefined) return assert.isTrue(part !== "" && isRepeated && book.isShared(traversal))
+  if (certificate === undefined) return assert.isTrue(part !== "" && isRepeated && model.isShared(traversal))
   assert.deepInclude(certificate, { distinct: seen.size, digest: digestOf(texts) })
   assert.strictEqual(Number(certificate.sums["amount"] ?? 0), amount)
 }
@@ -194,26 +199,26 @@ const digestOf = (texts: ReadonlyArray<string>): string =>
 
 const sha256 = (text: string) => createHash("sha256").update(text).digest("hex")
 
-const assertRows = Effect.fnUntraced(function*(book: Book, reader: Reader) {
+const assertRows = Effect.fnUntraced(function*(model: ReferenceModel, reader: Reader) {
   const rows = yield* rowsIn(reader)
-  assert.strictEqual(rows.length, book.texts.size)
+  assert.strictEqual(rows.length, model.texts.size)
   for (const { hash, id, missingSince, raw } of rows) {
-    assert.include(book.texts.get(id) ?? [], raw)
+    assert.include(model.texts.get(id) ?? [], raw)
     assert.strictEqual(hash, sha256(raw))
-    assert.strictEqual(missingSince !== undefined, book.missing.has(id), `${id} is missing`)
+    assert.strictEqual(missingSince !== undefined, model.missing.has(id), `${id} is missing`)
   }
 })
 
-/** The files are whole, show the rows, and are certified as a whole only while they are what that scan was shown. */
-const assertFiles = Effect.fnUntraced(function*(folder: string, book: Book) {
+/** Asserts that the files are intact, have all rows, and have a certificate only if it matches the rendered rows. */
+const assertFiles = Effect.fnUntraced(function*(folder: string, model: ReferenceModel) {
   assert.deepStrictEqual(yield* verifyFiles(folder), [])
   const rows = yield* Effect.scoped(Effect.flatMap(readerOf(join(folder, FileSink.copyFile)), rowsIn))
   assert.sameMembers([...yield* textsOf(folder, Lists.invoices)], rows.map(({ raw }) => raw))
   const certificate = manifestOf(folder).lists["invoices"]?.certificate
   if (certificate === undefined) return
-  const shown = new Map(rows.map(({ id, raw }) => [id, raw]))
-  const seen = book.traversals.findLast((one) => one.scan === certificate.scan)?.seen.keys() ?? []
-  assert.strictEqual(certificate.digest, digestOf([...seen].map((id) => shown.get(id) ?? "")))
+  const texts = new Map(rows.map(({ id, raw }) => [id, raw]))
+  const seen = model.traversals.findLast(({ scan }) => scan === certificate.scan)?.seen.keys() ?? []
+  assert.strictEqual(certificate.digest, digestOf([...seen].map((id) => texts.get(id) ?? "")))
 })
 
 const readerOf = (file: string) => openReader(file, "here")
@@ -222,7 +227,7 @@ let server: PostgresServer
 beforeAll(async () => void (server = await startServer()))
 afterAll(() => server.stop())
 
-const places: ReadonlyArray<Place> = [
+const destinations: ReadonlyArray<DestinationCase> = [
   {
     name: "sqlite:FILE",
     histories: crash ? 1000 : 50,
@@ -234,7 +239,7 @@ const places: ReadonlyArray<Place> = [
     histories: crash ? 200 : 10,
     layer: (folder) => FileSink.layer(folder),
     reader: (folder) => readerOf(join(folder, FileSink.copyFile)),
-    ended: assertFiles
+    assertComplete: assertFiles
   },
   {
     name: "postgres://HOST",
@@ -244,34 +249,45 @@ const places: ReadonlyArray<Place> = [
   }
 ]
 
-describe(`a list that changes while it is read, whole and in parts, cut and gone on with (seed ${seed})`, () => {
-  it.live.each(places)(
-    "is held as it was last shown, is told of change by change, and nothing of it is missing wrongly or lost by keyset " +
-      "cursors: $histories histories in $name",
-    (place) =>
+describe(`a list that changes during interrupted and resumed scans, whole and in parts (seed ${seed})`, () => {
+  it.live.each(destinations)(
+    "is stored with its last texts, every change is recorded, no row is wrongly missing, and keyset cursors lose no " +
+      "record: $histories histories in $name",
+    (destination) =>
       Effect.gen(function*() {
         const figures: Figures = {
           scans: 0,
-          cuts: 0,
+          interruptions: 0,
           resumed: 0,
           restarts: 0,
           parts: 0,
           heldBack: 0,
-          told: { insert: 0, update: 0, missing: 0, returned: 0 },
+          changes: { insert: 0, update: 0, missing: 0, returned: 0 },
           lost: { keyset: 0, offset: 0 },
           throughout: { keyset: 0, offset: 0 }
         }
-        for (let number = 1; number <= place.histories; number++) yield* play(place, number, figures)
+        for (let number = 1; number <= destination.histories; number++) yield* play(destination, number, figures)
         const { lost, throughout } = figures
         yield* Console.log(
-          `histories: ${JSON.stringify(figures)}; offset cursors did not show ${lost.offset} of ${throughout.offset} ` +
-            "records that were there throughout a scan"
+          `histories: ${
+            JSON.stringify(figures)
+          }; offset cursors did not return ${lost.offset} of ${throughout.offset} ` +
+            "records that existed throughout a scan"
         )
-        // Too few histories need not show everything.
-        if (place.histories < 50) return
-        const { cuts, heldBack, parts: ofParts, restarts, resumed, told } = figures
-        for (const happened of [cuts, resumed, restarts, ofParts, heldBack, ...kinds.map((kind) => told[kind])]) {
-          assert.isAbove(happened, 0, "a history in which nothing happens tells nothing")
+        // A few histories need not contain every kind of event.
+        if (destination.histories < 50) return
+        const { changes, heldBack, interruptions, parts: partScans, restarts, resumed } = figures
+        for (
+          const count of [
+            interruptions,
+            resumed,
+            restarts,
+            partScans,
+            heldBack,
+            ...kinds.map((kind) => changes[kind])
+          ]
+        ) {
+          assert.isAbove(count, 0, "the histories contain every kind of event")
         }
       }),
     1_200_000

@@ -1,4 +1,4 @@
-/** Scans all lists of a service into an SQLite file, and says what came of it and the most memory that this process has held. */
+/** Scans lists of a service into a destination, and prints the exit codes and the peak memory of this process. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"

@@ -18,7 +18,7 @@ import {
 } from "../src/index.ts"
 import { batchOf, recordOf } from "./Batches.ts"
 import { rowsOf, temporaryFolder } from "./Folder.ts"
-import { textsOf } from "./Rendered.ts"
+import { textsOf } from "./RenderedFiles.ts"
 
 const days = ["2024-05-01", "2024-05-02"]
 /** A hundred invoices, half of them of each day. `amounts` says what is asked for. */

@@ -7,7 +7,7 @@ import { chmodSync, mkdirSync, statSync } from "node:fs"
 import { join } from "node:path"
 import * as Destination from "../src/Destination.ts"
 import { scan } from "../src/Scan.ts"
-import { moduleOf, startChild } from "./Child.ts"
+import { moduleOf, startChild } from "./ChildProcess.ts"
 import { temporaryFolder } from "./Folder.ts"
 
 const exportTo = (to: string) =>
@@ -36,7 +36,7 @@ const messageOf = Effect.fnUntraced(function*(to: string, access: "write" | "rea
       Effect.match({ onFailure: ({ message }) => message, onSuccess: () => "done" }),
       Effect.provide(NodeServices.layer)
     )))`)
-  return child.said
+  return child.firstLine
 })
 
 interface Case {

@@ -13,12 +13,12 @@ import { connect } from "../src/postgres/PostgresClient.ts"
 import type { Times } from "../src/postgres/PostgresLease.ts"
 import { settingsOf } from "../src/postgres/PostgresSettings.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
-import { startProxy, type Verdict } from "./CuttingProxy.ts"
-import { gateOn } from "./Gate.ts"
-import { freePort } from "./Port.ts"
+import { type CommitAction, startProxy } from "./CommitFaultProxy.ts"
+import { freePort } from "./FreePort.ts"
 import { type PostgresServer, startServer } from "./PostgresServer.ts"
 import { briefTimes, query, recordsOf, rowsOf, urlOf } from "./PostgresTest.ts"
 import { crash, diceOf, seed } from "./Seed.ts"
+import { makeTcpGate } from "./TcpGate.ts"
 
 let server: PostgresServer
 beforeAll(async () => void (server = await startServer()))
@@ -38,14 +38,14 @@ const run = (
     )
   )
 
-const proxied = (decide: () => Verdict) =>
+const proxied = (decide: () => CommitAction) =>
   Effect.acquireRelease(
     Effect.promise(() => startProxy(server.port, decide)),
     (proxy) => Effect.promise(() => proxy.close())
   )
 
-/** The destination holds exactly these records, and its certificate says so. */
-const holds = Effect.fnUntraced(function*(schema: string, records: ReadonlyArray<string>) {
+/** Asserts that the destination has exactly these records and that they match its certificate. */
+const assertRecords = Effect.fnUntraced(function*(schema: string, records: ReadonlyArray<string>) {
   const rows = yield* Effect.promise(() => rowsOf(server, schema, Lists.payoutRequests))
   assert.deepStrictEqual(rows.map(({ raw }) => raw).toSorted(), records.toSorted())
   const reader = yield* PostgresSink.reader(urlOf(server, schema))
@@ -55,50 +55,50 @@ const holds = Effect.fnUntraced(function*(schema: string, records: ReadonlyArray
 }, Effect.scoped)
 
 describe("an export into PostgreSQL", () => {
-  const cuts = crash ? 500 : 30
+  const faults = crash ? 500 : 30
 
   it.live(
-    `loses and doubles nothing when its connection is cut around COMMIT, ${cuts} times`,
+    `loses and duplicates nothing if its connection breaks around COMMIT, ${faults} times`,
     () =>
       Effect.gen(function*() {
         yield* Console.log(`seed ${seed}`)
         const dice = diceOf(seed, "cuts")
         const schema = newSchema()
-        let done = 0
-        let inRow = 0
+        let faultCount = 0
+        let consecutive = 0
         const proxy = yield* proxied(() => {
-          const verdict = inRow >= 3 || dice.chance(0.3)
+          const action = consecutive >= 3 || dice.chance(0.3)
             ? "pass"
-            : dice.pick(["cutBefore", "cutAfter", "race"] as const)
-          inRow = verdict === "pass" ? 0 : inRow + 1
-          if (verdict !== "pass") done++
-          return verdict
+            : dice.pick(["disconnectBefore", "disconnectAfter", "race"] as const)
+          consecutive = action === "pass" ? 0 : consecutive + 1
+          if (action !== "pass") faultCount++
+          return action
         })
         let amounts = Array.from({ length: 100 }, () => 0)
-        const recordsNow = () => amounts.map((amount, index) => `{"id":"por_${index}","amount":${amount}}`)
-        yield* run(proxy, schema, recordsNow())
-        for (let round = 1; round === 1 || done < cuts; round++) {
+        const currentRecords = () => amounts.map((amount, index) => `{"id":"por_${index}","amount":${amount}}`)
+        yield* run(proxy, schema, currentRecords())
+        for (let round = 1; round === 1 || faultCount < faults; round++) {
           const before = amounts
           amounts = amounts.map((amount) => dice.chance(0.5) ? amount : round)
-          const { scan: number } = yield* run(proxy, schema, recordsNow())
-          yield* holds(schema, recordsNow())
-          const told = yield* Effect.promise(() =>
+          const { scan: number } = yield* run(proxy, schema, currentRecords())
+          yield* assertRecords(schema, currentRecords())
+          const changes = yield* Effect.promise(() =>
             query(server, `SELECT id FROM "${schema}".changes WHERE scan = $1 ORDER BY seq`, [BigInt(number)])
           )
           assert.deepStrictEqual(
-            told.map(({ id }) => id),
+            changes.map(({ id }) => id),
             amounts.flatMap((amount, index) => amount === before[index] ? [] : [`por_${index}`])
           )
         }
         const [sequence] = yield* Effect.promise(() =>
-          query(server, `SELECT max(seq) = count(*) AS whole FROM "${schema}".changes`)
+          query(server, `SELECT max(seq) = count(*) AS "hasNoGap" FROM "${schema}".changes`)
         )
-        assert.deepStrictEqual(sequence, { whole: true })
+        assert.deepStrictEqual(sequence, { hasNoGap: true })
       }).pipe(Effect.scoped),
     crash ? 3_600_000 : 120_000
   )
 
-  it.live("goes on over a server that restarts", () =>
+  it.live("continues after a restart of the server", () =>
     Effect.gen(function*() {
       const schema = newSchema()
       yield* run(server, schema, recordsOf("before"))
@@ -108,10 +108,10 @@ describe("an export into PostgreSQL", () => {
             ? Effect.promise(() => server.restart())
             : Effect.void
       })
-      yield* holds(schema, recordsOf("after"))
+      yield* assertRecords(schema, recordsOf("after"))
     }))
 
-  it.live("ends when the server stays away, and the next run goes on", () =>
+  it.live("fails if the server stays unreachable, and the next run resumes", () =>
     Effect.gen(function*() {
       const schema = newSchema()
       const proxy = yield* proxied(() => "pass")
@@ -127,11 +127,11 @@ describe("an export into PostgreSQL", () => {
       assert.strictEqual(error.reason._tag, "Unavailable")
       const summary = yield* run(server, schema, recordsOf("a"), { onLocked: "wait", times: briefTimes })
       assert.deepInclude(summary, { start: "resumed", pages: 30, records: 300 })
-      yield* holds(schema, recordsOf("a"))
+      yield* assertRecords(schema, recordsOf("a"))
     }).pipe(Effect.scoped))
 })
 
-/** A writer in a process of its own, and the lines that it prints. */
+/** Starts `PostgresWriter.ts` in a child process. `next` returns its next line of output. */
 const startWriter = (port: number, schema: string, writer: string) =>
   Effect.acquireRelease(
     Effect.sync(() => {
@@ -139,23 +139,23 @@ const startWriter = (port: number, schema: string, writer: string) =>
         process.execPath,
         [join(import.meta.dirname, "PostgresWriter.ts"), String(port), schema, writer],
         {
-          // Half of its time it would compile what the one before it has compiled.
+          // Without this cache, compiling the modules takes half of the process's time.
           env: { ...process.env, NODE_COMPILE_CACHE: join(import.meta.dirname, "../node_modules/.cache/compiled") },
           stdio: ["ignore", "pipe", "inherit"]
         }
       )
       const lines = createInterface(child.stdout)[Symbol.asyncIterator]()
-      const next = Effect.promise(async () => (await lines.next()).value as string | undefined) // text until its end
+      const next = Effect.promise(async () => (await lines.next()).value as string | undefined) // undefined at the end
       const ended = once(child, "exit")
       return { child, next, ended: Effect.promise(() => ended) }
     }),
     ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
   )
 
-describe("a PostgreSQL server that accepts connections and does not answer", () => {
-  it.live("is distinguished from one that is busy, within a statement and within a transaction", () =>
+describe("a PostgreSQL server that accepts connections but does not respond", () => {
+  it.live("is distinguished from a busy one, during a statement and in a transaction", () =>
     Effect.gen(function*() {
-      const gate = yield* gateOn(yield* Effect.promise(freePort))
+      const gate = yield* makeTcpGate(yield* Effect.promise(freePort))
       yield* gate.open(server.port)
       const settings = yield* settingsOf(urlOf(gate, newSchema()))
       const client = yield* connect(settings, { interval: Duration.millis(200), timeout: Duration.seconds(2) })
@@ -163,17 +163,17 @@ describe("a PostgreSQL server that accepts connections and does not answer", () 
       assert.strictEqual(busy.length, 1)
       const inTransaction = yield* Effect.forkChild(
         Effect.flip(
-          client.transaction((ask) => Effect.andThen(ask("SELECT 1"), Effect.andThen(gate.hold, ask("SELECT 1"))))
+          client.transaction((run) => Effect.andThen(run("SELECT 1"), Effect.andThen(gate.stall, run("SELECT 1"))))
         )
       )
-      const alone = yield* Effect.forkChild(Effect.flip(Effect.andThen(
-        Effect.repeat(gate.heldBack, {
+      const singleStatement = yield* Effect.forkChild(Effect.flip(Effect.andThen(
+        Effect.repeat(gate.droppedChunks, {
           until: (count) => count > 0,
           schedule: Schedule.spaced("20 millis")
         }),
         client.query("SELECT 1")
       )))
-      for (const fiber of [inTransaction, alone]) {
+      for (const fiber of [inTransaction, singleStatement]) {
         const { message, reason } = yield* Fiber.join(fiber)
         assert.deepInclude(reason, { _tag: "Unavailable", code: "no answer" })
         assert.include(message, "accepts connections and does not answer")
@@ -181,28 +181,28 @@ describe("a PostgreSQL server that accepts connections and does not answer", () 
     }).pipe(Effect.scoped))
 })
 
-describe("a writer of a PostgreSQL destination that another one has taken over", () => {
+describe("a writer whose PostgreSQL lease another program has taken over", () => {
   const rounds = crash ? 100 : 3
-  const ways = ["between transactions", "within one", "killed"] as const
+  const states = ["between transactions", "during COMMIT", "killed"] as const
 
   const takeover = Effect.fnUntraced(function*(number: number) {
     const dice = diceOf(seed, "takeover", number)
-    const way = ways[number % ways.length] ?? ways[0]
+    const state = states[number % states.length] ?? states[0]
     const schema = newSchema()
     yield* run(server, schema, recordsOf("before"))
-    let hold = false
-    let held = () => {}
-    const holding = new Promise<void>((resolve) => held = resolve)
+    let stallsCommit = false
+    let onStall = () => {}
+    const stalled = new Promise<void>((resolve) => onStall = resolve)
     const proxy = yield* proxied(() => {
-      if (hold) held()
-      return hold ? "hold" : "pass"
+      if (stallsCommit) onStall()
+      return stallsCommit ? "stall" : "pass"
     })
     const { child, ended, next } = yield* startWriter(proxy.port, schema, "stopped")
     for (let pages = 2 + dice.below(12); pages > 0; pages--) assert.strictEqual(yield* next, "committed")
-    hold = way === "within one"
-    if (hold) yield* Effect.promise(() => holding)
-    child.kill(way === "killed" ? "SIGKILL" : "SIGSTOP")
-    // Nobody waits for ever, neither for a lease nor for a transaction that was left open.
+    stallsCommit = state === "during COMMIT"
+    if (stallsCommit) yield* Effect.promise(() => stalled)
+    child.kill(state === "killed" ? "SIGKILL" : "SIGSTOP")
+    // The lease and the open transaction of the first writer both end by timeout.
     const summary = yield* run(server, schema, recordsOf("taker"), { onLocked: "wait", times: briefTimes })
     assert.strictEqual(summary.start, "resumed")
     const everything = () =>
@@ -215,22 +215,22 @@ describe("a writer of a PostgreSQL destination that another one has taken over",
         )
       )
     const before = yield* everything()
-    if (way !== "killed") {
-      hold = false
+    if (state !== "killed") {
+      stallsCommit = false
       child.kill("SIGCONT")
       let last: string | undefined
       for (let line = yield* next; line !== undefined; line = yield* next) last = line
-      // Stopped while it opened a lost connection again, it has no patience left.
+      // If it was stopped while it reconnected, the time for retries is over.
       assert.include(["LeaseLost", "Unavailable", "Failed"], last)
     }
     yield* ended
     assert.deepStrictEqual(yield* everything(), before)
     yield* run(server, schema, recordsOf("last"), { times: briefTimes })
-    yield* holds(schema, recordsOf("last"))
+    yield* assertRecords(schema, recordsOf("last"))
   }, Effect.scoped)
 
   it.live(
-    `commits nothing more, stopped between transactions, within one, or killed; ${rounds} times`,
+    `commits nothing more after a pause between transactions or during COMMIT, or after SIGKILL; ${rounds} times`,
     () =>
       Effect.gen(function*() {
         yield* Console.log(`seed ${seed}`)

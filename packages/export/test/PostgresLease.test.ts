@@ -14,8 +14,8 @@ let server: PostgresServer
 beforeAll(async () => void (server = await startServer()))
 afterAll(() => server.stop())
 
-const takers = 12
-/** Nothing of these tests depends on how long anything takes. */
+const acquirers = 12
+/** So long that no result of these tests depends on the speed of the machine. */
 const times: Lease.Times = {
   validity: Duration.hours(1),
   renewalInterval: Duration.hours(1),
@@ -24,14 +24,14 @@ const times: Lease.Times = {
   lockTimeout: Duration.minutes(10)
 }
 
-/** A destination's leases over a connection of their own, as a process has them. */
+/** Returns a destination's leases over a new connection, as each process has one. */
 const leasesIn = Effect.fnUntraced(function*(schema: string) {
   const client = yield* connect(yield* settingsOf(urlOf(server, schema)))
   yield* migrate(client, schema, times.idleTimeout)
   return { client, schema: quoted(schema), times }
 })
 
-/** Another user of the server, who keeps every taker from writing the lease until `let go`. */
+/** Blocks writes of the leases from another session, until `end`. */
 const blockade = Effect.fnUntraced(function*(schema: string) {
   const leases = `${quoted(schema)}.leases`
   const connection = yield* PgConnection.make({
@@ -41,12 +41,12 @@ const blockade = Effect.fnUntraced(function*(schema: string) {
     database: "postgres"
   })
   yield* connection.query("BEGIN")
-  // Conflicts with writing the table, not with reading it.
+  // This lock blocks writes of the table, but not reads.
   yield* connection.query(`LOCK TABLE ${leases} IN SHARE ROW EXCLUSIVE MODE`)
   return {
     run: (sql: string) => connection.query(sql),
     end: connection.query("COMMIT"),
-    /** Returns when so many wait for it. */
+    /** Waits until the given number of sessions wait for the lock. */
     blocked: (count: number) =>
       Effect.promise(() =>
         query(server, `SELECT count(*) AS n FROM pg_locks WHERE NOT granted AND relation = '${leases}'::regclass`)
@@ -56,28 +56,30 @@ const blockade = Effect.fnUntraced(function*(schema: string) {
   }
 })
 
-/** How the takers end that all find the lease free and then write it at one moment, after `meanwhile`. */
-const takenAtOnce = Effect.fnUntraced(function*(schema: string, meanwhile?: string) {
-  const all = yield* Effect.forEach(Array.from({ length: takers }), () => leasesIn(schema), { concurrency: takers })
-  const others = yield* blockade(schema)
-  const taking = yield* Effect.forEach(
+/** Returns the results of acquirers that all find the lease free and then write it at the same time, after `meanwhile`. */
+const acquireConcurrently = Effect.fnUntraced(function*(schema: string, meanwhile?: string) {
+  const all = yield* Effect.forEach(Array.from({ length: acquirers }), () => leasesIn(schema), {
+    concurrency: acquirers
+  })
+  const blocker = yield* blockade(schema)
+  const acquisitions = yield* Effect.forEach(
     all,
     (leases) => Effect.forkChild(Effect.result(Lease.acquire(leases, "invoices", "refuse")))
   )
-  yield* others.blocked(takers)
-  if (meanwhile !== undefined) yield* others.run(meanwhile)
-  yield* others.end
-  const ended = yield* Effect.forEach(taking, Fiber.join)
-  return ended.map((result) => result._tag === "Success" ? "taken" : result.failure.reason._tag).toSorted()
+  yield* blocker.blocked(acquirers)
+  if (meanwhile !== undefined) yield* blocker.run(meanwhile)
+  yield* blocker.end
+  const results = yield* Effect.forEach(acquisitions, Fiber.join)
+  return results.map((result) => result._tag === "Success" ? "acquired" : result.failure.reason._tag).toSorted()
 })
 
-const one = [...Array.from({ length: takers - 1 }, () => "Locked"), "taken"]
-const none = Array.from({ length: takers }, () => "Locked")
+const oneAcquired = [...Array.from({ length: acquirers - 1 }, () => "Locked"), "acquired"]
+const noneAcquired = Array.from({ length: acquirers }, () => "Locked")
 
 const newSchema = () => `t_${randomUUID()}`
 
-/** A lease of a process that is gone; it ends then. */
-const leaseOf = (schema: string, expires: string) =>
+/** Inserts a lease of a process that no longer runs, which expires after the given interval. */
+const insertLease = (schema: string, expires: string) =>
   Effect.gen(function*() {
     yield* Effect.scoped(leasesIn(schema))
     yield* Effect.promise(() =>
@@ -91,39 +93,41 @@ const leaseOf = (schema: string, expires: string) =>
     )
   })
 
-describe(`${takers} takers of one lease at one moment`, () => {
-  it.live("come to one holder where nobody held it", () =>
+describe(`${acquirers} concurrent acquisitions of one lease`, () => {
+  it.live("succeed for one acquirer if the lease is new", () =>
     Effect.gen(function*() {
-      assert.deepStrictEqual(yield* takenAtOnce(newSchema()), one)
+      assert.deepStrictEqual(yield* acquireConcurrently(newSchema()), oneAcquired)
     }).pipe(Effect.scoped))
 
-  it.live("come to one holder where the last one's lease has ended", () =>
+  it.live("succeed for one acquirer if the lease has expired", () =>
     Effect.gen(function*() {
       const schema = newSchema()
-      yield* leaseOf(schema, "-1 second")
-      assert.deepStrictEqual(yield* takenAtOnce(schema), one)
+      yield* insertLease(schema, "-1 second")
+      assert.deepStrictEqual(yield* acquireConcurrently(schema), oneAcquired)
     }).pipe(Effect.scoped))
 
-  it.live("are all refused where the holder renews its lease before they write", () =>
+  it.live("are all refused if the owner renews the lease before they write", () =>
     Effect.gen(function*() {
       const schema = newSchema()
-      yield* leaseOf(schema, "-1 second")
+      yield* insertLease(schema, "-1 second")
       const renewal = `UPDATE ${quoted(schema)}.leases SET expires = clock_timestamp() + interval '1 hour'`
-      assert.deepStrictEqual(yield* takenAtOnce(schema, renewal), none)
+      assert.deepStrictEqual(yield* acquireConcurrently(schema, renewal), noneAcquired)
       const [row] = yield* Effect.promise(() => query(server, `SELECT epoch, owner FROM ${quoted(schema)}.leases`))
       assert.deepStrictEqual([Number(row?.["epoch"]), row?.["owner"]], [1, "gone"])
     }).pipe(Effect.scoped))
 
-  it.live("are all refused where somebody holds it", () =>
+  it.live("are all refused if the lease has an owner", () =>
     Effect.gen(function*() {
       const schema = newSchema()
-      yield* leaseOf(schema, "1 hour")
-      const all = yield* Effect.forEach(Array.from({ length: takers }), () => leasesIn(schema), { concurrency: takers })
-      const ended = yield* Effect.forEach(
+      yield* insertLease(schema, "1 hour")
+      const all = yield* Effect.forEach(Array.from({ length: acquirers }), () => leasesIn(schema), {
+        concurrency: acquirers
+      })
+      const errors = yield* Effect.forEach(
         all,
         (leases) => Effect.flip(Lease.acquire(leases, "invoices", "refuse")),
-        { concurrency: takers }
+        { concurrency: acquirers }
       )
-      assert.deepStrictEqual(ended.map(({ reason }) => reason._tag), none)
+      assert.deepStrictEqual(errors.map(({ reason }) => reason._tag), noneAcquired)
     }).pipe(Effect.scoped))
 })

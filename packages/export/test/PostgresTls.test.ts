@@ -10,20 +10,20 @@ import { afterAll, beforeAll } from "vitest"
 import { scan } from "../src/index.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
 import { parse } from "../src/postgres/PostgresUrl.ts"
-import { authorityOf } from "./Certificates.ts"
+import { makeAuthority } from "./Certificates.ts"
 import { type PostgresServer, startServer, user } from "./PostgresServer.ts"
 import { query, rowsOf } from "./PostgresTest.ts"
 
-/** Certified for 127.0.0.1, by an authority that Node does not know. */
+/** A server with a certificate for 127.0.0.1, from an authority that Node does not trust. */
 let server: PostgresServer
 let folder: string
 const fileOf = (name: "ours" | "other" | "none") => join(folder, `${name}.pem`)
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "payments-tls-"))
-  const authority = authorityOf("ours")
+  const authority = makeAuthority("ours")
   writeFileSync(fileOf("ours"), authority.certificate)
-  // The same name, another key.
-  writeFileSync(fileOf("other"), authorityOf("ours").certificate)
+  // An authority with the same name, but another key.
+  writeFileSync(fileOf("other"), makeAuthority("ours").certificate)
   writeFileSync(fileOf("none"), "no certificate\n")
   server = await startServer([], authority.certify("127.0.0.1"))
 })
@@ -47,7 +47,7 @@ const sink = (schema: string, { env = {}, host = "127.0.0.1", options = {} }: At
 
 const newSchema = () => `t_${randomUUID()}`
 
-/** How the writer's sessions came, told by the server. */
+/** The TLS state of the export's sessions, as the server reports it. */
 const sessions = Effect.suspend(() =>
   Effect.promise(() =>
     query(
@@ -61,34 +61,37 @@ describe("TLS to PostgreSQL", () => {
   it.live.each([
     { title: "in the URL", options: { sslmode: "verify-full", sslrootcert: "ours" }, env: {} },
     { title: "in the variables", options: {}, env: { PGSSLMODE: "verify-full", PGSSLROOTCERT: "ours" } },
-    { title: "with no more than a wish for it", options: { sslmode: "prefer", sslrootcert: "ours" }, env: {} }
-  ])("carries every connection where its authority is named ($title)", ({ env, options }) =>
-    Effect.gen(function*() {
-      const schema = newSchema()
-      const inFolder = (given: Attempt["env"]) =>
-        Object.fromEntries(
-          Object.entries(given ?? {}).map(([name, value]) => [name, value === "ours" ? fileOf("ours") : value])
-        )
-      const layer = sink(schema, { options: inFolder(options), env: inFolder(env) })
-      yield* Effect.gen(function*() {
-        yield* scan("invoices")
-        const found = yield* sessions
-        assert.isAbove(found.length, 0)
-        for (const session of found) assert.deepStrictEqual(session, { ssl: true, version: "TLSv1.3" })
-      }).pipe(Effect.provide(Layer.merge(layer, layerTest({ invoices: [{ id: "a" }, { id: "b" }] }))))
-      const rows = yield* Effect.promise(() => rowsOf(server, schema, Lists.invoices))
-      assert.deepStrictEqual(rows.map(({ id }) => id).toSorted(), ["a", "b"])
-    }))
+    { title: "with sslmode=prefer", options: { sslmode: "prefer", sslrootcert: "ours" }, env: {} }
+  ])(
+    "is used for every connection if the certificate's authority is given ($title)",
+    ({ env, options }) =>
+      Effect.gen(function*() {
+        const schema = newSchema()
+        const inFolder = (given: Attempt["env"]) =>
+          Object.fromEntries(
+            Object.entries(given ?? {}).map(([name, value]) => [name, value === "ours" ? fileOf("ours") : value])
+          )
+        const layer = sink(schema, { options: inFolder(options), env: inFolder(env) })
+        yield* Effect.gen(function*() {
+          yield* scan("invoices")
+          const found = yield* sessions
+          assert.isAbove(found.length, 0)
+          for (const session of found) assert.deepStrictEqual(session, { ssl: true, version: "TLSv1.3" })
+        }).pipe(Effect.provide(Layer.merge(layer, layerTest({ invoices: [{ id: "a" }, { id: "b" }] }))))
+        const rows = yield* Effect.promise(() => rowsOf(server, schema, Lists.invoices))
+        assert.deepStrictEqual(rows.map(({ id }) => id).toSorted(), ["a", "b"])
+      })
+  )
 
   it.live.each<Attempt & { readonly title: string; readonly authority?: "ours" | "other" | "none" }>([
     { title: "of another authority of the same name", authority: "other", options: { sslmode: "verify-full" } },
-    { title: "of another authority, where any TLS is asked for", authority: "other", options: { sslmode: "require" } },
-    { title: "of an authority that nobody named", options: { sslmode: "verify-full" } },
-    { title: "of an authority that nobody named, where TLS is a wish", options: { sslmode: "prefer" } },
-    { title: "of an authority whose file holds none", authority: "none", options: { sslmode: "verify-full" } },
+    { title: "of another authority, with sslmode=require", authority: "other", options: { sslmode: "require" } },
+    { title: "of an authority that is not given", options: { sslmode: "verify-full" } },
+    { title: "of an authority that is not given, with sslmode=prefer", options: { sslmode: "prefer" } },
+    { title: "if the authority's file has no certificate", authority: "none", options: { sslmode: "verify-full" } },
     { title: "for another host", host: "localhost", authority: "ours", options: { sslmode: "verify-full" } },
     { title: "for another host, verify-ca", host: "localhost", authority: "ours", options: { sslmode: "verify-ca" } }
-  ])("does not take a certificate $title", ({ authority, host, options }) =>
+  ])("rejects a certificate $title", ({ authority, host, options }) =>
     Effect.gen(function*() {
       const schema = newSchema()
       const error = yield* Effect.flip(
@@ -108,7 +111,7 @@ describe("TLS to PostgreSQL", () => {
       assert.deepStrictEqual(yield* sessions, [])
     }))
 
-  it.live("is not used where it is not asked for", () =>
+  it.live("is not used with sslmode=disable", () =>
     Effect.gen(function*() {
       const layer = sink(newSchema(), { options: { sslmode: "disable" } })
       const found = yield* Effect.provide(sessions, layer)

@@ -1,4 +1,4 @@
-/** An export in a process of its own, for tests that stop or kill it: prints a line for each commit, then how it ended. */
+/** An export in a child process, for tests that stop or kill it. It prints a line for each commit, then its result. */
 import { layerTest } from "@payments/core/testing"
 import { Effect, Layer, Result } from "effect"
 import { scan } from "../src/index.ts"

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { chmodSync, lstatSync, mkdirSync, readdirSync, symlinkSync } from "node:fs"
 import { join } from "node:path"
-import { moduleOf, startChild } from "./Child.ts"
+import { moduleOf, startChild } from "./ChildProcess.ts"
 import { execute, temporaryFolder } from "./Folder.ts"
 
 /** Exports all lists with the umask 000, twice, and stays within the second export's last commit. */
@@ -58,7 +58,7 @@ describe("an export with the umask 000", () => {
       const folder = yield* temporaryFolder
       prepare(folder)
       const child = yield* exporting(`${scheme}${join(folder, name)}`)
-      assert.strictEqual(child.said, "committed")
+      assert.strictEqual(child.firstLine, "committed")
       const modes = modesBelow(folder)
       assert.includeMembers(
         modes.map(([path]) => path.slice(path.lastIndexOf(".") + 1).replace(/^.*-/, "")),

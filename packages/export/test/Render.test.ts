@@ -6,7 +6,7 @@ import { layoutOf, valueOf } from "../src/engine/Columns.ts"
 import type { FullRow } from "../src/engine/Store.ts"
 import { encoderOf } from "../src/files/render/Encoders.ts"
 import type { Encoder, Format } from "../src/files/render/Format.ts"
-import { readCsv, readParquet } from "./Rendered.ts"
+import { readCsv, readParquet } from "./RenderedFiles.ts"
 
 /** What text can do to a file or to whoever opens it. */
 const Hostile = Schema.Literals([

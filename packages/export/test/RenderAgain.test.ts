@@ -9,7 +9,7 @@ import * as FileSink from "../src/files/FileSink.ts"
 import type { Format } from "../src/files/render/Format.ts"
 import { scanAll, type ScanOptions, verifyFiles } from "../src/index.ts"
 import { execute, temporaryFolder } from "./Folder.ts"
-import { manifestOf } from "./Rendered.ts"
+import { manifestOf } from "./RenderedFiles.ts"
 
 const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeServices.NodeServices>) =>
   Effect.flatMap(temporaryFolder, use).pipe(Effect.scoped, Effect.provide(NodeServices.layer))

@@ -1,4 +1,4 @@
-/** How many rows a database gives at once. */
+/** Checks that a database returns a bounded number of rows and characters per call. */
 import { assert } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
@@ -17,15 +17,15 @@ export const layerOfLargeRecords = layerTest({
   ].map((length, index) => ({ id: `por_${index}`, x: "x".repeat(length) }))
 })
 
-/** Reads the rows of {@link layerOfLargeRecords}: all of them, in order, and never much more than 4 MiB at once. */
+/** Asserts that all rows of {@link layerOfLargeRecords} are returned in order, and little more than 4 MiB per call. */
 export const assertRowsAreBounded = Effect.fnUntraced(function*({ rows }: Pick<Reader, "rows">) {
   const lengths: Array<ReadonlyArray<number>> = []
   for (let after = -1;;) {
-    const some = yield* rows(Lists.payoutRequests, after, 1000)
-    const last = some.at(-1)
+    const chunk = yield* rows(Lists.payoutRequests, after, 1000)
+    const last = chunk.at(-1)
     if (last === undefined) break
-    assert.isTrue(some.every(({ row }) => row > after))
-    lengths.push(some.map(({ raw }) => raw.length))
+    assert.isTrue(chunk.every(({ row }) => row > after))
+    lengths.push(chunk.map(({ raw }) => raw.length))
     after = last.row
   }
   assert.deepStrictEqual(lengths.map(({ length }) => length), [103, 3, 3, 1, 1, 1])

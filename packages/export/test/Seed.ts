@@ -1,4 +1,4 @@
-/** The seed of a run, printed so that a failure can be run again: `PAYMENTS_SEED=n` replays it. */
+/** The seed of a test run. It is printed, and `PAYMENTS_SEED=n` replays a failed run. */
 import { fraction } from "@payments/core/testing"
 
 /** Whether the long form of the fault tests runs (`npm run test:crash`). */
@@ -6,26 +6,26 @@ export const crash = process.env["PAYMENTS_CRASH"] === "1"
 
 const given = Number(process.env["PAYMENTS_SEED"])
 
-/** Of this run. */
+/** The seed of this run. */
 export const seed = Number.isSafeInteger(given) && given > 0 ? given : Date.now() % 1_000_000_000
 
-/** Draws of one history, the same for the same parts. */
+/** A sequence of pseudorandom choices. */
 export interface Dice {
-  /** Whole, from 0 and below `end`. */
+  /** Returns a whole number from 0 to below `end`. */
   readonly below: (end: number) => number
-  /** True with that chance. */
-  readonly chance: (share: number) => boolean
+  /** Returns true with the given probability. */
+  readonly chance: (probability: number) => boolean
   readonly pick: <A>(from: ReadonlyArray<A>) => A
 }
 
-/** Dice that fall the same way for the same parts. */
+/** Returns the sequence of choices that these parts determine. */
 export const diceOf = (...parts: ReadonlyArray<number | string>): Dice => {
-  let thrown = 0
-  const next = () => fraction(...parts, ++thrown)
+  let count = 0
+  const next = () => fraction(...parts, ++count)
   const below = (end: number) => Math.floor(next() * end)
   return {
     below,
-    chance: (share) => next() < share,
+    chance: (probability) => next() < probability,
     pick: (from) => {
       const picked = from[below(from.length)]
       if (picked === undefined) throw new RangeError("there is nothing to pick from")

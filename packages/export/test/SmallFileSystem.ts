@@ -1,4 +1,4 @@
-/** A file system of a given size, where this process may mount one. */
+/** A file system of a given size, if this process may mount one. */
 import { Console, Effect } from "effect"
 import { spawnSync } from "node:child_process"
 import { rmSync, statfsSync, writeFileSync } from "node:fs"
@@ -10,13 +10,16 @@ const mount = (...args: ReadonlyArray<string>) => {
   return status === 0 ? undefined : error?.message ?? stderr.trim()
 }
 
-/** A folder that is all of it, how it is made larger, filled but for so much, and freed of that; undefined, with a word on why, where none can be mounted. */
+/**
+ * Mounts a file system of the given size. Returns its folder, and functions to enlarge it, to fill it except for some space,
+ * and to free that space. If mounting fails, prints why and returns undefined.
+ */
 export const smallFileSystem = (kibibytes: number) =>
   Effect.gen(function*() {
     const folder = yield* temporaryFolder
     const problem = mount("-t", "tmpfs", "-o", `size=${kibibytes}k`, "tmpfs", folder)
     if (problem !== undefined) {
-      yield* Console.log(`no small file system: ${problem}`)
+      yield* Console.log(`cannot mount a small file system: ${problem}`)
       return undefined
     }
     yield* Effect.addFinalizer(() => Effect.sync(() => spawnSync("umount", ["-l", folder])))

@@ -21,7 +21,7 @@ import type { Format } from "../src/files/render/Format.ts"
 import { scan, scanAll, verifyFiles } from "../src/index.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
-import { manifestOf } from "./Rendered.ts"
+import { manifestOf } from "./RenderedFiles.ts"
 import { crash, diceOf, seed } from "./Seed.ts"
 
 /** A slice of them runs always, all of them behind `npm run test:crash`. */

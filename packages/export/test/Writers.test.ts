@@ -12,7 +12,7 @@ import { Full, SinkError } from "../src/Sink.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { openStore } from "../src/sqlite/SqliteStore.ts"
 import { batchOf, recordOf } from "./Batches.ts"
-import { moduleOf, startChild } from "./Child.ts"
+import { moduleOf, startChild } from "./ChildProcess.ts"
 import { rowsOf, temporaryFolder } from "./Folder.ts"
 
 const lists = {
@@ -108,7 +108,7 @@ describe("two writers", () => {
           console.log("held")
           yield* Effect.sleep("1 hour")
         })))`)
-      assert.strictEqual(holder.said, "held")
+      assert.strictEqual(holder.firstLine, "held")
       const refused = yield* Effect.flip(run(file, "invoices"))
       assert.include(refused.message, `process ${holder.pid} on`)
       const waiting = yield* Effect.forkChild(run(file, "invoices", { onLocked: "wait" }))
@@ -149,7 +149,7 @@ describe("a database that somebody else has in his hands", () => {
       yield* run(file, "payoutRequests")
       const before = rowsOf(file, "SELECT * FROM scans")
       const holder = yield* holding(file)
-      assert.strictEqual(holder.said, "held")
+      assert.strictEqual(holder.firstLine, "held")
       const clock = yield* fast
       const began = clock.currentTimeMillisUnsafe()
       const error = yield* Effect.flip(Effect.provideService(run(file, "invoices"), Clock.Clock, clock))

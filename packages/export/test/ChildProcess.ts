@@ -1,13 +1,13 @@
-/** A process of its own, with the package at hand. */
+/** Starts child processes that import the package's modules. */
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { join } from "node:path"
 
-/** Where the package's modules are, for the imports of a script. */
+/** Returns the path of a module of the package as a string literal, for an import in a script. */
 export const moduleOf = (name: string): string => JSON.stringify(join(import.meta.dirname, "../src", name))
 
-/** Starts a module, and goes on when it has written its first line. It is killed when the scope closes. */
+/** Starts a script and waits for its first line of output. The child is killed when the scope closes. */
 export const startChild = (script: string) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
@@ -23,7 +23,7 @@ export const startChild = (script: string) =>
       }
       return {
         pid: child.pid,
-        said: String(first[0]).trim(),
+        firstLine: String(first[0]).trim(),
         kill: (signal: NodeJS.Signals) => Effect.promise(() => kill(signal))
       }
     }),

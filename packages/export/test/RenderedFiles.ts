@@ -1,4 +1,4 @@
-/** Reads what was rendered as a careful reader would, by libraries that did not write it. */
+/** Reads rendered files strictly, with libraries other than those that wrote them. */
 import { assert } from "@effect/vitest"
 import type { Lists } from "@payments/core"
 import { parse } from "csv-parse/sync"
@@ -19,8 +19,8 @@ export const manifestOf = (folder: string): Manifest =>
   Schema.decodeSync(Schema.fromJsonString(Manifest))(readFileSync(join(folder, "manifest.json"), "utf8"))
 
 /**
- * The rows of a CSV file by column. An empty field is null, `""` is empty text. Two libraries that did not write it, and that
- * end a row at every unquoted CR, LF or CRLF, must read the same.
+ * Reads the rows of a CSV file by column. An empty field is null, `""` is empty text. Two libraries that end a row at every
+ * unquoted CR, LF or CRLF must return the same rows.
  */
 export const readCsv = (bytes: Uint8Array | string): ReadonlyArray<Cells> => {
   const text = Buffer.from(bytes).toString("utf8")
@@ -39,11 +39,11 @@ export const readParquet = (bytes: Uint8Array): Promise<ReadonlyArray<Cells>> =>
   parquetReadObjects({
     file: Uint8Array.from(bytes).buffer,
     compressors: { GZIP: (input) => gunzipSync(input), ZSTD: (input) => zstdDecompressSync(input) },
-    // By itself this reader drops a byte order mark at the start of a text.
+    // The reader's default parser drops a byte order mark at the start of a text.
     parsers: { stringFromBytes: (text) => Buffer.from(text).toString("utf8") }
   })
 
-/** One file by the manifest's word: digest, size and count hold. NDJSON has the column `raw` alone. */
+/** Reads a file and checks its digest, size and count against the manifest. NDJSON has only the column `raw`. */
 const readFile = async (
   folder: string,
   { compress, format }: Manifest["lists"][string],
@@ -62,7 +62,7 @@ const readFile = async (
   return rows
 }
 
-/** Everything that the manifest shows of a list: the manifest first, then each file. */
+/** Reads all rows of a list: the manifest first, then each file that it names. */
 const table = async (folder: string, list: Lists.AnyList): Promise<ReadonlyArray<Cells>> => {
   if (!existsSync(join(folder, "manifest.json"))) return []
   const shown = manifestOf(folder).lists[list.label]
@@ -73,7 +73,7 @@ const table = async (folder: string, list: Lists.AnyList): Promise<ReadonlyArray
 export const tableOf = (folder: string, list: Lists.AnyList): Effect.Effect<ReadonlyArray<Cells>> =>
   Effect.promise(() => table(folder, list))
 
-/** The same as the shared suite reads it. */
+/** Reads the rows of a list for the shared suite. */
 export const read = async (folder: string, list: Lists.AnyList): Promise<ReadonlyArray<StoredRow>> =>
   (await table(folder, list)).map((cells) => {
     const raw = String(cells["raw"])
@@ -82,6 +82,6 @@ export const read = async (folder: string, list: Lists.AnyList): Promise<Readonl
     return { id, raw }
   })
 
-/** The texts that the manifest shows of a list. */
+/** Reads the exact texts of a list's records. */
 export const textsOf = (folder: string, list: Lists.AnyList): Effect.Effect<ReadonlyArray<string>> =>
   Effect.map(Effect.promise(() => read(folder, list)), (rows) => rows.map(({ raw }) => raw))

@@ -1,14 +1,14 @@
 import { randomInt } from "node:crypto"
 import { createServer } from "node:net"
 
-/** From here on, systems give ports to connections that go out (32768 on Linux, 49152 elsewhere). */
-const ephemeral = 32_768
+/** The first port that the system assigns to outgoing connections (32768 on Linux, 49152 elsewhere). */
+const firstEphemeralPort = 32_768
 
-/** A port of this machine that nobody listens on, and that none of the tests' many connections will be given either. */
+/** Returns a port of this machine that is free and that the system will not assign to an outgoing connection. */
 export const freePort = async (): Promise<number> => {
   for (;;) {
-    const port = randomInt(10_000, ephemeral)
-    // oxlint-disable-next-line no-await-in-loop -- one after the other, until one is free
+    const port = randomInt(10_000, firstEphemeralPort)
+    // oxlint-disable-next-line no-await-in-loop -- try one port after the other
     if (await isFree(port)) return port
   }
 }

@@ -1,50 +1,51 @@
-/** What a program asks of the file system, in order; and whether that survives a power cut at any moment. */
+/** Records the calls to a file system, and checks that their effects survive a power failure at any moment. */
 import { assert } from "@effect/vitest"
 import { Effect, FileSystem, Layer } from "effect"
 import { basename, dirname } from "node:path"
 
-/** One call that has succeeded. */
+/** A successful call. */
 export type Call =
   | { readonly call: "open"; readonly file: string; readonly writes: boolean }
   | { readonly call: "write" | "sync"; readonly file: string }
   | { readonly call: "rename"; readonly file: string; readonly to: string }
 
-/** The file system that is there, which notes every call that makes, writes, syncs or renames a file. */
+/** A file system that records every call that creates, writes, syncs or renames a file. */
 export const recording = (calls: Array<Call>): Layer.Layer<FileSystem.FileSystem, never, FileSystem.FileSystem> =>
   Layer.effect(
     FileSystem.FileSystem,
     Effect.map(FileSystem.FileSystem, (fs): FileSystem.FileSystem => {
-      const noted = <A, E, R>(effect: Effect.Effect<A, E, R>, call: Call) =>
+      const recorded = <A, E, R>(effect: Effect.Effect<A, E, R>, call: Call) =>
         Effect.tap(effect, () => Effect.sync(() => void calls.push(call)))
-      const notExpected = (method: string) => () => Effect.die(new Error(`nothing is known of ${method}`))
+      const unsupported = (method: string) => () => Effect.die(new Error(`${method} is not recorded`))
       return {
         ...fs,
         open: (file, options) =>
           Effect.map(
-            noted(fs.open(file, options), { call: "open", file, writes: options?.flag !== "r" }),
+            recorded(fs.open(file, options), { call: "open", file, writes: options?.flag !== "r" }),
             (real): FileSystem.File => ({
               ...real,
-              sync: noted(real.sync, { call: "sync", file }),
-              write: (bytes) => noted(real.write(bytes), { call: "write", file }),
-              writeAll: (bytes) => noted(real.writeAll(bytes), { call: "write", file })
+              sync: recorded(real.sync, { call: "sync", file }),
+              write: (bytes) => recorded(real.write(bytes), { call: "write", file }),
+              writeAll: (bytes) => recorded(real.writeAll(bytes), { call: "write", file })
             })
           ),
-        rename: (file, to) => noted(fs.rename(file, to), { call: "rename", file, to }),
-        writeFile: notExpected("writeFile"),
-        writeFileString: notExpected("writeFileString"),
-        copyFile: notExpected("copyFile"),
-        sink: () => assert.fail("nothing is known of sink")
+        rename: (file, to) => recorded(fs.rename(file, to), { call: "rename", file, to }),
+        writeFile: unsupported("writeFile"),
+        writeFileString: unsupported("writeFileString"),
+        copyFile: unsupported("copyFile"),
+        sink: () => assert.fail("sink is not recorded")
       }
     })
   )
 
 /**
- * Each file is synced after its last write and before it is renamed; its folder is synced after it is made or renamed. All of
- * that is done before another file takes a name that readers know: a `.new` one that is renamed.
+ * Asserts that each file is synced after its last write and before it is renamed, and that its folder is synced after the
+ * file is created or renamed. All of that must be done before a `.new` file is renamed to a name that readers use.
  */
 export const assertDurable = (calls: ReadonlyArray<Call>): void => {
-  /** Files whose bytes, and whose names, are not on disk yet. */
+  /** Files whose bytes are not on disk yet. */
   const unsynced = new Set<string>()
+  /** Files whose names are not on disk yet. */
   const unnamed = new Set<string>()
   const inOrder = calls.map((call) => `${call.call} ${basename(call.file)}`).join("\n")
   for (const call of calls) {
