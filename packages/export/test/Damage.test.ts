@@ -1,4 +1,4 @@
-/** Every reader of a database reports damage to its pages, tables and values; none ends with a stack trace. */
+/** Every reader of a database reports damage to its pages, tables and values. None ends with a stack trace. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
@@ -24,7 +24,7 @@ import { type Dice, diceOf, seed } from "./Seed.ts"
 
 const names = Lists.all.map(({ name }) => name)
 
-/** Records of every list, some of them longer than a page, one of them not as documented. */
+/** Records of every list. Some are longer than a database page, and one does not match the document. */
 const listsAt = (time: number) =>
   Object.fromEntries(names.map((name) => [
     name,
@@ -39,16 +39,16 @@ const listsAt = (time: number) =>
     ]
   ]))
 
-const over = (layer: Layer.Layer<Sink, SinkError>, time: number) => Layer.merge(layer, layerTest(listsAt(time)))
+const layersAt = (layer: Layer.Layer<Sink, SinkError>, time: number) => Layer.merge(layer, layerTest(listsAt(time)))
 
-/** Three scans of all lists and one of parts: rows, changes, quarantine, seen sets, certificates. */
+/** Runs three scans of all lists and one of parts, so that every table has rows. */
 const fill = Effect.fnUntraced(function*(layer: Layer.Layer<Sink, SinkError>) {
-  for (const time of [0, 1, 2]) yield* Effect.provide(scanAll(names), over(layer, time))
-  yield* Effect.provide(scanParts("invoices", { field: "contract", values: ["even", "odd"] }), over(layer, 3))
+  for (const time of [0, 1, 2]) yield* Effect.provide(scanAll(names), layersAt(layer, time))
+  yield* Effect.provide(scanParts("invoices", { field: "contract", values: ["even", "odd"] }), layersAt(layer, 3))
 })
 
-/** What `payments verify` comes to: 0, 9 or 11. */
-const verified = (file: string) =>
+/** Returns the exit code of `payments verify`: 0, 9 or 11. */
+const verifyCode = (file: string) =>
   Effect.gen(function*() {
     const reader = yield* openReader(file, "here")
     const damage = yield* reader.damage
@@ -56,29 +56,29 @@ const verified = (file: string) =>
     return damage.length > 0 || lists.some(({ differences }) => differences.length > 0) ? 11 : 0
   }).pipe(Effect.scoped, Effect.catchTag("SinkError", () => Effect.succeed(9)))
 
-const changes = Effect.fnUntraced(function*(file: string) {
+const readChanges = Effect.fnUntraced(function*(file: string) {
   const reader = yield* openReader(file, "here")
   for (let after = 0;;) {
-    const some = yield* reader.changes(after, 50, Lists.all)
-    const last = some.at(-1)
+    const chunk = yield* reader.changes(after, 50, Lists.all)
+    const last = chunk.at(-1)
     if (last === undefined) return
     after = last.seq
   }
 }, Effect.scoped)
 
-/** That it succeeds, or fails with an error that says what is wrong. */
-const assertSaid = Effect.fnUntraced(function*<A>(what: string, effect: Effect.Effect<A, unknown>) {
+/** Asserts that the effect succeeds or fails with a typed error, without a defect. */
+const assertNoDefect = Effect.fnUntraced(function*<A>(what: string, effect: Effect.Effect<A, unknown>) {
   const exit = yield* Effect.exit(effect)
   const reasons = Exit.isFailure(exit) ? exit.cause.reasons : []
   assert.deepStrictEqual(reasons.filter(({ _tag }) => _tag !== "Fail"), [], what)
 })
 
-/** That every reader and writer of the file says what is wrong, if it is anything to them. Gives what verify comes to. */
+/** Asserts that no reader or writer of the file ends with a defect. Returns the exit code of `payments verify`. */
 const assertHandled = Effect.fnUntraced(function*(file: string, what: string) {
-  const code = yield* verified(file)
-  yield* assertSaid(`changes: ${what}`, changes(file))
-  const outcomes = yield* Effect.exit(Effect.provide(scanAll(names), over(SqliteSink.layer(file), 4)))
-  yield* assertSaid(`export: ${what}`, outcomes)
+  const code = yield* verifyCode(file)
+  yield* assertNoDefect(`changes: ${what}`, readChanges(file))
+  const outcomes = yield* Effect.exit(Effect.provide(scanAll(names), layersAt(SqliteSink.layer(file), 4)))
+  yield* assertNoDefect(`export: ${what}`, outcomes)
   if (Exit.isSuccess(outcomes)) {
     assert.deepStrictEqual(outcomes.value.filter(({ exitCode }) => exitCode === 1), [], what)
   }
@@ -95,19 +95,19 @@ const noise = (dice: Dice, length: number) => Uint8Array.from({ length }, () => 
 
 const pageSize = 4096
 
-/** Adds a running scan of all invoices, with this tally and this checkpoint. */
-const running = (tally: string, checkpoint: string) =>
+/** Returns SQL that adds a running scan of all invoices with the given totals and checkpoint. */
+const insertRunningScan = (tally: string, checkpoint: string) =>
   `INSERT INTO scans (list, part, asked, state, checkpoint, first_row, pages, tally, started_at)
   SELECT list, part, asked, 'running', ${checkpoint}, first_row, 1, ${tally}, started_at FROM scans
   WHERE list = 'invoices' AND part = '' LIMIT 1`
 
 describe("a database", () => {
-  it.live(`is verified as damaged whichever of its pages is overwritten (seed ${seed})`, () =>
+  it.live(`is reported as damaged if any of its pages is overwritten (seed ${seed})`, () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const whole = join(folder, "whole.db")
       yield* fill(SqliteSink.layer(whole))
-      assert.strictEqual(yield* verified(whole), 0)
+      assert.strictEqual(yield* verifyCode(whole), 0)
       const used = rowsOf(whole, "SELECT pageno FROM dbstat").map(({ pageno }) => Number(pageno))
       assert.isAtLeast(used.length, 40)
       const file = join(folder, "x.db")
@@ -126,15 +126,15 @@ describe("a database", () => {
       }
     }).pipe(Effect.scoped), 120_000)
 
-  it.live("that is truncated, or lacks a table or a column, says that it is damaged and how to go on", () =>
+  it.live("that is truncated, or lacks a table or a column, is reported as damaged, with what to do", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const whole = join(folder, "whole.db")
       yield* fill(SqliteSink.layer(whole))
       const tables = rowsOf(whole, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
-      const harms: ReadonlyArray<readonly [what: string, harm: (file: string) => void, said: string]> = [
+      const harms: ReadonlyArray<readonly [what: string, harm: (file: string) => void, damage: string]> = [
         [
-          "cut to half",
+          "truncated to half",
           (file) => truncateSync(file, readFileSync(whole).length / 2),
           "pages of it cannot be read (SQLite 11)"
         ],
@@ -149,14 +149,14 @@ describe("a database", () => {
           execute(file, "DROP VIEW invoices_seen; ALTER TABLE invoices DROP COLUMN contract")
         }, "the column invoices.contract is missing"]
       ]
-      for (const [index, [what, harm, said]] of harms.entries()) {
+      for (const [index, [what, harm, damage]] of harms.entries()) {
         const file = join(folder, `${index}.db`)
         copyFileSync(whole, file)
         harm(file)
-        const writing = Effect.asVoid(Effect.provide(scan("invoices"), over(SqliteSink.layer(file), 4)))
+        const writing = Effect.asVoid(Effect.provide(scan("invoices"), layersAt(SqliteSink.layer(file), 4)))
         for (const refused of [writing, Effect.asVoid(Effect.scoped(openReader(file, "here")))]) {
           const { message } = yield* Effect.flip(refused)
-          assert.include(message, `it is damaged: ${said}`, what)
+          assert.include(message, `it is damaged: ${damage}`, what)
           assert.include(message, "Export into a new destination (another --to)", what)
           assert.match(message, /rows can still be read|No list can be read completely/, what)
         }
@@ -164,7 +164,7 @@ describe("a database", () => {
       }
     }).pipe(Effect.scoped))
 
-  it.live("names the lists whose rows can still be read", () =>
+  it.live("that is damaged: the error names the lists whose rows are still readable", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "x.db")
       yield* fill(SqliteSink.layer(file))
@@ -173,7 +173,7 @@ describe("a database", () => {
         "SELECT pageno FROM dbstat WHERE name = 'invoices' AND pagetype = 'leaf' LIMIT 1"
       )
       overwrite(file, (Number(pageno) - 1) * pageSize, new Uint8Array(pageSize).fill(255))
-      const { message } = yield* Effect.flip(Effect.provide(scan("invoices"), over(SqliteSink.layer(file), 4)))
+      const { message } = yield* Effect.flip(Effect.provide(scan("invoices"), layersAt(SqliteSink.layer(file), 4)))
       assert.include(
         message,
         "All rows can still be read of payout-requests (41), payin-sources (41), but not of invoices."
@@ -191,9 +191,9 @@ describe("a database", () => {
       ["a damaged tally", `UPDATE scans SET tally = '{"counts":'`, [0, 11]],
       ["a tally of something else", `UPDATE scans SET tally = '{"counts":{}}'`, [0, 11]],
       ["a tally that is empty", `UPDATE scans SET tally = ''`, [0, 11]],
-      ["a running scan whose tally is damaged", running("'{\"counts\":'", "NULL"), [9, 11]],
-      ["a running scan whose tally is of something else", running("'{}'", "NULL"), [9, 11]],
-      ["a running scan whose checkpoint is damaged", running("tally", "'{\"cursor'"), [0, 0]],
+      ["a running scan whose tally is damaged", insertRunningScan("'{\"counts\":'", "NULL"), [9, 11]],
+      ["a running scan whose tally is of something else", insertRunningScan("'{}'", "NULL"), [9, 11]],
+      ["a running scan whose checkpoint is damaged", insertRunningScan("tally", "'{\"cursor'"), [0, 0]],
       ["a damaged certificate", `UPDATE scans SET certificate = '{"scan"' WHERE certificate IS NOT NULL`, [0, 11]],
       ["a part of something else", `UPDATE scans SET part = 'x' WHERE part <> ''`, [0, 0]],
       ["changes whose fields are no list", "UPDATE changes SET fields = '{'", [0, 0]],
@@ -201,7 +201,7 @@ describe("a database", () => {
       ["bits of another size", "UPDATE seen SET bits = x'ff'", [0, 11]]
     ] as const
   )(
-    "with %s: verify finds it, and changes, export and rendering work or report it",
+    "with %s: verify reports it, and changes, export and rendering succeed or report it",
     ([what, sql, [exported, code]]) =>
       Effect.gen(function*() {
         const folder = yield* temporaryFolder
@@ -209,9 +209,9 @@ describe("a database", () => {
         yield* fill(SqliteSink.layer(file))
         execute(file, sql)
         assert.strictEqual(yield* assertHandled(file, what), code)
-        const outcomes = yield* Effect.provide(scanAll(["invoices"]), over(SqliteSink.layer(file), 5))
+        const outcomes = yield* Effect.provide(scanAll(["invoices"]), layersAt(SqliteSink.layer(file), 5))
         const { exitCode } = outcomes[0] ?? { exitCode: 1 }
-        // One record of each list is in the quarantine.
+        // One record of each list is quarantined, which gives code 10.
         assert.strictEqual(exitCode === 10 ? 0 : exitCode, exported)
         for (const format of what.includes("amount") ? (["csv", "parquet"] as const) : (["ndjson"] as const)) {
           rmSync(join(folder, "files"), { recursive: true, force: true })
@@ -221,12 +221,12 @@ describe("a database", () => {
           )
           yield* fill(layer)
           execute(copy, sql)
-          yield* assertSaid(
+          yield* assertNoDefect(
             `files: ${what}`,
             Effect.provide(verifyFiles(join(folder, "files")), NodeServices.layer)
           )
-          const rendered = yield* Effect.exit(Effect.provide(scanAll(names), over(layer, 4)))
-          yield* assertSaid(`rendering: ${what}`, rendered)
+          const rendered = yield* Effect.exit(Effect.provide(scanAll(names), layersAt(layer, 4)))
+          yield* assertNoDefect(`rendering: ${what}`, rendered)
           if (Exit.isSuccess(rendered)) assert.notInclude(rendered.value.map((outcome) => outcome.exitCode), 1)
         }
       }).pipe(Effect.scoped)

@@ -28,7 +28,7 @@ describe("a destination's text", () => {
         format: { ...plain, format: "csv", formulas: "keep" }
       }]
     ] as const
-  )("%s names a place", ([text, expected]) =>
+  )("%s is parsed", ([text, expected]) =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* Destination.parse(text), { ...expected })
     }))
@@ -57,7 +57,7 @@ describe("a destination's text", () => {
     "postgres://h/x#fragment",
     "postgres://h/%zz"
   ])(
-    "%s is refused with the forms that are known",
+    "%s is refused with the list of valid forms",
     (text) =>
       Effect.gen(function*() {
         const error = yield* Effect.flip(Destination.parse(text))
@@ -65,8 +65,8 @@ describe("a destination's text", () => {
       })
   )
 
-  /** What is typed, and what the refusal says to write. */
-  const meant: ReadonlyArray<readonly [text: string, right: string]> = [
+  /** Invalid texts, and the correction in the error. */
+  const corrections: ReadonlyArray<readonly [text: string, correction: string]> = [
     ["sqlite://x.db", "write sqlite:./x.db, or sqlite:/x.db for one from the root."],
     ["sqlite:///x.db", "write sqlite:./x.db, or sqlite:/x.db for one from the root."],
     ["sqlite:////var/x.db", "write sqlite:./var/x.db, or sqlite:/var/x.db for one"],
@@ -119,28 +119,30 @@ describe("a destination's text", () => {
     ["file:a\rb?format=csv", "control character is refused."]
   ]
 
-  it.effect.each(meant)("%j is refused, with what is meant: %s", ([text, right]) =>
+  it.effect.each(corrections)("%j is refused with the correction: %s", ([text, correction]) =>
     Effect.gen(function*() {
       const { message } = yield* Effect.flip(Destination.parse(text))
-      assert.include(message, right)
+      assert.include(message, correction)
       assert.notMatch(message, /\p{Cc}/u)
       assert.notInclude(message, "hunter2")
     }))
 
-  it.effect("a text that a refusal says to write is a destination", () =>
+  it.effect("every correction in an error is a valid destination", () =>
     Effect.gen(function*() {
-      for (const [text] of meant) {
+      for (const [text] of corrections) {
         const { message } = yield* Effect.flip(Destination.parse(text))
-        const [said = ""] = message.split(" A destination is ")
-        for (const [, right = ""] of said.matchAll(/\b(?:[Ww]rite|or) ((?:sqlite|file):\S+?)(?=[.,]?(?:\s|$))/g)) {
-          assert.notStrictEqual((yield* Destination.parse(right))._tag, "Stdout", right)
+        const [problem = ""] = message.split(" A destination is ")
+        for (
+          const [, correction = ""] of problem.matchAll(/\b(?:[Ww]rite|or) ((?:sqlite|file):\S+?)(?=[.,]?(?:\s|$))/g)
+        ) {
+          assert.notStrictEqual((yield* Destination.parse(correction))._tag, "Stdout", correction)
         }
       }
     }))
 
-  it.effect("a PostgreSQL one names host, database and schema, as far as it does", () =>
+  it.effect("a PostgreSQL URL may leave out every part", () =>
     Effect.gen(function*() {
-      const nothing = {
+      const defaults = {
         host: undefined,
         port: undefined,
         user: undefined,
@@ -168,24 +170,24 @@ describe("a destination's text", () => {
           ["postgres://", {}]
         ] as const
       ) {
-        assert.deepStrictEqual(yield* Destination.parse(text), { _tag: "Postgres", url: { ...nothing, ...expected } })
+        assert.deepStrictEqual(yield* Destination.parse(text), { _tag: "Postgres", url: { ...defaults, ...expected } })
       }
     }))
 
   it.effect.each([
     "postgres://me:hunter2@h/x",
     "postgres://h/x?password=hunter2",
-    // Passwords that hold what a URL must not, so that their halves look like other parts of it.
+    // Passwords with unescaped characters, so that a part of the password looks like another part of the URL.
     "postgres://me:1/hunter2@h/x",
     "postgres://me:1?hunter2@h/x",
     "postgres://me:1#hunter2@h/x",
     "postgres://me:hunter2%@h/x"
-  ])("%s is refused as an argument, and not repeated", (text) =>
+  ])("%s is refused as an argument, and the error does not repeat it", (text) =>
     Effect.gen(function*() {
       assert.notInclude((yield* Effect.flip(Destination.parse(text))).message, "hunter2")
     }))
 
-  it.effect("a password may stand in one of the environment, and is not shown", () =>
+  it.effect("a URL from the environment may contain a password, which is not shown", () =>
     Effect.gen(function*() {
       const destination = yield* Destination.parse("postgres://me:p%2Fw@h/x", "environment")
       assert.deepStrictEqual(

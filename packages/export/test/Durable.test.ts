@@ -12,7 +12,7 @@ import { temporaryFolder } from "./Folder.ts"
 const records = (prefix: string, count: number) =>
   Array.from({ length: count }, (_, index) => ({ id: `${prefix}${index}` }))
 
-describe("a file that is put in place", () => {
+describe("a file that is replaced", () => {
   it.live("is written, synced and renamed, and then its folder is synced", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
@@ -34,7 +34,7 @@ describe("a file that is put in place", () => {
       assertDurable(calls)
     }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
 
-  it.live("is in a folder whose name is on disk, and those of the folders above it", () =>
+  it.live("is in a folder whose name and whose parents' names are on disk", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const calls: Array<Call> = []
@@ -55,7 +55,7 @@ describe("a file that is put in place", () => {
       { format: "parquet", compress: "zstd" }
     ] as const
   )(
-    "is on disk under its name before the manifest names it ($format, $compress)",
+    "is on disk before the manifest names it ($format, $compress)",
     (format) =>
       Effect.gen(function*() {
         const folder = yield* temporaryFolder

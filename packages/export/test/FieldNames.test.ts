@@ -13,7 +13,7 @@ const found = {
 const isSecret = (text: string) => text === "sk_canarykey"
 
 describe("the names of undocumented fields", () => {
-  it("are shown on a terminal, unless they hold a secret", () => {
+  it("are shown on a terminal, unless they contain a secret", () => {
     assert.deepStrictEqual(namesForTerminal(found, isSecret), {
       "routingHint": 1,
       "customer_details.tax_id2": 2,
@@ -24,7 +24,7 @@ describe("the names of undocumented fields", () => {
     })
   })
 
-  it("are logged only where they look like identifiers and not like numbers", () => {
+  it("are logged only if they look like identifiers and not like numbers", () => {
     assert.deepStrictEqual(namesForLogs(found, isSecret), {
       "routingHint": 1,
       "customer_details.tax_id2": 2,

@@ -13,65 +13,68 @@ import { rowsOf, temporaryFolder } from "./Folder.ts"
 import { textsOf } from "./RenderedFiles.ts"
 import { crash } from "./Seed.ts"
 
-/** Every third call is one of them in a common run, every call behind `npm run test:crash`. */
+/** Tests every third call; `npm run test:crash` tests every call. */
 const step = crash ? 1 : 3
 
 const old = {
   payoutRequests: Array.from({ length: 10 }, (_, index) => ({ id: `a${index}` })),
   payinSources: Array.from({ length: 20 }, (_, index) => ({ id: `b${index}` })),
-  // Several pieces to a file.
+  // More rows than are rendered at once.
   invoices: Array.from({ length: 1100 }, (_, index) => ({ id: `c${index}`, amount: index }))
 }
-const fresh = [...old.invoices.map((invoice) => ({ ...invoice, amount: invoice.amount + 1 })), { id: "new", amount: 0 }]
+const changedInvoices = [...old.invoices.map((invoice) => ({ ...invoice, amount: invoice.amount + 1 })), {
+  id: "new",
+  amount: 0
+}]
 
 const before: Format = { format: "csv", compress: "gzip", formulas: "escape" }
-/** Another format, so that the run has to render every list before it reads anything. */
+/** A different format, so that the run must render every list before it reads a page. */
 const after: Format = { format: "ndjson", compress: "zstd", formulas: "escape" }
 
 const texts = (records: ReadonlyArray<object>) => records.map((record) => JSON.stringify(record))
 
-const isSame = (shown: ReadonlyArray<string>, records: ReadonlyArray<object>) =>
-  shown.join("\n") === texts(records).join("\n")
+const isSame = (rendered: ReadonlyArray<string>, records: ReadonlyArray<object>) =>
+  rendered.join("\n") === texts(records).join("\n")
 
 const query = (folder: string, sql: string) => rowsOf(join(folder, FileSink.copyFile), sql)
 
-/** An export of the fresh invoices into the folder. */
+/** Exports the changed invoices into the folder. */
 const run = (folder: string) =>
   scan("invoices").pipe(
-    Effect.provide(Layer.merge(FileSink.layer(folder, after), layerTest({ invoices: fresh })))
+    Effect.provide(Layer.merge(FileSink.layer(folder, after), layerTest({ invoices: changedInvoices })))
   )
 
-/** What must hold after a run, whether it failed or not. */
-const holds = Effect.fnUntraced(function*(folder: string, what: string) {
+/** Asserts that the copy and the files are consistent, after a successful or a failed run. */
+const assertConsistent = Effect.fnUntraced(function*(folder: string, what: string) {
   const complete = query(folder, "SELECT scan FROM scans WHERE list = 'invoices' AND state = 'complete'").length
   const rows = query(folder, "SELECT raw FROM invoices ORDER BY row").map(({ raw }) => String(raw))
   // The checkpoint is never ahead of the rows.
-  assert.isTrue(isSame(rows, complete > 1 ? fresh : old.invoices), what)
-  const shown = yield* textsOf(folder, Lists.invoices)
-  assert.isTrue(isSame(shown, old.invoices) || isSame(shown, fresh), what)
+  assert.isTrue(isSame(rows, complete > 1 ? changedInvoices : old.invoices), what)
+  const rendered = yield* textsOf(folder, Lists.invoices)
+  assert.isTrue(isSame(rendered, old.invoices) || isSame(rendered, changedInvoices), what)
   assert.isTrue(isSame(yield* textsOf(folder, Lists.payoutRequests), old.payoutRequests), what)
   assert.isTrue(isSame(yield* textsOf(folder, Lists.payinSources), old.payinSources), what)
 })
 
 describe.each(
   [
-    ["a call of the file system that fails", false, "EIO"],
-    ["a disk that is full from some call on", true, "ENOSPC"]
+    ["a failing call of the file system", false, "EIO"],
+    ["a disk that becomes full", true, "ENOSPC"]
   ] as const
 )("%s", (_, lasting, code) => {
   it.live(
-    "ends the export with an error, leaves whole snapshots, and the next run completes and cleans up",
+    "ends the export with an error and leaves whole snapshots; the next run completes and cleans up",
     () =>
       Effect.flatMap(temporaryFolder, (root) =>
         Effect.gen(function*() {
-          const seed = join(root, "seed")
+          const template = join(root, "seed")
           yield* scanAll(Lists.all.map(({ name }) => name)).pipe(
-            Effect.provide(Layer.merge(FileSink.layer(seed, before), layerTest(old)))
+            Effect.provide(Layer.merge(FileSink.layer(template, before), layerTest(old)))
           )
           let failed = 0
           for (let call = 1; call <= 200; call += step) {
             const folder = join(root, `${call}`)
-            cpSync(seed, folder, { recursive: true })
+            cpSync(template, folder, { recursive: true })
             const fault = new Fault(call, lasting, code)
             const exit = yield* Effect.exit(Effect.provide(run(folder), layerFailing(fault)))
             const what = `call ${call} of ${fault.calls}`
@@ -84,11 +87,11 @@ describe.each(
                 `${what} ${error}`
               )
             }
-            yield* holds(folder, what)
+            yield* assertConsistent(folder, what)
 
             yield* run(folder)
-            yield* holds(folder, `after ${what}`)
-            assert.strictEqual((yield* textsOf(folder, Lists.invoices)).length, fresh.length, what)
+            yield* assertConsistent(folder, `after ${what}`)
+            assert.strictEqual((yield* textsOf(folder, Lists.invoices)).length, changedInvoices.length, what)
             assert.deepStrictEqual(yield* verifyFiles(folder), [], what)
             const known = query(folder, "SELECT file FROM rendered WHERE sha256 IS NOT NULL").map(({ file }) =>
               String(file)
@@ -96,7 +99,7 @@ describe.each(
             const there = readdirSync(folder).filter((name) => !/^(copy\.db.*|manifest\.json)$/.test(name))
             assert.deepStrictEqual(there.toSorted(), known.toSorted(), what)
             yield* FileSystem.FileSystem.use((fs) => fs.remove(folder, { recursive: true }))
-            // The fault lies behind the end of the run, and so would all later ones.
+            // The run made fewer calls, so this fault and all later ones are never reached.
             if (!fault.reached) break
           }
           assert.isAbove(failed, 40 / step)

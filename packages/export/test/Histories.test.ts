@@ -111,7 +111,7 @@ const play = (destination: DestinationCase, number: number, figures: Figures) =>
           if (!traversal.ended || checked.has(traversal)) continue
           checked.add(traversal)
           const { heldBack, missing, part, seen } = traversal
-          const hasSameScan = ({ scan }: { readonly scan: number }) => scan === traversal.scan
+          const hasSameScan = (other: { readonly scan: number }) => other.scan === traversal.scan
           assertCertificate(model, traversal, scans.find(hasSameScan))
           const summary = summaries?.find(hasSameScan)
           if (summary !== undefined) assert.deepInclude(summary, { missing: missing.length, heldBack })
@@ -217,7 +217,7 @@ const assertFiles = Effect.fnUntraced(function*(folder: string, model: Reference
   const certificate = manifestOf(folder).lists["invoices"]?.certificate
   if (certificate === undefined) return
   const texts = new Map(rows.map(({ id, raw }) => [id, raw]))
-  const seen = model.traversals.findLast(({ scan }) => scan === certificate.scan)?.seen.keys() ?? []
+  const seen = model.traversals.findLast((traversal) => traversal.scan === certificate.scan)?.seen.keys() ?? []
   assert.strictEqual(certificate.digest, digestOf([...seen].map((id) => texts.get(id) ?? "")))
 })
 

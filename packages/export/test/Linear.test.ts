@@ -1,4 +1,4 @@
-/** Text of the API that is made to take long, or much memory, on its way into a destination. */
+/** Text from the API that is designed to use much time or memory. */
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layoutOf, readable } from "../src/engine/Columns.ts"
@@ -6,12 +6,12 @@ import { printable } from "../src/index.ts"
 
 const many = 1_000_000
 
-describe("the work on a text is linear in its length", () => {
-  it("also where an amount has a million digits", () => {
+describe("the time for a text is linear in its length", () => {
+  it("if an amount has a million digits", () => {
     const layout = layoutOf(Lists.invoices)
     const startedAt = performance.now()
     for (
-      const [amount, kept] of [
+      const [amount, expected] of [
         [`1${"0".repeat(many)}1`, null],
         [`1.${"0".repeat(many)}1`, null],
         [`0.${"0".repeat(many)}1`, null],
@@ -21,13 +21,13 @@ describe("the work on a text is linear in its length", () => {
       ] as const
     ) {
       const text = `{"amount":${amount}}`
-      assert.deepStrictEqual(readable(layout, JSON.parse(text), text), { amount: kept }, amount.slice(0, 3))
+      assert.deepStrictEqual(readable(layout, JSON.parse(text), text), { amount: expected }, amount.slice(0, 3))
     }
-    // The first of them took five minutes.
+    // A quadratic implementation took five minutes for the first one.
     assert.isBelow(performance.now() - startedAt, 20_000)
   })
 
-  it("also where all of it is escaped for a terminal, in pieces that no character is split by", () => {
+  it("if every character is escaped for a terminal, in chunks that split no character", () => {
     for (
       const [character, escaped] of [["\u0085", "\\u0085"], ["\u{e0001}", "\\udb40\\udc01"], ["😀", "😀"]] as const
     ) {
@@ -35,7 +35,7 @@ describe("the work on a text is linear in its length", () => {
         assert.isTrue(printable(before + character.repeat(many)) === before + escaped.repeat(many), escaped)
       }
     }
-    // Half a pair at the edge of a piece is a character of its own.
+    // A lone surrogate at the end of a chunk is kept.
     const half = `${"x".repeat(64 * 1024 - 1)}\ud83d\u0007`
     assert.isTrue(printable(half) === `${half.slice(0, -1)}\\u0007`)
   })

@@ -1,4 +1,4 @@
-/** Pages of 30 MB on their way into a destination: measured in a process of its own, over HTTP. */
+/** Measures the memory of an export of 30 MB pages over HTTP, in a child process. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, FileSystem } from "effect"
@@ -11,7 +11,7 @@ import { rowsOf } from "./Folder.ts"
 const pages = 10
 const pageBytes = 30 * 1024 * 1024
 
-/** Serves pages of so many records, all of them large. */
+/** Serves pages of 30 MB with the given number of records. */
 const serverOf = (records: number) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
@@ -43,7 +43,7 @@ const scanIn = (...args: ReadonlyArray<string>) =>
     new Promise<{ readonly megabytes: number; readonly codes: ReadonlyArray<number> }>((resolve, reject) =>
       execFile(
         process.execPath,
-        // As the programs are started.
+        // The flags with which the programs run.
         ["--max-semi-space-size=4", "--heap-growing-percent=80", join(import.meta.dirname, "MemoryChild.ts"), ...args],
         (error, stdout) => error === null ? resolve(JSON.parse(stdout)) : reject(error)
       )
@@ -51,8 +51,8 @@ const scanIn = (...args: ReadonlyArray<string>) =>
   )
 
 describe("a scan of pages of 30 MB", () => {
-  // 20 of them took 1,350 MB when the queue between reader and writer counted pages.
-  it.live.each([1, 100])("holds few of them in memory, of %s records each", (records) =>
+  // 20 pages took 1,350 MB when the queue between reader and writer was bounded by pages instead of characters.
+  it.live.each([1, 100])("keeps few of them in memory, with %s records each", (records) =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const file = join(yield* fs.makeTempDirectoryScoped(), "payments.db")
@@ -60,7 +60,7 @@ describe("a scan of pages of 30 MB", () => {
       const { codes, megabytes } = yield* scanIn(url, `sqlite:${file}`, "invoices")
       assert.deepStrictEqual(codes, [0])
       assert.deepStrictEqual(rowsOf(file, "SELECT count(*) AS n FROM invoices"), [{ n: pages * records }])
-      // Room for what other versions of Node and other machines need.
+      // The limit leaves room for other versions of Node and other machines.
       assert.isBelow(megabytes, 600)
     }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
 })

@@ -21,14 +21,13 @@ const texts = Array.from(
   (_, index) => `{"id":"inv_${index}","amount":${index},"description":"é${index}"}`
 )
 
-/** In this thread: the limit of pages and the user that is given up are this one's. */
+/** Runs an export in this thread, because the page limit and the changed user apply only to this thread. */
 const run = (to: string, invoices = texts, onEvent?: ScanOptions["onEvent"]) =>
   Effect.flatMap(
     Destination.parse(to),
     (destination) =>
-      // In this process, where page limits can be set.
       destination._tag === "Stdout" ?
-        Effect.die("nothing is kept there") :
+        Effect.die("stdout stores nothing") :
         scan("invoices", { limit: 50, largestBatch: 50, onEvent }).pipe(
           Effect.provide(
             Layer.merge(Destination.layerHere(destination), layerTest({ invoices })).pipe(
@@ -41,7 +40,7 @@ const run = (to: string, invoices = texts, onEvent?: ScanOptions["onEvent"]) =>
 const reasonOf = (error: { readonly reason: { readonly _tag: string } } | { readonly _tag: string }) =>
   "reason" in error ? error.reason._tag : error._tag
 
-/** The rows are those of the pages that are counted as committed, and no others. */
+/** Asserts that the rows are exactly those of the pages that the scan counts. Returns their number. */
 const assertWhole = (file: string): number => {
   const rows = rowsOf(file, "SELECT raw FROM invoices ORDER BY row").map(({ raw }) => String(raw))
   const [scanned] = rowsOf(file, "SELECT pages, records, checkpoint FROM scans")
@@ -58,7 +57,7 @@ const assertComplete = (file: string): void => {
   ])
 }
 
-/** Every connection that is opened meanwhile may have so many pages: the limit belongs to the connection. */
+/** Limits the pages of each database that the effect opens. The limit is a property of the connection. */
 const withPageLimit = (pages: number) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.acquireUseRelease(
     Effect.sync(() => {
@@ -73,33 +72,33 @@ const withPageLimit = (pages: number) => <A, E, R>(effect: Effect.Effect<A, E, R
   )
 
 describe(`a destination without space (seed ${seed})`, () => {
-  it.live("ends the scan where SQLite may have no more pages, its checkpoint not ahead of its rows, and goes on later", () =>
+  it.live("ends the scan if SQLite has no more pages, with the checkpoint not ahead of the rows, and resumes later", () =>
     Effect.gen(function*() {
       const dice = diceOf(seed, "pages")
-      const cutAt: Array<number> = []
+      const fullAt: Array<number> = []
       for (let round = 0; round < rounds; round++) {
         const file = join(yield* temporaryFolder, "payments.db")
         const pages = 50 + dice.below(60)
         const error = yield* Effect.flip(withPageLimit(pages)(run(`sqlite:${file}`)))
         assert.strictEqual(reasonOf(error), "Full", error.message)
-        cutAt.push(assertWhole(file))
+        fullAt.push(assertWhole(file))
         const summary = yield* run(`sqlite:${file}`)
-        assert.strictEqual(summary.start, (cutAt.at(-1) ?? 0) > 0 ? "resumed" : "first")
+        assert.strictEqual(summary.start, (fullAt.at(-1) ?? 0) > 0 ? "resumed" : "first")
         assertComplete(file)
       }
-      yield* Console.log(`cut at record ${cutAt.join(" ")}`)
-      assert.isTrue(cutAt.some((records) => records > 0 && records < size))
+      yield* Console.log(`full at record ${fullAt.join(" ")}`)
+      assert.isTrue(fullAt.some((records) => records > 0 && records < size))
     }).pipe(Effect.scoped))
 
-  it.live("ends the scan where the file system is full, and goes on when it is not", () =>
+  it.live("ends the scan if the file system is full, and resumes when it has space again", () =>
     Effect.gen(function*() {
       const dice = diceOf(seed, "space")
-      const cutAt: Array<number> = []
+      const fullAt: Array<number> = []
       for (let round = 0; round < rounds; round++) {
         const kibibytes = 300 + dice.below(900)
         const small = yield* smallFileSystem(kibibytes)
         if (small === undefined) {
-          // The next best thing that is full: the limit of pages, which another test draws differently.
+          // This machine cannot mount a small file system, so limit the pages instead.
           const file = join(yield* temporaryFolder, "payments.db")
           assert.strictEqual(reasonOf(yield* Effect.flip(withPageLimit(100)(run(`sqlite:${file}`)))), "Full")
           assertWhole(file)
@@ -109,15 +108,15 @@ describe(`a destination without space (seed ${seed})`, () => {
         const error = yield* Effect.flip(run(`sqlite:${file}`))
         assert.strictEqual(reasonOf(error), "Full", `${kibibytes} KiB: ${error.message}`)
         yield* small.grow
-        cutAt.push(assertWhole(file))
+        fullAt.push(assertWhole(file))
         yield* run(`sqlite:${file}`)
         assertComplete(file)
       }
-      yield* Console.log(`cut at record ${cutAt.join(" ")}`)
-      assert.isTrue(cutAt.some((records) => records > 0 && records < size))
+      yield* Console.log(`full at record ${fullAt.join(" ")}`)
+      assert.isTrue(fullAt.some((records) => records > 0 && records < size))
     }).pipe(Effect.scoped))
 
-  it.live("keeps the files of the last snapshot whole where there is no space for the next", () =>
+  it.live("keeps the files of the last snapshot if there is no space for the next one", () =>
     Effect.gen(function*() {
       const dice = diceOf(seed, "files")
       for (let round = 0; round < rounds; round++) {
@@ -126,18 +125,18 @@ describe(`a destination without space (seed ${seed})`, () => {
         const before = texts.slice(0, 400 + dice.below(200))
         yield* run(`file:${folder}`, before)
         const manifest = readFileSync(join(folder, "manifest.json"))
-        const assertKept = (state: "running" | "complete") => {
+        const assertUnchanged = (state: "running" | "complete") => {
           assert.deepStrictEqual(readFileSync(join(folder, "manifest.json")), manifest)
           assertFiles(folder, before)
           const [last] = rowsOf(join(folder, copyFile), "SELECT state FROM scans ORDER BY scan DESC")
           assert.strictEqual(last?.["state"], state)
         }
-        // First there is no space for the rows in the copy, then, once they are all there, none for the files.
+        // First there is no space for the rows in the copy. Then all rows are committed, but there is no space for the files.
         const failing = small === undefined
           ? withPageLimit(100)(run(`file:${folder}`))
           : Effect.andThen(small.fill(150 + dice.below(500)), run(`file:${folder}`))
         assert.strictEqual(reasonOf(yield* Effect.flip(failing)), "Full")
-        assertKept("running")
+        assertUnchanged("running")
         if (small !== undefined) {
           yield* small.free
           const error = yield* Effect.flip(
@@ -148,7 +147,7 @@ describe(`a destination without space (seed ${seed})`, () => {
             )
           )
           assert.strictEqual(reasonOf(error), "Full")
-          assertKept("complete")
+          assertUnchanged("complete")
           yield* small.free
         }
         yield* run(`file:${folder}`)
@@ -160,7 +159,7 @@ describe(`a destination without space (seed ${seed})`, () => {
 const assertFiles = (folder: string, expected: ReadonlyArray<string>): void => {
   const manifest = JSON.parse(readFileSync(join(folder, "manifest.json"), "utf8")) as {
     readonly lists: { readonly invoices: { readonly files: ReadonlyArray<{ file: string; sha256: string }> } }
-  } // held against its schema by the tests of the files
+  } // other tests check the manifest against its schema
   const lines = manifest.lists.invoices.files.flatMap(({ file, sha256 }) => {
     const content = readFileSync(join(folder, file))
     assert.strictEqual(createHash("sha256").update(content).digest("hex"), sha256)
@@ -169,7 +168,7 @@ const assertFiles = (folder: string, expected: ReadonlyArray<string>): void => {
   assert.deepStrictEqual(lines, expected)
 }
 
-/** Runs as somebody who is held by the permissions of files: the superuser is not. */
+/** Runs as an ordinary user, because root ignores the permissions of files. */
 const asOrdinaryUser = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> => {
   if (process.getuid?.() !== 0) return effect
   return Effect.acquireUseRelease(
@@ -181,7 +180,7 @@ const asOrdinaryUser = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<
 const nobody = 65_534
 
 describe("a destination that cannot be written", () => {
-  it.live("is said to be one that can only be read, and is left as it is", () =>
+  it.live("fails with an error about its permissions and stays unchanged", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const file = join(folder, "payments.db")
@@ -194,14 +193,14 @@ describe("a destination that cannot be written", () => {
       const error = yield* Effect.flip(asOrdinaryUser(run(`sqlite:${file}`)))
       assert.include(error.message, "it can only be read (SQLite 8).")
       assert.deepStrictEqual(readFileSync(file), before)
-      // Nor may a lock be left beside it.
+      // The folder is not writable either, so no lock file can be created.
       chmodSync(folder, 0o555)
       const closed = yield* Effect.flip(asOrdinaryUser(run(`sqlite:${join(folder, "other.db")}`)))
       assert.include(closed.message, "there is no permission to write there (EACCES).")
       chmodSync(folder, 0o755)
     }).pipe(Effect.scoped))
 
-  it.live("is named where a folder stands in the place of a file, and a file in that of a folder", () =>
+  it.live("fails with a clear error if a folder exists instead of a file, or a file instead of a folder", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       mkdirSync(join(folder, "payments.db"))

@@ -1,4 +1,4 @@
-/** A list has one writer and a database is one file, whatever happens to names, links and lock files. */
+/** A list has one writer, even if names, links and lock files of the database change. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
@@ -30,20 +30,20 @@ import { seed } from "./Seed.ts"
 
 const invoices = Array.from({ length: 30 }, (_, index) => ({ id: `inv_${index}` }))
 
-const over = (layer: Layer.Layer<Sink, SinkError>, options: ScanOptions = {}) =>
+const runWith = (layer: Layer.Layer<Sink, SinkError>, options: ScanOptions = {}) =>
   scan("invoices", { limit: 10, largestBatch: 10, ...options }).pipe(
     Effect.provide(Layer.merge(layer, layerTest({ invoices })))
   )
-const run = (file: string, options: ScanOptions = {}) => over(SqliteSink.layer(file), options)
+const run = (file: string, options: ScanOptions = {}) => runWith(SqliteSink.layer(file), options)
 
 const files = (folder: string) => FileSink.layer(folder).pipe(Layer.provide(NodeServices.layer))
 
-/** An export that waits behind its nth commit, until it is released. */
-const waiting = Effect.fnUntraced(function*(layer: Layer.Layer<Sink, SinkError>, nth = 1) {
+/** Starts an export that pauses after its nth commit until it is released. */
+const pausedRun = Effect.fnUntraced(function*(layer: Layer.Layer<Sink, SinkError>, nth = 1) {
   const reached = yield* Deferred.make<void>()
   const released = yield* Deferred.make<void>()
   let commits = 0
-  const fiber = yield* Effect.forkChild(over(layer, {
+  const fiber = yield* Effect.forkChild(runWith(layer, {
     onEvent: (event) =>
       event._tag === "Committed" && ++commits === nth
         ? Effect.andThen(Deferred.succeed(reached, undefined), Deferred.await(released))
@@ -55,10 +55,10 @@ const waiting = Effect.fnUntraced(function*(layer: Layer.Layer<Sink, SinkError>,
 
 const reasonOf = <A, E>(exit: Exit.Exit<A, E>): string => {
   const error = Exit.isFailure(exit) ? exit.cause.reasons[0] : undefined
-  return error?._tag === "Fail" ? (error.error as SinkError).reason._tag : "none" // what these exports fail with
+  return error?._tag === "Fail" ? (error.error as SinkError).reason._tag : "none" // these exports fail with SinkError
 }
 
-/** That the certificate of the last scan fits the rows, and the file is sound. */
+/** Asserts that the rows match the last certificate and that the file is undamaged. */
 const assertSound = Effect.fnUntraced(function*(file: string) {
   const reader = yield* openReader(file, "here")
   assert.deepStrictEqual((yield* verify(reader, Lists.invoices)).differences, [])
@@ -74,33 +74,36 @@ describe("another path to the same database", () => {
         symlinkSync(`${file}.between`, other)
       }]
     ] as const
-  )("that is %s takes the same lock", ([, link]) =>
+  )("that is %s uses the same lock", ([, link]) =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const [file, other] = [join(folder, "x.db"), join(folder, "y.db")]
-      const first = yield* waiting(SqliteSink.layer(file))
+      const first = yield* pausedRun(SqliteSink.layer(file))
       link(file, other)
       assert.strictEqual(reasonOf(yield* Effect.exit(run(other))), "Locked")
       assert.isTrue(Exit.isSuccess(yield* first.end))
       assert.deepInclude(yield* run(other), { unchanged: 30, start: "afterComplete" })
       yield* assertSound(file)
-      assert.isFalse(readdirSync(folder).some((name) => name.startsWith("y.db.")), "nothing lies beside the link")
+      assert.isFalse(
+        readdirSync(folder).some((name) => name.startsWith("y.db.")),
+        "no file is created next to the link"
+      )
     }).pipe(Effect.scoped))
 
-  it.live("that leads through a link to its folder takes the same lock", () =>
+  it.live("that goes through a link to its folder uses the same lock", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       mkdirSync(join(folder, "real"))
       symlinkSync("real", join(folder, "link"))
-      const first = yield* waiting(SqliteSink.layer(join(folder, "real", "x.db")))
+      const first = yield* pausedRun(SqliteSink.layer(join(folder, "real", "x.db")))
       assert.strictEqual(reasonOf(yield* Effect.exit(run(join(folder, "link", "x.db")))), "Locked")
       yield* Fiber.interrupt(first.fiber)
-      const rendering = yield* waiting(files(join(folder, "real")))
-      assert.strictEqual(reasonOf(yield* Effect.exit(over(files(join(folder, "link"))))), "Locked")
+      const rendering = yield* pausedRun(files(join(folder, "real")))
+      assert.strictEqual(reasonOf(yield* Effect.exit(runWith(files(join(folder, "link"))))), "Locked")
       yield* Fiber.interrupt(rendering.fiber)
     }).pipe(Effect.scoped))
 
-  it.live("that is a hard link is refused, to read and to write", () =>
+  it.live("that is a hard link is refused, for reading and for writing", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const [file, other] = [join(folder, "x.db"), join(folder, "y.db")]
@@ -115,11 +118,11 @@ describe("another path to the same database", () => {
       assert.deepInclude(yield* run(file), { unchanged: 30 })
     }).pipe(Effect.scoped))
 
-  it.live("that is a hard link made during an export ends it before its next commit", () =>
+  it.live("that is a hard link, created during an export, ends the export before its next commit", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const file = join(folder, "x.db")
-      const first = yield* waiting(SqliteSink.layer(file))
+      const first = yield* pausedRun(SqliteSink.layer(file))
       linkSync(file, join(folder, "y.db"))
       assert.strictEqual(reasonOf(yield* first.end), "NotADestination")
       assert.strictEqual(rowsOf(file, "SELECT 1 FROM invoices").length, 10)
@@ -133,7 +136,7 @@ describe("a lock file that is removed", () => {
   it.live("lets a second export take the list over, and the first one commits nothing more", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "x.db")
-      const first = yield* waiting(SqliteSink.layer(file))
+      const first = yield* pausedRun(SqliteSink.layer(file))
       rmSync(`${file}.invoices.lock`)
       assert.deepInclude(yield* run(file), { records: 30 })
       const before = rowsOf(file, "SELECT * FROM scans")
@@ -143,7 +146,7 @@ describe("a lock file that is removed", () => {
       yield* assertSound(file)
     }).pipe(Effect.scoped))
 
-  it.live("and replaced by something else is named", () =>
+  it.live("and replaced by another file is named in the error", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "x.db")
       writeFileSync(
@@ -156,7 +159,7 @@ describe("a lock file that is removed", () => {
       )
     }).pipe(Effect.scoped))
 
-  it.live("ends every kind of write of the first holder: start, commit, restart, give up, rebind, render", () =>
+  it.live("makes every kind of write of the first holder fail: start, commit, restart, give up, rebind, render", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "x.db")
       const store = yield* openStore(file, "here")
@@ -192,66 +195,70 @@ describe("a lock file that is removed", () => {
       }
     }).pipe(Effect.scoped))
 
-  it.live(`lets only those write who have seen all that was written (seed ${seed})`, () =>
-    Effect.gen(function*() {
-      const folder = yield* temporaryFolder
-      const file = join(folder, "x.db")
-      const paths = [file, join(folder, "y.db"), join(folder, "link", "x.db")]
-      symlinkSync("x.db", join(folder, "y.db"))
-      symlinkSync(".", join(folder, "link"))
-      const stores = yield* Effect.forEach([...paths, ...paths], (path) => openStore(path, "here"))
-      const scans = () => Number(rowsOf(file, "SELECT count(*) AS n FROM scans")[0]?.["n"])
-      /** How often the list was taken over, and by which of its takings each store that has locked it goes. */
-      let taken = 0
-      const locks = new Map<number, { readonly scope: Scope.Closeable; seen: number; isTaken: boolean }>()
-      let refused = 0
-      for (let step = 0; step < 120; step++) {
-        const at = yield* Random.nextIntBetween(0, stores.length - 1)
-        const [store, lock] = [stores[at], locks.get(at)]
-        if (store === undefined) continue
-        if (lock === undefined) {
-          if ((yield* Random.nextIntBetween(0, 3)) > 0) rmSync(`${file}.invoices.lock`, { force: true })
-          const scope = yield* Scope.make()
-          const isTaken = yield* Random.nextBoolean
-          const taking = isTaken ? store.hold("invoices", "refuse") : store.lock("invoices", "refuse")
-          if (Exit.isSuccess(yield* Effect.exit(Scope.provide(taking, scope)))) {
-            if (isTaken) taken++
-            locks.set(at, { scope, seen: taken, isTaken })
-          } else yield* Scope.close(scope, Exit.void)
-        } else if (yield* Random.nextBoolean) {
-          const before = scans()
-          const began = yield* Effect.exit(
-            store.start({
-              list: Lists.invoices,
-              part: String(step),
-              asked: "[]",
-              firstRow: 0,
-              tally: Tally.toJson(Tally.none),
-              now: ""
-            })
-          )
-          const mayWrite = lock.seen === taken
-          assert.deepStrictEqual(
-            [Exit.isSuccess(began), scans() - before],
-            mayWrite ? [true, 1] : [false, 0],
-            `${step}`
-          )
-          if (!mayWrite) refused++
-          else if (!lock.isTaken) {
-            lock.seen = ++taken
-            lock.isTaken = true
+  it.live(
+    `lets a store write only if no other one has taken the list over since its lock (seed ${seed})`,
+    () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const file = join(folder, "x.db")
+        const paths = [file, join(folder, "y.db"), join(folder, "link", "x.db")]
+        symlinkSync("x.db", join(folder, "y.db"))
+        symlinkSync(".", join(folder, "link"))
+        const stores = yield* Effect.forEach([...paths, ...paths], (path) => openStore(path, "here"))
+        const scans = () => Number(rowsOf(file, "SELECT count(*) AS n FROM scans")[0]?.["n"])
+        /** The number of takeovers of the list. Each lock remembers the number that it has seen. */
+        let taken = 0
+        const locks = new Map<number, { readonly scope: Scope.Closeable; seen: number; isTaken: boolean }>()
+        let refused = 0
+        for (let step = 0; step < 120; step++) {
+          const at = yield* Random.nextIntBetween(0, stores.length - 1)
+          const [store, lock] = [stores[at], locks.get(at)]
+          if (store === undefined) continue
+          if (lock === undefined) {
+            if ((yield* Random.nextIntBetween(0, 3)) > 0) rmSync(`${file}.invoices.lock`, { force: true })
+            const scope = yield* Scope.make()
+            const isTaken = yield* Random.nextBoolean
+            const taking = isTaken ? store.hold("invoices", "refuse") : store.lock("invoices", "refuse")
+            if (Exit.isSuccess(yield* Effect.exit(Scope.provide(taking, scope)))) {
+              if (isTaken) taken++
+              locks.set(at, { scope, seen: taken, isTaken })
+            } else yield* Scope.close(scope, Exit.void)
+          } else if (yield* Random.nextBoolean) {
+            const before = scans()
+            const began = yield* Effect.exit(
+              store.start({
+                list: Lists.invoices,
+                part: String(step),
+                asked: "[]",
+                firstRow: 0,
+                tally: Tally.toJson(Tally.none),
+                now: ""
+              })
+            )
+            const mayWrite = lock.seen === taken
+            assert.deepStrictEqual(
+              [Exit.isSuccess(began), scans() - before],
+              mayWrite ? [true, 1] : [false, 0],
+              `${step}`
+            )
+            if (!mayWrite) refused++
+            else if (!lock.isTaken) {
+              lock.seen = ++taken
+              lock.isTaken = true
+            }
+          } else if ((yield* Random.nextIntBetween(0, 3)) === 0) {
+            yield* Scope.close(lock.scope, Exit.void)
+            locks.delete(at)
           }
-        } else if ((yield* Random.nextIntBetween(0, 3)) === 0) {
-          yield* Scope.close(lock.scope, Exit.void)
-          locks.delete(at)
         }
-      }
-      assert.isAtLeast(taken, 3)
-      assert.isAtLeast(refused, 1)
-      yield* Effect.forEach(locks.values(), ({ scope }) => Scope.close(scope, Exit.void))
-    }).pipe(Effect.scoped, Random.withSeed(seed)), 60_000)
+        assert.isAtLeast(taken, 3)
+        assert.isAtLeast(refused, 1)
+        yield* Effect.forEach(locks.values(), ({ scope }) => Scope.close(scope, Exit.void))
+      }).pipe(Effect.scoped, Random.withSeed(seed)),
+    60_000
+  )
 
-  it.live("ends an export that had locked the list, and read of it, before the second one wrote", () =>
+  it.live("ends an export that locked the list, and read from it, before the second one wrote", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "x.db")
       const store = yield* openStore(file, "here")
@@ -275,7 +282,7 @@ const contentOf = (file: string) =>
 describe("a database that is moved, removed or replaced during an export", () => {
   const other = (path: string) => execute(path, "CREATE TABLE something (x)")
 
-  const becomes: ReadonlyArray<readonly [string, (file: string) => void]> = [
+  const harms: ReadonlyArray<readonly [string, (file: string) => void]> = [
     ["removed", (file) => rmSync(file)],
     ["renamed", (file) => renameSync(file, `${file}.old`)],
     ["replaced by another file", (file) => {
@@ -302,29 +309,29 @@ describe("a database that is moved, removed or replaced during an export", () =>
 
   it.live.each(
     destinations.flatMap(([scheme, name, layer]) =>
-      becomes.flatMap(([what, harm]) =>
-        [["behind its first commit", 1], ["behind its last commit", 3]].map(([when, nth]) =>
+      harms.flatMap(([what, harm]) =>
+        [["after its first commit", 1], ["after its last commit", 3]].map(([when, nth]) =>
           [scheme, what, when, { name, layer, harm, nth: Number(nth) }] as const
         )
       )
     )
   )(
-    "%s: %s %s, fails, and the next one begins with what is there",
+    "%s: %s %s makes the export fail, and the next one uses the file at the path",
     ([, , , { harm, layer, name, nth }]) =>
       Effect.gen(function*() {
         const folder = join(yield* temporaryFolder, "folder")
         mkdirSync(folder)
         const file = join(folder, name)
-        const first = yield* waiting(layer(file), nth)
+        const first = yield* pausedRun(layer(file), nth)
         harm(file)
-        const there = existsSync(file) ? statSync(file) : undefined
+        const replacement = existsSync(file) ? statSync(file) : undefined
         assert.strictEqual(reasonOf(yield* first.end), "Moved")
-        if (there === undefined) {
-          assert.isFalse(existsSync(file), "nothing is made in its place")
+        if (replacement === undefined) {
+          assert.isFalse(existsSync(file), "no new file is created")
           mkdirSync(folder, { recursive: true })
-        } else assert.strictEqual(statSync(file).ino, there.ino)
-        const again = yield* Effect.exit(over(layer(file)))
-        // What is no destination stays as it is.
+        } else assert.strictEqual(statSync(file).ino, replacement.ino)
+        const again = yield* Effect.exit(runWith(layer(file)))
+        // A file that is not a destination is refused.
         if (rowsOf(file, "SELECT 1 FROM sqlite_schema WHERE name = 'something'").length > 0) {
           assert.strictEqual(reasonOf(again), "NotADestination")
         } else {
@@ -335,7 +342,7 @@ describe("a database that is moved, removed or replaced during an export", () =>
       }).pipe(Effect.scoped)
   )
 
-  it.live("ends a reader that follows it, too", () =>
+  it.live("makes a reader that follows it fail too", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "x.db")
       yield* run(file)

@@ -1,4 +1,4 @@
-/** A database is a plain file: anything else is refused before SQLite opens it, and nothing is made beside it. */
+/** A database must be a plain file. Anything else is refused before SQLite opens it, and nothing is created next to it. */
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Effect, Layer } from "effect"
@@ -12,16 +12,16 @@ import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { openReader } from "../src/sqlite/SqliteStore.ts"
 import { temporaryFolder } from "./Folder.ts"
 
-/** Makes what is no plain file, and names it. */
-const kinds: ReadonlyArray<readonly [what: string, make: (path: string) => Effect.Effect<unknown>]> = [
+/** Functions that create something other than a plain file. */
+const kinds: ReadonlyArray<readonly [kind: string, make: (path: string) => Effect.Effect<unknown>]> = [
   ["a folder", (path) => Effect.sync(() => mkdirSync(path))],
   ["a device", (path) => Effect.sync(() => symlinkSync("/dev/null", path))],
   ["a named pipe", (path) => Effect.sync(() => assert.strictEqual(spawnSync("mkfifo", [path]).status, 0))],
   ["a socket", (path) => Effect.promise(() => once(createServer().unref().listen(path), "listening"))]
 ]
 
-describe("a path that leads to", () => {
-  it.live.each(kinds)("%s is refused, to write and to read", ([what, make]) =>
+describe("a path to", () => {
+  it.live.each(kinds)("%s is refused, for writing and for reading", ([kind, make]) =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const path = join(folder, "x.db")
@@ -34,13 +34,13 @@ describe("a path that leads to", () => {
           scan("invoices").pipe(Effect.provide(Layer.merge(SqliteSink.layer(name), layerTest({}))))
         )
         for (const refused of [writing, Effect.asVoid(Effect.scoped(openReader(name, "here")))]) {
-          assert.include((yield* Effect.flip(refused)).message, `it is ${what}, not a plain file. Name a file.`)
+          assert.include((yield* Effect.flip(refused)).message, `it is ${kind}, not a plain file. Name a file.`)
         }
       }
       assert.deepStrictEqual(readdirSync(folder), before)
     }).pipe(Effect.scoped))
 
-  it.live("a device of the system leaves nothing beside it", () =>
+  it.live("a device is refused without creating files next to it", () =>
     Effect.gen(function*() {
       const before = readdirSync("/dev")
       for (const path of ["/dev/null", "/dev/zero"]) {
@@ -50,7 +50,7 @@ describe("a path that leads to", () => {
       assert.deepStrictEqual(readdirSync("/dev").filter((name) => /null|zero/.test(name) && !before.includes(name)), [])
     }))
 
-  it.live("itself, over links, is refused", () =>
+  it.live("itself, through a cycle of links, is refused", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       symlinkSync("b.db", join(folder, "a.db"))

@@ -163,7 +163,7 @@ describe("a PostgreSQL server that accepts connections but does not respond", ()
       assert.strictEqual(busy.length, 1)
       const inTransaction = yield* Effect.forkChild(
         Effect.flip(
-          client.transaction((run) => Effect.andThen(run("SELECT 1"), Effect.andThen(gate.stall, run("SELECT 1"))))
+          client.transaction((send) => Effect.andThen(send("SELECT 1"), Effect.andThen(gate.stall, send("SELECT 1"))))
         )
       )
       const singleStatement = yield* Effect.forkChild(Effect.flip(Effect.andThen(

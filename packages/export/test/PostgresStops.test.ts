@@ -46,8 +46,8 @@ const hangInTransaction = <A, E, R>(schema: string, action: (client: PostgresCli
     yield* Effect.forkScoped(action({
       ...client,
       transaction: (body) =>
-        client.transaction((query) =>
-          Effect.andThen(body(query), Effect.andThen(Deferred.succeed(reached, undefined), Deferred.await(never)))
+        client.transaction((send) =>
+          Effect.andThen(body(send), Effect.andThen(Deferred.succeed(reached, undefined), Deferred.await(never)))
         )
     }))
     // The acquisition of a lease is uninterruptible, so end it with a defect.

@@ -22,12 +22,12 @@ const lists = {
 
 const fileIn = Effect.map(temporaryFolder, (folder) => join(folder, "payments.db"))
 
-/** One run of the export, over a connection of its own. */
+/** Runs an export over a new connection. */
 const run = (file: string, list: Lists.ListName, options: ScanOptions = {}) =>
   scan(list, { limit: 10, ...options }).pipe(Effect.provide(Layer.merge(SqliteSink.layer(file), layerTest(lists))))
 
-/** A run that stops behind its first page and stays there. */
-const stuck = Effect.fnUntraced(function*(file: string) {
+/** Starts an export that pauses after its first commit until it is released. */
+const pausedRun = Effect.fnUntraced(function*(file: string) {
   const reached = yield* Deferred.make<void>()
   const released = yield* Deferred.make<void>()
   const fiber = yield* Effect.forkChild(run(file, "invoices", {
@@ -42,10 +42,10 @@ const stuck = Effect.fnUntraced(function*(file: string) {
 })
 
 describe("two writers", () => {
-  it.effect("of one list: the second is refused within a second, and told who holds it", () =>
+  it.effect("of one list: the second is refused within a second, and its error names the holder of the lock", () =>
     Effect.gen(function*() {
       const file = yield* fileIn
-      const first = yield* stuck(file)
+      const first = yield* pausedRun(file)
       for (
         const second of [
           Effect.asVoid(run(file, "invoices")),
@@ -65,10 +65,10 @@ describe("two writers", () => {
       yield* Fiber.interrupt(first.fiber)
     }).pipe(Effect.scoped))
 
-  it.effect("of one list: the second waits where it is told to, however long, and finds the first one's rows", () =>
+  it.effect("of one list: with onLocked \"wait\" the second waits without a limit and finds the first one's rows", () =>
     Effect.gen(function*() {
       const file = yield* fileIn
-      const first = yield* stuck(file)
+      const first = yield* pausedRun(file)
       const begun: Array<string> = []
       const second = yield* Effect.forkChild(run(file, "invoices", {
         onLocked: "wait",
@@ -82,21 +82,21 @@ describe("two writers", () => {
       assert.deepInclude(yield* Fiber.join(second), { start: "afterComplete", records: 30, inserted: 0, unchanged: 30 })
     }).pipe(Effect.scoped))
 
-  it.live("of different lists work side by side", () =>
+  it.live("of different lists run concurrently", () =>
     Effect.gen(function*() {
       const file = yield* fileIn
       for (let round = 0; round < 5; round++) {
-        const ended = yield* Effect.all(
+        const summaries = yield* Effect.all(
           [run(file, "invoices"), run(file, "payoutRequests"), run(file, "payinSources")],
           {
             concurrency: "unbounded"
           }
         )
-        assert.deepStrictEqual(ended.map(({ records }) => records), [30, 30, 0])
+        assert.deepStrictEqual(summaries.map(({ records }) => records), [30, 30, 0])
       }
     }).pipe(Effect.scoped))
 
-  it.live("of one list: one that was killed blocks nobody", () =>
+  it.live("of one list: a killed writer does not block another one", () =>
     Effect.gen(function*() {
       const file = yield* fileIn
       const holder = yield* startChild(`
@@ -105,10 +105,10 @@ describe("two writers", () => {
         await Effect.runPromise(Effect.scoped(Effect.gen(function*() {
           const store = yield* openStore(${JSON.stringify(file)}, "here")
           yield* store.hold("invoices", "refuse")
-          console.log("held")
+          console.log("locked")
           yield* Effect.sleep("1 hour")
         })))`)
-      assert.strictEqual(holder.firstLine, "held")
+      assert.strictEqual(holder.firstLine, "locked")
       const refused = yield* Effect.flip(run(file, "invoices"))
       assert.include(refused.message, `process ${holder.pid} on`)
       const waiting = yield* Effect.forkChild(run(file, "invoices", { onLocked: "wait" }))
@@ -118,8 +118,8 @@ describe("two writers", () => {
     }).pipe(Effect.scoped))
 })
 
-/** Time that passes fifty times as fast. */
-const fast = Effect.map(Clock.Clock, (clock): Clock.Clock => {
+/** A clock that runs fifty times as fast. */
+const fastClock = Effect.map(Clock.Clock, (clock): Clock.Clock => {
   const began = clock.currentTimeMillisUnsafe()
   const now = () => began + (clock.currentTimeMillisUnsafe() - began) * 50
   const nanos = () => BigInt(Math.round(now() * 1e6))
@@ -134,23 +134,23 @@ const fast = Effect.map(Clock.Clock, (clock): Clock.Clock => {
   }
 })
 
-describe("a database that somebody else has in his hands", () => {
-  const holding = (file: string) =>
+describe("a database that another program has locked", () => {
+  const lockDatabase = (file: string) =>
     startChild(`
       import { DatabaseSync } from "node:sqlite"
       const db = new DatabaseSync(${JSON.stringify(file)})
       db.exec("BEGIN EXCLUSIVE")
-      console.log("held")
+      console.log("locked")
       setTimeout(() => {}, 3_600_000)`)
 
-  it.live("is waited for, half a minute, and then it is said; nothing of the batch is there", () =>
+  it.live("makes an export fail after half a minute, without a part of the batch", () =>
     Effect.gen(function*() {
       const file = yield* fileIn
       yield* run(file, "payoutRequests")
       const before = rowsOf(file, "SELECT * FROM scans")
-      const holder = yield* holding(file)
-      assert.strictEqual(holder.firstLine, "held")
-      const clock = yield* fast
+      const holder = yield* lockDatabase(file)
+      assert.strictEqual(holder.firstLine, "locked")
+      const clock = yield* fastClock
       const began = clock.currentTimeMillisUnsafe()
       const error = yield* Effect.flip(Effect.provideService(run(file, "invoices"), Clock.Clock, clock))
       assert.isTrue(error._tag === "SinkError" && error.reason._tag === "Locked")
@@ -161,11 +161,11 @@ describe("a database that somebody else has in his hands", () => {
       assert.deepInclude(yield* run(file, "invoices"), { start: "first", inserted: 30 })
     }).pipe(Effect.scoped))
 
-  it.live("is written as soon as it is let go", () =>
+  it.live("is written as soon as the lock is released", () =>
     Effect.gen(function*() {
       const file = yield* fileIn
       yield* run(file, "payoutRequests")
-      const holder = yield* holding(file)
+      const holder = yield* lockDatabase(file)
       const waiting = yield* Effect.forkChild(run(file, "invoices"))
       yield* Effect.sleep("300 millis")
       yield* holder.kill("SIGKILL")
@@ -173,7 +173,7 @@ describe("a database that somebody else has in his hands", () => {
     }).pipe(Effect.scoped))
 })
 
-describe("a batch that is cut while it is planned", () => {
+describe("a batch that is interrupted while it is planned", () => {
   const batch = (ids: ReadonlyArray<string>, cursor: string | null) =>
     batchOf(Lists.invoices, ids.map((id) => recordOf(Lists.invoices, id, `{"id":"${id}"}`)), cursor)
 
@@ -183,7 +183,7 @@ describe("a batch that is cut while it is planned", () => {
       ["has new records", ["c", "new"]]
     ] as const
   )(
-    "and %s counts nothing that its checkpoint is not behind (%j)",
+    "and %s: the totals count only pages up to the checkpoint (%j)",
     ([, ids]) =>
       Effect.gen(function*() {
         const store = yield* openStore(yield* fileIn, "here")
@@ -193,16 +193,16 @@ describe("a batch that is cut while it is planned", () => {
         yield* first.commit(batch(["a", "b", "c", "d"], null))
         const scope = yield* Scope.make()
         const session = yield* Scope.provide(begin, scope)
-        // The first page changes nothing and waits.
+        // The first page changes nothing, so its commit is delayed.
         yield* session.commit(batch(["a", "b"], "one"))
         const clock = yield* Clock.Clock
-        // Where it asks for the time.
-        const stopping: Clock.Clock = { ...clock, currentTimeMillis: Effect.never }
+        // The commit hangs when it reads the time.
+        const hangingClock: Clock.Clock = { ...clock, currentTimeMillis: Effect.never }
         const fiber = yield* Effect.forkChild(
           Effect.provideService(
             session.commit(batch(ids, "two")),
             Clock.Clock,
-            stopping
+            hangingClock
           ),
           { startImmediately: true }
         )
@@ -226,8 +226,8 @@ describe("a batch that is cut while it is planned", () => {
   )
 })
 
-describe("a restart that cannot be written", () => {
-  it.effect("leaves the checkpoint with the counts that belong to it", () =>
+describe("a restart whose commit fails", () => {
+  it.effect("leaves the checkpoint and its totals unchanged", () =>
     Effect.gen(function*() {
       const file = yield* fileIn
       yield* run(file, "invoices")
@@ -241,7 +241,7 @@ describe("a restart that cannot be written", () => {
       yield* Effect.scoped(Effect.gen(function*() {
         const session = yield* flaky.begin(Lists.invoices, { source: "memory", limit: 10, parameters: {} })
         const record = recordOf(Lists.invoices, "inv_0", JSON.stringify(lists.invoices[0]))
-        // It changes nothing, and waits.
+        // The page changes nothing, so its commit is delayed.
         yield* session.commit(batchOf(Lists.invoices, [record], "c"))
         yield* Effect.flip(session.restart)
       }))
@@ -251,7 +251,7 @@ describe("a restart that cannot be written", () => {
 })
 
 describe("a page that changes nothing", () => {
-  it.effect("is committed within 2 s, also where no other one comes", () =>
+  it.effect("is committed within 2 s, even if no other page follows", () =>
     Effect.gen(function*() {
       const store = yield* openStore(yield* fileIn, "here")
       yield* store.hold("invoices", "refuse")
