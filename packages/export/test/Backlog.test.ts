@@ -1,4 +1,4 @@
-/** What is read ahead of a destination that is slower than the service. */
+/** How many pages are read ahead of a destination that is slower than the service. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { PaymentsApi } from "@payments/core"
@@ -10,8 +10,8 @@ import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 
 const pages = 8
 
-/** What scans of lists of such records read ahead of their commits at most, each commit taking a while. */
-const readAhead = Effect.fnUntraced(
+/** Scans lists of records with so many characters, with slow commits. Returns the maximum number of uncommitted pages. */
+const maxReadAhead = Effect.fnUntraced(
   function*(characters: number, lists: ReadonlyArray<"invoices" | "payinSources">) {
     const fs = yield* FileSystem.FileSystem
     const file = join(yield* fs.makeTempDirectoryScoped(), "payments.db")
@@ -62,13 +62,13 @@ const readAhead = Effect.fnUntraced(
 describe("a scan", () => {
   it.live("reads few large pages ahead of its destination", () =>
     Effect.gen(function*() {
-      // 8 Mi characters, and the page that goes beyond them.
-      assert.isAtMost(yield* readAhead(3 * 1024 * 1024, ["invoices"]), 3)
-      assert.isAtMost(yield* readAhead(9 * 1024 * 1024, ["invoices"]), 1)
+      // The limit is 8 Mi characters, plus the page that exceeds it.
+      assert.isAtMost(yield* maxReadAhead(3 * 1024 * 1024, ["invoices"]), 3)
+      assert.isAtMost(yield* maxReadAhead(9 * 1024 * 1024, ["invoices"]), 1)
     }))
 
-  it.live("shares what is read ahead with the scans of other lists", () =>
+  it.live("shares this limit with the scans of other lists", () =>
     Effect.gen(function*() {
-      assert.isAtMost(yield* readAhead(3 * 1024 * 1024, ["invoices", "payinSources"]), 4)
+      assert.isAtMost(yield* maxReadAhead(3 * 1024 * 1024, ["invoices", "payinSources"]), 4)
     }))
 })

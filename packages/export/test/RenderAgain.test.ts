@@ -24,36 +24,36 @@ const run = (
   onEvent?: ScanOptions["onEvent"]
 ) => scanAll(names, { onEvent }).pipe(Effect.provide(Layer.merge(FileSink.layer(folder, format), api)))
 
-const named = (folder: string, list: Lists.AnyList) => manifestOf(folder).lists[list.label]?.files[0]?.file ?? ""
+const fileNameOf = (folder: string, list: Lists.AnyList) => manifestOf(folder).lists[list.label]?.files[0]?.file ?? ""
 
 describe("the folder", () => {
-  it.live("renders CSV again that was written before line breaks were quoted", () =>
+  it.live("renders CSV again if an earlier version wrote it without quoting line breaks", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         const csv = { ...FileSink.defaultFormat, format: "csv" } as const
         yield* run(folder, ["invoices"], csv)
-        const torn = named(folder, Lists.invoices)
+        const old = fileNameOf(folder, Lists.invoices)
         execute(
           join(folder, FileSink.copyFile),
           `UPDATE manifest SET text = replace(text, ',\n      "dialect": 2', '')`
         )
         yield* run(folder, ["invoices"], csv)
-        const again = named(folder, Lists.invoices)
-        assert.notStrictEqual(again, torn)
+        const again = fileNameOf(folder, Lists.invoices)
+        assert.notStrictEqual(again, old)
         yield* run(folder, ["invoices"], csv)
-        assert.strictEqual(named(folder, Lists.invoices), again)
+        assert.strictEqual(fileNameOf(folder, Lists.invoices), again)
       })
     ))
 
-  it.live("renders a file again in which a byte has changed, also where it changed during the scan", () =>
+  it.live("renders a file again if one of its bytes has changed, even during the scan", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* run(folder, ["payoutRequests", "invoices"])
         const flip = () => {
-          const file = join(folder, named(folder, Lists.payoutRequests))
+          const file = join(folder, fileNameOf(folder, Lists.payoutRequests))
           const bytes = readFileSync(file)
           writeFileSync(file, bytes.with(5, (bytes[5] ?? 0) ^ 1))
-          // Clocks of file systems are coarse.
+          // The clock of a file system is coarse, so set a later time.
           utimesSync(file, new Date(), new Date(Date.now() + 60_000))
         }
         flip()
@@ -63,9 +63,9 @@ describe("the folder", () => {
         const flipOnce = ({ _tag }: { readonly _tag: string }) => _tag === "Begun" ? Effect.sync(flip) : Effect.void
         yield* run(folder, ["invoices"], FileSink.defaultFormat, flipOnce)
         assert.deepStrictEqual(yield* verifyFiles(folder), [])
-        const shown = named(folder, Lists.payoutRequests)
+        const shown = fileNameOf(folder, Lists.payoutRequests)
         yield* run(folder, ["invoices"])
-        assert.strictEqual(named(folder, Lists.payoutRequests), shown)
+        assert.strictEqual(fileNameOf(folder, Lists.payoutRequests), shown)
       })
     ))
 })

@@ -11,7 +11,7 @@ import { rowsOf } from "./Folder.ts"
 
 const records = Array.from({ length: 50 }, (_, index) => ({ id: `inv_${index}`, amount: index }))
 
-/** The service in memory, whose pages fail from the given one on, as often as the list of reasons is long. */
+/** The service in memory. From the given page on, requests fail with the reasons, one after the other. */
 const failing = (onPage: number, reasons: Array<Reason.Reason>) => {
   let number = 0
   return Layer.effect(
@@ -43,12 +43,12 @@ const failing = (onPage: number, reasons: Array<Reason.Reason>) => {
   ).pipe(Layer.provide(layerTest({ invoices: records })))
 }
 
-/** A run over one service, and perhaps another run over a second one; gives how the last one went. */
+/** Runs a scan over a service, and optionally a second scan over another service. Returns the result of the last one. */
 const run = (api: Layer.Layer<PaymentsApi>, patience?: Duration.Duration, then?: Layer.Layer<PaymentsApi>) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const file = join(yield* fs.makeTempDirectoryScoped(), "payments.db")
-    const over = Effect.fnUntraced(function*(service: Layer.Layer<PaymentsApi>) {
+    const scanOnce = Effect.fnUntraced(function*(service: Layer.Layer<PaymentsApi>) {
       const events: Array<ScanEvent> = []
       const onEvent = (event: ScanEvent) => Effect.sync(() => void events.push(event))
       const result = yield* scan("invoices", { limit: 10, largestBatch: 10, patience, onEvent }).pipe(
@@ -57,15 +57,15 @@ const run = (api: Layer.Layer<PaymentsApi>, patience?: Duration.Duration, then?:
       )
       return { result, tags: events.map(({ _tag }) => _tag) }
     })
-    const first = yield* over(api)
-    return then === undefined ? first : yield* over(then)
+    const first = yield* scanOnce(api)
+    return then === undefined ? first : yield* scanOnce(then)
   }).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
 
 const down = () => new Reason.ServerFailure({ status: 503, retryAfter: undefined })
 const refused = () => new Reason.PaginationFault({ kind: "cursorRefused" })
 
 describe("a scan", () => {
-  it.live("waits for a service that went away while it was read, and goes on", () =>
+  it.live("waits for a service that becomes unavailable during the scan, and continues", () =>
     Effect.gen(function*() {
       const { result, tags } = yield* run(failing(3, [down()]))
       assert.deepInclude(result, { _tag: "Success" })
@@ -81,7 +81,7 @@ describe("a scan", () => {
       ])
     }))
 
-  it.live("does not wait longer than its patience, nor for what cannot mend, nor for a service that never answered", () =>
+  it.live("does not wait beyond its patience, on a permanent error, or for a service that never responded", () =>
     Effect.gen(function*() {
       for (
         const [page, reason, patience] of [
@@ -96,7 +96,7 @@ describe("a scan", () => {
       }
     }))
 
-  it.live("begins again when its cursor is refused, twice, without doubling a row", () =>
+  it.live("restarts when its cursor is refused, at most twice, without duplicating a row", () =>
     Effect.gen(function*() {
       const twice = yield* run(failing(3, [refused(), refused()]))
       assert.strictEqual(twice.tags.filter((tag) => tag === "Restarted").length, 2)
@@ -107,7 +107,7 @@ describe("a scan", () => {
       assert.isTrue(thrice.result._tag === "Failure")
     }))
 
-  it.live("waits for a service that limits it from the first page on, as long as its patience", () =>
+  it.live("waits, within its patience, for a service that limits the rate from the first page on", () =>
     Effect.gen(function*() {
       const limited = () => new Reason.RateLimited({ retryAfter: Duration.millis(100) })
       const waited = yield* run(failing(1, [limited()]))
@@ -120,7 +120,7 @@ describe("a scan", () => {
     }))
 
   it.live.each([["back", -3_600_000], ["forward", 3_600_000]] as const)(
-    "has the same patience while the wall clock is set %s again and again",
+    "has the same patience while the wall clock is set %s repeatedly",
     ([, byMs]) =>
       Effect.gen(function*() {
         const waited = yield* run(failing(3, [down()])).pipe(overJumpingClock(byMs))
@@ -137,7 +137,7 @@ describe("a scan", () => {
       })
   )
 
-  it.live("begins again when the cursor that an earlier run left leads in circles, and only then", () =>
+  it.live("restarts on a cycle of cursors only if an earlier run saved the first cursor", () =>
     Effect.gen(function*() {
       const circle = () => new Reason.PaginationFault({ kind: "repeatedCursor" })
       const fresh = yield* run(failing(3, [circle()]))
@@ -147,7 +147,7 @@ describe("a scan", () => {
       assert.isTrue(saved.result._tag === "Success" && saved.result.success.inserted === 50)
     }))
 
-  it.live("writes together what came while the destination was writing, and all that came before a failure", () =>
+  it.live("commits pages together that arrive during a commit, and commits all pages before a failure", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const file = join(yield* fs.makeTempDirectoryScoped(), "payments.db")
@@ -165,7 +165,7 @@ describe("a scan", () => {
           }
         }))
       ).pipe(Layer.provide(failing(failsOn, [new Reason.Unauthorized()])))
-      /** Each commit ends when as many pages have been read behind it as may wait. */
+      /** Each commit ends when the reader is as many pages ahead as it may be. */
       const sink = Layer.effect(
         Sink,
         Effect.map(Sink, (inner) =>
@@ -197,7 +197,7 @@ describe("a scan", () => {
       assert.deepStrictEqual(rowsOf(file, "SELECT count(*) AS n FROM invoices"), [{ n: 24 }])
     }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
 
-  it("keeps a position as text without showing it", () => {
+  it("stores a position as text without showing its cursor", () => {
     const position = Position.make({ list: "invoices", cursor: "canary", limit: 10, filters: { contract: "c" } })
     assert.notInclude(`${position} ${JSON.stringify(position)}`, "canary")
     const back = Position.fromJson(Position.toJson(position))

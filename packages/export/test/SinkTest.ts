@@ -1,4 +1,4 @@
-/** What every destination must do, whatever happens to the export that writes it. */
+/** A test suite for every kind of destination. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists, PaymentsApi } from "@payments/core"
@@ -8,20 +8,20 @@ import { exitCodeOf, scan, type ScanEvent, type ScanSummary, type Sink, type Sin
 import { type OwnedDestination, ownerSuite } from "./OwnerTest.ts"
 import type { StoredRow } from "./StoredRow.ts"
 
-/** A destination in a folder of its own, or elsewhere under that folder's name, and how to read it. */
+/** A kind of destination. Each test has its own folder, or a schema with the folder's name. */
 export interface Destination {
   readonly layer: (folder: string) => Layer.Layer<Sink, SinkError, NodeServices.NodeServices>
-  /** What a reader sees of a list at any time. */
+  /** Reads the rows of a list. */
   readonly read: (
     folder: string,
     list: Lists.AnyList
   ) => ReadonlyArray<StoredRow> | Promise<ReadonlyArray<StoredRow>>
-  /** Whether a reader sees a scan only when it is complete. */
+  /** Whether a reader sees the rows of a scan only after the scan is complete. */
   readonly snapshots: boolean
-  /** Runs a statement in the database, where the tables have this prefix, as somebody else would. */
+  /** Runs a statement in the database over a separate connection. `prefix` precedes the names of the tables. */
   readonly execute: (folder: string, statement: (prefix: string) => string) => Promise<void> | void
   readonly content?: OwnedDestination["content"]
-  /** Whether the tests of whose data it is are left to another destination that is made in the same way. */
+  /** Whether another destination of the same kind runs the tests of ownership. */
   readonly isVariant?: boolean
 }
 
@@ -35,7 +35,7 @@ const expected = (records: ReadonlyArray<string>): ReadonlyArray<StoredRow> =>
 
 const sorted = (rows: ReadonlyArray<StoredRow>) => rows.toSorted((left, right) => left.id.localeCompare(right.id))
 
-/** A page's worth, small, so that a list has many pages. */
+/** Records per page, so few that a list has many pages. */
 const limit = 10
 
 /** Runs the suite over a destination. */
@@ -53,7 +53,7 @@ export const suite = (name: string, destination: Destination) => {
       Layer.provide(layerTest({ payoutRequests: records }))
     )
 
-  /** One run of the export, as a process would do it: the destination is opened and closed. */
+  /** Runs an export as a process does: it opens the destination and closes it. */
   const run = (
     folder: string,
     records: ReadonlyArray<string>,
@@ -67,8 +67,8 @@ export const suite = (name: string, destination: Destination) => {
   const rows = (folder: string) =>
     Effect.promise(async () => sorted(await destination.read(folder, Lists.payoutRequests)))
 
-  /** Cuts the run right after the given page was committed. */
-  const cutAfter = (folder: string, records: ReadonlyArray<string>, pages: number) =>
+  /** Runs an export and interrupts it after the commit of the given page. */
+  const interruptAfter = (folder: string, records: ReadonlyArray<string>, pages: number) =>
     Effect.gen(function*() {
       const reached = yield* Deferred.make<void>()
       const fiber = yield* Effect.forkChild(run(folder, records, (event) =>
@@ -80,7 +80,7 @@ export const suite = (name: string, destination: Destination) => {
     })
 
   describe(name, () => {
-    it.live("holds every record once, its text byte for byte", () =>
+    it.live("stores every record once, with its exact text", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const summary = yield* run(folder, payouts(95))
@@ -97,7 +97,7 @@ export const suite = (name: string, destination: Destination) => {
         })
       ))
 
-    it.live("holds an empty list", () =>
+    it.live("stores an empty list", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           assert.deepInclude(yield* run(folder, []), { pages: 1, records: 0 })
@@ -105,7 +105,7 @@ export const suite = (name: string, destination: Destination) => {
         })
       ))
 
-    it.live("rescans without doubling a row, and takes what changed", () =>
+    it.live("rescans without duplicating a row, and stores what changed", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           yield* run(folder, payouts(30))
@@ -118,10 +118,10 @@ export const suite = (name: string, destination: Destination) => {
         })
       ))
 
-    it.live("takes no page for unchanged behind others that are", () =>
+    it.live("detects a changed page after unchanged ones", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
-          /** What is read of a list in turn, and what is counted of it. Its fourth page differs from the one before. */
+          /** The records of each run, and the expected counts. In most runs the fourth page differs from the run before. */
           const [before, gone] = [payouts(50), payouts(50).toSpliced(34, 1)]
           const older = Array.from({ length: 25 }, (_, index) => payout(index + 100))
           const readings: ReadonlyArray<readonly [ReadonlyArray<string>, Partial<ScanSummary>]> = [
@@ -137,7 +137,7 @@ export const suite = (name: string, destination: Destination) => {
             [gone, { unchanged: 49, missing: 1 }],
             [gone, { unchanged: 49, missing: 0 }],
             [before, { unchanged: 50, returned: 1 }],
-            // As a list grows whose newest records come first: its order is no longer that of the rows.
+            // New records come first, so the order of the list differs from the order of the rows.
             [[...older, ...before], { inserted: 25, unchanged: 50 }],
             [[...older, ...before], { unchanged: 75 }],
             [[...older, ...before].with(60, payout(35, 350)), { updated: 1, unchanged: 74 }],
@@ -154,10 +154,10 @@ export const suite = (name: string, destination: Destination) => {
         })
       ))
 
-    it.live("goes on from the last committed page after a cut", () =>
+    it.live("resumes after the last committed page of an interrupted run", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
-          yield* cutAfter(folder, payouts(95), 4)
+          yield* interruptAfter(folder, payouts(95), 4)
           if (destination.snapshots) assert.deepStrictEqual(yield* rows(folder), [])
           const events: Array<ScanEvent> = []
           const summary = yield* run(folder, payouts(95), (event) => Effect.sync(() => void events.push(event)))
@@ -168,12 +168,12 @@ export const suite = (name: string, destination: Destination) => {
         })
       ))
 
-    it.live("shows readers the last whole list while a scan runs, or the newest rows, never a doubled one", () =>
+    it.live("shows readers, while a scan runs, the last complete list or the newest rows, and no row twice", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           yield* run(folder, payouts(40))
           const changed = Array.from({ length: 40 }, (_, index) => payout(index, index + 1))
-          yield* cutAfter(folder, changed, 2)
+          yield* interruptAfter(folder, changed, 2)
           const seen = yield* rows(folder)
           assert.strictEqual(new Set(seen.map(({ id }) => id)).size, 40)
           const mixed = [...changed.slice(0, 20), ...payouts(40).slice(20)]
@@ -183,7 +183,7 @@ export const suite = (name: string, destination: Destination) => {
         })
       ))
 
-    it.effect.prop("ends equal to the list after any number of cuts anywhere", {
+    it.effect.prop("ends equal to the list after interruptions at any pages", {
       size: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 60 })),
       cuts: Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 6 }))).check(Schema.isMaxLength(4))
     }, ({ cuts, size }) =>
@@ -192,10 +192,10 @@ export const suite = (name: string, destination: Destination) => {
           const pages = Math.max(1, Math.ceil(size / limit))
           let committed = 0
           for (const cut of cuts) {
-            // The page that ends the scan cannot be cut off from it.
+            // The last page ends the scan, so nothing can be interrupted after it.
             if (committed + cut >= pages) continue
             committed += cut
-            yield* cutAfter(folder, payouts(size), committed)
+            yield* interruptAfter(folder, payouts(size), committed)
           }
           yield* run(folder, payouts(size))
           assert.deepStrictEqual(yield* rows(folder), sorted(expected(payouts(size))))
@@ -215,7 +215,7 @@ export const suite = (name: string, destination: Destination) => {
         ["the scan", 5, (prefix: string) => `DELETE FROM ${prefix}scans`]
       ] as const
     )(
-      "certifies nothing when somebody removes %s during the scan, and reads the list again then",
+      "issues no certificate if another program removes %s during the scan, and the next run reads the list again",
       ([, pages, statement]) =>
         inFolder((folder) =>
           Effect.gen(function*() {
@@ -229,7 +229,7 @@ export const suite = (name: string, destination: Destination) => {
             assert.strictEqual(exitCodeOf(error), 9)
             const again = yield* run(folder, records)
             assert.notStrictEqual(again.start, "resumed")
-            // Those that are gone did not fail to come.
+            // The removed rows do not count as missing.
             assert.deepInclude(again, { pages: 10, records: 95, quarantined: 1, repeats: 0, heldBack: 0 })
             assert.deepInclude(yield* run(folder, records), { unchanged: 95, missing: 0, heldBack: 0 })
             assert.deepStrictEqual(yield* rows(folder), sorted(expected(records)))
@@ -237,7 +237,7 @@ export const suite = (name: string, destination: Destination) => {
         )
     )
 
-    it.live("refuses the data of another source, and keeps what it holds", () =>
+    it.live("refuses the data of another source, and stays unchanged", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           yield* run(folder, payouts(5))
@@ -247,7 +247,7 @@ export const suite = (name: string, destination: Destination) => {
         })
       ))
 
-    it.live("is bound to a source by its first rows, not by an attempt", () =>
+    it.live("is bound to a source by its first rows, not by a failed attempt", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const unreachable = Layer.effect(
@@ -267,7 +267,7 @@ export const suite = (name: string, destination: Destination) => {
         })
       ))
 
-    it.live("begins anew when it is asked with another limit or other parameter names", () =>
+    it.live("begins a new scan if the limit or the parameter names change", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const again = (more: { readonly limit: number; readonly name: string }) =>
@@ -283,11 +283,11 @@ export const suite = (name: string, destination: Destination) => {
                 ).pipe(Layer.provide(from(payouts(95))))
               ))
             )
-          yield* cutAfter(folder, payouts(95), 4)
+          yield* interruptAfter(folder, payouts(95), 4)
           assert.strictEqual((yield* again({ limit: 20, name: "limit" })).start, "otherRequest")
-          yield* cutAfter(folder, payouts(95), 4)
+          yield* interruptAfter(folder, payouts(95), 4)
           assert.strictEqual((yield* again({ limit, name: "pageSize" })).start, "otherRequest")
-          yield* cutAfter(folder, payouts(95), 4)
+          yield* interruptAfter(folder, payouts(95), 4)
           assert.strictEqual((yield* run(folder, payouts(95))).start, "resumed")
           assert.deepStrictEqual(yield* rows(folder), sorted(expected(payouts(95))))
         })
@@ -309,7 +309,7 @@ export const suite = (name: string, destination: Destination) => {
         })
       ))
 
-    it.live("keeps a record that does not decode, and says so", () =>
+    it.live("stores and reports a record that does not decode", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const bad = `{"id":"por_bad","amount":"12","reference":"r"}`
@@ -319,13 +319,13 @@ export const suite = (name: string, destination: Destination) => {
         })
       ))
 
-    it.live("quarantines a record that nests too deep, and leaves the row of its id unchanged", () =>
+    it.live("quarantines a record that is nested too deeply, and does not change the row with its id", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const arrays = (levels: number) => "[".repeat(levels) + "]".repeat(levels)
           const nested = (id: string, levels: number) => `{"id":"${id}","extra":${arrays(levels - 1)}}`
           const objects = (levels: number) => `${`{"a":`.repeat(levels)}1${"}".repeat(levels)}`
-          // PostgreSQL's json takes several thousand levels, by its stack.
+          // PostgreSQL's json type accepts several thousand levels, limited by its stack.
           const deep = [nested("new", 501), nested("por_1", 10_000), `{"amount":${objects(200_000)}}`, arrays(200_000)]
           const stored = [...payouts(12), nested("flat", 500)]
           assert.deepInclude(yield* run(folder, stored), { inserted: 13, quarantined: 0 })
@@ -341,21 +341,21 @@ export const suite = (name: string, destination: Destination) => {
           }
           for (let times = 0; times < 3; times++) assert.deepInclude(yield* run(folder, hostile), counted)
           assert.deepStrictEqual(yield* rows(folder), sorted(expected(stored)))
-          // Without those that have no id, nothing hinders the end of a scan to find what is missing.
+          // A record without an id prevents marking rows as missing. Without such records, a row is marked.
           const named = hostile.slice(1, 14)
           yield* run(folder, named)
           assert.deepInclude(yield* run(folder, named), { quarantined: 2, nameless: 0, missing: 1 })
         })
       ))
 
-    it.live("survives fields that are named like parts of a program", () =>
+    it.live("stores fields and values that contain SQL, formulas or JavaScript property names", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const hostile = [
             `{"id":"'); DROP TABLE payout_requests; --","__proto__":{"amount":1},"constructor":null}`,
             `{"id":"=cmd|' /C calc'!A0","reference":"\\u0000\\ud800\\u001b[31m"}`
           ]
-          // NUL and half a pair stand in one text, which is told.
+          // One text contains both NUL and a lone surrogate. It is replaced and counted.
           assert.deepInclude(yield* run(folder, hostile), { inserted: 2, replaced: 1 })
           assert.deepStrictEqual(
             (yield* rows(folder)).map(({ raw }) => raw).toSorted(),
@@ -364,7 +364,7 @@ export const suite = (name: string, destination: Destination) => {
         })
       ))
 
-    it.live("takes lists in any order, side by side", () =>
+    it.live("stores a list in any order", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const records = yield* Random.shuffle(payouts(50))

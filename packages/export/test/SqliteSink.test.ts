@@ -49,7 +49,7 @@ const run = (
 ) => scan(list).pipe(Effect.provide(Layer.merge(SqliteSink.layer(fileIn(folder)), layerTest(lists))))
 
 describe("the SQLite file", () => {
-  it.live("tells of each part's scans from its last complete one on", () =>
+  it.live("returns each part's scans from its last complete one on", () =>
     inFolder((folder) =>
       Effect.flatMap(
         openStore(fileIn(folder), "here"),
@@ -57,7 +57,7 @@ describe("the SQLite file", () => {
       )
     ))
 
-  it.live("gives few rows at once where they are large", () =>
+  it.live("returns fewer rows per call if they are large", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* scan("payoutRequests").pipe(
@@ -101,7 +101,7 @@ describe("the SQLite file", () => {
       })
     ))
 
-  it.live("is readable by its owner alone, with its companions", () =>
+  it.live("and its companions are readable only by their owner", () =>
     inFolder((folder, fs) =>
       Effect.gen(function*() {
         yield* run(folder, { payoutRequests: [{ id: "a" }] })
@@ -118,14 +118,14 @@ describe("the SQLite file", () => {
         (file: string, fs: FileSystem.FileSystem) =>
           fs.writeFileString(file, "not a database, but longer than a header")
       ],
-      ["somebody else's database", (file: string) => execute(file, "CREATE TABLE invoices (id INTEGER)")],
+      ["another program's database", (file: string) => execute(file, "CREATE TABLE invoices (id INTEGER)")],
       [
         "a destination of a later version",
         (file: string) =>
           execute(file, "CREATE TABLE t (x); PRAGMA application_id = 0x50415952; PRAGMA user_version = 99")
       ]
     ] as const
-  )("refuses %s and leaves it as it is", ([, make]) =>
+  )("refuses %s and does not change it", ([, make]) =>
     inFolder((folder, fs) =>
       Effect.gen(function*() {
         yield* make(fileIn(folder), fs)
@@ -136,7 +136,7 @@ describe("the SQLite file", () => {
       })
     ))
 
-  it.live("says that it cannot be opened where there is no such folder", () =>
+  it.live("fails with ENOENT if its folder does not exist", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         const error = yield* Effect.flip(run(join(folder, "no", "such"), {}))
@@ -171,7 +171,7 @@ describe("the SQLite file", () => {
       })
     ))
 
-  it.live("writes nothing for a record that has not changed, and forgets the quarantine of older scans", () =>
+  it.live("writes nothing for an unchanged record, and deletes the quarantine of older scans", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         const lists = { payoutRequests: [{ id: "a" }, { id: "b", amount: "bad" }] }
@@ -186,7 +186,7 @@ describe("the SQLite file", () => {
       })
     ))
 
-  it.live("keeps apart ids that no database text can tell apart", () =>
+  it.live("quarantines ids that would be equal as texts of the database", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         const summary = yield* run(folder, {
@@ -201,12 +201,12 @@ describe("the SQLite file", () => {
       })
     ))
 
-  it.live("stays locked for other processes whatever this one tries", () =>
+  it.live("stays locked for other processes after a failed lock in the same process", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         const store = yield* openStore(fileIn(folder), "here")
-        const taken = yield* Scope.make()
-        yield* Scope.provide(store.hold("invoices", "refuse"), taken)
+        const lockScope = yield* Scope.make()
+        yield* Scope.provide(store.hold("invoices", "refuse"), lockScope)
         const error = yield* Effect.flip(store.hold("invoices", "refuse"))
         assert.include(error.message, `process ${process.pid} on`)
         const other = () =>
@@ -216,21 +216,21 @@ describe("the SQLite file", () => {
             `
             import { Effect } from "effect"
             import { openStore } from ${JSON.stringify(join(import.meta.dirname, "../src/sqlite/SqliteStore.ts"))}
-            const holding = Effect.flatMap(openStore(${JSON.stringify(fileIn(folder))}, "here"), (store) =>
+            const locking = Effect.flatMap(openStore(${JSON.stringify(fileIn(folder))}, "here"), (store) =>
               store.hold("invoices", "refuse"))
-            console.log(await Effect.runPromise(Effect.scoped(Effect.match(holding, {
+            console.log(await Effect.runPromise(Effect.scoped(Effect.match(locking, {
               onFailure: ({ reason }) => reason._tag + " " + reason.holder,
-              onSuccess: () => "taken"
+              onSuccess: () => "acquired"
             }))))`
           ], { encoding: "utf8", cwd: import.meta.dirname }).stdout
         assert.match(other(), new RegExp(`^Locked process ${process.pid} on `))
-        yield* Scope.close(taken, Exit.void)
-        assert.strictEqual(other(), "taken\n")
+        yield* Scope.close(lockScope, Exit.void)
+        assert.strictEqual(other(), "acquired\n")
         yield* store.hold("invoices", "refuse")
       })
     ))
 
-  it.live("says that a list is locked also while the wall clock is set back again and again", () =>
+  it.live("reports a locked list even while the wall clock is set back repeatedly", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         const store = yield* openStore(fileIn(folder), "here")
@@ -240,7 +240,7 @@ describe("the SQLite file", () => {
       })
     ))
 
-  it("gives every list a table of its own", () => {
+  it("has a table for every list", () => {
     assert.deepStrictEqual(Lists.all.map(tableOf), ["payout_requests", "payin_sources", "invoices"])
   })
 })

@@ -6,13 +6,13 @@ import * as StdoutSink from "../src/StdoutSink.ts"
 
 const records = Array.from({ length: 35 }, (_, index) => `{"id":"inv_${index}","n":1.10}`)
 
-/** Stdout whose reader does this with each text. */
+/** Makes a stdout that passes each text to the function. */
 const stdoutTo = <E extends PlatformError.PlatformError>(
-  take: (text: string) => Effect.Effect<void, E>,
+  write: (text: string) => Effect.Effect<void, E>,
   isTerminal = false
 ) =>
   Stdio.layerTest({
-    stdout: () => Sink.forEach((text) => take(String(text))),
+    stdout: () => Sink.forEach((text) => write(String(text))),
     stdoutIsTerminal: Effect.succeed(isTerminal)
   })
 
@@ -25,18 +25,18 @@ const run = (
     Effect.provide(Layer.merge(StdoutSink.layer.pipe(Layer.provide(stdout)), api))
   )
 
-/** A run, and what it has printed. */
-const printed = Effect.fnUntraced(function*(api: ReturnType<typeof layerTest>, isTerminal = false) {
+/** Runs an export. Returns its summary and the lines that it printed. */
+const runPrinting = Effect.fnUntraced(function*(api: ReturnType<typeof layerTest>, isTerminal = false) {
   let out = ""
   const summary = yield* run(api, stdoutTo((text) => Effect.sync(() => void (out += text)), isTerminal))
   return { summary, lines: out.split("\n").slice(0, -1) }
 })
 
 describe("an export to stdout", () => {
-  it.live("prints each record's text as a line, those that do not decode too", () =>
+  it.live("prints each record's text as a line, including records that do not decode", () =>
     Effect.gen(function*() {
       const bad = [`{"id":"inv_x","amount":"1,50"}`, `{"amount":1}`]
-      const { lines, summary } = yield* printed(layerTest({ invoices: [...records, ...bad] }))
+      const { lines, summary } = yield* runPrinting(layerTest({ invoices: [...records, ...bad] }))
       assert.deepStrictEqual(lines, [...records, ...bad])
       assert.deepInclude(summary, {
         start: "first",
@@ -48,10 +48,10 @@ describe("an export to stdout", () => {
       })
     }))
 
-  it.live("prints records again where a refused cursor begins the list again", () =>
+  it.live("prints records again if a refused cursor restarts the list", () =>
     Effect.gen(function*() {
       const faults = [{ fault: "status", status: 410, pages: "later", nth: 2, times: 1 }] as const
-      const { lines, summary } = yield* printed(layerTest({ invoices: records, faults: [...faults] }))
+      const { lines, summary } = yield* runPrinting(layerTest({ invoices: records, faults: [...faults] }))
       assert.isAbove(lines.length, records.length)
       assert.deepStrictEqual(lines.slice(-records.length), records)
       assert.deepStrictEqual(new Set(lines), new Set(records))
@@ -74,7 +74,7 @@ describe("an export to stdout", () => {
       assert.deepInclude(yield* Fiber.join(running), { pages: 4, records: 35 })
     }).pipe(Effect.scoped))
 
-  it.live("ends when it is not taken, for what is left is nowhere", () =>
+  it.live("fails if its reader closes the pipe, because the remaining records would be lost", () =>
     Effect.gen(function*() {
       const gone = PlatformError.systemError({
         module: "Stdio",
@@ -91,7 +91,7 @@ describe("an export to stdout", () => {
 
   it.live("sends no control characters to a terminal", () =>
     Effect.gen(function*() {
-      const { lines } = yield* printed(layerTest({ invoices: [`{"id":"a\u009b31m","reference":"\u202e"}`] }), true)
+      const { lines } = yield* runPrinting(layerTest({ invoices: [`{"id":"a\u009b31m","reference":"\u202e"}`] }), true)
       assert.deepStrictEqual(lines, [String.raw`{"id":"a\u009b31m","reference":"\u202e"}`])
     }))
 })

@@ -35,7 +35,7 @@ const comparedWith = (file: string, ...texts: ReadonlyArray<string>) =>
 
 const good = `{"id":"a","amount":1,"contract":"north"}`
 const bad = `{"id":"b","amount":"2","contract":"north"}`
-const nameless = `{"amount":5,"contract":"north"}`
+const withoutId = `{"amount":5,"contract":"north"}`
 
 describe("the quarantine of the last complete scan", () => {
   it.live.each(
@@ -51,40 +51,40 @@ describe("the quarantine of the last complete scan", () => {
         "the list: the number of records without an id differs from the certificate's"
       ]]
     ] as const
-  )("shows that %s was lost from it", ([, sql, problems]) =>
+  )("is reported as incomplete if %s was removed", ([, sql, problems]) =>
     inFile((file) =>
       Effect.gen(function*() {
-        yield* run(file, [good, bad, nameless])
+        yield* run(file, [good, bad, withoutId])
         assert.deepStrictEqual(yield* verified(file), [])
         execute(file, sql)
         assert.deepStrictEqual<ReadonlyArray<string>>(yield* verified(file), problems)
       })
     ))
 
-  it.live("is still there after parts, a given-up scan, and until the next one is complete", () =>
+  it.live("is kept during scans of parts and failed scans, until the next scan is complete", () =>
     inFile((file) =>
       Effect.gen(function*() {
-        const texts = [good, bad, nameless]
+        const texts = [good, bad, withoutId]
         yield* run(file, texts)
         yield* scanParts("invoices", { field: "contract", values: ["north"] }).pipe(
           Effect.provide(Layer.merge(SqliteSink.layer(file), serving(...texts)))
         )
         assert.deepStrictEqual(yield* verified(file), [])
-        const cut = layerTest({ invoices: texts, faults: [{ fault: "status", status: 403, nth: 2 }] })
+        const failing = layerTest({ invoices: texts, faults: [{ fault: "status", status: 403, nth: 2 }] })
         yield* Effect.flip(
           scan("invoices", { limit: 1, largestBatch: 1 }).pipe(
-            Effect.provide(Layer.merge(SqliteSink.layer(file), cut))
+            Effect.provide(Layer.merge(SqliteSink.layer(file), failing))
           )
         )
         assert.deepStrictEqual(yield* verified(file), [])
-        yield* run(file, [good, nameless], { limit: 1, largestBatch: 1 })
+        yield* run(file, [good, withoutId], { limit: 1, largestBatch: 1 })
         assert.deepStrictEqual(yield* verified(file), [])
       })
     ))
 })
 
-describe("a faithful copy, held against the API", () => {
-  it.live("does not differ by members that its scans were asked to ignore, and does by others", () =>
+describe("a copy, compared with the API", () => {
+  it.live("does not differ in members that its scans ignore, but differs in others", () =>
     inFile((file) =>
       Effect.gen(function*() {
         const signed = (url: number, amount = 1) => `{"id":"a","authUrl":"u${url}","amount":${amount}}`
@@ -96,7 +96,7 @@ describe("a faithful copy, held against the API", () => {
       })
     ))
 
-  it.live("does not differ by members that the scans of its parts alone were asked to ignore", () =>
+  it.live("does not differ in members that only the scans of its parts ignore", () =>
     inFile((file) =>
       Effect.gen(function*() {
         const signed = (url: number) => `{"id":"a","authUrl":"u${url}","contract":"north"}`
@@ -107,7 +107,7 @@ describe("a faithful copy, held against the API", () => {
       })
     ))
 
-  it.live("does not differ by a record whose id no row can hold", () =>
+  it.live("does not differ in a record whose id cannot be stored", () =>
     inFile((file) =>
       Effect.gen(function*() {
         const texts = [good, `{"id":"b\\u0000","amount":6}`, `{"id":"${"x".repeat(2001)}"}`, `{"id":"\\ud800"}`]
@@ -116,7 +116,7 @@ describe("a faithful copy, held against the API", () => {
       })
     ))
 
-  it.live("is compared with the last reading of a record that came twice, on one page or on two", () =>
+  it.live("is compared with the last occurrence of a record that the list returns twice, on one page or on two", () =>
     inFile((file) =>
       Effect.gen(function*() {
         const [first, second] = [1, 2].map((amount) => `{"id":"a","amount":${amount}}`) as [string, string] // two of two
@@ -141,7 +141,7 @@ describe("a faithful copy, held against the API", () => {
       })
     ))
 
-  it.live("differs by id where the API says otherwise", () =>
+  it.live("differs, by id, if the API returns other records", () =>
     inFile((file) =>
       Effect.gen(function*() {
         yield* run(file, [good, bad])

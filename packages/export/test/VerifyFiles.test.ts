@@ -24,7 +24,7 @@ import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
 import { manifestOf } from "./RenderedFiles.ts"
 import { crash, diceOf, seed } from "./Seed.ts"
 
-/** A slice of them runs always, all of them behind `npm run test:crash`. */
+/** The number of flipped bytes. `npm run test:crash` tests more of them. */
 const flips = crash ? 10_000 : 500
 
 const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeServices.NodeServices>) =>
@@ -40,7 +40,7 @@ const run = (folder: string, format: Format = FileSink.defaultFormat) =>
 const namedIn = (folder: string) =>
   Object.values(manifestOf(folder).lists).flatMap(({ files }) => files.map(({ file }) => file))
 
-/** Flips bits of the byte at a place. */
+/** Flips bits of the byte at an offset. */
 const flip = (file: string, offset: number, bits: number) => {
   const byte = new Uint8Array(1)
   const handle = openSync(file, "r+")
@@ -57,7 +57,7 @@ describe("a folder's files", () => {
       { format: "parquet", compress: "zstd", formulas: "escape" }
     ] as const
   )(
-    "show any flipped bit, in the manifest or in a file that it names ($format)",
+    "are reported as changed if any bit is flipped, in the manifest or in a file that it names ($format)",
     (format) =>
       inFolder((folder) =>
         Effect.gen(function*() {
@@ -85,16 +85,16 @@ describe("a folder's files", () => {
     600_000
   )
 
-  /** What a renderer with a bug leaves: other bytes under the digest that the copy and the manifest have of them. */
-  const putUnderItsDigest = (folder: string, file: string, bytes: Uint8Array) => {
+  /** Simulates a bug of the renderer: replaces a file, and its digest in the copy and in the manifest. */
+  const replaceWithDigest = (folder: string, file: string, bytes: Uint8Array) => {
     const digest = (content: Uint8Array) => createHash("sha256").update(content).digest("hex")
-    const [was, now] = [digest(readFileSync(join(folder, file))), digest(bytes)]
+    const [before, after] = [digest(readFileSync(join(folder, file))), digest(bytes)]
     writeFileSync(join(folder, file), bytes)
     const copy = join(folder, FileSink.copyFile)
     execute(
       copy,
-      `UPDATE rendered SET sha256 = '${now}' WHERE file = '${file}';
-      UPDATE manifest SET text = replace(text, '${was}', '${now}')`
+      `UPDATE rendered SET sha256 = '${after}' WHERE file = '${file}';
+      UPDATE manifest SET text = replace(text, '${before}', '${after}')`
     )
     writeFileSync(join(folder, "manifest.json"), String(rowsOf(copy, "SELECT text FROM manifest")[0]?.["text"]))
   }
@@ -107,7 +107,7 @@ describe("a folder's files", () => {
   ]
   const plain = { compress: "none", formulas: "escape" } as const
 
-  // At one time of the clock, so that the files of two folders differ in nothing else.
+  // The test clock does not advance, so the files of two folders differ only in their records.
   it.effect.each(
     [
       { format: "ndjson", compress: "none" },
@@ -118,46 +118,49 @@ describe("a folder's files", () => {
       { format: "parquet", compress: "gzip" },
       { format: "parquet", compress: "zstd" }
     ] as const
-  )("show what another program reads otherwise ($format, $compress)", (format) =>
-    Effect.gen(function*() {
-      const rendered = Effect.fnUntraced(function*(invoices: ReadonlyArray<Partial<Invoice>>) {
-        const folder = yield* temporaryFolder
-        yield* scan("invoices").pipe(
-          Effect.provide(Layer.merge(FileSink.layer(folder, { ...plain, ...format }), layerTest({ invoices })))
-        )
-        return folder
-      })
-      const folder = yield* rendered(hostile)
-      assert.deepStrictEqual(yield* verifyFiles(folder), [])
-      const [file = ""] = namedIn(folder)
-      const original = readFileSync(join(folder, file))
-      for (
-        const [others, problem] of [
-          [
-            hostile.with(1, { id: "b", amount: 9007199254740990, description: null }),
-            /^record 2 \(b\): (amount|the line) differs/
-          ],
-          [
-            hostile.with(3, { id: "d", description: "\ufeff\"x\"\r\n, \n" }),
-            /^record 4 \(d\): (description|the line) differs/
-          ],
-          [hostile.toReversed(), /^record 1 \(a\): (id|the line) differs/],
-          [hostile.slice(0, 3), /^it holds 3 records, not 4$/],
-          [[...hostile, { id: "e" }], /^the copy has no record 5$/]
-        ] as const
-      ) {
-        const other = yield* rendered(others)
-        putUnderItsDigest(folder, file, readFileSync(join(other, namedIn(other)[0] ?? "")))
-        const [difference, ...more] = yield* verifyFiles(folder)
-        assert.deepStrictEqual([difference?.file, difference?.kind, more], [file, "differs", []])
-        assert.match(difference?.problem ?? "", problem)
-      }
-      putUnderItsDigest(folder, file, original.subarray(0, -20))
-      const [cut] = yield* verifyFiles(folder)
-      assert.match(cut?.problem ?? "", /^it cannot be read behind record [03]$|differs from the copy$/)
-    }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
+  )(
+    "are reported as different if another program reads other values from them ($format, $compress)",
+    (format) =>
+      Effect.gen(function*() {
+        const rendered = Effect.fnUntraced(function*(invoices: ReadonlyArray<Partial<Invoice>>) {
+          const folder = yield* temporaryFolder
+          yield* scan("invoices").pipe(
+            Effect.provide(Layer.merge(FileSink.layer(folder, { ...plain, ...format }), layerTest({ invoices })))
+          )
+          return folder
+        })
+        const folder = yield* rendered(hostile)
+        assert.deepStrictEqual(yield* verifyFiles(folder), [])
+        const [file = ""] = namedIn(folder)
+        const original = readFileSync(join(folder, file))
+        for (
+          const [others, problem] of [
+            [
+              hostile.with(1, { id: "b", amount: 9007199254740990, description: null }),
+              /^record 2 \(b\): (amount|the line) differs/
+            ],
+            [
+              hostile.with(3, { id: "d", description: "\ufeff\"x\"\r\n, \n" }),
+              /^record 4 \(d\): (description|the line) differs/
+            ],
+            [hostile.toReversed(), /^record 1 \(a\): (id|the line) differs/],
+            [hostile.slice(0, 3), /^it holds 3 records, not 4$/],
+            [[...hostile, { id: "e" }], /^the copy has no record 5$/]
+          ] as const
+        ) {
+          const other = yield* rendered(others)
+          replaceWithDigest(folder, file, readFileSync(join(other, namedIn(other)[0] ?? "")))
+          const [difference, ...more] = yield* verifyFiles(folder)
+          assert.deepStrictEqual([difference?.file, difference?.kind, more], [file, "differs", []])
+          assert.match(difference?.problem ?? "", problem)
+        }
+        replaceWithDigest(folder, file, original.subarray(0, -20))
+        const [cut] = yield* verifyFiles(folder)
+        assert.match(cut?.problem ?? "", /^it cannot be read behind record [03]$|differs from the copy$/)
+      }).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
+  )
 
-  it.live("show CSV that an unquoted line break has torn", () =>
+  it.live("are reported as different if CSV has an unquoted line break", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* scan("invoices").pipe(
@@ -169,13 +172,13 @@ describe("a folder's files", () => {
         const [file = ""] = namedIn(folder)
         const text = readFileSync(join(folder, file), "utf8")
         assert.include(text, `"y\n'=1+1"`)
-        putUnderItsDigest(folder, file, Buffer.from(text.replace(`"y\n'=1+1"`, "y\n=1+1")))
+        replaceWithDigest(folder, file, Buffer.from(text.replace(`"y\n'=1+1"`, "y\n=1+1")))
         const [difference] = yield* verifyFiles(folder)
         assert.strictEqual(difference?.problem, "record 1 (a): description differs from the copy")
       })
     ))
 
-  it.live("are counted alone where a scan has changed the copy and not come to its end", () =>
+  it.live("are compared only by the number of records while an incomplete scan has changed the copy", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         const page = (invoices: ReadonlyArray<Partial<Invoice>>, more: object = {}) =>
@@ -187,13 +190,13 @@ describe("a folder's files", () => {
         yield* Effect.flip(page(changed, { faults: [{ fault: "status", status: 403, nth: 3 }] }))
         assert.deepStrictEqual(yield* verifyFiles(folder), [])
         const [file = ""] = namedIn(folder)
-        putUnderItsDigest(folder, file, Buffer.from(`${JSON.stringify(hostile[0])}\n`))
+        replaceWithDigest(folder, file, Buffer.from(`${JSON.stringify(hostile[0])}\n`))
         const [difference] = yield* verifyFiles(folder)
         assert.strictEqual(difference?.problem, "it holds 1 records, not 4")
       })
     ))
 
-  it.live("show a file that is absent, cut, longer or another's", () =>
+  it.live("are reported if one is absent or replaced by another", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* run(folder)
@@ -210,17 +213,17 @@ describe("a folder's files", () => {
       })
     ))
 
-  it.live("show a list that was read to its end and not rendered", () =>
+  it.live("are reported as outdated if a list was scanned completely but not rendered", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* run(folder)
-        // A scan that ends, and nobody there to render it.
+        // This scan completes without a file sink, so nothing renders the list.
         const rows = SqliteSink.layer(join(folder, FileSink.copyFile))
         yield* scan("invoices").pipe(Effect.provide(Layer.merge(rows, api)))
         assert.deepStrictEqual(yield* verifyFiles(folder), [{ file: "invoices", kind: "outdated" }])
         yield* scan("payinSources").pipe(Effect.provide(Layer.merge(FileSink.layer(folder), api)))
         assert.deepStrictEqual(yield* verifyFiles(folder), [])
-        // Rendered, and the manifest not yet in its place.
+        // The list is rendered, but the manifest is still the old one.
         const before = readFileSync(join(folder, "manifest.json"))
         yield* scan("invoices").pipe(Effect.provide(Layer.merge(FileSink.layer(folder), api)))
         assert.notDeepEqual(readFileSync(join(folder, "manifest.json")), before)
@@ -229,7 +232,7 @@ describe("a folder's files", () => {
       })
     ))
 
-  it.live("are nothing to compare where nothing was exported, and are none of ours where the copy is gone", () =>
+  it.live("are reported as unknown without a copy, and are nothing to compare before an export", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         const nothing = yield* Effect.flip(verifyFiles(folder))
