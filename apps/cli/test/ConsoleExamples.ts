@@ -6,7 +6,7 @@
 import { Effect } from "effect"
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { freePort } from "../../../packages/export/test/Port.ts"
+import { freePort } from "../../../packages/export/test/FreePort.ts"
 import { binary, runProgram, temporaryFolder } from "./Program.ts"
 
 const root = join(import.meta.dirname, "../../..")
