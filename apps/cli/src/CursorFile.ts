@@ -50,7 +50,7 @@ const unwritable = (file: string, code: string) =>
 const problems: { readonly [code: string]: string } = {
   ENOSPC: "there is no space left",
   EDQUOT: "the disk quota of this user is used up",
-  EFBIG: "the file would be larger than this user may make it",
+  EFBIG: "the file would be larger than this user's limit",
   EACCES: "this user may not write in its folder",
   EPERM: "this user may not write it",
   EROFS: "its folder is read-only",

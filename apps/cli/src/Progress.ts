@@ -67,7 +67,7 @@ export const makeProgress = Effect.fnUntraced(function*(isStored: boolean) {
 })
 
 /** Prints the error of each failed list. If several lists have the same error, prints it once. */
-export const sayFailures = (outcomes: ReadonlyArray<ScanOutcome>) =>
+export const logFailures = (outcomes: ReadonlyArray<ScanOutcome>) =>
   Effect.forEach(
     new Set(outcomes.flatMap(({ result }) => Result.isFailure(result) ? [messageOf(result.failure)] : [])),
     (message) => logLine(`payments: ${message}`),

@@ -48,9 +48,9 @@ const firstWait = Duration.seconds(1)
 const longestWait = Duration.minutes(1)
 
 /**
- * Runs a round at once, and then at each tick of the interval at which no round is running. Ends only by interruption, if
- * the destination belongs to another source or merchant, or if the first round cannot open the destination and waiting
- * would not help.
+ * Runs a round at once, and then at each tick of the interval at which no round is running. Ends in three cases: the worker is
+ * interrupted, the destination belongs to another source or merchant, or the first round cannot open the destination for a
+ * reason that waiting does not change.
  */
 export const forever = Effect.fnUntraced(function*<R>(
   every: Duration.Duration,

@@ -30,14 +30,16 @@ import {
 import { Effect, type FileSystem, Layer, Result, Stdio } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { terminalWidth } from "../Output.ts"
-import { makeProgress, sayFailures } from "../Progress.ts"
+import { logFailures, makeProgress } from "../Progress.ts"
 import { problemsOf, summarize } from "../Summary.ts"
 
-const named = Lists.all.map(({ label, name }) => [label, name] as const)
+/** The lists by their names on the command line. */
+const listChoices = Lists.all.map(({ label, name }) => [label, name] as const)
 
+/** Whether the filter `field` can divide the list into parts. */
 const canDivide = (list: Lists.AnyList, field: string): boolean => Object.hasOwn(list.filters, field)
 
-/** The lists that a filter can divide into parts, by their names on the command line. */
+/** Returns the names of the lists that a filter can divide into parts. */
 const dividedBy = (field: string): string =>
   new Intl.ListFormat("en-GB", { type: "disjunction" }).format(
     Lists.all.filter((list) => canDivide(list, field)).map(({ label }) => label)
@@ -48,10 +50,10 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
   Command.make(
     "export",
     {
-      lists: Argument.ChoiceWithValue("list", named).pipe(
+      lists: Argument.ChoiceWithValue("list", listChoices).pipe(
         Argument.variadic(),
         Argument.withMetavar("LIST"),
-        Argument.withDescription(`${named.map(([label]) => label).join(", ")}; default: all lists`)
+        Argument.withDescription(`${listChoices.map(([label]) => label).join(", ")}; default: all lists`)
       ),
       to: toFlag(", or - for the records of one list on stdout"),
       settlementDates: textFlag(
@@ -235,7 +237,7 @@ const withProgress = Effect.fnUntraced(function*<R>(
   }
   // Problems are printed last: people read the last lines first.
   for (const problem of problemsOf(outcomes, isStored ? sink : "stdout")) yield* logLine(`payments: ${problem}`)
-  yield* sayFailures(outcomes)
+  yield* logFailures(outcomes)
   const exitCode = lowestExitCode(outcomes.map((outcome) => outcome.exitCode))
   if (exitCode !== 0) return yield* new CommandExit({ exitCode, problem: "" })
 })
