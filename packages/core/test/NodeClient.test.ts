@@ -157,19 +157,32 @@ describe("the Node client", () => {
       assert.strictEqual(posted.status, 200)
     }).pipe(Effect.provide(layerHttpClient), Effect.scoped))
 
-  it.live.each(["before the headers", "in the body"])(
+  const inBody: Script = (_, response) => void response.writeHead(200).write(`{"items":[`)
+  const inCompressedBody: Script = (_, response) => {
+    const bytes = zlib.gzipSync(page.repeat(100))
+    response.writeHead(200, { "content-encoding": "gzip" }).write(bytes.subarray(0, bytes.length >> 1))
+  }
+  const withHeader = HttpClient.mapRequest(HttpClientRequest.setHeader("x-team", "billing"))
+
+  it.live.each<readonly [string, Script, ((client: HttpClient.HttpClient) => HttpClient.HttpClient) | undefined]>([
+    ["before the headers", () => {}, undefined],
+    ["before the headers, with a changed client", () => {}, withHeader],
+    ["in the body", inBody, undefined],
+    ["in the body, with a changed client", inBody, withHeader],
+    ["in a compressed body, with a changed client", inCompressedBody, withHeader]
+  ])(
     "closes the connection when it is interrupted %s",
-    (when) =>
+    ([, script, change]) =>
       Effect.gen(function*() {
         const closed = Promise.withResolvers<string>()
-        const asked = Promise.withResolvers<void>()
-        const server = yield* scriptedServer((request, response) => {
+        const requested = Promise.withResolvers<void>()
+        const server = yield* scriptedServer((request, response, count) => {
           request.socket.on("close", () => closed.resolve("closed"))
-          if (when === "in the body") response.writeHead(200).write(`{"items":[`)
-          asked.resolve()
+          script(request, response, count)
+          requested.resolve()
         })
-        const fiber = yield* Effect.forkChild(ask(server.url))
-        yield* Effect.promise(() => asked.promise)
+        const fiber = yield* Effect.forkChild(ask(server.url, change))
+        yield* Effect.promise(() => requested.promise)
         yield* Effect.sleep("50 millis")
         yield* Fiber.interrupt(fiber)
         assert.strictEqual(yield* Effect.promise(() => closed.promise), "closed")
