@@ -1,4 +1,4 @@
-/** Writes the output of the commands in the documents. `npm run docs` runs it, and a test compares the documents. */
+/** Writes the current output of the commands in the documents. `npm run docs` runs this, and a test compares the documents. */
 import { Effect } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
 import { pageFiles, withOutput, withoutTimes } from "./test/ConsoleExamples.ts"

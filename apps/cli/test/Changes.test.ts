@@ -243,7 +243,10 @@ describe("payments verify", () => {
       Effect.gen(function*() {
         yield* history(to)
         const agreed = yield* runInProcess(nothing, ["verify", "--from", to])
-        assert.deepStrictEqual([agreed.code, agreed.out], [0, "invoices: as scan 5 certified it: 3 records\n"])
+        assert.deepStrictEqual([agreed.code, agreed.out], [
+          0,
+          "invoices: matches the certificate of scan 5: 3 records\n"
+        ])
         // An incomplete scan: its first page changes a, then the service fails.
         const interrupted = layerTest({
           invoices: [invoice("a", 10), ...Array.from({ length: 150 }, (_, index) => invoice(`n${index}`, index))],
@@ -289,7 +292,7 @@ describe("payments verify", () => {
         appendFileSync(join(folder, file), "b,2\r\n")
         const { code, out } = yield* runInProcess(nothing, ["verify", "--from", `file:${folder}`])
         assert.strictEqual(code, 11)
-        assert.include(out, `${file} is not what was rendered`)
+        assert.include(out, `${file} differs from the file that was rendered`)
       })
     ))
 

@@ -1,7 +1,7 @@
 /**
- * The examples in the documents: blocks marked `console`, with commands after `$ ` and the output of each command below it.
- * All blocks of a page run in one folder, in order. `payments sandbox …` runs in the background until the next such line,
- * as in a second terminal.
+ * The examples in the documents: blocks marked `console`. A command follows `$ `, and the next lines are its output. All blocks
+ * of a page run in one folder, in order. `payments sandbox …` runs in the background until the next such command, as in a
+ * second terminal.
  */
 import { Effect } from "effect"
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs"
@@ -11,7 +11,7 @@ import { binary, runProgram, temporaryFolder } from "./Program.ts"
 
 const root = join(import.meta.dirname, "../../..")
 
-/** The documents that have such examples. */
+/** The documents with examples. */
 export const pageFiles = ["README.md", "docs/export.md", "docs/operating.md", "docs/sandbox.md"]
   .map((file) => join(root, file))
 
@@ -48,7 +48,7 @@ export const withOutput = Effect.fnUntraced(function*(page: string) {
   })
 }, Effect.scoped)
 
-/** Printed after each command. */
+/** A line that the script prints after each command, to separate the outputs. */
 const mark = "-- end of output --"
 
 const commandsOf = (body: string): ReadonlyArray<string> =>
@@ -61,7 +61,7 @@ ${command.replace("--port 8787", `--port ${port}`)} > ../sandbox.log 2>&1 & sand
 for _ in {1..200}; do (: < /dev/tcp/127.0.0.1/${port}) 2> /dev/null && break; sleep 0.05; done`
     : command
 
-/** The text without what differs from run to run: times, durations in seconds, and the padding before them. */
+/** Removes times, durations and the padding before them, because they differ from run to run. */
 export const withoutTimes = (text: string): string =>
   text.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, "TIME").replaceAll(/-\d{17}-/g, "-TIME-")
     .replaceAll(/ +(?:seconds|\d+\.\d)$/gm, " SECONDS")

@@ -6,7 +6,7 @@ import { pageFiles, withOutput, withoutTimes } from "./ConsoleExamples.ts"
 
 for (const file of pageFiles) {
   it.live(
-    `the examples in ${basename(file)} print what the page shows; \`npm run docs\` writes it`,
+    `the examples in ${basename(file)} print the output on the page; \`npm run docs\` updates the page`,
     () =>
       Effect.gen(function*() {
         const page = readFileSync(file, "utf8")

@@ -310,7 +310,7 @@ describe("an error", () => {
       writeFileSync(file, bytes)
       const page = yield* payments(["verify", ...from])
       assert.deepStrictEqual([page.code, page.stderr], [11, ""])
-      assert.include(page.stdout, "the database is damaged; export into a new one")
+      assert.include(page.stdout, "the database is damaged. Export into a new one")
 
       yield* fresh
       const whole = readFileSync(file)

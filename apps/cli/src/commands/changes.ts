@@ -1,4 +1,4 @@
-/** `payments changes`: what an export found to have changed, in order. */
+/** `payments changes`: prints the changes that exports found, in order. */
 import { Lists } from "@payments/core"
 import { type Cell, type ChangeRow, Destination, type Reader } from "@payments/export"
 import { fromDestination, fromFlag, textFlag, usage, wholeNumberFlag } from "@payments/export/program"
@@ -9,9 +9,10 @@ import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
 import { expected, sinceMs } from "../Since.ts"
 import type * as Table from "../Table.ts"
 
-const atOnce = 1000
+/** The number of changes that one read of the destination returns. */
+const batchSize = 1000
 
-/** Only rows of these lists. */
+/** The lists to print; all by default. */
 export const resourceFlag = Flag.ChoiceWithValue("resource", Lists.all.map((list) => [list.label, list] as const)).pipe(
   Flag.withDescription("only records of this list; may be given several times"),
   Flag.atLeast(0)
@@ -24,16 +25,16 @@ export const changesCommand = Command.make(
     from: fromFlag,
     after: wholeNumberFlag("after", 0).pipe(
       Flag.withMetavar("SEQ"),
-      Flag.withDescription("only changes behind this sequence number"),
+      Flag.withDescription("only changes after this sequence number"),
       Flag.withDefault(0)
     ),
     since: textFlag(
       "since",
       "TIME",
-      "only changes that were found from then on: 24h, 2024-05-01, 2024-05-01T10:00Z, today or yesterday; in local time unless a zone is given"
+      "only changes since this time: 24h, 2024-05-01, 2024-05-01T10:00Z, today or yesterday; local time by default"
     ),
     follow: Flag.Boolean("follow").pipe(
-      Flag.withDescription("go on with the changes that later exports write, until interrupted"),
+      Flag.withDescription("continue with the changes of later exports, until interrupted"),
       Flag.withDefault(false)
     ),
     resource: resourceFlag,
@@ -44,9 +45,11 @@ export const changesCommand = Command.make(
     if (since !== undefined && moment === undefined) {
       return yield* usage(`Invalid value for --since. Expected: ${expected}`)
     }
-    if (follow && format === "json") return yield* usage("--follow never ends, and --format json does: take ndjson.")
+    if (follow && format === "json") {
+      return yield* usage("--format json is one document, which --follow never completes. Use --format ndjson.")
+    }
     const destination = yield* fromDestination(from)
-    // Loaded here, since most commands print no table.
+    // Loaded only here, because most commands print no table.
     const columns = columnsOf(yield* Effect.promise(() => import("../Table.ts")))
     yield* Effect.scoped(Effect.gen(function*() {
       const reader = yield* Destination.reader(destination)
@@ -57,21 +60,21 @@ export const changesCommand = Command.make(
         moment === undefined ? undefined : new Date(moment).toISOString(),
         follow
       )
-      const rows = Stream.map(found, (some) => some.map((row) => columns.map(({ of }) => of(row))))
+      const rows = Stream.map(found, (batch) => batch.map((row) => columns.map(({ of }) => of(row))))
       yield* printRows(columns, rows, format, "No changes.")
     }))
   })
 ).pipe(
-  Command.withDescription("Print what differed between exports: records that came, changed, went missing or returned"),
+  Command.withDescription("Print the changes between exports: inserted, updated, missing and returned records"),
   Command.withExamples([
-    { command: "payments changes --from sqlite:./payments.db", description: "all of them" },
+    { command: "payments changes --from sqlite:./payments.db", description: "all changes" },
     {
       command: "payments changes --from sqlite:./payments.db --since yesterday",
-      description: "those since midnight of yesterday"
+      description: "the changes since midnight of yesterday"
     },
     {
       command: "payments changes --from sqlite:./payments.db --after 120 --resource invoices --follow",
-      description: "those of the invoices behind number 120, and whatever comes"
+      description: "the changes of invoices after number 120, and later ones as they are written"
     }
   ])
 )
@@ -100,7 +103,7 @@ const columnsOf = (
   { name: "after", hidden: true, of: ({ after }) => after === undefined ? null : { json: after } }
 ]
 
-/** The changes, and with `follow` those that later exports write. */
+/** Reads the changes in batches. With `follow`, waits for the changes of later exports. */
 const changes = (
   reader: Reader,
   lists: ReadonlyArray<Lists.AnyList>,
@@ -109,10 +112,10 @@ const changes = (
   follow: boolean
 ) =>
   Stream.paginate(from, (after) =>
-    Effect.map(reader.changes(after, atOnce, lists, since), (rows) =>
+    Effect.map(reader.changes(after, batchSize, lists, since), (rows) =>
       [
         rows.length === 0 ? [] : [rows],
-        rows.length === atOnce || follow ? Option.some(rows.at(-1)?.seq ?? after) : Option.none()
+        rows.length === batchSize || follow ? Option.some(rows.at(-1)?.seq ?? after) : Option.none()
       ] as const).pipe(
-        Effect.tap(([some]) => follow && some.length === 0 ? Effect.sleep("1 second") : Effect.void)
+        Effect.tap(([batches]) => follow && batches.length === 0 ? Effect.sleep("1 second") : Effect.void)
       ))

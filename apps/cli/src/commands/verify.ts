@@ -1,4 +1,4 @@
-/** `payments verify`: holds a destination against its certificate, or against the API. */
+/** `payments verify`: compares a destination with its certificates and, if requested, with the API. */
 import { Lists, PaymentsApi, type PaymentsConfigError } from "@payments/core"
 import {
   Destination,
@@ -17,14 +17,14 @@ import { Command, Flag } from "effect/cli"
 
 const count = new Intl.NumberFormat("en-US")
 
-/** `payments verify`, against the given service where that is asked for. */
+/** Makes the command. `api` is the service for `--against-api`. */
 export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>) =>
   Command.make(
     "verify",
     {
       from: fromFlag,
       againstApi: Flag.Boolean("against-api").pipe(
-        Flag.withDescription("read the lists once more and compare each record"),
+        Flag.withDescription("also read the lists again and compare each record"),
         Flag.withDefault(false)
       )
     },
@@ -51,7 +51,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       ]
       yield* print(lines.map((line) => `${line}\n`).join(""))
       if (verified.length === 0) {
-        yield* logLine("payments: nothing has been exported into it.")
+        yield* logLine("payments: nothing has been exported into the destination. Export into it first.")
         return yield* new CommandExit({ exitCode: ExitCode.destination, problem: "" })
       }
       if (
@@ -62,22 +62,23 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       }
     }, Effect.scoped)
   ).pipe(
-    Command.withDescription("Recompute what the last complete scan certified, from the destination alone"),
+    Command.withDescription("Compare a destination with the certificates of its last complete scans"),
     Command.withExamples([
-      { command: "payments verify --from sqlite:./payments.db", description: "the rows against the certificate" },
+      { command: "payments verify --from sqlite:./payments.db", description: "compare the rows with the certificates" },
       {
         command: "payments verify --from sqlite:./payments.db --against-api",
-        description: "and against what the API returns now"
+        description: "also compare them with the API"
       }
     ])
   )
 
+/** Compares the destination with the API. Fails if the destination belongs to another source. */
 const compare = Effect.fnUntraced(function*(destination: Destination.Kept) {
   const { source } = yield* PaymentsApi
   const reader = yield* Destination.reader(destination)
   const bound = yield* reader.source
   if (bound !== source) {
-    yield* logLine(`payments: it holds the data of another source (${bound}), not of ${source}.`)
+    yield* logLine(`payments: the destination has the data of another source (${bound}), not of ${source}.`)
     return yield* new CommandExit({ exitCode: ExitCode.destination, problem: "" })
   }
   return yield* Effect.forEach(yield* exportedLists(reader), (list) => verifyAgainstApi(reader, list))
@@ -85,12 +86,12 @@ const compare = Effect.fnUntraced(function*(destination: Destination.Kept) {
 
 const mostDamage = 20
 
-/** What SQLite's own check of its file found. */
+/** Formats the problems that SQLite's own check of the file found. */
 const damaged = (damage: ReadonlyArray<string>): ReadonlyArray<string> => {
   if (damage.length === 0) return []
   const more = damage.length - mostDamage
   return [
-    "the database is damaged; export into a new one, and keep this one until that is done:",
+    "the database is damaged. Export into a new one, and keep this one until the export is complete:",
     ...damage.slice(0, mostDamage).map((line) => `  ${printable(line)}`),
     ...(more > 0 ? [`  and ${count.format(more)} more`] : [])
   ]
@@ -100,15 +101,15 @@ const certified = ({ certificate, differences, list }: Verified): ReadonlyArray<
   const { label } = Lists.byName[list]
   if (differences.length > 0) return [`${label}: differs`, ...differences.map(lineOf)]
   return certificate === undefined
-    ? [`${label}: rows agree with their texts; no complete scan has certified them yet`]
-    : [`${label}: as scan ${certificate.scan} certified it: ${count.format(certificate.distinct)} records`]
+    ? [`${label}: the rows match their texts; no complete scan has certified them yet`]
+    : [`${label}: matches the certificate of scan ${certificate.scan}: ${count.format(certificate.distinct)} records`]
 }
 
 const held = ({ differences, list }: Verified): ReadonlyArray<string> => {
   const { label } = Lists.byName[list]
   return differences.length > 0
-    ? [`${label}: differs from what the API returns now`, ...differences.map(lineOf)]
-    : [`${label}: as the API returns it now`]
+    ? [`${label}: differs from the API`, ...differences.map(lineOf)]
+    : [`${label}: matches the API`]
 }
 
 const lineOf = ({ id, problem }: Verified["differences"][number]): string =>
@@ -116,10 +117,10 @@ const lineOf = ({ id, problem }: Verified["differences"][number]): string =>
 
 const saidOf = ({ file, kind, problem = "" }: FileDifference): string =>
   ({
-    absent: `${file} is not there`,
-    damaged: `${file} is damaged: what the files must be cannot be read`,
-    changed: `${file} is not what was rendered`,
+    absent: `${file} does not exist`,
+    damaged: `${file} is damaged, so the rendered files cannot be checked`,
+    changed: `${file} differs from the file that was rendered`,
     differs: `${file}: ${printable(problem)}`,
-    unknown: `${file} is there, but nothing was rendered`,
-    outdated: `${file} does not show the last export yet; the next one puts it right`
+    unknown: `${file} exists, but no file was rendered`,
+    outdated: `${file} does not contain the last export yet; the next export updates it`
   })[kind]
