@@ -94,7 +94,7 @@ describe("an error", () => {
       assert.deepStrictEqual([none.code, none.stdout], [3, ""])
       assert.strictEqual(
         none.stderr,
-        "payments: PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that holds the key\n"
+        "payments: PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that contains the key\n"
       )
       const wrong = yield* payments(["export", "--to", "sqlite:never.db"], {
         env: { PAYMENTS_BASE_URL: `https://user:${key}@api.example.com`, PAYMENTS_INVOICE_PARAMS: "x" }

@@ -43,7 +43,7 @@ describe("payments start", () => {
         const [env, missing] of [
           [
             { PAYMENTS_BASE_URL: "https://api.example.com" },
-            "PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that holds the key"
+            "PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that contains the key"
           ],
           [{ PAYMENTS_API_KEY: "k" }, "PAYMENTS_BASE_URL is not set"]
         ] as const

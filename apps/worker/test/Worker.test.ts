@@ -123,7 +123,7 @@ describe("the built worker", () => {
       const noSettings = yield* start(to, {})
       assert.deepStrictEqual([noSettings.code, noSettings.stderr], [
         3,
-        "payments-worker: PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that holds the key\n"
+        "payments-worker: PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that contains the key\n"
       ])
       const debugged = yield* start(to, { ...one, NODE_DEBUG: "undici" })
       assert.deepStrictEqual([debugged.code, debugged.stdout], [3, ""])

@@ -1,6 +1,6 @@
 /**
- * Arbitraries of what the lists may hold, for a team's own property tests. Derived from the schemas of the records, so
- * that a new field is drawn as soon as it is there.
+ * Arbitraries of records, for property tests of users. They are derived from the schemas of the records, so they
+ * generate new fields without a change here.
  *
  * @example
  * ```ts
@@ -21,31 +21,31 @@
 import { Arbitrary, DateTime, Record, Schema } from "effect"
 import * as Lists from "./Lists.ts"
 
-/** How records are drawn. */
+/** How records are generated. */
 export interface RecordOptions {
   /**
-   * `documented`, the default: timestamps and dates have the formats of §2, with the list's precision, and lie in the years
-   * 2000 to 2099. `any`: any text, which a record may hold too.
+   * `documented`, the default: timestamps and dates have the formats of §2, with the precision of the list, in the
+   * years 2000 to 2099. `any`: any text, which the check of a record accepts too.
    */
   readonly timestamps?: "documented" | "any" | undefined
   /**
-   * Whether records carry undocumented fields, at every depth; they do not unless asked to. Their names need no escape in
-   * JSON: `JSON.parse` of Node 24 may take such a name for another one (nodejs/node#63785), which no test here is about.
+   * Whether records have undocumented fields, at every depth; default false. Their names need no escape in JSON,
+   * because `JSON.parse` of Node 24 may confuse escaped names (nodejs/node#63785).
    */
   readonly undocumented?: boolean | undefined
 }
 
-/** How lists of records are drawn. */
+/** How lists of records are generated. */
 export interface RecordsOptions extends RecordOptions {
-  /** No list is shorter; 0 unless given. */
+  /** The shortest list; default 0. */
   readonly minLength?: number | undefined
-  /** No list is longer. A page has at most 100 (§8). */
+  /** The longest list. A page has at most 100 records (§8). */
   readonly maxLength?: number | undefined
 }
 
 /**
- * Any record of a list that passes its check, as JSON carries it: each field but `id` may be absent or null, amounts are
- * integers that JSON keeps exactly, texts may be empty or hold anything that a string can.
+ * Returns an arbitrary of records that pass the check of the list and survive JSON. Each field except `id` may be
+ * absent or null, amounts are integers that JSON represents exactly, and texts may be empty or contain any characters.
  */
 export const record = <Record, Filters>(
   list: Lists.ListDefinition<Record, Filters>,
@@ -58,31 +58,31 @@ export const record = <Record, Filters>(
   return Arbitrary.all({
     plain: Arbitrary.schema(Schema.Struct(list.record.fields)),
     dates: Arbitrary.all(dates),
-    beside: extras(options),
-    within: extras(options)
+    extra: extraFields(options),
+    nestedExtra: extraFields(options)
   }).pipe(
-    Arbitrary.map(({ beside, dates: drawn, plain, within }) => {
-      // Dates replace the texts that were drawn; absent and null fields stay so.
-      const texts = Record.filter(drawn, (_, field) => typeof plain[field] === "string")
+    Arbitrary.map(({ dates: generated, extra, nestedExtra, plain }) => {
+      // Replace generated texts by dates. Absent and null fields stay absent and null.
+      const texts = Record.filter(generated, (_, field) => typeof plain[field] === "string")
       const nested = Object.entries(plain).map(([field, value]) =>
-        [field, typeof value === "object" && value !== null ? { ...within, ...value } : value] as const
+        [field, typeof value === "object" && value !== null ? { ...nestedExtra, ...value } : value] as const
       )
-      // JSON has no -0, and sets the order of keys that are numbers.
-      return JSON.parse(JSON.stringify({ ...beside, ...Object.fromEntries(nested), ...texts })) as unknown
+      // JSON has no -0, and parsing changes the order of numeric keys.
+      return JSON.parse(JSON.stringify({ ...extra, ...Object.fromEntries(nested), ...texts })) as unknown
     }),
-    // An undocumented field is not one if it has the name of a documented one.
+    // Drop records whose undocumented field has the name of a documented one, with a value of the wrong type.
     Arbitrary.filter(Schema.is(list.record))
   )
 }
 
-/** A list of such records; no two have the same `id`. */
+/** Returns an arbitrary of lists of records with unique ids. */
 export const records = <Record extends { readonly id: string }, Filters>(
   list: Lists.ListDefinition<Record, Filters>,
   { maxLength, minLength, ...options }: RecordsOptions = {}
 ): Arbitrary.Arbitrary<ReadonlyArray<Record>> =>
-  Arbitrary.array(record(list, options), { minLength, maxLength }).pipe(Arbitrary.map((drawn) => {
+  Arbitrary.array(record(list, options), { minLength, maxLength }).pipe(Arbitrary.map((generated) => {
     const ids = new Set<string>()
-    return drawn.map((item, index) => {
+    return generated.map((item, index) => {
       let { id } = item
       while (ids.has(id)) id += `_${index}`
       ids.add(id)
@@ -90,11 +90,11 @@ export const records = <Record extends { readonly id: string }, Filters>(
     })
   }))
 
-/** All lists, as `layerTest` takes them. */
+/** Returns an arbitrary of all lists, for `layerTest`. */
 export const lists = (
   options: RecordsOptions = {}
 ): Arbitrary.Arbitrary<{ readonly [Name in Lists.ListName]: ReadonlyArray<Lists.ItemOf<Name>> }> =>
-  // Each list has records of its own, which the type of the map over all lists does not say.
+  // The cast is sound: `Lists.map` keeps the names, but its type does not relate each list to its own records.
   Arbitrary.all(Lists.map((list) => records<{ readonly id: string }, object>(list, options))) as never
 
 /** Milliseconds since 1970, in the years 2000 to 2099. */
@@ -105,7 +105,7 @@ const dateText = (ms: number, kind: "dateTime" | "day", precision: "seconds" | "
   return kind === "day" ? text.slice(0, 10) : precision === "milliseconds" ? text : text.replace(/\.\d+Z$/, "Z")
 }
 
-const extras = ({ undocumented = false }: RecordOptions): Arbitrary.Arbitrary<object> =>
+const extraFields = ({ undocumented = false }: RecordOptions): Arbitrary.Arbitrary<object> =>
   undocumented
     ? Arbitrary.schema(Schema.Record(Schema.String, Schema.Json)).pipe(Arbitrary.map(withPlainNames))
     : Arbitrary.Constant({})

@@ -1,4 +1,4 @@
-/** Calendar days as the API writes them, `YYYY-MM-DD` (§2.4). They have no time zone. */
+/** Calendar days in the format of the API, `YYYY-MM-DD` (§2.4). They have no time zone. */
 import { Result } from "effect"
 
 /** The longest range that {@link between} returns: ten years. */
@@ -10,12 +10,12 @@ const dayMs = 86_400_000
 export const isDay = (text: string): boolean => {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false
   const ms = startOf(text)
-  // Parsing rolls a day that does not exist over into the next month.
+  // `Date.parse` turns a day that does not exist into a day of the next month.
   return !Number.isNaN(ms) && toDay(ms) === text
 }
 
 /**
- * The days from one day to another, both included, or what is wrong with the two. The problem does not repeat the given
+ * Returns the days from `from` to `to`, both included, or what is wrong with them. The problem does not repeat their
  * text.
  */
 export const between = (from: string, to: string): Result.Result<ReadonlyArray<string>, string> => {

@@ -1,48 +1,47 @@
-/** What can be asked of a list, whatever answers it. */
+/** The operations of a list, for every implementation. */
 import type { Effect, Stream } from "effect"
 import type { byName, FiltersOf, ItemOf } from "./Lists.ts"
 import type { Page } from "./Page.ts"
 import type { PaymentsError } from "./PaymentsError.ts"
 import type { Position } from "./Position.ts"
 
-/** How to list, beside the filters. */
+/** The options of a listing, in addition to its filters. */
 export interface ListOptions {
-  /** Records per page, 1 to 100 (§8); 100 unless given. Anything else is refused before a request. */
+  /** Records per page, 1 to 100 (§8); default 100. Other values are refused before any request. */
   readonly limit?: number | undefined
-  /** Where to go on. It brings its own filters and limit; those given beside it must be the same. */
+  /** The position to continue from. It contains filters and a limit. If the query has them too, they must be equal. */
   readonly position?: Position | undefined
   /**
-   * Pages that are asked for before they are wanted; 1 unless given, and then the next one is under way as soon as its
-   * cursor is known. 0 asks only for what is wanted. None is requested ahead while pages of more than 4 Mi characters are in
-   * memory.
+   * The number of pages that are requested ahead of the consumer; default 1. With 0, each page is requested when the
+   * consumer needs it. While pages of more than 4 Mi characters are in memory, no page is requested ahead.
    */
   readonly prefetch?: number | undefined
 }
 
-/** What becomes of a record that does not decode. */
+/** How a listing treats records that do not decode. */
 export interface BadRecordOption {
-  /** It fails its page (`fail`, the default) or is a record with a problem (`quarantine`). */
+  /** `fail`, the default: the record fails its page. `quarantine`: the page contains it, with its problem. */
   readonly onBadRecord?: "fail" | "quarantine" | undefined
 }
 
-/** What to list, by pages: the list's filters by their field names, and how. */
+/** A query for pages: the list's filters by field name, and options. */
 export type ListQuery<Filters> = Filters & ListOptions & BadRecordOption
 
-/** What to list, by records. One that does not decode fails the stream: only a page can set it aside. */
+/** A query for records. A record that does not decode fails the stream. Only pages can contain such records. */
 export type StreamQuery<Filters> = Filters & ListOptions & {
-  /** The stream ends after so many records, 0 or more; no page beyond them is asked for. */
+  /** The stream ends after this many records, 0 or more. No page after them is requested. */
   readonly maxRecords?: number | undefined
 }
 
 /** Reads one list. */
 export interface ListOperation<Record, Filters> {
-  /** One page: one request, and its retries. */
+  /** Reads one page, with retries. */
   readonly page: (query?: ListQuery<Filters>) => Effect.Effect<Page<Record>, PaymentsError>
-  /** All pages from the query's position, or the start, to the null cursor. */
+  /** Reads all pages from the query's position, or from the start, to the null cursor. */
   readonly pages: (query?: ListQuery<Filters>) => Stream.Stream<Page<Record>, PaymentsError>
-  /** The records of those pages, chunked by page. */
+  /** Reads the records of these pages. Each chunk of the stream is one page. */
   readonly stream: (query?: StreamQuery<Filters>) => Stream.Stream<Record, PaymentsError>
-  /** The names of the query parameters, by field, where the document does not show them (§4.3); otherwise empty. */
+  /** The names of the query parameters by field, if the document does not specify them (§4.3); otherwise empty. */
   readonly parameters: { readonly [field: string]: string }
 }
 
@@ -53,12 +52,14 @@ export type EachList = {
 
 /** All lists of one service. */
 export interface ListOperations extends EachList {
-  /** Whose data this is; a destination of an export belongs to one source. No secret. */
+  /**
+   * The source of the data: addresses and account. A destination of an export belongs to one source. It is not secret.
+   */
   readonly source: string
   /**
-   * Whether a text equals, contains or is a part of a key of this client or of one of its latest 256 cursors and filter
-   * values; or whether it, or a part of it between dots, equals one of the 100,000 before. Such text should not be shown, even
-   * where a service uses it as the name of a field.
+   * Whether a text shows a secret of this client. It does if it equals, contains or is part of a key, or of one of the
+   * latest 256 cursors and filter values. It also does if the text, or a segment between its dots, equals one of the
+   * 100,000 before. Do not show such text, even if a service uses it as the name of a field.
    */
   readonly isSecret: (text: string) => boolean
 }

@@ -1,6 +1,6 @@
 /**
- * The lists (§4). Each entry of `definitions` is all that the program knows of one list: where it is served, its record, its
- * filters and how it is shown. Names, types, services, layers, the contract, tables, commands and checks are made from it.
+ * The lists (§4). Each entry of `definitions` defines one list: its address, its record, its filters and its table on a
+ * terminal. Names, types, services, layers, the contract, tables, commands and checks are derived from the entry.
  *
  * To add a list: add its record to `Records.ts`, its filters and its entry here, and how the sandbox generates it.
  */
@@ -15,54 +15,58 @@ import {
   timestamp
 } from "./Records.ts"
 
-/** Page sizes that the API accepts (§8), and the one that a listing requests by default: the largest, for fewest requests. */
+/**
+ * The page sizes that the API accepts (§8). The default is the largest, so that a listing needs the fewest requests.
+ */
 export const pageLimit = { minimum: 1, maximum: 100, default: 100 } as const
 
-/** A page size the API accepts: an integer from 1 to 100 (§8). */
+/** The schema of a page size: an integer from 1 to 100 (§8). */
 export const PageLimit = Schema.Int.check(
   Schema.isBetween(pageLimit, { message: `a whole number from ${pageLimit.minimum} to ${pageLimit.maximum}` })
 )
 
-/** One filter of a list. It has the name of the field that it compares. */
+/** A filter of a list. Its name is the name of the field that it compares. */
 export interface Filter {
-  /** What its values are. A day or a date-time also matches a longer one that begins with it. */
+  /** The type of its values. A day or date-time also matches field values that start with it. */
   readonly type: "text" | "day" | "dateTime"
-  /** The records that it selects, as the help of the command line says it. */
+  /** The records that it selects, for the help of the command line. */
   readonly description: string
-  /** Its flag on the command line; the field name in kebab case by default. */
+  /** Its flag on the command line. Default: the field name in kebab case. */
   readonly flag?: string | undefined
 }
 
-/** The values of a list's filters, by field name. An absent field does not filter. Values are sent as given. */
+/** The values of a list's filters, by field name. An absent field does not filter. Values are sent unchanged. */
 export type FilterValues<Filters> = { readonly [Field in keyof Filters]?: string | undefined }
 
-/** All that is known of a list, except its name. */
+/** The definition of a list, without its name. */
 export interface ListEntry<Item, Filters> {
-  /** The section of the API's document that describes it. */
+  /** The section of the API's document that describes the list. */
   readonly section: string
-  /** Its path below the base address, version included (§9). */
+  /** The path after the base address, with the version (§9). */
   readonly path: `/${string}`
-  /** Which base address and which key serve it (§1, §5). */
+  /** The base address and the key of the list (§1, §5). */
   readonly baseAddress: "payments" | "invoices"
-  /** Whether the document shows the names of its query parameters. Assumed ones can be renamed (§4.3). */
+  /**
+   * Whether the document specifies the names of the query parameters. Assumed names can be changed by a setting (§4.3).
+   */
   readonly parameterNames: "documented" | "assumed"
-  /** The unit to which its timestamps are written (§2). */
+  /** The precision of its timestamps (§2). */
   readonly timestampPrecision: "seconds" | "milliseconds"
-  /** What the document says of its page sizes, beside the maximum (§8). */
+  /** The default and the minimum of the page size, if the document specifies them (§8). */
   readonly limits: { readonly default?: number; readonly minimum?: number }
-  /** The closed check of one record. */
+  /** The closed schema of a record. It checks records. */
   readonly record: Schema.Struct<Schema.Struct.Fields> & Schema.Codec<Item>
-  /** A record in the contract: undocumented fields are allowed. */
+  /** The open schema of a record, for the contract. It allows undocumented fields. */
   readonly wire: Schema.Codec<Item & { readonly [field: string]: unknown }>
   /** Its filters, by field name. */
   readonly filters: { readonly [Field in keyof Filters]-?: Filter }
-  /** What a table shows of a record, after its id: fields that tell records apart, no personal data. */
+  /** The fields that a table on a terminal shows after the id. They identify a record and contain no personal data. */
   readonly tableFields: ReadonlyArray<string>
-  /** The field whose address names the merchant that the record belongs to (§2.4, §5), if there is one. */
+  /** The field with an address that contains the merchant id (§2.4, §5), if there is one. */
   readonly merchantIdIn?: string | undefined
 }
 
-/** An entry whose fields are those of its record. */
+/** Returns the entry. Its type requires that the named fields are fields of the record. */
 const define = <Item, Filters>(
   entry: ListEntry<Item, Filters> & {
     readonly tableFields: ReadonlyArray<keyof Item>
@@ -79,7 +83,7 @@ const payoutRequestFilters = {
   payoutTargetId: { type: "text", description: "only payouts to this target" }
 } as const
 
-/** Filters of payout requests (§4.1). A field that is absent does not filter. */
+/** Filters of payout requests (§4.1). An absent field does not filter. */
 export interface PayoutRequestFilters extends FilterValues<typeof payoutRequestFilters> {}
 
 const payinSourceFilters = {
@@ -89,7 +93,7 @@ const payinSourceFilters = {
   customerId: { type: "text", description: "only records of this customer" }
 } as const
 
-/** Filters of payin sources (§4.2). A field that is absent does not filter. */
+/** Filters of payin sources (§4.2). An absent field does not filter. */
 export interface PayinSourceFilters extends FilterValues<typeof payinSourceFilters> {}
 
 const invoiceFilters = {
@@ -103,10 +107,10 @@ const invoiceFilters = {
   },
   /** Identifier of the contract. */
   contract: { type: "text", description: "only invoices of this contract" },
-  /** The exact payment date, a date-time or a prefix of one; which of them the service takes is not shown. */
+  /** The exact payment date, a date-time or a prefix of one. The document does not specify which. */
   paymentDate: {
     type: "dateTime",
-    description: "only invoices paid at this date-time, or at one that begins so; sent as typed"
+    description: "only invoices paid at this date-time, or at one that starts with it; sent unchanged"
   },
   /** `YYYY-MM-DD`. */
   settlementDate: { type: "day", description: "only invoices settled on this day, YYYY-MM-DD" },
@@ -114,7 +118,7 @@ const invoiceFilters = {
   settlementTime: { type: "text", description: "only invoices of this settlement cycle", flag: "settlement-cycle" }
 } as const
 
-/** Filters of invoices (§4.3). A field that is absent does not filter. Values are sent as given. */
+/** Filters of invoices (§4.3). An absent field does not filter. Values are sent unchanged. */
 export interface InvoiceFilters extends FilterValues<typeof invoiceFilters> {}
 
 const definitions = {
@@ -162,60 +166,60 @@ const definitions = {
 
 type Definitions = typeof definitions
 
-/** The name of a list in code. */
+/** The schema of list names in code. */
 export const ListName = Schema.Literals(Record.keys(definitions))
 /** {@inheritDoc ListName} */
 export type ListName = keyof Definitions
 
-/** A record of the list of that name. */
+/** The type of the records of a list. */
 export type ItemOf<Name extends ListName> = Definitions[Name] extends ListEntry<infer Item, infer _> ? Item : never
 
-/** The filter values of the list of that name. */
+/** The type of the filter values of a list. */
 export type FiltersOf<Name extends ListName> = Definitions[Name] extends ListEntry<infer _, infer Filters> ? Filters
   : never
 
-/** A list: its entry and its names. */
+/** A list with its names. */
 export interface ListDefinition<Item, Filters> extends ListEntry<Item, Filters> {
-  /** Its name in code. */
+  /** The name in code. */
   readonly name: ListName
-  /** Its name on the command line, in files and in messages: the name in kebab case. */
+  /** The name in kebab case, for the command line, files and messages. */
   readonly label: string
-  /** Its name in a sentence, such as `payout requests`. */
+  /** The name in a sentence, such as `payout requests`. */
   readonly title: string
 }
 
 const words = (name: string): ReadonlyArray<string> => String.camelToSnake(name).split("_")
 
-/** The definition of the list of that name. */
+/** All lists, by name. */
 export const byName = Record.map(definitions, (entry, name) => ({
   ...entry,
   name,
   label: words(name).join("-"),
   title: words(name).join(" ")
-  // Each name keeps its own entry, which the type of the map over all entries does not say.
+  // The cast is sound: `Record.map` keeps the names, but its type does not relate each name to its own entry.
 })) as { readonly [Name in keyof Definitions]: ListDefinition<ItemOf<Name>, FiltersOf<Name>> }
 
-/** Any list, where its record does not matter. */
+/** Any list. */
 export type AnyList = (typeof byName)[ListName]
 
 /** All lists, in the document's order. */
 export const all: ReadonlyArray<AnyList> = Object.values(byName)
 
-/** Payout requests (§4.1), for code that reads this list alone. */
+/** Payout requests (§4.1). */
 export const payoutRequests = byName.payoutRequests
-/** Payin sources (§4.2), for code that reads this list alone. */
+/** Payin sources (§4.2). */
 export const payinSources = byName.payinSources
-/** Invoices (§4.3), for code that reads this list alone. */
+/** Invoices (§4.3). */
 export const invoices = byName.invoices
 
-/** One value for each list, by its name. */
+/** Returns the result of `make` for each list, by name. */
 export const map = <A>(make: (list: AnyList) => A): { readonly [Name in ListName]: A } => Record.map(byName, make)
 
-/** The fields of a list's record that hold amounts. */
+/** Returns the fields of a list's record that are amounts. */
 export const amountFields = (list: AnyList): ReadonlyArray<string> =>
   Object.entries(list.record.fields).filter(([, field]) => Schema.is(field)(0)).map(([name]) => name)
 
-/** The fields of a list's record that hold an instant or a day. */
+/** Returns the fields of a list's record that are an instant or a day. */
 export const dateFields = (
   { record }: { readonly record: Schema.Struct<Schema.Struct.Fields> }
 ): { readonly [field: string]: "dateTime" | "day" } =>
@@ -225,8 +229,8 @@ export const dateFields = (
   })
 
 /**
- * Whether a record's value of the filtered field shows that the filter was applied: it is the wanted text, or, for a day or
- * a date-time, begins with it or is the same instant in another spelling.
+ * Whether the value of a record's field matches the filter. Text matches if it is equal. A day or date-time also
+ * matches if it starts with the wanted text, or is the same instant in another spelling.
  */
 export const matches = ({ type }: Filter, value: unknown, wanted: string): boolean =>
   typeof value === "string" && (type === "text"
@@ -235,33 +239,33 @@ export const matches = ({ type }: Filter, value: unknown, wanted: string): boole
       (Option.isSome(timestamp(wanted)) && Equal.equals(timestamp(value), timestamp(wanted))))
 
 /**
- * The names of the query parameters that the document does not show (§4.3), by the filter that they carry. They are the
- * field names by default, and each can be renamed.
+ * The names of the invoice list's query parameters, by filter, `limit` and `cursor`. The document does not specify them
+ * (§4.3). The default is the field name, and each can be renamed.
  */
 export type InvoiceParameters = { readonly [Field in keyof InvoiceFilters | "limit" | "cursor"]-?: string }
 
-/** Field names as parameter names. */
+/** The default parameter names: the field names. */
 export const defaultInvoiceParameters: InvoiceParameters = {
   ...Record.map(invoiceFilters, (_, field) => field),
   limit: "limit",
   cursor: "cursor"
 }
 
-/** The name of the query parameter that carries a filter of the list, `limit` or `cursor`. */
+/** Returns the name of the query parameter for a filter of the list, `limit` or `cursor`. */
 export const parameterName = (list: AnyList, field: string, assumed: { readonly [field: string]: string }): string =>
   list.parameterNames === "assumed" ? assumed[field] ?? field : field
 
-/** The parameter names after the renaming that `FIELD=NAME,…` asks for, or what is wrong with that text. */
+/** Parses `FIELD=NAME,…`. Returns all parameter names with these renamed, or what is wrong with the text. */
 export const parseInvoiceParameters = (text: string): Result.Result<InvoiceParameters, string> => {
   const known = Object.keys(defaultInvoiceParameters)
   const renamed: { [field: string]: string } = { ...defaultInvoiceParameters }
   for (const pair of text.split(",").map((part) => part.trim()).filter((part) => part !== "")) {
     const [, field = "", name = ""] = /^([^=]*)=([^=]*)$/.exec(pair)?.map((part) => part.trim()) ?? []
-    if (!known.includes(field)) return Result.fail(`must be FIELD=NAME,… with fields out of ${known.join(", ")}`)
-    if (name === "") return Result.fail(`gives ${field} no name`)
+    if (!known.includes(field)) return Result.fail(`must be FIELD=NAME,… where FIELD is one of ${known.join(", ")}`)
+    if (name === "") return Result.fail(`has no name for ${field}`)
     renamed[field] = name
   }
   return new Set(Object.values(renamed)).size === known.length
     ? Result.succeed({ ...defaultInvoiceParameters, ...renamed })
-    : Result.fail("gives two fields the same name")
+    : Result.fail("has the same name for two fields")
 }

@@ -1,9 +1,9 @@
 /**
- * Reads the lists (§4). Pages are the primitive: a listing is a stream of them, can start at a saved position, ends
- * only at a null cursor, never goes round, and fails with an error that says from where to go on.
+ * Reads the lists (§4). A listing is a stream of pages. It can start at a saved position, ends only at a null cursor,
+ * never repeats pages for ever, and fails with an error that contains the position to continue from.
  *
- * `layer` asks a service over any `HttpClient`, `layerConfig` takes the service from the environment, and
- * `layerTest` of `@payments/core/testing` answers from memory with the same semantics.
+ * `layer` reads a service over any `HttpClient`. `layerConfig` reads the address and the key of the service from the
+ * environment. `layerTest` of `@payments/core/testing` reads records in memory with the same semantics.
  */
 import { Context, Effect, type FileSystem, Layer } from "effect"
 import { HttpClient } from "effect/http"
@@ -14,16 +14,16 @@ import type { EachList, ListOperations } from "./ListOperation.ts"
 import * as Lists from "./Lists.ts"
 import { PaymentsConfig, type PaymentsConfigError } from "./PaymentsConfig.ts"
 
-/** The payments service, as its lists. */
+/** The lists of the payments service. */
 export class PaymentsApi extends Context.Service<PaymentsApi, ListOperations>()("@payments/core/PaymentsApi") {
-  /** Asks the service that `PaymentsConfig` names, over any `HttpClient`. */
+  /** Reads the service that `PaymentsConfig` names, over any `HttpClient`. */
   static readonly layer: Layer.Layer<PaymentsApi, never, HttpClient.HttpClient | PaymentsConfig> = Layer.effect(
     PaymentsApi,
     Effect.gen(function*() {
       const config = yield* PaymentsConfig
       const client = makeClient(config, makeHttpPages(config, yield* HttpClient.HttpClient))
       const operations = Lists.map((list) => makeListOperation<unknown, object>(list, client, config))
-      // Each operation reads the records of its own list, which the type of the map over all lists does not say.
+      // The cast is sound: `Lists.map` keeps the names, but its type does not relate each list to its own records.
       return { ...operations as EachList, source: config.source, isSecret: client.secrets.areIn }
     })
   )

@@ -1,6 +1,6 @@
 /**
- * Where the service is and how to ask it. Everything missing or wrong is reported at once, by the name of its setting,
- * before any request; no value is ever repeated in a report, since it may hold a secret.
+ * The configuration of the service. It reports all settings that are missing or wrong together, by name, before any
+ * request. Reports never repeat a value, because it may contain a secret.
  */
 import { Config, Context, Data, Duration, Effect, FileSystem, Layer, Redacted, Result } from "effect"
 import { type Checked, fileInEnvironment, type KeyFile } from "./internal/KeyFile.ts"
@@ -9,17 +9,17 @@ import { defaultSlowDown, type SlowDown } from "./internal/RateLimiter.ts"
 import { all, type AnyList, type InvoiceParameters, type ListName, parseInvoiceParameters } from "./Lists.ts"
 import { defaultRetryPolicy, type RetryPolicy } from "./RetryPolicy.ts"
 
-/** A setting that is missing or wrong. */
+/** The problem of one setting. */
 export interface ConfigProblem {
-  /** The environment variable's name. */
+  /** The name of the environment variable. */
   readonly setting: string
-  /** What is wrong, without the value. */
+  /** What is wrong. It does not contain the value. */
   readonly problem: string
 }
 
-/** All settings that are missing or wrong. */
+/** The error for settings that are missing or wrong. */
 export class PaymentsConfigError extends Data.TaggedError("PaymentsConfigError")<{
-  /** All of them, in the order of the settings. */
+  /** All problems, in the order of the settings. */
   readonly problems: ReadonlyArray<ConfigProblem>
 }> {
   override get message() {
@@ -27,105 +27,105 @@ export class PaymentsConfigError extends Data.TaggedError("PaymentsConfigError")
   }
 }
 
-/** The settings as text, named as in the environment. Empty text counts as missing. */
+/** The settings as text, with the names of the environment variables. Empty text counts as missing. */
 export interface Settings {
   /** The address of payout requests and payin sources, without `/v0`. */
   readonly PAYMENTS_BASE_URL?: string | undefined
   /** Default: `PAYMENTS_BASE_URL`. */
   readonly PAYMENTS_INVOICES_BASE_URL?: string | undefined
-  /** The key of §5. Either this or `PAYMENTS_API_KEY_FILE`, not both. */
+  /** The key of §5. Set either this or `PAYMENTS_API_KEY_FILE`. */
   readonly PAYMENTS_API_KEY?: Redacted.Redacted<string> | undefined
   /**
-   * Reads what the file holds, or says why it cannot be read. Read again when the service no longer accepts the key.
-   * A record of settings that has this member, even undefined, offers it where the key is missing.
+   * Reads the key file. It is read again when the service no longer accepts the key. If this member is present, even as
+   * undefined, the report of a missing key mentions the key file.
    */
   readonly PAYMENTS_API_KEY_FILE?: KeyFile | undefined
   /** Default: `PAYMENTS_API_KEY`. */
   readonly PAYMENTS_INVOICES_API_KEY?: Redacted.Redacted<string> | undefined
-  /** A name for whose data this is. */
+  /** The name of the account that the data belongs to. */
   readonly PAYMENTS_ACCOUNT?: string | undefined
   /** Renamed query parameters of the invoice list, such as `settlementTime=settlementCycle,limit=pageSize`. */
   readonly PAYMENTS_INVOICE_PARAMS?: string | undefined
-  /** Requests per second, all lists together; a number above 0. No ceiling unless set. */
+  /** The most requests per second, for all lists together; a number above 0. Default: no limit. */
   readonly PAYMENTS_MAX_REQUESTS_PER_SECOND?: string | undefined
-  /** Filters whose records are not checked to carry the value asked for, such as `invoices.paymentDate`. */
+  /** Filters that are not checked against the records, such as `invoices.paymentDate`. */
   readonly PAYMENTS_UNCHECKED_FILTERS?: string | undefined
-  /** `true` sends `traceparent` to the service; otherwise it learns nothing of our traces. */
+  /** `true` sends `traceparent` to the service. Default: no trace headers are sent. */
   readonly PAYMENTS_TRACE_HEADERS?: string | undefined
-  /** The proxy on the way to `https:` addresses; the Node client reads the variable itself, here it is only checked. */
+  /** The proxy for `https:` addresses. It is only checked here; the Node client reads the variable itself. */
   readonly HTTPS_PROXY?: string | undefined
-  /** As `HTTPS_PROXY`. */
+  /** The same as `HTTPS_PROXY`. */
   readonly https_proxy?: string | undefined
-  /** The same for `http:` addresses, and for `https:` where those name none. */
+  /** The proxy for `http:` addresses, and for `https:` addresses if `HTTPS_PROXY` is not set. */
   readonly HTTP_PROXY?: string | undefined
-  /** As `HTTP_PROXY`. */
+  /** The same as `HTTP_PROXY`. */
   readonly http_proxy?: string | undefined
 }
 
-/** How long one attempt at a page may take. */
+/** The deadlines of one attempt at a page. */
 export interface Deadlines {
-  /** Until the headers of the answer: 15 s. */
+  /** The time until the headers of the answer: 15 s. */
   readonly headers: Duration.Duration
-  /** Between two parts of the body: 20 s. */
+  /** The time between two chunks of the body: 20 s. */
   readonly stalled: Duration.Duration
-  /** For all of it, the work on the page included: 30 s. */
+  /** The time for the whole attempt, the work on the page included: 30 s. */
   readonly attempt: Duration.Duration
 }
 
-/** How long a listing is followed that brings nothing new, which an endless list of fresh cursors would be. */
+/** How many pages without new records a listing may read. They stop a list whose cursors never end. */
 export interface ProgressLimits {
-  /** Pages in a row without a record: 1,000. A service that searches long sends many. */
+  /** Pages in a row without records: 1,000. A service that searches through much data sends many empty pages. */
   readonly emptyPages: number
-  /** Pages in a row that hold the same records as earlier pages of the listing: 10. Moving data can repeat a few. */
+  /** Pages in a row with the same records as earlier pages of the listing: 10. Changing data can repeat a few pages. */
   readonly repeatedPages: number
 }
 
-/** Where the service is and how to ask it. */
+/** The configuration of the service. */
 export class PaymentsConfig extends Context.Service<PaymentsConfig, {
-  /** Serves payout requests and payin sources; the version is added to it (§9). */
+  /** The base address of payout requests and payin sources. The client adds the version (§9). */
   readonly baseUrl: URL
-  /** Serves invoices; the version is added to it (§9). */
+  /** The base address of invoices. The client adds the version (§9). */
   readonly invoicesBaseUrl: URL
   /** The key for payout requests and payin sources (§5). */
   readonly apiKey: Redacted.Redacted<string>
   /** The key for invoices (§5). */
   readonly invoicesApiKey: Redacted.Redacted<string>
   /**
-   * The key anew, where it comes from a file, or why it cannot be read: asked for once when the service no longer
-   * accepts the one in use.
+   * Reads the key file again, if the key comes from a file. It runs once when the service no longer accepts the current
+   * key.
    */
   readonly freshKey: { readonly [Address in AnyList["baseAddress"]]?: KeyFile }
   /** The names of the invoice list's query parameters (§4.3). */
   readonly invoiceParameters: InvoiceParameters
-  /** Whose data this is: both base addresses and the account's name. A destination belongs to one source. */
+  /** The source of the data: both base addresses and the account. A destination belongs to one source. */
   readonly source: string
-  /** When and how often a request is tried again. */
+  /** The retry policy. */
   readonly retry: RetryPolicy
-  /** How long an attempt may take. */
+  /** The deadlines of an attempt. */
   readonly deadlines: Deadlines
   /**
-   * The largest body that is read, in bytes once inflated: 32 MiB. Whatever its size, a page of more than 1,000 records
-   * or 500,000 values is malformed.
+   * The largest body, in bytes after decompression: 32 MiB. A page of more than 1,000 records or 500,000 values is
+   * malformed, independent of this limit.
    */
   readonly largestBodyBytes: number
-  /** How long a listing is followed that brings nothing new. */
+  /** The limits on pages without new records. */
   readonly progress: ProgressLimits
-  /** All lists together. No ceiling unless given. */
+  /** The most requests per second, for all lists together. Undefined: no limit. */
   readonly maxRequestsPerSecond: number | undefined
-  /** How much slower all listings of a client ask after a 429, and how they recover. */
+  /** How the request rate of a client decreases after a 429 and recovers. */
   readonly slowDown: SlowDown
-  /** By list, the filters whose records are not checked to carry the value asked for. */
+  /** For each list, the filters that are not checked against the records. */
   readonly uncheckedFilters: { readonly [Name in ListName]?: ReadonlyArray<string> }
   /** Whether `traceparent` is sent to the service. */
   readonly traceHeaders: boolean
 }>()("@payments/core/PaymentsConfig") {
-  /** The address of a list: its path below the base address that serves it (§1). */
+  /** Returns the address of a list: its base address and its path (§1). */
   static readonly addressOf = (config: PaymentsConfig["Service"], list: AnyList): URL => {
     const base = list.baseAddress === "invoices" ? config.invoicesBaseUrl : config.baseUrl
     return new URL(base.href.replace(/\/$/, "") + list.path)
   }
 
-  /** The keys, by the base address that they are for (§5). */
+  /** Returns the keys by base address (§5). */
   static readonly keysOf = (
     config: PaymentsConfig["Service"]
   ): { readonly [Address in AnyList["baseAddress"]]: Redacted.Redacted<string> } => ({
@@ -133,7 +133,7 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
     invoices: config.invoicesApiKey
   })
 
-  /** Checks the settings, all of them, and fails with everything that is wrong. */
+  /** Checks all settings. Fails with all problems. */
   static readonly fromSettings = Effect.fnUntraced(function*(
     settings: Settings
   ): Effect.fn.Return<PaymentsConfig["Service"], PaymentsConfigError> {
@@ -198,9 +198,9 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
   })
 
   /**
-   * Reads the environment through the current `ConfigProvider`: {@link Settings}, with `PAYMENTS_API_KEY_FILE` in the
-   * place of `PAYMENTS_API_KEY` where the key stands in a file: a plain file of at most 64 KiB. Logs a warning where
-   * other users may read that file.
+   * Reads {@link Settings} from the environment through the current `ConfigProvider`. `PAYMENTS_API_KEY_FILE` can name
+   * a file with the key instead of `PAYMENTS_API_KEY`: a plain file of at most 64 KiB. Logs a warning if other users
+   * may read that file.
    */
   static readonly layerConfig: Layer.Layer<PaymentsConfig, PaymentsConfigError, FileSystem.FileSystem> = Layer.effect(
     PaymentsConfig,
@@ -236,7 +236,7 @@ const isSet = (text: string | undefined): text is string => text !== undefined &
 const keyIn = (key: Redacted.Redacted<string> | undefined): Redacted.Redacted<string> | undefined =>
   key === undefined || Redacted.value(key) === "" ? undefined : key
 
-const neither = "is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that holds the key"
+const neither = "is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that contains the key"
 
 const checkProxy = (address: string | undefined): Checked<undefined> => {
   const problem = proxyProblem(address)
@@ -246,7 +246,7 @@ const checkProxy = (address: string | undefined): Checked<undefined> => {
 const checkFile = (read: Checked<Redacted.Redacted<string>>): Checked<Redacted.Redacted<string>> =>
   "problem" in read ? read : checkKey(read.value, "names an empty file")
 
-/** The key goes into a header: visible ASCII only (RFC 9110 §5.5 and RFC 6750 §2.1 allow no more). */
+/** Checks that a key contains only visible ASCII, since it is sent in a header (RFC 9110 §5.5, RFC 6750 §2.1). */
 const checkKey = (
   key: Redacted.Redacted<string> | undefined,
   missing = "is not set"
@@ -254,7 +254,7 @@ const checkKey = (
   if (key === undefined || Redacted.value(key) === "") return { problem: missing }
   return /^[\x21-\x7e]+$/.test(Redacted.value(key))
     ? { value: key }
-    : { problem: "holds a character that cannot stand in a header, such as a space or a line break" }
+    : { problem: "contains a character that is not allowed in a header, such as a space or a line break" }
 }
 
 const checkAddress = (text: string | undefined): Checked<URL> => {
@@ -264,20 +264,20 @@ const checkAddress = (text: string | undefined): Checked<URL> => {
   if (url.protocol !== "https:" && url.protocol !== "http:") return { problem: "must begin with https://" }
   if (url.protocol === "http:" && !isLoopback(url.hostname)) {
     return {
-      problem: "must begin with https:// (plain http: shows the key; it is for localhost, 127.0.0.1 and [::1] alone)"
+      problem: "must begin with https:// (plain http: exposes the key; it is only for localhost, 127.0.0.1 and [::1])"
     }
   }
-  if (url.username !== "" || url.password !== "") return { problem: "must not hold a user name or password" }
-  if (/[?#]/.test(text)) return { problem: "must not hold a query or fragment" }
+  if (url.username !== "" || url.password !== "") return { problem: "must not contain a user name or password" }
+  if (/[?#]/.test(text)) return { problem: "must not contain a query or fragment" }
   const path = url.pathname.replace(/\/+$/, "")
-  if (/\/v[01]$/.test(path)) return { problem: "must not end in /v0 or /v1: the version is added to it" }
+  if (/\/v[01]$/.test(path)) return { problem: "must not end in /v0 or /v1: the client adds the version" }
   url.pathname = path
   return { value: url }
 }
 
 /**
- * Whether the host is this machine by its name or address. Names below `localhost` should be too (RFC 6761 §6.3), but
- * not every resolver knows.
+ * Whether the host is a name or address of this machine. Subdomains of `localhost` are excluded: RFC 6761 §6.3 reserves
+ * them for this machine, but not every resolver follows it.
  */
 const isLoopback = (host: string): boolean => ["localhost", "127.0.0.1", "[::1]"].includes(host)
 
@@ -301,7 +301,7 @@ const checkFilters = (text: string): Checked<PaymentsConfig["Service"]["unchecke
     const filter = known.find(({ field, list }) => `${list}.${field}` === name)
     if (filter === undefined) {
       return {
-        problem: `must be LIST.FILTER,… out of ${known.map(({ field, list }) => `${list}.${field}`).join(", ")}`
+        problem: `must be LIST.FILTER,… from ${known.map(({ field, list }) => `${list}.${field}`).join(", ")}`
       }
     }
     ;(found[filter.list] ??= []).push(filter.field)

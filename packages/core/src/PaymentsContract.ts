@@ -1,6 +1,6 @@
 /**
- * The contract of §4 as one `HttpApi`: the lists behind a bearer key (§5). OpenAPI is derived from it, and the sandbox
- * serves it. Error answers are not in it, since the document does not show them (§7).
+ * The contract of §4 as one `HttpApi`: the lists, which require a bearer key (§5). OpenAPI is derived from it, and the
+ * sandbox serves it. It has no error answers, since the document does not specify them (§7).
  */
 import { Record, Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSecurity, OpenApi } from "effect/http-api"
@@ -36,7 +36,7 @@ const paging = {
   cursor: Schema.optionalKey(Schema.String)
 }
 
-/** The endpoint of one list: its filters by their field names, and its records. */
+/** Returns the endpoint of one list: its filters by field name, and its records. */
 const endpointOf = <Name extends ListName>(name: Name) => {
   const list: ListDefinition<ItemOf<Name>, FiltersOf<Name>> = byName[name]
   const filters = Record.map<keyof FiltersOf<Name> & string, Filter, Schema.optionalKey<Schema.String>>(
@@ -48,8 +48,7 @@ const endpointOf = <Name extends ListName>(name: Name) => {
 
 type Endpoint = { readonly [Name in ListName]: ReturnType<typeof endpointOf<Name>> }[ListName]
 
-// There is at least one list, and each endpoint answers with the records of its own, which the type of the map does not
-// say.
+// The cast is sound: there is at least one list, and each endpoint returns the records of its own list.
 const endpoints = all.map(({ name }) => endpointOf(name)) as unknown as readonly [Endpoint, ...Array<Endpoint>]
 
 /** The whole contract. */

@@ -1,11 +1,9 @@
 /**
- * The three lists for code that doesn't write Effect: a page is a `Promise`, a listing an `AsyncIterable`. It promises
- * what `ListOperation` promises, and three things more: leaving a loop (`break`, `return`, a throw) or aborting a
- * signal cancels the request in flight at once, what is thrown is the `PaymentsError` itself, and `close` leaves
- * nothing behind.
+ * The lists for code without Effect: a page is a `Promise`, a listing an `AsyncIterable`. The promises of
+ * `ListOperation` apply, and three more: leaving a loop (`break`, `return`, a throw) or aborting a signal cancels the
+ * running request at once, errors are thrown as the `PaymentsError` itself, and `close` releases all connections.
  *
- * The names, queries and types are taken from `ListOperations`, so that a new list or option is here as soon as it is
- * there.
+ * The names, queries and types derive from `ListOperations`, so new lists and options need no change here.
  */
 import { Cause, Effect, Exit, Layer, ManagedRuntime, Redacted } from "effect"
 import { FetchHttpClient, type HttpClient } from "effect/http"
@@ -15,13 +13,13 @@ import type { InvoiceParameters } from "./Lists.ts"
 import { PaymentsApi } from "./PaymentsApi.ts"
 import { PaymentsConfig, PaymentsConfigError, type Settings } from "./PaymentsConfig.ts"
 
-/** A client of one service. Close it when it is no longer needed; `await using` does so by itself. */
+/** A client of one service. Close it when it is no longer needed; `await using` closes it automatically. */
 export interface Payments extends PromiseApiOf<ListOperations>, AsyncDisposable {
-  /** Cancels what still runs, which is then rejected, and closes the connections. Closing twice is no mistake. */
+  /** Cancels and rejects everything that still runs, and closes the connections. It may be called more than once. */
   readonly close: () => Promise<void>
 }
 
-/** Where the service is and how to ask it. The same settings, by other names, as those of the environment. */
+/** The configuration of the service: the settings of the environment under other names. */
 export interface ConnectOptions {
   /** The address of payout requests and payin sources, without `/v0`: `https://`, or `http://` to this machine. */
   readonly baseUrl: string
@@ -31,26 +29,27 @@ export interface ConnectOptions {
   readonly apiKey: string
   /** The key for invoices. Default: `apiKey`. */
   readonly invoicesApiKey?: string | undefined
-  /** A name for whose data this is. */
+  /** The name of the account that the data belongs to. */
   readonly account?: string | undefined
-  /** Query parameters of the invoice list that are not named as their fields are (§4.3). */
+  /** The query parameters of the invoice list whose names differ from their fields (§4.3). */
   readonly invoiceParameters?: Partial<InvoiceParameters> | undefined
-  /** Requests per second, all lists together; no ceiling unless given. */
+  /** The most requests per second, for all lists together. Default: no limit. */
   readonly maxRequestsPerSecond?: number | undefined
-  /** Filters whose records are not checked to carry the value asked for, such as `invoices.paymentDate`. */
+  /** Filters that are not checked against the records, such as `invoices.paymentDate`. */
   readonly uncheckedFilters?: ReadonlyArray<string> | undefined
-  /** Whether `traceparent` is sent to the service; not unless asked for. */
+  /** Whether `traceparent` is sent to the service; default false. */
   readonly traceHeaders?: boolean | undefined
-  /** Anything else in the place of its default, such as `retry`, `deadlines` or `slowDown`. */
+  /** Other settings that replace defaults, such as `retry`, `deadlines` or `slowDown`. */
   readonly config?: Partial<PaymentsConfig["Service"]> | undefined
   /**
-   * What sends the requests; the platform's `fetch` unless given. On Node, `layerHttpClient` of `@payments/core/node`.
+   * The HTTP client. Default: the platform's `fetch`. On Node, use `layerHttpClient` of `@payments/core/node`.
    */
   readonly httpClient?: Layer.Layer<HttpClient.HttpClient> | undefined
 }
 
 /**
- * A client of the service that the options name. Nothing is asked yet: the key is first used by the first page.
+ * Returns a client of the service that the options name. It sends no request: the first page is the first to use the
+ * key.
  *
  * @throws `PaymentsConfigError` with everything that is missing or wrong, by the option's name.
  */
@@ -60,7 +59,9 @@ export const connect = (options: ConnectOptions): Promise<Payments> =>
     Layer.provide(Layer.effect(PaymentsConfig, configOf(options)))
   ))
 
-/** A client over any implementation of `PaymentsApi`, such as `layerTest`. Rejects with the layer's own error. */
+/**
+ * Returns a client over any implementation of `PaymentsApi`, such as `layerTest`. Rejects with the error of the layer.
+ */
 export const connectWith = async <E>(layer: Layer.Layer<PaymentsApi, E>): Promise<Payments> => {
   const runtime = ManagedRuntime.make(layer)
   const built = await runtime.runPromiseExit(PaymentsApi)
@@ -88,7 +89,7 @@ const names = {
   traceHeaders: "PAYMENTS_TRACE_HEADERS"
 } as const satisfies { readonly [Option in Exclude<keyof ConnectOptions, "httpClient" | "config">]: keyof Settings }
 
-/** The options are checked as settings are, and reported by their own names. */
+/** Checks the options as settings. Reports problems by the names of the options. */
 const configOf = (options: ConnectOptions): Effect.Effect<PaymentsConfig["Service"], PaymentsConfigError> => {
   const secret = (key: string | undefined) => key === undefined ? undefined : Redacted.make(key)
   return PaymentsConfig.fromSettings({

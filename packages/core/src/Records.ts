@@ -1,29 +1,29 @@
 /**
  * The records of the API, field by field (§2), written once.
  *
- * The document does not say what is required or nullable, so only `id` is required; any other field may be absent or
- * null, and the two stay distinct. The static types are closed. The values are not: a record that passes the check is
- * the very object that was parsed, with every undocumented field still on it, at every depth.
+ * The document does not say which fields are required or nullable. So only `id` is required; any other field may be
+ * absent or null, and absent and null are distinct. The static types are closed, the values are not: a record that
+ * passes the check is the parsed object itself, with all undocumented fields, at every depth.
  *
- * Each record has two schemas made from the same fields: the closed one checks and types a record, the open one (`…Wire`)
- * describes it in the contract, where undocumented fields are allowed.
+ * Each record has two schemas with the same fields. The closed one checks and types a record. The open one (`…Wire`)
+ * describes the record in the contract, and allows undocumented fields.
  */
 import { DateTime, Option, Schema } from "effect"
 
-/** Absent or null: two different things, both possible for every field but `id` (§2.5). */
+/** A field that may be absent or null. These are distinct, and possible for every field except `id` (§2.5). */
 const maybe = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
 
 /**
- * Text that names an instant or a day (§2). The check takes any text, so that a malformed date loses no record; the
- * annotation says which fields hold dates.
+ * A field with the text of an instant or a day (§2). The check accepts any text, so that a malformed date does not lose
+ * the record. The annotation says which fields are dates.
  */
 const dateText = (temporal: "dateTime" | "day") => maybe(Schema.String.annotate({ temporal }))
 
-/** The observed values autocomplete, any other string is accepted: the lists of values are not shown (§2, §3). */
+/** Accepts any string; editors suggest the observed values. The document does not list all values (§2, §3). */
 const observed = <const Values extends ReadonlyArray<string>>(values: Values) =>
   Schema.Union([Schema.StringForLiteralAutocomplete, Schema.Literals(values)])
 
-/** A struct that allows keys beyond its fields. */
+/** Returns a struct that allows other keys than its fields. */
 const open = <const Fields extends Schema.Struct.Fields>(fields: Fields) =>
   Schema.StructWithRest(Schema.Struct(fields), [Schema.Record(Schema.String, Schema.Unknown)])
 
@@ -66,15 +66,15 @@ const payoutRequest = <Customer extends Schema.Top, Target extends Schema.Top>(c
   payoutTargetDetails: maybe(target),
   /** State of the request; observed: `processing`. */
   status: maybe(observed(["processing"])),
-  /** Reason or code beside the status; observed: `AUTHENTICATION_FAILED`. */
+  /** Reason or code for the status; observed: `AUTHENTICATION_FAILED`. */
   statusMessage: maybe(observed(["AUTHENTICATION_FAILED"])),
-  /** Amount of the request; currency and unit are not shown. */
+  /** Amount of the request; the document does not specify currency and unit. */
   amount: maybe(Schema.Int),
-  /** Amount that was sent; currency and unit are not shown. */
+  /** Amount that was sent; the document does not specify currency and unit. */
   amountSent: maybe(Schema.Int),
-  /** Fee charged; currency and unit are not shown. */
+  /** Fee charged; the document does not specify currency and unit. */
   fee: maybe(Schema.Int),
-  /** Identifier of the merchant account that the money is taken from. */
+  /** Identifier of the merchant account that the money is paid from. */
   sourceMerchantAccountId: maybe(Schema.String),
   /** ISO 8601 in UTC, to the second, such as `2024-05-01T10:00:00Z`. */
   createdAt: dateText("dateTime"),
@@ -95,11 +95,11 @@ const payinSource = <Customer extends Schema.Top>(customer: Customer) => ({
   customerDetails: maybe(customer),
   /** State; observed: `pending`. */
   status: maybe(observed(["pending"])),
-  /** Reason or code beside the status; observed: `AUTHENTICATION_FAILED`. */
+  /** Reason or code for the status; observed: `AUTHENTICATION_FAILED`. */
   statusMessage: maybe(observed(["AUTHENTICATION_FAILED"])),
   /** Address where the customer authorizes the source. */
   authUrl: maybe(Schema.String),
-  /** Address that the customer is sent back to. */
+  /** Address that the customer returns to. */
   redirectUrl: maybe(Schema.String),
   /** Whether partial payins are enabled. */
   partialPayinsEnabled: maybe(Schema.Boolean),
@@ -118,7 +118,7 @@ const invoice = {
   reference: maybe(Schema.String),
   /** State; observed: `paid`. */
   status: maybe(observed(["paid"])),
-  /** Amount of the invoice; currency and unit are not shown. */
+  /** Amount of the invoice; the document does not specify currency and unit. */
   amount: maybe(Schema.Int),
   /** Free text. */
   description: maybe(Schema.String),
@@ -134,9 +134,9 @@ const invoice = {
   paymentMethod: maybe(observed(["pse"])),
   /** Where it was paid from; observed: `link`. */
   paymentSource: maybe(observed(["link"])),
-  /** Amount paid; currency and unit are not shown. */
+  /** Amount paid; the document does not specify currency and unit. */
   paymentAmount: maybe(Schema.Int),
-  /** A date, `YYYY-MM-DD`, of no time zone. Can be filtered by. */
+  /** A date, `YYYY-MM-DD`, without a time zone. Can be filtered by. */
   settlementDate: dateText("day"),
   /** The settlement cycle; observed: a digit string. Can be filtered by. */
   settlementTime: maybe(Schema.String),
@@ -157,8 +157,8 @@ export const PayoutTargetDetails = Schema.Struct(payoutTargetDetails)
 export interface PayoutTargetDetails extends Schema.Schema.Type<typeof PayoutTargetDetails> {}
 
 /**
- * Money going out (§2.2). `amount`, `amountSent` and `fee` are integers whose currency and unit the document does not
- * show; `createdAt` and `updatedAt` are the wire's strings, see {@link timestamp}.
+ * Money going out (§2.2). `amount`, `amountSent` and `fee` are integers; the document does not specify their currency
+ * and unit. `createdAt` and `updatedAt` are strings as the API sent them, see {@link timestamp}.
  */
 export const PayoutRequest = Schema.Struct(payoutRequest(CustomerDetails, PayoutTargetDetails))
 /** {@inheritDoc PayoutRequest} */
@@ -170,29 +170,29 @@ export const PayinSource = Schema.Struct(payinSource(CustomerDetails))
 export interface PayinSource extends Schema.Schema.Type<typeof PayinSource> {}
 
 /**
- * A payable bill of the merchant (§2.4). `amount` and `paymentAmount` are integers whose currency and unit the document
- * does not show; `settlementDate` is a date without a time zone, and none is invented.
+ * A payable bill of the merchant (§2.4). `amount` and `paymentAmount` are integers; the document does not specify their
+ * currency and unit. `settlementDate` is a date without a time zone.
  */
 export const Invoice = Schema.Struct(invoice)
 /** {@inheritDoc Invoice} */
 export interface Invoice extends Schema.Schema.Type<typeof Invoice> {}
 
-/** A payout request as the contract describes it: undocumented fields allowed at every depth. */
+/** A payout request in the contract, which allows undocumented fields at every depth. */
 export const PayoutRequestWire = open(payoutRequest(open(customerDetails), open(payoutTargetDetails)))
   .annotate({ identifier: "PayoutRequest" })
 
-/** A payin source as the contract describes it: undocumented fields allowed at every depth. */
+/** A payin source in the contract, which allows undocumented fields at every depth. */
 export const PayinSourceWire = open(payinSource(open(customerDetails))).annotate({ identifier: "PayinSource" })
 
-/** An invoice as the contract describes it: undocumented fields allowed. */
+/** An invoice in the contract, which allows undocumented fields. */
 export const InvoiceWire = open(invoice).annotate({ identifier: "Invoice" })
 
 /**
- * The instant a wire timestamp names (§2: ISO 8601 UTC, suffix `Z`), or none where the field is absent, null or
- * malformed. A date without a time, such as `settlementDate`, names no instant and gives none.
+ * Parses a timestamp (§2: ISO 8601 in UTC with the suffix `Z`). Returns none if the field is absent, null or malformed,
+ * or a date without a time such as `settlementDate`.
  */
 export const timestamp = (value: string | null | undefined): Option.Option<DateTime.Utc> =>
   typeof value === "string" && /^\d{4}-\d{2}-\d{2}T.*Z$/.test(value)
-    // Parsing rolls a day that does not exist over into the next month.
+    // Parsing turns a day that does not exist into a day of the next month.
     ? Option.filter(DateTime.make(value), (instant) => DateTime.formatIso(instant).startsWith(value.slice(0, 10)))
     : Option.none()

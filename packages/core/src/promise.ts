@@ -1,6 +1,7 @@
 /**
- * The lists as promises and async iterables, for teams that don't write Effect. Runs wherever `fetch` does; on Node,
- * `connectFromEnvironment` of `@payments/core/node` brings the tuned client and reads the settings.
+ * The lists as promises and async iterables, for teams that do not use Effect. Runs on every platform with `fetch`. On
+ * Node, `connectFromEnvironment` of `@payments/core/node` uses the tuned client and reads the settings from the
+ * environment.
  */
 export type { Abortable, PromiseApiOf } from "./internal/PromiseAdapter.ts"
 export type { BadRecord, DecodedRecord, Page, PageRecord, RecordProblem } from "./Page.ts"

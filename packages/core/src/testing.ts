@@ -1,4 +1,4 @@
-/** For tests: `PaymentsApi` over records that a test gives, and the parts that the sandbox is made of. */
+/** For tests: `PaymentsApi` over the records of a test, and the parts of the sandbox. */
 export * as Arbitraries from "./Arbitraries.ts"
 export * as ListCursor from "./ListCursor.ts"
 export * as ListServer from "./ListServer.ts"

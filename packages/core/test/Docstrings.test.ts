@@ -1,7 +1,7 @@
-/** Every public export has a docstring, and so has every member of a public interface, class or record. */
+/** Checks that every public export, and every member of a public interface, class or record, has a docstring. */
 import { assert, describe, it } from "@effect/vitest"
 import { join } from "node:path"
-// TypeScript 7 has no compiler API.
+// TypeScript 7 has no compiler API, so this uses TypeScript 5.
 import ts from "typescript-5"
 
 const folder = join(import.meta.dirname, "..")
@@ -11,13 +11,13 @@ const { config } = ts.readConfigFile(join(folder, "tsconfig.build.json"), ts.sys
 const program = ts.createProgram(entries, ts.parseJsonConfigFileContent(config, ts.sys, folder).options)
 const checker = program.getTypeChecker()
 
-/** The type of a schema refers to the schema's docstring, so `{@inheritDoc}` alone documents nothing. */
+/** Whether the symbol has a docstring. `{@inheritDoc}` alone is none: the docstring is then expected on the schema. */
 const isDocumented = (symbol: ts.Symbol): boolean =>
   ts.displayPartsToString(symbol.getDocumentationComment(checker)).replace(/\{@inheritDoc[^}]*\}/, "").trim() !== ""
 
 const isOwn = (node: ts.Declaration): boolean => node.getSourceFile().fileName.startsWith(source)
 
-/** The members that this package declares. Tags, and members that override documented ones, need no docstring. */
+/** Returns the members that this package declares, without tags and without overrides of documented members. */
 const membersOf = (symbol: ts.Symbol): ReadonlyArray<ts.Symbol> => {
   const isType = symbol.flags & (ts.SymbolFlags.Interface | ts.SymbolFlags.Class)
   const statics = symbol.flags & ts.SymbolFlags.Class ? checker.getTypeOfSymbol(symbol).getProperties() : []
@@ -27,7 +27,7 @@ const membersOf = (symbol: ts.Symbol): ReadonlyArray<ts.Symbol> => {
   )
 }
 
-/** The names below `module` that lack a docstring. A namespace is a module whose header is its docstring. */
+/** Returns the exports of `module` without a docstring. The docstring of a namespace is the header of its module. */
 const undocumentedIn = (module: ts.SourceFile, name: string): ReadonlyArray<string> => {
   const symbol = checker.getSymbolAtLocation(module)
   assert(symbol !== undefined, `${name} has exports`)
@@ -47,7 +47,7 @@ const undocumentedIn = (module: ts.SourceFile, name: string): ReadonlyArray<stri
 }
 
 describe("the public entries", () => {
-  it.each(entries)("%s: no export and no member of one lacks a docstring", (file) => {
+  it.each(entries)("%s: every export and every member has a docstring", (file) => {
     const module = program.getSourceFile(file)
     assert(module !== undefined, file)
     assert.deepStrictEqual(undocumentedIn(module, file.slice(source.length)), [])

@@ -29,8 +29,8 @@ const configured = (url: string, client: Layer.Layer<HttpClient.HttpClient>) =>
     ))
   )
 
-/** The first page of the invoices, through the client as it is or as an importer may have changed it. */
-const ask = (
+/** Reads the first page of invoices through the Node client, or through a client derived from it. */
+const readPage = (
   url: string,
   change: (client: HttpClient.HttpClient) => HttpClient.HttpClient = (client) => client,
   client: Layer.Layer<HttpClient.HttpClient> = layerHttpClient
@@ -41,14 +41,14 @@ const ask = (
   )
 }
 
-/** Takes connections on the port it gives, and says nothing: no TLS comes about. */
+/** A server that accepts connections and never answers, so that no TLS handshake completes. Returns its port. */
 const silentServer = Effect.acquireRelease(
   Effect.callback<{ readonly port: number; readonly close: () => void }>((resume) => {
-    const held: Array<Socket> = []
-    const server = createServer((socket) => void held.push(socket.on("error", () => {}).resume()))
+    const sockets: Array<Socket> = []
+    const server = createServer((socket) => void sockets.push(socket.on("error", () => {}).resume()))
     const close = () => {
       server.close()
-      for (const socket of held) socket.destroy()
+      for (const socket of sockets) socket.destroy()
     }
     server.listen(0, "127.0.0.1", () => {
       const { port } = server.address() as AddressInfo // of a server that listens on TCP
@@ -58,17 +58,17 @@ const silentServer = Effect.acquireRelease(
   ({ close }) => Effect.sync(close)
 ).pipe(Effect.map(({ port }) => port))
 
-const reasonOf = (effect: ReturnType<typeof ask>) =>
+const reasonOf = (effect: ReturnType<typeof readPage>) =>
   Effect.map(Effect.flip(effect), (error) => error._tag === "PaymentsError" ? error.reason : undefined)
 
-/** Passes the body on as another stream, so that it can only be read as one. */
+/** Replaces the response by one with a stream as its body, so that it cannot be read by the tuned read. */
 const restreamed = HttpClient.transformResponse(
   Effect.map((response: HttpClientResponse.HttpClientResponse) =>
     HttpClientResponse.fromWeb(
       response.request,
       new Response(Stream.toReadableStream(response.stream), {
         status: response.status,
-        headers: response.headers as Record<string, string> // undefined values do not occur in an answer
+        headers: response.headers as Record<string, string> // a header of an answer is never undefined
       })
     )
   )
@@ -76,11 +76,11 @@ const restreamed = HttpClient.transformResponse(
 
 describe("a compressed answer", () => {
   it.live.each(Object.keys(encoders) as Array<keyof typeof encoders>)(
-    "in %s is decoded, even unasked, however it is read",
+    "in %s is decoded, even if it was not requested, by all ways to read it",
     (coding) =>
       Effect.gen(function*() {
         const server = yield* scriptedServer(answering(coding, encoders[coding](Buffer.from(page))))
-        const read = [yield* ask(server.url), yield* ask(server.url, restreamed)]
+        const read = [yield* readPage(server.url), yield* readPage(server.url, restreamed)]
         const value = { id: "a", description: "ñ 漢" }
         for (const { items, records } of read) {
           assert.deepStrictEqual(items, [value])
@@ -90,13 +90,13 @@ describe("a compressed answer", () => {
   )
 
   it.live.each(Object.keys(encoders) as Array<keyof typeof encoders>)(
-    "in %s that inflates beyond the cap is refused at once, over any client",
+    "in %s that exceeds the size limit when decompressed is refused at once, over any client",
     (coding) =>
       Effect.gen(function*() {
         const server = yield* scriptedServer(answering(coding, encoders[coding](bomb)))
-        const clients = [ask(server.url), ask(server.url, restreamed)]
-        // The platform's fetch does not know zstd: it hands the bytes on as they came.
-        if (coding !== "zstd") clients.push(ask(server.url, undefined, FetchHttpClient.layer))
+        const clients = [readPage(server.url), readPage(server.url, restreamed)]
+        // The platform's fetch does not support zstd, and returns the compressed bytes.
+        if (coding !== "zstd") clients.push(readPage(server.url, undefined, FetchHttpClient.layer))
         for (const client of clients) {
           assert.deepInclude(yield* reasonOf(client), { _tag: "MalformedResponse", kind: "tooLarge" })
         }
@@ -105,22 +105,22 @@ describe("a compressed answer", () => {
   )
 
   it.live.each(Object.keys(encoders) as Array<keyof typeof encoders>)(
-    "in %s that stops half way is a broken connection, one that is no such thing is malformed",
+    "in %s is truncated if it ends early, and malformed if it is not in that format",
     (coding) =>
       Effect.gen(function*() {
         const whole = encoders[coding](Buffer.from(page.repeat(100)))
         const half = yield* scriptedServer(answering(coding, whole.subarray(0, whole.length >> 1)))
-        assert.deepInclude(yield* reasonOf(ask(half.url)), { _tag: "Transport", kind: "truncated" })
+        assert.deepInclude(yield* reasonOf(readPage(half.url)), { _tag: "Transport", kind: "truncated" })
         const wrong = yield* scriptedServer(answering(coding, Buffer.from(`<html>${page}`)))
-        assert.deepInclude(yield* reasonOf(ask(wrong.url)), { _tag: "MalformedResponse", kind: "notJson" })
+        assert.deepInclude(yield* reasonOf(readPage(wrong.url)), { _tag: "MalformedResponse", kind: "notJson" })
       }).pipe(Effect.scoped)
   )
 
-  it.live("in a coding that nobody knows is refused, and said to be", () =>
+  it.live("in an unknown coding is refused with a message that says so", () =>
     Effect.gen(function*() {
       const server = yield* scriptedServer(answering("secret-canary", Buffer.from([0xff, 0x00])))
       for (const client of [layerHttpClient, FetchHttpClient.layer]) {
-        const error = yield* Effect.flip(ask(server.url, undefined, client))
+        const error = yield* Effect.flip(readPage(server.url, undefined, client))
         assert.include(error.message, "content-encoding that is not decoded")
         assert.notInclude(error.message, "canary")
       }
@@ -128,14 +128,14 @@ describe("a compressed answer", () => {
 })
 
 describe("the Node client", () => {
-  it.live("is an HttpClient like any other: requests can be changed, answers watched, bodies read in every way", () =>
+  it.live("is an HttpClient: requests can be changed, answers observed, bodies read in every way", () =>
     Effect.gen(function*() {
       const seen: Array<unknown> = []
       const server = yield* scriptedServer((request, response) => {
         seen.push(request.headers["x-team"])
         response.writeHead(200, { "x-many": ["1", "2"] }).end(page)
       })
-      yield* ask(server.url, (client) =>
+      yield* readPage(server.url, (client) =>
         client.pipe(
           HttpClient.mapRequest(HttpClientRequest.setHeader("x-team", "billing")),
           HttpClient.tap((response) => Effect.sync(() => seen.push(response.status)))
@@ -181,7 +181,7 @@ describe("the Node client", () => {
           script(request, response, count)
           requested.resolve()
         })
-        const fiber = yield* Effect.forkChild(ask(server.url, change))
+        const fiber = yield* Effect.forkChild(readPage(server.url, change))
         yield* Effect.promise(() => requested.promise)
         yield* Effect.sleep("50 millis")
         yield* Fiber.interrupt(fiber)
@@ -189,7 +189,7 @@ describe("the Node client", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.live("lets a body that nobody reads wait, and gives all of it to whoever does", () =>
+  it.live("keeps a body that is not read yet, and returns all of it later", () =>
     Effect.gen(function*() {
       const large = Buffer.alloc(8 * 1024 * 1024, "x")
       const server = yield* scriptedServer((_, response) => response.writeHead(200).end(large))
@@ -200,16 +200,16 @@ describe("the Node client", () => {
     }).pipe(Effect.provide(layerHttpClient), Effect.scoped))
 
   it.live.each([[6, layerHttpClient], [2, layerHttpClientWith({ connections: 2 })]] as const)(
-    "asks over as many connections as it may: %s of six pages at once",
+    "uses as many connections as the options allow: %s for six pages at once",
     ([most, client]) =>
       Effect.gen(function*() {
         const sockets = new Set<unknown>()
         const waiting: Array<ServerResponse> = []
-        // Answers once as many as may are waiting.
+        // Answer only when the allowed number of requests is waiting.
         const server = yield* scriptedServer((request, response) => {
           sockets.add(request.socket)
           waiting.push(response)
-          if (waiting.length === most) { for (const one of waiting.splice(0)) one.writeHead(200).end(page) }
+          if (waiting.length === most) { for (const ready of waiting.splice(0)) ready.writeHead(200).end(page) }
         })
         const api = PaymentsApi.use(({ invoices }) =>
           Effect.forEach(Array.from({ length: 6 }), () => invoices.page(), { concurrency: "unbounded" })
@@ -219,11 +219,11 @@ describe("the Node client", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.live("gives up on a connection in the time it is given for that, before others do", () =>
+  it.live("times out a connection after connectTimeout", () =>
     Effect.gen(function*() {
       const port = yield* silentServer
       const giveUp = (options: ConnectionOptions) =>
-        ask(`https://127.0.0.1:${port}`, undefined, layerHttpClientWith(options)).pipe(
+        readPage(`https://127.0.0.1:${port}`, undefined, layerHttpClientWith(options)).pipe(
           Effect.flip,
           Effect.map((error) => ({ options, error }))
         )
@@ -237,7 +237,7 @@ describe("the Node client", () => {
     }).pipe(Effect.scoped))
 
   it.live.each([{ connections: 0 }, { connections: 1.5 }, { connectTimeout: Duration.zero }])(
-    "is not made with %j",
+    "refuses the options %j",
     (options) =>
       Effect.gen(function*() {
         const exit = yield* Effect.exit(Layer.build(layerHttpClientWith(options)))
@@ -245,13 +245,13 @@ describe("the Node client", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.live("takes any status and any header that a server sends", () =>
+  it.live("accepts any status and any header", () =>
     Effect.gen(function*() {
       const server = yield* scriptedServer((request) =>
         request.socket.end("HTTP/1.1 799 Odd\r\nx-odd: \u00ff\u00fe\r\ncontent-length: 0\r\n\r\n")
       )
-      assert.deepInclude(yield* reasonOf(ask(server.url)), { _tag: "UnexpectedStatus", status: 799 })
+      assert.deepInclude(yield* reasonOf(readPage(server.url)), { _tag: "UnexpectedStatus", status: 799 })
       const empty = yield* scriptedServer((_, response) => response.writeHead(204).end())
-      assert.deepInclude(yield* reasonOf(ask(empty.url)), { _tag: "MalformedResponse", kind: "notJson" })
+      assert.deepInclude(yield* reasonOf(readPage(empty.url)), { _tag: "MalformedResponse", kind: "notJson" })
     }).pipe(Effect.scoped))
 })

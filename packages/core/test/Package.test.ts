@@ -1,7 +1,7 @@
 /**
- * The package as its users get it: packed by pnpm, installed from the tarball into a project outside this workspace,
- * with nothing of the network. The packages beside it (`effect`, `@effect/platform-node`, TypeScript) are linked from
- * the workspace's own installation; the tarball itself is really unpacked, and only what is in it can be imported.
+ * Tests the package as users install it: packed by pnpm and unpacked into a project outside this workspace, so that
+ * only the content of the tarball can be imported. The tests use no network: the other packages (`effect`,
+ * `@effect/platform-node`, TypeScript) are linked from the workspace's installation.
  */
 import { assert, beforeAll, describe, it } from "@effect/vitest"
 import { execFile } from "node:child_process"
@@ -47,7 +47,7 @@ interface Manifest {
   readonly peerDependencies: Readonly<Record<string, string>>
 }
 
-/** Runs a program without the settings and the registry of whoever runs the tests. */
+/** Runs a program without the settings and the package registry of the environment. */
 const run = async (file: string, args: ReadonlyArray<string>, cwd: string, settings: Record<string, string> = {}) => {
   const env = { PATH: process.env["PATH"], HOME: process.env["HOME"], ...settings }
   const outcome = promisify(execFile)(file, args, { cwd, env, timeout: 120_000 })
@@ -63,7 +63,7 @@ const passes = async (file: string, args: ReadonlyArray<string>, cwd: string) =>
   return output
 }
 
-/** The workspace's pnpm, from what its installation has left on this machine. */
+/** Runs the workspace's version of pnpm through npx, from npm's cache if possible. */
 const pnpm = (args: ReadonlyArray<string>, cwd: string) => {
   const name = json(join(core, "../../package.json")).packageManager ?? ""
   return passes("npx", ["--yes", "--prefer-offline", name, ...args], cwd)
@@ -97,7 +97,7 @@ const sources = readdirSync(join(core, "src"), { recursive: true, encoding: "utf
   .filter((file) => file.endsWith(".ts")).map((file) => file.slice(0, -3))
 
 describe("the packed package", () => {
-  it("holds the modules with types, maps and sources, a manifest, a readme, and nothing else", async () => {
+  it("contains the modules with types, maps and sources, a manifest, a readme, and nothing else", async () => {
     const files = (await passes("tar", ["-tzf", tarball], folder)).trim().split("\n")
     const expected = sources.flatMap((name) => [
       `src/${name}.ts`,
@@ -109,7 +109,7 @@ describe("the packed package", () => {
     )
   })
 
-  it("names nothing that only this workspace knows, and installs without a script", () => {
+  it("refers to nothing of this workspace, and has no install script", () => {
     const manifest = json(join(installed, "package.json"))
     assert.notMatch(JSON.stringify(manifest), /(?:workspace|catalog|link|file):/)
     assert.deepStrictEqual(manifest.peerDependencies, { effect: "~4.1.0" })
@@ -117,7 +117,7 @@ describe("the packed package", () => {
     assert.match(json(join(core, "node_modules/effect/package.json")).version, /^4\.1\./)
     assert.strictEqual(manifest.license, "UNLICENSED")
     assert.deepStrictEqual(manifest.engines, { node: `>=${oldestNode.major}.${oldestNode.minor}.0` })
-    // Its check of Node's version alone does something when it is imported.
+    // The check of Node's version is the only module with a side effect.
     assert.deepStrictEqual(manifest.sideEffects, ["./dist/internal/NodeVersion.js", "./src/internal/NodeVersion.ts"])
     assert.deepStrictEqual(
       Object.keys(manifest.scripts).filter((name) => /install|prepare|pack|publish/.test(name)),
@@ -162,9 +162,9 @@ describe("the packed package", () => {
     }
   })
 
-  it("is what publint and arethetypeswrong ask for", async () => {
+  it("passes publint and arethetypeswrong", async () => {
     assert.include(await passes(join(core, "node_modules/.bin/publint"), [tarball, "--strict"], folder), "All good!")
-    // ECMAScript modules only: `require` and resolution from before `exports` are not offered.
+    // The package has ECMAScript modules only: no `require`, and no resolution without `exports`.
     const types = await passes(join(core, "node_modules/.bin/attw"), [tarball, "--profile", "esm-only"], folder)
     for (const entry of ["", "/node", "/promise", "/testing"]) assert.include(types, `"@payments/core${entry}"`)
   })
@@ -215,7 +215,7 @@ describe("an empty project that installs it", () => {
   }
   const compilers = { 5.9: "node_modules/typescript-5/bin/tsc", 7: "node_modules/typescript/bin/tsc" }
   const resolutions = {
-    // Effect's own declarations name types of the DOM that Node's do not have.
+    // Effect's declarations use types of the DOM that Node's types do not have.
     nodenext: { ...strict, module: "NodeNext", lib: ["ES2024"], types: ["node"], skipLibCheck: true },
     bundler: { ...strict, module: "ESNext", moduleResolution: "bundler", lib: ["ES2024", "DOM"], types: [] }
   }
@@ -240,7 +240,7 @@ describe("an empty project that installs it", () => {
     }
   )
 
-  it("runs it, through all four entries", async () => {
+  it("runs all four entries", async () => {
     writeFileSync(join(consumer, "main.ts"), program)
     assert.deepStrictEqual(JSON.parse(await passes(process.execPath, ["main.ts"], consumer)), {
       sum: 1,
@@ -248,7 +248,7 @@ describe("an empty project that installs it", () => {
       texts: [`{"id":"a","amount":1,"status":"paid"}`, `{"id":"b","amount":null}`],
       refused: "InvalidRequest",
       missing:
-        "PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that holds the key",
+        "PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that contains the key",
       others: ["function", "function", "function", true, 1]
     })
   })
@@ -294,7 +294,7 @@ describe("an empty project that installs it", () => {
     const needless =
       /^node:|^effect\/dist\/(?:Arbitrary|http-api|testing)|platform-node|Sandbox|MemoryList|core\/dist\/testing|Contract|Arbitraries|Promise/
     assert.deepStrictEqual(modules.filter((file) => needless.test(file)), [])
-    // 191 kB when this was written. Half as much again is a mistake, not growth.
+    // The bundle had 191 kB when this was written. A size 50 % above that indicates a mistake.
     assert.isBelow(size, 290_000)
     const docs = readFileSync(join(core, "../../docs/library.md"), "utf8")
     const said = /is (\d+) kB, (\d+) kB gzipped/.exec(docs)?.slice(1).map((kilobytes) => Number(kilobytes) * 1000) ?? []
@@ -335,7 +335,7 @@ describe("a project with Effect 3", () => {
 
   it("cannot import it, as the docs say", async () => {
     mkdirSync(join(project, "node_modules/@payments"))
-    // The copy finds what is beside it, as it would in an installation that was forced.
+    // The copy resolves its packages from its own folder, as in an installation with `--force`.
     cpSync(installed, join(project, "node_modules/@payments/core"), { recursive: true, dereference: true })
     const { output } = await run(process.execPath, ["-e", `import("@payments/core/promise")`], project)
     const problem = "Package subpath './http' is not defined by \"exports\""
@@ -344,8 +344,8 @@ describe("a project with Effect 3", () => {
     rmSync(join(project, "node_modules/@payments"), { recursive: true })
   })
 
-  it("uses it as a bundle that carries its own Effect, made and typed as the docs say", async () => {
-    // No network in tests: what the line would install is linked from the other consumer.
+  it("uses it as a bundle that contains its own Effect, built and typed as the docs say", async () => {
+    // Tests have no network: link what the command would install from the other project.
     const install = /^npm install .*$/m
     assert.match(block("sh"), install)
     const recipe = block("sh").replace(install, `ln -s "${consumer}/node_modules" node_modules`)
@@ -361,7 +361,7 @@ describe("a project with Effect 3", () => {
     const counted = await run(process.execPath, ["main.js"], project, settings)
     assert.strictEqual(counted.output, "2 invoices\n")
     server.close()
-    // The docs' program is typed too, and by what the bundle gives.
+    // Type-check the program of the docs against the types of the bundle.
     writeFileSync(
       join(project, "main.ts"),
       `${block("js")}\nexport const wrong: number = await connectFromEnvironment()\n`

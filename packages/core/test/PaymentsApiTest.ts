@@ -1,4 +1,4 @@
-/** What every implementation of `PaymentsApi` must do: in memory, over the sandbox in process, over a socket. */
+/** The suite that every implementation of `PaymentsApi` must pass: in memory, over the sandbox, over a socket. */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, type Layer, Redacted, Stream } from "effect"
 import { type Invoice, type PayinSource, PaymentsApi, type PaymentsError, type PayoutRequest } from "../src/index.ts"
@@ -31,7 +31,7 @@ const invoices: ReadonlyArray<Invoice> = Array.from({ length: 60 }, (_, index) =
 
 const ids = (records: ReadonlyArray<{ readonly id: string }>) => records.map(({ id }) => id)
 
-/** Runs the suite over implementations that serve the given lists. */
+/** Defines the suite. `layer` returns the implementation over the given lists. */
 export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<PaymentsApi, unknown>) => {
   const over = <A, E>(lists: TestLists, use: (api: PaymentsApi["Service"]) => Effect.Effect<A, E>) =>
     PaymentsApi.use(use).pipe(Effect.provide(layer(lists)))
@@ -49,7 +49,7 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
           assert.deepStrictEqual(ids(yield* Stream.runCollect(api.invoices.stream({ limit: 7 }))), ids(invoices))
         })))
 
-    it.live("gives an empty list as one empty page", () =>
+    it.live("reads an empty list as one empty page", () =>
       over({}, (api) =>
         Effect.gen(function*() {
           const pages = yield* Stream.runCollect(api.invoices.pages())
@@ -65,7 +65,7 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
           assert.deepStrictEqual(three.map(({ items }) => items.length), [10, 10, 10])
         })))
 
-    it.live("goes on after an empty page that has a cursor", () =>
+    it.live("continues after an empty page that has a cursor", () =>
       over({ ...everything, faults: [{ fault: "emptyPage", every: 2 }] }, (api) =>
         Effect.gen(function*() {
           const pages = yield* Stream.runCollect(api.payinSources.pages({ limit: 10 }))
@@ -93,7 +93,7 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
           ) {
             const expected = records.filter((record) =>
               Object.entries(filter).every(([field, value]) =>
-                Object.entries(record).some((held) => held[0] === field && held[1] === value)
+                Object.entries(record).some((entry) => entry[0] === field && entry[1] === value)
               )
             )
             assert.isAbove(expected.length, 0)
@@ -130,7 +130,7 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
           assert.deepStrictEqual([none.items, none.next], [[], null])
         })))
 
-    it.live("goes on from a saved position with the filters and limit it belongs to", () =>
+    it.live("continues from a saved position with its filters and limit", () =>
       over(everything, (api) =>
         Effect.gen(function*() {
           const query = { customerId: "cus_1", limit: 10 }
@@ -166,7 +166,7 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
           }
         })))
 
-    it.live("says that a cursor was refused where the list itself can be read", () =>
+    it.live("reports a refused cursor if the list can be read without it", () =>
       over(everything, (api) =>
         Effect.gen(function*() {
           const first = yield* api.payoutRequests.page({ limit: 10 })
@@ -179,7 +179,7 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
           assert.notInclude(error.message, "expired")
         })))
 
-    it.live("refuses what the types would not allow, before any request", () =>
+    it.live("refuses queries that the types do not allow, before any request", () =>
       over(everything, ({ invoices: list }) =>
         Effect.gen(function*() {
           const first = yield* list.page({ limit: 10 })
@@ -203,15 +203,15 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
             ...[null, "drop", true].map((onBadRecord) => ({ onBadRecord })),
             ...[null, "now", {}, new EventTarget()].map((signal) => ({ signal }))
           ]
-          // As plain JavaScript would call it.
-          const asked = (wrong: unknown) => wrong as object & { readonly contract?: never }
+          // Plain JavaScript can pass any value.
+          const untyped = (wrong: unknown) => wrong as object & { readonly contract?: never }
           const attempts = [
-            ...wrongQueries.map(asked).flatMap((query) => [
+            ...wrongQueries.map(untyped).flatMap((query) => [
               list.page(query),
               ...[list.pages(query), list.stream(query)]
                 .map((listing) => Stream.runDrain<unknown, PaymentsError, never>(listing))
             ]),
-            ...["4", null, {}].flatMap((maxRecords) => Stream.runDrain(list.stream(asked({ maxRecords }))))
+            ...["4", null, {}].flatMap((maxRecords) => Stream.runDrain(list.stream(untyped({ maxRecords }))))
           ]
           for (const [index, attempt] of attempts.entries()) {
             const error = yield* Effect.flip<unknown, PaymentsError, never>(attempt)
@@ -223,7 +223,7 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
           }
         })))
 
-    it.live("stops after so many records, and asks for no page beyond them", () =>
+    it.live("stops after maxRecords records", () =>
       over(everything, (api) =>
         Effect.gen(function*() {
           for (const maxRecords of [0, 1, 99, 100, 101, 250, 1000]) {
@@ -234,7 +234,7 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
           assert.strictEqual(wrong.reason._tag, "InvalidRequest")
         })))
 
-    it.live("tells status, headers, time and attempts of a page", () =>
+    it.live("reports status, headers, elapsed time and attempts of a page", () =>
       over({ ...everything, faults: [{ fault: "reset", nth: 1 }] }, (api) =>
         Effect.gen(function*() {
           const page = yield* api.invoices.page()
@@ -246,7 +246,7 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
           assert.isTrue(Duration.isGreaterThanOrEqualTo(page.elapsed, Duration.zero))
         })))
 
-    it.live("keeps records that do not decode in their place, with path and exact text", () => {
+    it.live("quarantines records that do not decode, in order, with path and exact text", () => {
       const texts = [`{"id":"a"}`, `{"id":"b","amount":1.50}`, `{"amount":1}`, `{"id":"c","amount":2e0}`] as const
       return over({ invoices: texts }, (api) =>
         Effect.gen(function*() {
@@ -262,7 +262,7 @@ export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<Pay
         }))
     })
 
-    it.live("keeps undocumented fields, the difference of absent and null, and the exact text", () => {
+    it.live("keeps undocumented fields, the difference between absent and null, and the exact text", () => {
       const text =
         `{"id":"x","reference":null,"customerDetails":{"name":"Zoë","vip":{"10":1.10,"b":[ 1e400 , 9007199254740993]}},"10":1,"b":1.10,"__proto__":{"a":1}}`
       return over({ payoutRequests: [text] }, (api) =>

@@ -69,7 +69,7 @@ describe("PaymentsConfig", () => {
       const neither = yield* Effect.flip(read(url))
       assert.strictEqual(
         neither.message,
-        "PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that holds the key"
+        "PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that contains the key"
       )
       const both = yield* Effect.flip(read({ ...valid, PAYMENTS_API_KEY_FILE: "/run/secrets/key" }))
       assert.strictEqual(
@@ -207,7 +207,7 @@ describe("PaymentsConfig", () => {
     (key) =>
       Effect.gen(function*() {
         const error = yield* Effect.flip(read({ ...valid, PAYMENTS_API_KEY: key }))
-        assert.include(error.message, "PAYMENTS_API_KEY holds a character")
+        assert.include(error.message, "PAYMENTS_API_KEY contains a character")
         assert.notInclude(error.message, secret)
       })
   )

@@ -1,6 +1,6 @@
 /**
- * Follows one list from page to page. Promises to its callers: a listing ends only at a null cursor or with an error,
- * never goes round, and every error says from where to go on.
+ * Reads one list page by page. A listing ends only at a null cursor or with an error, never repeats pages for ever, and
+ * every error contains the position to continue from, if there is one.
  */
 import { Effect, Option, Result, Stream } from "effect"
 import type { ListOperation, ListOptions } from "../ListOperation.ts"
@@ -18,13 +18,13 @@ import { makeProgressGuard } from "./ProgressGuard.ts"
 import { toRequest } from "./Query.ts"
 import { inSpan } from "./Telemetry.ts"
 
-/** Everything a query of any kind may say. */
+/** All fields of queries for pages and for records. */
 type AnyQuery<Filters> = Filters & ListOptions & {
   readonly onBadRecord?: "fail" | "quarantine" | undefined
   readonly maxRecords?: number | undefined
 }
 
-/** Reads a list through a client. */
+/** Returns the operation that reads a list through a client. */
 export const makeListOperation = <Record, Filters extends object>(
   list: Lists.ListDefinition<Record, Filters> & Lists.AnyList,
   client: Client,
@@ -33,8 +33,8 @@ export const makeListOperation = <Record, Filters extends object>(
   const span = `PaymentsApi.${list.name}.page`
   const fetch = (request: PageRequest) => inSpan(span, {}, client.fetch(request))
   const unchecked = config.uncheckedFilters[list.name] ?? []
-  // No filter and no option: all of them may be absent, which TypeScript cannot see of generic filters.
-  const everything = {} as Filters
+  // The cast is sound: all filters are optional. TypeScript cannot know that of a generic type.
+  const noFilters = {} as Filters
 
   const decode = (fetched: Fetched, onBadRecord: "fail" | "quarantine"): Effect.Effect<Page<Record>, PaymentsError> =>
     Effect.clockWith((clock) => decodeWithin(workTime(clock, fetched.left), fetched, onBadRecord))
@@ -53,8 +53,8 @@ export const makeListOperation = <Record, Filters extends object>(
     const { bad, items, records } = decoded.success
     const { headers } = answer
     return Effect.succeed({
-      // Both casts are sound: decodeRecords has checked each record without a problem against `list.record`, whose type is Record.
-      // No getter: what the getter of an object literal refers to stays in memory until the next full garbage collection.
+      // Both casts are sound: decodeRecords has checked each record without a problem against `list.record`. `records`
+      // is not a getter: the variables of a getter stay in memory until the next full garbage collection.
       records: records as () => ReadonlyArray<PageRecord<Record>>,
       items: items as ReadonlyArray<Record>,
       bad,
@@ -71,14 +71,17 @@ export const makeListOperation = <Record, Filters extends object>(
     })
   }
 
-  /** A request with a cursor that fails where the same one without it succeeds: it is the cursor that was refused. */
+  /**
+   * If a request with a cursor was refused, sends it without the cursor. If that succeeds, the service refused the
+   * cursor.
+   */
   const explainRefusal = (error: PaymentsError, request: PageRequest): Effect.Effect<never, PaymentsError> => {
     if (request.cursor === undefined || ![400, 404, 410, 422].includes(error.status ?? 0)) return Effect.fail(error)
     const { attempts, body, requestId, status } = error
     const reason = new PaginationFault({ kind: "cursorRefused" })
     return client.fetchOnce({ ...request, cursor: undefined }).pipe(
       Effect.mapError(() => error),
-      // From the cursor the listing cannot go on: no position.
+      // The listing cannot continue from the refused cursor, so the error has no position.
       Effect.flatMap(() =>
         Effect.fail(failed({ ...request, cursor: undefined }, { reason, status, requestId, body }, attempts))
       )
@@ -88,8 +91,8 @@ export const makeListOperation = <Record, Filters extends object>(
   const fetchNext = (request: PageRequest) =>
     fetch(request).pipe(Effect.catch((error) => explainRefusal(error, request)))
 
-  /** A listing. `project` gives what the stream emits for a page of which at most `left` records are wanted. */
-  const walk = <A>(
+  /** Runs a listing. `project` returns what the stream emits for a page, of which at most `left` records are needed. */
+  const readPages = <A>(
     query: AnyQuery<Filters>,
     kind: "pages" | "records",
     project: (page: Page<Record>, left: number) => ReadonlyArray<A>
@@ -97,17 +100,17 @@ export const makeListOperation = <Record, Filters extends object>(
     Stream.unwrap(Effect.gen(function*() {
       const first = yield* toRequest(list, query, unchecked, kind)
       const scope = yield* Effect.scope
-      const wanted = query.maxRecords ?? Number.POSITIVE_INFINITY
-      if (wanted === 0) return Stream.empty
+      const maxRecords = query.maxRecords ?? Number.POSITIVE_INFINITY
+      if (maxRecords === 0) return Stream.empty
       const ahead = query.prefetch ?? 1
       const guard = makeProgressGuard(first, config.progress)
-      const take = makePrefetch({ first, fetch: fetchNext, guard, ahead, records: wanted }, scope)
+      const nextPage = makePrefetch({ first, fetch: fetchNext, guard, ahead, records: maxRecords }, scope)
       return Stream.paginate(
-        { left: wanted, fault: undefined },
+        { left: maxRecords, fault: undefined },
         Effect.fnUntraced(
           function*({ fault, left }: { readonly left: number; readonly fault: PaymentsError | undefined }) {
             if (fault !== undefined) return yield* fault
-            const { fetched, following } = yield* take
+            const { fetched, following } = yield* nextPage
             const current = yield* decode(fetched, query.onBadRecord ?? "fail")
             return [
               project(current, left),
@@ -128,10 +131,10 @@ export const makeListOperation = <Record, Filters extends object>(
     )
 
   return {
-    page: (query = everything) => page(query),
-    pages: (query = everything) => walk(query, "pages", (current) => [current]),
-    stream: (query = everything) =>
-      walk(query, "records", ({ items }, left) => items.length > left ? items.slice(0, left) : items),
+    page: (query = noFilters) => page(query),
+    pages: (query = noFilters) => readPages(query, "pages", (current) => [current]),
+    stream: (query = noFilters) =>
+      readPages(query, "records", ({ items }, left) => items.length > left ? items.slice(0, left) : items),
     parameters: list.parameterNames === "assumed" ? config.invoiceParameters : {}
   }
 }

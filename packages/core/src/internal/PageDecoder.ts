@@ -1,4 +1,6 @@
-/** From an answer to a page: status, envelope (§2.5), records (§2), filters (§4). Pure. */
+/**
+ * Decodes an answer into a page: checks status, envelope (§2.5), records (§2) and filters (§4). Its functions are pure.
+ */
 import { Duration, Redacted, Result, Schema, SchemaIssue } from "effect"
 import { Headers } from "effect/http"
 import { amountFields, type AnyList, type Filter, matches } from "../Lists.ts"
@@ -38,13 +40,16 @@ import { looksLikeCode, looksLikeRequestId, safeContentType, type Secrets } from
 
 /** The records of a page. */
 export interface DecodedRecords {
-  /** All records, made on the first call. */
+  /** Returns all records. They are created on the first call. */
   readonly records: () => ReadonlyArray<PageRecord<unknown>>
   readonly items: ReadonlyArray<unknown>
   readonly bad: ReadonlyArray<BadRecord>
 }
 
-/** The reason that a status gives, or nothing for a success: any 2xx, since the document names no status (§4.4). */
+/**
+ * Returns the reason of an error status, or undefined for a success: any 2xx, since the document names no status
+ * (§4.4).
+ */
 export const reasonOfStatus = (answer: RawAnswer, now: number): Reason | undefined => {
   const { status } = answer
   if (status >= 200 && status < 300) return undefined
@@ -59,17 +64,18 @@ export const reasonOfStatus = (answer: RawAnswer, now: number): Reason | undefin
   return new UnexpectedStatus({ status })
 }
 
-const longestBelievable = Duration.hours(24)
+/** A longer `Retry-After` is ignored. */
+const longestRetryAfter = Duration.hours(24)
 
-/** The wait asked for, in seconds or as a date (RFC 9110 §10.2.3); negative, unparsable or beyond a day is no wish. */
+/** Parses `Retry-After`, in seconds or as a date (RFC 9110 §10.2.3). Ignores negative, invalid and too long values. */
 const retryAfter = (answer: RawAnswer, now: number): Duration.Duration | undefined => {
   const parsed = Headers.parseRetryAfter(answer.headers["retry-after"] ?? "")
   if (Result.isFailure(parsed)) return undefined
   const wait = Headers.retryAfterDelay(parsed.success, now)
-  return Duration.isGreaterThan(wait, longestBelievable) || Duration.isNegative(wait) ? undefined : wait
+  return Duration.isGreaterThan(wait, longestRetryAfter) || Duration.isNegative(wait) ? undefined : wait
 }
 
-/** What may be said of an error body, whose shape the document does not show (§7). */
+/** Describes the body of an error answer. The document does not specify its shape (§7). */
 export const describeBody = (answer: RawAnswer, secrets: Secrets): ErrorBody => ({
   contentType: safeContentType(answer.headers["content-type"]),
   length: answer.text.length,
@@ -77,7 +83,7 @@ export const describeBody = (answer: RawAnswer, secrets: Secrets): ErrorBody => 
   text: Redacted.make(answer.text)
 })
 
-/** Characters of an error body that is looked into for a code. */
+/** Characters of the largest error body that is searched for a code. */
 const longestErrorBody = 64 * 1024
 
 const findCode = (text: string, secrets: Secrets): string | undefined => {
@@ -89,28 +95,31 @@ const findCode = (text: string, secrets: Secrets): string | undefined => {
     .find((value): value is string => typeof value === "string" && looksLikeCode(value) && !secrets.areIn(value))
 }
 
-/** The id a server gave a request, if it looks like one and repeats nothing secret. */
+/** Returns the id that a server gave a request, if it looks like an id and shows no secret. */
 export const requestIdOf = ({ headers }: Pick<RawAnswer, "headers">, secrets: Secrets): string | undefined =>
   [headers["x-request-id"], headers["request-id"], headers["x-correlation-id"]]
     .find((id) => id !== undefined && looksLikeRequestId(id) && !secrets.areIn(id))
 
-/** The page in a successful answer, before its records are looked at: enough to ask for the next one. */
+/** The page in a successful answer, before its records are checked. Its cursor suffices to request the next page. */
 export interface Envelope {
   readonly text: string
-  /** Whether the name of a member is spelled with an escape. */
+  /** Whether any name in the text is spelled with an escape. */
   readonly escapedNames: boolean
   readonly records: ReadonlyArray<unknown>
   readonly cursor: string | null
 }
 
-/** Reads the envelope (§2.5). A page beyond the bounds is refused before it takes the memory of what is in it. */
+/**
+ * Reads the envelope (§2.5). Refuses a page with too many values before it parses them, since that would take the
+ * memory.
+ */
 export const openEnvelope = (answer: RawAnswer, time: WorkTime): Result.Result<Envelope, Reason> => {
-  // No range was asked for, so no answer may hold one (RFC 9110 §14.4).
+  // The request had no `range`, so the answer must not have `content-range` (RFC 9110 §14.4).
   if (answer.headers["content-range"] !== undefined) {
     return Result.fail(new MalformedResponse({ kind: "partial", path: "", expected: "the whole page" }))
   }
   const { text } = answer
-  // Parsing other text fails before it takes memory.
+  // Text that does not start an object or array is not a page, and parsing it fails without taking memory.
   if (opensContainer(text) && hasMoreValues(text, mostValues)) {
     return malformed("(root)", `expected at most ${mostValues.toLocaleString("en")} values`)
   }
@@ -128,10 +137,10 @@ export const openEnvelope = (answer: RawAnswer, time: WorkTime): Result.Result<E
     )
   }
   const envelope = readEnvelope(text, body, escapedNames)
-  return time.isOver() ? Result.fail(tooLate) : envelope
+  return time.isOver() ? Result.fail(attemptTimeout) : envelope
 }
 
-const tooLate = new Timeout({ phase: "attempt" })
+const attemptTimeout = new Timeout({ phase: "attempt" })
 
 const readEnvelope = (text: string, body: unknown, escapedNames: boolean): Result.Result<Envelope, Reason> => {
   if (!isObject(body)) return malformed("(root)", "expected an object with items and cursor")
@@ -142,17 +151,20 @@ const readEnvelope = (text: string, body: unknown, escapedNames: boolean): Resul
   }
   const cursor = body["cursor"]
   if (!Object.hasOwn(body, "cursor")) return Result.fail(new PaginationFault({ kind: "missingCursor" }))
-  // A lone surrogate has no UTF-8 form, so it could not go back unchanged (§4.4).
-  if (cursor !== null && (typeof cursor !== "string" || !isWellFormed(cursor))) {
+  // A cursor with a lone surrogate cannot be encoded in UTF-8, so it could not be sent back unchanged (§4.4).
+  if (cursor !== null && (typeof cursor !== "string" || !cursor.isWellFormed())) {
     return malformed("cursor", "expected a string or null")
   }
   return Result.succeed({ text, escapedNames, records, cursor })
 }
 
-/** Records that are checked between two looks at the time. */
-const recordsPerLook = 16
+/** The number of records that are checked before the time is checked again. */
+const recordsPerTimeCheck = 16
 
-/** Checks the records of a page. With `quarantine`, a record that does not decode has a problem and does not fail the page. */
+/**
+ * Checks the records of a page. With `quarantine`, a record that does not decode gets a problem and does not fail the
+ * page.
+ */
 export const decodeRecords = (
   request: PageRequest,
   { escapedNames, records, text }: Envelope,
@@ -160,32 +172,32 @@ export const decodeRecords = (
   time: WorkTime
 ): Result.Result<DecodedRecords, Reason> => {
   const check = checkOf(request.list)
-  const suspicious = escapedNames || (check.integers.length > 0 && mayLoseDigits(text))
-  const checked = Object.entries(request.filters).filter(([field]) => !request.unchecked.includes(field))
+  const mayBeInexact = escapedNames || (check.integers.length > 0 && mayLoseDigits(text))
+  const checkedFilters = Object.entries(request.filters).filter(([field]) => !request.unchecked.includes(field))
   let extracted: ReadonlyArray<string> | undefined
   const texts = () => extracted ??= elementsOf(text, "items")
   const problems = new Map<number, RecordProblem>()
   for (const [index, record] of records.entries()) {
-    if (index % recordsPerLook === 0 && time.isOver()) return Result.fail(tooLate)
+    if (index % recordsPerTimeCheck === 0 && time.isOver()) return Result.fail(attemptTimeout)
     const problem = check.is(record)
-      ? suspicious ? check.inexact(texts()[index] ?? "") : undefined
+      ? mayBeInexact ? check.inexact(texts()[index] ?? "") : undefined
       : check.explain(record)
     if (problem === undefined) {
-      const field = unappliedFilter(request.list, checked, record)
+      const field = unappliedFilter(request.list, checkedFilters, record)
       if (field !== undefined) return Result.fail(new FilterNotApplied({ field }))
     } else if (onBadRecord === "fail") {
       return malformed(`items[${index}]${problem.path === "" ? "" : `.${problem.path}`}`, problem.expected)
     } else {
-      // What can be read of it must be what was asked for.
-      const field = unappliedFilter(request.list, checked.filter(([name]) => isReadable(record, name)), record)
+      // The fields that are readable must match the filters.
+      const field = unappliedFilter(request.list, checkedFilters.filter(([name]) => isReadable(record, name)), record)
       if (field !== undefined) return Result.fail(new FilterNotApplied({ field }))
       problems.set(index, problem)
     }
   }
-  if (time.isOver()) return Result.fail(tooLate)
-  let made: ReadonlyArray<PageRecord<unknown>> | undefined
+  if (time.isOver()) return Result.fail(attemptTimeout)
+  let pageRecords: ReadonlyArray<PageRecord<unknown>> | undefined
   const all = () =>
-    made ??= records.map((value, index) => toPageRecord(value, texts()[index] ?? "", problems.get(index)))
+    pageRecords ??= records.map((value, index) => toPageRecord(value, texts()[index] ?? "", problems.get(index)))
   return Result.succeed({
     records: all,
     items: problems.size === 0 ? records : records.filter((_, index) => !problems.has(index)),
@@ -196,7 +208,7 @@ export const decodeRecords = (
 const toPageRecord = (value: unknown, text: string, problem: RecordProblem | undefined): PageRecord<unknown> => {
   const id = isObject(value) ? value["id"] : undefined
   if (problem !== undefined) return { id: typeof id === "string" ? id : undefined, text, value, problem }
-  // Every record that decodes has an id: it is the one field that all lists require.
+  // The cast is sound: every record that decodes has an id, the one field that all lists require.
   return { id: id as string, text, value }
 }
 
@@ -204,12 +216,12 @@ const malformed = (path: string, expected: string): Result.Result<never, Reason>
   Result.fail(new MalformedResponse({ kind: "wrongShape", path, expected }))
 
 interface Check {
-  /** The fields that hold amounts. They stand at the top of a record only (§2). */
+  /** The fields of amounts. Only top-level fields are amounts (§2). */
   readonly integers: ReadonlyArray<string>
   readonly is: (record: unknown) => boolean
-  /** Where a record that is not one goes wrong first. */
+  /** Returns the first problem of a record that does not decode. */
   readonly explain: (record: unknown) => RecordProblem
-  /** The first amount of a record whose digits parsing did not keep. */
+  /** Returns the problem of the first amount whose digits parsing changed. */
   readonly inexact: (text: string) => RecordProblem | undefined
 }
 
@@ -218,7 +230,7 @@ const checks = new Map<AnyList, Check>()
 const checkOf = (list: AnyList): Check => {
   const known = checks.get(list)
   if (known !== undefined) return known
-  // A record of any list is checked the same way, so its type does not matter here.
+  // The check does not depend on the type of the record.
   const schema: Schema.Codec<unknown> = list.record
   const decode = Schema.decodeUnknownResult(schema)
   const integers = amountFields(list)
@@ -251,16 +263,16 @@ const lowerFirst = (text: string): string => text.charAt(0).toLowerCase() + text
 
 const isReadable = (record: unknown, field: string): boolean => isObject(record) && typeof record[field] === "string"
 
-/** The first filter whose value the record does not carry. */
+/** Returns the first filter that the record does not match. */
 const unappliedFilter = (
   list: AnyList,
-  asked: ReadonlyArray<readonly [field: string, wanted: string]>,
+  filters: ReadonlyArray<readonly [field: string, wanted: string]>,
   record: unknown
 ): string | undefined => {
-  const filters: { readonly [field: string]: Filter | undefined } = list.filters
-  return asked.find(([field, wanted]) => {
-    const filter = filters[field]
-    return filter === undefined || !isObject(record) || !matches(filter, record[field], wanted)
+  const definitions: { readonly [field: string]: Filter | undefined } = list.filters
+  return filters.find(([field, wanted]) => {
+    const definition = definitions[field]
+    return definition === undefined || !isObject(record) || !matches(definition, record[field], wanted)
   })?.[0]
 }
 
@@ -278,6 +290,3 @@ const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
 const toArray = (value: unknown): ReadonlyArray<unknown> => Array.isArray(value) ? value : []
-
-/** Whether the text holds no lone surrogate. */
-const isWellFormed = (text: string): boolean => text.isWellFormed()

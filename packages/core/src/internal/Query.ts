@@ -1,4 +1,4 @@
-/** From a query to a request, or what is wrong with it, before anything is sent. */
+/** Checks a query and turns it into a request. */
 import { Effect, Redacted, Schema } from "effect"
 import type { BadRecordOption, ListOptions } from "../ListOperation.ts"
 import * as Lists from "../Lists.ts"
@@ -6,29 +6,31 @@ import { InvalidRequest, PaymentsError } from "../PaymentsError.ts"
 import { PositionData } from "../Position.ts"
 import type { PageRequest } from "./PageSource.ts"
 
-/** What a query may say beside filters. */
+/** The fields of a query that are not filters. */
 const options = new Set(["limit", "position", "onBadRecord", "prefetch", "maxRecords"])
 
-/** The request that a query means. */
+/** Returns the request of a query. Fails with what is wrong before anything is sent. */
 export const toRequest = (
   list: Lists.AnyList,
   query: ListOptions & BadRecordOption & { readonly maxRecords?: number | undefined },
   unchecked: ReadonlyArray<string>,
-  wanted: "pages" | "records"
+  kind: "pages" | "records"
 ): Effect.Effect<PageRequest, PaymentsError> => {
   const refuse = (problem: string) => Effect.fail(refused(list.name, problem))
-  if (!isQuery(query)) return refuse("a query is an object of filters and options.")
+  if (!isQuery(query)) return refuse("a query must be an object of filters and options.")
   const filters: { [field: string]: string } = {}
   for (const [field, value] of Object.entries(query)) {
     if (value === undefined || options.has(field)) continue
-    if (field === "signal") return refuse("signal must be an AbortSignal, and given where promises come back.")
+    if (field === "signal") return refuse("signal must be an AbortSignal, and is only for the promise API.")
     if (!Object.hasOwn(list.filters, field)) {
       return refuse(
-        `there is no filter of that name; ${list.label} can be filtered by ${Object.keys(list.filters).join(", ")}.`
+        `the query has an unknown field; ${list.label} can be filtered by ${Object.keys(list.filters).join(", ")}.`
       )
     }
     if (!isText(value)) return refuse(`the filter ${field} must be text that is not empty.`)
-    if (!value.isWellFormed()) return refuse(`the filter ${field} holds half a character, which cannot be sent.`)
+    if (!value.isWellFormed()) {
+      return refuse(`the filter ${field} contains half a surrogate pair, which cannot be sent.`)
+    }
     filters[field] = value
   }
   const { limit, maxRecords, onBadRecord, position, prefetch } = query
@@ -38,10 +40,10 @@ export const toRequest = (
   if (onBadRecord !== undefined && onBadRecord !== "fail" && onBadRecord !== "quarantine") {
     return refuse("onBadRecord must be fail or quarantine.")
   }
-  if (wanted === "records" && onBadRecord === "quarantine") {
-    return refuse("only a page can set a record aside: ask for pages, or let a bad record fail the stream.")
+  if (kind === "records" && onBadRecord === "quarantine") {
+    return refuse("a stream of records cannot quarantine records. Read pages, or use onBadRecord: fail.")
   }
-  if (wanted === "pages" && maxRecords !== undefined) return refuse("maxRecords is for a stream of records.")
+  if (kind === "pages" && maxRecords !== undefined) return refuse("maxRecords is only for a stream of records.")
   if (maxRecords !== undefined && !(Number.isSafeInteger(maxRecords) && maxRecords >= 0)) {
     return refuse("maxRecords must be a whole number, 0 or more.")
   }
@@ -52,9 +54,9 @@ export const toRequest = (
     return Effect.succeed({ list, limit: limit ?? Lists.pageLimit.default, filters, cursor: undefined, unchecked })
   }
   const saved: unknown = Redacted.isRedacted(position) ? Redacted.value(position) : undefined
-  if (!Schema.is(PositionData)(saved)) return refuse("position must be one that a page, an error or a text gave.")
+  if (!Schema.is(PositionData)(saved)) return refuse("position must come from a page, an error or Position.fromJson.")
   const unknown = Object.keys(saved.filters).find((field) => !Object.hasOwn(list.filters, field))
-  if (unknown !== undefined) return refuse("the position holds a filter that the list does not have.")
+  if (unknown !== undefined) return refuse("the position contains a filter that the list does not have.")
   if (saved.list !== list.name) return refuse(`the position belongs to ${Lists.byName[saved.list].label}.`)
   if (limit !== undefined && limit !== saved.limit) return refuse("the position belongs to another limit (§4.4).")
   const other = Object.entries(filters).find(([field, value]) => saved.filters[field] !== value)
@@ -62,7 +64,7 @@ export const toRequest = (
   return Effect.succeed({ list, limit: saved.limit, filters: saved.filters, cursor: saved.cursor, unchecked })
 }
 
-/** The error of a query that was not sent. `problem` names fields, never their values. */
+/** Returns the error of a query that was not sent. `problem` names fields, never their values. */
 export const refused = (list: Lists.ListName, problem: string): PaymentsError =>
   new PaymentsError({
     list,
@@ -74,7 +76,7 @@ export const refused = (list: Lists.ListName, problem: string): PaymentsError =>
     position: undefined
   })
 
-/** The types allow no other, but plain JavaScript can give anything. */
+/** The types require an object, but plain JavaScript can pass any value. */
 const isQuery = (query: unknown): boolean => typeof query === "object" && query !== null && !Array.isArray(query)
 
 const isText = (value: unknown): value is string => typeof value === "string" && value !== ""

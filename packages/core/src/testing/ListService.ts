@@ -1,6 +1,6 @@
 /**
- * The contract of §4 and §5 over any lists, as a function from a request to an answer as data. The sandbox performs the
- * answer on a socket, {@link layerTest} in process; both meet the same faults.
+ * The service of §4 and §5 over any lists, as a function from a request to an answer as data. The sandbox sends the
+ * answer over a socket, {@link layerTest} in process, with the same faults.
  */
 import {
   all,
@@ -15,62 +15,62 @@ import type { Fault } from "./Fault.ts"
 import { type InjectedRequest, makeInjector } from "./FaultInjector.ts"
 import { json, type Reply } from "./Reply.ts"
 
-/** What is served, and how where the document leaves it open. */
+/** The lists, and behaviour that the document does not specify. */
 export interface ListServiceOptions {
-  /** Answer the requests of each list. */
+  /** The server of each list. */
   readonly servers: ListServers
-  /** Whether a key is let in. */
+  /** Whether a key is valid. */
   readonly accepts: (key: string) => boolean
-  /** Records per page when a request names no limit, where the document shows no default (§8); 20 unless given. */
+  /** Records per page if neither the request nor the document (§8) has a limit; default 20. */
   readonly assumedLimit?: number | undefined
-  /** The names of the invoice list's parameters (§4.3); the field names unless given. */
+  /** The names of the invoice list's parameters (§4.3); default the field names. */
   readonly invoiceParameters?: Partial<InvoiceParameters> | undefined
-  /** What goes wrong, for which requests. */
+  /** The faults. */
   readonly faults?: ReadonlyArray<Fault> | undefined
-  /** Draws faults that come at a rate; 1 unless given. */
+  /** The seed of faults with a `rate`; default 1. */
   readonly seed?: number | undefined
 }
 
-/** A request. */
+/** A request to the service. */
 export interface ServiceRequest {
-  /** GET unless given. Any other is refused on a list. */
+  /** Default GET. Lists refuse any other method. */
   readonly method?: string | undefined
-  /** Path and query. */
+  /** The path and the query. */
   readonly target: string
-  /** The header of that name. */
+  /** The `authorization` header. */
   readonly authorization: string | undefined
-  /** Milliseconds since the epoch, by a clock that only moves forward. */
+  /** Milliseconds since the epoch, from a monotonic clock. */
   readonly now: number
 }
 
-/** An answer, and what may be told of it: nothing here holds a key, a cursor or a filter's value. */
+/** An answer, and facts of it for logs. `list` and `faults` contain no key, cursor or filter value. */
 export interface ServiceAnswer {
-  /** What to perform. */
+  /** The answer. */
   readonly reply: Reply
-  /** The list that was asked for, if any. */
+  /** The list that was requested, if any. */
   readonly list: ListName | undefined
-  /** The names of the faults that the request met. */
+  /** The names of the faults that were applied. */
   readonly faults: ReadonlyArray<Fault["fault"]>
 }
 
 /** A list service. */
 export interface ListService {
-  /** Answers one request; what it met is remembered for the next. */
+  /** Answers one request. Later answers depend on it, since some faults count requests. */
   readonly answer: (request: ServiceRequest) => ServiceAnswer
-  /** Lays other faults over it, which begin to count now. */
+  /** Replaces the faults. The new ones count requests from now on. */
   readonly setFaults: (faults: ReadonlyArray<Fault>, now: number) => void
-  /** Those that lie over it now. */
+  /** Returns the current faults. */
   readonly faults: () => ReadonlyArray<Fault>
 }
 
-/** Serves the lists. `now` is when the faults begin. */
+/** Returns a service over the lists. `now` is the time at which the faults start. */
 export const makeListService = (options: ListServiceOptions, now: number): ListService => {
   let faults = options.faults ?? []
   const seed = options.seed ?? 1
   let inject = makeInjector(faults, seed, now)
   const byPath = new Map<string, AnyList>(all.map((list) => [list.path, list]))
   const names = { ...defaultInvoiceParameters, ...options.invoiceParameters }
-  /** The page that a request asks for, or the answer to one that asks for none. */
+  /** Returns the parsed request for a page, or the answer that refuses the request. */
   const route = (request: ServiceRequest): InjectedRequest | ServiceAnswer => {
     const [path = "", query = ""] = split(request.target)
     const list = byPath.get(path)
@@ -108,7 +108,7 @@ export const makeListService = (options: ListServiceOptions, now: number): ListS
   }
 }
 
-/** The key that a request carries (§5); empty where it carries none. */
+/** Returns the key of a request (§5), or empty text if it has none. */
 const keyOf = ({ authorization }: ServiceRequest): string => /^Bearer (\S+)$/i.exec(authorization ?? "")?.[1] ?? ""
 
 const split = (target: string): ReadonlyArray<string> => {
@@ -119,7 +119,10 @@ const split = (target: string): ReadonlyArray<string> => {
 const render = (answer: ListAnswer): Reply =>
   answer._tag === "Page" ? json(renderPage(answer)) : json(`{"code":"INVALID_CURSOR"}`, 400)
 
-/** The parameters by field name, or undefined where one comes twice. Others are ignored, since none are forbidden. */
+/**
+ * Returns the parameters by field name, or undefined if one repeats. Ignores unknown parameters, which the document
+ * does not forbid.
+ */
 const parametersOf = (
   query: string,
   list: AnyList,
