@@ -1,7 +1,7 @@
 /** How a listing continues, stops and fails. */
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Fiber, Redacted, Stream } from "effect"
-import { PaymentsApi, type PaymentsError } from "../src/index.ts"
+import { Lists, PaymentsApi, type PaymentsError } from "../src/index.ts"
 import { layerHttpClient } from "../src/node.ts"
 import { layerClient, layerTest, makeListService } from "../src/testing.ts"
 import { advancingClock, apiOver, recordingTimes, records, service } from "./Clients.ts"
@@ -118,7 +118,7 @@ describe("a listing", () => {
           return { _tag: "Page", items, next: `new-${page}`, count: 100 } as const
         }
         return makeListService({
-          servers: { payoutRequests: server, payinSources: server, invoices: server },
+          servers: Lists.map(() => server),
           accepts: () => true
         }, now)
       })

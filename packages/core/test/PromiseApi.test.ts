@@ -6,7 +6,7 @@ import type { ServerResponse } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Sandbox, sandboxKey } from "../../sandbox/src/index.ts"
-import { type ListOperation, PaymentsApi, type PaymentsError } from "../src/index.ts"
+import { type ListOperations, Lists, PaymentsApi, type PaymentsError } from "../src/index.ts"
 import { connectFromEnvironment, layerHttpClient } from "../src/node.ts"
 import { connect, connectWith, type Payments, PaymentsConfigError, PaymentsError as Thrown } from "../src/promise.ts"
 import { layerTest } from "../src/testing.ts"
@@ -23,20 +23,18 @@ const asService = <R>(client: Effect.Effect<Payments, never, R>): Layer.Layer<Pa
       const payments = yield* Effect.acquireRelease(client, ({ close }) => Effect.promise(close))
       // Any other error would fail the suite, which expects a PaymentsError.
       const caught = (error: unknown) => error as PaymentsError
-      const operations = <Record, Filters>(list: Payments["invoices"] | Payments["payinSources"]) => ({
-        page: (query?: object) => Effect.tryPromise({ try: () => list.page(query), catch: caught }),
-        pages: (query?: object) => Stream.fromAsyncIterable(list.pages(query), caught),
-        stream: (query?: object) => Stream.fromAsyncIterable(list.stream(query), caught),
-        parameters: list.parameters
-        // `asService` restores the types that `connect` started from.
-      } as unknown as ListOperation<Record, Filters>)
-      return {
-        source: payments.source,
-        isSecret: payments.isSecret,
-        payoutRequests: operations(payments.payoutRequests),
-        payinSources: operations(payments.payinSources),
-        invoices: operations(payments.invoices)
-      }
+      const operations = Lists.map(({ name }) => {
+        // The operations of all lists take queries of the same shape here.
+        const list = payments[name] as Payments["invoices"]
+        return {
+          page: (query?: object) => Effect.tryPromise({ try: () => list.page(query), catch: caught }),
+          pages: (query?: object) => Stream.fromAsyncIterable(list.pages(query), caught),
+          stream: (query?: object) => Stream.fromAsyncIterable(list.stream(query), caught),
+          parameters: list.parameters
+        }
+      })
+      // `asService` restores the types that `connect` started from.
+      return { ...operations, source: payments.source, isSecret: payments.isSecret } as unknown as ListOperations
     })
   )
 

@@ -7,6 +7,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
+import { tableOf } from "../src/engine/Columns.ts"
 import { scan, scanAll, verify, verifyAgainstApi } from "../src/index.ts"
 import { settingsOf } from "../src/postgres/PostgresSettings.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
@@ -339,10 +340,10 @@ describe("a reader of the PostgreSQL schema", () => {
       let told = 0n
       while (writing.pollUnsafe() === undefined) {
         const counts = yield* ask(
-          Lists.all.map(({ label, name }) =>
-            `SELECT (SELECT count(*) FROM "${schema}".${tables[name]}) AS rows,
+          Lists.all.map((list) =>
+            `SELECT (SELECT count(*) FROM "${schema}".${tableOf(list)}) AS rows,
             (SELECT coalesce(sum((tally #>> '{counts,inserted}')::bigint), 0) FROM "${schema}".scans
-              WHERE list = '${label}')::bigint AS counted`
+              WHERE list = '${list.label}')::bigint AS counted`
           ).join(" UNION ALL ")
         )
         for (const { counted, rows } of counts) assert.strictEqual(rows, counted)
@@ -356,8 +357,6 @@ describe("a reader of the PostgreSQL schema", () => {
       assert.isAbove(Number(told), 300)
     }))
 })
-
-const tables = { payoutRequests: "payout_requests", payinSources: "payin_sources", invoices: "invoices" } as const
 
 describe("a PostgreSQL destination that is held", () => {
   it.live("says at once who holds it, or is waited for", () =>

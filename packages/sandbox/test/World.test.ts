@@ -76,9 +76,9 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
   it("serves 10,000,000 records at once, and finds any of them", () => {
     for (const order of orders) {
       const world = make({ records: 10_000_000, order, seed: testSeed })
-      for (const list of listNames) {
+      for (const list of listNames.filter((name) => "reference" in Lists.byName[name].filters)) {
+        const prefix = String(fieldsOf(pageOf(world, list).items[0] ?? "")["reference"]).replace(/\d+$/, "")
         for (const number of [0, 1_234_567, 9_999_999]) {
-          const prefix = { payoutRequests: "payout-", payinSources: "source-", invoices: "invoice-" }[list]
           const { items, next } = pageOf(world, list, { filters: { reference: prefix + number } })
           assert.deepStrictEqual([items.length, next], [1, null])
           const record = fieldsOf(items[0] ?? "")
