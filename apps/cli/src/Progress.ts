@@ -22,6 +22,8 @@ export const makeProgress = Effect.fnUntraced(function*(isStored: boolean) {
   const records = new Map<Lists.ListName, number>()
   const retries = new Map<Lists.ListName, number>()
   const startEvents: Array<StartEvent> = []
+  /** Lists whose filling was reported: each part of a list reports it. */
+  const filling = new Set<Lists.ListName>()
   let drawnAt = 0
   const draw = Effect.suspend(() => {
     const now = performance.now()
@@ -42,6 +44,13 @@ export const makeProgress = Effect.fnUntraced(function*(isStored: boolean) {
         return event.start === "resumed"
           ? line(`${label}: resumes after ${count.format(event.progress.records)} records of an earlier run`)
           : draw
+      case "Filling": {
+        if (filling.has(event.list)) return Effect.void
+        filling.add(event.list)
+        const { columns, filled, rows } = event.filling
+        const done = filled === 0 ? "" : `, ${count.format(filled)} of them filled by an earlier run`
+        return line(`${label}: fills new columns of ${count.format(rows)} rows first${done}: ${columns.join(", ")}`)
+      }
       case "Committed":
         records.set(event.list, event.progress.records)
         retries.set(event.list, event.retries)

@@ -101,6 +101,7 @@ const after = (event: ScanEvent, list: ListStatus, now: string): ListStatus => {
       return { ...list, scanned: event.progress.records, waiting: null }
     case "Waiting":
       return { ...list, waiting: problemOf(event.error, list.waiting, now) }
+    case "Filling":
     case "Restarted":
       return { ...list, waiting: null }
     case "Ended": {

@@ -135,6 +135,8 @@ const logEvent = (event: ScanEvent, isSecret: IsSecret): Effect.Effect<void> => 
       return Effect.logInfo("scan begun").pipe(
         Effect.annotateLogs({ list, start: event.start, records: event.progress.records })
       )
+    case "Filling":
+      return Effect.logInfo("filling columns").pipe(Effect.annotateLogs({ list, ...event.filling }))
     case "Committed":
       return Effect.logDebug("page committed").pipe(
         Effect.annotateLogs({ list, ...loggable(event.progress, isSecret) })

@@ -6,7 +6,15 @@ import { Lists, Monotonic, PaymentsApi, type PaymentsError, Position } from "@pa
 import { Duration, Effect, Option, Result, Scope } from "effect"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
 import { endList, makeGuard, makeRun, type Run } from "./Guard.ts"
-import { type Part, type ScanProgress, type ScanRequest, type ScanStart, Sink, type SinkError } from "./Sink.ts"
+import {
+  type Filling,
+  type Part,
+  type ScanProgress,
+  type ScanRequest,
+  type ScanStart,
+  Sink,
+  type SinkError
+} from "./Sink.ts"
 import { firstWait, type Progressed, recover, type Traversal, type TraversalEvent, traverse } from "./Traversal.ts"
 
 /** How to scan. */
@@ -31,6 +39,8 @@ export interface ScanOptions {
    * while the destination was writing.
    */
   readonly largestBatch?: number | undefined
+  /** The lists as the destination was opened with them; all lists of this program by default. */
+  readonly lists?: ReadonlyArray<Lists.AnyList> | undefined
   /** Told of everything that {@link ScanEvent} names, as it happens. */
   readonly onEvent?: ((event: ScanEvent) => Effect.Effect<void>) | undefined
 }
@@ -44,6 +54,8 @@ export type ScanEvent =
     readonly start: ScanStart
     readonly progress: ScanProgress
   }
+  /** The scan's first commit waits until these columns of the destination are filled. */
+  | { readonly _tag: "Filling"; readonly list: Lists.ListName; readonly filling: Filling }
   | TraversalEvent
   | { readonly _tag: "Ended"; readonly list: Lists.ListName; readonly outcome: ScanOutcome }
 
@@ -67,12 +79,17 @@ const defaultLargestBatch = 1000
 export const scan = (name: Lists.ListName, options: ScanOptions = {}) =>
   Effect.suspend(() => scanIn(makeRun([name]), name, options))
 
+/** The list of that name, as the destination was opened with it. */
+const listOf = (name: Lists.ListName, { lists = Lists.all }: ScanOptions): Lists.AnyList =>
+  lists.find((list) => list.name === name) ?? Lists.byName[name]
+
 const scanIn = Effect.fn("Export.scan")(function*(run: Run, name: Lists.ListName, options: ScanOptions) {
   const sink = yield* Sink
-  yield* sink.hold(Lists.byName[name], options.onLocked ?? "refuse")
+  const list = listOf(name, options)
+  yield* sink.hold(list, options.onLocked ?? "refuse")
   const started = yield* Monotonic.millis
   const summary = yield* traversal(run, name, undefined, options, { at: undefined })
-  yield* sink.publish(Lists.byName[name])
+  yield* sink.publish(list)
   return { ...summary, elapsed: Duration.millis((yield* Monotonic.millis) - started) }
 }, Effect.scoped)
 
@@ -91,7 +108,8 @@ export interface PartsOptions extends ScanOptions {
  */
 export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.ListName, options: PartsOptions) {
   const sink = yield* Sink
-  yield* sink.hold(Lists.byName[name], options.onLocked ?? "refuse")
+  const list = listOf(name, options)
+  yield* sink.hold(list, options.onLocked ?? "refuse")
   const progressed: Progressed = { at: undefined }
   const run = makeRun([name])
   const summaries = yield* Effect.forEach(
@@ -99,7 +117,7 @@ export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.Lis
     (value) => traversal(run, name, { field: options.field, value }, options, progressed),
     { concurrency: options.concurrency ?? 4 }
   )
-  yield* sink.publish(Lists.byName[name])
+  yield* sink.publish(list)
   return summaries
 }, Effect.scoped)
 
@@ -125,7 +143,7 @@ const attempt = Effect.fnUntraced(function*(
   const emit = options.onEvent ?? (() => Effect.void)
   const limit = options.limit ?? Lists.pageLimit.default
   const started = yield* Monotonic.millis
-  const list = Lists.byName[name]
+  const list = listOf(name, options)
   const request: ScanRequest = {
     source: api.source,
     limit,
@@ -136,10 +154,16 @@ const attempt = Effect.fnUntraced(function*(
     rebind: options.rebind
   }
   const scope = yield* Effect.scope
-  const begin = yield* Effect.cached(Scope.provide(sink.begin(list, request), scope))
   const { inspect, location } = sink
   // Where something is kept, nothing is written before the first pages have shown whose they are.
   const preview = inspect === undefined ? undefined : yield* inspect.scan(list, request)
+  const filling = preview?.filling
+  const begin = yield* Effect.cached(
+    Effect.andThen(
+      filling === undefined ? Effect.void : emit({ _tag: "Filling", list: name, filling }),
+      Scope.provide(sink.begin(list, request), scope)
+    )
+  )
   const { resumeAt, start } = preview ?? (yield* begin)
   const isWhole = part === undefined
   const rebind = options.rebind ?? false
@@ -168,7 +192,7 @@ const attempt = Effect.fnUntraced(function*(
     progress: preview?.progress ?? (yield* (yield* begin).progress)
   })
   const largestBatch = options.largestBatch ?? defaultLargestBatch
-  yield* traverse(name, part, limit, largestBatch, sink, state, emit).pipe(
+  yield* traverse(list, part, limit, largestBatch, sink, state, emit).pipe(
     Effect.catchTag("PaymentsError", (error) => recover(error, options.patience ?? defaultPatience, state, emit)),
     Effect.repeat({ while: (result) => result === "again" })
   )

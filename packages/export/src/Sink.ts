@@ -90,6 +90,17 @@ export interface ScanPreview {
   readonly resumeAt: string | undefined
   readonly progress: ScanProgress
   readonly owner: Owner
+  /** What `begin` fills before the scan; undefined where no row lacks a value. */
+  readonly filling: Filling | undefined
+}
+
+/** Columns that a later version of the program has added to a list's table. Their values are read from the rows' texts. */
+export interface Filling {
+  readonly columns: ReadonlyArray<string>
+  /** Rows that were filled before. */
+  readonly filled: number
+  /** All rows of the list. */
+  readonly rows: number
 }
 
 /** A scan of one list, or of a part of one, that is open for writing. */
@@ -324,6 +335,8 @@ const mends: { readonly [code: string]: string } = {
   "42501": "the user lacks a privilege. It needs CREATE on the database for the first export, and owns the schema then",
   "0A000":
     "a view, or another object that is not this program's, uses a column of quarantine whose type has to change. Drop it, run again, and create it anew",
+  "42701": "a column that this version adds is there already, and is not this program's. Rename it, and run again",
+  "42P07": "a table that this version adds is there already, and is not this program's. Rename it, and run again",
   "25006": "it can only be read there. Name the primary server",
   "55P03": "another program holds a lock there and does not let go. See which one (pg_stat_activity), and run again"
 }

@@ -64,7 +64,7 @@ type Emit = (event: TraversalEvent) => Effect.Effect<void>
 
 /** Reads the list from where the traversal stands to its end, and commits what it reads. */
 export const traverse = Effect.fnUntraced(function*(
-  name: Lists.ListName,
+  list: Lists.AnyList,
   part: Part | undefined,
   limit: number,
   largestBatch: number,
@@ -73,13 +73,14 @@ export const traverse = Effect.fnUntraced(function*(
   emit: Emit
 ): Effect.fn.Return<"done" | "again", PaymentsError | SinkError, PaymentsApi | Scope.Scope> {
   const api = yield* PaymentsApi
+  const { name } = list
   const query = { limit, position: state.at, onBadRecord: "quarantine" } as const
   const listing: Stream.Stream<Page<{ readonly id: string }>, PaymentsError> = api[name].pages(
     part === undefined ? query : { ...query, [part.field]: part.value }
   )
   const most = Math.max(1, Math.floor(largestBatch / limit))
   const backlog = yield* backlogOf(sink)
-  const { gathered, queue } = yield* readAhead(Stream.map(listing, toReadPage(Lists.byName[name])), most, backlog)
+  const { gathered, queue } = yield* readAhead(Stream.map(listing, toReadPage(list)), most, backlog)
   /** Pages that are not committed yet. */
   const waiting: Array<ReadPage> = []
   /** How many of them, from the first one on, are no longer in the backlog: those that the guard holds back. */

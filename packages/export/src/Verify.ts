@@ -5,7 +5,8 @@
 import { Lists, type Page, parseText, PaymentsApi, type PaymentsError } from "@payments/core"
 import { Effect, Equal, Option, type Scope, Stream } from "effect"
 import * as Certificate from "./engine/Certificate.ts"
-import { amountsOf, layoutOf, readable, valueOf } from "./engine/Columns.ts"
+import { amountsOf, type Column, type Layout, layoutOf, readable, valueOf } from "./engine/Columns.ts"
+import { unfilled } from "./engine/Filling.ts"
 import { ignoredIn } from "./engine/NextScan.ts"
 import { contentHash, differing, differingMembers, hashed, lookupsOf } from "./engine/Plan.ts"
 import { RowSet } from "./engine/RowSet.ts"
@@ -28,6 +29,8 @@ export interface Verified {
   /** Of the last complete scan; undefined where there was none, so that nothing could be held against it. */
   readonly certificate: Certificate.Certificate | undefined
   readonly differences: ReadonlyArray<Difference>
+  /** Columns that were not compared, because the destination lacks them or has not filled them: the next export does. */
+  readonly skipped: ReadonlyArray<string>
 }
 
 const rowsAtOnce = 1000
@@ -43,22 +46,39 @@ export const verify = (reader: Reader, list: Lists.AnyList): Effect.Effect<Verif
     return Effect.succeed({
       list: list.name,
       certificate: undefined,
-      differences: [{ list: list.name, id: undefined, problem }]
+      differences: [{ list: list.name, id: undefined, problem }],
+      skipped: []
     })
   })
 
 /** Whether the destination was found damaged. */
 const isDamage = ({ reason }: SinkError): boolean => reason._tag === "Damaged"
 
-/** The lists that something was exported of, or whose scans cannot be read. */
-export const exportedLists = (reader: Reader): Effect.Effect<ReadonlyArray<Lists.AnyList>, SinkError> =>
+/** Of these lists, those that something was exported of, or whose scans cannot be read. */
+export const exportedLists = (
+  reader: Reader,
+  lists: ReadonlyArray<Lists.AnyList> = Lists.all
+): Effect.Effect<ReadonlyArray<Lists.AnyList>, SinkError> =>
   Effect.filter(
-    Lists.all,
+    lists,
     (list) =>
       Effect.map(reader.scans(list), (scans) => scans.length > 0).pipe(
         Effect.catchIf(isDamage, () => Effect.succeed(true))
       )
   )
+
+/** The columns, by list, that the destination lacks or has not filled yet. Lists without any are left out. */
+export const unfilledColumns = Effect.fnUntraced(function*(
+  reader: Reader,
+  lists: ReadonlyArray<Lists.AnyList>
+): Effect.fn.Return<ReadonlyArray<{ readonly label: string; readonly columns: ReadonlyArray<string> }>, SinkError> {
+  const found: Array<{ readonly label: string; readonly columns: ReadonlyArray<string> }> = []
+  for (const list of yield* exportedLists(reader, lists)) {
+    const { columns } = yield* unfilled(reader, list)
+    if (columns.length > 0) found.push({ label: list.label, columns: columns.map(({ name }) => name) })
+  }
+  return found
+})
 
 const verifyRows = Effect.fnUntraced(function*(
   reader: Reader,
@@ -69,7 +89,8 @@ const verifyRows = Effect.fnUntraced(function*(
   const certificate = Certificate.ofScan(complete)
   const seen = new RowSet(complete === undefined ? [] : yield* reader.seen([complete.scan]))
   const layout = layoutOf(list)
-  const { amounts } = layout
+  const { columns: skipped } = yield* unfilled(reader, list)
+  const compared = layout.columns.filter((column) => !skipped.includes(column))
   const differences: Array<Difference> = []
   if (certificate === undefined && complete?.certificate !== undefined) {
     differences.push({ list: list.name, id: undefined, problem: "the certificate cannot be read" })
@@ -79,14 +100,16 @@ const verifyRows = Effect.fnUntraced(function*(
       differences.push({ list: list.name, id: undefined, problem: `the tally of scan ${scan} cannot be read` })
     }
   }
-  const totals = new Tally.Totals(amounts)
+  const totals = new Tally.Totals(layout.amounts)
   let distinct = 0
   yield* eachRows(
     reader,
     list,
     Effect.fnUntraced(function*(rows) {
       for (const row of rows) {
-        for (const problem of problemsOf(list, row)) differences.push({ list: list.name, id: row.id, problem })
+        for (const problem of problemsOf(layout, compared, row)) {
+          differences.push({ list: list.name, id: row.id, problem })
+        }
       }
       if (certificate === undefined) return
       const counted = rows.filter(({ row }) => seen.has(row))
@@ -107,13 +130,14 @@ const verifyRows = Effect.fnUntraced(function*(
     figure("the number of records", distinct, certificate.distinct)
     figure("the digest of the records", Tally.digestText(totals.digest), certificate.digest)
     const { sums } = totals
-    for (const { name } of amounts) figure(`the sum of ${name}`, String(sums[name]), certificate.sums[name] ?? "0")
+    // The certificate of a scan that began before a column was added has no sum of it.
+    for (const [name, sum] of Object.entries(certificate.sums)) figure(`the sum of ${name}`, String(sums[name]), sum)
     // What has no id is nowhere else.
     const { nameless, records } = yield* reader.quarantined(certificate.scan)
     figure("the number of quarantined records", records, certificate.quarantined)
     figure("the number of records without an id", nameless, certificate.nameless)
   }
-  return { list: list.name, certificate, differences }
+  return { list: list.name, certificate, differences, skipped: skipped.map(({ name }) => name) }
 })
 
 const eachRows = Effect.fnUntraced(function*<E>(
@@ -131,13 +155,16 @@ const eachRows = Effect.fnUntraced(function*<E>(
 })
 
 /** What is wrong with a row by itself. */
-const problemsOf = (list: Lists.AnyList, { cells, hash, id, raw }: FullRow): ReadonlyArray<string> => {
+const problemsOf = (
+  layout: Layout,
+  columns: ReadonlyArray<Column>,
+  { cells, hash, id, raw }: FullRow
+): ReadonlyArray<string> => {
   if (contentHash(raw) !== hash) return ["raw differs from its hash"]
   const parsed = parse(raw)
   if (parsed === undefined) return ["raw is no JSON"]
-  const layout = layoutOf(list)
   const record = readable(layout, parsed, raw)
-  return layout.columns
+  return columns
     .filter((column) => !isSame(column.name === "id" ? id : cells[column.name], valueOf(column, record)))
     .map(({ name }) => `${name} differs from raw`)
 }
@@ -207,6 +234,8 @@ export const verifyAgainstApi = Effect.fnUntraced(function*(
   return {
     list: list.name,
     certificate: Certificate.ofScan(whole),
-    differences: [...problems].map(([id, problem]) => ({ list: list.name, id, problem }))
+    differences: [...problems].map(([id, problem]) => ({ list: list.name, id, problem })),
+    // Texts are compared, not columns.
+    skipped: []
   }
 })

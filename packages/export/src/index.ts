@@ -31,4 +31,4 @@ export {
   SinkError
 } from "./Sink.ts"
 export { printable, systemCodeOf } from "./Stdout.ts"
-export { type Difference, exportedLists, type Verified, verify, verifyAgainstApi } from "./Verify.ts"
+export { type Difference, exportedLists, unfilledColumns, type Verified, verify, verifyAgainstApi } from "./Verify.ts"

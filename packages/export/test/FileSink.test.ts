@@ -8,7 +8,7 @@ import { join } from "node:path"
 import * as FileSink from "../src/files/FileSink.ts"
 import { compressions, type Format, formats } from "../src/files/render/Format.ts"
 import { scan, scanAll, type ScanOptions, scanParts, Sink, verifyFiles } from "../src/index.ts"
-import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
+import { execute, temporaryFolder } from "./Folder.ts"
 import { manifestOf, read, tableOf, textsOf } from "./RenderedFiles.ts"
 import { suite } from "./SinkTest.ts"
 
@@ -324,32 +324,6 @@ describe("the folder", () => {
         for (let times = 0; times < 3; times++) yield* run(folder, 10)
         for (const name of mine) assert.strictEqual(readFileSync(join(folder, name), "utf8"), "mine")
         assert.isFalse(existsSync(join(folder, left)))
-      })
-    ))
-
-  it.live("of version 1 shows what it showed, and keeps its old files until they are rendered twice more", () =>
-    inFolder((folder) =>
-      Effect.gen(function*() {
-        const mine = "payout-requests-20240501.ndjson"
-        const copy = join(folder, FileSink.copyFile)
-        execute(copy, readFileSync(join(import.meta.dirname, "version1.sql"), "utf8"))
-        execute(
-          copy,
-          `INSERT INTO rendered SELECT '${mine}', list, scan FROM scans WHERE list = 'payout-requests' AND state = 'complete'`
-        )
-        writeFileSync(join(folder, mine), "old")
-        writeFileSync(join(folder, "manifest.json"), "{\"version\":1}")
-        const texts = rowsOf(copy, "SELECT raw FROM payout_requests").map(({ raw }) => raw)
-        yield* Effect.scoped(Effect.provide(holding(Lists.payoutRequests), FileSink.layer(folder)))
-        assert.sameMembers([...yield* textsOf(folder, Lists.payoutRequests)], texts)
-        assert.isAbove(texts.length, 5)
-        assert.deepStrictEqual(Object.keys(manifestOf(folder).lists), ["payout-requests"])
-        assert.deepStrictEqual(yield* verifyFiles(folder), [])
-        assert.isTrue(existsSync(join(folder, mine)))
-        yield* Effect.scoped(
-          Effect.provide(holding(Lists.payoutRequests), FileSink.layer(folder, { ...plain, format: "csv" }))
-        )
-        assert.isFalse(existsSync(join(folder, mine)))
       })
     ))
 

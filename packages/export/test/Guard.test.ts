@@ -39,7 +39,8 @@ const keysIn = (file: string) => rowsOf(file, "SELECT salt, fingerprint FROM kno
 const ofVersion2 = (file: string) =>
   execute(
     file,
-    `DROP TABLE known_keys; DROP TABLE known_merchants; ALTER TABLE holders DROP COLUMN epoch; PRAGMA user_version = 2`
+    `DROP TABLE list_columns; DROP TABLE program_version; DROP TABLE known_keys; DROP TABLE known_merchants;
+    ALTER TABLE holders DROP COLUMN epoch; PRAGMA user_version = 2`
   )
 
 describe("what a destination remembers of a key", () => {

@@ -7,27 +7,29 @@ import { copyFileSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { tableOf } from "../src/engine/Columns.ts"
+import { currentVersion, migrations, programVersion } from "../src/engine/Migrations.ts"
 import { scan } from "../src/Scan.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
-import { openStore } from "../src/sqlite/SqliteStore.ts"
+import { openReader, openStore } from "../src/sqlite/SqliteStore.ts"
+import { moduleOf } from "./ChildProcess.ts"
 import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
-
-/** A destination as version 1 wrote it, in the words of its own SQL. */
-const version1 = readFileSync(join(import.meta.dirname, "version1.sql"), "utf8")
+import { without } from "./SmallerLists.ts"
 
 const invoice = (index: number) => `{"id":"inv_${index}","amount":${index},"contract":"c","extra":1.10}`
 const invoices = (count: number) => Array.from({ length: count }, (_, index) => invoice(index))
 const payout = (index: number) => `{"id":"por_${index}","amount":${index},"customerDetails":{"name":"n${index}"}}`
 const payouts = [...Array.from({ length: 11 }, (_, index) => payout(index)), `{"id":"por_bad","amount":"12"}`]
 
-const old = Effect.map(temporaryFolder, (folder) => {
-  const file = join(folder, "payments.db")
-  execute(file, version1)
-  return file
-})
-
-const run = (file: string, lists: Parameters<typeof layerTest>[0], list: Lists.ListName = "invoices", limit = 10) =>
-  scan(list, { limit, largestBatch: limit }).pipe(Effect.provide(Layer.merge(SqliteSink.layer(file), layerTest(lists))))
+const run = (
+  file: string,
+  lists: Parameters<typeof layerTest>[0],
+  list: Lists.ListName = "invoices",
+  limit = 10,
+  known = Lists.all
+) =>
+  scan(list, { limit, largestBatch: limit, lists: known }).pipe(
+    Effect.provide(Layer.merge(SqliteSink.layer(file, known), layerTest(lists)))
+  )
 
 const versionOf = (file: string) => rowsOf(file, "PRAGMA user_version")[0]?.["user_version"]
 
@@ -35,157 +37,148 @@ const versionOf = (file: string) => rowsOf(file, "PRAGMA user_version")[0]?.["us
 const contentOf = (file: string) =>
   rowsOf(file, "SELECT type, name, sql FROM sqlite_schema ORDER BY name").map((entry) => [
     entry,
-    entry["type"] === "table" ? rowsOf(file, `SELECT * FROM ${String(entry["name"])} ORDER BY 1, 2`) : []
+    entry["type"] === "table" ? rowsOf(file, `SELECT * FROM ${String(entry["name"])}`) : []
   ])
 
 const rawsOf = (file: string, list: Lists.AnyList) =>
   rowsOf(file, `SELECT raw FROM ${tableOf(list)}`).map(({ raw }) => String(raw)).toSorted()
 
-const missingOf = (file: string) =>
-  rowsOf(file, "SELECT id FROM invoices WHERE missing_since IS NOT NULL").map(({ id }) => id)
+const version2 = readFileSync(join(import.meta.dirname, "version2.sql"), "utf8")
 
-describe("a destination of version 1", () => {
-  it.live("goes on from its checkpoint, and doubles no row", () =>
-    Effect.gen(function*() {
-      const file = yield* old
-      assert.strictEqual(rowsOf(file, "SELECT 1 FROM invoices").length, 20, "two pages were committed")
-      const summary = yield* run(file, { invoices: invoices(35) })
-      assert.deepInclude(summary, { scan: 3, start: "resumed", pages: 4, records: 35, inserted: 30, missing: 0 })
-      assert.strictEqual(versionOf(file), 3)
-      assert.deepStrictEqual(rawsOf(file, Lists.invoices), invoices(35).toSorted())
-      const numbers = rowsOf(file, "SELECT row FROM invoices ORDER BY row").map(({ row }) => row)
-      assert.deepStrictEqual(numbers, Array.from({ length: 35 }, (_, row) => row))
-      // It saw rows that no version 1 wrote down: its certificate would be a guess.
-      assert.deepStrictEqual(rowsOf(file, "SELECT certificate FROM scans WHERE scan = 3"), [{ certificate: null }])
-    }).pipe(Effect.scoped))
+describe("the migrations", () => {
+  it("have versions from 1 on, without gaps, up to the current one", () => {
+    assert.deepStrictEqual(migrations.map(({ version }) => version), migrations.map((_, index) => index + 1))
+    assert.strictEqual(migrations.at(-1)?.version, currentVersion)
+  })
 
-  it.live("keeps its rows, their times, its scans and its quarantine", () =>
-    Effect.gen(function*() {
-      const file = yield* old
-      const columns = "id, amount, customer_details_name, raw, hash, first_seen_at, changed_at"
-      const kept = () => [
-        rowsOf(file, `SELECT ${columns} FROM payout_requests ORDER BY id`),
-        rowsOf(file, "SELECT scan, list, state, pages, records, started_at FROM scans ORDER BY scan"),
-        rowsOf(file, "SELECT scan, list, id, path, expected, raw FROM quarantine"),
-        rowsOf(file, "SELECT * FROM destination")
-      ]
-      const before = kept()
-      yield* run(file, {}, "payinSources")
-      const [rows, scans, quarantine, destination] = kept()
-      assert.deepStrictEqual([rows, scans?.slice(0, 3), quarantine, destination], before)
-    }).pipe(Effect.scoped))
-
-  it.live("concludes nothing from what version 1 saw, and as usual from two scans after it", () =>
-    Effect.gen(function*() {
-      const file = yield* old
-      yield* run(file, { invoices: invoices(35) })
-      // One that version 1 saw, and one that only the resumed scan did.
-      const fewer = { invoices: invoices(35).filter((_, index) => index !== 3 && index !== 33) }
-      assert.deepInclude(yield* run(file, fewer), { missing: 0, heldBack: 0 })
-      assert.deepStrictEqual(missingOf(file), [])
-      assert.deepInclude(yield* run(file, fewer), { missing: 2, heldBack: 0 })
-      assert.deepStrictEqual(missingOf(file), ["inv_3", "inv_33"])
-    }).pipe(Effect.scoped))
-
-  it.live("concludes nothing from a complete scan of version 1", () =>
-    Effect.gen(function*() {
-      const file = yield* old
-      const options = { payoutRequests: payouts.slice(1) }
-      for (const missing of [0, 1]) {
-        assert.deepInclude(yield* run(file, options, "payoutRequests"), {
-          start: "afterComplete",
-          missing,
-          inserted: 0
-        })
-      }
-      assert.deepStrictEqual(rowsOf(file, "SELECT kind, id FROM changes"), [{ kind: "missing", id: "por_0" }])
-      // Version 1 had the whole list: what comes after is told.
-      yield* run(file, { payoutRequests: [...payouts, payout(99)] }, "payoutRequests")
-      assert.deepStrictEqual(
-        rowsOf(file, "SELECT kind, id FROM changes").map(({ kind, id }) => `${String(kind)} ${String(id)}`),
-        ["missing por_0", "returned por_0", "insert por_99"]
+  it("record the version of the programs", () => {
+    for (const app of ["cli", "worker"]) {
+      const manifest: unknown = JSON.parse(
+        readFileSync(join(import.meta.dirname, "../../../apps", app, "package.json"), "utf8")
       )
+      assert.deepInclude(manifest, { version: programVersion })
+    }
+  })
+
+  it.live("of version 1 are no longer carried out: such a file is refused unchanged", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      execute(file, "CREATE TABLE t (x); PRAGMA application_id = 0x50415952; PRAGMA user_version = 1")
+      const before = contentOf(file)
+      const error = yield* Effect.flip(run(file, {}))
+      assert.include(error.message, "by version 1 of the tables, which this program no longer reads. Export into a new")
+      assert.deepStrictEqual([versionOf(file), contentOf(file)], [1, before])
     }).pipe(Effect.scoped))
 
-  it.live("begins anew where it was asked with another limit, and keeps what it has", () =>
+  it.live("of a later version are refused with the version to use, and nothing is changed", () =>
     Effect.gen(function*() {
-      const file = yield* old
-      const summary = yield* run(file, { invoices: invoices(35) }, "invoices", 7)
-      assert.deepInclude(summary, { start: "otherRequest", inserted: 15, unchanged: 20 })
-      assert.deepStrictEqual(rawsOf(file, Lists.invoices), invoices(35).toSorted())
-    }).pipe(Effect.scoped))
-
-  it.live("is as it was where its migration is killed after any of its steps, and is migrated by the next run", () =>
-    Effect.gen(function*() {
-      const folder = yield* temporaryFolder
-      const origin = join(folder, "origin.db")
-      execute(origin, version1)
-      const before = contentOf(origin)
-      /** Migrates in a process of its own, which dies right behind its nth statement. */
-      const migrateAndDie = (file: string, nth: number) =>
-        spawnSync(process.execPath, [
-          "--input-type=module",
-          "-e",
-          `
-          import { DatabaseSync } from "node:sqlite"
-          import { migrate } from ${JSON.stringify(join(import.meta.dirname, "../src/sqlite/SqliteSchema.ts"))}
-          const db = new DatabaseSync(${JSON.stringify(file)})
-          const exec = db.exec.bind(db)
-          let count = 0
-          db.exec = (sql) => {
-            exec(sql)
-            if (++count === ${nth}) process.kill(process.pid, "SIGKILL")
-          }
-          migrate(db)`
-        ], { encoding: "utf8", cwd: import.meta.dirname })
-      let kills = 0
-      for (let nth = 1;; nth++) {
-        const file = join(folder, `${nth}.db`)
-        copyFileSync(origin, file)
-        const { signal, status, stderr } = migrateAndDie(file, nth)
-        if (signal !== "SIGKILL") {
-          assert.strictEqual(status, 0, stderr)
-          break
-        }
-        kills++
-        if (versionOf(file) === 1) assert.deepStrictEqual(contentOf(file), before)
-        else assert.strictEqual(versionOf(file), 3)
-        assert.deepStrictEqual(rowsOf(file, "PRAGMA integrity_check"), [{ integrity_check: "ok" }])
-        assert.deepInclude(yield* run(file, { invoices: invoices(35) }), {
-          start: "resumed",
-          records: 35,
-          inserted: 30
-        })
-        assert.deepStrictEqual(rawsOf(file, Lists.invoices), invoices(35).toSorted())
+      const file = join(yield* temporaryFolder, "payments.db")
+      yield* run(file, {})
+      execute(file, `PRAGMA user_version = ${currentVersion + 1}; UPDATE program_version SET version = '7.8.9'`)
+      const before = contentOf(file)
+      for (const opened of [Effect.asVoid(run(file, {})), Effect.asVoid(Effect.scoped(openReader(file, "here")))]) {
+        const error = yield* Effect.flip(opened)
+        assert.strictEqual(error._tag === "SinkError" && error.reason._tag, "NotADestination")
+        assert.include(error.message, "it was written by a later version of this program (7.8.9). Use that version.")
       }
-      assert.isAtLeast(kills, 4, "a migration has several steps")
+      assert.deepStrictEqual([versionOf(file), contentOf(file)], [currentVersion + 1, before])
     }).pipe(Effect.scoped))
 
-  it.live("is the same for whichever of two programs migrates it", () =>
+  it.live("stop at a scan of version 1 that recorded no seen rows: nothing is concluded from it", () =>
     Effect.gen(function*() {
-      const file = yield* old
+      const file = join(yield* temporaryFolder, "payments.db")
+      execute(file, `${version2}; UPDATE scans SET tally = json_set(tally, '$.blind', json('true'))`)
+      assert.deepInclude(yield* run(file, { invoices: invoices(35) }), {
+        start: "otherRequest",
+        records: 35,
+        missing: 0
+      })
+      const fewer = { payoutRequests: payouts.slice(1) }
+      for (const missing of [0, 1]) assert.deepInclude(yield* run(file, fewer, "payoutRequests"), { missing })
+    }).pipe(Effect.scoped))
+
+  it.live.each(
+    [
+      ["of version 2", (file: string) => Effect.sync(() => execute(file, version2)), 35],
+      [
+        "that lacks a column of each list and a whole list",
+        (file: string) =>
+          run(
+            file,
+            { invoices: invoices(20) },
+            "invoices",
+            10,
+            SqliteSink.layer(file, [
+              without(Lists.payoutRequests, "fee"),
+              without(Lists.invoices, "amount")
+            ])
+          ),
+        15
+      ]
+    ] as const
+  )(
+    "leave a destination %s as it was if killed after any statement, and the next run completes them",
+    ([, make, inserted]) =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const origin = join(folder, "origin.db")
+        yield* make(origin)
+        const before = contentOf(origin)
+        let kills = 0
+        for (let nth = 1;; nth++) {
+          const file = join(folder, `${nth}.db`)
+          copyFileSync(origin, file)
+          const { signal, status, stderr } = migrateAndDie(file, nth)
+          if (signal !== "SIGKILL") {
+            assert.strictEqual(status, 0, stderr)
+            break
+          }
+          kills++
+          const isMigrated = rowsOf(file, "SELECT 1 FROM sqlite_schema WHERE name = 'program_version'").length > 0 &&
+            rowsOf(file, "SELECT 1 FROM list_columns WHERE list = 'payin-sources'").length > 0
+          if (!isMigrated) assert.deepStrictEqual(contentOf(file), before)
+          assert.deepStrictEqual(rowsOf(file, "PRAGMA integrity_check"), [{ integrity_check: "ok" }])
+          const all = invoices(35)
+          assert.deepInclude(yield* run(file, { invoices: all }), { records: 35, inserted })
+          assert.deepStrictEqual(rawsOf(file, Lists.invoices), all.toSorted())
+          assert.deepStrictEqual(rowsOf(file, "SELECT sum(amount) AS sum FROM invoices"), [{ sum: 595 }])
+        }
+        assert.isAtLeast(kills, 8, "a migration has several statements")
+      }).pipe(Effect.scoped)
+  )
+
+  it.live("are carried out once by two programs at the same time", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      execute(file, version2)
       const [invoiced, paid] = yield* Effect.all([
         run(file, { invoices: invoices(35) }),
         run(file, { payoutRequests: payouts }, "payoutRequests")
       ], { concurrency: 2 })
-      assert.deepInclude(invoiced, { start: "resumed", inserted: 30 })
-      assert.deepInclude(paid, { start: "afterComplete", unchanged: 12 })
-    }).pipe(Effect.scoped))
-
-  it.live("of a later version is refused with a clear line, and left as it is", () =>
-    Effect.gen(function*() {
-      const file = yield* old
-      execute(file, "PRAGMA user_version = 4")
-      const before = contentOf(file)
-      const error = yield* Effect.flip(run(file, { invoices: invoices(35) }))
-      assert.strictEqual(error._tag === "SinkError" && error.reason._tag, "NotADestination")
-      assert.include(error.message, "it was written by a later version of this program. Use that version.")
-      assert.deepStrictEqual([versionOf(file), contentOf(file)], [4, before])
+      assert.deepInclude(invoiced, { start: "resumed", inserted: 35 })
+      assert.deepInclude(paid, { start: "afterComplete" })
     }).pipe(Effect.scoped))
 })
 
+/** Migrates in a process of its own, which dies right behind its nth statement. */
+const migrateAndDie = (file: string, nth: number) =>
+  spawnSync(process.execPath, [
+    "--input-type=module",
+    "-e",
+    `
+    import { DatabaseSync } from "node:sqlite"
+    import { migrate } from ${moduleOf("sqlite/SqliteSchema.ts")}
+    const db = new DatabaseSync(${JSON.stringify(file)})
+    const exec = db.exec.bind(db)
+    let count = 0
+    db.exec = (sql) => {
+      exec(sql)
+      if (++count === ${nth}) process.kill(process.pid, "SIGKILL")
+    }
+    migrate(db)`
+  ], { encoding: "utf8", cwd: import.meta.dirname })
+
 describe("a destination of version 2", () => {
-  const version2 = readFileSync(join(import.meta.dirname, "version2.sql"), "utf8")
   const ofVersion2 = Effect.map(temporaryFolder, (folder) => {
     const file = join(folder, "payments.db")
     execute(file, version2)
@@ -207,7 +200,7 @@ describe("a destination of version 2", () => {
       const before = kept()
       const summary = yield* run(file, { invoices: invoices(35) })
       assert.deepInclude(summary, { scan: 3, start: "resumed", pages: 4, records: 35, inserted: 35, missing: 0 })
-      assert.deepStrictEqual([versionOf(file), kept()], [3, before])
+      assert.deepStrictEqual([versionOf(file), kept()], [currentVersion, before])
       assert.deepStrictEqual(rawsOf(file, Lists.invoices), invoices(35).toSorted())
       assert.deepInclude(
         yield* run(file, {

@@ -80,6 +80,7 @@ describe("a schema of version 1", () => {
         )))
       yield* run("1")
       yield* ask(`ALTER TABLE "${schema}".quarantine ALTER COLUMN raw TYPE json USING raw::json`)
+      for (const table of ["list_columns", "program_version"]) yield* ask(`DROP TABLE "${schema}".${table}`)
       yield* ask(`UPDATE "${schema}".destination SET version = 1`)
       const refused = yield* Effect.flip(PostgresSink.reader(urlOf(server, schema)))
       assert.include(refused.message, "it was written by an earlier version of this program. Export into it first.")

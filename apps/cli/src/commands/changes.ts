@@ -1,7 +1,7 @@
 /** `payments changes`: prints the changes that exports found, in order. */
 import { Lists } from "@payments/core"
-import { type Cell, type ChangeRow, Destination, type Reader } from "@payments/export"
-import { fromDestination, fromFlag, textFlag, usage, wholeNumberFlag } from "@payments/export/program"
+import { type Cell, type ChangeRow, Destination, type Reader, unfilledColumns } from "@payments/export"
+import { fromDestination, fromFlag, logLine, textFlag, usage, wholeNumberFlag } from "@payments/export/program"
 import { DateTime, Effect, Option, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import { changedFields, fieldsIn, namesIn } from "../ChangedFields.ts"
@@ -53,9 +53,17 @@ export const changesCommand = Command.make(
     const columns = columnsOf(yield* Effect.promise(() => import("../Table.ts")))
     yield* Effect.scoped(Effect.gen(function*() {
       const reader = yield* Destination.reader(destination)
+      const lists = resource.length === 0 ? Lists.all : resource
+      for (const { columns: names, label } of yield* unfilledColumns(reader, lists)) {
+        yield* logLine(
+          `payments: columns of ${label} are not filled yet: ${
+            names.join(", ")
+          }. The next export of the list fills them.`
+        )
+      }
       const found = changes(
         reader,
-        resource.length === 0 ? Lists.all : resource,
+        lists,
         after,
         moment === undefined ? undefined : new Date(moment).toISOString(),
         follow

@@ -46,6 +46,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       const lines = [
         ...damaged(damage),
         ...verified.flatMap(certified),
+        ...verified.filter(({ skipped }) => skipped.length > 0).map(notCompared),
         ...files.map(saidOf),
         ...compared.flatMap(held)
       ]
@@ -103,6 +104,13 @@ const certified = ({ certificate, differences, list }: Verified): ReadonlyArray<
   return certificate === undefined
     ? [`${label}: the rows match their texts; no complete scan has certified them yet`]
     : [`${label}: matches the certificate of scan ${certificate.scan}: ${count.format(certificate.distinct)} records`]
+}
+
+const notCompared = ({ list, skipped }: Verified): string => {
+  const { label } = Lists.byName[list]
+  return `${label}: not compared, since they are not filled yet: ${
+    skipped.join(", ")
+  }; the next export of the list fills them`
 }
 
 const held = ({ differences, list }: Verified): ReadonlyArray<string> => {

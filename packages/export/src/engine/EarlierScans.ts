@@ -38,8 +38,8 @@ export const goneSince = Effect.fnUntraced(function*(
   for (const one of scans) {
     const { scan } = one
     if (gone.length === 0 || scan === current) continue
-    const { blind, counts } = yield* Tally.ofScan(store, one)
-    if (blind || counts.nameless > 0) return []
+    const { counts } = yield* Tally.ofScan(store, one)
+    if (counts.nameless > 0) return []
     const seen = new RowSet(yield* store.seen([scan]))
     gone = gone.filter((row) => !seen.has(row))
   }

@@ -5,11 +5,15 @@ import type { Owner, OwnerClaim, SinkError } from "../Sink.ts"
 import { columnsOf } from "./Columns.ts"
 import type { Store } from "./Store.ts"
 
-/** Whose data is there. Without a known key, fingerprints take this salt. */
-export const ownerOf = Effect.fnUntraced(function*(store: Store, salt: string): Effect.fn.Return<Owner, SinkError> {
+/** Whose data is in the tables of these lists. Without a known key, fingerprints take this salt. */
+export const ownerOf = Effect.fnUntraced(function*(
+  store: Store,
+  salt: string,
+  lists: ReadonlyArray<Lists.AnyList>
+): Effect.fn.Return<Owner, SinkError> {
   const { keys, merchants } = yield* store.owner
   const filled: Array<Lists.ListName> = []
-  for (const list of Lists.all) {
+  for (const list of lists) {
     const { nextRow } = yield* store.find(list, [])
     if (nextRow > 0) filled.push(list.name)
   }

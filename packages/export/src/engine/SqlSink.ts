@@ -2,7 +2,7 @@
  * The engine over a {@link Store}: opens scans, plans batches, and concludes at the end of a scan what is missing and what
  * can be certified. The same for every database.
  */
-import type { Lists } from "@payments/core"
+import { Lists } from "@payments/core"
 import { Duration, Effect, Semaphore } from "effect"
 import { randomUUID } from "node:crypto"
 import {
@@ -21,6 +21,7 @@ import {
 import * as Certificate from "./Certificate.ts"
 import { layoutOf } from "./Columns.ts"
 import { goneSince, meetsAnother } from "./EarlierScans.ts"
+import { fillColumns, pending } from "./Filling.ts"
 import { nextScan, open, type Opened, partOf, timestamp } from "./NextScan.ts"
 import { bothOf, ownerOf } from "./Owner.ts"
 import { contentHash, differing, hashed, lookupsOf, plan, type StoredRow } from "./Plan.ts"
@@ -35,8 +36,8 @@ const quiet = { records: 5000, wait: Duration.seconds(2) } as const
 /** How long the end of a session waits for a destination that may no longer answer. */
 const flushAtEndTakes = Duration.seconds(3)
 
-/** The port over a store. */
-export const makeSink = (store: Store): Sink["Service"] => {
+/** The port over a store, for a program that knows these lists. */
+export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lists.all): Sink["Service"] => {
   /** Parts of one list are written side by side by one program; what a batch means depends on the one before. */
   const turns = new Map<Lists.ListName, Semaphore.Semaphore>()
   const turnOf = (list: Lists.AnyList) => {
@@ -44,7 +45,7 @@ export const makeSink = (store: Store): Sink["Service"] => {
     turns.set(list.name, turn)
     return turn
   }
-  const owner = ownerOf(store, randomUUID())
+  const owner = ownerOf(store, randomUUID(), lists)
   return Sink.of({
     location: store.location,
     hold: (list, onLocked) => store.lock(list.label, onLocked),
@@ -54,7 +55,8 @@ export const makeSink = (store: Store): Sink["Service"] => {
           yield* requireSource(store, request)
           const found = yield* turnOf(list).withPermits(1)(nextScan(store, list, request))
           const { resumeAt, start, tally } = found
-          return { start, resumeAt, progress: progressOf(tally, nothingConcluded), owner: yield* owner }
+          const filling = yield* pending(store, list)
+          return { start, resumeAt, progress: progressOf(tally, nothingConcluded), owner: yield* owner, filling }
         }),
       owner,
       hasAny: (list, ids) =>
@@ -64,10 +66,12 @@ export const makeSink = (store: Store): Sink["Service"] => {
       Effect.gen(function*() {
         yield* store.takeOver(list.label)
         if ((yield* requireSource(store, request)) === "other") yield* store.rebind(list, request.source)
-        const opened = yield* turnOf(list).withPermits(1)(open(store, list, request))
-        const session = sessionOver(store, list, request, opened, turnOf(list))
-        // What a quiet end left behind is not lost for want of one more page, nor while one is waited for. Whatever hinders it
-        // hinders the next batch too, and is told there.
+        const turn = turnOf(list)
+        yield* turn.withPermits(1)(fillColumns(store, list))
+        const opened = yield* turn.withPermits(1)(open(store, list, request))
+        const session = sessionOver(store, list, request, opened, turn)
+        // Pending unchanged batches are flushed when the scope closes and while the next page is awaited. The next commit
+        // reports any error.
         yield* Effect.addFinalizer(() => session.flushAtEnd)
         yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(session.flush), quiet.wait)))
         return session
@@ -233,15 +237,14 @@ const sessionOver = (
     const since = part === "" || tally.counts.repeats > 0 ? yield* store.scansFrom(list, whole?.scan ?? 0) : []
     const older = part === "" ? since : yield* store.scans(list, part)
     // What was first counted of a record that came again is unknown where another part may have changed its row in between.
-    const isCertain = !tally.blind &&
-      (part === "" || tally.counts.repeats === 0 || !(yield* meetsAnother(store, since, part, seen)))
+    const isCertain = part === "" || tally.counts.repeats === 0 || !(yield* meetsAnother(store, since, part, seen))
     const certificate = isCertain
       ? Certificate.toJson(Certificate.certify({ scan, startedAt }, tally, seen.size, now))
       : undefined
     const forget = older.map((one) => one.scan).filter((one) =>
       one < scan && (part === "" || whole === undefined || one < whole.scan)
     )
-    const numbers = part === "" && !tally.blind && tally.counts.nameless === 0
+    const numbers = part === "" && tally.counts.nameless === 0
       ? [...RowSet.inNone([seen], opened.firstRow)]
       : []
     const unseen = numbers.length === 0 ? [] : yield* store.present(list, numbers)

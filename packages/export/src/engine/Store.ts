@@ -5,6 +5,8 @@
 import type { Lists } from "@payments/core"
 import type { Effect, Scope } from "effect"
 import type { Owner, OwnerClaim, SinkError } from "../Sink.ts"
+import type { Cell, Column } from "./Columns.ts"
+import type { RecordedColumn } from "./Evolution.ts"
 import type { Plan, RowLookup, StoredRow } from "./Plan.ts"
 import type { Piece, RowSet } from "./RowSet.ts"
 
@@ -79,6 +81,16 @@ export interface Certified {
 
 /** How a commit ended: everything is written, or the scan is `incomplete` because not all that it certifies is there. */
 export type Committed = "whole" | "rowsRemoved"
+
+/** One transaction that fills columns which were added to a list's table. */
+export interface Fill {
+  readonly list: Lists.AnyList
+  readonly columns: ReadonlyArray<Column>
+  /** The rows whose cells change, each with its cells in the order of the columns. */
+  readonly rows: ReadonlyArray<{ readonly row: number; readonly cells: ReadonlyArray<Cell> }>
+  /** Rows from this number on still lack the columns' values; undefined where none does. */
+  readonly unfilledFrom: number | undefined
+}
 
 /** A row of a list's table. */
 export interface FullRow {
@@ -187,6 +199,10 @@ export interface Store {
    * not kept any more. What an end certifies is compared with what is there, in the same transaction.
    */
   readonly commit: (commit: Commit) => Effect.Effect<Committed, SinkError>
+  /** The columns of a list's table, as the destination has recorded them; none where it has no table. */
+  readonly columns: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<RecordedColumn>, SinkError>
+  /** Fills columns in one transaction. Fails where the list is no longer locked by this program. */
+  readonly fillRows: (fill: Fill) => Effect.Effect<void, SinkError>
   /**
    * The next rows of a list behind a row number, in their order: at most `count`, and fewer where their texts are together
    * longer than {@link mostBytes}. None only at the end.
@@ -230,6 +246,7 @@ export type Reader = Pick<
   | "quarantined"
   | "present"
   | "missing"
+  | "columns"
   | "rows"
   | "textsAt"
   | "quarantine"

@@ -17,9 +17,7 @@ export const Tally = Schema.Struct({
   /** Fields that the document does not show, by path where that looks like a name, and how many records had them. */
   undocumented: Schema.Record(Schema.String, Schema.Int),
   /** Text that a typed column could not hold and that only `raw` has whole. */
-  replaced: Schema.Int,
-  /** Begun by a version that did not keep which rows it saw: nothing is concluded from it. */
-  blind: Schema.Boolean
+  replaced: Schema.Int
 })
 /** {@inheritDoc Tally} */
 export interface Tally extends Schema.Schema.Type<typeof Tally> {}
@@ -40,8 +38,7 @@ export const none: Tally = {
   sums: {},
   digest: 0n,
   undocumented: {},
-  replaced: 0,
-  blind: false
+  replaced: 0
 }
 
 const Json = Schema.fromJsonString(Tally)
@@ -99,13 +96,19 @@ const mostPending = 2 ** 20
 
 /** Adds up what a certificate says of the rows that were seen: in numbers for as long as they are exact. */
 export class Totals {
-  readonly #sums: ReadonlyArray<{ readonly name: string; pending: number; sum: bigint }>
+  readonly #sums: ReadonlyArray<{ readonly index: number; readonly name: string; pending: number; sum: bigint }>
   readonly #lanes = [0, 0, 0, 0]
   #pending = 0
   #digest: bigint
 
-  constructor(amounts: ReadonlyArray<Column>, { digest, sums }: Pick<Tally, "digest" | "sums"> = none) {
-    this.#sums = amounts.map(({ name }) => ({ name, pending: 0, sum: sums[name] ?? 0n }))
+  /** A tally that began before a column was added has no sum of it, and gets none: its first records were not summed. */
+  constructor(
+    amounts: ReadonlyArray<Column>,
+    { counts, digest, sums }: Pick<Tally, "counts" | "digest" | "sums"> = none
+  ) {
+    this.#sums = amounts.flatMap(({ name }, index) =>
+      counts.records === 0 || Object.hasOwn(sums, name) ? [{ index, name, pending: 0, sum: sums[name] ?? 0n }] : []
+    )
     this.#digest = digest
   }
 
@@ -135,9 +138,8 @@ export class Totals {
       this.#lanes[lane] = (this.#lanes[lane] ?? 0) + sign * Number.parseInt(hash.slice(start, start + 8), 16)
     }
     if (++this.#pending === mostPending) this.#settle()
-    let index = 0
     for (const total of this.#sums) {
-      const value = amounts[index++] ?? Number.NaN
+      const value = amounts[total.index] ?? Number.NaN
       if (Number.isNaN(value)) continue
       const next = total.pending + sign * value
       if (Number.isSafeInteger(next)) total.pending = next

@@ -4,7 +4,9 @@
  * Who reads the manifest first always has a whole snapshot: a file that it named stays until its list is rendered twice more.
  */
 import { Lists } from "@payments/core"
-import { DateTime, Effect, Equal, FileSystem, Layer, Option, Path, type PlatformError, Record, Stream } from "effect"
+import { DateTime, Effect, Equal, FileSystem, Layer, Option, Path, type PlatformError, Stream } from "effect"
+import { columnsOf } from "../engine/Columns.ts"
+import { unfilled } from "../engine/Filling.ts"
 import { makeSink } from "../engine/SqlSink.ts"
 import type { FullRow, Store } from "../engine/Store.ts"
 import { Sink, SinkError } from "../Sink.ts"
@@ -25,10 +27,11 @@ const ownerOnlyFolder = 0o700
 /** NDJSON as it is. */
 export const defaultFormat: Format = { format: "ndjson", compress: "none", formulas: "escape" }
 
-/** Writes into the folder, which is made if it is not there. */
+/** Writes these lists into the folder, which is made if it is not there. */
 export const layer = (
   folder: string,
-  format: Format = defaultFormat
+  format: Format = defaultFormat,
+  lists: ReadonlyArray<Lists.AnyList> = Lists.all
 ): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> =>
   Layer.effect(
     Sink,
@@ -38,8 +41,8 @@ export const layer = (
       const platform = yield* Effect.context<FileSystem.FileSystem | Path.Path>()
       const location = `file:${folder}`
       yield* onDisk(location, makeFolder(folder, ownerOnlyFolder))
-      const store = yield* openStore(path.join(folder, copyFile), location)
-      const rows = makeSink(store)
+      const store = yield* openStore(path.join(folder, copyFile), location, lists)
+      const rows = makeSink(store, lists)
       const renderer: Renderer = {
         fs,
         path,
@@ -47,6 +50,7 @@ export const layer = (
         folder,
         location,
         format,
+        lists,
         renderings: Renderings.make(store),
         checked: new Map()
       }
@@ -69,12 +73,13 @@ interface Renderer {
   readonly folder: string
   readonly location: string
   readonly format: Format
+  readonly lists: ReadonlyArray<Lists.AnyList>
   readonly renderings: Renderings.Renderings
   /** By name, how each file looked when it held the bytes that were rendered. */
   readonly checked: Map<string, string>
 }
 
-type Snapshot = Pick<Store, "scans" | "missing" | "rows">
+type Snapshot = Pick<Store, "scans" | "missing" | "rows" | "columns">
 
 /**
  * Makes the folder show what the copy holds: the list whose scans have just ended, and any other that is not shown and that
@@ -90,17 +95,21 @@ const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
     if (source === undefined) return
     yield* mend(renderer)
     const kept = yield* renderings.manifest
-    let shown = kept === undefined ? yield* adopted(renderer, source) : Manifest.fromText(kept.text)
+    let shown: Manifest.Manifest = kept === undefined
+      ? { version: 1, source, lists: {} }
+      : Manifest.fromText(kept.text)
     if (shown.source !== source) {
       shown = { ...shown, source }
       yield* show(renderer, [], shown)
     }
-    for (const list of Lists.all) {
+    for (const list of renderer.lists) {
       const known = yield* Renderings.evidenceOf(snapshot, list)
-      if (known === undefined || !(known.settled || list === ended)) continue
+      if (known === undefined || !(known.settled || list.name === ended?.name)) continue
+      // The next export of the list fills its new columns and then renders it.
+      if ((yield* unfilled(snapshot, list)).columns.length > 0) continue
       const before = shown.lists[list.label]
-      const intact = before !== undefined && (yield* isIntact(renderer, before)) ? before : undefined
-      const now = { ...formatOf(renderer), ...known.evidence }
+      const intact = before !== undefined && (yield* isIntact(renderer, list, before)) ? before : undefined
+      const now = { ...formatOf(renderer, list), ...known.evidence }
       const revision = yield* Renderings.revisionOf(snapshot, list)
       const same = yield* filesAt(renderer, intact, revision)
       if (same !== undefined && Equal.equals(intact, { ...now, files: same })) continue
@@ -114,24 +123,6 @@ const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
     // A folder that was moved meanwhile shows nothing at its path.
     yield* store.requireInPlace
   }))
-
-/**
- * What is shown where this version has rendered nothing: what version 1 left, for a list that it was reading when it was cut
- * cannot be rendered before its scan ends. Its files are told by the copy, so that nobody else's manifest is taken for it.
- */
-const adopted = Effect.fnUntraced(function*(renderer: Renderer, source: string) {
-  const { folder, path, renderings } = renderer
-  const none: Manifest.Manifest = { version: 1, source, lists: {} }
-  const known = new Set(yield* renderings.ofVersion1)
-  if (known.size === 0) return none
-  const left = yield* readBytes(renderer, path.join(folder, Manifest.manifestFile))
-  const manifest = Manifest.fromVersion1(left?.toString() ?? "")
-  if (Option.isNone(manifest) || manifest.value.source !== source) return none
-  const lists = Record.filter(manifest.value.lists, ({ files }) => files.every(({ file }) => known.has(file)))
-  const shown = { ...none, lists }
-  yield* show(renderer, Object.values(lists).flatMap(({ files }) => files), shown)
-  return shown
-})
 
 /** Puts right what a run that was cut has left: the manifest first, then what nobody needs. */
 const mend = Effect.fnUntraced(function*(renderer: Renderer) {
@@ -169,15 +160,24 @@ const show = Effect.fnUntraced(
   }
 )
 
-/** What the manifest says of the format. */
-const formatOf = ({ format: { compress, format, formulas } }: Renderer) =>
-  format === "csv" ? { format, compress, formulas, dialect: Manifest.csvDialect } : { format, compress }
+/** What the manifest says of the format. NDJSON has the records' texts alone, and no columns. */
+const formatOf = ({ format: { compress, format, formulas } }: Renderer, list: Lists.AnyList) => {
+  if (format === "ndjson") return { format, compress }
+  const columns = columnsOf(list).map(({ name }) => name)
+  return format === "csv"
+    ? { format, compress, formulas, dialect: Manifest.csvDialect, columns }
+    : { format, compress, columns }
+}
 
-/** Whether the files have the format that is asked for, and hold the bytes that were rendered. */
+/** Whether the files have the requested format and the list's columns, and hold the bytes that were rendered. */
 const isIntact = Effect.fnUntraced(
-  function*(renderer: Renderer, { compress, dialect, files, format, formulas }: Manifest.ListShown) {
-    const wanted = { formulas: undefined, dialect: undefined, ...formatOf(renderer) }
-    if (!Equal.equals({ format, compress, formulas, dialect }, wanted)) return false
+  function*(
+    renderer: Renderer,
+    list: Lists.AnyList,
+    { columns, compress, dialect, files, format, formulas }: Manifest.ListShown
+  ) {
+    const wanted = { formulas: undefined, dialect: undefined, columns: undefined, ...formatOf(renderer, list) }
+    if (!Equal.equals({ format, compress, formulas, dialect, columns }, wanted)) return false
     for (const file of files) if (!(yield* isUnchanged(renderer, file))) return false
     return true
   }

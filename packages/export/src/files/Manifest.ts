@@ -1,5 +1,5 @@
 /** `manifest.json`: which files of a folder hold which list, what they are, and what is certified of them. */
-import { Option, Record, Schema } from "effect"
+import { Option, Schema } from "effect"
 import * as Certificate from "../engine/Certificate.ts"
 import type { ScanRow } from "../engine/Store.ts"
 import * as Tally from "../engine/Tally.ts"
@@ -35,6 +35,8 @@ const ListShown = Schema.Struct({
   formulas: Schema.optionalKey(Schema.Literals(formulas)),
   /** Of CSV: {@link csvDialect} of the program that rendered it. */
   dialect: Schema.optionalKey(Schema.Int),
+  /** Of CSV and Parquet: the columns that hold the fields of the record. Those of an earlier version are not named. */
+  columns: Schema.optionalKey(Schema.Array(Schema.String)),
   /** The newest complete scan in the files. */
   scan: Schema.Int,
   files: Schema.Array(RenderedFile),
@@ -66,26 +68,6 @@ export const fromText: (text: string) => Manifest = Schema.decodeSync(Schema.fro
 /** Whether {@link toText} wrote it. */
 export const isManifest = (text: string): boolean =>
   Option.isSome(Schema.decodeOption(Schema.fromJsonString(Manifest))(text))
-
-/** What a manifest of version 1 says, which rendered NDJSON alone and certified nothing that can be checked today. */
-const Version1 = Schema.Struct({
-  version: Schema.Literal(1),
-  source: Schema.String,
-  lists: Schema.Record(
-    Schema.String,
-    Schema.Struct({ files: Schema.Array(RenderedFile), certificate: Schema.Struct({ scan: Schema.Int }) })
-  )
-})
-
-/** What version 1 wrote, as it is said today; nothing of another text. */
-export const fromVersion1 = (text: string): Option.Option<Manifest> =>
-  Option.map(Schema.decodeOption(Schema.fromJsonString(Version1))(text), ({ lists, ...manifest }) => ({
-    ...manifest,
-    lists: Record.map(
-      lists,
-      ({ certificate: { scan }, files }): ListShown => ({ format: "ndjson", compress: "none", scan, files })
-    )
-  }))
 
 /** For people too. */
 export const toText = (manifest: Manifest): string => `${JSON.stringify(manifest, null, 2)}\n`

@@ -11,6 +11,7 @@ import { open } from "node:fs/promises"
 import { pipeline } from "node:stream"
 import { createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from "node:zlib"
 import { fieldText } from "../Csv.ts"
+import type { Column } from "../engine/Columns.ts"
 import type { FullRow } from "../engine/Store.ts"
 import type { SinkError } from "../Sink.ts"
 import { atOnce } from "./CopyRows.ts"
@@ -21,6 +22,8 @@ import * as Parquet from "./render/Parquet.ts"
 /** What a file must hold. */
 export interface Expected {
   readonly list: Lists.AnyList
+  /** The list's columns that the file was rendered with. */
+  readonly columns: ReadonlyArray<Column>
   readonly format: Format
   readonly records: number
   /** The next rows of the copy; undefined where the copy has changed since the file was rendered. */
@@ -36,11 +39,12 @@ type Read = (row: FullRow) => string | undefined
 /** The first difference between the file and what it must hold; undefined where there is none. */
 export const differenceIn = (
   path: string,
-  { format, list, records, take }: Expected
+  expected: Expected
 ): Effect.Effect<string | undefined, SinkError> => {
+  const { format, records, take } = expected
   let read = 0
   return Stream.fromAsyncIterable(
-    readersOf[format.format](path, list, format),
+    readersOf[format.format](path, expected),
     () => new Differs({ problem: `it cannot be read behind record ${read}` })
   ).pipe(
     Stream.runForEach(Effect.fnUntraced(function*(some) {
@@ -73,7 +77,7 @@ export const differenceIn = (
 type Records = AsyncIterable<ReadonlyArray<Read>>
 
 /** Each line is the record's exact text. */
-const ndjson = async function*(path: string, _list: Lists.AnyList, { compress }: Format): Records {
+const ndjson = async function*(path: string, { format: { compress } }: Expected): Records {
   let some = new Piece()
   let begun: Array<Buffer> = []
   for await (const bytes of unpacked(path, compress)) {
@@ -97,8 +101,8 @@ const ndjson = async function*(path: string, _list: Lists.AnyList, { compress }:
 const lineFeed = 0x0a
 
 /** The reader ends a row at every CR or LF that is not quoted, as spreadsheets do. */
-const csv = async function*(path: string, list: Lists.AnyList, { compress, formulas }: Format): Records {
-  const names = Csv.columnNames(list)
+const csv = async function*(path: string, { columns, format: { compress, formulas } }: Expected): Records {
+  const names = Csv.columnNames(columns)
   const parser = parse({ record_delimiter: ["\r\n", "\n", "\r"], relax_column_count: true })
   // An error of either ends the other, and is thrown to the loop.
   pipeline(unpacked(path, compress), parser, () => {})
@@ -111,7 +115,7 @@ const csv = async function*(path: string, list: Lists.AnyList, { compress, formu
       continue
     }
     const read: Read = (row) => {
-      const expected = Csv.fieldsOf(list, row).map((field) => fieldText(field, formulas))
+      const expected = Csv.fieldsOf(columns, row).map((field) => fieldText(field, formulas))
       const at = expected.findIndex((field, index) => field !== fields[index])
       return at === -1 ? undefined : names[at]
     }
@@ -125,8 +129,8 @@ const csv = async function*(path: string, list: Lists.AnyList, { compress, formu
 }
 
 /** A row group at a time. */
-const parquet = async function*(path: string, list: Lists.AnyList): Records {
-  const columns = Parquet.fieldsOf(list)
+const parquet = async function*(path: string, { columns, list }: Expected): Records {
+  const fields = Parquet.fieldsOf(list, columns)
   const handle = await open(path)
   try {
     const file: AsyncBuffer = {
@@ -145,7 +149,7 @@ const parquet = async function*(path: string, list: Lists.AnyList): Records {
       // oxlint-disable-next-line no-await-in-loop -- one group after the other, so that memory is bounded
       const rows = await parquetReadObjects({ file, metadata, rowStart, rowEnd, compressors, parsers })
       yield rows.map((cells): Read => (row) =>
-        columns.find(({ element: { name }, value }) => comparable(cells[name]) !== comparable(value(row)))?.element.name
+        fields.find(({ element: { name }, value }) => comparable(cells[name]) !== comparable(value(row)))?.element.name
       )
       rowStart = rowEnd
     }
@@ -165,7 +169,7 @@ const parsers = { stringFromBytes: (text: Uint8Array) => Buffer.from(text).toStr
 const comparable = (cell: unknown): unknown => cell instanceof Date ? cell.getTime() : cell ?? null
 
 const readersOf: {
-  readonly [Name in Format["format"]]: (path: string, list: Lists.AnyList, format: Format) => Records
+  readonly [Name in Format["format"]]: (path: string, expected: Expected) => Records
 } = {
   ndjson,
   csv,

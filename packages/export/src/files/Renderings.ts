@@ -23,41 +23,41 @@ export interface Rendering {
   readonly revision: number
 }
 
-/** The renderings of a folder. Whoever writes them holds its manifest. */
-export interface Renderings {
+/** What a folder's copy says of its files. */
+export interface RenderingsReader {
   /**
-   * What `manifest.json` has to be, and what it was before, which it still is where its replacement was cut; undefined before
-   * anything was rendered by this version.
+   * What `manifest.json` has to be, and what it was before, which it still is where its replacement was interrupted; undefined
+   * before anything was rendered.
    */
   readonly manifest: Effect.Effect<
     { readonly text: string; readonly previous: string | undefined } | undefined,
     SinkError
   >
-  /** The files that version 1 rendered and has not removed. */
-  readonly ofVersion1: Effect.Effect<ReadonlyArray<string>, SinkError>
-  /** The number of the next rendering. */
-  readonly next: Effect.Effect<number, SinkError>
-  /** Remembers a file before it is there. */
-  readonly note: (rendering: Rendering, file: string) => Effect.Effect<void, SinkError>
-  /** Remembers what the files have come to, and the manifest that names them. */
-  readonly complete: (files: ReadonlyArray<Manifest.RenderedFile>, manifest: string) => Effect.Effect<void, SinkError>
   /** The revision of the list that the file was rendered from. */
   readonly revisionIn: (file: string) => Effect.Effect<number | undefined, SinkError>
   /** The files of the last whole rendering of each list. */
   readonly current: Effect.Effect<ReadonlyArray<Manifest.RenderedFile>, SinkError>
+}
+
+/** The renderings of a folder. A program that writes them has locked its manifest. */
+export interface Renderings extends Pick<RenderingsReader, "manifest" | "revisionIn"> {
+  /** The number of the next rendering. */
+  readonly next: Effect.Effect<number, SinkError>
+  /** Remembers a file before it is there. */
+  readonly note: (rendering: Rendering, file: string) => Effect.Effect<void, SinkError>
+  /** Remembers the files when they are whole, and the manifest that names them. */
+  readonly complete: (files: ReadonlyArray<Manifest.RenderedFile>, manifest: string) => Effect.Effect<void, SinkError>
   /** The files that are not whole, and those of which two later renderings are. */
   readonly stale: Effect.Effect<ReadonlyArray<string>, SinkError>
   readonly forget: (file: string) => Effect.Effect<void, SinkError>
 }
 
-const isWhole = "(sha256 IS NOT NULL OR rendering = 0)"
-
 /** How many whole renderings of the same list are newer than that of the row `r`. */
 const newer = `(SELECT count(DISTINCT rendering) FROM rendered
-  WHERE list = r.list AND rendering > r.rendering AND ${isWhole})`
+  WHERE list = r.list AND rendering > r.rendering AND sha256 IS NOT NULL)`
 
-/** Over the store. */
-export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transaction">): Renderings => ({
+/** Reads what the copy says. */
+export const readerOf = ({ run }: Pick<SqliteClient, "run">): RenderingsReader => ({
   manifest: run((db) => {
     const row = db.get("SELECT text, previous FROM manifest")
     // Without one that can be read, every list is rendered anew.
@@ -65,7 +65,25 @@ export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transacti
       ? undefined
       : { text: text(row, "text"), previous: optional(row, "previous") }
   }),
-  ofVersion1: run((db) => db.all("SELECT file FROM rendered WHERE rendering = 0").map((row) => text(row, "file"))),
+  revisionIn: (file) =>
+    run((db) => {
+      const revision = db.get("SELECT revision FROM rendered WHERE file = ?", file)?.["revision"]
+      return typeof revision === "number" ? revision : undefined
+    }),
+  current: run((db) =>
+    db.all(`SELECT file, records, bytes, sha256 FROM rendered AS r WHERE sha256 IS NOT NULL AND ${newer} = 0`)
+      .map((row) => ({
+        file: text(row, "file"),
+        records: number(row, "records"),
+        bytes: number(row, "bytes"),
+        sha256: text(row, "sha256")
+      }))
+  )
+})
+
+/** Reads and writes it. */
+export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transaction">): Renderings => ({
+  ...readerOf({ run }),
   next: run((db) => number(db.get("SELECT coalesce(max(rendering), 0) + 1 AS n FROM rendered"), "n")),
   note: ({ list, number: rendering, revision, scan }, file) =>
     transaction(manifestLabel, (db) =>
@@ -87,22 +105,8 @@ export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transacti
         manifest
       )
     }),
-  revisionIn: (file) =>
-    run((db) => {
-      const revision = db.get("SELECT revision FROM rendered WHERE file = ?", file)?.["revision"]
-      return typeof revision === "number" ? revision : undefined
-    }),
-  current: run((db) =>
-    db.all(`SELECT file, records, bytes, sha256 FROM rendered AS r WHERE sha256 IS NOT NULL AND ${newer} = 0`)
-      .map((row) => ({
-        file: text(row, "file"),
-        records: number(row, "records"),
-        bytes: number(row, "bytes"),
-        sha256: text(row, "sha256")
-      }))
-  ),
   stale: run((db) =>
-    db.all(`SELECT file FROM rendered AS r WHERE NOT ${isWhole} OR ${newer} >= 2`).map((row) => text(row, "file"))
+    db.all(`SELECT file FROM rendered AS r WHERE sha256 IS NULL OR ${newer} >= 2`).map((row) => text(row, "file"))
   ),
   forget: (file) => transaction(manifestLabel, (db) => db.run("DELETE FROM rendered WHERE file = ?", file))
 })

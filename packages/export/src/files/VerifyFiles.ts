@@ -6,9 +6,11 @@
 import { Lists } from "@payments/core"
 import { Effect, FileSystem, Path } from "effect"
 import { createHash } from "node:crypto"
+import { layoutOf } from "../engine/Columns.ts"
+import { unfilled } from "../engine/Filling.ts"
 import type { FullRow } from "../engine/Store.ts"
 import { NotADestination, SinkError } from "../Sink.ts"
-import { openStore } from "../sqlite/SqliteStore.ts"
+import { openReader } from "../sqlite/SqliteStore.ts"
 import { digestOf } from "./AtomicFile.ts"
 import { takerOf } from "./CopyRows.ts"
 import { copyFile, onDisk } from "./FileSink.ts"
@@ -34,7 +36,7 @@ const sha256Of = (text: string): string => createHash("sha256").update(text).dig
 
 /** Compares; an empty answer means that nothing differs. Waits for whoever renders. Fails where there is no copy to tell. */
 export const verifyFiles = Effect.fn("Export.verifyFiles")(
-  function*(folder: string) {
+  function*(folder: string, lists: ReadonlyArray<Lists.AnyList> = Lists.all) {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
     const location = `file:${folder}`
@@ -43,9 +45,9 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(
       const problem = `it holds no ${copyFile}: nothing was exported there.`
       return yield* new SinkError({ location, reason: new NotADestination({ problem }) })
     }
-    const store = yield* openStore(copy, location)
+    const store = yield* openReader(copy, location, lists)
     yield* store.lock(Renderings.manifestLabel, "wait")
-    const renderings = Renderings.make(store)
+    const renderings = Renderings.readerOf(store)
 
     /** The hash of the file on disk; undefined where there is no file. */
     const digestIn = Effect.fnUntraced(function*(name: string) {
@@ -76,12 +78,17 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(
     }
     for (const { file, sha256 } of yield* renderings.current) differences.push(...(yield* compare(file, sha256)))
     const unreadable = new Set(differences.map(({ file }) => file))
-    const { lists } = Manifest.fromText(kept.text)
-    for (const list of Lists.all) {
-      const shown = lists[list.label]
+    const { lists: shownLists } = Manifest.fromText(kept.text)
+    for (const list of lists) {
+      const shown = shownLists[list.label]
       const [first] = shown?.files ?? []
       const isCurrent = first !== undefined &&
         (yield* renderings.revisionIn(first.file)) === (yield* Renderings.revisionOf(snapshot, list))
+      // Until the list's new columns are filled, its files have those that they were rendered with.
+      const { columns: lacking } = yield* unfilled(snapshot, list)
+      const filled = layoutOf(list).columns.filter((column) => !lacking.includes(column))
+      const names = new Set(shown?.columns ?? filled.map(({ name }) => name))
+      const columns = layoutOf(list).columns.filter(({ name }) => names.has(name))
       for (const { file, missing = false, records } of shown?.files ?? []) {
         if (unreadable.has(file) || shown === undefined) continue
         const { compress, format, formulas = "escape" } = shown
@@ -90,6 +97,7 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(
         const { differenceIn } = yield* Effect.promise(() => import("./ReadBack.ts"))
         const problem = yield* differenceIn(path.join(folder, file), {
           list,
+          columns,
           format: { format, compress, formulas },
           records,
           take
@@ -98,7 +106,10 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(
       }
       const known = yield* Renderings.evidenceOf(snapshot, list)
       if (known?.settled !== true) continue
-      if (shown?.scan !== known.evidence.scan || !isCurrent) differences.push({ file: list.label, kind: "outdated" })
+      const hasColumns = shown?.format === "ndjson" || filled.every(({ name }) => names.has(name))
+      if (shown?.scan !== known.evidence.scan || !isCurrent || !hasColumns) {
+        differences.push({ file: list.label, kind: "outdated" })
+      }
     }
     return differences
   },

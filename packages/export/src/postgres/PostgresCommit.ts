@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { type Cell, type Column, layoutOf } from "../engine/Columns.ts"
 import type { RowWrite } from "../engine/Plan.ts"
 import { number as numberIn } from "../engine/Rows.ts"
-import { type Certified, type Commit, type Committed, mostKeys } from "../engine/Store.ts"
+import { type Certified, type Commit, type Committed, type Fill, mostKeys } from "../engine/Store.ts"
 import { OtherMerchant, OtherSource, type OwnerClaim, RowsRemoved, SinkError } from "../Sink.ts"
 import { binaries, booleans, integers, type Parameter, type Query, texts } from "./PostgresClient.ts"
 import { quoted } from "./PostgresSchema.ts"
@@ -138,6 +138,27 @@ export const write = Effect.fnUntraced(function*(
   return "whole"
 })
 
+/** The statements that fill columns of some rows. */
+export const fill = Effect.fnUntraced(function*(
+  query: Query,
+  s: string,
+  { columns, list, rows, unfilledFrom }: Fill
+): Effect.fn.Return<void, SinkError> {
+  const names = columns.map(({ name }) => quoted(name))
+  if (rows.length > 0) {
+    const types = columns.map(({ kind }, index) => `$${index + 2}::${arrayTypes[kind]}`)
+    yield* query(
+      `UPDATE ${s}.${layoutOf(list).table} AS t SET ${names.map((name) => `${name} = u.${name}`).join(", ")}
+      FROM unnest($1::bigint[], ${types.join(", ")}) AS u ("row", ${names.join(", ")}) WHERE t."row" = u."row"`,
+      [integers(rows.map(({ row }) => row)), ...cellArrays(columns, rows.map(({ cells }) => cells))]
+    )
+  }
+  yield* query(
+    `UPDATE ${s}.list_columns SET unfilled_from = $1::bigint WHERE list = $2 AND name = ANY ($3)`,
+    [unfilledFrom === undefined ? null : String(unfilledFrom), list.label, texts(columns.map(({ name }) => name))]
+  )
+})
+
 /** How an earlier run of the same commit ended. */
 export const ended = (query: Query, s: string, { end, scan }: Commit): Effect.Effect<Committed, SinkError> =>
   end?.state !== "complete" ? Effect.succeed("whole") : Effect.map(
@@ -211,8 +232,19 @@ const rowsFrom = (columns: ReadonlyArray<Column>): string => {
 const cast = (name: string): string => name === "raw" ? "::json" : ""
 
 const cellsOf = (columns: ReadonlyArray<Column>, writes: ReadonlyArray<RowWrite>): ReadonlyArray<Parameter> => [
-  ...columns.map(({ kind }, index) => {
-    const cells = writes.map((row) => row.cells[index] ?? null)
+  ...cellArrays(columns, writes.map(({ cells }) => cells)),
+  texts(writes.map(({ raw }) => raw)),
+  texts(writes.map(({ hash }) => hash)),
+  integers(writes.map(({ row }) => row))
+]
+
+/** A parameter for each column: its cells of all rows. */
+const cellArrays = (
+  columns: ReadonlyArray<Column>,
+  rows: ReadonlyArray<ReadonlyArray<Cell>>
+): ReadonlyArray<Parameter> =>
+  columns.map(({ kind }, index) => {
+    const cells = rows.map((row) => row[index] ?? null)
     switch (kind) {
       case "text":
         return texts(cells.map((cell) => cell === null ? null : String(cell)))
@@ -221,10 +253,6 @@ const cellsOf = (columns: ReadonlyArray<Column>, writes: ReadonlyArray<RowWrite>
       case "boolean":
         return booleans(cells.map((cell) => cell === null ? null : cell === 1))
     }
-  }),
-  texts(writes.map(({ raw }) => raw)),
-  texts(writes.map(({ hash }) => hash)),
-  integers(writes.map(({ row }) => row))
-]
+  })
 
 const toNumber = (cell: Cell): number | null => cell === null ? null : Number(cell)

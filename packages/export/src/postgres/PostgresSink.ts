@@ -1,4 +1,5 @@
 /** `postgres://HOST/DATABASE?schema=NAME`. Only whoever names such a destination loads this file, and the driver with it. */
+import { Lists } from "@payments/core"
 import { Effect, Layer, type Scope } from "effect"
 import { makeSink } from "../engine/SqlSink.ts"
 import type { Reader } from "../engine/Store.ts"
@@ -8,13 +9,23 @@ import { settingsOf } from "./PostgresSettings.ts"
 import { openReader, openStore } from "./PostgresStore.ts"
 import type { PostgresUrl } from "./PostgresUrl.ts"
 
-/** Writes into the schema, which is made if it is not there. */
-export const layer = (url: PostgresUrl, times?: Times): Layer.Layer<Sink, SinkError> =>
+/** Writes these lists into the schema, which is made if it is not there. */
+export const layer = (
+  url: PostgresUrl,
+  times?: Times,
+  lists: ReadonlyArray<Lists.AnyList> = Lists.all
+): Layer.Layer<Sink, SinkError> =>
   Layer.effect(
     Sink,
-    Effect.map(Effect.flatMap(settingsOf(url), (settings) => openStore(settings, times)), makeSink)
+    Effect.map(
+      Effect.flatMap(settingsOf(url), (settings) => openStore(settings, times, lists)),
+      (store) => makeSink(store, lists)
+    )
   )
 
 /** Reads the schema, which must be there, until the scope closes. */
-export const reader = (url: PostgresUrl): Effect.Effect<Reader, SinkError, Scope.Scope> =>
-  Effect.flatMap(settingsOf(url), openReader)
+export const reader = (
+  url: PostgresUrl,
+  lists?: ReadonlyArray<Lists.AnyList>
+): Effect.Effect<Reader, SinkError, Scope.Scope> =>
+  Effect.flatMap(settingsOf(url), (settings) => openReader(settings, lists))

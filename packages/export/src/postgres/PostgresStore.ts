@@ -4,7 +4,8 @@
  */
 import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
-import { layoutOf } from "../engine/Columns.ts"
+import { type Column, layoutOf } from "../engine/Columns.ts"
+import { toRecordedColumn } from "../engine/Evolution.ts"
 import type { RowLookup } from "../engine/Plan.ts"
 import {
   bytes,
@@ -21,28 +22,32 @@ import {
 import { mostBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
 import type { SinkError } from "../Sink.ts"
 import { connect, integers, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
-import { ended, write } from "./PostgresCommit.ts"
+import { ended, fill, write } from "./PostgresCommit.ts"
 import * as Lease from "./PostgresLease.ts"
 import { migrate, quoted, requireCurrent } from "./PostgresSchema.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
 
-/** Opens the schema, which is made if it is not there, until the scope closes. */
+/** Opens the schema, which is made if it is not there, until the scope closes, for a program that knows these lists. */
 export const openStore = (
   settings: PostgresSettings,
-  times: Lease.Times = Lease.times
+  times: Lease.Times = Lease.times,
+  lists?: ReadonlyArray<Lists.AnyList>
 ): Effect.Effect<Store, SinkError, Scope.Scope> =>
   Effect.gen(function*() {
     const client = yield* connect(settings)
-    yield* migrate(client, settings.schema, times.idleTimeout)
+    yield* migrate(client, settings.schema, times.idleTimeout, lists)
     const schema = quoted(settings.schema)
     return { ...readerOver(client, schema), ...writerOver({ client, schema, times }) }
   })
 
-/** Opens the schema for reading alone, until the scope closes. It must be there. */
-export const openReader = (settings: PostgresSettings): Effect.Effect<Reader, SinkError, Scope.Scope> =>
+/** Opens the schema for reading alone, until the scope closes, for a program that knows these lists. It must be there. */
+export const openReader = (
+  settings: PostgresSettings,
+  lists?: ReadonlyArray<Lists.AnyList>
+): Effect.Effect<Reader, SinkError, Scope.Scope> =>
   Effect.gen(function*() {
     const client = yield* connect(settings)
-    yield* requireCurrent(client, settings.schema)
+    yield* requireCurrent(client, settings.schema, lists)
     return readerOver(client, quoted(settings.schema))
   })
 
@@ -120,23 +125,26 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
       query(`SELECT "row" FROM ${s}.${layoutOf(list).table} WHERE missing_since IS NOT NULL`),
       (rows) => rows.map((row) => number(row, "row"))
     ),
-  rows: (list, after, count) =>
-    Effect.map(
-      query(
-        `SELECT "row", ${layoutOf(list).columns.map(({ name }) => quoted(name)).join(", ")}, raw::text, hash,
-          ${iso("first_seen_at")}, ${iso("changed_at")}, ${iso("missing_since")}
-        FROM ${s}.${layoutOf(list).table} WHERE "row" > $1::bigint ORDER BY "row" LIMIT (
-          SELECT greatest(1, count(*)) FROM (
-            SELECT sum(bytes) OVER (ORDER BY "row") AS bytes FROM (
-              SELECT "row", octet_length(raw::text) AS bytes FROM ${s}.${layoutOf(list).table}
-              WHERE "row" > $1::bigint ORDER BY "row" LIMIT $2::bigint
-            ) AS lengths
-          ) AS sums WHERE bytes <= $3::bigint
-        )`,
-        [String(after), String(count), String(mostBytes)]
-      ),
-      (found) => found.map((row) => toFullRow(row, cellsOf(list, row)))
-    ),
+  columns: columnsOver(query, s),
+  rows: Effect.fnUntraced(function*(list, after, count) {
+    const { columns, table } = layoutOf(list)
+    const recorded = new Set((yield* columnsOver(query, s)(list)).map(({ name }) => name))
+    const cells = columns.filter(({ name }) => recorded.has(name))
+    const found = yield* query(
+      `SELECT "row", ${cells.map(({ name }) => quoted(name)).join(", ")}, raw::text, hash,
+        ${iso("first_seen_at")}, ${iso("changed_at")}, ${iso("missing_since")}
+      FROM ${s}.${table} WHERE "row" > $1::bigint ORDER BY "row" LIMIT (
+        SELECT greatest(1, count(*)) FROM (
+          SELECT sum(bytes) OVER (ORDER BY "row") AS bytes FROM (
+            SELECT "row", octet_length(raw::text) AS bytes FROM ${s}.${table}
+            WHERE "row" > $1::bigint ORDER BY "row" LIMIT $2::bigint
+          ) AS lengths
+        ) AS sums WHERE bytes <= $3::bigint
+      )`,
+      [String(after), String(count), String(mostBytes)]
+    )
+    return found.map((row) => toFullRow(row, cellsOf(cells, row)))
+  }),
   textsAt: (list, scan, ids) =>
     Effect.map(
       query(
@@ -168,6 +176,12 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
   // The server checks its own pages.
   damage: Effect.succeed([])
 })
+
+const columnsOver = (query: Query, s: string): Reader["columns"] => (list) =>
+  Effect.map(
+    query(`SELECT list, name, kind, unfilled_from FROM ${s}.list_columns WHERE list = $1`, [list.label]),
+    (rows) => rows.map(toRecordedColumn)
+  )
 
 /**
  * Where the last page was as it had been, most likely the next one is too: then its rows are all that is asked for, and they
@@ -252,7 +266,7 @@ const apart = (query: Query, table: string, next: string, lookups: ReadonlyArray
 
 const writerOver = (
   leases: Lease.Leases
-): Pick<Store, "hold" | "lock" | "takeOver" | "rebind" | "start" | "commit"> => {
+): Pick<Store, "hold" | "lock" | "takeOver" | "rebind" | "start" | "fillRows" | "commit"> => {
   const { client, schema: s } = leases
   const held = new Map<string, Lease.Lease>()
   const leaseOf = (list: Lists.AnyList) =>
@@ -279,6 +293,11 @@ const writerOver = (
       Effect.flatMap(
         leaseOf(scan.list),
         (lease) => Lease.commit(leases, lease, (query) => start(query, s, scan), (query) => running(query, s, scan))
+      ),
+    fillRows: (filled) =>
+      Effect.flatMap(
+        leaseOf(filled.list),
+        (lease) => Lease.commit(leases, lease, (query) => fill(query, s, filled), () => Effect.void)
       ),
     commit: (commit) =>
       Effect.flatMap(
@@ -319,9 +338,9 @@ const iso = (column: string): string =>
   `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${column}`
 
 /** As every destination has them: numbers, also for what is true or false. */
-const cellsOf = (list: Lists.AnyList, row: Row): Row =>
+const cellsOf = (columns: ReadonlyArray<Column>, row: Row): Row =>
   Object.fromEntries(
-    layoutOf(list).columns.map(({ kind, name }) => {
+    columns.map(({ kind, name }) => {
       const cell = row[name] ?? null
       return [name, kind === "text" || cell === null ? cell : Number(cell)]
     })

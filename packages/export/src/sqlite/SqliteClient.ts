@@ -2,7 +2,7 @@
  * The only file that opens SQLite. A step runs synchronously, so that no other step interrupts a transaction. A commit is on
  * disk when it returns (WAL, `synchronous=FULL`). Only their owner may read the database and the files next to it.
  */
-import { Monotonic } from "@payments/core"
+import { Lists, Monotonic } from "@payments/core"
 import { Duration, Effect, Schedule, type Scope } from "effect"
 import { hostname } from "node:os"
 import { basename, dirname } from "node:path"
@@ -13,7 +13,7 @@ import { Damaged, LeaseLost, Locked, NotADestination, SinkError } from "../Sink.
 import { locate, OpenFile, openUnreplaced, readNote, removeNote, requireOwned, writeNote } from "./DatabaseFile.ts"
 import { adviceFor } from "./SqliteDamage.ts"
 import { damageOf, denialIn, isBusy, isNoDatabase, reasonOf } from "./SqliteErrors.ts"
-import { migrate, requireCurrent } from "./SqliteSchema.ts"
+import { migrate, refuseLater, requireCurrent } from "./SqliteSchema.ts"
 
 /** How long SQLite itself waits for another writer. Its wait blocks the thread, so longer waits happen in `whileBusy`. */
 const sqliteTimeoutMs = 50
@@ -37,14 +37,15 @@ export interface SqliteClient {
   readonly transaction: <A>(label: string, step: (db: Database) => A) => Effect.Effect<A, SinkError>
 }
 
-/** Opens the file until the scope closes. */
+/** Opens the file until the scope closes, for a program that knows these lists. */
 export const open = (
   path: string,
   location: string,
-  access: Access
+  access: Access,
+  lists: ReadonlyArray<Lists.AnyList> = Lists.all
 ): Effect.Effect<SqliteClient, SinkError, Scope.Scope> =>
   Effect.acquireRelease(
-    once(location, () => new Database(path, access)),
+    once(location, () => new Database(path, access, lists)),
     (db) => Effect.sync(() => db.close())
   ).pipe(
     whileBusy(busyTimeout),
@@ -108,13 +109,14 @@ export class Database {
   readonly #place: OpenFile
   readonly #statements = new Map<string, StatementSync>()
 
-  constructor(path: string, access: Access) {
+  constructor(path: string, access: Access, lists: ReadonlyArray<Lists.AnyList>) {
     this.#access = access
     // SQLite gives names such as :memory: a meaning of its own. The real path is never such a name.
     this.#file = explainDenial(
       [{ path, isReadOnly: access !== "write" }],
       () => locate(path, access === "write" ? "write" : "read")
     )
+    refuseLater(this.#file, lists)
     this.#place = new OpenFile(path, this.#file)
     this.#db = explainDenial(
       this.#files(),
@@ -124,9 +126,9 @@ export class Database {
       this.#place.requireInPlace()
       // `migrate` writes only into a file that is empty or a destination of this program.
       if (access === "write") {
-        migrate(this.#db)
+        migrate(this.#db, lists)
         this.#db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; SELECT 1 FROM sqlite_schema")
-      } else requireCurrent(this.#db)
+      } else requireCurrent(this.#db, lists)
       this.#place.rememberCompanions()
       // A read transaction starts with its first read. In WAL mode it blocks no writer.
       if (access === "snapshot") this.#db.exec("BEGIN; SELECT 1 FROM sqlite_schema")

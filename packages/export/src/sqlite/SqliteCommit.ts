@@ -1,7 +1,7 @@
 /** One commit into SQLite. */
 import { layoutOf } from "../engine/Columns.ts"
 import { number, optional } from "../engine/Rows.ts"
-import { type Certified, type Commit, type Committed, mostKeys } from "../engine/Store.ts"
+import { type Certified, type Commit, type Committed, type Fill, mostKeys } from "../engine/Store.ts"
 import { OtherMerchant, OtherSource, type OwnerClaim, RowsRemoved } from "../Sink.ts"
 import type { Database } from "./SqliteClient.ts"
 
@@ -99,6 +99,22 @@ export const write = (
     db.run("DELETE FROM quarantine WHERE scan = ?", one)
   }
   return "whole"
+}
+
+/** The statements that fill columns of some rows. */
+export const fill = (db: Database, { columns, list, rows, unfilledFrom }: Fill): void => {
+  const update = db.prepare(
+    `UPDATE ${layoutOf(list).table} SET ${columns.map(({ name }) => `${name} = ?`).join(", ")} WHERE row = ?`
+  )
+  for (const { cells, row } of rows) update.run(...cells, row)
+  for (const { name } of columns) {
+    db.run(
+      "UPDATE list_columns SET unfilled_from = ? WHERE list = ? AND name = ?",
+      unfilledFrom ?? null,
+      list.label,
+      name
+    )
+  }
 }
 
 /** Whether all of it is there. */

@@ -64,7 +64,9 @@ export const damageOf = (error: unknown): string | undefined => {
   switch (code) {
     case sqliteCode.error:
       // The program's own statements are valid. They fail only if a table, a column or a stored JSON text was altered.
-      return /no such|no column named|malformed/.test(String(error)) ? "a table is not what was written" : undefined
+      return /no such|no column named|malformed|already exists|duplicate column name/.test(String(error))
+        ? "a table is not what was written"
+        : undefined
     case sqliteCode.corrupt:
     case sqliteCode.format:
       return `pages of it cannot be read (SQLite ${code})`

@@ -1,26 +1,128 @@
-/** The tables of an SQLite destination, and how those of earlier versions become them. */
+/** The tables of an SQLite destination: makes them, brings those of earlier versions to this one, and refuses others. */
 import { Lists } from "@payments/core"
+import { Result } from "effect"
+import { existsSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
-import { columnsOf, tableOf } from "../engine/Columns.ts"
-import * as Tally from "../engine/Tally.ts"
+import { pathToFileURL } from "node:url"
+import { type Column, columnsOf, tableOf } from "../engine/Columns.ts"
+import {
+  type Additions,
+  additionsTo,
+  isComplete,
+  type RecordedColumn,
+  statementsOf,
+  type TableStatements,
+  toRecordedColumn,
+  writtenLater
+} from "../engine/Evolution.ts"
+import { currentVersion, migrationsAfter, oldestSqliteVersion } from "../engine/Migrations.ts"
+import { number, optional } from "../engine/Rows.ts"
 import { Damaged, NotADestination } from "../Sink.ts"
 
-/** Of the tables below; a file that says more was written by a later version. */
-const version = 3
-/** How a database of ours is told from any other: "PAYR". */
+/** Identifies a database of this program: "PAYR". */
 const applicationId = 0x50415952
 
-/** Refuses a file that is not a destination of this version. */
-export const requireCurrent = (db: DatabaseSync): void => {
+type AllLists = ReadonlyArray<Lists.AnyList>
+
+/**
+ * Refuses a destination that a later version has written, before SQLite changes any byte of it or beside it: closing an
+ * ordinary connection empties the log, and opening one may make a log. Whatever else is wrong with the file is found later.
+ */
+export const refuseLater = (file: string, lists: AllLists = Lists.all): void => {
+  // A transaction that was interrupted has to be rolled back first.
+  if (existsSync(`${file}-journal`)) return
+  const url = pathToFileURL(file)
+  // Without a log the file is the whole database. With one, SQLite reads the log's index without changing it, an option that
+  // only its source describes (`readonly_shm`, src/os_unix.c).
+  url.search = existsSync(`${file}-wal`) ? "?readonly_shm=1" : "?immutable=1"
+  let db: DatabaseSync | undefined
+  try {
+    db = new DatabaseSync(url, { readOnly: true })
+    if (headerOf(db).application === applicationId && versionOf(db) === currentVersion) additionsIn(db, lists)
+  } catch (error) {
+    if (error instanceof NotADestination) throw error
+  } finally {
+    db?.close()
+  }
+}
+
+/** Refuses a file that is not a destination of this version. It may lack columns and lists that this program has. */
+export const requireCurrent = (db: DatabaseSync, lists: AllLists = Lists.all): void => {
   const found = versionOf(db)
   if (found === 0) throw new NotADestination({ problem: "nothing has been exported into it." })
-  if (found < version) {
+  if (found < currentVersion) {
     throw new NotADestination({
       problem: "it was written by an earlier version of this program. Export into it first."
     })
   }
-  requireTables(db)
+  additionsIn(db, lists)
+  requireTables(db, lists)
 }
+
+/** Brings the file to this version and adds the tables and columns that it lacks, or refuses it unchanged. */
+export const migrate = (db: DatabaseSync, lists: AllLists = Lists.all): void => {
+  if (versionOf(db) === currentVersion && isComplete(additionsIn(db, lists))) return requireTables(db, lists)
+  db.exec("BEGIN IMMEDIATE")
+  try {
+    // Another process may have migrated it since.
+    for (const { sqlite } of migrationsAfter(versionOf(db))) for (const statement of sqlite) db.exec(statement)
+    for (const statement of statementsOf(additionsIn(db, lists), tableStatements)) db.exec(statement)
+    db.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${currentVersion}; COMMIT`)
+  } catch (error) {
+    if (db.isTransaction) db.exec("ROLLBACK")
+    throw error
+  }
+}
+
+/** What the file says of itself. */
+const headerOf = (db: DatabaseSync) => {
+  // One statement reads one moment: another process may be making the file.
+  const found = db.prepare(
+    `SELECT (SELECT count(*) FROM sqlite_schema) AS tables, application_id AS application, user_version AS version
+    FROM pragma_application_id, pragma_user_version`
+  ).get()
+  return {
+    tables: number(found, "tables"),
+    application: number(found, "application"),
+    version: number(found, "version")
+  }
+}
+
+/** 0 for an empty file. */
+const versionOf = (db: DatabaseSync): number => {
+  const { application, tables, version: written } = headerOf(db)
+  if (application !== applicationId) {
+    if (tables === 0) return 0
+    throw new NotADestination({ problem: "it is a database of something else. Choose another file." })
+  }
+  if (written > currentVersion) throw new NotADestination({ problem: writtenLater(programIn(db)) })
+  if (written < oldestSqliteVersion) {
+    throw new NotADestination({
+      problem:
+        `it was written by version ${written} of the tables, which this program no longer reads. Export into a new destination (another --to).`
+    })
+  }
+  return written
+}
+
+/** The version of the program that has changed the tables last; undefined where a later version of them does not say. */
+const programIn = (db: DatabaseSync): string | undefined => {
+  try {
+    return optional(db.prepare("SELECT version FROM program_version").get(), "version")
+  } catch {
+    return undefined
+  }
+}
+
+const recordedIn = (db: DatabaseSync): ReadonlyArray<RecordedColumn> =>
+  db.prepare("SELECT list, name, kind, unfilled_from FROM list_columns").all().map(toRecordedColumn)
+
+/** What the file lacks. Throws where this program must not use it. */
+const additionsIn = (db: DatabaseSync, lists: AllLists): Additions =>
+  Result.getOrThrowWith(
+    additionsTo(recordedIn(db), lists, programIn(db)),
+    (problem) => new NotADestination({ problem })
+  )
 
 /** The columns of all tables, as `table.column`. */
 const columnsIn = (db: DatabaseSync): ReadonlySet<string> =>
@@ -31,173 +133,67 @@ const columnsIn = (db: DatabaseSync): ReadonlySet<string> =>
     ).all().map(({ name }) => String(name))
   )
 
-let required: ReadonlySet<string> | undefined
+let ownColumns: ReadonlySet<string> | undefined
 
-/** Refuses a database without one of the tables or columns of this version. Others do no harm. */
-const requireTables = (db: DatabaseSync): void => {
-  required ??= columnsOfThisVersion()
+/** Refuses a database without one of the tables or columns that it must have. Others do no harm. */
+const requireTables = (db: DatabaseSync, lists: AllLists): void => {
+  ownColumns ??= columnsOfMigrations()
+  const recorded = recordedIn(db)
   const found = columnsIn(db)
-  const first = [...required].find((name) => !found.has(name))
+  const columnsOfLists = lists.flatMap((list) => {
+    const names = recorded.filter((column) => column.list === list.label).map(({ name }) => name)
+    return names.length === 0 ? [] : [...keptColumns, ...names].map((name) => `${tableOf(list)}.${name}`)
+  })
+  const first = [...ownColumns, ...columnsOfLists].find((name) => !found.has(name))
   if (first === undefined) return
   const [table = ""] = first.split(".")
   const isThere = [...found].some((name) => name.startsWith(`${table}.`))
   throw new Damaged({ problem: isThere ? `the column ${first} is missing` : `the table ${table} is missing` })
 }
 
-const columnsOfThisVersion = (): ReadonlySet<string> => {
+/** The columns of every list's table beside those of its fields. */
+const keptColumns = ["row", "raw", "hash", "first_seen_at", "changed_at", "missing_since"]
+
+const columnsOfMigrations = (): ReadonlySet<string> => {
   const empty = new DatabaseSync(":memory:")
   try {
-    migrate(empty)
+    migrate(empty, [])
     return columnsIn(empty)
   } finally {
     empty.close()
   }
 }
 
-/** Brings the file to this version, or refuses it untouched. */
-export const migrate = (db: DatabaseSync): void => {
-  if (versionOf(db) === version) return requireTables(db)
-  db.exec("BEGIN IMMEDIATE")
-  try {
-    // Another process may have been faster.
-    const from = versionOf(db)
-    if (from === 0) create(db)
-    if (from === 1) fromVersion1(db)
-    if (from < 3) toVersion3(db)
-    db.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}; COMMIT`)
-  } catch (error) {
-    if (db.isTransaction) db.exec("ROLLBACK")
-    throw error
-  }
-}
-
-/** 0 for an empty file. */
-const versionOf = (db: DatabaseSync): number => {
-  // In one statement, so that it is one moment: another process may be making the file.
-  const found = db.prepare(
-    `SELECT (SELECT count(*) FROM sqlite_schema) AS tables, application_id AS application, user_version AS version
-    FROM pragma_application_id, pragma_user_version`
-  ).get()
-  if (found?.["application"] !== applicationId) {
-    if (found?.["tables"] === 0) return 0
-    throw new NotADestination({ problem: "it is a database of something else. Choose another file." })
-  }
-  const written = Number(found["version"])
-  if (written > version) {
-    throw new NotADestination({ problem: "it was written by a later version of this program. Use that version." })
-  }
-  return written
-}
-
 const sqlTypes = { text: "TEXT", integer: "INTEGER", boolean: "INTEGER" } as const
 
-const create = (db: DatabaseSync): void => {
-  db.exec(`
-    CREATE TABLE destination (only INTEGER PRIMARY KEY CHECK (only = 1), source TEXT NOT NULL) STRICT;
-    CREATE TABLE holders (label TEXT PRIMARY KEY, holder TEXT NOT NULL) STRICT;
-    ${scans}
-    ${Lists.all.map(rowsOf).join("\n")}
-    ${rendered}`)
+const columnSql = ({ kind, name }: Column): string => `${name} ${sqlTypes[kind]}`
+
+const tableStatements: TableStatements = {
+  prefix: "",
+  create: (list) => {
+    const table = tableOf(list)
+    const columns = columnsOf(list).map((column) =>
+      `${columnSql(column)}${column.name === "id" ? " NOT NULL UNIQUE" : ""}`
+    )
+    return [
+      `CREATE TABLE ${table} (
+        row INTEGER PRIMARY KEY, ${columns.join(", ")}, raw TEXT NOT NULL, hash TEXT NOT NULL,
+        first_seen_at TEXT NOT NULL, changed_at TEXT NOT NULL, missing_since TEXT
+      ) STRICT`,
+      `CREATE INDEX missing_${table} ON ${table} (row) WHERE missing_since IS NOT NULL`,
+      viewOf(list)
+    ]
+  },
+  addColumn: (list, column) => `ALTER TABLE ${tableOf(list)} ADD COLUMN ${columnSql(column)}`
 }
 
-/** Whose data it is: fingerprints of the keys that it was filled with, and the merchant ids that its records show. */
-const owner = `
-  CREATE TABLE known_keys (
-    number INTEGER PRIMARY KEY, salt TEXT NOT NULL, fingerprint TEXT NOT NULL, UNIQUE (salt, fingerprint)
-  ) STRICT;
-  CREATE TABLE known_merchants (merchant TEXT PRIMARY KEY) STRICT;`
-
-const scans = `
-  CREATE TABLE scans (
-    scan INTEGER PRIMARY KEY AUTOINCREMENT, list TEXT NOT NULL, part TEXT NOT NULL, asked TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('running', 'complete', 'incomplete', 'abandoned')),
-    checkpoint TEXT, first_row INTEGER NOT NULL, pages INTEGER NOT NULL DEFAULT 0, records INTEGER NOT NULL DEFAULT 0,
-    tally TEXT NOT NULL, certificate TEXT, started_at TEXT NOT NULL, ended_at TEXT
-  ) STRICT;
-  CREATE UNIQUE INDEX one_running_scan ON scans (list, part) WHERE state = 'running';
-  CREATE INDEX scans_of_a_part ON scans (list, part, state, scan);
-  CREATE TABLE seen (scan INTEGER NOT NULL, piece INTEGER NOT NULL, bits BLOB NOT NULL, PRIMARY KEY (scan, piece)) STRICT;
-  CREATE TABLE quarantine (
-    scan INTEGER NOT NULL, list TEXT NOT NULL, id TEXT, path TEXT NOT NULL, expected TEXT NOT NULL, raw TEXT NOT NULL
-  ) STRICT;
-  CREATE INDEX quarantine_of_a_scan ON quarantine (scan);
-  CREATE TABLE changes (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, list TEXT NOT NULL, scan INTEGER NOT NULL, at TEXT NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('insert', 'update', 'missing', 'returned')),
-    id TEXT NOT NULL, fields TEXT NOT NULL, before TEXT, after TEXT
-  ) STRICT;
-  CREATE INDEX changes_of_a_record ON changes (list, id, seq);
-  -- Grows with every commit that changes a row of the list.
-  CREATE TABLE revisions (list TEXT PRIMARY KEY, revision INTEGER NOT NULL) STRICT;`
-
-/**
- * Of a folder: its files, numbered by rendering, and the text of its manifest and of the one before. A file without a digest
- * is not whole, but for those of rendering 0: version 1 kept none. Those of its files that show all the rows there were are
- * of revision 0.
- */
-const rendered = `
-  CREATE TABLE rendered (
-    file TEXT PRIMARY KEY, list TEXT NOT NULL, rendering INTEGER NOT NULL, scan INTEGER NOT NULL, revision INTEGER,
-    records INTEGER, bytes INTEGER, sha256 TEXT
-  ) STRICT;
-  CREATE TABLE manifest (only INTEGER PRIMARY KEY CHECK (only = 1), text TEXT NOT NULL, previous TEXT) STRICT;`
-
-/** The table of a list, and a view of it that tells when each row was last seen. */
-const rowsOf = (list: Lists.AnyList): string => {
+/** A view that adds when each row was last seen. SQLite expands its `t.*` anew when a column is added to the table. */
+const viewOf = (list: Lists.AnyList): string => {
   const table = tableOf(list)
-  const columns = columnsOf(list).map(({ kind, name }) =>
-    `${name} ${sqlTypes[kind]}${name === "id" ? " NOT NULL UNIQUE" : ""}`
-  )
   const byte = `hex(substr(seen.bits, t.row % 8192 / 8 + 1, 1))`
   const nibble = `instr('123456789ABCDEF', substr(${byte}, 2 - t.row % 8 / 4, 1))`
-  return `
-    CREATE TABLE ${table} (
-      row INTEGER PRIMARY KEY, ${
-    columns.join(", ")
-  }, raw TEXT NOT NULL, hash TEXT NOT NULL, first_seen_at TEXT NOT NULL,
-      changed_at TEXT NOT NULL, missing_since TEXT
-    ) STRICT;
-    CREATE INDEX missing_${table} ON ${table} (row) WHERE missing_since IS NOT NULL;
-    CREATE VIEW ${table}_seen AS SELECT t.*, max(t.changed_at, coalesce((
+  return `CREATE VIEW ${table}_seen AS SELECT t.*, max(t.changed_at, coalesce((
       SELECT max(coalesce(scans.ended_at, scans.started_at)) FROM scans JOIN seen ON seen.scan = scans.scan
       WHERE scans.list = '${list.label}' AND seen.piece = t.row / 8192 AND (${nibble} >> (t.row % 4)) & 1
-    ), t.changed_at)) AS last_seen_at FROM ${table} AS t;`
-}
-
-/** What version 3 has and version 2 had not: the epoch of each holder. */
-const toVersion3 = (db: DatabaseSync): void => {
-  // An earlier version that still runs replaces the row when it takes a list over, and sets the epoch back by that.
-  db.exec("ALTER TABLE holders ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0")
-  db.exec(owner)
-}
-
-/** Version 1 knew no row numbers, seen rows, changes, parts or missing rows. A scan that was cut goes on, but concludes nothing. */
-const fromVersion1 = (db: DatabaseSync): void => {
-  const tally = Tally.toJson({ ...Tally.none, blind: true })
-  db.exec(`
-    CREATE TABLE holders (label TEXT PRIMARY KEY, holder TEXT NOT NULL) STRICT;
-    DROP INDEX one_running_scan;
-    ALTER TABLE scans RENAME TO old_scans;
-    ALTER TABLE quarantine RENAME TO old_quarantine;
-    ALTER TABLE rendered RENAME TO old_rendered;
-    ${Lists.all.map((list) => `ALTER TABLE ${tableOf(list)} RENAME TO old_${tableOf(list)};`).join("\n")}
-    ${scans}
-    ${rendered}
-    ${Lists.all.map(rowsOf).join("\n")}
-    INSERT INTO scans (scan, list, part, asked, state, checkpoint, first_row, pages, records, tally, started_at, ended_at)
-      SELECT scan, list, '', substr(asked, 1, length(asked) - 1) || ',[]]', state, checkpoint, 0, pages, records,
-        json_set('${tally}', '$.counts.pages', pages, '$.counts.records', records, '$.counts.inserted', inserted,
-          '$.counts.updated', updated, '$.counts.unchanged', unchanged, '$.counts.quarantined', quarantined),
-        started_at, completed_at FROM old_scans;
-    INSERT INTO quarantine SELECT scan, list, id, path, expected, raw FROM old_quarantine;
-    INSERT INTO rendered (file, list, rendering, scan, revision) SELECT file, list, 0, scan, CASE WHEN NOT EXISTS (
-        SELECT 1 FROM old_scans AS s WHERE s.list = r.list AND s.scan > r.scan AND s.records > 0
-      ) THEN 0 END FROM old_rendered AS r;
-    DROP TABLE old_quarantine; DROP TABLE old_rendered; DROP TABLE old_scans;`)
-  for (const list of Lists.all) {
-    const table = tableOf(list)
-    const names = [...columnsOf(list).map(({ name }) => name), "raw", "hash", "first_seen_at", "changed_at"].join(", ")
-    db.exec(`INSERT INTO ${table} (row, ${names}) SELECT row_number() OVER (ORDER BY rowid) - 1, ${names}
-      FROM old_${table}; DROP TABLE old_${table};`)
-  }
+    ), t.changed_at)) AS last_seen_at FROM ${table} AS t`
 }

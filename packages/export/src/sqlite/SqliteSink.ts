@@ -1,14 +1,18 @@
 /** `sqlite:FILE`, the embedded default. */
+import { Lists } from "@payments/core"
 import { Effect, Layer } from "effect"
 import { makeSink } from "../engine/SqlSink.ts"
 import { Sink, type SinkError } from "../Sink.ts"
 import { openStore } from "./SqliteStore.ts"
 
-/** Writes into the file, which is made if it is not there. */
-export const layer = (file: string): Layer.Layer<Sink, SinkError> =>
+/** Writes these lists into the file, which is made if it is not there. */
+export const layer = (
+  file: string,
+  lists: ReadonlyArray<Lists.AnyList> = Lists.all
+): Layer.Layer<Sink, SinkError> =>
   Layer.effect(
     Sink,
-    Effect.map(openStore(file, `sqlite:${file}`), (store) =>
+    Effect.map(openStore(file, `sqlite:${file}`, lists), (store) =>
       // There is nothing to show but the file itself, which must still be there.
-      Sink.of({ ...makeSink(store), publish: () => store.requireInPlace }))
+      Sink.of({ ...makeSink(store, lists), publish: () => store.requireInPlace }))
   )

@@ -1,34 +1,55 @@
 /** A {@link Store} in one SQLite file. */
+import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
+import { toRecordedColumn } from "../engine/Evolution.ts"
 import type { RowLookup, StoredRow } from "../engine/Plan.ts"
 import { bytes, number, type Row, text, toChange, toFullRow, toQuarantined, toScan } from "../engine/Rows.ts"
 import { mostBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
 import { Damaged, type SinkError } from "../Sink.ts"
 import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
-import { sourceOf, write } from "./SqliteCommit.ts"
+import { fill, sourceOf, write } from "./SqliteCommit.ts"
 import { integrityOf } from "./SqliteDamage.ts"
 
-/** A store whose rows others are made from. */
-export interface SqliteStore extends Store, Pick<SqliteClient, "run" | "transaction"> {
-  /** Fails where the file is no longer the one at its path. */
-  readonly requireInPlace: Effect.Effect<void, SinkError>
-  /** The store as it is now, to be read until the scope closes while others go on writing it. */
+/** A file that is read as others write it. */
+export interface SqliteReader extends Reader, Pick<SqliteClient, "run" | "lock"> {
+  /** What is there now, to be read until the scope closes. */
   readonly snapshot: Effect.Effect<Reader & Pick<SqliteClient, "run">, SinkError, Scope.Scope>
 }
 
-/** Opens the file for reading alone, until the scope closes. It must be there. */
-export const openReader = (file: string, location: string): Effect.Effect<Reader, SinkError, Scope.Scope> =>
-  Effect.map(open(file, location, "read"), (client) => readerOver(client, location))
+/** A store whose rows others are made from. */
+export interface SqliteStore extends Store, Pick<SqliteReader, "run" | "snapshot">, Pick<SqliteClient, "transaction"> {
+  /** Fails where the file is no longer the one at its path. */
+  readonly requireInPlace: Effect.Effect<void, SinkError>
+}
 
-/** Opens the file, which is made if it is not there, until the scope closes. */
-export const openStore = (file: string, location: string): Effect.Effect<SqliteStore, SinkError, Scope.Scope> =>
-  Effect.map(open(file, location, "write"), (client) => ({
+/** Opens the file for reading alone, until the scope closes, for a program that knows these lists. It must be there. */
+export const openReader = (
+  file: string,
+  location: string,
+  lists?: ReadonlyArray<Lists.AnyList>
+): Effect.Effect<SqliteReader, SinkError, Scope.Scope> =>
+  Effect.map(open(file, location, "read", lists), (client) => ({
+    ...readerOver(client, location),
+    lock: client.lock,
+    snapshot: snapshotOf(file, location, lists)
+  }))
+
+/** Opens the file, which is made if it is not there, until the scope closes, for a program that knows these lists. */
+export const openStore = (
+  file: string,
+  location: string,
+  lists?: ReadonlyArray<Lists.AnyList>
+): Effect.Effect<SqliteStore, SinkError, Scope.Scope> =>
+  Effect.map(open(file, location, "write", lists), (client) => ({
     ...readerOver(client, location),
     ...writerOver(client),
     requireInPlace: client.run((db) => db.requireInPlace()),
-    snapshot: Effect.map(open(file, location, "snapshot"), (snapshot) => readerOver(snapshot, location))
+    snapshot: snapshotOf(file, location, lists)
   }))
+
+const snapshotOf = (file: string, location: string, lists: ReadonlyArray<Lists.AnyList> | undefined) =>
+  Effect.map(open(file, location, "snapshot", lists), (snapshot) => readerOver(snapshot, location))
 
 const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<SqliteClient, "run"> => ({
   location,
@@ -108,6 +129,11 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
     run((db) =>
       db.all(`SELECT row FROM ${layoutOf(list).table} WHERE missing_since IS NOT NULL`).map((row) => number(row, "row"))
     ),
+  columns: (list) =>
+    run((db) =>
+      db.all("SELECT list, name, kind, unfilled_from FROM list_columns WHERE list = ?", list.label)
+        .map(toRecordedColumn)
+    ),
   rows: (list, after, count) =>
     run((db) => {
       const { table } = layoutOf(list)
@@ -163,15 +189,18 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
 
 const writerOver = (
   { lock, takeOver, transaction }: SqliteClient
-): Pick<Store, "hold" | "lock" | "takeOver" | "rebind" | "start" | "commit"> & Pick<SqliteClient, "transaction"> => ({
-  hold: (label, onLocked) => Effect.andThen(lock(label, onLocked), takeOver(label)),
-  lock,
-  takeOver,
-  transaction,
-  rebind: (list, source) => transaction(list.label, (db) => db.run("UPDATE destination SET source = ?", source)),
-  start: (scan) => transaction(scan.list.label, (db) => start(db, scan)),
-  commit: (commit) => transaction(commit.list.label, (db) => write(db, commit))
-})
+):
+  & Pick<Store, "hold" | "lock" | "takeOver" | "rebind" | "start" | "fillRows" | "commit">
+  & Pick<SqliteClient, "transaction"> => ({
+    hold: (label, onLocked) => Effect.andThen(lock(label, onLocked), takeOver(label)),
+    lock,
+    takeOver,
+    transaction,
+    rebind: (list, source) => transaction(list.label, (db) => db.run("UPDATE destination SET source = ?", source)),
+    start: (scan) => transaction(scan.list.label, (db) => start(db, scan)),
+    fillRows: (filled) => transaction(filled.list.label, (db) => fill(db, filled)),
+    commit: (commit) => transaction(commit.list.label, (db) => write(db, commit))
+  })
 
 /**
  * Lists keep their order from scan to scan, more or less: then the rows of a page stand side by side, and mostly they are as

@@ -12,17 +12,18 @@ const bytes = new TextEncoder()
 
 /** An encoder of the list. Unless formulas are kept, they are escaped in text; `raw` begins with a brace. */
 export const encoder = (list: Lists.AnyList, formulas: Format["formulas"]): Encoder => {
+  const { columns } = layoutOf(list)
   let begun = false
-  const first = () => begun ? "" : (begun = true, csvText([columnNames(list)], formulas))
+  const first = () => begun ? "" : (begun = true, csvText([columnNames(columns)], formulas))
   return {
-    write: (rows) => bytes.encode(first() + csvText(rows.map((row) => fieldsOf(list, row)), formulas)),
+    write: (rows) => bytes.encode(first() + csvText(rows.map((row) => fieldsOf(columns, row)), formulas)),
     end: () => bytes.encode(first())
   }
 }
 
 /** The header. */
-export const columnNames = (list: Lists.AnyList): ReadonlyArray<string> => [
-  ...layoutOf(list).columns.map(({ name }) => name),
+export const columnNames = (columns: ReadonlyArray<Column>): ReadonlyArray<string> => [
+  ...columns.map(({ name }) => name),
   "raw",
   "first_seen_at",
   "changed_at",
@@ -31,10 +32,10 @@ export const columnNames = (list: Lists.AnyList): ReadonlyArray<string> => [
 
 /** The fields of a row, in the order of the header. */
 export const fieldsOf = (
-  list: Lists.AnyList,
+  columns: ReadonlyArray<Column>,
   { cells, changedAt, firstSeenAt, missingSince, raw }: FullRow
 ): ReadonlyArray<Field> => [
-  ...layoutOf(list).columns.map((column) => fieldOf(column, cells[column.name])),
+  ...columns.map((column) => fieldOf(column, cells[column.name])),
   raw,
   firstSeenAt,
   changedAt,

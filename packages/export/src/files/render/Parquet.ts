@@ -32,7 +32,7 @@ interface Field {
 
 /** An encoder of the list. */
 export const encoder = (list: Lists.AnyList, compress: Format["compress"]): Encoder => {
-  const fields = fieldsOf(list)
+  const fields = fieldsOf(list, layoutOf(list).columns)
   const output = new ByteWriter()
   const writer = new ParquetWriter({
     writer: output,
@@ -81,9 +81,9 @@ export const encoder = (list: Lists.AnyList, compress: Format["compress"]): Enco
   }
 }
 
-/** The columns of the list. */
-export const fieldsOf = (list: Lists.AnyList): ReadonlyArray<Field> => [
-  ...layoutOf(list).columns.flatMap((column) => fieldsOfColumn(column, Lists.dateFields(list))),
+/** The columns of a file that has these columns of the list. */
+export const fieldsOf = (list: Lists.AnyList, columns: ReadonlyArray<Column>): ReadonlyArray<Field> => [
+  ...columns.flatMap((column) => fieldsOfColumn(column, Lists.dateFields(list))),
   { element: text("raw", "REQUIRED"), value: ({ raw }) => raw, isOpaque: true },
   { element: instant("first_seen_at"), value: ({ firstSeenAt }) => instantOf(firstSeenAt) },
   { element: instant("changed_at"), value: ({ changedAt }) => instantOf(changedAt) },

@@ -1,0 +1,44 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
+import { layerTest } from "@payments/core/testing"
+import { scan } from "@payments/export"
+import { Effect, Layer } from "effect"
+import { join } from "node:path"
+import * as SqliteSink from "../../../packages/export/src/sqlite/SqliteSink.ts"
+import { without } from "../../../packages/export/test/SmallerLists.ts"
+import { runInProcess } from "./InProcess.ts"
+import { rowsOf, temporaryFolder } from "./Program.ts"
+
+const invoices = Array.from({ length: 1200 }, (_, index) => ({ id: `inv_${index}`, amount: 1, contract: `c${index}` }))
+const api = layerTest({ invoices })
+
+describe("a destination whose columns are not filled yet", () => {
+  it.live("is read with a note, and filled with a note by the next export", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      const to = `sqlite:${file}`
+      const lists = [without(Lists.invoices, "contract", "paymentAmount")]
+      yield* scan("invoices", { lists }).pipe(Effect.provide(Layer.merge(SqliteSink.layer(file, lists), api)))
+      const verified = yield* runInProcess(api, ["verify", "--from", to])
+      assert.strictEqual(verified.code, 0)
+      assert.strictEqual(
+        verified.out,
+        "invoices: as scan 1 certified it: 1,200 records\n" +
+          "invoices: not compared, since they are not filled yet: contract, payment_amount; the next export of the list fills them\n"
+      )
+      const changes = yield* runInProcess(api, ["changes", "--from", to])
+      assert.deepStrictEqual([changes.code, changes.out], [0, ""])
+      assert.include(
+        changes.err,
+        "payments: columns of invoices are not filled yet: contract, payment_amount. The next export of the list fills them.\n"
+      )
+      assert.strictEqual((yield* runInProcess(api, ["quarantine", "--from", to])).code, 0)
+      const exported = yield* runInProcess(api, ["export", "invoices", "--to", to])
+      assert.strictEqual(exported.code, 0)
+      assert.include(exported.err, "invoices: fills new columns of 1,200 rows first: contract, payment_amount\n")
+      assert.deepStrictEqual(rowsOf(file, "SELECT count(contract) AS n FROM invoices"), [{ n: 1200 }])
+      const again = yield* runInProcess(api, ["verify", "--from", to])
+      assert.strictEqual(again.out, "invoices: as scan 2 certified it: 1,200 records\n")
+      assert.notInclude((yield* runInProcess(api, ["changes", "--from", to])).err, "not filled")
+    }).pipe(Effect.scoped))
+})

@@ -1,0 +1,103 @@
+/**
+ * Compares the columns that a destination has recorded with those of this program, for both databases. Missing tables and
+ * columns are added; a destination that a later program has extended is refused.
+ */
+import type { Lists } from "@payments/core"
+import { Result } from "effect"
+import { type Column, columnsOf, layoutOf } from "./Columns.ts"
+import { programVersion } from "./Migrations.ts"
+import { number, type Row, text } from "./Rows.ts"
+
+/** A column of a list's table, as the destination has recorded it. */
+export interface RecordedColumn {
+  /** The list's name, as on the command line. */
+  readonly list: string
+  readonly name: string
+  /** The kind of a {@link Column}, or one that only a later program knows. */
+  readonly kind: string
+  /** Rows from this number on lack the column's value; undefined where every row has it. */
+  readonly unfilledFrom: number | undefined
+}
+
+/** A row of `list_columns`. */
+export const toRecordedColumn = (row: Row): RecordedColumn => ({
+  list: text(row, "list"),
+  name: text(row, "name"),
+  kind: text(row, "kind"),
+  unfilledFrom: row["unfilled_from"] === null ? undefined : number(row, "unfilled_from")
+})
+
+/** What a destination lacks. */
+export interface Additions {
+  /** Lists without a table. */
+  readonly tables: ReadonlyArray<Lists.AnyList>
+  readonly columns: ReadonlyArray<{ readonly list: Lists.AnyList; readonly columns: ReadonlyArray<Column> }>
+}
+
+/** What a later program, of this version where it is known, has written. */
+export const writtenLater = (version: string | undefined): string =>
+  `it was written by a later version of this program${version === undefined ? "" : ` (${version})`}. Use that version.`
+
+/** What the destination lacks, or why this program must neither read nor write it. */
+export const additionsTo = (
+  recorded: ReadonlyArray<RecordedColumn>,
+  lists: ReadonlyArray<Lists.AnyList>,
+  version: string | undefined
+): Result.Result<Additions, string> => {
+  for (const { kind, list, name } of recorded) {
+    const column = columnIn(lists, list, name)
+    if (column === undefined) return Result.fail(writtenLater(version))
+    if (column.kind !== kind) {
+      return Result.fail(
+        `its column ${list}.${name} is of type ${kind}, and this version of the program needs ${column.kind}. Export into a new destination (another --to).`
+      )
+    }
+  }
+  const tables = lists.filter(({ label }) => recorded.every(({ list }) => list !== label))
+  const columns = lists.filter((list) => !tables.includes(list)).flatMap((list) => {
+    const missing = columnsOf(list).filter(({ name }) =>
+      !recorded.some((column) => column.list === list.label && column.name === name)
+    )
+    return missing.length === 0 ? [] : [{ list, columns: missing }]
+  })
+  return Result.succeed({ tables, columns })
+}
+
+const columnIn = (lists: ReadonlyArray<Lists.AnyList>, label: string, name: string): Column | undefined => {
+  const list = lists.find((one) => one.label === label)
+  return list === undefined ? undefined : layoutOf(list).columns.find((column) => column.name === name)
+}
+
+/** Whether the destination lacks nothing. */
+export const isComplete = ({ columns, tables }: Additions): boolean => columns.length + tables.length === 0
+
+/** How a database makes the table of a list and adds a column to it. */
+export interface TableStatements {
+  /** What stands before the name of each table, such as `"schema".`. */
+  readonly prefix: string
+  readonly create: (list: Lists.AnyList) => ReadonlyArray<string>
+  readonly addColumn: (list: Lists.AnyList, column: Column) => string
+}
+
+/**
+ * The statements that add tables and columns and record them. A column of an existing table is recorded as not filled even
+ * where the table has no rows: an earlier program that still runs may be adding some.
+ */
+export const statementsOf = (
+  { columns, tables }: Additions,
+  { addColumn, create, prefix }: TableStatements
+): ReadonlyArray<string> => {
+  const record = ({ label }: Lists.AnyList, recorded: ReadonlyArray<Column>, unfilledFrom: "0" | "NULL") =>
+    `INSERT INTO ${prefix}list_columns (list, name, kind, unfilled_from) VALUES ${
+      recorded.map(({ kind, name }) => `('${label}', '${name}', '${kind}', ${unfilledFrom})`).join(", ")
+    }`
+  return [
+    ...tables.flatMap((list) => [...create(list), record(list, columnsOf(list), "NULL")]),
+    ...columns.flatMap((added) => [
+      ...added.columns.map((column) => addColumn(added.list, column)),
+      record(added.list, added.columns, "0")
+    ]),
+    `DELETE FROM ${prefix}program_version`,
+    `INSERT INTO ${prefix}program_version (version) VALUES ('${programVersion}')`
+  ]
+}

@@ -1,0 +1,174 @@
+/**
+ * The tables of a destination beside those of the lists: an ordered list of migrations, with one version number for both
+ * databases. A new destination runs all of them, an older one those that it lacks, in one transaction. An entry does not change
+ * once it is released: a later change of the tables is a further entry.
+ */
+
+/** The version of this program, recorded in the destinations that it changes. A test compares it with `package.json`. */
+export const programVersion = "0.1.0"
+
+/** The statements that lead from the version before to this one. */
+export interface Migration {
+  readonly version: number
+  readonly sqlite: ReadonlyArray<string>
+  /** In the schema of this name, as SQL writes it. */
+  readonly postgres: (s: string) => ReadonlyArray<string>
+}
+
+/** Files of an earlier version are no longer migrated. */
+export const oldestSqliteVersion = 2
+
+/** The columns that the lists had in versions 1 to 3, which recorded none. A user may have added others. */
+const columnsBefore4 = {
+  integer: "amount amount_sent fee payment_amount",
+  boolean: "partial_payins_enabled",
+  text: "id reference customer_id customer_details_reference customer_details_name customer_details_document_type " +
+    "customer_details_document_number customer_details_email customer_details_phone_number payout_target_id " +
+    "payout_target_details_reference payout_target_details_description payout_target_details_type status " +
+    "status_message source_merchant_account_id created_at updated_at description auth_url redirect_url type contract " +
+    "customer_document_number payment_date payment_method payment_source settlement_date settlement_time payment_id " +
+    "payment_url"
+} as const
+const listsBefore4 = "('payout_requests', 'payin_sources', 'invoices')"
+
+/** Rows of a name and a kind. Both databases name the columns of VALUES `column1` and `column2`. */
+const known = `(VALUES ${
+  Object.entries(columnsBefore4)
+    .flatMap(([kind, names]) => names.split(" ").map((name) => `('${name}', '${kind}')`))
+    .join(", ")
+}) AS known`
+
+/** In the order of their versions. */
+export const migrations: ReadonlyArray<Migration> = [
+  {
+    version: 1,
+    sqlite: [],
+    postgres: (s) => [
+      `CREATE TABLE ${s}.destination (
+        singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton), version integer NOT NULL, source text,
+        -- The number of the last change. A transaction that takes the next numbers locks the row until it commits.
+        changes bigint NOT NULL DEFAULT 0
+      )`,
+      `INSERT INTO ${s}.destination (version) VALUES (1)`,
+      `CREATE TABLE ${s}.leases (
+        label text PRIMARY KEY, epoch bigint NOT NULL, commit bigint NOT NULL, owner text NOT NULL, holder text NOT NULL,
+        expires timestamptz NOT NULL
+      )`,
+      `CREATE TABLE ${s}.scans (
+        scan bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, list text NOT NULL, part text NOT NULL, asked text NOT NULL,
+        state text NOT NULL CHECK (state IN ('running', 'complete', 'incomplete', 'abandoned')), checkpoint text,
+        first_row bigint NOT NULL, pages bigint NOT NULL DEFAULT 0, records bigint NOT NULL DEFAULT 0,
+        tally json NOT NULL, certificate json, started_at timestamptz NOT NULL, ended_at timestamptz
+      )`,
+      `CREATE UNIQUE INDEX one_running_scan ON ${s}.scans (list, part) WHERE state = 'running'`,
+      `CREATE INDEX scans_of_a_part ON ${s}.scans (list, part, state, scan)`,
+      `CREATE TABLE ${s}.seen (
+        scan bigint NOT NULL, piece bigint NOT NULL, bits bytea NOT NULL, PRIMARY KEY (scan, piece)
+      )`,
+      `CREATE TABLE ${s}.quarantine (
+        scan bigint NOT NULL, list text NOT NULL, id text, path text NOT NULL, expected text NOT NULL, raw json NOT NULL
+      )`,
+      `CREATE INDEX quarantine_of_a_scan ON ${s}.quarantine (scan)`,
+      `CREATE TABLE ${s}.changes (
+        seq bigint PRIMARY KEY, list text NOT NULL, scan bigint NOT NULL, at timestamptz NOT NULL,
+        kind text NOT NULL CHECK (kind IN ('insert', 'update', 'missing', 'returned')),
+        id text COLLATE "C" NOT NULL, fields json NOT NULL, before json, after json
+      )`,
+      `CREATE INDEX changes_of_a_record ON ${s}.changes (list, id, seq)`
+    ]
+  },
+  {
+    version: 2,
+    sqlite: [
+      "CREATE TABLE destination (only INTEGER PRIMARY KEY CHECK (only = 1), source TEXT NOT NULL) STRICT",
+      "CREATE TABLE holders (label TEXT PRIMARY KEY, holder TEXT NOT NULL) STRICT",
+      `CREATE TABLE scans (
+        scan INTEGER PRIMARY KEY AUTOINCREMENT, list TEXT NOT NULL, part TEXT NOT NULL, asked TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('running', 'complete', 'incomplete', 'abandoned')),
+        checkpoint TEXT, first_row INTEGER NOT NULL, pages INTEGER NOT NULL DEFAULT 0,
+        records INTEGER NOT NULL DEFAULT 0, tally TEXT NOT NULL, certificate TEXT, started_at TEXT NOT NULL, ended_at TEXT
+      ) STRICT`,
+      "CREATE UNIQUE INDEX one_running_scan ON scans (list, part) WHERE state = 'running'",
+      "CREATE INDEX scans_of_a_part ON scans (list, part, state, scan)",
+      `CREATE TABLE seen (
+        scan INTEGER NOT NULL, piece INTEGER NOT NULL, bits BLOB NOT NULL, PRIMARY KEY (scan, piece)
+      ) STRICT`,
+      `CREATE TABLE quarantine (
+        scan INTEGER NOT NULL, list TEXT NOT NULL, id TEXT, path TEXT NOT NULL, expected TEXT NOT NULL, raw TEXT NOT NULL
+      ) STRICT`,
+      "CREATE INDEX quarantine_of_a_scan ON quarantine (scan)",
+      `CREATE TABLE changes (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT, list TEXT NOT NULL, scan INTEGER NOT NULL, at TEXT NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('insert', 'update', 'missing', 'returned')),
+        id TEXT NOT NULL, fields TEXT NOT NULL, before TEXT, after TEXT
+      ) STRICT`,
+      "CREATE INDEX changes_of_a_record ON changes (list, id, seq)",
+      // Grows with every commit that changes a row of the list.
+      "CREATE TABLE revisions (list TEXT PRIMARY KEY, revision INTEGER NOT NULL) STRICT",
+      // Of a folder: its files, numbered by rendering. A file without a digest is not whole.
+      `CREATE TABLE rendered (
+        file TEXT PRIMARY KEY, list TEXT NOT NULL, rendering INTEGER NOT NULL, scan INTEGER NOT NULL, revision INTEGER,
+        records INTEGER, bytes INTEGER, sha256 TEXT
+      ) STRICT`,
+      // The text of the manifest and of the one before.
+      "CREATE TABLE manifest (only INTEGER PRIMARY KEY CHECK (only = 1), text TEXT NOT NULL, previous TEXT) STRICT"
+    ],
+    postgres: (s) => [
+      // json refuses some of what is quarantined.
+      `ALTER TABLE ${s}.quarantine ALTER COLUMN raw TYPE text`,
+      `CREATE TABLE IF NOT EXISTS ${s}.known_keys (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, salt text NOT NULL, fingerprint text NOT NULL,
+        UNIQUE (salt, fingerprint)
+      )`,
+      `CREATE TABLE IF NOT EXISTS ${s}.known_merchants (merchant text COLLATE "C" PRIMARY KEY)`
+    ]
+  },
+  {
+    version: 3,
+    sqlite: [
+      // A program of version 2 replaces the row when it takes a list over, which sets the epoch back to 0.
+      "ALTER TABLE holders ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0",
+      // Whose data it is: fingerprints of the keys that it was filled with, and the merchant ids that its records show.
+      `CREATE TABLE known_keys (
+        number INTEGER PRIMARY KEY, salt TEXT NOT NULL, fingerprint TEXT NOT NULL, UNIQUE (salt, fingerprint)
+      ) STRICT`,
+      "CREATE TABLE known_merchants (merchant TEXT PRIMARY KEY) STRICT"
+    ],
+    postgres: () => []
+  },
+  {
+    version: 4,
+    sqlite: [
+      // Rows from the number `unfilled_from` on lack the value of the column. NULL: every row has it.
+      `CREATE TABLE list_columns (
+        list TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, unfilled_from INTEGER, PRIMARY KEY (list, name)
+      ) STRICT`,
+      `INSERT INTO list_columns (list, name, kind)
+        SELECT replace(t.name, '_', '-'), c.name, known.column2 FROM sqlite_schema AS t
+        JOIN pragma_table_info(t.name) AS c JOIN ${known} ON known.column1 = c.name
+        WHERE t.type = 'table' AND t.name IN ${listsBefore4}`,
+      // The version of the last program that has changed the tables.
+      "CREATE TABLE program_version (version TEXT NOT NULL) STRICT",
+      // Version 1 recorded no seen rows: its scans are no evidence of what is missing.
+      "UPDATE scans SET state = 'abandoned' WHERE state IN ('running', 'complete') AND tally ->> '$.blind'"
+    ],
+    postgres: (s) => [
+      `CREATE TABLE ${s}.list_columns (
+        list text NOT NULL, name text NOT NULL, kind text NOT NULL, unfilled_from bigint, PRIMARY KEY (list, name)
+      )`,
+      `INSERT INTO ${s}.list_columns (list, name, kind)
+        SELECT replace(c.relname, '_', '-'), a.attname, known.column2
+        FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid JOIN ${known} ON known.column1 = a.attname
+        WHERE c.relnamespace = to_regnamespace('${s.replaceAll("'", "''")}') AND c.relname IN ${listsBefore4}
+          AND a.attnum > 0 AND NOT a.attisdropped`,
+      `CREATE TABLE ${s}.program_version (version text NOT NULL)`
+    ]
+  }
+]
+
+/** The version of the tables that this program writes. */
+export const currentVersion = 4
+
+/** The migrations that a destination of this version lacks. */
+export const migrationsAfter = (version: number): ReadonlyArray<Migration> =>
+  migrations.filter((migration) => migration.version > version)
