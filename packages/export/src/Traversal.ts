@@ -2,7 +2,15 @@
  * One traversal of a list: pages are read ahead, judged by the guard where something is kept, and committed; a page that
  * fails is asked for again.
  */
-import { Lists, Monotonic, type Page, PaymentsApi, type PaymentsError, Position, RetryPolicy } from "@payments/core"
+import {
+  type Lists,
+  Monotonic,
+  type Page,
+  PaymentsApi,
+  type PaymentsError,
+  Position,
+  RetryPolicy
+} from "@payments/core"
 import { type Cause, Duration, Effect, Latch, Pull, Queue, type Scope, Stream } from "effect"
 import { type Backlog, backlogOf } from "./Backlog.ts"
 import { countPath } from "./engine/Tally.ts"

@@ -108,10 +108,10 @@ describe("the migrations", () => {
             { invoices: invoices(20) },
             "invoices",
             10,
-            SqliteSink.layer(file, [
+            [
               without(Lists.payoutRequests, "fee"),
               without(Lists.invoices, "amount")
-            ])
+            ]
           ),
         15
       ]

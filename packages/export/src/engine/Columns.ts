@@ -13,6 +13,17 @@ export interface Column {
   readonly path: readonly [string] | readonly [string, string]
 }
 
+/** A column of a list's table, as the destination has recorded it. */
+export interface RecordedColumn {
+  /** The list's name, as on the command line. */
+  readonly list: string
+  readonly name: string
+  /** The kind of a {@link Column}, or one that only a later program knows. */
+  readonly kind: string
+  /** Rows from this number on lack the column's value; undefined where every row has it. */
+  readonly unfilledFrom: number | undefined
+}
+
 /** The table of a list. */
 export const tableOf = (list: Lists.AnyList): string => String.camelToSnake(list.name)
 

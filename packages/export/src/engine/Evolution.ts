@@ -4,28 +4,8 @@
  */
 import type { Lists } from "@payments/core"
 import { Result } from "effect"
-import { type Column, columnsOf, layoutOf } from "./Columns.ts"
+import { type Column, columnsOf, layoutOf, type RecordedColumn } from "./Columns.ts"
 import { programVersion } from "./Migrations.ts"
-import { number, type Row, text } from "./Rows.ts"
-
-/** A column of a list's table, as the destination has recorded it. */
-export interface RecordedColumn {
-  /** The list's name, as on the command line. */
-  readonly list: string
-  readonly name: string
-  /** The kind of a {@link Column}, or one that only a later program knows. */
-  readonly kind: string
-  /** Rows from this number on lack the column's value; undefined where every row has it. */
-  readonly unfilledFrom: number | undefined
-}
-
-/** A row of `list_columns`. */
-export const toRecordedColumn = (row: Row): RecordedColumn => ({
-  list: text(row, "list"),
-  name: text(row, "name"),
-  kind: text(row, "kind"),
-  unfilledFrom: row["unfilled_from"] === null ? undefined : number(row, "unfilled_from")
-})
 
 /** What a destination lacks. */
 export interface Additions {

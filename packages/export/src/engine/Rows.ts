@@ -1,6 +1,7 @@
 /** Rows as the databases' drivers give them, by column, and what they are to the engine. Both databases name columns alike. */
 import { Effect } from "effect"
 import { Damaged, SinkError } from "../Sink.ts"
+import type { RecordedColumn } from "./Columns.ts"
 import type { ChangeRow, FullRow, QuarantinedRow, ScanRow } from "./Store.ts"
 
 /** A row of a driver. Integers are `number` or `bigint`, times text. */
@@ -87,4 +88,12 @@ export const toFullRow = (row: Row, cells: Row): FullRow => ({
   firstSeenAt: text(row, "first_seen_at"),
   changedAt: text(row, "changed_at"),
   missingSince: optional(row, "missing_since")
+})
+
+/** A row of `list_columns`. */
+export const toRecordedColumn = (row: Row): RecordedColumn => ({
+  list: text(row, "list"),
+  name: text(row, "name"),
+  kind: text(row, "kind"),
+  unfilledFrom: row["unfilled_from"] === null ? undefined : number(row, "unfilled_from")
 })

@@ -5,8 +5,7 @@
 import type { Lists } from "@payments/core"
 import type { Effect, Scope } from "effect"
 import type { Owner, OwnerClaim, SinkError } from "../Sink.ts"
-import type { Cell, Column } from "./Columns.ts"
-import type { RecordedColumn } from "./Evolution.ts"
+import type { Cell, Column, RecordedColumn } from "./Columns.ts"
 import type { Plan, RowLookup, StoredRow } from "./Plan.ts"
 import type { Piece, RowSet } from "./RowSet.ts"
 

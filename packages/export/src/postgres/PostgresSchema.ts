@@ -8,11 +8,10 @@ import {
   isComplete,
   statementsOf,
   type TableStatements,
-  toRecordedColumn,
   writtenLater
 } from "../engine/Evolution.ts"
 import { currentVersion, migrationsAfter } from "../engine/Migrations.ts"
-import { number, optional, text } from "../engine/Rows.ts"
+import { number, optional, text, toRecordedColumn } from "../engine/Rows.ts"
 import { NotADestination, SinkError } from "../Sink.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
 import { setIdleTimeout } from "./PostgresLease.ts"

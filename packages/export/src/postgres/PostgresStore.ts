@@ -5,7 +5,6 @@
 import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { type Column, layoutOf } from "../engine/Columns.ts"
-import { toRecordedColumn } from "../engine/Evolution.ts"
 import type { RowLookup } from "../engine/Plan.ts"
 import {
   bytes,
@@ -17,6 +16,7 @@ import {
   toChange,
   toFullRow,
   toQuarantined,
+  toRecordedColumn,
   toScan
 } from "../engine/Rows.ts"
 import { mostBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"

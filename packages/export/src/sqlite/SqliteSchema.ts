@@ -4,19 +4,17 @@ import { Result } from "effect"
 import { existsSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import { pathToFileURL } from "node:url"
-import { type Column, columnsOf, tableOf } from "../engine/Columns.ts"
+import { type Column, columnsOf, type RecordedColumn, tableOf } from "../engine/Columns.ts"
 import {
   type Additions,
   additionsTo,
   isComplete,
-  type RecordedColumn,
   statementsOf,
   type TableStatements,
-  toRecordedColumn,
   writtenLater
 } from "../engine/Evolution.ts"
 import { currentVersion, migrationsAfter, oldestSqliteVersion } from "../engine/Migrations.ts"
-import { number, optional } from "../engine/Rows.ts"
+import { number, optional, toRecordedColumn } from "../engine/Rows.ts"
 import { Damaged, NotADestination } from "../Sink.ts"
 
 /** Identifies a database of this program: "PAYR". */

@@ -2,9 +2,18 @@
 import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
-import { toRecordedColumn } from "../engine/Evolution.ts"
 import type { RowLookup, StoredRow } from "../engine/Plan.ts"
-import { bytes, number, type Row, text, toChange, toFullRow, toQuarantined, toScan } from "../engine/Rows.ts"
+import {
+  bytes,
+  number,
+  type Row,
+  text,
+  toChange,
+  toFullRow,
+  toQuarantined,
+  toRecordedColumn,
+  toScan
+} from "../engine/Rows.ts"
 import { mostBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
 import { Damaged, type SinkError } from "../Sink.ts"
 import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
