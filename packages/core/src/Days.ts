@@ -10,7 +10,7 @@ const dayMs = 86_400_000
 export const isDay = (text: string): boolean => {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false
   const ms = startOf(text)
-  // `Date.parse` turns a day that does not exist into a day of the next month.
+  // `Date.parse` accepts a day that does not exist, such as 02-30, as a day of the next month.
   return !Number.isNaN(ms) && toDay(ms) === text
 }
 

@@ -1,6 +1,6 @@
 /**
- * The server side of a list: a function from a request to a page (§4.4). `layerTest` and the sandbox answer with it,
- * wherever the records come from, and apply faults to its answers.
+ * The server side of a list: a function from a request to a page (§4.4). `layerTest` and the sandbox answer
+ * with it, and apply faults to its answers.
  */
 import { Schema } from "effect"
 import { type ListName, PageLimit, pageLimit } from "./Lists.ts"

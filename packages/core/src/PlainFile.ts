@@ -46,7 +46,7 @@ export const readPlainFile = (
       read.add(part.value)
       if (read.size > maxBytes) return yield* tooLarge(maxBytes)
     }
-    const bytes = read.take()
+    const bytes = read.finish()
     const text = yield* Effect.try({
       try: () => decode(bytes),
       catch: () => new PlainFileError({ kind: "notText", problem: `is not UTF-8 text (line ${firstBadLine(bytes)})` })
@@ -103,7 +103,7 @@ const kinds: { readonly [Type in FileSystem.File.Type]: string } = {
 }
 
 const tooLarge = (maxBytes: number): PlainFileError =>
-  new PlainFileError({ kind: "tooLarge", problem: `holds more than ${maxBytes / 1024} KiB` })
+  new PlainFileError({ kind: "tooLarge", problem: `contains more than ${maxBytes / 1024} KiB` })
 
 const unreadable = ({ reason }: PlatformError.PlatformError): PlainFileError =>
   reason._tag === "NotFound"

@@ -193,6 +193,6 @@ export const InvoiceWire = open(invoice).annotate({ identifier: "Invoice" })
  */
 export const timestamp = (value: string | null | undefined): Option.Option<DateTime.Utc> =>
   typeof value === "string" && /^\d{4}-\d{2}-\d{2}T.*Z$/.test(value)
-    // Parsing turns a day that does not exist into a day of the next month.
+    // Parsing accepts a day that does not exist, such as 02-30, as a day of the next month.
     ? Option.filter(DateTime.make(value), (instant) => DateTime.formatIso(instant).startsWith(value.slice(0, 10)))
     : Option.none()

@@ -66,11 +66,11 @@ export type RetryDecision =
 const stop: RetryDecision = { retry: false }
 
 /**
- * Classifies a reason: `permanent` repeats at every attempt, `transient` may pass, `throttled` asks for fewer requests.
+ * Classifies a reason: `permanent` repeats at every attempt, `transient` may pass, `throttled` means too many requests.
  */
 const classify = (reason: Reason): "permanent" | "transient" | "throttled" => {
   switch (reason._tag) {
-    // The service asks for fewer requests.
+    // The service limits the request rate.
     case "RateLimited":
       return "throttled"
     // The service gave no answer, so the same request can succeed later. A 408 is a timeout too.

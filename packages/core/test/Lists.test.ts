@@ -1,4 +1,4 @@
-/** What holds for every definition of a list, so that a new one is complete. */
+/** Tests that every definition of a list, including a new one, is complete. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted, Stream } from "effect"
 import { Lists, PaymentsApi, PaymentsConfig } from "../src/index.ts"
@@ -24,14 +24,14 @@ describe.each(Lists.all.map((list) => [list.label, list] as const))("the definit
 })
 
 describe("lists", () => {
-  it("have paths, labels and names of their own", () => {
+  it("have unique paths, labels and names", () => {
     for (const member of ["name", "label", "title", "path"] as const) {
       assert.strictEqual(new Set(Lists.all.map((list) => list[member])).size, Lists.all.length, member)
     }
     assert.deepStrictEqual([...Lists.ListName.literals], Lists.all.map(({ name }) => name))
   })
 
-  it("have renamable parameters only for filters that a list with assumed names has", () => {
+  it("have renamable parameters for the filters of lists with assumed names only", () => {
     const assumed = Lists.all.filter((list) => list.parameterNames === "assumed")
     assert.sameMembers(
       Object.keys(Lists.defaultInvoiceParameters),
@@ -39,7 +39,7 @@ describe("lists", () => {
     )
   })
 
-  it.effect("are served below their own base address", () =>
+  it.effect("have addresses at their own base address", () =>
     Effect.gen(function*() {
       const config = yield* PaymentsConfig.fromSettings({
         PAYMENTS_BASE_URL: "https://a.example/base/",

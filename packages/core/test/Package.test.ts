@@ -76,16 +76,16 @@ beforeAll(async () => {
   const { filename }: { readonly filename: string } = JSON.parse(out.slice(out.indexOf("{")))
   await passes("mv", [filename, tarball], folder)
   mkdirSync(consumer)
-  const beside = { effect: linked("effect"), "@effect/platform-node": linked("@effect/platform-node") }
+  const peers = { effect: linked("effect"), "@effect/platform-node": linked("@effect/platform-node") }
   writeFileSync(
     join(consumer, "package.json"),
     JSON.stringify({
       name: "consumer",
       private: true,
       type: "module",
-      dependencies: { "@payments/core": `file:${tarball}`, ...beside },
+      dependencies: { "@payments/core": `file:${tarball}`, ...peers },
       devDependencies: { "@types/node": linked("@types/node", join(core, "../..")) },
-      pnpm: { overrides: beside }
+      pnpm: { overrides: peers }
     })
   )
   await pnpm(["install", "--offline", "--ignore-workspace", "--ignore-scripts"], consumer)

@@ -149,7 +149,7 @@ describe("the bytes of a body", () => {
         else body.add(new Uint8Array(3))
       }
       assert.strictEqual(body.size, 300_000)
-      const bytes = body.take()
+      const bytes = body.finish()
       assert.isTrue(bytes.length === 300_000 && bytes.every((byte, at) => byte === Math.floor(at / 3) % 251))
       assert.strictEqual(body.size, 0)
     }
@@ -159,16 +159,16 @@ describe("the bytes of a body", () => {
     const body = new BodyBytes(1024)
     body.add(new Uint8Array(10), 2 ** 50)
     body.add(new Uint8Array(10), 2 ** 50)
-    assert.isAtMost(body.take().buffer.byteLength, 64 * 1024)
+    assert.isAtMost(body.finish().buffer.byteLength, 64 * 1024)
   })
 
   it("are the only chunk itself, or empty without a chunk", () => {
     const body = new BodyBytes(1024)
-    assert.strictEqual(body.take().length, 0)
+    assert.strictEqual(body.finish().length, 0)
     const chunk = new Uint8Array(100)
     body.add(new Uint8Array(0))
     body.add(chunk)
-    assert.strictEqual(body.take(), chunk)
+    assert.strictEqual(body.finish(), chunk)
   })
 })
 

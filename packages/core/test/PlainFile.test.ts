@@ -23,7 +23,7 @@ describe("a plain file", () => {
         assert.deepStrictEqual([mode, text], [0o600, `${"é".repeat(limit / 2 - 2)}\n`])
       }
       yield* fs.writeFileString(file, "x".repeat(limit + 1))
-      assert.deepStrictEqual(yield* problemOf(link), ["tooLarge", "holds more than 1 KiB"])
+      assert.deepStrictEqual(yield* problemOf(link), ["tooLarge", "contains more than 1 KiB"])
     }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
 
   it.live("is not a pipe, a device or a folder: these are refused without opening them", () =>

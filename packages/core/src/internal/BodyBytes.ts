@@ -35,7 +35,7 @@ export class BodyBytes {
   }
 
   /** Returns all bytes and releases them. */
-  take(): Uint8Array {
+  finish(): Uint8Array {
     const bytes = this.#first ?? this.#buffer.subarray(0, this.#size)
     this.drop()
     return bytes

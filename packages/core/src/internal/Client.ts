@@ -75,7 +75,7 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
 
   const onRateLimited = (retryAfter: Duration.Duration | undefined) =>
     Effect.clockWith((clock) => {
-      // The caller receives a longer wait in the error. Other requests are then answered with a 429 of their own.
+      // The caller receives a longer wait in the error. Other requests receive their own 429.
       const ignored = retryAfter === undefined || Duration.isGreaterThan(retryAfter, config.retry.longestHint)
       limiter = RateLimiter.onRateLimited(
         limiter,

@@ -170,7 +170,7 @@ const readBody = (
       return body.size > largestBody ? Effect.fail(tooLarge(largestBody)) : Effect.void
     }),
     Effect.catchIf((reason) => reason === empty, () => Effect.void),
-    Effect.map(() => body.take())
+    Effect.map(() => body.finish())
   )
 }
 

@@ -33,7 +33,7 @@ export const skippingPools =
     })
   }
 
-/** Interim answers start like this, except 101: it changes the protocol, which no request here asks for. */
+/** Interim answers start like this, except 101: it answers a request for another protocol, which is never sent. */
 const start = Buffer.from("HTTP/1.1 1")
 const switching = Buffer.from("HTTP/1.1 101")
 const end = Buffer.from("\r\n\r\n")

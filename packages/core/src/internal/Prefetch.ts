@@ -88,8 +88,8 @@ export const makePrefetch = (
     consumedSize = page.fetched.envelope.text.length
     arrivedSize -= consumedSize
     if (pending !== undefined && mayRequest()) yield* send(pending)
-    // On a kept-alive connection, Node sends the request in the next turn of its event loop. Yield, so that the service
-    // receives the request before this page is decoded.
+    // On a kept-alive connection, Node sends the request in the next iteration of its event loop. Yield, so that the
+    // service receives the request before this page is decoded.
     if (requested.length > 0) yield* Effect.yieldNow
     return page
   })

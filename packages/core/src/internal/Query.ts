@@ -1,4 +1,4 @@
-/** Checks a query and turns it into a request. */
+/** Checks a query and builds its request. */
 import { Effect, Redacted, Schema } from "effect"
 import type { BadRecordOption, ListOptions } from "../ListOperation.ts"
 import * as Lists from "../Lists.ts"

@@ -134,7 +134,7 @@ class UndiciRead implements Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     this.#controller = undefined
-    const bytes = this.#body.take()
+    const bytes = this.#body.finish()
     const coding = codingOf(this.#headers["content-encoding"])
     const answer = { status: this.#status, headers: this.#headers }
     this.#settle(

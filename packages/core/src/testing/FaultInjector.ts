@@ -7,7 +7,7 @@ import type { FaultContext, ListingHistory } from "./FaultContext.ts"
 import { followingDetours, listBehaviours } from "./ListFaults.ts"
 import type { Reply } from "./Reply.ts"
 import { replyBehaviours } from "./ReplyFaults.ts"
-import { draw, fraction } from "./SeededRandom.ts"
+import { fraction, hash32 } from "./SeededRandom.ts"
 
 /** A request before faults. */
 export interface InjectedRequest {
@@ -61,7 +61,7 @@ export const makeInjector = (faults: ReadonlyArray<Fault>, seed: number, since: 
   return (incoming, server, render) => {
     if (faults.length === 0) return { reply: render(server(incoming.request)), applied: [] }
     const history = historyOf(histories, incoming)
-    const visitor = draw(incoming.query)
+    const visitor = hash32(incoming.query)
     let listServer = followingDetours(server, history)
     let answer = () => {
       const page = listServer(incoming.request)
@@ -138,7 +138,7 @@ const historyOf = (
   histories: BoundedMap<string, ListingHistory>,
   { key, list, request }: InjectedRequest
 ): ListingHistory => {
-  const name = JSON.stringify([draw(key), list, request.limit, Object.entries(request.filters).toSorted()])
+  const name = JSON.stringify([hash32(key), list, request.limit, Object.entries(request.filters).toSorted()])
   const history: ListingHistory = histories.get(name) ??
     {
       requested: [],

@@ -3,7 +3,7 @@ import { membersOf } from "../internal/JsonText.ts"
 import type { FaultOf, replyFaults } from "./Fault.ts"
 import type { FaultContext } from "./FaultContext.ts"
 import { json, type Reply } from "./Reply.ts"
-import { draw } from "./SeededRandom.ts"
+import { hash32 } from "./SeededRandom.ts"
 
 type Behaviours = {
   readonly [Name in keyof typeof replyFaults]: (
@@ -24,7 +24,7 @@ export const replyBehaviours: Behaviours = {
     return header === undefined ? reply : { ...reply, headers: { ...reply.headers, "retry-after": String(header) } }
   },
   rateLimit: ({ burst = 1, perSecond }, { buckets, key, now }) => (answer) => {
-    const owner = draw(key)
+    const owner = hash32(key)
     const bucket = buckets.get(owner) ?? { tokens: burst, at: now }
     const tokens = Math.min(burst, bucket.tokens + (now - bucket.at) / 1000 * perSecond)
     buckets.set(owner, { tokens: tokens >= 1 ? tokens - 1 : tokens, at: now })

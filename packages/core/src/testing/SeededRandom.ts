@@ -8,8 +8,8 @@ export const mix = (state: number): number => {
   return twice ^ (twice >>> 16)
 }
 
-/** Returns an evenly distributed integer from 0 to 2^32 - 1 for these seed parts. */
-export const draw = (...parts: ReadonlyArray<number | string>): number => {
+/** Returns a 32-bit hash of these seed parts: an evenly distributed integer from 0 to 2^32 - 1. */
+export const hash32 = (...parts: ReadonlyArray<number | string>): number => {
   let state = 0x9e3779b9
   for (const part of parts) {
     const word = typeof part === "string" ? Hash.string(part) : part
@@ -19,4 +19,4 @@ export const draw = (...parts: ReadonlyArray<number | string>): number => {
 }
 
 /** Returns an evenly distributed number from [0, 1) for these seed parts. */
-export const fraction = (...parts: ReadonlyArray<number | string>): number => draw(...parts) / 0x1_0000_0000
+export const fraction = (...parts: ReadonlyArray<number | string>): number => hash32(...parts) / 0x1_0000_0000
