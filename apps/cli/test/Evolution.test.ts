@@ -23,7 +23,7 @@ describe("a destination whose columns are not filled yet", () => {
       assert.strictEqual(verified.code, 0)
       assert.strictEqual(
         verified.out,
-        "invoices: as scan 1 certified it: 1,200 records\n" +
+        "invoices: matches the certificate of scan 1: 1,200 records\n" +
           "invoices: not compared, since they are not filled yet: contract, payment_amount; the next export of the list fills them\n"
       )
       const changes = yield* runInProcess(api, ["changes", "--from", to])
@@ -38,7 +38,7 @@ describe("a destination whose columns are not filled yet", () => {
       assert.include(exported.err, "invoices: fills new columns of 1,200 rows first: contract, payment_amount\n")
       assert.deepStrictEqual(rowsOf(file, "SELECT count(contract) AS n FROM invoices"), [{ n: 1200 }])
       const again = yield* runInProcess(api, ["verify", "--from", to])
-      assert.strictEqual(again.out, "invoices: as scan 2 certified it: 1,200 records\n")
+      assert.strictEqual(again.out, "invoices: matches the certificate of scan 2: 1,200 records\n")
       assert.notInclude((yield* runInProcess(api, ["changes", "--from", to])).err, "not filled")
     }).pipe(Effect.scoped))
 })
