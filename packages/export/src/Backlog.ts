@@ -1,18 +1,18 @@
 /**
- * Bounds what was read for a destination and is not written yet, over all lists and parts that are scanned side by side. The
- * unit is the character: a text takes one byte or two of memory for each.
+ * Limits the text that is read for a destination but not written yet, over all lists and parts that are scanned concurrently.
+ * The unit is the character, which takes one or two bytes of memory.
  */
 import { Effect, Latch, type Scope } from "effect"
 import type { Sink } from "./Sink.ts"
 
-/** A hundred pages of an ordinary service. */
-const mostCharacters = 8 * 1024 * 1024
+/** About a hundred pages of an ordinary service. */
+const maxCharacters = 8 * 1024 * 1024
 
-/** What one traversal has read and not written. */
+/** The text that one traversal has read but not written. */
 export interface Backlog {
-  /** Adds characters and waits until there is room for more: one page may exceed the bound, but no second one. */
+  /** Adds characters and waits until the backlog is below the limit. One page may exceed the limit, but no second one. */
   readonly add: (characters: number) => Effect.Effect<void>
-  /** Removes what was added and is now written. */
+  /** Removes characters that are now written. */
   readonly remove: (characters: number) => void
 }
 
@@ -23,7 +23,7 @@ interface Shared {
 
 const backlogs = new WeakMap<Sink["Service"], Shared>()
 
-/** A share of the destination's backlog. What is still in it when the scope closes is removed. */
+/** Returns a traversal's share of the destination's backlog. Closing the scope removes the remaining characters. */
 export const backlogOf = (sink: Sink["Service"]): Effect.Effect<Backlog, never, Scope.Scope> =>
   Effect.suspend(() => {
     const shared = backlogs.get(sink) ?? { characters: 0, room: Latch.makeUnsafe(true) }
@@ -32,7 +32,7 @@ export const backlogOf = (sink: Sink["Service"]): Effect.Effect<Backlog, never, 
     const change = (characters: number) => {
       own += characters
       shared.characters += characters
-      if (shared.characters > mostCharacters) shared.room.closeUnsafe()
+      if (shared.characters > maxCharacters) shared.room.closeUnsafe()
       else shared.room.openUnsafe()
     }
     const backlog: Backlog = {

@@ -1,7 +1,7 @@
 /** The sink of each destination. */
 import { Effect, type FileSystem, Layer, type Path, type Scope, type Stdio } from "effect"
 import { join } from "node:path"
-import type { Destination, Kept } from "./DestinationUrl.ts"
+import type { Destination, StoredDestination } from "./DestinationUrl.ts"
 import type { Reader } from "./engine/Store.ts"
 import * as FileSink from "./files/FileSink.ts"
 import type { Sink, SinkError } from "./Sink.ts"
@@ -10,12 +10,12 @@ import { openReader } from "./sqlite/SqliteStore.ts"
 import * as StdoutSink from "./StdoutSink.ts"
 import * as ThreadedSink from "./thread/ThreadedSink.ts"
 
-export { type Destination, DestinationError, type Kept, parse } from "./DestinationUrl.ts"
+export { type Destination, DestinationError, parse, type StoredDestination } from "./DestinationUrl.ts"
 
-/** The driver is loaded when such a destination is named, and not before. */
+/** Loads the driver only when a destination needs it. */
 const postgres = Effect.promise(() => import("./postgres/PostgresSink.ts"))
 
-/** The sink of a destination. One that is kept has a thread of its own: what it does goes on beside reading. */
+/** The sink of a destination. The sink of a stored destination runs in a worker thread, so that writing overlaps with reading. */
 export const layer = (
   destination: Destination
 ): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path | Stdio.Stdio> =>
@@ -25,9 +25,9 @@ export const layer = (
     ? ThreadedSink.layer(destination)
     : layerHere(destination)
 
-/** The sink of a destination that is kept, in this thread. */
+/** The sink of a stored destination, in this thread. */
 export const layerHere = (
-  destination: Kept
+  destination: StoredDestination
 ): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> => {
   switch (destination._tag) {
     case "Sqlite":
@@ -39,8 +39,8 @@ export const layerHere = (
   }
 }
 
-/** What a destination's own database can be asked, until the scope closes. The destination must be there. */
-export const reader = (destination: Kept): Effect.Effect<Reader, SinkError, Scope.Scope> => {
+/** Opens a reader of an existing destination's database, until the scope closes. */
+export const reader = (destination: StoredDestination): Effect.Effect<Reader, SinkError, Scope.Scope> => {
   switch (destination._tag) {
     case "Sqlite":
       return openReader(destination.file, `sqlite:${destination.file}`)

@@ -4,16 +4,16 @@ import * as DestinationPath from "./DestinationPath.ts"
 import { type Format, fromQuery } from "./files/render/Format.ts"
 import * as PostgresUrl from "./postgres/PostgresUrl.ts"
 
-/** A place that keeps what is exported into it. */
-export type Kept =
+/** A destination that stores the exported records. */
+export type StoredDestination =
   | { readonly _tag: "Sqlite"; readonly file: string }
   | { readonly _tag: "Postgres"; readonly url: PostgresUrl.PostgresUrl }
   | { readonly _tag: "Files"; readonly folder: string; readonly format: Format }
 
-/** Where to export: such a place, or stdout. */
-export type Destination = Kept | { readonly _tag: "Stdout" }
+/** A stored destination, or stdout. */
+export type Destination = StoredDestination | { readonly _tag: "Stdout" }
 
-/** The text names no destination. */
+/** The text is not a valid destination. */
 export class DestinationError extends Data.TaggedError("DestinationError")<{ readonly problem: string }> {
   override get message() {
     return `${this.problem} A destination is sqlite:FILE, postgres://HOST/DATABASE, file:FOLDER?format=ndjson|csv|parquet&compress=none|gzip|zstd or - (stdout).`
@@ -21,8 +21,8 @@ export class DestinationError extends Data.TaggedError("DestinationError")<{ rea
 }
 
 /**
- * The destination that a text such as `sqlite:./payments.db` names. A password may stand in one of the environment, never in
- * an argument, which every user of the machine can read.
+ * Parses a text such as `sqlite:./payments.db`. A text from the environment may contain a password. An argument may not,
+ * because every user of the machine can read the arguments.
  */
 export const parse = (
   text: string,
@@ -41,7 +41,7 @@ export const parse = (
     if (Result.isFailure(url)) return refuse(url.failure)
     return from === "argument" && url.success.password !== undefined
       ? refuse(
-        "A password is no argument. Give it in PGPASSWORD or a file that PGPASSFILE names, or all in PAYMENTS_TO."
+        "Other users can read the password of an argument. Set PGPASSWORD, PGPASSFILE or PAYMENTS_TO instead."
       )
       : Effect.succeed({ _tag: "Postgres", url: url.success })
   }

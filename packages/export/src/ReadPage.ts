@@ -1,4 +1,4 @@
-/** A page on its way into a destination: what the destination needs of each record, without the parsed values. */
+/** A page for a destination. It contains what the destination needs from each record, without the parsed values. */
 import { type Lists, merchantIdOf, type Page, type PageRecord, type Position } from "@payments/core"
 import { amountsOf, type Layout, layoutOf, readable } from "./engine/Columns.ts"
 import { countPath } from "./engine/Tally.ts"
@@ -7,21 +7,21 @@ import type { BatchRecord, Problem } from "./Sink.ts"
 /** {@inheritDoc toReadPage} */
 export interface ReadPage {
   readonly records: ReadonlyArray<BatchRecord>
-  /** Undocumented fields by path, and how many of the records have them. */
+  /** The number of records with each undocumented field, by its path. */
   readonly undocumented: ReadonlyMap<string, number>
   readonly next: Position.Position | null
   readonly attempts: number
-  /** Characters of the records' texts. */
+  /** The total length of the records' texts. */
   readonly characters: number
-  /** The different merchant ids that its records show (§2.4). */
+  /** The different merchant ids in its records (§2.4). */
   readonly merchants: ReadonlyArray<string>
   readonly keyFingerprint: Page<unknown>["keyFingerprint"]
 }
 
-/** Any page: all records have an id that is text. */
+/** A page of any list: each decoded record has an id. */
 type AnyPage = Page<{ readonly id: string }>
 
-/** The page of a list without its parsed values, so that these can be freed while the page waits. */
+/** Converts a page. The result has no parsed values, so that they can be freed while the page is in a queue. */
 export const toReadPage = (list: Lists.AnyList) => {
   const layout = layoutOf(list)
   return (page: AnyPage): ReadPage => {
@@ -44,7 +44,7 @@ export const toReadPage = (list: Lists.AnyList) => {
   }
 }
 
-/** The records of a page, in its order. */
+/** Returns the records of a page, in the order of the page. */
 export const toBatchRecords = (layout: Layout, { records }: AnyPage): ReadonlyArray<BatchRecord> =>
   records().map((record) => toBatchRecord(layout, record))
 
@@ -58,27 +58,27 @@ export const toBatchRecord = (
     id: known,
     text,
     amounts: amountsOf(layout, problem === undefined ? value : readable(layout, value, text)),
-    problem: isDeeperThan(text, mostLevels) ? tooDeep : problem ?? (known === undefined ? notStorable : undefined)
+    problem: isDeeperThan(text, maxLevels) ? tooDeep : problem ?? (known === undefined ? invalidId : undefined)
   }
 }
 
-/** An id that some database cannot hold, or keep in an index, would be stored as another one: such a record counts as having none. */
+/** Whether every database can store and index the id unchanged. Otherwise the record counts as one without an id. */
 const isStorable = (id: string | undefined): boolean =>
-  id?.isWellFormed() === true && !id.includes("\0") && Buffer.byteLength(id) <= longestId
+  id?.isWellFormed() === true && !id.includes("\0") && Buffer.byteLength(id) <= maxIdBytes
 
-/** Bytes. PostgreSQL's indexes take 2,704 (https://www.postgresql.org/docs/current/btree.html). */
-const longestId = 2000
+/** PostgreSQL's indexes accept 2,704 bytes (https://www.postgresql.org/docs/current/btree.html). */
+const maxIdBytes = 2000
 
-const notStorable: Problem = {
+const invalidId: Problem = {
   path: "id",
   expected: "expected text of at most 2,000 bytes without NUL that UTF-8 can carry"
 }
 
 /**
- * Objects and arrays inside each other. SQLite's JSON functions take 1,000 (https://sqlite.org/json1.html), Python's parser
- * about as many, PostgreSQL's `json` some thousands: one row beyond that fails every query over all of them.
+ * The maximum nesting of objects and arrays. SQLite's JSON functions accept 1,000 levels (https://sqlite.org/json1.html),
+ * Python's parser about as many, PostgreSQL's `json` some thousands. One deeper row would make every query over all rows fail.
  */
-const mostLevels = 500
+const maxLevels = 500
 
 const tooDeep: Problem = {
   path: "",
@@ -86,9 +86,9 @@ const tooDeep: Problem = {
   isUnstorable: true
 }
 
-/** Whether the JSON text nests objects and arrays deeper. Reads it once. */
+/** Whether objects and arrays in the JSON text are nested deeper than the given level. Reads the text once. */
 export const isDeeperThan = (text: string, levels: number): boolean => {
-  // Each level takes two brackets.
+  // Each level has two brackets.
   if (text.length <= 2 * levels) return false
   let depth = 0
   let isInString = false
@@ -107,20 +107,20 @@ export const isDeeperThan = (text: string, levels: number): boolean => {
 
 const quote = 0x22, backslash = 0x5c, openBracket = 0x5b, closeBracket = 0x5d, openBrace = 0x7b, closeBrace = 0x7d
 
-/** The different merchant ids that the records of a page show, those that do not decode included. */
+/** Returns the different merchant ids in the records of a page, including records that do not decode. */
 export const merchantsOf = ({ merchantIdIn }: Lists.AnyList, { records }: AnyPage): ReadonlyArray<string> => {
   if (merchantIdIn === undefined) return []
   const found = new Set<string>()
-  // Most pages show one merchant: there the addresses differ in the id alone.
-  let before = ""
+  // Most pages have one merchant. Then the addresses differ only in the record's id, and this prefix skips the parsing.
+  let prefix = ""
   for (const { id, value } of records()) {
     if (id === undefined || typeof value !== "object" || value === null) continue
     const paymentUrl: unknown = Object.getOwnPropertyDescriptor(value, merchantIdIn)?.value
-    if (typeof paymentUrl !== "string" || (before !== "" && paymentUrl === before + id)) continue
+    if (typeof paymentUrl !== "string" || (prefix !== "" && paymentUrl === prefix + id)) continue
     const merchant = merchantIdOf({ id, paymentUrl })
     if (merchant === undefined) continue
     found.add(merchant)
-    before = paymentUrl.endsWith(id) ? paymentUrl.slice(0, -id.length) : ""
+    prefix = paymentUrl.endsWith(id) ? paymentUrl.slice(0, -id.length) : ""
   }
   return [...found]
 }

@@ -5,7 +5,7 @@
 import { Lists, Monotonic, PaymentsApi, type PaymentsError, Position } from "@payments/core"
 import { Duration, Effect, Option, Result, Scope } from "effect"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
-import { endList, makeGuard, makeRun, type Run } from "./Guard.ts"
+import { endList, type GuardedRun, makeGuard, makeRun } from "./MerchantGuard.ts"
 import {
   type Filling,
   type Part,
@@ -15,7 +15,7 @@ import {
   Sink,
   type SinkError
 } from "./Sink.ts"
-import { firstWait, type Progressed, recover, type Traversal, type TraversalEvent, traverse } from "./Traversal.ts"
+import { firstWait, type LastCommit, recover, type Traversal, type TraversalEvent, traverse } from "./Traversal.ts"
 
 /** How to scan. */
 export interface ScanOptions {
@@ -83,7 +83,7 @@ export const scan = (name: Lists.ListName, options: ScanOptions = {}) =>
 const listOf = (name: Lists.ListName, { lists = Lists.all }: ScanOptions): Lists.AnyList =>
   lists.find((list) => list.name === name) ?? Lists.byName[name]
 
-const scanIn = Effect.fn("Export.scan")(function*(run: Run, name: Lists.ListName, options: ScanOptions) {
+const scanIn = Effect.fn("Export.scan")(function*(run: GuardedRun, name: Lists.ListName, options: ScanOptions) {
   const sink = yield* Sink
   const list = listOf(name, options)
   yield* sink.hold(list, options.onLocked ?? "refuse")
@@ -110,11 +110,11 @@ export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.Lis
   const sink = yield* Sink
   const list = listOf(name, options)
   yield* sink.hold(list, options.onLocked ?? "refuse")
-  const progressed: Progressed = { at: undefined }
+  const lastCommit: LastCommit = { at: undefined }
   const run = makeRun([name])
   const summaries = yield* Effect.forEach(
     new Set(options.values),
-    (value) => traversal(run, name, { field: options.field, value }, options, progressed),
+    (value) => traversal(run, name, { field: options.field, value }, options, lastCommit),
     { concurrency: options.concurrency ?? 4 }
   )
   yield* sink.publish(list)
@@ -132,11 +132,11 @@ const traversal = (...given: Parameters<typeof attempt>): ReturnType<typeof atte
   })
 
 const attempt = Effect.fnUntraced(function*(
-  run: Run,
+  run: GuardedRun,
   name: Lists.ListName,
   part: Part | undefined,
   options: ScanOptions,
-  progressed: Progressed
+  lastCommit: LastCommit
 ): Effect.fn.Return<ScanSummary, PaymentsError | SinkError, PaymentsApi | Sink | Scope.Scope> {
   const api = yield* PaymentsApi
   const sink = yield* Sink
@@ -176,11 +176,11 @@ const attempt = Effect.fnUntraced(function*(
     guard,
     restart: false,
     // The sink gives only checkpoints that can be decoded.
-    at: resumeAt === undefined ? undefined : Option.getOrThrow(Position.fromJson(resumeAt)),
-    saved: resumeAt !== undefined,
+    position: resumeAt === undefined ? undefined : Option.getOrThrow(Position.fromJson(resumeAt)),
+    isResumed: resumeAt !== undefined,
     retries: 0,
     startedAt: started,
-    progressed,
+    lastCommit,
     wait: firstWait,
     restarts: 0
   }

@@ -1,7 +1,7 @@
 /**
- * `-`: prints the exact text of each record as a line on stdout. Delivers every record that the API returned at least once, those
- * that do not decode included. It keeps no state, so every scan begins at the first page; if a refused cursor restarts a scan, its
- * records are printed again.
+ * The destination `-` prints the exact text of each record as a line on stdout. It delivers every record that the API returns
+ * at least once, including records that do not decode. It stores no state, so every scan starts at the first page. If a
+ * refused cursor restarts a scan, its records are printed again.
  */
 import { Effect, Layer, Stdio } from "effect"
 import * as Tally from "./engine/Tally.ts"
@@ -10,7 +10,7 @@ import * as Stdout from "./Stdout.ts"
 
 const location = "standard output"
 
-/** Writes to stdout. It must be built in the main thread: no other one waits for the reader. */
+/** Writes to stdout. Build it in the main thread: only there does a write wait for the reader. */
 export const layer: Layer.Layer<Sink, never, Stdio.Stdio> = Layer.effect(
   Sink,
   Effect.gen(function*() {

@@ -1,6 +1,6 @@
 /**
- * One traversal of a list: pages are read ahead, judged by the guard where something is kept, and committed; a page that
- * fails is asked for again.
+ * One traversal of a list. Pages are prefetched, checked by the guard if the destination stores them, and committed. A page
+ * that fails is requested again.
  */
 import {
   type Lists,
@@ -14,13 +14,13 @@ import {
 import { type Cause, Duration, Effect, Latch, Pull, Queue, type Scope, Stream } from "effect"
 import { type Backlog, backlogOf } from "./Backlog.ts"
 import { countPath } from "./engine/Tally.ts"
-import { type Guard, mostWaiting } from "./Guard.ts"
+import { maxBufferedRecords, type MerchantGuard } from "./MerchantGuard.ts"
 import { type ReadPage, toReadPage } from "./ReadPage.ts"
 import type { Batch, OwnerClaim, Part, ScanProgress, ScanSession, Sink, SinkError } from "./Sink.ts"
 
 /** What happens during a traversal. */
 export type TraversalEvent =
-  /** Pages were read, and committed, or wait for a commit that comes soon where they changed nothing. */
+  /** Pages were committed, or they changed nothing and will be committed soon. */
   | {
     readonly _tag: "Committed"
     readonly list: Lists.ListName
@@ -35,42 +35,42 @@ export type TraversalEvent =
   }
   | { readonly _tag: "Restarted"; readonly list: Lists.ListName }
 
-/** A refused cursor lets a scan begin again twice; a third one says that this list's cursors do not last. */
-const restartsAllowed = 2
-/** What is waited for before a page is asked for again, first and later. */
+/** The number of restarts after a refused cursor. If a third cursor is refused, the list's cursors expire too fast. */
+const maxRestarts = 2
+/** The wait before a failed page is requested again. It doubles up to the maximum. */
 export const firstWait = Duration.seconds(1)
-const longestWait = Duration.minutes(1)
-/** How many pages make a batch, and how long they are waited for. A local service sends a page in about 1 ms. */
+const maxWait = Duration.minutes(1)
+/** How many pages a batch collects, and how long it waits for them. A local service sends a page in about 1 ms. */
 const pagesInBatch = 8
-const gatheringTakes = Duration.millis(10)
+const batchTimeout = Duration.millis(10)
 
-/** When a page was last committed in this run: of the list, or of any of its parts. */
-export interface Progressed {
+/** The time of the last commit in this run, shared by all parts of a list. */
+export interface LastCommit {
   at: number | undefined
 }
 
-/** Where a running scan stands. */
+/** The state of a running scan. */
 export interface Traversal {
-  /** Opens the session, once. */
+  /** Opens the session. Later calls return the same session. */
   readonly begin: Effect.Effect<ScanSession, SinkError>
-  /** Open from the first commit on. */
+  /** The session, after the first commit. */
   session: ScanSession | undefined
-  readonly guard: Guard | undefined
-  /** Whether the traversal begins again with the next commit. */
+  readonly guard: MerchantGuard | undefined
+  /** Whether the next commit restarts the scan. */
   restart: boolean
-  at: Position.Position | undefined
-  /** Whether the traversal began at a position that an earlier run had left. */
-  saved: boolean
+  position: Position.Position | undefined
+  /** Whether the traversal starts at a position that an earlier run saved. */
+  isResumed: boolean
   retries: number
   readonly startedAt: number
-  readonly progressed: Progressed
+  readonly lastCommit: LastCommit
   wait: Duration.Duration
   restarts: number
 }
 
 type Emit = (event: TraversalEvent) => Effect.Effect<void>
 
-/** Reads the list from where the traversal stands to its end, and commits what it reads. */
+/** Reads the list from the traversal's position to the end, and commits the pages. */
 export const traverse = Effect.fnUntraced(function*(
   list: Lists.AnyList,
   part: Part | undefined,
@@ -82,91 +82,94 @@ export const traverse = Effect.fnUntraced(function*(
 ): Effect.fn.Return<"done" | "again", PaymentsError | SinkError, PaymentsApi | Scope.Scope> {
   const api = yield* PaymentsApi
   const { name } = list
-  const query = { limit, position: state.at, onBadRecord: "quarantine" } as const
+  const query = { limit, position: state.position, onBadRecord: "quarantine" } as const
   const listing: Stream.Stream<Page<{ readonly id: string }>, PaymentsError> = api[name].pages(
     part === undefined ? query : { ...query, [part.field]: part.value }
   )
-  const most = Math.max(1, Math.floor(largestBatch / limit))
+  const maxPages = Math.max(1, Math.floor(largestBatch / limit))
   const backlog = yield* backlogOf(sink)
-  const { gathered, queue } = yield* readAhead(Stream.map(listing, toReadPage(list)), most, backlog)
+  const { batchReady, queue } = yield* prefetch(Stream.map(listing, toReadPage(list)), maxPages, backlog)
   /** Pages that are not committed yet. */
-  const waiting: Array<ReadPage> = []
-  /** How many of them, from the first one on, are no longer in the backlog: those that the guard holds back. */
-  let heldBack = 0
+  const pending: Array<ReadPage> = []
+  /** How many of them, from the first one on, the guard needs for a decision. They no longer count in the backlog. */
+  let undecided = 0
 
-  const arrived = Effect.map(Monotonic.millis, (now) => {
-    state.progressed.at = now
+  const noteProgress = Effect.map(Monotonic.millis, (now) => {
+    state.lastCommit.at = now
     state.wait = firstWait
   })
-  // Pages that came meanwhile share a batch, and its wait for the disk. The first page is written at once.
-  const takeNext = Effect.suspend(() => {
-    const records = waiting.reduce((sum, page) => sum + page.records.length, 0)
-    const room = Math.max(1, Math.min(most, Math.floor((mostWaiting - records) / limit)))
-    const some = Queue.takeBetween(queue, 1, room)
-    return Effect.flatMap(state.session === undefined ? some : Effect.andThen(gathered, some), (pages) => {
-      waiting.push(...pages)
-      return arrived
-    })
+  // Pages that arrive during a commit share the next batch, and its sync to disk. The first page is committed at once.
+  const receive = Effect.suspend(() => {
+    const records = pending.reduce((sum, page) => sum + page.records.length, 0)
+    const room = Math.max(1, Math.min(maxPages, Math.floor((maxBufferedRecords - records) / limit)))
+    const available = Queue.takeBetween(queue, 1, room)
+    return Effect.flatMap(
+      state.session === undefined ? available : Effect.andThen(batchReady, available),
+      (pages) => {
+        pending.push(...pages)
+        return noteProgress
+      }
+    )
   })
-  const holdBack = Effect.sync(() => {
-    for (const { characters } of waiting.slice(heldBack)) backlog.remove(characters)
-    heldBack = waiting.length
+  const leaveUndecided = Effect.sync(() => {
+    for (const { characters } of pending.slice(undecided)) backlog.remove(characters)
+    undecided = pending.length
   })
-  /** No generator: between two batches it would keep the texts of the last one alive. */
+  /** This is not a generator, because a generator would keep the texts of the last batch alive until the next batch. */
   const write = (count: number): Effect.Effect<void, SinkError> => {
-    const pages = waiting.splice(0, count)
-    const stillIn = pages.slice(heldBack).map(({ characters }) => characters)
-    heldBack = Math.max(0, heldBack - count)
+    const pages = pending.splice(0, count)
+    const inBacklog = pages.slice(undecided).map(({ characters }) => characters)
+    undecided = Math.max(0, undecided - count)
     return Effect.flatMap(commit(name, pages, state, emit), () => {
-      for (const characters of stillIn) backlog.remove(characters)
-      return arrived
+      for (const characters of inBacklog) backlog.remove(characters)
+      return noteProgress
     })
   }
   const writeAdmitted: Effect.Effect<void, PaymentsError | SinkError> = Effect.suspend(() =>
     Effect.flatMap(
-      state.guard?.admit(waiting) ?? Effect.succeed(waiting.length),
-      (admitted) => admitted === 0 ? holdBack : Effect.andThen(write(Math.min(admitted, most)), writeAdmitted)
+      state.guard?.admit(pending) ?? Effect.succeed(pending.length),
+      (admitted) => admitted === 0 ? leaveUndecided : Effect.andThen(write(Math.min(admitted, maxPages)), writeAdmitted)
     )
   )
   return yield* Pull.catchDone(
-    Effect.forever(Effect.andThen(takeNext, writeAdmitted)),
+    Effect.forever(Effect.andThen(receive, writeAdmitted)),
     () => Effect.succeed("done" as const)
   )
 }, Effect.scoped)
 
 /**
- * Reads pages until `most` of them wait, or the backlog is full. Pages that wait hold no parsed records. `gathered` waits until a
- * batch has gathered, but not long: each batch wakes the thread of the destination, or its server, which can cost more than
- * finding a page unchanged.
+ * Prefetches pages until the queue has `maxPages` of them or the backlog is full. Queued pages have no parsed records.
+ * `batchReady` waits a short time until the queue has a batch: each batch wakes the destination's thread or server, which
+ * can cost more than finding a page unchanged.
  */
-const readAhead = Effect.fnUntraced(function*(
+const prefetch = Effect.fnUntraced(function*(
   pages: Stream.Stream<ReadPage, PaymentsError>,
-  most: number,
+  maxPages: number,
   backlog: Backlog
 ) {
-  const queue = yield* Queue.bounded<ReadPage, PaymentsError | Cause.Done>(most)
-  const enough = Latch.makeUnsafe()
-  let isRead = false
+  const queue = yield* Queue.bounded<ReadPage, PaymentsError | Cause.Done>(maxPages)
+  const hasBatch = Latch.makeUnsafe()
+  let isEnded = false
   yield* Stream.runForEach(pages, (page) =>
     Effect.flatMap(Queue.offer(queue, page), () => {
-      if (Queue.sizeUnsafe(queue) >= Math.min(most, pagesInBatch)) enough.openUnsafe()
+      if (Queue.sizeUnsafe(queue) >= Math.min(maxPages, pagesInBatch)) hasBatch.openUnsafe()
       return backlog.add(page.characters)
     })).pipe(
       Queue.into(queue),
       Effect.ensuring(Effect.sync(() => {
-        isRead = true
-        enough.openUnsafe()
+        isEnded = true
+        hasBatch.openUnsafe()
       })),
       Effect.forkScoped
     )
-  const gathered = Effect.flatMap(Effect.timeoutOption(enough.await, gatheringTakes), () => {
-    if (!isRead) enough.closeUnsafe()
+  const batchReady = Effect.flatMap(Effect.timeoutOption(hasBatch.await, batchTimeout), () => {
+    if (!isEnded) hasBatch.closeUnsafe()
     return Effect.void
   })
-  return { queue, gathered }
+  return { queue, batchReady }
 })
 
-/** Commits pages as one batch. The first one opens the session. */
+/** Commits pages as one batch. The first batch opens the session. */
 const commit = (
   name: Lists.ListName,
   pages: ReadonlyArray<ReadPage>,
@@ -177,18 +180,18 @@ const commit = (
   const attempts = pages.map((page) => page.attempts)
   const claim = state.guard?.claim(pages) ?? Effect.undefined
   return Effect.flatMap(
-    Effect.all([opened(state), claim]),
+    Effect.all([openSession(state), claim]),
     ([session, owner]) =>
       Effect.flatMap(session.commit(toBatch(pages, owner)), (progress) => {
-        state.at = next ?? undefined
-        for (const made of attempts) state.retries += made - 1
+        state.position = next ?? undefined
+        for (const count of attempts) state.retries += count - 1
         return emit({ _tag: "Committed", list: name, progress, retries: state.retries })
       })
   )
 }
 
-/** The session, in which the traversal has begun again if it was to. */
-const opened = (state: Traversal): Effect.Effect<ScanSession, SinkError> =>
+/** Opens the session, and restarts the scan if the traversal was restarted. */
+const openSession = (state: Traversal): Effect.Effect<ScanSession, SinkError> =>
   Effect.flatMap(state.begin, (session) => {
     state.session = session
     const { restart } = state
@@ -209,7 +212,7 @@ const toBatch = (pages: ReadonlyArray<ReadPage>, owner: OwnerClaim | undefined):
   }
 }
 
-/** Whether, and after what wait, a failed traversal goes on from its last committed page. */
+/** Decides after an error: returns "again", perhaps after a wait, if the traversal can continue, and fails otherwise. */
 export const recover = Effect.fnUntraced(function*(
   error: PaymentsError,
   patience: Duration.Duration,
@@ -217,32 +220,33 @@ export const recover = Effect.fnUntraced(function*(
   emit: Emit
 ): Effect.fn.Return<"again", PaymentsError | SinkError> {
   const { reason } = error
-  // A cursor that an earlier run left may be refused by now, or lead in circles; the list itself need not.
-  const spent = reason._tag === "PaginationFault" &&
-    (reason.kind === "cursorRefused" || (reason.kind === "repeatedCursor" && state.saved))
-  if (spent && state.restarts < restartsAllowed) {
+  // A cursor that an earlier run saved may have expired, or may now lead to a cycle. The list may still be readable.
+  const isExpired = reason._tag === "PaginationFault" &&
+    (reason.kind === "cursorRefused" || (reason.kind === "repeatedCursor" && state.isResumed))
+  if (isExpired && state.restarts < maxRestarts) {
     state.restarts++
-    state.at = undefined
-    state.saved = false
-    // Written with the first page that comes then: another key may be why the cursor was refused.
+    state.position = undefined
+    state.isResumed = false
+    // The restart is written with the first page that follows, because the guard must admit that page first: a cursor may be
+    // refused because the key now belongs to another merchant.
     state.restart = true
     yield* emit({ _tag: "Restarted", list: error.list })
     return "again"
   }
-  // This listing leads nowhere; another one may.
+  // End this scan as incomplete, so that the next run starts a new one.
   if (reason._tag === "PaginationFault" && state.session !== undefined) yield* state.session.giveUp
   if (!RetryPolicy.isRetryable(reason)) return yield* error
-  const asked = reason._tag === "RateLimited" || reason._tag === "ServerFailure" ? reason.retryAfter : undefined
-  // A service that has not answered once in this run is more likely set wrong or down than hiccuping: that is said at
-  // once. One that limits us or names a time has answered.
-  const answered = reason._tag === "RateLimited" || asked !== undefined
-  const since = state.progressed.at ?? (answered ? state.startedAt : undefined)
+  const retryAfter = reason._tag === "RateLimited" || reason._tag === "ServerFailure" ? reason.retryAfter : undefined
+  // If the service has not responded in this run, it is probably down or the configuration is wrong, so fail at once. A rate
+  // limit or a Retry-After counts as a response.
+  const hasResponded = reason._tag === "RateLimited" || retryAfter !== undefined
+  const since = state.lastCommit.at ?? (hasResponded ? state.startedAt : undefined)
   if (since === undefined) return yield* error
-  const wait = Duration.max(state.wait, asked ?? Duration.zero)
+  const wait = Duration.max(state.wait, retryAfter ?? Duration.zero)
   const until = (yield* Monotonic.millis) + Duration.toMillis(wait)
   if (until - since > Duration.toMillis(patience)) return yield* error
   state.retries += error.attempts
-  state.wait = Duration.min(Duration.times(state.wait, 2), longestWait)
+  state.wait = Duration.min(Duration.times(state.wait, 2), maxWait)
   yield* emit({ _tag: "Waiting", list: error.list, error, wait })
   yield* Effect.sleep(wait)
   return "again"

@@ -74,7 +74,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
   )
 
 /** Compares the destination with the API. Fails if the destination belongs to another source. */
-const compare = Effect.fnUntraced(function*(destination: Destination.Kept) {
+const compare = Effect.fnUntraced(function*(destination: Destination.StoredDestination) {
   const { source } = yield* PaymentsApi
   const reader = yield* Destination.reader(destination)
   const bound = yield* reader.source

@@ -7,7 +7,7 @@ import { Effect, Option, type Scope, Stream } from "effect"
 import { type ChildProcess, fork } from "node:child_process"
 import { extname, join } from "node:path"
 import type { Cell } from "../Cell.ts"
-import type { Kept } from "../DestinationUrl.ts"
+import type { StoredDestination } from "../DestinationUrl.ts"
 import { copyFile } from "../files/FileSink.ts"
 import { Failed, SinkError } from "../Sink.ts"
 import { toError } from "../thread/SinkMessages.ts"
@@ -28,7 +28,7 @@ const postgres = Effect.promise(() => import("../postgres/PostgresQuery.ts"))
 
 /** Runs a statement over a destination that exists. Tables of a PostgreSQL schema need no schema name before theirs. */
 export const query = (
-  destination: Kept,
+  destination: StoredDestination,
   sql: string
 ): Effect.Effect<QueryResult, SinkError | QueryError, Scope.Scope> =>
   Effect.suspend(() => {

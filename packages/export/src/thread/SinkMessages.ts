@@ -1,7 +1,7 @@
-/** What a sink in a thread of its own is asked, and what it answers. Messages are copied: nothing redacted can be in them. */
+/** The messages between a sink in a worker thread and its client. Messages are copied, so they cannot contain `Redacted`. */
 import { Lists } from "@payments/core"
 import { Redacted } from "effect"
-import type { Kept } from "../DestinationUrl.ts"
+import type { StoredDestination } from "../DestinationUrl.ts"
 import {
   type Batch,
   Damaged,
@@ -28,9 +28,9 @@ import {
   WrongSetting
 } from "../Sink.ts"
 
-/** What can be asked, and with what. */
-export interface Asked {
-  /** The sink has the number of this question. */
+/** The parameters of each type of request. */
+export interface SinkRequests {
+  /** Opens a sink, whose number is the number of this request. */
   readonly open: { readonly destination: DestinationMessage }
   readonly hold: { readonly sink: number; readonly list: Lists.ListName; readonly onLocked: "refuse" | "wait" }
   readonly preview: { readonly sink: number; readonly list: Lists.ListName; readonly request: ScanRequest }
@@ -41,19 +41,19 @@ export interface Asked {
   readonly commit: { readonly session: number; readonly batch: BatchMessage }
   readonly restart: { readonly session: number }
   readonly giveUp: { readonly session: number }
-  /** Ends what an earlier question opened: a sink, a list that is held, a scan. */
+  /** Closes the sink, the lock or the session that an earlier request opened. */
   readonly close: { readonly opened: number }
 }
 
-/** What is answered. */
-export interface Answered {
-  /** Where the rows are, for people. */
+/** The result of each type of request. */
+export interface SinkResponses {
+  /** The location of the destination, for messages. */
   readonly open: string
   readonly hold: void
   readonly preview: ScanPreview
   readonly owner: Owner
   readonly hasAny: boolean
-  /** The session has the number of its question. */
+  /** The number of the session is the number of the request. */
   readonly begin: Pick<ScanSession, "scan" | "start" | "resumeAt"> & { readonly progress: ScanProgress }
   readonly publish: void
   readonly commit: ScanProgress
@@ -62,25 +62,31 @@ export interface Answered {
   readonly close: void
 }
 
-/** To the thread: a question, or that the answer to one is no longer waited for. */
-export type Question =
-  | { [Name in keyof Asked]: { readonly id: number; readonly ask: Name; readonly given: Asked[Name] } }[keyof Asked]
-  | { readonly id: number; readonly ask: "cancel" }
+/** A message to the thread: a request, or the cancellation of an earlier request with the same number. */
+export type SinkRequest =
+  | {
+    [Type in keyof SinkRequests]: {
+      readonly id: number
+      readonly type: Type
+      readonly parameters: SinkRequests[Type]
+    }
+  }[keyof SinkRequests]
+  | { readonly id: number; readonly type: "cancel" }
 
-/** From the thread, by the question's number. */
-export type Answer =
+/** A message from the thread: the response to the request with the same number. */
+export type SinkResponse =
   | { readonly id: number; readonly value: unknown }
   | { readonly id: number; readonly error: ErrorMessage }
   | { readonly id: number; readonly defect: string }
 
-/** A batch: the records in parallel arrays, which are copied faster than objects. */
+/** A batch. Its records are in parallel arrays, which are copied faster than objects. */
 export interface BatchMessage {
   readonly pages: number
   readonly ids: ReadonlyArray<string | undefined>
   readonly texts: ReadonlyArray<string> | PackedTexts
-  /** The amounts of all records, one record behind the other. */
+  /** The amounts of all records, one record after the other. */
   readonly amounts: Float64Array
-  /** Of the records that have one, by their index. */
+  /** The problems of records, by the record's index. */
   readonly problems: ReadonlyArray<readonly [index: number, problem: Problem]>
   readonly undocumented: Batch["undocumented"]
   readonly checkpoint: string | null
@@ -88,30 +94,30 @@ export interface BatchMessage {
 }
 
 /**
- * The texts of a large batch as UTF-8, one behind the other. It is transferred: a copy would take several times its size until
- * garbage is collected.
+ * The concatenated texts of a large batch as UTF-8. The buffer is transferred: a copy would take several times its size until
+ * the next garbage collection.
  */
 export interface PackedTexts {
   readonly utf8: Uint8Array<ArrayBuffer>
-  /** Characters of each text. */
+  /** The length of each text in characters. */
   readonly lengths: ReadonlyArray<number>
 }
 
-/** What of a batch is transferred. */
+/** Returns the buffers to transfer with a batch. */
 export const transferred = ({ texts }: BatchMessage): ReadonlyArray<ArrayBuffer> =>
   "utf8" in texts ? [texts.utf8.buffer] : []
 
-/** Whether garbage is to be collected behind the batch. */
+/** Whether the batch is so large that garbage should be collected after it. */
 export const isLarge = ({ texts }: BatchMessage): boolean => "utf8" in texts
 
-/** Characters: four times what a batch of an ordinary service holds. */
+/** The length of a large batch in characters: four times the batch of an ordinary service. */
 const largeBatch = 4 * 1024 * 1024
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
 const packed = (texts: ReadonlyArray<string>): BatchMessage["texts"] => {
-  // UTF-8 has no half surrogate pairs.
+  // UTF-8 cannot encode lone surrogates.
   if (texts.reduce((sum, { length }) => sum + length, 0) < largeBatch || !texts.every((text) => text.isWellFormed())) {
     return texts
   }
@@ -124,7 +130,7 @@ const packed = (texts: ReadonlyArray<string>): BatchMessage["texts"] => {
 const unpacked = (texts: BatchMessage["texts"]): ReadonlyArray<string> => {
   if (!("utf8" in texts)) return texts
   const all = decoder.decode(texts.utf8)
-  // Frees the bytes at once.
+  // Detaching the buffer frees its memory at once.
   texts.utf8.buffer.transfer(0)
   let at = 0
   return texts.lengths.map((length) => all.slice(at, at += length))
@@ -161,27 +167,27 @@ export const toBatch = (message: BatchMessage): Batch => {
   return { pages, records, undocumented, checkpoint, owner }
 }
 
-/** A destination whose password can be copied. */
+/** A destination with its password as plain text, which can be copied. */
 export type DestinationMessage =
-  | Exclude<Kept, { readonly _tag: "Postgres" }>
+  | Exclude<StoredDestination, { readonly _tag: "Postgres" }>
   | { readonly _tag: "Postgres"; readonly url: Omit<PostgresUrl, "password">; readonly password: string | undefined }
-type PostgresUrl = Extract<Kept, { readonly _tag: "Postgres" }>["url"]
+type PostgresUrl = Extract<StoredDestination, { readonly _tag: "Postgres" }>["url"]
 
 /** {@inheritDoc DestinationMessage} */
-export const fromDestination = (destination: Kept): DestinationMessage => {
+export const fromDestination = (destination: StoredDestination): DestinationMessage => {
   if (destination._tag !== "Postgres") return destination
   const { password, ...url } = destination.url
   return { _tag: "Postgres", url, password: password === undefined ? undefined : Redacted.value(password) }
 }
 
 /** {@inheritDoc DestinationMessage} */
-export const toDestination = (message: DestinationMessage): Kept => {
+export const toDestination = (message: DestinationMessage): StoredDestination => {
   if (message._tag !== "Postgres") return message
   const { password, url } = message
   return { _tag: "Postgres", url: { ...url, password: password === undefined ? undefined : Redacted.make(password) } }
 }
 
-/** An error without its class, which no copy has. */
+/** The fields of an error. A copied object loses its class. */
 export interface ErrorMessage {
   readonly location: string
   readonly tag: SinkReason["_tag"]
@@ -196,7 +202,7 @@ export interface ErrorMessage {
   readonly code: string
 }
 
-const nothing = {
+const emptyFields = {
   label: "",
   holder: undefined,
   why: "silence",
@@ -210,7 +216,7 @@ const nothing = {
 
 /** {@inheritDoc ErrorMessage} */
 export const fromError = ({ location, reason }: SinkError): ErrorMessage => ({
-  ...nothing,
+  ...emptyFields,
   ...reason,
   location,
   tag: reason._tag
@@ -251,5 +257,5 @@ const reasonIn = ({ advice, bound, by, code, given, holder, label, problem, tag,
   }
 }
 
-/** The list of that name. */
+/** Returns the list with that name. */
 export const listOf = (name: Lists.ListName): Lists.AnyList => Lists.byName[name]

@@ -1,114 +1,115 @@
 /**
- * A sink in a thread of its own (`SinkThread.ts`), so that parsing, comparing, hashing and writing go on while the next pages
- * are fetched and checked. It behaves as it does here: what is asked, waited for no longer or closed is told it in order.
+ * A sink in a worker thread (`SinkThread.ts`), so that parsing, comparing, hashing and writing overlap with fetching and
+ * checking the next pages. Calls, cancellations and closes are delivered in order, so the sink behaves as in this thread.
  */
 import { Effect, Layer, type Scope } from "effect"
 import { existsSync } from "node:fs"
 import { extname } from "node:path"
 import { Worker } from "node:worker_threads"
-import type { Kept } from "../DestinationUrl.ts"
+import type { StoredDestination } from "../DestinationUrl.ts"
 import { collectGarbage } from "../GarbageCollection.ts"
 import { type ScanProgress, Sink, type SinkError } from "../Sink.ts"
 import {
-  type Answer,
-  type Answered,
-  type Asked,
   fromBatch,
   fromDestination,
-  type Question,
+  type SinkRequest,
+  type SinkRequests,
+  type SinkResponse,
+  type SinkResponses,
   toError,
   transferred
 } from "./SinkMessages.ts"
 
-/** What runs in the thread: beside this file, as a source, in the package, and in a program's bundle. */
+/** The code of the thread. It is next to this file: as a source, in the package, and in a program's bundle. */
 const threadFile = new URL(`./SinkThread${extname(new URL(import.meta.url).pathname)}`, import.meta.url)
 
-/** Whether there is such a file. A bundler that does not know of it leaves it out. */
+/** Whether the thread's code exists. A bundler leaves it out unless it is configured as an entry. */
 export const isAvailable = (): boolean => existsSync(threadFile)
 
-/** Writes into the destination, off the thread that asks. */
-export const layer = (destination: Kept): Layer.Layer<Sink, SinkError> => Layer.effect(Sink, make(destination))
+/** A sink that writes into the destination in the worker thread. */
+export const layer = (destination: StoredDestination): Layer.Layer<Sink, SinkError> =>
+  Layer.effect(Sink, make(destination))
 
 const make = Effect.fnUntraced(function*(
-  destination: Kept
+  destination: StoredDestination
 ): Effect.fn.Return<Sink["Service"], SinkError, Scope.Scope> {
-  const { ask, opening } = yield* inUse
-  const [sink, location] = yield* opening("open", { destination: fromDestination(destination) })
+  const { request, requestResource } = yield* acquireThread
+  const [sink, location] = yield* requestResource("open", { destination: fromDestination(destination) })
   return Sink.of({
     location,
-    hold: ({ name }, onLocked) => Effect.asVoid(opening("hold", { sink, list: name, onLocked })),
+    hold: ({ name }, onLocked) => Effect.asVoid(requestResource("hold", { sink, list: name, onLocked })),
     inspect: {
-      scan: ({ name }, request) => ask("preview", { sink, list: name, request }),
-      owner: ask("owner", { sink }),
-      hasAny: ({ name }, ids) => ask("hasAny", { sink, list: name, ids })
+      scan: ({ name }, scanRequest) => request("preview", { sink, list: name, request: scanRequest }),
+      owner: request("owner", { sink }),
+      hasAny: ({ name }, ids) => request("hasAny", { sink, list: name, ids })
     },
-    begin: ({ name }, request) =>
+    begin: ({ name }, scanRequest) =>
       Effect.map(
-        opening("begin", { sink, list: name, request }),
+        requestResource("begin", { sink, list: name, request: scanRequest }),
         ([session, begun]) => {
           let { progress } = begun
-          const known = (answer: Effect.Effect<ScanProgress, SinkError>) =>
-            Effect.tap(answer, (now) => Effect.sync(() => void (progress = now)))
+          const trackProgress = (response: Effect.Effect<ScanProgress, SinkError>) =>
+            Effect.tap(response, (now) => Effect.sync(() => void (progress = now)))
           return {
             ...begun,
             progress: Effect.sync(() => progress),
             commit: (batch) => {
               const message = fromBatch(batch)
-              return known(ask("commit", { session, batch: message }, transferred(message)))
+              return trackProgress(request("commit", { session, batch: message }, transferred(message)))
             },
-            restart: Effect.asVoid(known(ask("restart", { session }))),
-            giveUp: ask("giveUp", { session })
+            restart: Effect.asVoid(trackProgress(request("restart", { session }))),
+            giveUp: request("giveUp", { session })
           }
         }
       ),
-    publish: ({ name }) => ask("publish", { sink, list: name })
+    publish: ({ name }) => request("publish", { sink, list: name })
   })
 })
 
-/** The thread of this process, while it lives. */
+/** A worker thread. */
 interface Thread {
   readonly worker: Worker
-  /** How many sinks live in it: without any it keeps no process alive. */
+  /** The number of open sinks. Without any, the thread does not keep the process alive. */
   sinks: number
-  /** The number of the last question. */
-  last: number
-  /** Who waits for an answer, by its question. */
-  readonly waiting: Map<number, (answer: Effect.Effect<unknown, SinkError>) => void>
-  /** Why nothing is answered any more. */
+  /** The number of the last request. */
+  lastId: number
+  /** The requests without a response, by their number. */
+  readonly pending: Map<number, (response: Effect.Effect<unknown, SinkError>) => void>
+  /** The defect of all further requests, after the thread has ended. */
   ended: Effect.Effect<never> | undefined
 }
 
 /**
- * One for all sinks, and none is ended before the process: V8 keeps one record of the machine code of all threads, and may
- * lose what one has made while another one ends (nodejs/node#64500).
+ * One thread for all sinks. It runs until the process ends, because V8 keeps the machine code of all threads in one record, and
+ * may lose the code of one thread when another thread ends (nodejs/node#64500).
  */
 let current: Thread | undefined
 
 const start = (): Thread => {
-  // node:sqlite would announce that it is still young.
+  // node:sqlite would print a warning that it is experimental.
   const worker = new Worker(threadFile, { execArgv: ["--disable-warning=ExperimentalWarning"] })
-  const thread: Thread = { worker, sinks: 0, last: 0, waiting: new Map(), ended: undefined }
+  const thread: Thread = { worker, sinks: 0, lastId: 0, pending: new Map(), ended: undefined }
   const end = (problem: unknown) => {
     if (current === thread) current = undefined
     thread.ended ??= Effect.die(problem)
-    for (const resume of thread.waiting.values()) resume(thread.ended)
-    thread.waiting.clear()
+    for (const resume of thread.pending.values()) resume(thread.ended)
+    thread.pending.clear()
   }
-  worker.on("message", (answer: Answer) => {
-    const { id } = answer
-    const resume = thread.waiting.get(id)
-    thread.waiting.delete(id)
-    if ("value" in answer) resume?.(Effect.succeed(answer.value))
-    else if ("error" in answer) resume?.(Effect.fail(toError(answer.error)))
-    else resume?.(Effect.die(new Error(answer.defect)))
+  worker.on("message", (response: SinkResponse) => {
+    const { id } = response
+    const resume = thread.pending.get(id)
+    thread.pending.delete(id)
+    if ("value" in response) resume?.(Effect.succeed(response.value))
+    else if ("error" in response) resume?.(Effect.fail(toError(response.error)))
+    else resume?.(Effect.die(new Error(response.defect)))
   })
   worker.on("error", end)
   worker.on("exit", () => end(new Error("the thread of the destination has ended")))
   return thread
 }
 
-/** The thread, until the scope closes. */
-const inUse = Effect.map(
+/** Starts the thread if necessary and returns functions that send requests to it. Uses the thread until the scope closes. */
+const acquireThread = Effect.map(
   Effect.acquireRelease(
     Effect.sync(() => {
       const thread = current ??= start()
@@ -121,34 +122,37 @@ const inUse = Effect.map(
       })
   ),
   (thread) => {
-    const question = <Name extends keyof Asked>(
+    const send = <Type extends keyof SinkRequests>(
       id: number,
-      ask: Name,
-      given: Asked[Name],
-      moved: ReadonlyArray<ArrayBuffer> = []
+      type: Type,
+      parameters: SinkRequests[Type],
+      transfer: ReadonlyArray<ArrayBuffer> = []
     ) =>
       Effect.callback<unknown, SinkError>((resume) => {
         if (thread.ended !== undefined) return resume(thread.ended)
-        thread.waiting.set(id, resume)
-        thread.worker.postMessage({ id, ask, given }, moved)
-        if (moved.length > 0) collectGarbage()
+        thread.pending.set(id, resume)
+        thread.worker.postMessage({ id, type, parameters }, transfer)
+        if (transfer.length > 0) collectGarbage()
         return Effect.sync(() => {
-          thread.waiting.delete(id)
-          thread.worker.postMessage({ id, ask: "cancel" } satisfies Question)
+          thread.pending.delete(id)
+          thread.worker.postMessage({ id, type: "cancel" } satisfies SinkRequest)
         })
-      }) as Effect.Effect<Answered[Name], SinkError> // what the thread answers to this name
-    const ask = <Name extends keyof Asked>(name: Name, given: Asked[Name], moved?: ReadonlyArray<ArrayBuffer>) =>
-      Effect.suspend(() => question(++thread.last, name, given, moved))
-    /** Asks for something that is open until the scope closes; gives its number too. */
-    const opening = <Name extends "open" | "hold" | "begin">(name: Name, given: Asked[Name]) =>
+      }) as Effect.Effect<SinkResponses[Type], SinkError> // the thread sends this response to this type of request
+    const request = <Type extends keyof SinkRequests>(
+      type: Type,
+      parameters: SinkRequests[Type],
+      transfer?: ReadonlyArray<ArrayBuffer>
+    ) => Effect.suspend(() => send(++thread.lastId, type, parameters, transfer))
+    /** Requests a resource that stays open until the scope closes. Returns its number and the response. */
+    const requestResource = <Type extends "open" | "hold" | "begin">(type: Type, parameters: SinkRequests[Type]) =>
       Effect.suspend(() => {
-        const opened = ++thread.last
-        // There is nothing more to be saved of a thread that has ended.
-        return Effect.addFinalizer(() => Effect.ignoreCause(ask("close", { opened }))).pipe(
-          Effect.andThen(question(opened, name, given)),
-          Effect.map((answer) => [opened, answer] as const)
+        const opened = ++thread.lastId
+        // If the thread has ended, it has no resource to close, so the error of the close is ignored.
+        return Effect.addFinalizer(() => Effect.ignoreCause(request("close", { opened }))).pipe(
+          Effect.andThen(send(opened, type, parameters)),
+          Effect.map((response) => [opened, response] as const)
         )
       })
-    return { ask, opening }
+    return { request, requestResource }
   }
 )
