@@ -1,27 +1,30 @@
-/** The evidence of a complete scan: what was read, in figures that can be recomputed from the destination alone. */
+/** The certificate of a complete scan: figures that can be recomputed from the destination alone. */
 import { Option, Schema } from "effect"
 import { digestText, type Tally } from "./Tally.ts"
 
-/** What is certified of a complete scan. */
+/** The certificate of a complete scan. */
 export const Certificate = Schema.Struct({
   scan: Schema.Int,
-  /** When the scan was begun and when its last page was committed, UTC. */
+  /** The times when the scan began and when its last page was committed, UTC. */
   startedAt: Schema.String,
   completedAt: Schema.String,
-  /** The service named no further page: the only end that counts (§4.4). */
+  /** The service returned a null cursor. No other end makes a scan complete (§4.4). */
   end: Schema.Literal("null cursor"),
   pages: Schema.Int,
-  /** Records read, repeats included. */
+  /** All records, including repeats. */
   records: Schema.Int,
-  /** Different ids among them. */
+  /** The number of different ids. */
   distinct: Schema.Int,
   repeats: Schema.Int,
   quarantined: Schema.Int,
-  /** Records without a readable id, which are in no row. */
+  /** Records without a readable id, which have no row. */
   nameless: Schema.Int,
-  /** Exact sums of the amount columns over the distinct records, as digits. */
+  /** The exact sums of the amount columns over the distinct records, as digits. */
   sums: Schema.Record(Schema.String, Schema.String),
-  /** The content hashes of the distinct records, their first 128 bits added up modulo 2^128, hex: tells accidents, not forgery. */
+  /**
+   * The sum, modulo 2^128, of the first 128 bits of the distinct records' content hashes, in hex. It detects accidents, not
+   * forgery.
+   */
   digest: Schema.String
 })
 /** {@inheritDoc Certificate} */
@@ -30,14 +33,14 @@ export interface Certificate extends Schema.Schema.Type<typeof Certificate> {}
 const Json = Schema.fromJsonString(Certificate)
 
 export const toJson: (certificate: Certificate) => string = Schema.encodeSync(Json)
-/** None of any text that {@link toJson} did not write. */
+/** Decodes a text that {@link toJson} wrote. Returns none for any other text. */
 export const fromJson: (text: string) => Option.Option<Certificate> = Schema.decodeOption(Json)
 
-/** A kept scan's; undefined where it has none, or none that {@link toJson} wrote. */
+/** Returns the certificate of a stored scan, or undefined if it has none or its text is invalid. */
 export const ofScan = (scan: { readonly certificate: string | undefined } | undefined): Certificate | undefined =>
   scan?.certificate === undefined ? undefined : Option.getOrUndefined(fromJson(scan.certificate))
 
-/** The certificate of a scan that reached the null cursor. */
+/** Makes the certificate of a scan that reached the null cursor. */
 export const certify = (
   scan: { readonly scan: number; readonly startedAt: string },
   tally: Tally,

@@ -1,15 +1,16 @@
 /**
- * The columns of a list's table, derived from the fields of its record (§2): snake case, embedded objects flattened, every
- * string a text column, amounts 64-bit integers. What the columns cannot hold is intact in `raw`.
+ * Derives the columns of a list's table from the fields of its record (§2). Names are in snake case, embedded objects are
+ * flattened, strings are text columns, and amounts are 64-bit integers. The exact text in `raw` has everything that the
+ * columns cannot store.
  */
 import { type Lists, membersOf } from "@payments/core"
 import { type SchemaAST, String } from "effect"
 
-/** One typed column. */
+/** A typed column. */
 export interface Column {
   readonly name: string
   readonly kind: "text" | "integer" | "boolean"
-  /** The field, and the field inside it for an embedded object. */
+  /** The field, and for an embedded object the field inside it. */
   readonly path: readonly [string] | readonly [string, string]
 }
 
@@ -24,25 +25,25 @@ export interface RecordedColumn {
   readonly unfilledFrom: number | undefined
 }
 
-/** The table of a list. */
+/** Returns the name of a list's table. */
 export const tableOf = (list: Lists.AnyList): string => String.camelToSnake(list.name)
 
-/** What a column holds. */
+/** The value of a column. */
 export type Cell = string | number | null
 
-/** How the records of a list become rows. */
+/** The mapping of a list's records to rows. */
 export interface Layout {
   readonly table: string
-  /** All of them, `id` first. */
+  /** All columns, `id` first. */
   readonly columns: ReadonlyArray<Column>
   readonly amounts: ReadonlyArray<Column>
-  /** The paths of a record's fields that the document does not show; those that do not look like names as `(other)`. */
+  /** Returns the paths of a record's undocumented fields. A path that does not look like a name is replaced by `(other)`. */
   readonly undocumentedIn: (record: unknown) => ReadonlyArray<string>
 }
 
 const layouts = new Map<Lists.AnyList, Layout>()
 
-/** The layout of a list. */
+/** Returns the layout of a list. */
 export const layoutOf = (list: Lists.AnyList): Layout => {
   const known = layouts.get(list)
   if (known !== undefined) return known
@@ -51,13 +52,13 @@ export const layoutOf = (list: Lists.AnyList): Layout => {
     table: tableOf(list),
     columns,
     amounts: columns.filter(({ kind }) => kind === "integer"),
-    undocumentedIn: strangersTo(columns)
+    undocumentedIn: undocumentedFields(columns)
   }
   layouts.set(list, layout)
   return layout
 }
 
-const strangersTo = (columns: ReadonlyArray<Column>) => {
+const undocumentedFields = (columns: ReadonlyArray<Column>) => {
   const fields = new Map<string, Set<string> | undefined>()
   for (const { path: [field, inner] } of columns) {
     const inners = fields.get(field)
@@ -65,27 +66,27 @@ const strangersTo = (columns: ReadonlyArray<Column>) => {
   }
   const nameOf = (field: string) => /^[A-Za-z_]\w{0,63}$/.test(field) ? field : "(other)"
   return (record: unknown): ReadonlyArray<string> => {
-    let strangers: Set<string> | undefined
+    let paths: Set<string> | undefined
     if (typeof record !== "object" || record === null) return none
     for (const field in record) {
       const inners = fields.get(field)
       if (inners === undefined) {
-        if (!fields.has(field)) (strangers ??= new Set()).add(nameOf(field))
+        if (!fields.has(field)) (paths ??= new Set()).add(nameOf(field))
         continue
       }
       const value = memberOf(record, field)
       if (typeof value !== "object" || value === null) continue
       for (const inner in value) {
-        if (!inners.has(inner)) (strangers ??= new Set()).add(`${field}.${nameOf(inner)}`)
+        if (!inners.has(inner)) (paths ??= new Set()).add(`${field}.${nameOf(inner)}`)
       }
     }
-    return strangers === undefined ? none : [...strangers]
+    return paths === undefined ? none : [...paths]
   }
 }
 
 const none: ReadonlyArray<string> = []
 
-/** The columns of a list, `id` first, in the document's order. */
+/** Returns the columns of a list, `id` first, in the document's order. */
 export const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> =>
   fieldsOf(list.record.ast).flatMap(([field, ast]): ReadonlyArray<Column> => {
     const name = String.camelToSnake(field)
@@ -98,10 +99,10 @@ export const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> =>
       : [{ name, kind: kindOf(ast), path: [field] as const }]
   })
 
-/** What a column holds of a record: null where the field is absent, null or of another type. */
+/** Returns a record's value for a column: null if the field is absent, null or of another type. */
 export const valueOf = (column: Column, record: unknown): Cell => cellOf(column.kind, fieldOf(column, record))
 
-/** The cells of a record, in the order of the columns, and in how many a text is replaced because no column can hold it. */
+/** Returns a record's cells in the order of the columns, and in how many of them characters that cannot be stored are replaced. */
 export const cellsOf = (
   { columns }: Layout,
   record: unknown
@@ -127,7 +128,7 @@ const cellOf = (kind: Column["kind"], value: unknown): Cell => {
   }
 }
 
-/** The values of a record's amount columns, in their order; NaN stands for null. */
+/** Returns the values of a record's amount columns, with NaN for null. */
 export const amountsOf = ({ amounts }: Layout, record: unknown): ReadonlyArray<number> =>
   amounts.map((column) => {
     const value = valueOf(column, record)
@@ -135,12 +136,12 @@ export const amountsOf = ({ amounts }: Layout, record: unknown): ReadonlyArray<n
   })
 
 /**
- * The record that columns and sums are taken from: without the amounts that parsing has rounded to an integer
- * (`9007199254740990.6`), which such a record was quarantined for. Its text must be given as it came.
+ * Returns the record for columns and sums. An amount that parsing has rounded to an integer (`9007199254740990.6`) is null in
+ * it; such a record is quarantined. `text` is the record's exact text.
  */
 export const readable = ({ amounts }: Layout, record: unknown, text: string): unknown => {
   if (typeof record !== "object" || record === null || Array.isArray(record)) return record
-  // Integers of up to 15 digits are what they look like.
+  // Parsing does not round integers of up to 15 digits.
   if (!/\d[.eE]|\d{16}/.test(text)) return record
   const members = membersOf(text)
   const rounded = amounts.map(({ path: [field] }) => field).filter((field) => {
@@ -150,12 +151,12 @@ export const readable = ({ amounts }: Layout, record: unknown, text: string): un
   return rounded.length === 0 ? record : { ...record, ...Object.fromEntries(rounded.map((field) => [field, null])) }
 }
 
-/** The digits that tell a number from its neighbours: a rounded one has others than its source. */
+/** Returns the significant digits of a number. A rounded number has other digits than its source text. */
 const significant = (number: string): string => {
   const digits = number.replace(/[eE].*$/, "").replaceAll(/\D/g, "")
   let from = 0
   while (digits[from] === "0") from++
-  // Not by a regular expression: it would begin anew at every zero inside.
+  // A regular expression would take quadratic time, because it restarts at every inner zero.
   let to = digits.length
   while (to > from && digits[to - 1] === "0") to--
   return digits.slice(from, to)
@@ -166,15 +167,15 @@ const fieldOf = ({ path: [field, inner] }: Column, record: unknown): unknown => 
   return inner === undefined ? outer : memberOf(outer, inner)
 }
 
-/** Text that every destination can hold: not every database takes NUL, and half a surrogate pair has no UTF-8 form. */
+/** Returns text that every database can store. NUL is not valid in every database, and a lone surrogate has no UTF-8 form. */
 const storable = (text: string): string =>
   text.isWellFormed() && !text.includes("\0") ? text : text.toWellFormed().replaceAll("\0", "\ufffd")
 
-/** Parsed JSON has no getters, and no documented field is named like a member that every object has. */
+/** Reads a member. Parsed JSON has no getters, and no documented field has the name of a member of `Object.prototype`. */
 const memberOf = (value: unknown, name: string): unknown =>
   typeof value === "object" && value !== null ? (value as { readonly [name: string]: unknown })[name] : undefined
 
-/** The fields of a struct, without the null that each may also be. */
+/** Returns the fields of a struct, with the types without null. */
 const fieldsOf = (ast: SchemaAST.AST): ReadonlyArray<readonly [string, SchemaAST.AST]> =>
   ast._tag === "Objects"
     ? ast.propertySignatures.map(({ name, type }) => [globalThis.String(name), withoutNull(type)] as const)

@@ -1,21 +1,21 @@
-/** What a scan counts. */
+/** The counts of a scan. */
 import { Schema } from "effect"
 
 /** The counts of a scan, over all its runs. */
 export const Counts = Schema.Struct({
   pages: Schema.Int,
-  /** Records that were read, repeats and undecodable ones included. */
+  /** All records, including repeats and records that do not decode. */
   records: Schema.Int,
-  /** Of {@link records}, those whose id the scan had met before. The last one read stands. */
+  /** Those of {@link records} whose id occurred before in the scan. The last occurrence is stored. */
   repeats: Schema.Int,
   inserted: Schema.Int,
   updated: Schema.Int,
   unchanged: Schema.Int,
-  /** Rows that had been missing. They are counted as updated or unchanged too. */
+  /** Rows that were missing before. They count as updated or unchanged too. */
   returned: Schema.Int,
   /** Records that did not decode. */
   quarantined: Schema.Int,
-  /** Of {@link quarantined}, those without a readable id: in no row. */
+  /** Those of {@link quarantined} without a readable id. They have no row. */
   nameless: Schema.Int
 })
 /** {@inheritDoc Counts} */

@@ -17,7 +17,7 @@ export const meetsAnother = Effect.fnUntraced(function*(
     const tally = yield* Tally.ofScan(store, other)
     if (!Tally.hasWritten(tally)) continue
     // What was shown before a restart is not known any more.
-    if (Tally.hasRestarted(tally) || new RowSet(yield* store.seen([other.scan])).meets(seen)) return true
+    if (Tally.hasRestarted(tally) || new RowSet(yield* store.seen([other.scan])).intersects(seen)) return true
   }
   return false
 })

@@ -1,4 +1,4 @@
-/** Which scan comes next: the last one where it can go on, else a new one. */
+/** Chooses the next scan: the last one if it can be resumed, otherwise a new one. */
 import { type Lists, Position } from "@payments/core"
 import { DateTime, Effect, Option, Schema } from "effect"
 import type { ScanRequest, ScanStart, SinkError } from "../Sink.ts"
@@ -7,18 +7,18 @@ import { RowSet } from "./RowSet.ts"
 import type { ScanRow, Store } from "./Store.ts"
 import * as Tally from "./Tally.ts"
 
-/** A scan that is open. */
-export interface Opened {
+/** An open scan. */
+export interface OpenScan {
   readonly scan: number
   readonly startedAt: string
-  /** Row numbers from here on did not exist when it began. */
+  /** The first row number that did not exist when the scan began. */
   readonly firstRow: number
   readonly start: ScanStart
   /** {@inheritDoc ScanPreview.resumeAt} */
   readonly resumeAt: string | undefined
   readonly tally: Tally.Tally
   readonly seen: RowSet
-  /** Which changes are written to the table of changes. */
+  /** The kinds of changes that are written to the table of changes. */
   readonly tells: PlanInput["tells"]
 }
 
@@ -28,23 +28,23 @@ export const partOf = ({ part }: ScanRequest): string =>
 const askedOf = ({ ignoredFields = [], limit, parameters }: ScanRequest): string =>
   JSON.stringify([limit, Object.entries(parameters).toSorted(), ignoredFields.toSorted()])
 
-/** The members that a kept scan was asked to ignore. */
+/** Returns the members that a stored scan ignores when it compares records. */
 export const ignoredIn = ({ asked }: Pick<ScanRow, "asked">): ReadonlySet<string> =>
   new Set(Option.getOrElse(Schema.decodeOption(Asked)(asked), () => [[], [], []] as const)[2])
 
 const Asked = Schema.fromJsonString(Schema.Tuple([Schema.Unknown, Schema.Unknown, Schema.Array(Schema.String)]))
 
-/** What is to be opened; `scan` is undefined where it is a new one. */
-interface Next extends Omit<Opened, "scan"> {
+/** The next scan. `scan` is undefined if it is a new one. */
+interface NextScan extends Omit<OpenScan, "scan"> {
   readonly scan: number | undefined
 }
 
-/** The scan that goes on: the part's last one if it was cut and asked the same, else a new one. */
+/** Opens the part's last scan if it is still running with the same request, otherwise a new scan. */
 export const open = Effect.fnUntraced(function*(
   store: Store,
   list: Lists.AnyList,
   request: ScanRequest
-): Effect.fn.Return<Opened, SinkError> {
+): Effect.fn.Return<OpenScan, SinkError> {
   const { scan, ...found } = yield* nextScan(store, list, request)
   if (scan !== undefined) return { ...found, scan }
   const { firstRow, startedAt } = found
@@ -67,19 +67,19 @@ export const nextScan = Effect.fnUntraced(function*(
   store: Store,
   list: Lists.AnyList,
   request: ScanRequest
-): Effect.fn.Return<Next, SinkError> {
+): Effect.fn.Return<NextScan, SinkError> {
   const part = partOf(request)
   const asked = askedOf(request)
   const scans = yield* store.scans(list, part)
   const [last] = scans
   const { anyComplete, overtaken } = yield* store.around(list, part, last?.scan ?? 0)
   const wasComplete = scans.some(({ state }) => state === "complete")
-  // Of the whole list, or of this part of it, nothing is new that was never read before.
+  // A record is new only if the whole list, or this part of it, was read completely before.
   const tells = { inserts: wasComplete || (part !== "" && (yield* isLoaded(store, list))), updates: anyComplete }
   if (last?.state === "running" && last.asked === asked && !overtaken) {
     const { checkpoint } = last
     const resumeAt = checkpoint !== undefined && Option.isSome(Position.fromJson(checkpoint)) ? checkpoint : undefined
-    // Without a checkpoint it begins at the first page.
+    // Without a checkpoint the scan starts at the first page.
     const start = resumeAt === undefined ? startAfter(scans, false) : "resumed"
     const seen = new RowSet(yield* store.seen([last.scan]))
     const tally = yield* Tally.ofScan(store, last)
@@ -98,7 +98,7 @@ export const nextScan = Effect.fnUntraced(function*(
   }
 })
 
-/** Whether the whole list was once read to its end. */
+/** Whether a scan of the whole list was complete once. */
 const isLoaded = (store: Store, list: Lists.AnyList) =>
   Effect.map(store.scans(list, ""), (scans) => scans.some(({ state }) => state === "complete"))
 
@@ -117,5 +117,5 @@ const startAfter = (scans: ReadonlyArray<ScanRow>, overtaken: boolean): ScanStar
   }
 }
 
-/** The time, as it is stored. */
+/** The current time, in the format of the database. */
 export const timestamp = Effect.map(DateTime.now, DateTime.formatIso)

@@ -15,14 +15,14 @@ export interface RowLookup {
   readonly hash: string
 }
 
-/** A row as the destination has it. */
+/** A stored row. */
 export interface StoredRow {
   readonly row: number
   readonly hash: string
   readonly missing: boolean
 }
 
-/** A row to be written whole. */
+/** A row to write, with all columns. */
 export interface RowWrite {
   readonly row: number
   readonly id: string
@@ -33,7 +33,7 @@ export interface RowWrite {
   readonly isNew: boolean
 }
 
-/** What became of a record. */
+/** An entry for `changes`. */
 export interface Change {
   readonly kind: "insert" | "update" | "returned"
   readonly id: string
@@ -51,30 +51,30 @@ export interface Quarantined {
   readonly raw: string
 }
 
-/** What a store has to write. */
+/** The writes of a batch, for a store. */
 export interface Plan {
   readonly writes: ReadonlyArray<RowWrite>
-  /** Rows that are no longer missing. */
+  /** The numbers of rows that are no longer missing. */
   readonly found: ReadonlyArray<number>
   readonly changes: ReadonlyArray<Change>
   readonly quarantined: ReadonlyArray<Quarantined>
   readonly tally: Tally
 }
 
-/** What a plan is made from. */
+/** The input of a plan. */
 export interface PlanInput {
   readonly layout: Layout
-  /** Members whose difference alone changes nothing. */
+  /** Members that are ignored when records are compared. */
   readonly ignored: ReadonlySet<string>
-  /** Which changes are told: none of a list's first load; what is new only where all of it was read before. */
+  /** The kinds of changes to emit. The first load of a list emits none, and `insert` needs an earlier complete scan. */
   readonly tells: { readonly inserts: boolean; readonly updates: boolean }
   readonly tally: Tally
-  /** Grows by the rows of the batch. */
+  /** The rows that the scan has seen. Planning adds the rows of the batch. */
   readonly seen: RowSet
-  /** The first row number that is free. */
+  /** The first unused row number. */
   readonly nextRow: number
   readonly records: ReadonlyArray<HashedRecord>
-  /** By id. */
+  /** The stored rows of the records, by id. */
   readonly stored: ReadonlyMap<string, StoredRow>
   /** The texts of the stored rows that {@link differing} names. */
   readonly texts: ReadonlyMap<number, string>
@@ -94,17 +94,17 @@ export const hashed = ({ amounts, id, problem, text }: BatchRecord): HashedRecor
   hash: contentHash(text)
 })
 
-/** The content hash of a record's exact text: SHA-256, in hex. */
+/** Returns the content hash of a record's exact text: SHA-256, in hex. */
 export const contentHash = (text: string): string => crypto.hash("sha256", text)
 
-/** The rows to look up for records: one for each id. */
+/** Returns the rows to look up for records, one for each id. */
 export const lookupsOf = (records: ReadonlyArray<HashedRecord>): ReadonlyArray<RowLookup> => {
   const lookups = new Map<string, RowLookup>()
   for (const { hash, id } of records) if (id !== undefined) lookups.set(id, { id, hash })
   return [...lookups.values()]
 }
 
-/** The numbers of the stored rows that some record of the batch differs from. */
+/** Returns the numbers of the stored rows whose hash differs from that of a record in the batch. */
 export const differing = (
   records: ReadonlyArray<HashedRecord>,
   stored: ReadonlyMap<string, StoredRow>
@@ -211,7 +211,7 @@ export const plan = (input: PlanInput): Plan => {
   }
 }
 
-/** The members whose texts differ, in the order of the later one, but for ignored ones. */
+/** Returns the members whose texts differ, except ignored ones, in the order of the later text. */
 export const differingMembers = (
   before: string,
   after: string,
@@ -220,6 +220,6 @@ export const differingMembers = (
   const [old, fresh] = [membersOf(before), membersOf(after)]
   const names = new Set([...fresh.keys(), ...old.keys()])
   const fields = [...names].filter((name) => !ignored.has(name) && old.get(name) !== fresh.get(name))
-  // The same members otherwise spelled, in another order or doubled: another text all the same.
+  // If the texts differ only in spelling, order or duplicates of members, report the text as a whole.
   return fields.length === 0 && [...names].every((name) => !ignored.has(name)) ? ["(text)"] : fields
 }

@@ -1,16 +1,16 @@
-/** A set of row numbers, in pieces that are stored one by one: a scan of a million rows is 122 pieces of 1 KiB. */
+/** A set of row numbers, in pieces that are stored separately. The set of a million rows has 122 pieces of 1 KiB. */
 
-/** Rows to a piece. */
+/** Rows per piece. */
 const pieceRows = 8192
 const pieceBytes = pieceRows / 8
 
-/** Piece `index` holds the rows from `index × 8192`, a bit each, the lowest bit of the first byte first. */
+/** A piece has a bit for each row from `index × 8192` on, starting with the lowest bit of the first byte. */
 export interface Piece {
   readonly index: number
   readonly bits: Uint8Array
 }
 
-/** Row numbers, from 0. A piece may be given several times: a row is in the set that is in one of them. */
+/** A set of row numbers from 0 on. If several pieces have the same index, the set has the rows of all of them. */
 export class RowSet {
   readonly #pieces = new Map<number, Uint8Array>()
   readonly #changed = new Set<number>()
@@ -20,9 +20,9 @@ export class RowSet {
 
   constructor(pieces: Iterable<Piece> = []) {
     for (const { bits, index } of pieces) {
-      const held = this.#pieces.get(index) ?? new Uint8Array(pieceBytes)
-      for (let byte = 0; byte < pieceBytes; byte++) held[byte] = (held[byte] ?? 0) | (bits[byte] ?? 0)
-      this.#pieces.set(index, held)
+      const piece = this.#pieces.get(index) ?? new Uint8Array(pieceBytes)
+      for (let byte = 0; byte < pieceBytes; byte++) piece[byte] = (piece[byte] ?? 0) | (bits[byte] ?? 0)
+      this.#pieces.set(index, piece)
     }
     for (const piece of this.#pieces.values()) for (const byte of piece) this.#size += ones(byte)
   }
@@ -31,7 +31,7 @@ export class RowSet {
     return this.#size
   }
 
-  /** The highest row; -1 where there is none. */
+  /** The highest row, or -1 if the set is empty. */
   get highest(): number {
     for (const index of [...this.#pieces.keys()].toSorted((left, right) => right - left)) {
       const byte = this.#pieces.get(index)?.findLastIndex((bits) => bits !== 0) ?? -1
@@ -45,23 +45,23 @@ export class RowSet {
     return piece !== undefined && ((piece[(row % pieceRows) >> 3] ?? 0) & (1 << (row & 7))) !== 0
   }
 
-  /** Whether the row is new. */
+  /** Adds a row. Returns whether the set did not have it. */
   add(row: number): boolean {
     const index = Math.floor(row / pieceRows)
     let piece = this.#pieces.get(index)
     if (piece === undefined) this.#pieces.set(index, piece = new Uint8Array(pieceBytes))
     const byte = (row % pieceRows) >> 3
-    const held = piece[byte] ?? 0
+    const bits = piece[byte] ?? 0
     const bit = 1 << (row & 7)
-    if ((held & bit) !== 0) return false
-    piece[byte] = held | bit
+    if ((bits & bit) !== 0) return false
+    piece[byte] = bits | bit
     this.#size++
     this.#changed.add(index)
     this.#added.push(row)
     return true
   }
 
-  /** Where {@link undo} returns to. */
+  /** Sets the state to which {@link undo} returns. */
   mark(): void {
     this.#added = []
   }
@@ -77,11 +77,11 @@ export class RowSet {
     this.#added = []
   }
 
-  /** Whether some row is in both. */
-  meets(other: RowSet): boolean {
+  /** Whether the sets have a row in common. */
+  intersects(other: RowSet): boolean {
     for (const [index, piece] of this.#pieces) {
-      const held = other.#pieces.get(index)
-      if (held !== undefined && piece.some((byte, at) => (byte & (held[at] ?? 0)) !== 0)) return true
+      const otherPiece = other.#pieces.get(index)
+      if (otherPiece !== undefined && piece.some((byte, at) => (byte & (otherPiece[at] ?? 0)) !== 0)) return true
     }
     return false
   }
@@ -93,27 +93,27 @@ export class RowSet {
     this.#size = 0
   }
 
-  /** The pieces that differ from what was last stored. */
+  /** Returns the pieces that have changed since {@link stored}. */
   changed(): ReadonlyArray<Piece> {
     return [...this.#changed].map((index) => ({ index, bits: this.#pieces.get(index) ?? new Uint8Array(pieceBytes) }))
   }
 
-  /** What {@link changed} gave is stored. */
+  /** Notes that the pieces that {@link changed} returned are stored. */
   stored(): void {
     this.#changed.clear()
   }
 
-  /** The rows below `end` that none of these sets holds, in order. */
+  /** Yields the rows below `end` that none of these sets has, in order. */
   static *inNone(sets: ReadonlyArray<RowSet>, end: number): Generator<number> {
     for (let index = 0; index * pieceRows < end; index++) {
       const pieces = sets.map((set) => set.#pieces.get(index)).filter((piece) => piece !== undefined)
       for (let byte = 0; byte < pieceBytes; byte++) {
-        let held = 0
-        for (const piece of pieces) held |= piece[byte] ?? 0
-        if (held === 0xff) continue
+        let union = 0
+        for (const piece of pieces) union |= piece[byte] ?? 0
+        if (union === 0xff) continue
         for (let bit = 0; bit < 8; bit++) {
           const row = index * pieceRows + byte * 8 + bit
-          if ((held & (1 << bit)) === 0 && row < end) yield row
+          if ((union & (1 << bit)) === 0 && row < end) yield row
         }
       }
     }

@@ -1,20 +1,20 @@
-/** Rows as the databases' drivers give them, by column, and what they are to the engine. Both databases name columns alike. */
+/** Converts rows of the databases' drivers to the engine's types. Both databases use the same names of columns. */
 import { Effect } from "effect"
 import { Damaged, SinkError } from "../Sink.ts"
 import type { RecordedColumn } from "./Columns.ts"
 import type { ChangeRow, FullRow, QuarantinedRow, ScanRow } from "./Store.ts"
 
-/** A row of a driver. Integers are `number` or `bigint`, times text. */
+/** A row of a driver. Integers are `number` or `bigint`, and times are text. */
 export type Row = { readonly [column: string]: unknown }
 
-/** A text column; empty where there is no such row. */
+/** Reads a text column. Without a row, returns an empty text. */
 export const text = (row: Row | undefined, name: string): string => String(row?.[name] ?? "")
-/** A text column that may be null. */
+/** Reads a text column that may be null. */
 export const optional = (row: Row | undefined, name: string): string | undefined =>
   row?.[name] == null ? undefined : String(row[name])
-/** An integer column; 0 where there is no such row. */
+/** Reads an integer column. Without a row, returns 0. */
 export const number = (row: Row | undefined, name: string): number => Number(row?.[name] ?? 0)
-/** A binary column; empty where there is no such row. */
+/** Reads a binary column. Without a row, returns an empty array. */
 export const bytes = (row: Row | undefined, name: string): Uint8Array => {
   const value = row?.[name]
   return value instanceof Uint8Array ? value : new Uint8Array()
@@ -25,7 +25,7 @@ export const toScan = (row: Row): ScanRow => ({
   scan: number(row, "scan"),
   part: text(row, "part"),
   asked: text(row, "asked"),
-  state: text(row, "state") as ScanRow["state"], // the table's own check
+  state: text(row, "state") as ScanRow["state"], // a CHECK of the table ensures this
   checkpoint: optional(row, "checkpoint"),
   firstRow: number(row, "first_row"),
   tally: text(row, "tally"),
@@ -40,7 +40,7 @@ export const toChange = (row: Row): ChangeRow => ({
   list: text(row, "list"),
   scan: number(row, "scan"),
   at: text(row, "at"),
-  kind: text(row, "kind") as ChangeRow["kind"], // the table's own check
+  kind: text(row, "kind") as ChangeRow["kind"], // a CHECK of the table ensures this
   id: text(row, "id"),
   fields: fieldsOf(row),
   before: optional(row, "before"),
@@ -52,12 +52,12 @@ const fieldsOf = (row: Row): ReadonlyArray<string> => {
     const fields: unknown = JSON.parse(text(row, "fields"))
     if (Array.isArray(fields)) return fields.map(String)
   } catch {
-    // It is said below.
+    // The error below reports it.
   }
   throw new Damaged({ problem: `the fields of change ${number(row, "seq")} cannot be read` })
 }
 
-/** Reads rows, and fails where what they hold was written by no export. */
+/** Decodes rows. Fails with `Damaged` if a value is invalid. */
 export const decoded = <A>(location: string, decode: () => A): Effect.Effect<A, SinkError> =>
   Effect.suspend(() => {
     try {
@@ -78,7 +78,7 @@ export const toQuarantined = (row: Row): QuarantinedRow => ({
   raw: text(row, "raw")
 })
 
-/** A row of a list's table. `cells` are its typed columns: text, numbers, and 1 or 0 for what is true or false. */
+/** A row of a list's table. `cells` are its typed columns: text, numbers, and 1 or 0 for booleans. */
 export const toFullRow = (row: Row, cells: Row): FullRow => ({
   row: number(row, "row"),
   id: text(row, "id"),

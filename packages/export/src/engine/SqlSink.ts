@@ -22,7 +22,7 @@ import * as Certificate from "./Certificate.ts"
 import { layoutOf } from "./Columns.ts"
 import { goneSince, meetsAnother } from "./EarlierScans.ts"
 import { fillColumns, pending } from "./Filling.ts"
-import { nextScan, open, type Opened, partOf, timestamp } from "./NextScan.ts"
+import { nextScan, open, type OpenScan, partOf, timestamp } from "./NextScan.ts"
 import { bothOf, ownerOf } from "./Owner.ts"
 import { contentHash, differing, hashed, lookupsOf, plan, type StoredRow } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
@@ -111,7 +111,7 @@ const sessionOver = (
   store: Store,
   list: Lists.AnyList,
   request: ScanRequest,
-  opened: Opened,
+  opened: OpenScan,
   turn: Semaphore.Semaphore
 ): Session => {
   const layout = layoutOf(list)
