@@ -140,7 +140,8 @@ const unpacked = (texts: BatchMessage["texts"]): ReadonlyArray<string> => {
 export const fromBatch = ({ checkpoint, owner, pages, records, undocumented }: Batch): BatchMessage => {
   const columns = records[0]?.amounts.length ?? 0
   const amounts = new Float64Array(records.length * columns)
-  for (const [index, record] of records.entries()) amounts.set(record.amounts, index * columns)
+  let at = 0
+  for (const record of records) for (const amount of record.amounts) amounts[at++] = amount
   return {
     pages,
     ids: records.map(({ id }) => id),
@@ -158,12 +159,11 @@ export const toBatch = (message: BatchMessage): Batch => {
   const { amounts, checkpoint, ids, owner, pages, undocumented } = message
   const problems = new Map(message.problems)
   const columns = ids.length === 0 ? 0 : amounts.length / ids.length
-  const records = unpacked(message.texts).map((text, index) => ({
-    id: ids[index],
-    text,
-    amounts: Array.from(amounts.subarray(index * columns, (index + 1) * columns)),
-    problem: problems.get(index)
-  }))
+  const records = unpacked(message.texts).map((text, index) => {
+    const own: Array<number> = []
+    for (let at = index * columns; at < (index + 1) * columns; at++) own.push(amounts[at] ?? Number.NaN)
+    return { id: ids[index], text, amounts: own, problem: problems.get(index) }
+  })
   return { pages, records, undocumented, checkpoint, owner }
 }
 
