@@ -28,7 +28,7 @@ export const conformanceCommand = <R>(
     {
       pages: wholeNumberFlag("pages", 1, 10_000).pipe(
         Flag.withDefault(10),
-        Flag.withDescription("the most pages of a list to read in search of its end")
+        Flag.withDescription("the most pages of a list to read in search of its end; default 10")
       ),
       pause: optionalFlag(
         Flag.String("pause").pipe(
@@ -38,7 +38,7 @@ export const conformanceCommand = <R>(
       ),
       format: Flag.Literals("format", ["table", "json"]).pipe(
         Flag.withDefault("table"),
-        Flag.withDescription("a table, or JSON")
+        Flag.withDescription("default: table")
       )
     },
     Effect.fnUntraced(function*({ format, pages, pause }) {

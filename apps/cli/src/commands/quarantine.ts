@@ -28,7 +28,7 @@ export const quarantineCommand = Command.make(
 ).pipe(
   Command.withDescription("List the records that do not match the document, with the path and the expected value"),
   Command.withExamples([
-    { command: "payments quarantine --from sqlite:./payments.db", description: "all of them" },
+    { command: "payments quarantine --from sqlite:./payments.db", description: "all quarantined records" },
     {
       command: "payments quarantine --from file:./payments --resource invoices --format json",
       description: "only invoices, with their exact text"

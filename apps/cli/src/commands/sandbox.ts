@@ -22,18 +22,18 @@ export const sandboxCommand = Command.make(
   {
     port: portFlag("port").pipe(
       Flag.withDefault(8787),
-      Flag.withDescription("the port to listen on; 0 selects a free port")
+      Flag.withDescription("the port to listen on; 0 selects a free port; default 8787")
     ),
     host: optionalFlag(
       Flag.String("host").pipe(Flag.withDescription("the address to listen on; default 127.0.0.1"))
     ),
     records: wholeNumberFlag("records", 0, 1_000_000_000).pipe(
       Flag.withDefault(1000),
-      Flag.withDescription("records in each list")
+      Flag.withDescription("records in each list; default 1000")
     ),
     seed: wholeNumberFlag("seed", Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER).pipe(
       Flag.withDefault(1),
-      Flag.withDescription("the seed of the random records; the same seed makes the same records")
+      Flag.withDescription("the seed of the random records; the same seed makes the same records; default 1")
     ),
     faults: optionalFlag(
       Flag.String("faults").pipe(

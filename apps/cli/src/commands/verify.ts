@@ -63,7 +63,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       }
     }, Effect.scoped)
   ).pipe(
-    Command.withDescription("Compare a destination with the certificates of its last complete scans"),
+    Command.withDescription("Compare a destination with the certificates of its last complete scans; needs no API"),
     Command.withExamples([
       { command: "payments verify --from sqlite:./payments.db", description: "compare the rows with the certificates" },
       {
