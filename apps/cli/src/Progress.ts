@@ -22,7 +22,7 @@ export const makeProgress = Effect.fnUntraced(function*(isStored: boolean) {
   const records = new Map<Lists.ListName, number>()
   const retries = new Map<Lists.ListName, number>()
   const startEvents: Array<StartEvent> = []
-  /** Lists whose filling was reported: each part of a list reports it. */
+  /** The lists whose filling was printed. Each part of a list sends the event. */
   const filling = new Set<Lists.ListName>()
   let drawnAt = 0
   const draw = Effect.suspend(() => {
@@ -48,8 +48,8 @@ export const makeProgress = Effect.fnUntraced(function*(isStored: boolean) {
         if (filling.has(event.list)) return Effect.void
         filling.add(event.list)
         const { columns, filled, rows } = event.filling
-        const done = filled === 0 ? "" : `, ${count.format(filled)} of them filled by an earlier run`
-        return line(`${label}: fills new columns of ${count.format(rows)} rows first${done}: ${columns.join(", ")}`)
+        const done = filled === 0 ? "" : ` (an earlier run filled ${count.format(filled)} of them)`
+        return line(`${label}: filling new columns of ${count.format(rows)} rows first${done}: ${columns.join(", ")}`)
       }
       case "Committed":
         records.set(event.list, event.progress.records)

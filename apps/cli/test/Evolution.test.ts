@@ -13,7 +13,7 @@ const invoices = Array.from({ length: 1200 }, (_, index) => ({ id: `inv_${index}
 const api = layerTest({ invoices })
 
 describe("a destination whose columns are not filled yet", () => {
-  it.live("is read with a note, and filled with a note by the next export", () =>
+  it.live("is read with a note, and the next export fills it and reports that", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "payments.db")
       const to = `sqlite:${file}`
@@ -24,7 +24,7 @@ describe("a destination whose columns are not filled yet", () => {
       assert.strictEqual(
         verified.out,
         "invoices: matches the certificate of scan 1: 1,200 records\n" +
-          "invoices: not compared, since they are not filled yet: contract, payment_amount; the next export of the list fills them\n"
+          "invoices: columns that are not filled yet were not compared: contract, payment_amount; the next export of the list fills them\n"
       )
       const changes = yield* runInProcess(api, ["changes", "--from", to])
       assert.deepStrictEqual([changes.code, changes.out], [0, ""])
@@ -35,7 +35,7 @@ describe("a destination whose columns are not filled yet", () => {
       assert.strictEqual((yield* runInProcess(api, ["quarantine", "--from", to])).code, 0)
       const exported = yield* runInProcess(api, ["export", "invoices", "--to", to])
       assert.strictEqual(exported.code, 0)
-      assert.include(exported.err, "invoices: fills new columns of 1,200 rows first: contract, payment_amount\n")
+      assert.include(exported.err, "invoices: filling new columns of 1,200 rows first: contract, payment_amount\n")
       assert.deepStrictEqual(rowsOf(file, "SELECT count(contract) AS n FROM invoices"), [{ n: 1200 }])
       const again = yield* runInProcess(api, ["verify", "--from", to])
       assert.strictEqual(again.out, "invoices: matches the certificate of scan 2: 1,200 records\n")

@@ -44,11 +44,11 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       const files = destination._tag === "Files" ? yield* verifyFiles(destination.folder) : []
       const compared = service === undefined ? [] : yield* compare(destination).pipe(Effect.provide(service))
       const lines = [
-        ...damaged(damage),
-        ...verified.flatMap(certified),
-        ...verified.filter(({ skipped }) => skipped.length > 0).map(notCompared),
-        ...files.map(saidOf),
-        ...compared.flatMap(held)
+        ...damageLines(damage),
+        ...verified.flatMap(certificateLines),
+        ...verified.filter(({ skipped }) => skipped.length > 0).map(unfilledLine),
+        ...files.map(fileLine),
+        ...compared.flatMap(apiLines)
       ]
       yield* print(lines.map((line) => `${line}\n`).join(""))
       if (verified.length === 0) {
@@ -88,7 +88,7 @@ const compare = Effect.fnUntraced(function*(destination: Destination.StoredDesti
 const mostDamage = 20
 
 /** Formats the problems that SQLite's own check of the file found. */
-const damaged = (damage: ReadonlyArray<string>): ReadonlyArray<string> => {
+const damageLines = (damage: ReadonlyArray<string>): ReadonlyArray<string> => {
   if (damage.length === 0) return []
   const more = damage.length - mostDamage
   return [
@@ -98,32 +98,36 @@ const damaged = (damage: ReadonlyArray<string>): ReadonlyArray<string> => {
   ]
 }
 
-const certified = ({ certificate, differences, list }: Verified): ReadonlyArray<string> => {
+/** Formats the comparison of a list with its certificate. */
+const certificateLines = ({ certificate, differences, list }: Verified): ReadonlyArray<string> => {
   const { label } = Lists.byName[list]
-  if (differences.length > 0) return [`${label}: differs`, ...differences.map(lineOf)]
+  if (differences.length > 0) return [`${label}: differs`, ...differences.map(differenceLine)]
   return certificate === undefined
     ? [`${label}: the rows match their texts; no complete scan has certified them yet`]
     : [`${label}: matches the certificate of scan ${certificate.scan}: ${count.format(certificate.distinct)} records`]
 }
 
-const notCompared = ({ list, skipped }: Verified): string => {
+/** Formats the columns of a list that were not compared. */
+const unfilledLine = ({ list, skipped }: Verified): string => {
   const { label } = Lists.byName[list]
-  return `${label}: not compared, since they are not filled yet: ${
+  return `${label}: columns that are not filled yet were not compared: ${
     skipped.join(", ")
   }; the next export of the list fills them`
 }
 
-const held = ({ differences, list }: Verified): ReadonlyArray<string> => {
+/** Formats the comparison of a list with the API. */
+const apiLines = ({ differences, list }: Verified): ReadonlyArray<string> => {
   const { label } = Lists.byName[list]
   return differences.length > 0
-    ? [`${label}: differs from the API`, ...differences.map(lineOf)]
+    ? [`${label}: differs from the API`, ...differences.map(differenceLine)]
     : [`${label}: matches the API`]
 }
 
-const lineOf = ({ id, problem }: Verified["differences"][number]): string =>
+const differenceLine = ({ id, problem }: Verified["differences"][number]): string =>
   id === undefined ? `  ${problem}` : `  ${printable(id)}: ${problem}`
 
-const saidOf = ({ file, kind, problem = "" }: FileDifference): string =>
+/** Formats a difference between a rendered file and its manifest. */
+const fileLine = ({ file, kind, problem = "" }: FileDifference): string =>
   ({
     absent: `${file} does not exist`,
     damaged: `${file} is damaged, so the rendered files cannot be checked`,
