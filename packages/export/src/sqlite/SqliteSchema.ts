@@ -53,13 +53,17 @@ export const requireCurrent = (db: DatabaseSync, lists: AllLists = Lists.all): v
       problem: "it was written by an earlier version of this program. Export into it first."
     })
   }
+  requireOwnTables(db)
   additionsIn(db, lists)
-  requireTables(db, lists)
+  requireListTables(db, lists)
 }
 
 /** Brings the file to this version and adds the tables and columns that it lacks, or refuses it unchanged. */
 export const migrate = (db: DatabaseSync, lists: AllLists = Lists.all): void => {
-  if (versionOf(db) === currentVersion && isComplete(additionsIn(db, lists))) return requireTables(db, lists)
+  if (versionOf(db) === currentVersion) {
+    requireOwnTables(db)
+    if (isComplete(additionsIn(db, lists))) return requireListTables(db, lists)
+  }
   db.exec("BEGIN IMMEDIATE")
   try {
     // Another process may have migrated it since.
@@ -133,16 +137,25 @@ const columnsIn = (db: DatabaseSync): ReadonlySet<string> =>
 
 let ownColumns: ReadonlySet<string> | undefined
 
-/** Refuses a database without one of the tables or columns that it must have. Others do no harm. */
-const requireTables = (db: DatabaseSync, lists: AllLists): void => {
-  ownColumns ??= columnsOfMigrations()
+/** Refuses a database without one of the tables or columns that the migrations make. Others do no harm. */
+const requireOwnTables = (db: DatabaseSync): void => requireColumns(db, ownColumns ??= columnsOfMigrations())
+
+/** Refuses a database without one of the tables or columns that it has recorded. */
+const requireListTables = (db: DatabaseSync, lists: AllLists): void => {
   const recorded = recordedIn(db)
+  requireColumns(
+    db,
+    lists.flatMap((list) => {
+      const names = recorded.filter((column) => column.list === list.label).map(({ name }) => name)
+      return names.length === 0 ? [] : [...keptColumns, ...names].map((name) => `${tableOf(list)}.${name}`)
+    })
+  )
+}
+
+/** Refuses a database without one of these columns, each written as `table.column`. */
+const requireColumns = (db: DatabaseSync, names: Iterable<string>): void => {
   const found = columnsIn(db)
-  const columnsOfLists = lists.flatMap((list) => {
-    const names = recorded.filter((column) => column.list === list.label).map(({ name }) => name)
-    return names.length === 0 ? [] : [...keptColumns, ...names].map((name) => `${tableOf(list)}.${name}`)
-  })
-  const first = [...ownColumns, ...columnsOfLists].find((name) => !found.has(name))
+  const first = [...names].find((name) => !found.has(name))
   if (first === undefined) return
   const [table = ""] = first.split(".")
   const isThere = [...found].some((name) => name.startsWith(`${table}.`))
