@@ -53,8 +53,8 @@ export const makeListOperation = <Record, Filters extends object>(
     const { bad, items, records } = decoded.success
     const { headers } = answer
     return Effect.succeed({
-      // Both casts are sound: decodeRecords has checked each record without a problem against `list.record`. `records`
-      // A function, not a getter: with a getter here beside that of requestId, 1,000 pages took 8 to 10 full garbage
+      // Both casts are sound: decodeRecords has checked each record without a problem against `list.record`.
+      // `records` is a function, not a getter: with a getter here beside that of requestId, 1,000 pages took 8 to 10 full garbage
       // collections instead of 1 (Node 24).
       records: records as () => ReadonlyArray<PageRecord<Record>>,
       items: items as ReadonlyArray<Record>,
