@@ -302,7 +302,7 @@ describe("an error", () => {
       execute("UPDATE scans SET tally = '{' WHERE list = 'invoices'")
       const tally = yield* payments(["verify", ...from])
       assert.deepStrictEqual([tally.code, tally.stderr], [11, ""])
-      assert.include(tally.stdout, "invoices: differs\n  the tally of scan")
+      assert.include(tally.stdout, "invoices: differs\n  the totals of scan")
 
       yield* fresh
       const bytes = readFileSync(file)

@@ -1,7 +1,7 @@
 /** A page for a destination. It contains what the destination needs from each record, without the parsed values. */
 import { type Lists, merchantIdOf, type Page, type PageRecord, type Position } from "@payments/core"
 import { amountsOf, type Layout, layoutOf, readable } from "./engine/Columns.ts"
-import { countPath } from "./engine/Tally.ts"
+import { countPath } from "./engine/ScanTotals.ts"
 import type { BatchRecord, Problem } from "./Sink.ts"
 
 /** {@inheritDoc toReadPage} */

@@ -86,7 +86,7 @@ const listOf = (name: Lists.ListName, { lists = Lists.all }: ScanOptions): Lists
 const scanIn = Effect.fn("Export.scan")(function*(run: GuardedRun, name: Lists.ListName, options: ScanOptions) {
   const sink = yield* Sink
   const list = listOf(name, options)
-  yield* sink.hold(list, options.onLocked ?? "refuse")
+  yield* sink.lock(list, options.onLocked ?? "refuse")
   const started = yield* Monotonic.millis
   const summary = yield* traversal(run, name, undefined, options, { at: undefined })
   yield* sink.publish(list)
@@ -109,7 +109,7 @@ export interface PartsOptions extends ScanOptions {
 export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.ListName, options: PartsOptions) {
   const sink = yield* Sink
   const list = listOf(name, options)
-  yield* sink.hold(list, options.onLocked ?? "refuse")
+  yield* sink.lock(list, options.onLocked ?? "refuse")
   const lastCommit: LastCommit = { at: undefined }
   const run = makeRun([name])
   const summaries = yield* Effect.forEach(

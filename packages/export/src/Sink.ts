@@ -148,7 +148,7 @@ export class Sink extends Context.Service<Sink, {
   /** Where the rows are, for people. */
   readonly location: string
   /** Holds the list for this program until the scope closes. */
-  readonly hold: (list: Lists.AnyList, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
+  readonly lock: (list: Lists.AnyList, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
   /** What is there, read without writing anything. Absent where nothing is kept. */
   readonly inspect?: {
     /** The scan that `begin` would open. Fails where it would refuse. */
@@ -181,11 +181,11 @@ export class Locked extends Data.TaggedError("Locked")<{
 /** Another program has taken the list over: this one was silent for too long, or its lock file was removed. */
 export class LeaseLost extends Data.TaggedError("LeaseLost")<{
   readonly label: string
-  readonly why: "silence" | "lock"
+  readonly loss: "expired" | "lockRemoved"
 }> {
   override get message() {
-    const why = this.why === "silence" ? "this one was not heard of for 30 s" : "the lock file of this one was removed"
-    return `another program has taken ${this.label} over, for ${why}. What was committed is kept.`
+    const problem = this.loss === "expired" ? "this one did not respond for 30 s" : "its lock file was removed"
+    return `another program has taken ${this.label} over from this one, because ${problem}. What was committed is kept.`
   }
 }
 

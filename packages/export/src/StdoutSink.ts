@@ -4,7 +4,7 @@
  * refused cursor restarts a scan, its records are printed again.
  */
 import { Effect, Layer, Stdio } from "effect"
-import * as Tally from "./engine/Tally.ts"
+import * as ScanTotals from "./engine/ScanTotals.ts"
 import { type Batch, type BatchRecord, Failed, type ScanProgress, Sink, SinkError } from "./Sink.ts"
 import * as Stdout from "./Stdout.ts"
 
@@ -30,11 +30,11 @@ export const layer: Layer.Layer<Sink, never, Stdio.Stdio> = Layer.effect(
     let scans = 0
     return Sink.of({
       location,
-      hold: () => Effect.void,
+      lock: () => Effect.void,
       begin: () =>
         Effect.sync(() => {
           const nothing: ScanProgress = {
-            ...Tally.none.counts,
+            ...ScanTotals.none.counts,
             missing: 0,
             heldBack: 0,
             undocumented: {},
@@ -48,8 +48,8 @@ export const layer: Layer.Layer<Sink, never, Stdio.Stdio> = Layer.effect(
               pages: progress.pages + pages,
               records: progress.records + records.length,
               quarantined: progress.quarantined + bad.length,
-              nameless: progress.nameless + bad.filter(({ id }) => id === undefined).length,
-              undocumented: Tally.addPaths(progress.undocumented, undocumented)
+              withoutId: progress.withoutId + bad.filter(({ id }) => id === undefined).length,
+              undocumented: ScanTotals.addPaths(progress.undocumented, undocumented)
             }
           }
           return {

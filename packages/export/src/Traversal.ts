@@ -13,7 +13,7 @@ import {
 } from "@payments/core"
 import { type Cause, Duration, Effect, Latch, Pull, Queue, type Scope, Stream } from "effect"
 import { type Backlog, backlogOf } from "./Backlog.ts"
-import { countPath } from "./engine/Tally.ts"
+import { countPath } from "./engine/ScanTotals.ts"
 import { maxBufferedRecords, type MerchantGuard } from "./MerchantGuard.ts"
 import { type ReadPage, toReadPage } from "./ReadPage.ts"
 import type { Batch, OwnerClaim, Part, ScanProgress, ScanSession, Sink, SinkError } from "./Sink.ts"

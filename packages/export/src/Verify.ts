@@ -10,8 +10,8 @@ import { unfilled } from "./engine/Filling.ts"
 import { ignoredIn } from "./engine/NextScan.ts"
 import { contentHash, differing, differingMembers, hashed, lookupsOf } from "./engine/Plan.ts"
 import { RowSet } from "./engine/RowSet.ts"
+import * as ScanTotals from "./engine/ScanTotals.ts"
 import type { FullRow, Reader } from "./engine/Store.ts"
-import * as Tally from "./engine/Tally.ts"
 import { toBatchRecords } from "./ReadPage.ts"
 import type { SinkError } from "./Sink.ts"
 
@@ -95,12 +95,12 @@ const verifyRows = Effect.fnUntraced(function*(
   if (certificate === undefined && complete?.certificate !== undefined) {
     differences.push({ list: list.name, id: undefined, problem: "the certificate cannot be read" })
   }
-  for (const { scan, tally } of scans) {
-    if (Option.isNone(Tally.fromJson(tally))) {
-      differences.push({ list: list.name, id: undefined, problem: `the tally of scan ${scan} cannot be read` })
+  for (const { scan, totals } of scans) {
+    if (Option.isNone(ScanTotals.fromJson(totals))) {
+      differences.push({ list: list.name, id: undefined, problem: `the totals of scan ${scan} cannot be read` })
     }
   }
-  const totals = new Tally.Totals(layout.amounts)
+  const running = new ScanTotals.RunningTotals(layout.amounts)
   let distinct = 0
   yield* eachRows(
     reader,
@@ -117,7 +117,7 @@ const verifyRows = Effect.fnUntraced(function*(
       for (const { id, raw } of counted) {
         const text = earlier.get(id) ?? raw
         distinct++
-        totals.add(contentHash(text), amountsOf(layout, readable(layout, parse(text), text)))
+        running.add(contentHash(text), amountsOf(layout, readable(layout, parse(text), text)))
       }
     })
   )
@@ -128,14 +128,14 @@ const verifyRows = Effect.fnUntraced(function*(
       }
     }
     figure("the number of records", distinct, certificate.distinct)
-    figure("the digest of the records", Tally.digestText(totals.digest), certificate.digest)
-    const { sums } = totals
+    figure("the digest of the records", ScanTotals.digestText(running.digest), certificate.digest)
+    const { sums } = running
     // The certificate of a scan that began before a column was added has no sum of it.
     for (const [name, sum] of Object.entries(certificate.sums)) figure(`the sum of ${name}`, String(sums[name]), sum)
     // What has no id is nowhere else.
-    const { nameless, records } = yield* reader.quarantined(certificate.scan)
+    const { withoutId, records } = yield* reader.quarantined(certificate.scan)
     figure("the number of quarantined records", records, certificate.quarantined)
-    figure("the number of records without an id", nameless, certificate.nameless)
+    figure("the number of records without an id", withoutId, certificate.withoutId)
   }
   return { list: list.name, certificate, differences, skipped: skipped.map(({ name }) => name) }
 })

@@ -392,7 +392,7 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
             const request = { source: "memory", limit: 100, parameters: {} }
             await Effect.runPromise(Effect.scoped(Effect.gen(function*() {
               const sink = yield* Sink
-              yield* sink.hold(Lists.invoices, "wait")
+              yield* sink.lock(Lists.invoices, "wait")
               console.log("fills")
               yield* sink.begin(Lists.invoices, request)
             })).pipe(Effect.provide(layer), Effect.provide(NodeServices.layer)))`

@@ -55,7 +55,7 @@ const invoices = (
   )
 
 /** What every run does before it reads. */
-const holding = (list: Lists.AnyList) => Sink.use((sink) => sink.hold(list, "refuse"))
+const holding = (list: Lists.AnyList) => Sink.use((sink) => sink.lock(list, "refuse"))
 
 const counts = (folder: string) =>
   Effect.forEach(Lists.all, (list) => Effect.map(textsOf(folder, list), ({ length }) => length))

@@ -215,7 +215,7 @@ describe("a destination of version 2", () => {
       const file = yield* ofVersion2
       yield* run(file, {}, "payinSources")
       const store = yield* openStore(file, "here")
-      yield* store.hold("invoices", "refuse")
+      yield* store.lockAndTakeOver("invoices", "refuse")
       // What version 2 does when it has taken its lock, which a link let it find elsewhere.
       execute(file, "INSERT OR REPLACE INTO holders (label, holder) VALUES ('invoices', 'process 1 on host')")
       const error = yield* Effect.flip(store.rebind(Lists.invoices, "elsewhere"))

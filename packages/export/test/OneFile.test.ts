@@ -16,8 +16,8 @@ import {
   writeFileSync
 } from "node:fs"
 import { dirname, join } from "node:path"
+import * as ScanTotals from "../src/engine/ScanTotals.ts"
 import { makeSink } from "../src/engine/SqlSink.ts"
-import * as Tally from "../src/engine/Tally.ts"
 import * as FileSink from "../src/files/FileSink.ts"
 import * as Manifest from "../src/files/Manifest.ts"
 import * as Renderings from "../src/files/Renderings.ts"
@@ -163,15 +163,15 @@ describe("a lock file that is removed", () => {
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "x.db")
       const store = yield* openStore(file, "here")
-      yield* store.hold("invoices", "refuse")
-      yield* store.hold(Renderings.manifestLabel, "refuse")
+      yield* store.lockAndTakeOver("invoices", "refuse")
+      yield* store.lockAndTakeOver(Renderings.manifestLabel, "refuse")
       const request = { source: "memory", limit: 10, parameters: {} }
       const session = yield* makeSink(store).begin(Lists.invoices, request)
       yield* session.commit(batchOf(Lists.invoices, [], null))
       const second = yield* openStore(file, "here")
       for (const label of ["invoices", Renderings.manifestLabel]) {
         rmSync(`${file}.${label}.lock`)
-        yield* second.hold(label, "refuse")
+        yield* second.lockAndTakeOver(label, "refuse")
       }
       const before = contentOf(file)
       const list = Lists.invoices
@@ -179,7 +179,14 @@ describe("a lock file that is removed", () => {
       const renderings = Renderings.make(store)
       const now = new Date().toISOString()
       const writes: Record<string, Effect.Effect<unknown, SinkError, Scope.Scope>> = {
-        start: store.start({ list, part: "", asked: "[]", firstRow: 0, tally: Tally.toJson(Tally.none), now }),
+        start: store.start({
+          list,
+          part: "",
+          request: "[]",
+          firstRow: 0,
+          totals: ScanTotals.toJson(ScanTotals.none),
+          now
+        }),
         begin: makeSink(store).begin(list, request),
         rebind: makeSink(store).begin(list, { ...request, source: "moved", rebind: true }),
         commit: session.commit(batchOf(list, [recordOf(list, "a", `{"id":"a"}`)], null)),
@@ -218,7 +225,7 @@ describe("a lock file that is removed", () => {
             if ((yield* Random.nextIntBetween(0, 3)) > 0) rmSync(`${file}.invoices.lock`, { force: true })
             const scope = yield* Scope.make()
             const isTaken = yield* Random.nextBoolean
-            const taking = isTaken ? store.hold("invoices", "refuse") : store.lock("invoices", "refuse")
+            const taking = isTaken ? store.lockAndTakeOver("invoices", "refuse") : store.lock("invoices", "refuse")
             if (Exit.isSuccess(yield* Effect.exit(Scope.provide(taking, scope)))) {
               if (isTaken) taken++
               locks.set(at, { scope, seen: taken, isTaken })
@@ -229,9 +236,9 @@ describe("a lock file that is removed", () => {
               store.start({
                 list: Lists.invoices,
                 part: String(step),
-                asked: "[]",
+                request: "[]",
                 firstRow: 0,
-                tally: Tally.toJson(Tally.none),
+                totals: ScanTotals.toJson(ScanTotals.none),
                 now: ""
               })
             )

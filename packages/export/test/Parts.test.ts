@@ -137,7 +137,7 @@ describe("parts of a list", () => {
     inFolder((folder) =>
       Effect.gen(function*() {
         const sink = yield* Sink
-        yield* sink.hold(Lists.invoices, "refuse")
+        yield* sink.lock(Lists.invoices, "refuse")
         const begin = (value: string) =>
           sink.begin(Lists.invoices, {
             source: "memory",

@@ -5,7 +5,7 @@ import { createHash } from "node:crypto"
 import { layoutOf } from "../src/engine/Columns.ts"
 import { type Change, differing, hashed, type Plan, plan, type StoredRow } from "../src/engine/Plan.ts"
 import { type Piece, RowSet } from "../src/engine/RowSet.ts"
-import * as Tally from "../src/engine/Tally.ts"
+import * as ScanTotals from "../src/engine/ScanTotals.ts"
 import type { BatchRecord } from "../src/Sink.ts"
 import { recordOf } from "./Batches.ts"
 import { seed } from "./Seed.ts"
@@ -84,7 +84,7 @@ const writeInto = (rows: Map<string, Row>, planned: Plan): void => {
     assert.strictEqual(cells[layout.columns.findIndex(({ name }) => name === "amount")] ?? 0, amountIn(raw))
     rows.set(id, { row, text: raw, missing: false })
   }
-  for (const found of planned.found) {
+  for (const found of planned.reappeared) {
     const held = [...rows.values()].find(({ row }) => row === found)
     if (held === undefined) assert.fail("only a row that is there can be found again")
     else held.missing = false
@@ -128,8 +128,8 @@ describe(`a planned batch (seed ${seed})`, () => {
     const missing = new Set([...rows].flatMap(([id, row]) => row.missing ? [id] : []))
     const model = new Map(texts)
     const modelSeen = new Set<string>()
-    const counted = { records: 0, nameless: 0, repeats: 0, quarantined: 0, returned: 0 }
-    let tally = Tally.none
+    const counted = { records: 0, withoutId: 0, repeats: 0, quarantined: 0, returned: 0 }
+    let totals = ScanTotals.none
     let seen = new RowSet()
     const pieces = new Map<number, Piece>()
     const ignored = new Set(ignoring ? ["authUrl"] : [])
@@ -144,8 +144,8 @@ describe(`a planned batch (seed ${seed})`, () => {
       return plan({
         layout,
         ignored,
-        tells: { inserts: telling, updates: telling },
-        tally,
+        emitChanges: { inserts: telling, updates: telling },
+        totals,
         seen,
         nextRow: rows.size,
         records,
@@ -154,22 +154,22 @@ describe(`a planned batch (seed ${seed})`, () => {
       })
     }
     const reopen = () => {
-      tally = Option.getOrThrow(Tally.fromJson(Tally.toJson(tally)))
+      totals = Option.getOrThrow(ScanTotals.fromJson(ScanTotals.toJson(totals)))
       seen = new RowSet(pieces.values())
     }
 
     for (const { cut, lost, records } of batches) {
       if (lost) {
-        const written = tally
+        const written = totals
         planOf(records)
-        tally = written
+        totals = written
         reopen()
       }
       for (const drawn of records) {
         counted.records++
         if (drawn.kind !== "good" || drawn.id === "none") counted.quarantined++
         if (drawn.id === "none") {
-          counted.nameless++
+          counted.withoutId++
           continue
         }
         const held = model.get(drawn.id)
@@ -182,23 +182,23 @@ describe(`a planned batch (seed ${seed})`, () => {
       writeInto(rows, planned)
       if (!telling) assert.deepStrictEqual(planned.changes, [])
       replay(texts, missing, planned.changes)
-      tally = planned.tally
+      totals = planned.totals
       for (const { bits, index } of seen.changed()) pieces.set(index, { index, bits: bits.slice() })
       seen.stored()
       if (cut) reopen()
     }
 
-    const { counts } = tally
+    const { counts } = totals
     assert.deepInclude(counts, counted)
-    assert.strictEqual(counts.inserted + counts.updated + counts.unchanged + counts.nameless, counts.records)
+    assert.strictEqual(counts.inserted + counts.updated + counts.unchanged + counts.withoutId, counts.records)
     assert.deepStrictEqual([...rows].map(([id, { text }]) => [id, text]).toSorted(), [...model].toSorted())
     assert.isFalse([...modelSeen].some((id) => rows.get(id)?.missing))
     assert.strictEqual(seen.size, modelSeen.size)
     for (const [id, { row }] of rows) assert.strictEqual(seen.has(row), modelSeen.has(id))
     const seenTexts = [...modelSeen].map((id) => model.get(id) ?? "")
-    assert.strictEqual(tally.digest, digestOf(seenTexts))
+    assert.strictEqual(totals.digest, digestOf(seenTexts))
     assert.strictEqual(
-      tally.sums["amount"] ?? 0n,
+      totals.sums["amount"] ?? 0n,
       BigInt(seenTexts.reduce((sum, text) => sum + amountIn(text), 0))
     )
     if (telling) assert.deepStrictEqual([...texts].toSorted(), [...model].toSorted())
@@ -239,7 +239,7 @@ describe(`a set of rows (seed ${seed})`, () => {
     assert.deepStrictEqual([set.size, set.changed(), set.has(0)], [0, [], false])
   }, { arbitrary: { runs: 300, seed } })
 
-  it.prop("tells which rows below a bound none of several sets holds", {
+  it.prop("emitChanges which rows below a bound none of several sets holds", {
     sets: Schema.Array(Rows).check(Schema.isMaxLength(3)),
     end: Schema.Union([
       Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 50 })),

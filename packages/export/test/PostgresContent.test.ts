@@ -35,7 +35,7 @@ describe("what PostgreSQL refuses", () => {
       const request = { source: "memory", limit: 10, parameters: {} }
       const ended = yield* Effect.gen(function*() {
         const sink = yield* Sink
-        yield* sink.hold(Lists.invoices, "refuse")
+        yield* sink.lock(Lists.invoices, "refuse")
         const before = yield* sink.begin(Lists.invoices, request)
         yield* before.commit(batch([...page("a"), good("x")], null))
         const session = yield* sink.begin(Lists.invoices, request)
@@ -52,7 +52,7 @@ describe("what PostgreSQL refuses", () => {
         unchanged: 12,
         repeats: 2,
         quarantined: 4,
-        nameless: 0
+        withoutId: 0
       })
       assert.deepStrictEqual(
         yield* ask(`SELECT id, expected, length(raw) AS length FROM "${schema}".quarantine ORDER BY id`),

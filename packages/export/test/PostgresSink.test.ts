@@ -74,7 +74,7 @@ describe("the PostgreSQL schema", () => {
         const reader = yield* PostgresSink.reader(urlOf(server, schema))
         const { differences } = yield* verify(reader, Lists.invoices)
         assert.deepStrictEqual(differences.map(({ problem }) => problem), [
-          "the tally of scan 2 cannot be read",
+          "the totals of scan 2 cannot be read",
           "amount differs from raw"
         ])
         const { reason } = yield* Effect.flip(reader.changes(0, 10, Lists.all))
@@ -85,7 +85,7 @@ describe("the PostgreSQL schema", () => {
       }))
       yield* ask(`UPDATE "${schema}".scans SET state = 'running' WHERE scan = 2`)
       const error = yield* Effect.flip(run(schema, lists, "invoices"))
-      assert.include(error.message, "it is damaged: the tally of scan 2 cannot be read. Export into a new destination")
+      assert.include(error.message, "it is damaged: the totals of scan 2 cannot be read. Export into a new destination")
     }).pipe(Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord({})))))
 
   it.live("has a typed column for every field, null where the field is absent, null or unreadable", () =>
@@ -154,7 +154,7 @@ describe("the PostgreSQL schema", () => {
         `{"id":"odd","x":1e99999,"y":-0,"d":1,"d":2}`
       ]
       const summary = yield* run(schema, { payoutRequests: records })
-      assert.deepInclude(summary, { records: 5, inserted: 4, nameless: 1 })
+      assert.deepInclude(summary, { records: 5, inserted: 4, withoutId: 1 })
       const rows = yield* Effect.promise(() => rowsOf(server, schema, Lists.payoutRequests))
       assert.deepStrictEqual(rows.map(({ raw }) => raw).toSorted(), records.toSpliced(1, 1).toSorted())
     }))

@@ -2,8 +2,8 @@
 import { assert } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { Effect } from "effect"
+import * as ScanTotals from "../src/engine/ScanTotals.ts"
 import type { Reader } from "../src/engine/Store.ts"
-import * as Tally from "../src/engine/Tally.ts"
 
 /** Scans, numbered from 1: list, part and state. */
 const scanRows = [
@@ -31,7 +31,9 @@ export const assertScans = Effect.fnUntraced(function*<E>(
   for (const [list, part, state] of scanRows) {
     yield* execute(
       `INSERT INTO ${table} (list, part, asked, state, first_row, tally, started_at)
-      VALUES ('${list}', '${part}', '[]', '${state}', 0, '${Tally.toJson(Tally.none)}', '2026-01-01T00:00:00.000Z')`
+      VALUES ('${list}', '${part}', '[]', '${state}', 0, '${
+        ScanTotals.toJson(ScanTotals.none)
+      }', '2026-01-01T00:00:00.000Z')`
     )
   }
   const returned = (list: Lists.AnyList, part?: string) =>

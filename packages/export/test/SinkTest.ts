@@ -336,7 +336,7 @@ export const suite = (name: string, destination: Destination) => {
             updated: 0,
             unchanged: 13,
             quarantined: 4,
-            nameless: 2,
+            withoutId: 2,
             missing: 0
           }
           for (let times = 0; times < 3; times++) assert.deepInclude(yield* run(folder, hostile), counted)
@@ -344,7 +344,7 @@ export const suite = (name: string, destination: Destination) => {
           // A record without an id prevents marking rows as missing. Without such records, a row is marked.
           const named = hostile.slice(1, 14)
           yield* run(folder, named)
-          assert.deepInclude(yield* run(folder, named), { quarantined: 2, nameless: 0, missing: 1 })
+          assert.deepInclude(yield* run(folder, named), { quarantined: 2, withoutId: 0, missing: 1 })
         })
       ))
 

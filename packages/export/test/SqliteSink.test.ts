@@ -192,7 +192,7 @@ describe("the SQLite file", () => {
         const summary = yield* run(folder, {
           payoutRequests: [`{"id":"a\\ud800"}`, `{"id":"a\\udbff"}`, `{"id":"a\\ufffd"}`, `{"id":"a\\u0000"}`]
         })
-        assert.deepInclude(summary, { records: 4, inserted: 1, quarantined: 3, nameless: 3 })
+        assert.deepInclude(summary, { records: 4, inserted: 1, quarantined: 3, withoutId: 3 })
         assert.deepStrictEqual(query(folder, "SELECT raw FROM quarantine").map(({ raw }) => raw), [
           `{"id":"a\\ud800"}`,
           `{"id":"a\\udbff"}`,
@@ -206,8 +206,8 @@ describe("the SQLite file", () => {
       Effect.gen(function*() {
         const store = yield* openStore(fileIn(folder), "here")
         const lockScope = yield* Scope.make()
-        yield* Scope.provide(store.hold("invoices", "refuse"), lockScope)
-        const error = yield* Effect.flip(store.hold("invoices", "refuse"))
+        yield* Scope.provide(store.lockAndTakeOver("invoices", "refuse"), lockScope)
+        const error = yield* Effect.flip(store.lockAndTakeOver("invoices", "refuse"))
         assert.include(error.message, `process ${process.pid} on`)
         const other = () =>
           spawnSync(process.execPath, [
@@ -217,7 +217,7 @@ describe("the SQLite file", () => {
             import { Effect } from "effect"
             import { openStore } from ${JSON.stringify(join(import.meta.dirname, "../src/sqlite/SqliteStore.ts"))}
             const locking = Effect.flatMap(openStore(${JSON.stringify(fileIn(folder))}, "here"), (store) =>
-              store.hold("invoices", "refuse"))
+              store.lockAndTakeOver("invoices", "refuse"))
             console.log(await Effect.runPromise(Effect.scoped(Effect.match(locking, {
               onFailure: ({ reason }) => reason._tag + " " + reason.holder,
               onSuccess: () => "acquired"
@@ -226,7 +226,7 @@ describe("the SQLite file", () => {
         assert.match(other(), new RegExp(`^Locked process ${process.pid} on `))
         yield* Scope.close(lockScope, Exit.void)
         assert.strictEqual(other(), "acquired\n")
-        yield* store.hold("invoices", "refuse")
+        yield* store.lockAndTakeOver("invoices", "refuse")
       })
     ))
 
@@ -234,8 +234,8 @@ describe("the SQLite file", () => {
     inFolder((folder) =>
       Effect.gen(function*() {
         const store = yield* openStore(fileIn(folder), "here")
-        yield* store.hold("invoices", "refuse")
-        const error = yield* Effect.flip(store.hold("invoices", "refuse")).pipe(overJumpingClock(-3_600_000))
+        yield* store.lockAndTakeOver("invoices", "refuse")
+        const error = yield* Effect.flip(store.lockAndTakeOver("invoices", "refuse")).pipe(overJumpingClock(-3_600_000))
         assert.strictEqual(error.reason._tag, "Locked")
       })
     ))

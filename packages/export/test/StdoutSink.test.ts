@@ -43,7 +43,7 @@ describe("an export to stdout", () => {
         pages: 4,
         records: 37,
         quarantined: 2,
-        nameless: 1,
+        withoutId: 1,
         undocumented: { n: 35 }
       })
     }))

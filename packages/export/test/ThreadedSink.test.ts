@@ -76,15 +76,15 @@ describe("a sink in a thread of its own", () => {
       Effect.gen(function*() {
         const [one, other] = [yield* sinkIn(folder), yield* sinkIn(folder)]
         const held = yield* Scope.make()
-        yield* Scope.provide(one.hold(list, "refuse"), held)
-        const refused = yield* Effect.flip(Effect.scoped(other.hold(list, "refuse")))
+        yield* Scope.provide(one.lock(list, "refuse"), held)
+        const refused = yield* Effect.flip(Effect.scoped(other.lock(list, "refuse")))
         assert.include(refused.message, `process ${process.pid}`)
-        const waiting = yield* Effect.forkChild(Effect.scoped(other.hold(list, "wait")))
+        const waiting = yield* Effect.forkChild(Effect.scoped(other.lock(list, "wait")))
         yield* Effect.sleep("200 millis")
         yield* Fiber.interrupt(waiting)
         yield* Scope.close(held, Exit.void)
         // Whoever was interrupted does not hold it now.
-        yield* Effect.scoped(one.hold(list, "refuse"))
+        yield* Effect.scoped(one.lock(list, "refuse"))
       })
     ))
 
@@ -92,7 +92,7 @@ describe("a sink in a thread of its own", () => {
     inFolder((folder) =>
       Effect.gen(function*() {
         const sink = yield* sinkIn(folder)
-        yield* sink.hold(list, "refuse")
+        yield* sink.lock(list, "refuse")
         const session = yield* sink.begin(list, request)
         const record = recordOf(list, "a", `{"id":"a"}`)
         const batch = (text: string): Batch => batchOf(list, [{ ...record, text }], null)
@@ -108,15 +108,15 @@ describe("a sink in a thread of its own", () => {
     inFolder((folder) =>
       Effect.gen(function*() {
         const sink = yield* sinkIn(folder)
-        yield* sink.hold(list, "refuse")
-        const waiting = yield* Effect.forkChild(Effect.exit(Effect.scoped(sink.hold(list, "wait"))))
+        yield* sink.lock(list, "refuse")
+        const waiting = yield* Effect.forkChild(Effect.exit(Effect.scoped(sink.lock(list, "wait"))))
         yield* Effect.sleep("200 millis")
         // No question of ours: nothing in the thread can take it.
         yield* Effect.sync(() => threads.at(-1)?.postMessage(null))
         assert.isTrue(Exit.hasDies(yield* Fiber.join(waiting)))
         assert.isTrue(Exit.hasDies(yield* Effect.exit(sink.begin(list, request))))
         const again = yield* sinkIn(folder)
-        yield* again.hold(list, "refuse")
+        yield* again.lock(list, "refuse")
         assert.strictEqual((yield* again.begin(list, request)).start, "first")
       })
     ))
@@ -126,7 +126,7 @@ describe("a sink in a thread of its own", () => {
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.gen(function*() {
           const sink = yield* sinkIn(folder)
-          yield* sink.hold(list, "refuse")
+          yield* sink.lock(list, "refuse")
           const session = yield* sink.begin(list, request)
           // A batch that changes nothing waits for others, and for the end of the scan at most.
           yield* session.commit(batchOf(list, [], "c"))
@@ -135,7 +135,7 @@ describe("a sink in a thread of its own", () => {
         assert.strictEqual(db.prepare("SELECT pages FROM scans").get()?.["pages"], 1)
         db.close()
         const again = yield* sinkIn(folder)
-        yield* again.hold(list, "refuse")
+        yield* again.lock(list, "refuse")
         assert.strictEqual((yield* again.begin(list, request)).start, "resumed")
       })
     ))
@@ -198,7 +198,7 @@ describe(`messages between threads (seed ${seed})`, () => {
     const reasons = [
       new Locked({ label: "invoices", holder: "process 1" }),
       new Locked({ label: "invoices" }),
-      new LeaseLost({ label: "invoices", why: "lock" }),
+      new LeaseLost({ label: "invoices", loss: "lockRemoved" }),
       new Moved({ problem: "payments.db was removed" }),
       new RowsRemoved({ label: "invoices" }),
       new OtherSource({ bound: "a", given: "b" }),

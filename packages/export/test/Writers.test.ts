@@ -5,8 +5,8 @@ import { Clock, Deferred, Duration, Effect, Exit, Fiber, Layer, Option, Scope } 
 import { TestClock } from "effect/testing"
 import { createHash } from "node:crypto"
 import { join } from "node:path"
+import * as ScanTotals from "../src/engine/ScanTotals.ts"
 import { makeSink } from "../src/engine/SqlSink.ts"
-import * as Tally from "../src/engine/Tally.ts"
 import { scan, type ScanOptions, scanParts } from "../src/Scan.ts"
 import { Full, SinkError } from "../src/Sink.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
@@ -104,7 +104,7 @@ describe("two writers", () => {
         import { openStore } from ${moduleOf("sqlite/SqliteStore.ts")}
         await Effect.runPromise(Effect.scoped(Effect.gen(function*() {
           const store = yield* openStore(${JSON.stringify(file)}, "here")
-          yield* store.hold("invoices", "refuse")
+          yield* store.lockAndTakeOver("invoices", "refuse")
           console.log("locked")
           yield* Effect.sleep("1 hour")
         })))`)
@@ -187,7 +187,7 @@ describe("a batch that is interrupted while it is planned", () => {
     ([, ids]) =>
       Effect.gen(function*() {
         const store = yield* openStore(yield* fileIn, "here")
-        yield* store.hold("invoices", "refuse")
+        yield* store.lockAndTakeOver("invoices", "refuse")
         const begin = makeSink(store).begin(Lists.invoices, { source: "memory", limit: 10, parameters: {} })
         const first = yield* begin
         yield* first.commit(batch(["a", "b", "c", "d"], null))
@@ -235,9 +235,9 @@ describe("a restart whose commit fails", () => {
       const full = new SinkError({ location: "here", reason: new Full() })
       const flaky = makeSink({
         ...store,
-        commit: (commit) => commit.again === true ? Effect.fail(full) : store.commit(commit)
+        commit: (commit) => commit.restart === true ? Effect.fail(full) : store.commit(commit)
       })
-      yield* store.hold("invoices", "refuse")
+      yield* store.lockAndTakeOver("invoices", "refuse")
       yield* Effect.scoped(Effect.gen(function*() {
         const session = yield* flaky.begin(Lists.invoices, { source: "memory", limit: 10, parameters: {} })
         const record = recordOf(Lists.invoices, "inv_0", JSON.stringify(lists.invoices[0]))
@@ -245,8 +245,8 @@ describe("a restart whose commit fails", () => {
         yield* session.commit(batchOf(Lists.invoices, [record], "c"))
         yield* Effect.flip(session.restart)
       }))
-      const [{ checkpoint, tally } = { checkpoint: undefined, tally: "" }] = yield* store.scans(Lists.invoices)
-      assert.deepStrictEqual([checkpoint, Option.getOrThrow(Tally.fromJson(tally)).counts.pages], [undefined, 0])
+      const [{ checkpoint, totals } = { checkpoint: undefined, totals: "" }] = yield* store.scans(Lists.invoices)
+      assert.deepStrictEqual([checkpoint, Option.getOrThrow(ScanTotals.fromJson(totals)).counts.pages], [undefined, 0])
     }).pipe(Effect.scoped))
 })
 
@@ -254,7 +254,7 @@ describe("a page that changes nothing", () => {
   it.effect("is committed within 2 s, even if no other page follows", () =>
     Effect.gen(function*() {
       const store = yield* openStore(yield* fileIn, "here")
-      yield* store.hold("invoices", "refuse")
+      yield* store.lockAndTakeOver("invoices", "refuse")
       const session = yield* makeSink(store).begin(Lists.invoices, { source: "memory", limit: 10, parameters: {} })
       yield* session.commit(batchOf(Lists.invoices, [], "c"))
       assert.strictEqual((yield* store.scans(Lists.invoices))[0]?.checkpoint, undefined)

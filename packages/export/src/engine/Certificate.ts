@@ -1,6 +1,6 @@
 /** The certificate of a complete scan: figures that can be recomputed from the destination alone. */
 import { Option, Schema } from "effect"
-import { digestText, type Tally } from "./Tally.ts"
+import { digestText, type ScanTotals } from "./ScanTotals.ts"
 
 /** The certificate of a complete scan. */
 export const Certificate = Schema.Struct({
@@ -18,7 +18,7 @@ export const Certificate = Schema.Struct({
   repeats: Schema.Int,
   quarantined: Schema.Int,
   /** Records without a readable id, which have no row. */
-  nameless: Schema.Int,
+  withoutId: Schema.Int,
   /** The exact sums of the amount columns over the distinct records, as digits. */
   sums: Schema.Record(Schema.String, Schema.String),
   /**
@@ -26,7 +26,8 @@ export const Certificate = Schema.Struct({
    * forgery.
    */
   digest: Schema.String
-})
+  // Databases and manifests have stored this count under this key since the first version.
+}).pipe(Schema.encodeKeys({ withoutId: "nameless" }))
 /** {@inheritDoc Certificate} */
 export interface Certificate extends Schema.Schema.Type<typeof Certificate> {}
 
@@ -43,7 +44,7 @@ export const ofScan = (scan: { readonly certificate: string | undefined } | unde
 /** Makes the certificate of a scan that reached the null cursor. */
 export const certify = (
   scan: { readonly scan: number; readonly startedAt: string },
-  tally: Tally,
+  totals: ScanTotals,
   distinct: number,
   completedAt: string
 ): Certificate => ({
@@ -51,12 +52,12 @@ export const certify = (
   startedAt: scan.startedAt,
   completedAt,
   end: "null cursor",
-  pages: tally.counts.pages,
-  records: tally.counts.records,
+  pages: totals.counts.pages,
+  records: totals.counts.records,
   distinct,
-  repeats: tally.counts.repeats,
-  quarantined: tally.counts.quarantined,
-  nameless: tally.counts.nameless,
-  sums: Object.fromEntries(Object.entries(tally.sums).map(([column, sum]) => [column, String(sum)])),
-  digest: digestText(tally.digest)
+  repeats: totals.counts.repeats,
+  quarantined: totals.counts.quarantined,
+  withoutId: totals.counts.withoutId,
+  sums: Object.fromEntries(Object.entries(totals.sums).map(([column, sum]) => [column, String(sum)])),
+  digest: digestText(totals.digest)
 })

@@ -16,7 +16,8 @@ export const Counts = Schema.Struct({
   /** Records that did not decode. */
   quarantined: Schema.Int,
   /** Those of {@link quarantined} without a readable id. They have no row. */
-  nameless: Schema.Int
-})
+  withoutId: Schema.Int
+  // Databases have stored this count under this key since the first version.
+}).pipe(Schema.encodeKeys({ withoutId: "nameless" }))
 /** {@inheritDoc Counts} */
 export interface Counts extends Schema.Schema.Type<typeof Counts> {}

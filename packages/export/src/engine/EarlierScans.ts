@@ -2,8 +2,8 @@
 import { Effect } from "effect"
 import type { SinkError } from "../Sink.ts"
 import { RowSet } from "./RowSet.ts"
+import * as ScanTotals from "./ScanTotals.ts"
 import type { ScanRow, Store } from "./Store.ts"
-import * as Tally from "./Tally.ts"
 
 /** Whether any other part of the list that has written rows was, or may have been, shown one of these. */
 export const meetsAnother = Effect.fnUntraced(function*(
@@ -14,10 +14,10 @@ export const meetsAnother = Effect.fnUntraced(function*(
 ): Effect.fn.Return<boolean, SinkError> {
   for (const other of scans) {
     if (other.part === "" || other.part === part) continue
-    const tally = yield* Tally.ofScan(store, other)
-    if (!Tally.hasWritten(tally)) continue
+    const totals = yield* ScanTotals.ofScan(store, other)
+    if (!ScanTotals.hasWritten(totals)) continue
     // What was shown before a restart is not known any more.
-    if (Tally.hasRestarted(tally) || new RowSet(yield* store.seen([other.scan])).intersects(seen)) return true
+    if (ScanTotals.hasRestarted(totals) || new RowSet(yield* store.seen([other.scan])).intersects(seen)) return true
   }
   return false
 })
@@ -38,8 +38,8 @@ export const goneSince = Effect.fnUntraced(function*(
   for (const one of scans) {
     const { scan } = one
     if (gone.length === 0 || scan === current) continue
-    const { counts } = yield* Tally.ofScan(store, one)
-    if (counts.nameless > 0) return []
+    const { counts } = yield* ScanTotals.ofScan(store, one)
+    if (counts.withoutId > 0) return []
     const seen = new RowSet(yield* store.seen([scan]))
     gone = gone.filter((row) => !seen.has(row))
   }

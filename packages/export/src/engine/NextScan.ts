@@ -4,8 +4,8 @@ import { DateTime, Effect, Option, Schema } from "effect"
 import type { ScanRequest, ScanStart, SinkError } from "../Sink.ts"
 import type { PlanInput } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
+import * as ScanTotals from "./ScanTotals.ts"
 import type { ScanRow, Store } from "./Store.ts"
-import * as Tally from "./Tally.ts"
 
 /** An open scan. */
 export interface OpenScan {
@@ -16,23 +16,23 @@ export interface OpenScan {
   readonly start: ScanStart
   /** {@inheritDoc ScanPreview.resumeAt} */
   readonly resumeAt: string | undefined
-  readonly tally: Tally.Tally
+  readonly totals: ScanTotals.ScanTotals
   readonly seen: RowSet
   /** The kinds of changes that are written to the table of changes. */
-  readonly tells: PlanInput["tells"]
+  readonly emitChanges: PlanInput["emitChanges"]
 }
 
 export const partOf = ({ part }: ScanRequest): string =>
   part === undefined ? "" : JSON.stringify([part.field, part.value])
 
-const askedOf = ({ ignoredFields = [], limit, parameters }: ScanRequest): string =>
+const requestText = ({ ignoredFields = [], limit, parameters }: ScanRequest): string =>
   JSON.stringify([limit, Object.entries(parameters).toSorted(), ignoredFields.toSorted()])
 
 /** Returns the members that a stored scan ignores when it compares records. */
-export const ignoredIn = ({ asked }: Pick<ScanRow, "asked">): ReadonlySet<string> =>
-  new Set(Option.getOrElse(Schema.decodeOption(Asked)(asked), () => [[], [], []] as const)[2])
+export const ignoredIn = ({ request }: Pick<ScanRow, "request">): ReadonlySet<string> =>
+  new Set(Option.getOrElse(Schema.decodeOption(StoredRequest)(request), () => [[], [], []] as const)[2])
 
-const Asked = Schema.fromJsonString(Schema.Tuple([Schema.Unknown, Schema.Unknown, Schema.Array(Schema.String)]))
+const StoredRequest = Schema.fromJsonString(Schema.Tuple([Schema.Unknown, Schema.Unknown, Schema.Array(Schema.String)]))
 
 /** The next scan. `scan` is undefined if it is a new one. */
 interface NextScan extends Omit<OpenScan, "scan"> {
@@ -48,15 +48,15 @@ export const open = Effect.fnUntraced(function*(
   const { scan, ...found } = yield* nextScan(store, list, request)
   if (scan !== undefined) return { ...found, scan }
   const { firstRow, startedAt } = found
-  const tally = Tally.toJson(Tally.none)
+  const totals = ScanTotals.toJson(ScanTotals.none)
   return {
     ...found,
     scan: yield* store.start({
       list,
       part: partOf(request),
-      asked: askedOf(request),
+      request: requestText(request),
       firstRow,
-      tally,
+      totals,
       now: startedAt
     })
   }
@@ -69,21 +69,21 @@ export const nextScan = Effect.fnUntraced(function*(
   request: ScanRequest
 ): Effect.fn.Return<NextScan, SinkError> {
   const part = partOf(request)
-  const asked = askedOf(request)
+  const requested = requestText(request)
   const scans = yield* store.scans(list, part)
   const [last] = scans
   const { anyComplete, overtaken } = yield* store.around(list, part, last?.scan ?? 0)
   const wasComplete = scans.some(({ state }) => state === "complete")
   // A record is new only if the whole list, or this part of it, was read completely before.
-  const tells = { inserts: wasComplete || (part !== "" && (yield* isLoaded(store, list))), updates: anyComplete }
-  if (last?.state === "running" && last.asked === asked && !overtaken) {
+  const emitChanges = { inserts: wasComplete || (part !== "" && (yield* isLoaded(store, list))), updates: anyComplete }
+  if (last?.state === "running" && last.request === requested && !overtaken) {
     const { checkpoint } = last
     const resumeAt = checkpoint !== undefined && Option.isSome(Position.fromJson(checkpoint)) ? checkpoint : undefined
     // Without a checkpoint the scan starts at the first page.
     const start = resumeAt === undefined ? startAfter(scans, false) : "resumed"
     const seen = new RowSet(yield* store.seen([last.scan]))
-    const tally = yield* Tally.ofScan(store, last)
-    return { ...last, start, resumeAt, tally, seen, tells }
+    const totals = yield* ScanTotals.ofScan(store, last)
+    return { ...last, start, resumeAt, totals, seen, emitChanges }
   }
   const { nextRow } = yield* store.find(list, [])
   return {
@@ -92,9 +92,9 @@ export const nextScan = Effect.fnUntraced(function*(
     firstRow: nextRow,
     start: startAfter(scans, overtaken),
     resumeAt: undefined,
-    tally: Tally.none,
+    totals: ScanTotals.none,
     seen: new RowSet(),
-    tells
+    emitChanges
   }
 })
 

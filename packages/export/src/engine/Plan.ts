@@ -1,13 +1,13 @@
 /**
  * Plans what a batch changes in the table of a list: which rows are new, which differ, which changes are emitted, and what the
- * scan's tally adds. Pure, except that it adds row numbers to the set of seen rows. The stores only execute the plan.
+ * batch adds to the scan's totals. Pure, except that it adds row numbers to the set of seen rows. The stores only execute the plan.
  */
 import { membersOf, parseText } from "@payments/core"
 import * as crypto from "node:crypto"
 import type { BatchRecord } from "../Sink.ts"
 import { amountsOf, type Cell, cellsOf, type Layout, readable } from "./Columns.ts"
 import type { RowSet } from "./RowSet.ts"
-import { type Tally, Totals } from "./Tally.ts"
+import { RunningTotals, type ScanTotals } from "./ScanTotals.ts"
 
 /** A record whose row is looked up, and the content hash of its text. */
 export interface RowLookup {
@@ -55,10 +55,10 @@ export interface Quarantined {
 export interface Plan {
   readonly writes: ReadonlyArray<RowWrite>
   /** The numbers of rows that are no longer missing. */
-  readonly found: ReadonlyArray<number>
+  readonly reappeared: ReadonlyArray<number>
   readonly changes: ReadonlyArray<Change>
   readonly quarantined: ReadonlyArray<Quarantined>
-  readonly tally: Tally
+  readonly totals: ScanTotals
 }
 
 /** The input of a plan. */
@@ -67,8 +67,8 @@ export interface PlanInput {
   /** Members that are ignored when records are compared. */
   readonly ignored: ReadonlySet<string>
   /** The kinds of changes to emit. The first load of a list emits none, and `insert` needs an earlier complete scan. */
-  readonly tells: { readonly inserts: boolean; readonly updates: boolean }
-  readonly tally: Tally
+  readonly emitChanges: { readonly inserts: boolean; readonly updates: boolean }
+  readonly totals: ScanTotals
   /** The rows that the scan has seen. Planning adds the rows of the batch. */
   readonly seen: RowSet
   /** The first unused row number. */
@@ -124,14 +124,14 @@ interface Changed extends StoredRow {
 
 /** Plans a batch. */
 export const plan = (input: PlanInput): Plan => {
-  const { ignored, layout, records, seen, stored, tells, texts } = input
-  const counts = { ...input.tally.counts }
-  const totals = new Totals(layout.amounts, input.tally)
-  let { replaced } = input.tally
+  const { ignored, layout, records, seen, stored, emitChanges, texts } = input
+  const counts = { ...input.totals.counts }
+  const running = new RunningTotals(layout.amounts, input.totals)
+  let { replaced } = input.totals
   let nextRow = input.nextRow
   const changed = new Map<string, Changed>()
   const writes = new Map<number, RowWrite>()
-  const found = new Set<number>()
+  const reappeared = new Set<number>()
   const changes: Array<Change> = []
   const quarantined: Array<Quarantined> = []
 
@@ -151,7 +151,7 @@ export const plan = (input: PlanInput): Plan => {
       quarantined.push({ id: record.id, path, expected, raw: record.text })
     }
     if (record.id === undefined) {
-      counts.nameless++
+      counts.withoutId++
       continue
     }
     const { id } = record
@@ -166,8 +166,8 @@ export const plan = (input: PlanInput): Plan => {
       write(fresh.row, id, record, true)
       counts.inserted++
       seen.add(fresh.row)
-      totals.add(record.hash, record.amounts)
-      if (tells.inserts) changes.push({ kind: "insert", id, fields: [], before: undefined, after: record.text })
+      running.add(record.hash, record.amounts)
+      if (emitChanges.inserts) changes.push({ kind: "insert", id, fields: [], before: undefined, after: record.text })
       continue
     }
     const isSame = row.hash === record.hash
@@ -178,36 +178,36 @@ export const plan = (input: PlanInput): Plan => {
     if (!isFirst) counts.repeats++
     if (row.missing) {
       counts.returned++
-      found.add(row.row)
+      reappeared.add(row.row)
     }
     if (fields.length === 0) {
       counts.unchanged++
       // If only ignored members differ, or no row may hold the text, the row stays and its stored text is certified.
-      if (isFirst) totals.add(row.hash, isSame ? record.amounts : amountsIn(text))
+      if (isFirst) running.add(row.hash, isSame ? record.amounts : amountsIn(text))
       if (row.missing) {
         changed.set(id, { row: row.row, hash: row.hash, text, missing: false })
-        if (tells.updates) {
+        if (emitChanges.updates) {
           changes.push({ kind: "returned", id, fields, before: text ?? record.text, after: text ?? record.text })
         }
       }
     } else {
       counts.updated++
-      if (!isFirst) totals.remove(row.hash, amountsIn(text))
-      totals.add(record.hash, record.amounts)
-      if (tells.updates) {
+      if (!isFirst) running.remove(row.hash, amountsIn(text))
+      running.add(record.hash, record.amounts)
+      if (emitChanges.updates) {
         changes.push({ kind: row.missing ? "returned" : "update", id, fields, before: text, after: record.text })
       }
       write(row.row, id, record, writes.get(row.row)?.isNew ?? false)
       changed.set(id, { row: row.row, hash: record.hash, text: record.text, missing: false })
     }
   }
-  const { digest, sums } = totals
+  const { digest, sums } = running
   return {
     writes: [...writes.values()],
-    found: [...found],
+    reappeared: [...reappeared],
     changes,
     quarantined,
-    tally: { ...input.tally, counts, sums, digest, replaced }
+    totals: { ...input.totals, counts, sums, digest, replaced }
   }
 }
 

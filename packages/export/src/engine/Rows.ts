@@ -24,11 +24,11 @@ export const bytes = (row: Row | undefined, name: string): Uint8Array => {
 export const toScan = (row: Row): ScanRow => ({
   scan: number(row, "scan"),
   part: text(row, "part"),
-  asked: text(row, "asked"),
+  request: text(row, "asked"),
   state: text(row, "state") as ScanRow["state"], // a CHECK of the table ensures this
   checkpoint: optional(row, "checkpoint"),
   firstRow: number(row, "first_row"),
-  tally: text(row, "tally"),
+  totals: text(row, "tally"),
   certificate: optional(row, "certificate"),
   startedAt: text(row, "started_at"),
   endedAt: optional(row, "ended_at")

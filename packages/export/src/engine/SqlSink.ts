@@ -26,8 +26,8 @@ import { nextScan, open, type OpenScan, partOf, timestamp } from "./NextScan.ts"
 import { bothOf, ownerOf } from "./Owner.ts"
 import { contentHash, differing, hashed, lookupsOf, plan, type StoredRow } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
+import * as ScanTotals from "./ScanTotals.ts"
 import type { Commit, Store } from "./Store.ts"
-import * as Tally from "./Tally.ts"
 import { timeoutDetached } from "./Timeouts.ts"
 
 /** A batch that changes no row waits for others, up to so many records and so long: a cut only reads them again. */
@@ -48,15 +48,15 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
   const owner = ownerOf(store, randomUUID(), lists)
   return Sink.of({
     location: store.location,
-    hold: (list, onLocked) => store.lock(list.label, onLocked),
+    lock: (list, onLocked) => store.lock(list.label, onLocked),
     inspect: {
       scan: (list, request) =>
         Effect.gen(function*() {
           yield* requireSource(store, request)
           const found = yield* turnOf(list).withPermits(1)(nextScan(store, list, request))
-          const { resumeAt, start, tally } = found
+          const { resumeAt, start, totals } = found
           const filling = yield* pending(store, list)
-          return { start, resumeAt, progress: progressOf(tally, nothingConcluded), owner: yield* owner, filling }
+          return { start, resumeAt, progress: progressOf(totals, nothingConcluded), owner: yield* owner, filling }
         }),
       owner,
       hasAny: (list, ids) =>
@@ -93,7 +93,7 @@ const requireSource = (store: Store, { rebind = false, source }: ScanRequest) =>
 type Concluded = Pick<ScanProgress, "missing" | "heldBack">
 const nothingConcluded: Concluded = { missing: 0, heldBack: 0 }
 
-const progressOf = ({ counts, replaced, undocumented }: Tally.Tally, concluded: Concluded): ScanProgress => ({
+const progressOf = ({ counts, replaced, undocumented }: ScanTotals.ScanTotals, concluded: Concluded): ScanProgress => ({
   ...counts,
   ...concluded,
   undocumented,
@@ -116,8 +116,8 @@ const sessionOver = (
 ): Session => {
   const layout = layoutOf(list)
   const ignored = new Set(request.ignoredFields)
-  const { scan, seen, startedAt, tells } = opened
-  let { tally } = opened
+  const { scan, seen, startedAt, emitChanges } = opened
+  let { totals } = opened
   let concluded: Concluded = nothingConcluded
   /** What the next commit binds. */
   let owner: OwnerClaim | undefined
@@ -126,10 +126,10 @@ const sessionOver = (
   /** Behind the last batch. */
   let reached = opened.resumeAt
 
-  const progress = () => progressOf(tally, concluded)
+  const progress = () => progressOf(totals, concluded)
 
   const write = (
-    commit: Pick<Commit, "plan" | "end" | "again" | "checkpoint">,
+    commit: Pick<Commit, "plan" | "end" | "restart" | "checkpoint">,
     now: string
   ) =>
     Effect.tap(
@@ -138,7 +138,7 @@ const sessionOver = (
         scan,
         source: request.source,
         now,
-        tally: Tally.toJson(tally),
+        totals: ScanTotals.toJson(totals),
         seen: seen.changed(),
         owner,
         ...commit
@@ -151,10 +151,10 @@ const sessionOver = (
         })
     )
 
-  const nothing = { writes: [], found: [], changes: [], quarantined: [] }
+  const nothing = { writes: [], reappeared: [], changes: [], quarantined: [] }
 
   const commitOnce = Effect.fnUntraced(function*(batch: Slice): Effect.fn.Return<ScanProgress, SinkError> {
-    const before = { tally, waiting }
+    const before = { totals, waiting }
     seen.mark()
     const records = batch.records.map(hashed)
     const { nextRow, stored } = yield* store.find(list, lookupsOf(records))
@@ -165,15 +165,15 @@ const sessionOver = (
     }
     const apart = differing(records, stored)
     const texts = apart.length === 0 ? new Map<number, string>() : yield* textsOf(store, list, apart, stored)
-    // From here to where it is known what waits nothing may be cut: the tally must not run ahead of the checkpoint.
-    const planned = plan({ layout, ignored, tells, tally, seen, nextRow, records, stored, texts })
-    const { counts, undocumented } = planned.tally
-    tally = {
-      ...planned.tally,
+    // From here to where it is known what waits nothing may be cut: the totals must not run ahead of the checkpoint.
+    const planned = plan({ layout, ignored, emitChanges, totals, seen, nextRow, records, stored, texts })
+    const { counts, undocumented } = planned.totals
+    totals = {
+      ...planned.totals,
       counts: { ...counts, pages: counts.pages + batch.pages },
-      undocumented: Tally.addPaths(undocumented, batch.undocumented)
+      undocumented: ScanTotals.addPaths(undocumented, batch.undocumented)
     }
-    const isQuiet = planned.writes.length + planned.found.length + planned.quarantined.length === 0
+    const isQuiet = planned.writes.length + planned.reappeared.length + planned.quarantined.length === 0
     if (typeof batch.checkpoint === "string" && isQuiet) {
       waiting = { checkpoint: batch.checkpoint, records: (waiting?.records ?? 0) + records.length }
       if (waiting.records < quiet.records) {
@@ -181,7 +181,7 @@ const sessionOver = (
         return progress()
       }
     }
-    // If this fails, what waited is read again: the tally has gone on without it.
+    // If this fails, what waited is read again: the totals has gone on without it.
     waiting = undefined
     const now = yield* timestamp
     const end = batch.checkpoint === null ? yield* conclude(now) : undefined
@@ -191,7 +191,7 @@ const sessionOver = (
         Effect.sync(() => {
           if (!isRefusedContent(error)) return
           seen.undo()
-          ;({ tally, waiting } = before)
+          ;({ totals, waiting } = before)
         })
       )
     )
@@ -234,17 +234,17 @@ const sessionOver = (
     const part = partOf(request)
     // What a part was shown counts until the next scan of the whole list is complete.
     const whole = (yield* store.scans(list, "")).find((one) => one.state === "complete" && one.scan < scan)
-    const since = part === "" || tally.counts.repeats > 0 ? yield* store.scansFrom(list, whole?.scan ?? 0) : []
+    const since = part === "" || totals.counts.repeats > 0 ? yield* store.scansFrom(list, whole?.scan ?? 0) : []
     const older = part === "" ? since : yield* store.scans(list, part)
     // What was first counted of a record that came again is unknown where another part may have changed its row in between.
-    const isCertain = part === "" || tally.counts.repeats === 0 || !(yield* meetsAnother(store, since, part, seen))
+    const isCertain = part === "" || totals.counts.repeats === 0 || !(yield* meetsAnother(store, since, part, seen))
     const certificate = isCertain
-      ? Certificate.toJson(Certificate.certify({ scan, startedAt }, tally, seen.size, now))
+      ? Certificate.toJson(Certificate.certify({ scan, startedAt }, totals, seen.size, now))
       : undefined
     const forget = older.map((one) => one.scan).filter((one) =>
       one < scan && (part === "" || whole === undefined || one < whole.scan)
     )
-    const numbers = part === "" && tally.counts.nameless === 0
+    const numbers = part === "" && totals.counts.withoutId === 0
       ? [...RowSet.inNone([seen], opened.firstRow)]
       : []
     const unseen = numbers.length === 0 ? [] : yield* store.present(list, numbers)
@@ -260,8 +260,8 @@ const sessionOver = (
     const isDoubtful = fresh.length > most
     const missing = isDoubtful ? [] : gone
     concluded = { missing: missing.length, heldBack: isDoubtful ? fresh.length : 0 }
-    const { nameless, quarantined } = tally.counts
-    const certified = certificate === undefined ? undefined : { rows: seen, nameless, quarantined }
+    const { withoutId, quarantined } = totals.counts
+    const certified = certificate === undefined ? undefined : { rows: seen, withoutId, quarantined }
     return { state: "complete", certificate, missing, forget, certified }
   })
 
@@ -286,14 +286,14 @@ const sessionOver = (
     flush: inTurn(flush),
     flushAtEnd: inTurn(Effect.ignore(timeoutDetached(flushAtEndTakes)(flush))),
     restart: inTurn(Effect.flatMap(timestamp, (now) => {
-      // What waits goes with the tally: should this fail, nothing of it may be committed any more.
+      // What waits goes with the totals: should this fail, nothing of it may be committed any more.
       waiting = undefined
       reached = undefined
       // What was written stays written.
-      const { inserted, returned, updated } = tally.counts
-      tally = { ...Tally.none, counts: { ...Tally.none.counts, inserted, returned, updated } }
+      const { inserted, returned, updated } = totals.counts
+      totals = { ...ScanTotals.none, counts: { ...ScanTotals.none.counts, inserted, returned, updated } }
       seen.clear()
-      return write({ plan: nothing, checkpoint: undefined, again: true }, now)
+      return write({ plan: nothing, checkpoint: undefined, restart: true }, now)
     })),
     giveUp: Effect.asVoid(inTurn(giveUp))
   }

@@ -15,14 +15,14 @@ export interface ScanRow {
   /** The part's name and value as JSON; empty for the whole list. */
   readonly part: string
   /** The request as JSON. */
-  readonly asked: string
+  readonly request: string
   readonly state: "running" | "complete" | "incomplete" | "abandoned"
   /** A position as JSON, of a running scan that has committed a page. */
   readonly checkpoint: string | undefined
   /** Row numbers from here on did not exist when it began. */
   readonly firstRow: number
-  /** As `Tally.toJson` wrote it. */
-  readonly tally: string
+  /** As `ScanTotals.toJson` wrote it. */
+  readonly totals: string
   /** As `Certificate.toJson` wrote it, of a complete scan. */
   readonly certificate: string | undefined
   readonly startedAt: string
@@ -33,9 +33,9 @@ export interface ScanRow {
 export interface NewScan {
   readonly list: Lists.AnyList
   readonly part: string
-  readonly asked: string
+  readonly request: string
   readonly firstRow: number
-  readonly tally: string
+  readonly totals: string
   readonly now: string
 }
 
@@ -48,8 +48,8 @@ export interface Commit {
   readonly scan: number
   readonly source: string
   readonly now: string
-  readonly plan: Omit<Plan, "tally">
-  readonly tally: string
+  readonly plan: Omit<Plan, "totals">
+  readonly totals: string
   readonly checkpoint: string | undefined
   /** Pieces of the set of seen rows that changed. */
   readonly seen: ReadonlyArray<Piece>
@@ -67,7 +67,7 @@ export interface Commit {
   /** What the destination is bound to from now on, beside what it is bound to already. */
   readonly owner?: OwnerClaim | undefined
   /** The traversal begins again: what was seen and quarantined in this scan is forgotten first. */
-  readonly again?: boolean
+  readonly restart?: boolean
 }
 
 /** What a destination must hold at the end of a scan. */
@@ -75,7 +75,7 @@ export interface Certified {
   readonly rows: RowSet
   /** Records in the quarantine of the scan, and those among them without an id. */
   readonly quarantined: number
-  readonly nameless: number
+  readonly withoutId: number
 }
 
 /** How a commit ended: everything is written, or the scan is `incomplete` because not all that it certifies is there. */
@@ -141,7 +141,7 @@ export interface Store {
   /** Where the rows are, for people. Without a password. */
   readonly location: string
   /** Holds a list, or another thing of that name, for one writer until the scope closes: locks it and takes it over. */
-  readonly hold: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
+  readonly lockAndTakeOver: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
   /** Locks it without changing rows, scans or anything else of the destination but who has locked it. */
   readonly lock: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
   /** From now on nobody who had locked it before commits anything. To be called before what is to be written is planned. */
@@ -185,7 +185,7 @@ export interface Store {
   /** How many records a scan has quarantined, and how many of them have no id. Kept until a later one of its part is complete. */
   readonly quarantined: (
     scan: number
-  ) => Effect.Effect<{ readonly records: number; readonly nameless: number }, SinkError>
+  ) => Effect.Effect<{ readonly records: number; readonly withoutId: number }, SinkError>
   /** Those of the rows that are there: somebody may have removed some. */
   readonly present: (
     list: Lists.AnyList,

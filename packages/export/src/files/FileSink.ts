@@ -58,7 +58,7 @@ export const layer = (
       return Sink.of({
         location,
         // An earlier run may have ended between its last commit and its rendering, or rendered another format.
-        hold: (list, onLocked) => Effect.tap(rows.hold(list, onLocked), () => publish()),
+        lock: (list, onLocked) => Effect.tap(rows.lock(list, onLocked), () => publish()),
         ...(rows.inspect === undefined ? {} : { inspect: rows.inspect }),
         begin: rows.begin,
         publish

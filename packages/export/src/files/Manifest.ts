@@ -1,8 +1,8 @@
 /** `manifest.json`: which files of a folder hold which list, what they are, and what is certified of them. */
 import { Option, Schema } from "effect"
 import * as Certificate from "../engine/Certificate.ts"
+import * as ScanTotals from "../engine/ScanTotals.ts"
 import type { ScanRow } from "../engine/Store.ts"
-import * as Tally from "../engine/Tally.ts"
 import { compressions, formats, formulas } from "./render/Format.ts"
 
 /** Grows when CSV is written in another way: files of another dialect are rendered again. 1, unnamed, left line breaks unquoted. */
@@ -81,7 +81,9 @@ export type Evidence = Pick<ListShown, "scan" | "certificate" | "parts">
  * rows and neither it nor a later one of the same cut is complete.
  */
 export const evidenceOf = (
-  scans: ReadonlyArray<Pick<ScanRow, "scan" | "part" | "state" | "certificate"> & { readonly tally: Tally.Tally }>,
+  scans: ReadonlyArray<
+    Pick<ScanRow, "scan" | "part" | "state" | "certificate"> & { readonly totals: ScanTotals.ScanTotals }
+  >,
   changedSince: boolean
 ): { readonly evidence: Evidence; readonly settled: boolean } | undefined => {
   const newest = scans.find(({ state }) => state === "complete")
@@ -103,7 +105,7 @@ export const evidenceOf = (
       ...(ofAll === undefined ? {} : { certificate: ofAll }),
       ...(parts.length === 0 ? {} : { parts })
     },
-    settled: later.every((scan) => scan.state === "complete" || !Tally.hasWritten(scan.tally))
+    settled: later.every((scan) => scan.state === "complete" || !ScanTotals.hasWritten(scan.totals))
   }
 }
 

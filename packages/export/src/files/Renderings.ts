@@ -5,7 +5,7 @@
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { number, optional, text } from "../engine/Rows.ts"
-import * as Tally from "../engine/Tally.ts"
+import * as ScanTotals from "../engine/ScanTotals.ts"
 import type { SinkError } from "../Sink.ts"
 import type { SqliteClient } from "../sqlite/SqliteClient.ts"
 import type { SqliteStore } from "../sqlite/SqliteStore.ts"
@@ -125,7 +125,7 @@ export const evidenceOf = Effect.fnUntraced(function*(
 ) {
   const scans = yield* Effect.forEach(
     yield* store.scans(list),
-    (scan) => Effect.map(Tally.ofScan(store, scan), (tally) => ({ ...scan, tally }))
+    (scan) => Effect.map(ScanTotals.ofScan(store, scan), (totals) => ({ ...scan, totals }))
   )
   const whole = scans.find(({ part, state }) => part === "" && state === "complete")
   // Those that a later one of the same part has made obsolete are not among the scans above.

@@ -14,7 +14,7 @@ export const write = Effect.fnUntraced(function*(
   location: string,
   s: string,
   bound: string | undefined,
-  { again = false, checkpoint, end, list, now, owner, plan, scan, seen, source, tally }: Commit
+  { checkpoint, end, list, now, owner, plan, restart = false, scan, seen, source, totals }: Commit
 ): Effect.fn.Return<Committed, SinkError> {
   const { columns, table } = layoutOf(list)
   if (bound !== source) {
@@ -32,7 +32,7 @@ export const write = Effect.fnUntraced(function*(
   }
   if (owner !== undefined) yield* bindOwner(query, location, s, owner)
   const number = String(scan)
-  if (again) {
+  if (restart) {
     yield* query(`DELETE FROM ${s}.quarantine WHERE scan = $1::bigint`, [number])
     yield* query(`DELETE FROM ${s}.seen WHERE scan = $1::bigint`, [number])
   }
@@ -54,8 +54,8 @@ export const write = Effect.fnUntraced(function*(
       [now, ...cellsOf(columns, known)]
     )
   }
-  if (plan.found.length > 0) {
-    yield* query(`UPDATE ${s}.${table} SET missing_since = NULL WHERE "row" = ANY ($1)`, [integers(plan.found)])
+  if (plan.reappeared.length > 0) {
+    yield* query(`UPDATE ${s}.${table} SET missing_since = NULL WHERE "row" = ANY ($1)`, [integers(plan.reappeared)])
   }
   if (plan.changes.length > 0) {
     yield* query(
@@ -105,7 +105,7 @@ export const write = Effect.fnUntraced(function*(
       number,
       integers(seen.map(({ index }) => index)),
       binaries(seen.map(({ bits }) => bits)),
-      tally,
+      totals,
       checkpoint ?? null,
       end?.state ?? null,
       end?.certificate ?? null,
@@ -172,14 +172,14 @@ const holds = Effect.fnUntraced(function*(
   s: string,
   table: string,
   scan: string,
-  { nameless, quarantined, rows }: Certified
+  { withoutId, quarantined, rows }: Certified
 ): Effect.fn.Return<boolean, SinkError> {
   const [counted] = yield* query(
     `SELECT t.*, q.* FROM (SELECT count(*) AS count, coalesce(max("row"), -1) AS highest FROM ${s}.${table}) AS t,
-      (SELECT count(*) AS quarantined, count(*) - count(id) AS nameless FROM ${s}.quarantine WHERE scan = $1::bigint) AS q`,
+      (SELECT count(*) AS quarantined, count(*) - count(id) AS without_id FROM ${s}.quarantine WHERE scan = $1::bigint) AS q`,
     [scan]
   )
-  if (numberIn(counted, "quarantined") !== quarantined || numberIn(counted, "nameless") !== nameless) return false
+  if (numberIn(counted, "quarantined") !== quarantined || numberIn(counted, "without_id") !== withoutId) return false
   const highest = numberIn(counted, "highest")
   if (rows.highest > highest) return false
   // Without gaps all rows are there.

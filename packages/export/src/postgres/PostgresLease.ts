@@ -199,7 +199,7 @@ export const commit = <A>(
       if (committed !== undefined) return yield* readResult(query)
       return yield* new SinkError({
         location: client.location,
-        reason: new LeaseLost({ label: lease.label, why: "silence" })
+        reason: new LeaseLost({ label: lease.label, loss: "expired" })
       })
     })).pipe(completing(interruptTimeout))
   })

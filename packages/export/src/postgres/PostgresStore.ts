@@ -110,10 +110,10 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
   quarantined: (scan) =>
     Effect.map(
       query(
-        `SELECT count(*) AS records, count(*) - count(id) AS nameless FROM ${s}.quarantine WHERE scan = $1::bigint`,
+        `SELECT count(*) AS records, count(*) - count(id) AS without_id FROM ${s}.quarantine WHERE scan = $1::bigint`,
         [String(scan)]
       ),
-      ([counted]) => ({ records: number(counted, "records"), nameless: number(counted, "nameless") })
+      ([counted]) => ({ records: number(counted, "records"), withoutId: number(counted, "without_id") })
     ),
   present: (list, rows) =>
     Effect.map(
@@ -266,7 +266,7 @@ const apart = (query: Query, table: string, next: string, lookups: ReadonlyArray
 
 const writerOver = (
   leases: Lease.Leases
-): Pick<Store, "hold" | "lock" | "takeOver" | "rebind" | "start" | "fillRows" | "commit"> => {
+): Pick<Store, "lockAndTakeOver" | "lock" | "takeOver" | "rebind" | "start" | "fillRows" | "commit"> => {
   const { client, schema: s } = leases
   const held = new Map<string, Lease.Lease>()
   const leaseOf = (list: Lists.AnyList) =>
@@ -274,11 +274,11 @@ const writerOver = (
       const lease = held.get(list.label)
       return lease === undefined ? Effect.die(new Error(`${list.label} is not held`)) : Effect.succeed(lease)
     })
-  const hold: Store["hold"] = (label, onLocked) =>
+  const lock: Store["lock"] = (label, onLocked) =>
     Effect.map(Lease.acquire(leases, label, onLocked), (lease) => void held.set(label, lease))
   return {
-    hold,
-    lock: hold,
+    lockAndTakeOver: lock,
+    lock,
     // A lease is taken over when it is taken.
     takeOver: () => Effect.void,
     rebind: (list, source) =>
@@ -310,7 +310,7 @@ const writerOver = (
   }
 }
 
-const start = (query: Query, s: string, { asked, firstRow, list, now, part, tally }: NewScan) =>
+const start = (query: Query, s: string, { firstRow, list, now, part, request, totals }: NewScan) =>
   Effect.map(
     Effect.andThen(
       query(
@@ -321,7 +321,7 @@ const start = (query: Query, s: string, { asked, firstRow, list, now, part, tall
       query(
         `INSERT INTO ${s}.scans (list, part, asked, state, first_row, tally, started_at)
         VALUES ($1, $2, $3, 'running', $4::bigint, $5::json, $6::timestamptz) RETURNING scan`,
-        [list.label, part, asked, String(firstRow), tally, now]
+        [list.label, part, request, String(firstRow), totals, now]
       )
     ),
     ([row]) => number(row, "scan")

@@ -237,14 +237,14 @@ export class Database {
       before?.epoch ?? null,
       before?.holder ?? null
     )
-    if (row === undefined) throw new LeaseLost({ label, why: "lock" })
+    if (row === undefined) throw new LeaseLost({ label, loss: "lockRemoved" })
     return number(row, "epoch")
   }
 
   /** Throws if another program has taken the list over. The caller starts the transaction, which excludes other writers. */
   requireEpoch(label: string, holder: string, epoch: number): void {
     const row = this.get("SELECT 1 FROM holders WHERE label = ? AND epoch = ? AND holder = ?", label, epoch, holder)
-    if (row === undefined) throw new LeaseLost({ label, why: "lock" })
+    if (row === undefined) throw new LeaseLost({ label, loss: "lockRemoved" })
   }
 
   /** Throws if the database, its log or its index is no longer the file at its path. */

@@ -12,7 +12,7 @@ export const sourceOf = (db: Database): string | undefined =>
 /** The statements of one commit. Those that have nothing to write are left out. */
 export const write = (
   db: Database,
-  { again = false, checkpoint, end, list, now, owner, plan, scan, seen, source, tally }: Commit
+  { checkpoint, end, list, now, owner, plan, restart = false, scan, seen, source, totals }: Commit
 ): Committed => {
   const { columns, table } = layoutOf(list)
   // Bound by the first rows, not by the first attempt: an address may have been mistyped.
@@ -20,7 +20,7 @@ export const write = (
   if (bound === undefined) db.run("INSERT INTO destination (only, source) VALUES (1, ?)", source)
   else if (bound !== source) throw new OtherSource({ bound, given: source })
   if (owner !== undefined) bindOwner(db, owner)
-  if (again) {
+  if (restart) {
     db.run("DELETE FROM quarantine WHERE scan = ?", scan)
     db.run("DELETE FROM seen WHERE scan = ?", scan)
   }
@@ -38,7 +38,7 @@ export const write = (
     if (isNew) insert.run(...cells, raw, hash, now, now, row)
     else update.run(...cells, raw, hash, now, row)
   }
-  for (const row of plan.found) db.run(`UPDATE ${table} SET missing_since = NULL WHERE row = ?`, row)
+  for (const row of plan.reappeared) db.run(`UPDATE ${table} SET missing_since = NULL WHERE row = ?`, row)
   const tell = db.prepare(
     "INSERT INTO changes (list, scan, at, kind, id, fields, before, after) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
   )
@@ -63,9 +63,9 @@ export const write = (
   const records = "json_extract(?1, '$.counts.records')"
   const { changes } = db.prepare(
     `UPDATE scans SET tally = ?1, pages = ${pages}, records = ${records}, checkpoint = ?2 WHERE scan = ?3`
-  ).run(tally, checkpoint ?? null, scan)
+  ).run(totals, checkpoint ?? null, scan)
   if (changes === 0) throw new RowsRemoved({ label: list.label })
-  if (plan.writes.length + plan.found.length + (end?.missing.length ?? 0) > 0) {
+  if (plan.writes.length + plan.reappeared.length + (end?.missing.length ?? 0) > 0) {
     db.run(
       "INSERT INTO revisions (list, revision) VALUES (?, 1) ON CONFLICT (list) DO UPDATE SET revision = revision + 1",
       list.label
@@ -118,14 +118,14 @@ export const fill = (db: Database, { columns, list, rows, unfilledFrom }: Fill):
 }
 
 /** Whether all of it is there. */
-const holds = (db: Database, table: string, scan: number, { nameless, quarantined, rows }: Certified): boolean => {
+const holds = (db: Database, table: string, scan: number, { withoutId, quarantined, rows }: Certified): boolean => {
   const counted = db.get(
     `SELECT (SELECT count(*) FROM ${table}) AS count, (SELECT max(row) FROM ${table}) AS highest,
     (SELECT count(*) FROM quarantine WHERE scan = ?1) AS quarantined,
-    (SELECT count(*) FROM quarantine WHERE scan = ?1 AND id IS NULL) AS nameless`,
+    (SELECT count(*) FROM quarantine WHERE scan = ?1 AND id IS NULL) AS without_id`,
     scan
   )
-  if (number(counted, "quarantined") !== quarantined || number(counted, "nameless") !== nameless) return false
+  if (number(counted, "quarantined") !== quarantined || number(counted, "without_id") !== withoutId) return false
   const highest = optional(counted, "highest") === undefined ? -1 : number(counted, "highest")
   if (rows.highest > highest) return false
   // Without gaps all rows are there.

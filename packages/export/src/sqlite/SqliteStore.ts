@@ -122,10 +122,10 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
   quarantined: (scan) =>
     run((db) => {
       const counted = db.get(
-        "SELECT count(*) AS records, count(*) - count(id) AS nameless FROM quarantine WHERE scan = ?",
+        "SELECT count(*) AS records, count(*) - count(id) AS without_id FROM quarantine WHERE scan = ?",
         scan
       )
-      return { records: number(counted, "records"), nameless: number(counted, "nameless") }
+      return { records: number(counted, "records"), withoutId: number(counted, "without_id") }
     }),
   present: (list, rows) =>
     run((db) =>
@@ -199,9 +199,9 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
 const writerOver = (
   { lock, takeOver, transaction }: SqliteClient
 ):
-  & Pick<Store, "hold" | "lock" | "takeOver" | "rebind" | "start" | "fillRows" | "commit">
+  & Pick<Store, "lockAndTakeOver" | "lock" | "takeOver" | "rebind" | "start" | "fillRows" | "commit">
   & Pick<SqliteClient, "transaction"> => ({
-    hold: (label, onLocked) => Effect.andThen(lock(label, onLocked), takeOver(label)),
+    lockAndTakeOver: (label, onLocked) => Effect.andThen(lock(label, onLocked), takeOver(label)),
     lock,
     takeOver,
     transaction,
@@ -255,7 +255,7 @@ const keep = (stored: Map<string, StoredRow>, found: ReadonlyArray<Row>): void =
   }
 }
 
-const start = (db: Database, { asked, firstRow, list, now, part, tally }: NewScan): number => {
+const start = (db: Database, { firstRow, list, now, part, request, totals }: NewScan): number => {
   db.run(
     `UPDATE scans SET state = 'abandoned', ended_at = ?
     WHERE list = ? AND part = ? AND state = 'running'`,
@@ -265,6 +265,6 @@ const start = (db: Database, { asked, firstRow, list, now, part, tally }: NewSca
   )
   const { lastInsertRowid } = db.prepare(
     `INSERT INTO scans (list, part, asked, state, first_row, tally, started_at) VALUES (?, ?, ?, 'running', ?, ?, ?)`
-  ).run(list.label, part, asked, firstRow, tally, now)
+  ).run(list.label, part, request, firstRow, totals, now)
   return Number(lastInsertRowid)
 }

@@ -32,7 +32,7 @@ import {
 export interface SinkRequests {
   /** Opens a sink, whose number is the number of this request. */
   readonly open: { readonly destination: DestinationMessage }
-  readonly hold: { readonly sink: number; readonly list: Lists.ListName; readonly onLocked: "refuse" | "wait" }
+  readonly lock: { readonly sink: number; readonly list: Lists.ListName; readonly onLocked: "refuse" | "wait" }
   readonly preview: { readonly sink: number; readonly list: Lists.ListName; readonly request: ScanRequest }
   readonly owner: { readonly sink: number }
   readonly hasAny: { readonly sink: number; readonly list: Lists.ListName; readonly ids: ReadonlyArray<string> }
@@ -49,7 +49,7 @@ export interface SinkRequests {
 export interface SinkResponses {
   /** The location of the destination, for messages. */
   readonly open: string
-  readonly hold: void
+  readonly lock: void
   readonly preview: ScanPreview
   readonly owner: Owner
   readonly hasAny: boolean
@@ -193,7 +193,7 @@ export interface ErrorMessage {
   readonly tag: SinkReason["_tag"]
   readonly label: string
   readonly holder: string | undefined
-  readonly why: LeaseLost["why"]
+  readonly loss: LeaseLost["loss"]
   readonly bound: string
   readonly given: string
   readonly by: OtherMerchant["by"]
@@ -205,7 +205,7 @@ export interface ErrorMessage {
 const emptyFields = {
   label: "",
   holder: undefined,
-  why: "silence",
+  loss: "expired",
   bound: "",
   given: "",
   by: "key",
@@ -226,12 +226,12 @@ export const fromError = ({ location, reason }: SinkError): ErrorMessage => ({
 export const toError = (message: ErrorMessage): SinkError =>
   new SinkError({ location: message.location, reason: reasonIn(message) })
 
-const reasonIn = ({ advice, bound, by, code, given, holder, label, problem, tag, why }: ErrorMessage): SinkReason => {
+const reasonIn = ({ advice, bound, by, code, given, holder, label, loss, problem, tag }: ErrorMessage): SinkReason => {
   switch (tag) {
     case "Locked":
       return new Locked({ label, holder })
     case "LeaseLost":
-      return new LeaseLost({ label, why })
+      return new LeaseLost({ label, loss })
     case "Moved":
       return new Moved({ problem })
     case "RowsRemoved":

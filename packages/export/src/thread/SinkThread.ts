@@ -90,9 +90,9 @@ const perform = (request: Exclude<SinkRequest, { readonly type: "cancel" }>): Ef
   switch (request.type) {
     case "open":
       return openResource(id, open(id, request.parameters))
-    case "hold": {
+    case "lock": {
       const { list, onLocked, sink } = request.parameters
-      return openResource(id, Effect.flatMap(findOpen(sinks, sink), ({ hold }) => hold(listOf(list), onLocked)))
+      return openResource(id, Effect.flatMap(findOpen(sinks, sink), ({ lock }) => lock(listOf(list), onLocked)))
     }
     case "preview": {
       const { list, request: scanRequest, sink } = request.parameters

@@ -37,7 +37,7 @@ const make = Effect.fnUntraced(function*(
   const [sink, location] = yield* requestResource("open", { destination: fromDestination(destination) })
   return Sink.of({
     location,
-    hold: ({ name }, onLocked) => Effect.asVoid(requestResource("hold", { sink, list: name, onLocked })),
+    lock: ({ name }, onLocked) => Effect.asVoid(requestResource("lock", { sink, list: name, onLocked })),
     inspect: {
       scan: ({ name }, scanRequest) => request("preview", { sink, list: name, request: scanRequest }),
       owner: request("owner", { sink }),
@@ -144,7 +144,7 @@ const acquireThread = Effect.map(
       transfer?: ReadonlyArray<ArrayBuffer>
     ) => Effect.suspend(() => send(++thread.lastId, type, parameters, transfer))
     /** Requests a resource that stays open until the scope closes. Returns its number and the response. */
-    const requestResource = <Type extends "open" | "hold" | "begin">(type: Type, parameters: SinkRequests[Type]) =>
+    const requestResource = <Type extends "open" | "lock" | "begin">(type: Type, parameters: SinkRequests[Type]) =>
       Effect.suspend(() => {
         const opened = ++thread.lastId
         // If the thread has ended, it has no resource to close, so the error of the close is ignored.

@@ -1,29 +1,29 @@
 /**
- * What a scan has come to so far: its counts, and what its certificate is made of. Committed with every checkpoint, so
- * that a scan that was cut goes on counting where it stopped.
+ * The totals of a running scan: its counts, and the sums and digest for its certificate. They are committed with every
+ * checkpoint, so that a resumed scan continues from them. Databases store them in the column `tally`.
  */
 import { Effect, Option, Schema } from "effect"
 import { Damaged, SinkError } from "../Sink.ts"
 import type { Column } from "./Columns.ts"
 import { Counts } from "./Counts.ts"
 
-/** What a scan has come to, as it is kept. */
-export const Tally = Schema.Struct({
+/** The totals of a scan. */
+export const ScanTotals = Schema.Struct({
   counts: Counts,
-  /** Exact sums of the amount fields over the rows that were seen, by column. */
+  /** The exact sums of the amount columns over the seen rows, by column. */
   sums: Schema.Record(Schema.String, Schema.BigIntFromString),
-  /** The content hashes of the rows that were seen, their first 128 bits added up modulo 2^128: the same whatever their order. */
+  /** The sum, modulo 2^128, of the first 128 bits of the seen rows' content hashes. It does not depend on their order. */
   digest: Schema.BigIntFromString,
-  /** Fields that the document does not show, by path where that looks like a name, and how many records had them. */
+  /** The number of records with each undocumented field, by its path. A path that does not look like a name is `(other)`. */
   undocumented: Schema.Record(Schema.String, Schema.Int),
-  /** Text that a typed column could not hold and that only `raw` has whole. */
+  /** The number of texts in which characters were replaced because a typed column cannot store them. `raw` is exact. */
   replaced: Schema.Int
 })
-/** {@inheritDoc Tally} */
-export interface Tally extends Schema.Schema.Type<typeof Tally> {}
+/** {@inheritDoc ScanTotals} */
+export interface ScanTotals extends Schema.Schema.Type<typeof ScanTotals> {}
 
-/** Of a scan that has read nothing. */
-export const none: Tally = {
+/** The totals of a scan that has read nothing. */
+export const none: ScanTotals = {
   counts: {
     pages: 0,
     records: 0,
@@ -33,7 +33,7 @@ export const none: Tally = {
     unchanged: 0,
     returned: 0,
     quarantined: 0,
-    nameless: 0
+    withoutId: 0
   },
   sums: {},
   digest: 0n,
@@ -41,44 +41,44 @@ export const none: Tally = {
   replaced: 0
 }
 
-const Json = Schema.fromJsonString(Tally)
+const Json = Schema.fromJsonString(ScanTotals)
 
-export const toJson: (tally: Tally) => string = Schema.encodeSync(Json)
-/** None of any text that {@link toJson} did not write. */
-export const fromJson: (text: string) => Option.Option<Tally> = Schema.decodeOption(Json)
+export const toJson: (totals: ScanTotals) => string = Schema.encodeSync(Json)
+/** Decodes a text that {@link toJson} wrote. Returns none for any other text. */
+export const fromJson: (text: string) => Option.Option<ScanTotals> = Schema.decodeOption(Json)
 
-/** A kept scan's. Fails where a destination was damaged, or edited. */
+/** Returns the totals of a stored scan. Fails if their text is invalid. */
 export const ofScan = (
   { location }: { readonly location: string },
-  { scan, tally }: { readonly scan: number; readonly tally: string }
-): Effect.Effect<Tally, SinkError> =>
-  Option.match(fromJson(tally), {
+  { scan, totals }: { readonly scan: number; readonly totals: string }
+): Effect.Effect<ScanTotals, SinkError> =>
+  Option.match(fromJson(totals), {
     onNone: () =>
       Effect.fail(
-        new SinkError({ location, reason: new Damaged({ problem: `the tally of scan ${scan} cannot be read` }) })
+        new SinkError({ location, reason: new Damaged({ problem: `the totals of scan ${scan} cannot be read` }) })
       ),
     onSome: Effect.succeed
   })
 
 /** Whether the scan has written rows, in any of its runs. */
-export const hasWritten = ({ counts: { inserted, returned, updated } }: Tally): boolean =>
+export const hasWritten = ({ counts: { inserted, returned, updated } }: ScanTotals): boolean =>
   inserted + returned + updated > 0
 
-/** Whether the scan has begun again after it had written rows: those stay counted, the records that they came from do not. */
-export const hasRestarted = ({ counts: { inserted, nameless, records, unchanged, updated } }: Tally): boolean =>
-  inserted + updated + unchanged + nameless > records
+/** Whether the scan was restarted after it had written rows. Row counts survive a restart; record counts are reset. */
+export const hasRestarted = ({ counts: { inserted, withoutId, records, unchanged, updated } }: ScanTotals): boolean =>
+  inserted + updated + unchanged + withoutId > records
 
-/** A service may invent field names without end: only so many are counted by name. */
-const mostPaths = 100
+/** The maximum number of paths that are counted by name, because a service may invent any number of field names. */
+const maxPaths = 100
 const otherPaths = "(other)"
 
-/** Counts more records that have the undocumented path. */
+/** Adds records with an undocumented field to the counts. */
 export const countPath = (counts: Map<string, number>, path: string, records: number): void => {
-  const name = counts.has(path) || counts.size < mostPaths ? path : otherPaths
+  const name = counts.has(path) || counts.size < maxPaths ? path : otherPaths
   counts.set(name, (counts.get(name) ?? 0) + records)
 }
 
-/** Adds the counts of a batch to those of a scan. */
+/** Returns the counts of a scan plus those of a batch. */
 export const addPaths = (
   counts: { readonly [path: string]: number },
   batch: ReadonlyMap<string, number>
@@ -90,21 +90,21 @@ export const addPaths = (
 }
 
 const modulus = 2n ** 128n
-/** A content hash counts as four numbers of 8 hex digits, the highest first. So many of each can be added up exactly. */
+/** A content hash is added as four numbers of 8 hex digits, the highest first. This many of them can be added exactly. */
 const laneStarts = [0, 8, 16, 24] as const
-const mostPending = 2 ** 20
+const maxPending = 2 ** 20
 
-/** Adds up what a certificate says of the rows that were seen: in numbers for as long as they are exact. */
-export class Totals {
+/** Computes the sums and the digest of a certificate. It adds numbers as long as the result is exact, then bigints. */
+export class RunningTotals {
   readonly #sums: ReadonlyArray<{ readonly index: number; readonly name: string; pending: number; sum: bigint }>
   readonly #lanes = [0, 0, 0, 0]
   #pending = 0
   #digest: bigint
 
-  /** A tally that began before a column was added has no sum of it, and gets none: its first records were not summed. */
+  /** If a scan began before a column was added, its totals never get a sum of the column: the first records lack it. */
   constructor(
     amounts: ReadonlyArray<Column>,
-    { counts, digest, sums }: Pick<Tally, "counts" | "digest" | "sums"> = none
+    { counts, digest, sums }: Pick<ScanTotals, "counts" | "digest" | "sums"> = none
   ) {
     this.#sums = amounts.flatMap(({ name }, index) =>
       counts.records === 0 || Object.hasOwn(sums, name) ? [{ index, name, pending: 0, sum: sums[name] ?? 0n }] : []
@@ -117,7 +117,7 @@ export class Totals {
     this.#count(hash, amounts, 1)
   }
 
-  /** Undoes what {@link add} has done. */
+  /** Reverts an {@link add}. */
   remove(hash: string, amounts: ReadonlyArray<number>): void {
     this.#count(hash, amounts, -1)
   }
@@ -127,8 +127,8 @@ export class Totals {
     return this.#digest
   }
 
-  /** By column. */
-  get sums(): Tally["sums"] {
+  /** The sums by column. */
+  get sums(): ScanTotals["sums"] {
     return Object.fromEntries(this.#sums.map(({ name, pending, sum }) => [name, sum + BigInt(pending)]))
   }
 
@@ -137,7 +137,7 @@ export class Totals {
       const start = laneStarts[lane] ?? 0
       this.#lanes[lane] = (this.#lanes[lane] ?? 0) + sign * Number.parseInt(hash.slice(start, start + 8), 16)
     }
-    if (++this.#pending === mostPending) this.#settle()
+    if (++this.#pending === maxPending) this.#settle()
     for (const total of this.#sums) {
       const value = amounts[total.index] ?? Number.NaN
       if (Number.isNaN(value)) continue
@@ -158,5 +158,5 @@ export class Totals {
   }
 }
 
-/** The digest as text. */
+/** Formats the digest as hex. */
 export const digestText = (digest: bigint): string => digest.toString(16).padStart(32, "0")
