@@ -62,15 +62,16 @@ export interface Manifest extends Schema.Schema.Type<typeof Manifest> {}
 /** Its name in the folder. */
 export const manifestFile = "manifest.json"
 
-/** What {@link toText} wrote. Fails on anything else. */
+/** Decodes a text that {@link toText} wrote. Throws on any other text. */
 export const fromText: (text: string) => Manifest = Schema.decodeSync(Schema.fromJsonString(Manifest))
 
-/** Whether {@link toText} wrote it. */
+/** Whether the text is a manifest. */
 export const isManifest = (text: string): boolean =>
   Option.isSome(Schema.decodeOption(Schema.fromJsonString(Manifest))(text))
 
-/** For people too. */
-export const toText = (manifest: Manifest): string => `${JSON.stringify(manifest, null, 2)}\n`
+/** Encodes a manifest as JSON with line breaks, so that people can read it. */
+export const toText = (manifest: Manifest): string => `${JSON.stringify(encode(manifest), null, 2)}\n`
+const encode = Schema.encodeSync(Manifest)
 
 /** What the rows of a list are at some moment. */
 export type Evidence = Pick<ListShown, "scan" | "certificate" | "parts">
