@@ -1,35 +1,36 @@
 /**
- * Holds a service against the document, rule by rule: what it says of pages (§2.5, §4), keys (§5) and limits (§8). It only
- * reads, one request after another, and tells of each rule whether it holds, does not hold, or could not be observed, say
- * because a list is too short. Nothing of a record, cursor or key is in what it tells.
+ * Checks a service against its document, rule by rule: pages (§2.5, §4), keys (§5) and limits (§8). It only reads, one
+ * request after the other. A rule holds, does not hold, or could not be observed, for example because a list is too
+ * short. A finding contains nothing of a record, cursor or key.
  */
 import { Lists, PaymentsConfig } from "@payments/core"
 import { Data, Duration, Effect, Redacted, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 
-/** What came of a rule. */
+/** Whether a rule holds. */
 export type Verdict = "holds" | "does not hold" | "could not be observed"
 
-/** A rule of the document, and what came of it for one list. */
+/** A rule of the document, and its verdict for one list. */
 export interface Finding {
-  /** The section, such as `§4.4.2`. */
+  /** The section of the document, such as `§4.4.2`. */
   readonly section: string
   readonly list: Lists.ListName
+  /** The rule as a sentence. */
   readonly rule: string
   readonly verdict: Verdict
-  /** What was seen, or why nothing was. */
+  /** The observation, or why there is none. */
   readonly seen: string
 }
 
-/** How to look. */
+/** How much to read, and how fast. */
 export interface ConformanceOptions {
-  /** Pages that are read of a list to find its end; 10 unless given. */
+  /** The most pages of a list to read in search of its end; default 10. */
   readonly pages?: number | undefined
-  /** The rest between two requests; 500 ms unless given. */
+  /** The pause after each request; default 500 ms. */
   readonly pause?: Duration.Duration | undefined
 }
 
-/** Compares all lists with the document. */
+/** Checks all lists. */
 export const conformance: (
   config: PaymentsConfig["Service"],
   options?: ConformanceOptions
@@ -40,10 +41,10 @@ export const conformance: (
   const client = yield* HttpClient.HttpClient
   const findings: Array<Finding> = []
   for (const list of Lists.all) {
-    const ask = asking(config, client, list, options.pause ?? Duration.millis(500))
-    for (const { rule, section, see } of rulesOf(list, options.pages ?? 10)) {
-      const { seen, verdict } = yield* see(ask).pipe(
-        Effect.catch(({ why }) => Effect.succeed<Sight>({ verdict: "could not be observed", seen: why }))
+    const send = makeSend(config, client, list, options.pause ?? Duration.millis(500))
+    for (const { observe, rule, section } of rulesOf(list, options.pages ?? 10)) {
+      const { seen, verdict } = yield* observe(send).pipe(
+        Effect.catch(({ reason }) => Effect.succeed(notObserved(reason)))
       )
       findings.push({ section, list: list.name, rule, verdict, seen })
     }
@@ -51,36 +52,36 @@ export const conformance: (
   return findings
 })
 
-/** Nothing could be seen, for a reason that is none of the rule's. */
-class Unseen extends Data.TaggedError("Unseen")<{ readonly why: string }> {}
+/** The rule could not be observed, for a reason that has nothing to do with the rule. */
+class NotObserved extends Data.TaggedError("NotObserved")<{ readonly reason: string }> {}
 
-interface Sight {
+interface Observation {
   readonly verdict: Verdict
   readonly seen: string
 }
 
-const holds = (seen: string): Sight => ({ verdict: "holds", seen })
-const broken = (seen: string): Sight => ({ verdict: "does not hold", seen })
-const unseen = (why: string): Sight => ({ verdict: "could not be observed", seen: why })
-/** The rule holds or does not, and what was seen. */
-const judge = (right: boolean, seen: string): Sight => right ? holds(seen) : broken(seen)
+const holds = (seen: string): Observation => ({ verdict: "holds", seen })
+const fails = (seen: string): Observation => ({ verdict: "does not hold", seen })
+const notObserved = (reason: string): Observation => ({ verdict: "could not be observed", seen: reason })
+const holdsIf = (condition: boolean, seen: string): Observation => condition ? holds(seen) : fails(seen)
 
-/** Any answer; `page` where it is a success. */
+/** An answer. `page` is its body if the status is 2xx and the body is a JSON object. */
 interface Answer {
   readonly status: number
   readonly page: Readonly<Record<string, unknown>> | undefined
 }
 
-interface Ask {
-  (parameters: Readonly<Record<string, string>>, key?: "none" | "wrong"): Effect.Effect<Answer, Unseen>
+/** Sends a request with these parameters, by field name, and with the configured key, a wrong key or none. */
+interface Send {
+  (parameters: Readonly<Record<string, string>>, key?: "none" | "wrong"): Effect.Effect<Answer, NotObserved>
 }
 
-const asking = (
+const makeSend = (
   config: PaymentsConfig["Service"],
   client: HttpClient.HttpClient,
   list: Lists.AnyList,
   pause: Duration.Duration
-): Ask => {
+): Send => {
   const address = PaymentsConfig.addressOf(config, list)
   const configuredKey = PaymentsConfig.keysOf(config)[list.baseAddress]
   return (parameters, key) => {
@@ -99,27 +100,31 @@ const asking = (
         )
       ),
       Effect.timeout(config.deadlines.attempt),
-      Effect.mapError((error) => error._tag === "Unseen" ? error : new Unseen({ why: `no answer (${error._tag})` })),
+      Effect.mapError((error) =>
+        error._tag === "NotObserved" ? error : new NotObserved({ reason: `no answer (${error._tag})` })
+      ),
       Effect.filterOrFail(
         ({ status }) => status >= 200 && status < 300 || status >= 400 && status < 500 && status !== 429,
-        ({ status }) => new Unseen({ why: `the service answered ${status}` })
+        ({ status }) => new NotObserved({ reason: `the service answered ${status}` })
       ),
       Effect.tap(Effect.sleep(pause)),
       Effect.provideService(HttpClient.TracerDisabledWhen, () => true),
-      // A redirect would take the key along to an address that nobody has looked at.
+      // A client that follows a redirect could send the key to another address.
       Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" })
     )
   }
 }
 
-/** The body as text, of so many bytes at most. */
-const textOf = (response: HttpClientResponse.HttpClientResponse, most: number) =>
+/** Reads the body as text. Fails if it has more than `maxBytes`. */
+const textOf = (response: HttpClientResponse.HttpClientResponse, maxBytes: number) =>
   Effect.suspend(() => {
     let size = 0
     return response.stream.pipe(
-      Stream.tap((part) => {
-        size += part.length
-        return size > most ? Effect.fail(new Unseen({ why: `an answer of more than ${most} bytes` })) : Effect.void
+      Stream.tap((chunk) => {
+        size += chunk.length
+        return size > maxBytes
+          ? Effect.fail(new NotObserved({ reason: `the answer has more than ${maxBytes} bytes` }))
+          : Effect.void
       }),
       Stream.decodeText(),
       Stream.mkString,
@@ -146,60 +151,65 @@ const idsOf = (answer: Answer): ReadonlyArray<unknown> =>
   itemsOf(answer).map((item) => isObject(item) ? item["id"] : undefined)
 const records = (count: number): string => `${count} ${count === 1 ? "record" : "records"}`
 
-/** A page of the list, or nothing can be seen. */
-const pageOf = (ask: Ask, parameters: Readonly<Record<string, string>>): Effect.Effect<Answer, Unseen> =>
+/** Requests a page. Without one, the rule cannot be observed. */
+const pageOf = (send: Send, parameters: Readonly<Record<string, string>>): Effect.Effect<Answer, NotObserved> =>
   Effect.filterOrFail(
-    ask(parameters),
+    send(parameters),
     ({ page }) => page !== undefined,
-    ({ status }) => new Unseen({ why: status < 300 ? "the answer is not JSON" : `the service answered ${status}` })
+    ({ status }) =>
+      new NotObserved({ reason: status < 300 ? "the answer is not JSON" : `the service answered ${status}` })
   )
 
 interface Rule {
   readonly section: string
   readonly rule: string
-  readonly see: (ask: Ask) => Effect.Effect<Sight, Unseen>
+  readonly observe: (send: Send) => Effect.Effect<Observation, NotObserved>
 }
 
-/** What comes of a limit beyond those that are documented: a refusal is right, if a documented limit is served. */
-const servedOrRefused = Effect.fnUntraced(function*(
-  ask: Ask,
+/**
+ * Observes a limit outside the documented range. A refusal is right if the `documented` limit returns a page. If the limit
+ * returns a page too, `compare` decides from the lengths of both.
+ */
+const outsideRange = Effect.fnUntraced(function*(
+  send: Send,
   documented: string,
   limit: string,
-  see: (length: number, records: number) => Sight
+  compare: (length: number, documentedLength: number) => Observation
 ) {
-  const served = yield* pageOf(ask, { limit: documented })
-  const answer = yield* ask({ limit })
-  if (answer.page !== undefined) return see(itemsOf(answer).length, itemsOf(served).length)
-  return answer.status < 300 ? unseen("the answer is not JSON") : holds(`status ${answer.status}`)
+  const documentedPage = yield* pageOf(send, { limit: documented })
+  const answer = yield* send({ limit })
+  if (answer.page !== undefined) return compare(itemsOf(answer).length, itemsOf(documentedPage).length)
+  return answer.status < 300 ? notObserved("the answer is not JSON") : holds(`status ${answer.status}`)
 })
 
 const merchantScope = ({ label }: Lists.AnyList): Rule => ({
   section: "§5",
   rule: `${label} are those of the key's merchant`,
-  see: () => Effect.succeed(unseen("one key shows one merchant"))
+  observe: () => Effect.succeed(notObserved("one key shows the records of one merchant only"))
 })
 
 const smallestPage: Rule = {
   section: "§8",
-  rule: "no page size below 1 is served",
-  see: (ask) =>
-    servedOrRefused(
-      ask,
+  rule: "limit 0 is refused, or treated as another limit",
+  observe: (send) =>
+    outsideRange(
+      send,
       "1",
       "0",
-      (length, ofOne) => ofOne === 0 ? unseen("the list is empty") : judge(length > 0, records(length))
+      (length, documentedLength) =>
+        documentedLength === 0 ? notObserved("the list is empty") : holdsIf(length > 0, records(length))
     )
 }
 
 const defaultPage = (documented: number): Rule => ({
   section: "§8",
-  rule: `${documented} records come unless a limit is given`,
-  see: (ask) =>
-    Effect.map(pageOf(ask, {}), (answer) => {
+  rule: `without a limit, a page has ${documented} records`,
+  observe: (send) =>
+    Effect.map(pageOf(send, {}), (answer) => {
       const { length } = itemsOf(answer)
       return cursorOf(answer) === null && length < documented
-        ? unseen("the list is shorter")
-        : judge(length === documented, records(length))
+        ? notObserved("the list is shorter")
+        : holdsIf(length === documented, records(length))
     })
 })
 
@@ -207,10 +217,10 @@ const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
   {
     section: "§2.5",
     rule: "items is an array of objects",
-    see: (ask) =>
-      Effect.map(pageOf(ask, { limit: "5" }), ({ page }) => {
+    observe: (send) =>
+      Effect.map(pageOf(send, { limit: "5" }), ({ page }) => {
         const items = page?.["items"]
-        return judge(
+        return holdsIf(
           Array.isArray(items) && items.every(isObject),
           Array.isArray(items) ? records(items.length) : "no array"
         )
@@ -219,10 +229,10 @@ const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
   {
     section: "§2.5",
     rule: "cursor is a string or null",
-    see: (ask) =>
-      Effect.map(pageOf(ask, { limit: "1" }), (answer) => {
+    observe: (send) =>
+      Effect.map(pageOf(send, { limit: "1" }), (answer) => {
         const cursor = cursorOf(answer)
-        return judge(
+        return holdsIf(
           cursor === null || typeof cursor === "string",
           cursor === undefined ? "no cursor" : cursor === null ? "null" : `a ${typeof cursor}`
         )
@@ -231,61 +241,61 @@ const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
   {
     section: "§2.5",
     rule: "count is an integer",
-    see: (ask) =>
+    observe: (send) =>
       Effect.map(
-        pageOf(ask, { limit: "5" }),
-        ({ page }) => judge(Number.isInteger(page?.["count"]), typeof page?.["count"])
+        pageOf(send, { limit: "5" }),
+        ({ page }) => holdsIf(Number.isInteger(page?.["count"]), typeof page?.["count"])
       )
   },
   {
     section: "§4.4.1",
     rule: "a request without a cursor gives the first page",
-    see: (ask) => Effect.map(ask({}), ({ page, status }) => judge(page !== undefined, `status ${status}`))
+    observe: (send) => Effect.map(send({}), ({ page, status }) => holdsIf(page !== undefined, `status ${status}`))
   },
   {
     section: "§4.4.2",
     rule: "a string cursor, sent with the same limit, gives the next page",
-    see: Effect.fnUntraced(function*(ask) {
-      const first = yield* pageOf(ask, { limit: "2" })
+    observe: Effect.fnUntraced(function*(send) {
+      const first = yield* pageOf(send, { limit: "2" })
       const cursor = cursorOf(first)
-      if (typeof cursor !== "string") return unseen("the list has one page of 2")
-      const second = yield* ask({ limit: "2", cursor })
-      if (second.page === undefined) return broken(`status ${second.status}`)
+      if (typeof cursor !== "string") return notObserved("the list has one page of 2")
+      const second = yield* send({ limit: "2", cursor })
+      if (second.page === undefined) return fails(`status ${second.status}`)
       const before = new Set(idsOf(first))
       const repeats = idsOf(second).filter((id) => before.has(id)).length
-      return judge(repeats === 0, repeats === 0 ? "other records" : `${records(repeats)} of the page before`)
+      return holdsIf(repeats === 0, repeats === 0 ? "other records" : `${records(repeats)} of the previous page`)
     })
   },
   {
     section: "§4.4.3",
     rule: "a null cursor ends the list",
-    see: Effect.fnUntraced(function*(ask) {
+    observe: Effect.fnUntraced(function*(send) {
       const seen = new Set<string>()
       let cursor: string | undefined
       for (let page = 1; page <= pages; page++) {
-        const answer = yield* pageOf(ask, { limit: "100", ...(cursor === undefined ? {} : { cursor }) })
+        const answer = yield* pageOf(send, { limit: "100", ...(cursor === undefined ? {} : { cursor }) })
         const next = cursorOf(answer)
         if (next === null) return holds(`after ${page} ${page === 1 ? "page" : "pages"}`)
-        if (typeof next !== "string") return broken("a page without a cursor")
-        if (seen.has(next)) return broken("a cursor that came before")
+        if (typeof next !== "string") return fails("a page without a cursor")
+        if (seen.has(next)) return fails("an earlier cursor again")
         seen.add(next)
         cursor = next
       }
-      return unseen(`the list has more than ${pages} pages`)
+      return notObserved(`the list has more than ${pages} pages`)
     })
   },
   {
     section: "§4.4.4",
-    rule: "a cursor passed back unchanged is accepted, again too",
-    see: Effect.fnUntraced(function*(ask) {
-      const cursor = cursorOf(yield* pageOf(ask, { limit: "2" }))
-      if (typeof cursor !== "string") return unseen("the list has one page of 2")
-      const once = yield* ask({ limit: "2", cursor })
-      const again = yield* ask({ limit: "2", cursor })
+    rule: "an unchanged cursor is accepted, also a second time",
+    observe: Effect.fnUntraced(function*(send) {
+      const cursor = cursorOf(yield* pageOf(send, { limit: "2" }))
+      if (typeof cursor !== "string") return notObserved("the list has one page of 2")
+      const once = yield* send({ limit: "2", cursor })
+      const again = yield* send({ limit: "2", cursor })
       const refused = [once, again].find(({ page }) => page === undefined)
-      if (refused !== undefined) return broken(`status ${refused.status}`)
+      if (refused !== undefined) return fails(`status ${refused.status}`)
       if (JSON.stringify(idsOf(once)) !== JSON.stringify(idsOf(again))) {
-        return unseen("two answers differ; the list may have changed in between")
+        return notObserved("two answers differ; the list may have changed in between")
       }
       const encoded = encodeURIComponent(cursor) !== cursor
       return holds(`the same page twice; the cursor has ${encoded ? "characters" : "no character"} to percent-encode`)
@@ -294,40 +304,42 @@ const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
   ...(["none", "wrong"] as const).map((key): Rule => ({
     section: "§5",
     rule: key === "none" ? "a request without a key is refused" : "a request with a wrong key is refused",
-    see: Effect.fnUntraced(function*(ask) {
-      // A service that refuses everything says nothing of keys.
-      yield* pageOf(ask, { limit: "1" })
-      const { status } = yield* ask({ limit: "1" }, key)
-      if (status < 300) return broken(`status ${status}`)
-      return status === 401 || status === 403 ? holds(`status ${status}`) : unseen(`status ${status}, not 401 or 403`)
+    observe: Effect.fnUntraced(function*(send) {
+      // If the service refuses the configured key as well, a refusal shows nothing about keys.
+      yield* pageOf(send, { limit: "1" })
+      const { status } = yield* send({ limit: "1" }, key)
+      if (status < 300) return fails(`status ${status}`)
+      return status === 401 || status === 403
+        ? holds(`status ${status}`)
+        : notObserved(`status ${status}, not 401 or 403`)
     })
   })),
   {
     section: "§5",
     rule: "the configured key is accepted",
-    see: (ask) =>
-      Effect.map(ask({ limit: "1" }), ({ status }) => judge(status >= 200 && status < 300, `status ${status}`))
+    observe: (send) =>
+      Effect.map(send({ limit: "1" }), ({ status }) => holdsIf(status >= 200 && status < 300, `status ${status}`))
   },
   ...(list.merchantIdIn === undefined ? [] : [merchantScope(list)]),
   {
     section: "§8",
-    rule: "limit is the most records of a page",
-    see: (ask) => atMost(pageOf(ask, { limit: "1" }), 1)
+    rule: "a page has at most limit records",
+    observe: (send) => atMost(pageOf(send, { limit: "1" }), 1)
   },
   {
     section: "§8",
-    rule: "100 is a limit that is served",
-    see: (ask) => atMost(pageOf(ask, { limit: "100" }), 100)
+    rule: "limit 100 is accepted",
+    observe: (send) => atMost(pageOf(send, { limit: "100" }), 100)
   },
   {
     section: "§8",
-    rule: "no page is larger than 100, whatever is asked",
-    see: (ask) =>
-      servedOrRefused(
-        ask,
+    rule: "no page has more than 100 records",
+    observe: (send) =>
+      outsideRange(
+        send,
         "100",
         "101",
-        (length) => length === 0 ? unseen("the list is empty") : judge(length <= 100, records(length))
+        (length) => length === 0 ? notObserved("the list is empty") : holdsIf(length <= 100, records(length))
       )
   },
   ...(list.limits.minimum === undefined ? [] : [smallestPage]),
@@ -335,23 +347,25 @@ const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
   ...Object.entries<Lists.Filter>(list.filters).map(([field, filter]): Rule => ({
     section: list.section,
     rule: `${field} filters`,
-    see: Effect.fnUntraced(function*(ask) {
-      const some = yield* pageOf(ask, { limit: "100" })
+    observe: Effect.fnUntraced(function*(send) {
+      const some = yield* pageOf(send, { limit: "100" })
       const values = itemsOf(some).map((item) => isObject(item) ? item[field] : undefined)
-      const value = values.find((held) => typeof held === "string" && held !== "")
-      if (typeof value !== "string") return unseen(`no record of the first page has a ${field}`)
-      if (values.every((held) => held === value)) return unseen(`all records of the first page have the same ${field}`)
-      const found = itemsOf(yield* pageOf(ask, { [field]: value, limit: "100" }))
-      const right = found.filter((item) => isObject(item) && Lists.matches(filter, item[field], value)).length
-      return found.length === 0
-        ? broken("no record, though one has the value")
-        : judge(right === found.length, `${right} of ${found.length} with the value asked for`)
+      const value = values.find((text) => typeof text === "string" && text !== "")
+      if (typeof value !== "string") return notObserved(`no record of the first page has a ${field}`)
+      if (values.every((text) => text === value)) {
+        return notObserved(`all records of the first page have the same ${field}`)
+      }
+      const filtered = itemsOf(yield* pageOf(send, { [field]: value, limit: "100" }))
+      const matching = filtered.filter((item) => isObject(item) && Lists.matches(filter, item[field], value)).length
+      return filtered.length === 0
+        ? fails("no record, although one has the value")
+        : holdsIf(matching === filtered.length, `${matching} of ${filtered.length} with the value`)
     })
   }))
 ]
 
-const atMost = (page: Effect.Effect<Answer, Unseen>, limit: number): Effect.Effect<Sight, Unseen> =>
+const atMost = (page: Effect.Effect<Answer, NotObserved>, limit: number): Effect.Effect<Observation, NotObserved> =>
   Effect.map(page, (answer) => {
     const { length } = itemsOf(answer)
-    return length === 0 ? unseen("the list is empty") : judge(length <= limit, records(length))
+    return length === 0 ? notObserved("the list is empty") : holdsIf(length <= limit, records(length))
   })

@@ -1,4 +1,4 @@
-/** The suite that holds a service against the document, held against right and wrong services. */
+/** Runs the conformance check against services that match the document and services that do not. */
 import { assert, describe, it } from "@effect/vitest"
 import { Lists, type PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
@@ -23,15 +23,15 @@ const findings = (
 const overSocket = (options: Parameters<typeof Sandbox.layer>[0]) =>
   Sandbox.use(({ url }) => findings(url, layerHttpClient)).pipe(Effect.provide(Sandbox.layer(options)))
 
-const broken = (
-  all: ReadonlyArray<Finding>
-) => [...new Set(all.filter(({ verdict }) => verdict === "does not hold").map(({ rule }) => rule))]
+const failedRules = (all: ReadonlyArray<Finding>) => [
+  ...new Set(all.filter(({ verdict }) => verdict === "does not hold").map(({ rule }) => rule))
+]
 
 const inMemory = layerClient((now) =>
   makeListService({ servers: World.make().servers, accepts: (key) => key === "sandbox_key" }, now)
 )
 
-/** A service in process that answers as it is told. */
+/** A service in process with scripted answers. */
 const scripted = (answer: (url: URL) => { readonly status: number; readonly body: string }) =>
   Layer.succeed(
     HttpClient.HttpClient,
@@ -43,8 +43,8 @@ const scripted = (answer: (url: URL) => { readonly status: number; readonly body
     )
   )
 
-/** A server until the scope closes; gives its address. */
-const serving = (listener: RequestListener) =>
+/** Starts a server that runs until the scope closes. Returns its address. */
+const startServer = (listener: RequestListener) =>
   Effect.acquireRelease(
     Effect.callback<Server>((resume) => {
       const server = createServer(listener).listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
@@ -52,14 +52,14 @@ const serving = (listener: RequestListener) =>
     (server) => Effect.sync(() => (server.close(), server.closeAllConnections()))
   ).pipe(Effect.map((server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`)) // it listens on a port
 
-describe("the conformance suite", () => {
+describe("the conformance check", () => {
   it.live.each<readonly [string, Effect.Effect<ReadonlyArray<Finding>, unknown>]>([
     ["the sandbox over a socket", overSocket({})],
     ["the sandbox with offset cursors, shuffled", overSocket({ cursors: "offset", order: "shuffled" })],
     ["the sandbox with cursors to percent-encode", overSocket({ reservedCursors: true })],
     ["the sandbox in process", findings("https://sandbox.localhost", Sandbox.layerClient())],
     ["the service of layerTest", findings("https://memory.localhost", inMemory)]
-  ])("finds that %s keeps to the document", ([, find]) =>
+  ])("finds that %s matches the document", ([, find]) =>
     Effect.gen(function*() {
       const all = yield* find
       assert.deepStrictEqual(
@@ -70,23 +70,25 @@ describe("the conformance suite", () => {
     }))
 
   it.live.each<readonly [string, ReadonlyArray<Fault>, ReadonlyArray<string>]>([
-    ["items is no array", [{ fault: "envelope", member: "items", value: "{}" }], [
+    ["items is not an array", [{ fault: "envelope", member: "items", value: "{}" }], [
       "items is an array of objects",
-      "20 records come unless a limit is given"
+      "without a limit, a page has 20 records"
     ]],
     ["the cursor is missing", [{ fault: "envelope", member: "cursor" }], [
       "cursor is a string or null",
       "a null cursor ends the list"
     ]],
     ["the count is text", [{ fault: "envelope", member: "count", value: `"5"` }], ["count is an integer"]],
-    ["a page repeats the one before", [{ fault: "duplicate", records: 1 }], [
+    ["a page repeats a record of the previous page", [{ fault: "duplicate", records: 1 }], [
       "a string cursor, sent with the same limit, gives the next page"
     ]],
-    ["the cursor goes round", [{ fault: "cursorCycle", length: 2, pages: "later" }], ["a null cursor ends the list"]],
+    ["the cursors form a cycle", [{ fault: "cursorCycle", length: 2, pages: "later" }], [
+      "a null cursor ends the list"
+    ]],
     ["pages are larger than the limit", [{ fault: "largePage", joined: 2 }], [
-      "limit is the most records of a page",
-      "100 is a limit that is served",
-      "20 records come unless a limit is given"
+      "a page has at most limit records",
+      "limit 100 is accepted",
+      "without a limit, a page has 20 records"
     ]],
     [
       "filters are ignored",
@@ -94,45 +96,49 @@ describe("the conformance suite", () => {
       Lists.all.flatMap(({ filters }) => Object.keys(filters).map((field) => `${field} filters`))
     ],
     ["one filter is ignored", [{ fault: "ignoreFilter", field: "contract", list: "invoices" }], ["contract filters"]]
-  ])("finds the rule that breaks where %s", ([, faults, rules]) =>
+  ])("finds the rule that fails if %s", ([, faults, rules]) =>
     Effect.gen(function*() {
-      const found = broken(yield* overSocket({ faults }))
-      for (const rule of rules) assert.include(found, rule)
-      const others = found.filter((rule) => !rules.includes(rule))
-      // A page that holds too much also repeats records, and a cursor that leads back gives the same page.
-      const follows = new Set([
+      const failed = failedRules(yield* overSocket({ faults }))
+      for (const rule of rules) assert.include(failed, rule)
+      const others = failed.filter((rule) => !rules.includes(rule))
+      // These rules also fail, because a page that is too large and a cursor that leads back repeat records.
+      const consequences = new Set([
         "a string cursor, sent with the same limit, gives the next page",
         "items is an array of objects"
       ])
-      assert.deepStrictEqual(others.filter((rule) => !follows.has(rule)), [])
+      assert.deepStrictEqual(others.filter((rule) => !consequences.has(rule)), [])
     }))
 
   it.live.each<readonly [string, Fault, ReadonlyArray<string>]>([
     ["is refused", { fault: "status", status: 400, pages: "later", list: "invoices" }, [
       "a string cursor, sent with the same limit, gives the next page",
-      "a cursor passed back unchanged is accepted, again too"
+      "an unchanged cursor is accepted, also a second time"
     ]],
-    // The first is of §4.4.2; 3 records have no second page of 100.
-    ["is refused when it comes again", { fault: "status", status: 400, pages: "later", list: "invoices", nth: 3 }, [
-      "a cursor passed back unchanged is accepted, again too"
+    // The third request with a cursor is the second one for §4.4.4. The check of §4.4.2 sends one before. That of §4.4.3
+    // sends none, because 3 records fit on one page.
+    ["is refused when it is sent again", { fault: "status", status: 400, pages: "later", list: "invoices", nth: 3 }, [
+      "an unchanged cursor is accepted, also a second time"
     ]]
   ])("finds a cursor that %s", ([, fault, rules]) =>
     Effect.gen(function*() {
-      assert.deepStrictEqual(broken(yield* overSocket({ records: 3, faults: [fault] })), rules)
+      assert.deepStrictEqual(failedRules(yield* overSocket({ records: 3, faults: [fault] })), rules)
     }))
 
-  it.live("finds a service that serves pages of no record", () =>
+  it.live("finds a service that returns empty pages for limit 0", () =>
     Effect.gen(function*() {
       const empty = scripted((url) =>
         url.searchParams.get("limit") === "0"
           ? { status: 200, body: `{"items":[],"cursor":null,"count":0}` }
           : { status: 200, body: `{"items":[{"id":"a"}],"cursor":null,"count":1}` }
       )
-      assert.include(broken(yield* findings("https://scripted.localhost", empty)), "no page size below 1 is served")
+      assert.include(
+        failedRules(yield* findings("https://scripted.localhost", empty)),
+        "limit 0 is refused, or treated as another limit"
+      )
     }))
 
-  it.live.each<readonly [string, number]>([["knows no list", 404], ["redirects", 302], ["fails", 500]])(
-    "sees nothing of keys, limits and pages in a service that %s",
+  it.live.each<readonly [string, number]>([["has no list", 404], ["redirects", 302], ["fails", 500]])(
+    "observes nothing about keys, limits and pages in a service that %s",
     ([, status]) =>
       Effect.gen(function*() {
         const all = yield* findings("https://scripted.localhost", scripted(() => ({ status, body: "" })))
@@ -140,40 +146,44 @@ describe("the conformance suite", () => {
         const expected = status === 404
           ? ["a request without a cursor gives the first page", "the configured key is accepted"]
           : []
-        assert.deepStrictEqual(broken(all), expected)
+        assert.deepStrictEqual(failedRules(all), expected)
       })
   )
 
   it.live("follows no redirect, sends no trace, and reads no more than the largest body", () =>
     Effect.gen(function*() {
       const seen: Array<IncomingMessage> = []
-      const url = yield* serving((request, response) => {
+      const url = yield* startServer((request, response) => {
         seen.push(request)
         if (request.url?.startsWith("/v1") === true) response.end("x".repeat(100_000))
         else response.writeHead(302, { location: "/elsewhere" }).end()
       })
       const all = yield* findings(url, FetchHttpClient.layer, { largestBodyBytes: 1000 }).pipe(Effect.withSpan("test"))
       assert.deepStrictEqual(all.filter(({ verdict }) => verdict !== "could not be observed"), [])
-      assert.include(all.map((finding) => finding.seen), "an answer of more than 1000 bytes")
+      assert.include(all.map((finding) => finding.seen), "the answer has more than 1000 bytes")
       assert.deepStrictEqual(seen.filter(({ headers }) => "traceparent" in headers || "b3" in headers), [])
       assert.deepStrictEqual(seen.filter((request) => request.url === "/elsewhere"), [])
       assert.isAbove(seen.length, 10)
     }).pipe(Effect.scoped))
 
-  it.live("finds a service that lets any key in", () =>
+  it.live("finds a service that accepts any key", () =>
     Effect.gen(function*() {
-      const open = layerClient((now) => makeListService({ servers: World.make().servers, accepts: () => true }, now))
-      assert.deepStrictEqual(broken(yield* findings("https://memory.localhost", open)), [
+      const acceptsAll = layerClient((now) =>
+        makeListService({ servers: World.make().servers, accepts: () => true }, now)
+      )
+      assert.deepStrictEqual(failedRules(yield* findings("https://memory.localhost", acceptsAll)), [
         "a request without a key is refused",
         "a request with a wrong key is refused"
       ])
     }))
 
-  it.live("finds a key that is not accepted, and then sees nothing else", () =>
+  it.live("finds that the configured key is refused, and then observes nothing else", () =>
     Effect.gen(function*() {
-      const shut = layerClient((now) => makeListService({ servers: World.make().servers, accepts: () => false }, now))
-      const all = yield* findings("https://memory.localhost", shut)
-      assert.deepStrictEqual(broken(all), [
+      const acceptsNone = layerClient((now) =>
+        makeListService({ servers: World.make().servers, accepts: () => false }, now)
+      )
+      const all = yield* findings("https://memory.localhost", acceptsNone)
+      assert.deepStrictEqual(failedRules(all), [
         "a request without a cursor gives the first page",
         "the configured key is accepted"
       ])
@@ -182,24 +192,24 @@ describe("the conformance suite", () => {
       )
     }))
 
-  it.live("finds the invoice parameters that are named otherwise", () =>
+  it.live("finds invoice parameters with other names", () =>
     Effect.gen(function*() {
       const options = { invoiceParameters: { contract: "contractId", settlementTime: "cycle" } }
-      assert.deepStrictEqual(broken(yield* overSocket(options)), ["contract filters", "settlementTime filters"])
+      assert.deepStrictEqual(failedRules(yield* overSocket(options)), ["contract filters", "settlementTime filters"])
     }))
 
-  it.live("tells what it could not observe of lists that are empty, short or limited", () =>
+  it.live("reports what it could not observe if lists are empty, short or rate limited", () =>
     Effect.gen(function*() {
       for (const options of [{ records: 0 }, { records: 1 }, { faults: [{ fault: "status", status: 429 } as const] }]) {
         const all = yield* overSocket(options)
-        assert.deepStrictEqual(broken(all), [])
+        assert.deepStrictEqual(failedRules(all), [])
         assert.isAbove(all.filter(({ verdict }) => verdict === "could not be observed").length, 5)
       }
     }))
 
-  it.live("tells nothing of a record, a cursor or a key", () =>
+  it.live("reports nothing of a record, a cursor or a key", () =>
     Effect.gen(function*() {
-      const told = JSON.stringify(yield* overSocket({ faults: [{ fault: "ignoreFilter", share: 0.5 }] }))
-      for (const secret of ["cus_", "con_", "payout-", "sandbox_key", "2024-"]) assert.notInclude(told, secret)
+      const report = JSON.stringify(yield* overSocket({ faults: [{ fault: "ignoreFilter", share: 0.5 }] }))
+      for (const secret of ["cus_", "con_", "payout-", "sandbox_key", "2024-"]) assert.notInclude(report, secret)
     }))
 })
