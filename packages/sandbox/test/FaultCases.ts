@@ -1,4 +1,4 @@
-/** Every fault of the catalogue with what core makes of it. */
+/** The faults of the catalogue, and the outcome of a listing with each. */
 import { assert } from "@effect/vitest"
 import { Duration } from "effect"
 import { canary, type Case, fails, ids, malformed, whole } from "./FaultOutcomes.ts"
@@ -22,12 +22,12 @@ const cases: { readonly [title: string]: Case } = {
     faults: [{ fault: "close" }],
     expect: ({ error }) => assert.deepInclude(error?.reason, { _tag: "Transport" })
   },
-  "stops half way, once": { faults: [{ fault: "truncate", nth: 3 }], expect: whole(1, 1, 2) },
-  "stops half way of a promised length": {
+  "truncates a body once": { faults: [{ fault: "truncate", nth: 3 }], expect: whole(1, 1, 2) },
+  "truncates every body of announced length": {
     faults: [{ fault: "truncate", from: 2 }],
     expect: fails({ _tag: "Transport", kind: "truncated" }, 3, 1)
   },
-  "stops half way of chunks": {
+  "truncates every chunked body": {
     faults: [{ fault: "truncate", framing: "chunked", bytes: 100 }],
     expect: fails({ _tag: "Transport", kind: "truncated" }, 3)
   },
@@ -36,17 +36,17 @@ const cases: { readonly [title: string]: Case } = {
     config: { deadlines: quick },
     expect: fails({ _tag: "Timeout", phase: "headers" }, 3, 1)
   },
-  "stalls in the middle": {
+  "stalls in the middle of the body": {
     faults: [{ fault: "stall", at: "body" }],
     config: { deadlines: quick },
     expect: fails({ _tag: "Timeout", phase: "body" }, 3)
   },
-  "stalls in the middle, long before its headers would have been due": {
+  "stalls in the middle of the body, long before the deadline for headers": {
     faults: [{ fault: "stall", at: "body" }],
     config: { deadlines: { ...quick, headers: Duration.minutes(1), attempt: Duration.minutes(2) } },
     expect: fails({ _tag: "Timeout", phase: "body" }, 3)
   },
-  "sends small pieces": { faults: [{ fault: "drip", bytes: 4000, everyMs: 1 }], expect: whole(1, 1, 1) },
+  "sends small chunks": { faults: [{ fault: "drip", bytes: 4000, everyMs: 1 }], expect: whole(1, 1, 1) },
   "sends one byte at a time": {
     faults: [{ fault: "drip", bytes: 1, everyMs: 20 }],
     config: { deadlines: quick },
@@ -55,7 +55,7 @@ const cases: { readonly [title: string]: Case } = {
   "compresses its answers with gzip": { faults: [{ fault: "compress", encoding: "gzip" }], expect: whole(1, 1, 1) },
   "compresses its answers with br": { faults: [{ fault: "compress", encoding: "br" }], expect: whole(1, 1, 1) },
   "compresses its answers with zstd": { faults: [{ fault: "compress", encoding: "zstd" }], expect: whole(1, 1, 1) },
-  "stops half way of a compressed answer": {
+  "truncates a compressed body once": {
     faults: [{ fault: "compress", encoding: "gzip", nth: 2 }, { fault: "truncate", bytes: 300, nth: 2 }],
     expect: whole(1, 2, 1)
   },
@@ -67,7 +67,7 @@ const cases: { readonly [title: string]: Case } = {
     faults: [{ fault: "bomb", encoding: "br", mebibytes: 40 }],
     expect: fails({ _tag: "MalformedResponse", kind: "tooLarge" }, 1)
   },
-  "sends more bytes than are taken": {
+  "sends more bytes than the limit": {
     faults: [],
     config: { largestBodyBytes: 10_000 },
     expect: fails({ _tag: "MalformedResponse", kind: "tooLarge" }, 1)
@@ -81,12 +81,12 @@ const cases: { readonly [title: string]: Case } = {
     faults: [{ fault: "body", text: "", contentType: "application/json" }],
     expect: fails({ _tag: "MalformedResponse", kind: "notJson", expected: "an empty body" }, 1)
   },
-  "sends half of some JSON as if it were all": {
+  "sends half of a JSON text as a complete body": {
     faults: [{ fault: "body", text: `{"items":[{"id":"a"}` }],
     expect: fails({ _tag: "Transport", kind: "truncated" }, 3)
   },
   "sends an array": { faults: [{ fault: "body", text: "[]" }], expect: malformed("(root)") },
-  "names another content type": { faults: [{ fault: "contentType", value: "text/plain" }], expect: whole(1, 1, 1) },
+  "declares another content type": { faults: [{ fault: "contentType", value: "text/plain" }], expect: whole(1, 1, 1) },
   "redirects": {
     faults: [{ fault: "redirect", location: "https://elsewhere.example.com/v1/invoices" }],
     expect: fails({ _tag: "RedirectRefused", status: 302 }, 1)
@@ -99,7 +99,7 @@ const cases: { readonly [title: string]: Case } = {
     faults: [{ fault: "envelope", member: "cursor" }],
     expect: fails({ _tag: "PaginationFault", kind: "missingCursor" }, 1)
   },
-  "sends an empty cursor, which is no end": {
+  "sends an empty cursor, which does not end the list": {
     faults: [{ fault: "envelope", member: "cursor", value: `""` }],
     expect: fails({ _tag: "PaginationFault", kind: "cursorRefused" }, 1, 1)
   },
@@ -107,16 +107,16 @@ const cases: { readonly [title: string]: Case } = {
     faults: [{ fault: "envelope", member: "cursor", value: "7" }],
     expect: malformed("cursor")
   },
-  "sends half a character as the cursor": {
+  "sends an unpaired surrogate as the cursor": {
     faults: [{ fault: "envelope", member: "cursor", value: `"\\ud800"` }],
     expect: malformed("cursor")
   },
-  "spells the cursor's name otherwise": {
+  "spells the name of the cursor in another way": {
     faults: [{ fault: "envelope", member: "cursor", name: "Cursor" }],
     expect: fails({ _tag: "PaginationFault", kind: "missingCursor" }, 1)
   },
   "sends no items": { faults: [{ fault: "envelope", member: "items" }], expect: malformed("items") },
-  "spells the items' name otherwise": {
+  "spells the name of the items in another way": {
     faults: [{ fault: "envelope", member: "items", name: "Items" }],
     expect: malformed("items")
   },
@@ -132,60 +132,60 @@ const cases: { readonly [title: string]: Case } = {
     faults: [{ fault: "envelope", member: "count", value: `"many"` }],
     expect: whole(1, 1, 1)
   },
-  "sends the cursor twice: the last one counts, as in JSON.parse": {
+  "sends two cursors, of which the last counts, as in JSON.parse": {
     faults: [{ fault: "envelope", member: "cursor", value: "null", duplicate: true, nth: 2 }],
-    expect: ({ error, ids: got }) => {
+    expect: ({ error, ids: received }) => {
       assert.isUndefined(error)
-      assert.deepStrictEqual(got, ids.slice(0, 200))
+      assert.deepStrictEqual(received, ids.slice(0, 200))
     }
   },
-  "sends __proto__ beside the items": {
+  "sends __proto__ in addition to the items": {
     faults: [{ fault: "envelope", member: "__proto__", value: `{"cursor":"evil","items":[]}` }],
     expect: whole(1, 1, 1)
   },
-  "sends __proto__ in the place of the items": {
+  "sends __proto__ instead of the items": {
     faults: [{ fault: "envelope", member: "items" }, { fault: "envelope", member: "__proto__", value: `{"items":[]}` }],
     expect: malformed("items")
   },
-  "sends an address as the cursor, which goes back as a cursor": {
+  "sends an address as the cursor, which the client sends back as a cursor": {
     faults: [{ fault: "envelope", member: "cursor", value: `"https://elsewhere.example.com/?cursor=1"`, nth: 1 }],
     expect: fails({ _tag: "PaginationFault", kind: "cursorRefused" }, 1, 1)
   },
   "sends addresses as ids": {
     faults: [{ fault: "field", field: "id", value: `"//elsewhere.example.com/../.."` }],
-    expect: ({ error, ids: got }) => {
+    expect: ({ error, ids: received }) => {
       assert.isUndefined(error)
-      assert.strictEqual(got.length, 250)
+      assert.strictEqual(received.length, 250)
     }
   },
   "repeats a cursor": {
     faults: [{ fault: "cursorCycle", length: 1, pages: "later" }],
     expect: fails({ _tag: "PaginationFault", kind: "repeatedCursor" }, 0, 2)
   },
-  "goes round in two": {
+  "sends a cycle of two pages": {
     faults: [{ fault: "cursorCycle", length: 2, pages: "later", nth: 2 }],
     expect: ({ error }) => assert.deepInclude(error?.reason, { _tag: "PaginationFault", kind: "repeatedCursor" })
   },
-  "goes round in three, over the first page": {
+  "sends a cycle of three pages, with the first page": {
     faults: [{ fault: "cursorCycle", length: 3 }],
     expect: ({ error }) => assert.deepInclude(error?.reason, { _tag: "PaginationFault", kind: "repeatedCursor" })
   },
-  "sends an empty page with a cursor, now and then": {
+  "sends some empty pages with a cursor": {
     faults: [{ fault: "emptyPage", every: 2 }],
     expect: whole(1, 1, 1, 1, 1)
   },
-  "sends empty pages for ever": {
+  "sends only empty pages": {
     faults: [{ fault: "emptyPage", pages: "later" }],
     config: { progress: { emptyPages: 50, repeatedPages: 10 } },
-    expect: ({ attempts, error, ids: got }) => {
+    expect: ({ attempts, error, ids: received }) => {
       assert.deepInclude(error?.reason, { _tag: "PaginationFault", kind: "limitReached" })
       assert.isDefined(error?.position)
-      assert.deepStrictEqual([got.length, attempts.length], [100, 52])
+      assert.deepStrictEqual([received.length, attempts.length], [100, 52])
     }
   },
   "sends short pages": { faults: [{ fault: "shortPage", records: 30 }], expect: whole(...Array<number>(10).fill(1)) },
   "ignores the limit": { faults: [{ fault: "largePage", joined: 2 }], expect: whole(1, 1) },
-  "sends an empty list: nobody can tell": {
+  "sends an empty list, which no client can detect": {
     faults: [{ fault: "emptyList" }],
     expect: (outcome) => assert.deepStrictEqual([outcome.ids, outcome.error], [[], undefined])
   },
@@ -204,25 +204,25 @@ const cases: { readonly [title: string]: Case } = {
     query: { contract: canary.contract },
     expect: fails({ _tag: "FilterNotApplied", field: "contract" }, 1)
   },
-  "ignores a filter that is not checked": {
+  "ignores a filter that the client does not check": {
     faults: [{ fault: "ignoreFilter" }],
     query: { contract: canary.contract },
     config: { uncheckedFilters: { invoices: ["contract"] } },
     expect: whole(1, 1, 1)
   },
-  "repeats records across pages, which are given as they came": {
+  "repeats records across pages, all of which are returned": {
     faults: [{ fault: "duplicate", records: 3, nth: 2 }],
-    expect: ({ ids: got }) =>
-      assert.deepStrictEqual(got, [...ids.slice(0, 100), ...ids.slice(97, 100), ...ids.slice(100)])
+    expect: ({ ids: received }) =>
+      assert.deepStrictEqual(received, [...ids.slice(0, 100), ...ids.slice(97, 100), ...ids.slice(100)])
   },
-  "leaves records out: nobody can tell": {
+  "leaves records out, which no client can detect": {
     faults: [{ fault: "skip", records: 5, nth: 1 }],
-    expect: ({ ids: got }) => assert.deepStrictEqual(got, ids.slice(5))
+    expect: ({ ids: received }) => assert.deepStrictEqual(received, ids.slice(5))
   },
-  "puts records in another order": {
+  "swaps two records": {
     faults: [{ fault: "reorder", nth: 1 }],
-    expect: ({ ids: got }) =>
-      assert.deepStrictEqual(got, [...ids.slice(0, 99), ids[100] ?? "", ids[99] ?? "", ...ids.slice(101)])
+    expect: ({ ids: received }) =>
+      assert.deepStrictEqual(received, [...ids.slice(0, 99), ids[100] ?? "", ids[99] ?? "", ...ids.slice(101)])
   },
   "sends null for an amount": {
     faults: [{ fault: "field", field: "amount", value: "null" }],
@@ -234,14 +234,14 @@ const cases: { readonly [title: string]: Case } = {
   },
   "sends a record without an id": {
     faults: [{ fault: "field", field: "id", pages: "later", share: 0.5 }],
-    expect: ({ error, ids: got }) => {
+    expect: ({ error, ids: received }) => {
       assert.deepInclude(error?.reason, { _tag: "MalformedResponse", kind: "wrongShape" })
       assert.match(error?.reason._tag === "MalformedResponse" ? error.reason.path : "", /^items\[\d+\]\.id$/)
       assert.isDefined(error?.position)
-      assert.deepStrictEqual(got, ids.slice(0, 100))
+      assert.deepStrictEqual(received, ids.slice(0, 100))
     }
   },
-  "spells an amount's name with an escape, and loses digits": {
+  "sends an amount with a fraction, under a name with an escape": {
     faults: [
       { fault: "field", field: "amount" },
       { fault: "envelope", member: "items", value: `[{"id":"a","\\u0061mount":1.5}]` }
@@ -257,8 +257,8 @@ const cases: { readonly [title: string]: Case } = {
 const badAmounts = {
   "beyond 2^53": "9007199254740993",
   "with a fraction": "12.5",
-  "whose fraction parsing would drop": "9007199254740990.6",
-  "beyond all numbers": "1e400",
+  "with a fraction that parsing would drop": "9007199254740990.6",
+  "beyond all finite numbers": "1e400",
   "as text": `"12"`
 }
 
@@ -269,5 +269,5 @@ const amountCases: { readonly [title: string]: Case } = Object.fromEntries(
   ])
 )
 
-/** All of them, by what the service does. */
+/** All cases, by the behaviour of the service. */
 export const everyCase = { ...cases, ...amountCases, ...refusalCases, ...statusCases }

@@ -1,9 +1,9 @@
-/** What a listing of the invoices comes to over a faulty service: the records, the reason it ended, how often it asked. */
+/** The outcome of listing the invoices of a faulty service, and checks of it. */
 import { assert } from "@effect/vitest"
 import type { Lists, PaymentsConfig, PaymentsError } from "@payments/core"
 import type { Fault } from "@payments/core/testing"
 
-/** What must never be seen outside a record or an answer. */
+/** Secrets and personal data. No log, span, metric or error may contain them. */
 export const canary = {
   key: "sandbox_canary-key-5ecret",
   contract: "cañary contract &=?#/3",
@@ -22,18 +22,20 @@ export const records = Array.from({ length: 250 }, (_, index) => ({
   customerDocumentNumber: canary.document,
   [canary.field]: { deep: canary.personal }
 }))
-/** Theirs, in order. */
+/** The ids of the records, in order. */
 export const ids = records.map(({ id }) => id)
 
-/** What came of a listing. */
+/** The outcome of a listing. */
 export interface Outcome {
+  /** The ids of the records that were returned. */
   readonly ids: ReadonlyArray<string>
-  /** Of each page. */
+  /** The number of attempts for each page. */
   readonly attempts: ReadonlyArray<number>
+  /** The error that ended the listing. */
   readonly error: PaymentsError | undefined
 }
 
-/** Faults, and what a listing of the invoices must come to. */
+/** Faults, and a check of the outcome with them. */
 export interface Case {
   readonly faults: ReadonlyArray<Fault>
   readonly query?: Lists.InvoiceFilters
@@ -41,19 +43,19 @@ export interface Case {
   readonly expect: (outcome: Outcome) => void
 }
 
-/** The listing comes whole, after so many attempts at its pages. */
+/** Asserts that the listing returned all records, with these numbers of attempts per page. */
 export const whole = (...attempts: ReadonlyArray<number>) => (outcome: Outcome) => {
   assert.isUndefined(outcome.error)
   assert.deepStrictEqual(outcome.ids, ids)
   if (attempts.length > 0) assert.deepStrictEqual(outcome.attempts, attempts)
 }
 
-/** It ends with this reason, after so many attempts, having given the records of so many pages. */
-export const fails = (reason: object, attempts: number, pages = 0) => ({ error, ids: got }: Outcome) => {
+/** Asserts that the listing ended with this reason after the last of `attempts`, and returned the records of `pages` pages. */
+export const fails = (reason: object, attempts: number, pages = 0) => ({ error, ids: received }: Outcome) => {
   assert.deepInclude(error?.reason, reason)
   assert.strictEqual(error?.attempts, attempts)
-  assert.deepStrictEqual(got, ids.slice(0, pages * 100))
+  assert.deepStrictEqual(received, ids.slice(0, pages * 100))
 }
 
-/** It ends at once, since what stands there is not as documented. */
+/** Asserts that the listing ended at the first answer, because the value at `path` does not match the document. */
 export const malformed = (path: string) => fails({ _tag: "MalformedResponse", kind: "wrongShape", path }, 1)

@@ -1,4 +1,4 @@
-/** The services that show each fault: each serves and asks in another way. */
+/** The ways to reach the sandbox: over a socket with two clients, and in process. */
 import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { Effect, Layer, Redacted } from "effect"
@@ -21,7 +21,7 @@ const overSocket = (client: Layer.Layer<HttpClient.HttpClient>) => (options: San
     Layer.provide(Sandbox.layer(options))
   )
 
-/** Each serves and asks in another way. */
+/** The layers of `PaymentsApi`, by how each reaches the sandbox. */
 export const services = {
   "over a socket": overSocket(layerHttpClient),
   "over a socket, with fetch": overSocket(FetchHttpClient.layer),

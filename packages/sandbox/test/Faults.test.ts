@@ -1,4 +1,4 @@
-/** What core makes of every fault of the catalogue: over a socket with two clients, and in process. */
+/** The reaction of core to every fault of the catalogue: over a socket with two clients, and in process. */
 import { assert, describe, it } from "@effect/vitest"
 import { type Lists, PaymentsApi } from "@payments/core"
 import { catalogue, conditions, Fault } from "@payments/core/testing"
@@ -8,23 +8,23 @@ import { everyCase } from "./FaultCases.ts"
 import { type Outcome, records } from "./FaultOutcomes.ts"
 import { services } from "./FaultServices.ts"
 
-/** Lists all invoices and tells what came of it. */
+/** Lists all invoices. Returns the outcome. */
 const outcomeOf = (query: Lists.InvoiceFilters = {}) =>
   Effect.gen(function*() {
     const { invoices } = yield* PaymentsApi
-    const seen: Array<string> = []
+    const received: Array<string> = []
     const attempts: Array<number> = []
     const result = yield* invoices.pages(query).pipe(
       Stream.runForEach((page) =>
         Effect.sync(() => {
           attempts.push(page.attempts)
-          seen.push(...page.items.map(({ id }) => id))
+          received.push(...page.items.map(({ id }) => id))
         })
       ),
       Effect.result
     )
     const outcome: Outcome = {
-      ids: seen,
+      ids: received,
       attempts,
       error: Result.isFailure(result) ? result.failure : undefined
     }
@@ -40,10 +40,10 @@ describe.each(Object.entries(services))("%s, a service that", (_, service) => {
     }))
 })
 
-describe.each([301, 302, 303, 307, 308] as const)("a redirect with %s to a service that would answer", (status) => {
-  const { "over a socket": node, "over a socket, with fetch": fetched } = services
-  it.live.each(Object.entries({ node, fetched }))(
-    "is not followed by %s, so that it never sees the key",
+describe.each([301, 302, 303, 307, 308] as const)("a redirect with %s to another service", (status) => {
+  const { "over a socket": overSocket, "over a socket, with fetch": overSocketWithFetch } = services
+  it.live.each(Object.entries({ "a socket": overSocket, "a socket, with fetch": overSocketWithFetch }))(
+    "is not followed over %s, so that the other service never receives the key",
     ([, service]) =>
       Effect.gen(function*() {
         const other = yield* Sandbox
@@ -58,21 +58,21 @@ describe.each([301, 302, 303, 307, 308] as const)("a redirect with %s to a servi
 })
 
 describe("the catalogue of faults", () => {
-  it("has a reaction of core's for each fault", () => {
-    const shown = new Set(Object.values(everyCase).flatMap(({ faults }) => faults.map(({ fault }) => fault)))
-    assert.deepStrictEqual(Object.keys(catalogue).filter((name) => !shown.has(name as Fault["fault"])), []) // its own names
+  it("has a case for each fault", () => {
+    const covered = new Set(Object.values(everyCase).flatMap(({ faults }) => faults.map(({ fault }) => fault)))
+    assert.deepStrictEqual(Object.keys(catalogue).filter((name) => !covered.has(name as Fault["fault"])), []) // the catalogue's own names
   })
 
-  it("has settings beside the conditions, and describes everything", () => {
+  it("gives every fault all conditions", () => {
     for (const [name, { fields }] of Object.entries(catalogue)) {
       const own = Object.keys(fields).filter((field) => field !== "fault" && !conditions.includes(field))
       assert.strictEqual(Object.keys(fields).length, 1 + own.length + conditions.length, name)
     }
   })
 
-  it("refuses what is no fault", () => {
+  it("refuses a fault with an unknown name or a wrong setting", () => {
     for (
-      const wrong of [
+      const invalid of [
         { fault: "gremlin" },
         { fault: "status" },
         { fault: "status", status: 42 },
@@ -80,7 +80,7 @@ describe("the catalogue of faults", () => {
         { fault: "reset", nth: 0 }
       ]
     ) {
-      assert.isFalse(Schema.is(Fault)(wrong))
+      assert.isFalse(Schema.is(Fault)(invalid))
     }
   })
 })

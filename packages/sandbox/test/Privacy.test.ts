@@ -1,4 +1,4 @@
-/** Nothing of a key, a cursor, a filter, a person or an error body is told, whatever goes wrong and however loud we are. */
+/** No trace, metric, log or error contains a key, a cursor, a filter value, personal data or an error body, at any log level. */
 import { assert, describe, it } from "@effect/vitest"
 import { type Lists, PaymentsApi, PaymentsConfig, type PaymentsError } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
@@ -13,7 +13,7 @@ import { everyCase } from "./FaultCases.ts"
 import { canary, records } from "./FaultOutcomes.ts"
 import { services } from "./FaultServices.ts"
 
-/** A collector of traces, metrics and logs, as they would leave the process. */
+/** Starts a collector of traces, metrics and logs, as they leave the process. */
 const collector = Effect.gen(function*() {
   const received: Array<string> = []
   const { url } = yield* scriptedServer((request, response) => {
@@ -26,8 +26,8 @@ const collector = Effect.gen(function*() {
   return { url, received }
 })
 
-/** A secret as it could be written. */
-const forms = (secret: string): ReadonlyArray<string> => [
+/** Returns the encodings in which a secret could be written. */
+const encodings = (secret: string): ReadonlyArray<string> => [
   secret,
   encodeURIComponent(secret),
   new URLSearchParams({ "": secret }).toString().slice(1),
@@ -36,8 +36,8 @@ const forms = (secret: string): ReadonlyArray<string> => [
   JSON.stringify(secret).slice(1, -1)
 ]
 
-/** Everything that may be printed of an error. */
-const faces = (error: PaymentsError): ReadonlyArray<string> => [
+/** Returns an error in all ways in which it could be printed. */
+const renderings = (error: PaymentsError): ReadonlyArray<string> => [
   error.message,
   String(error),
   error.stack ?? "",
@@ -46,7 +46,7 @@ const faces = (error: PaymentsError): ReadonlyArray<string> => [
   Cause.pretty(Cause.fail(error))
 ]
 
-/** Lists the invoices and logs what a program would log of it; gives the cursors that came, and the error that ended it. */
+/** Lists the invoices, and logs as a program would. Returns the cursors of the pages, and the error that ended the listing. */
 const list = Effect.fnUntraced(function*(query: Lists.InvoiceFilters & { readonly limit?: number }) {
   const cursors: Array<string> = []
   const { invoices } = yield* PaymentsApi
@@ -54,20 +54,20 @@ const list = Effect.fnUntraced(function*(query: Lists.InvoiceFilters & { readonl
     Stream.runForEach((page) =>
       Effect.gen(function*() {
         if (page.next !== null) cursors.push(Redacted.value(page.next).cursor)
-        yield* Effect.logInfo("a page came", page.requestId)
+        yield* Effect.logInfo("page received", page.requestId)
       })
     ),
-    Effect.tapCause((cause) => Effect.logFatal("the listing ended", cause)),
+    Effect.tapCause((cause) => Effect.logFatal("listing failed", cause)),
     Effect.withSpan("test"),
     Effect.exit
   )
-  // The listing's only error.
+  // A listing has no other error type.
   const error = Exit.isFailure(exit) ? exit.cause.reasons.find(Cause.isFailReason)?.error : undefined
   return { cursors, error: error as PaymentsError | undefined }
 })
 
-/** Does something with the service; gives what came of it, and the traces, metrics and logs that left the process. */
-const observed = Effect.fnUntraced(function*<A, E>(
+/** Runs an effect with telemetry. Returns its result, and the traces, metrics and logs that left the process. */
+const withTelemetry = Effect.fnUntraced(function*<A, E>(
   api: Layer.Layer<PaymentsApi, E>,
   work: Effect.Effect<A, never, PaymentsApi>
 ) {
@@ -84,7 +84,7 @@ const observed = Effect.fnUntraced(function*<A, E>(
     Effect.provide(telemetry),
     Effect.provideService(References.MinimumLogLevel, "All")
   )
-  // What is searched must be there to be searched: spans with the conventions' names, and metrics.
+  // Without any spans and metrics, the search for secrets would prove nothing.
   assert.isTrue(received.some((text) => text.startsWith("/v1/traces") && text.includes("http.request.method")))
   assert.isTrue(
     received.some((text) => text.startsWith("/v1/metrics") && text.includes("http.client.request.duration"))
@@ -92,26 +92,26 @@ const observed = Effect.fnUntraced(function*<A, E>(
   return { received, result }
 })
 
-describe.each(Object.entries(services))("%s, nothing leaks where a service", (_, service) => {
+describe.each(Object.entries(services))("%s, nothing leaks if a service", (_, service) => {
   it.live.each(Object.entries(everyCase))("%s", ([, { config, faults, query }]) =>
     Effect.gen(function*() {
-      const { received, result: { cursors, error } } = yield* observed(
+      const { received, result: { cursors, error } } = yield* withTelemetry(
         service({ lists: { invoices: records }, faults }, config),
         list({ contract: canary.contract, ...query })
       )
-      const told = [...received, ...(error === undefined ? [] : faces(error))]
+      const output = [...received, ...(error === undefined ? [] : renderings(error))]
       assert.strictEqual(
         error !== undefined,
-        told.some((text) => text.startsWith("/v1/logs") && text.includes("the listing ended"))
+        output.some((text) => text.startsWith("/v1/logs") && text.includes("listing failed"))
       )
       const secrets = [...Object.values(canary), ...cursors.filter((cursor) => cursor.length > 4)]
-      for (const form of secrets.flatMap(forms)) {
-        for (const text of told) assert.isFalse(text.includes(form), "a secret was told")
+      for (const form of secrets.flatMap(encodings)) {
+        for (const text of output) assert.isFalse(text.includes(form), "the output contains a secret")
       }
     }).pipe(Effect.scoped))
 })
 
-/** What a service was sent or holds, in forms in which it could pass for an id, a code or a type. */
+/** Values that a service received or stores, which look like an id, a code or a type. */
 const echoed = {
   key: "5ec2e700-ca4a-4cca-9a21-c0ffee123456",
   otherKey: "sk_CANARYKEY5ecret",
@@ -121,23 +121,23 @@ const echoed = {
   name: "CANARYNAME"
 }
 
-/** The value as it is, and as it could be wrapped or spelled. */
+/** Returns a value in the spellings that a service could use. */
 const spellings = (value: string): ReadonlyArray<string> => [
   value,
   value.toLowerCase(),
   value.toUpperCase(),
   `req-${value}`,
   ...(value === echoed.name ? [] : [`ERR_${value}`]),
-  // Nobody can know those of a value that the client has not seen.
+  // The client cannot recognize encodings of a value that it has never received.
   ...([echoed.document, echoed.name, echoed.otherKey].includes(value)
     ? []
     : [Buffer.from(value).toString("hex"), Buffer.from(value).toString("base64url")])
 ]
 
-/** Where a service may put it: in an error answer, or in a page that is none. */
+/** The places where a service could repeat a value. */
 const echoes: { readonly [where: string]: (response: ServerResponse, text: string) => void } = {
   "as a code": (response, code) => response.writeHead(403).end(JSON.stringify({ code })),
-  "as a code that it nests": (response, code) => response.writeHead(403).end(JSON.stringify({ error: { code } })),
+  "as a nested code": (response, code) => response.writeHead(403).end(JSON.stringify({ error: { code } })),
   "as a code in a list": (response, errorCode) =>
     response.writeHead(403).end(JSON.stringify({ errors: [{ errorCode }] })),
   "as the error itself": (response, error) => response.writeHead(401).end(JSON.stringify({ error })),
@@ -149,7 +149,7 @@ const echoes: { readonly [where: string]: (response: ServerResponse, text: strin
     response.writeHead(200, { "content-type": `${type}/${type}; charset=${type}` }).end("<html>"),
   "as the content type of an error": (response, type) =>
     response.writeHead(403, { "content-type": `${type}/x` }).end(type),
-  "as a name of a field": (response, name) =>
+  "as the name of a field": (response, name) =>
     response.writeHead(200).end(JSON.stringify({
       items: [{ id: "a", contract: echoed.filter, [name]: 1 }, { id: "b", contract: echoed.filter, amount: name }],
       [name]: name,
@@ -159,15 +159,15 @@ const echoes: { readonly [where: string]: (response: ServerResponse, text: strin
   "as the address of a redirect": (response, to) => response.writeHead(302, { location: `/${to}` }).end(),
   "as a range": (response, range) => response.writeHead(206, { "content-range": range }).end("{}"),
   "as a coding": (response, coding) => response.writeHead(200, { "content-encoding": coding }).end(Buffer.of(0xff)),
-  "as a wait": (response, wait) => response.writeHead(400, { "retry-after": wait }).end(wait)
+  "as a Retry-After": (response, wait) => response.writeHead(400, { "retry-after": wait }).end(wait)
 }
 
 describe.each([["the Node client", layerHttpClient], ["fetch", FetchHttpClient.layer]] as const)(
-  "with %s, nothing leaks where a service repeats what it was sent or what it holds",
+  "with %s, nothing leaks if a service repeats what it received or stores",
   (_, client) => {
     it.live.each(Object.entries(echoes))("%s", ([, echo]) =>
       Effect.gen(function*() {
-        const { asked, url } = yield* echoing(echo)
+        const { setEcho, url } = yield* echoing(echo)
         const api = PaymentsApi.layer.pipe(
           Layer.provide(client),
           Layer.provide(Layer.effect(
@@ -180,20 +180,20 @@ describe.each([["the Node client", layerHttpClient], ["fetch", FetchHttpClient.l
           Layer.orDie
         )
         const texts = Object.values(echoed).flatMap(spellings)
-        const { received, result } = yield* observed(
+        const { received, result } = yield* withTelemetry(
           api,
-          Effect.forEach(texts, (text) => Effect.andThen(asked(text), list({ contract: echoed.filter, limit: 1 })))
+          Effect.forEach(texts, (text) => Effect.andThen(setEcho(text), list({ contract: echoed.filter, limit: 1 })))
         )
-        const errors = result.flatMap(({ error }) => error === undefined ? [] : faces(error))
-        const told = [...received, ...errors].join("\n").toLowerCase()
-        for (const form of [...texts, ...Object.values(echoed).flatMap(forms)]) {
-          assert.isFalse(told.includes(form.toLowerCase()), `${form} was shown`)
+        const errors = result.flatMap(({ error }) => error === undefined ? [] : renderings(error))
+        const output = [...received, ...errors].join("\n").toLowerCase()
+        for (const form of [...texts, ...Object.values(echoed).flatMap(encodings)]) {
+          assert.isFalse(output.includes(form.toLowerCase()), `the output contains ${form}`)
         }
       }).pipe(Effect.scoped))
   }
 )
 
-/** Gives a page and the cursor, and then the echo of the text that was set last. */
+/** Starts a service that returns one page with the cursor, and then repeats the text that was set last. */
 const echoing = Effect.fnUntraced(function*(echo: (response: ServerResponse, text: string) => void) {
   let text = ""
   const { url } = yield* scriptedServer((request, response) => {
@@ -202,21 +202,21 @@ const echoing = Effect.fnUntraced(function*(echo: (response: ServerResponse, tex
   })
   return {
     url,
-    asked: (given: string) =>
+    setEcho: (value: string) =>
       Effect.sync(() => {
-        text = given
+        text = value
       })
   }
 })
 
-describe("what a service says of a request in a usual form", () => {
-  it.live("is shown: a code, an id and a content type", () =>
+describe("an error with an ordinary code, request id and content type", () => {
+  it.live("shows all three", () =>
     Effect.gen(function*() {
-      const { asked, url } = yield* echoing((response, id) =>
+      const { setEcho, url } = yield* echoing((response, id) =>
         response.writeHead(403, { "x-request-id": id, "content-type": "application/problem+json" })
           .end(`{"code":"BAD_FILTER"}`)
       )
-      yield* asked("4bf92f3577b34da6a3ce929d0e0e4736")
+      yield* setEcho("4bf92f3577b34da6a3ce929d0e0e4736")
       const api = PaymentsApi.layer.pipe(
         Layer.provide(layerHttpClient),
         Layer.provide(Layer.effect(PaymentsConfig, Sandbox.config(url)))

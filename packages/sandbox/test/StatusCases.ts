@@ -1,12 +1,12 @@
-/** Every status that a service answers errors with, and what core makes of it. */
+/** The reaction of core to every status of an error answer. */
 import { assert } from "@effect/vitest"
 import { Duration } from "effect"
 import { type Case, fails, type Outcome, whole } from "./FaultOutcomes.ts"
 
-/** What a refused cursor may be answered with; the same to every request is no refusal of a cursor. */
+/** The statuses that refuse a cursor, if the same request without the cursor is answered. */
 const refusals = [400, 404, 410, 422] as const
 
-/** A cursor that is refused where the list itself can be read. */
+/** A service that refuses a cursor but answers the request without it. */
 export const refusalCases: { readonly [title: string]: Case } = Object.fromEntries(
   refusals.map((status) => [
     `refuses cursors after two pages, with ${status}`,
@@ -36,7 +36,7 @@ const statuses = [
   [504, "ServerFailure", 3, "nested"]
 ] as const
 
-/** Error answers, and the waits they ask for. */
+/** Error answers, some with a Retry-After header. */
 export const statusCases: { readonly [title: string]: Case } = Object.fromEntries([
   ...statuses.map(([status, tag, attempts, shape]) => [
     `answers ${status}`,
@@ -44,14 +44,14 @@ export const statusCases: { readonly [title: string]: Case } = Object.fromEntrie
       faults: [{ fault: "status", status, shape, from: 2 }],
       expect: (outcome) => {
         fails({ _tag: tag }, attempts, 1)(outcome)
-        const { body, position, status: told } = outcome.error ?? {}
+        const { body, position, status: errorStatus } = outcome.error ?? {}
         const code = shape === "problem" || shape === "text" ? undefined : `STATUS_${status}`
-        assert.deepStrictEqual([told, body?.code], [status, code])
+        assert.deepStrictEqual([errorStatus, body?.code], [status, code])
         assert.isDefined(position)
       }
     } satisfies Case
   ]),
-  ["answers 429 once, with a wait of no seconds", {
+  ["answers 429 once, with a wait of 0 seconds", {
     faults: [{ fault: "status", status: 429, retryAfter: 0, nth: 1 }],
     expect: whole(2, 1, 1)
   }],
@@ -62,19 +62,19 @@ export const statusCases: { readonly [title: string]: Case } = Object.fromEntrie
   ["answers 429, with a wait as a date", {
     faults: [{ fault: "status", status: 429, retryAfterDate: 3600 }],
     expect: ({ error }: Outcome) => {
-      const asked = error?.reason._tag === "RateLimited" ? error.reason.retryAfter : undefined
-      assert.isTrue(asked !== undefined && Duration.toMinutes(asked) > 58 && Duration.toMinutes(asked) <= 60)
+      const wait = error?.reason._tag === "RateLimited" ? error.reason.retryAfter : undefined
+      assert.isTrue(wait !== undefined && Duration.toMinutes(wait) > 58 && Duration.toMinutes(wait) <= 60)
     }
   }],
   ["answers 503, with a wait of an hour", {
     faults: [{ fault: "status", status: 503, retryAfter: 3600 }],
     expect: fails({ _tag: "ServerFailure", retryAfter: Duration.hours(1) }, 1)
   }],
-  ["answers 503 once, with a wait until a day that has passed", {
+  ["answers 503 once, with a wait until yesterday", {
     faults: [{ fault: "status", status: 503, retryAfterDate: -86_400, nth: 1 }],
     expect: whole(2, 1, 1)
   }],
-  ["answers 503 once, with an absurd wait", {
+  ["answers 503 once, with a wait of 30 years", {
     faults: [{ fault: "status", status: 503, retryAfter: 1e9, nth: 1 }],
     expect: whole(2, 1, 1)
   }],
@@ -82,7 +82,7 @@ export const statusCases: { readonly [title: string]: Case } = Object.fromEntrie
     faults: [{ fault: "status", status: 503, retryAfter: -5, nth: 1 }],
     expect: whole(2, 1, 1)
   }],
-  ["answers 503 once, with a wait that is none", {
+  ["answers 503 once, with a Retry-After that is not a time", {
     faults: [{ fault: "status", status: 503, retryAfter: "soon", nth: 1 }],
     expect: whole(2, 1, 1)
   }],
