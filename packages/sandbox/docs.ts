@@ -1,6 +1,6 @@
 /**
- * The catalogue in `docs/sandbox.md`, made from the schemas of the faults and from the scenarios. `npm run docs` writes
- * it; a test holds it to them.
+ * Writes the catalogue of faults and scenarios in `docs/sandbox.md`, from their definitions. `npm run docs` runs it, and a
+ * test compares the page with the definitions.
  */
 import { catalogue, conditions } from "@payments/core/testing"
 import { scenarios } from "@payments/sandbox"
@@ -8,25 +8,25 @@ import type { Schema, SchemaAST } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 
-/** Where the page stands. */
+/** The page that contains the catalogue. */
 export const pageFile = join(import.meta.dirname, "../../docs/sandbox.md")
 
 const begin = "<!-- made by `npm run docs` -->"
 const end = "<!-- end -->"
 
-/** The page with its catalogue made anew. */
+/** Returns the page with the current catalogue. */
 export const withCatalogue = (page: string): string =>
   `${page.slice(0, page.indexOf(begin) + begin.length)}\n\n${text()}\n\n${page.slice(page.indexOf(end))}`
 
 const describe = (schema: Schema.Top): string => {
-  // The description of an optional field stands on what it holds.
+  // If a type has checks, Effect adds its annotations to the last check.
   const own = schema.ast.annotations?.["description"] ?? schema.ast.checks?.at(-1)?.annotations?.["description"]
   const values = literalsOf(schema.ast)
   return [typeof own === "string" ? own : "", values.map((value) => `\`${value}\``).join(", ")]
     .filter((part) => part !== "").join(": ")
 }
 
-/** The values that a setting may have, where they are few. */
+/** Returns the values of a setting that has only literal values. */
 const literalsOf = (ast: SchemaAST.AST): ReadonlyArray<string> =>
   ast._tag === "Literal"
     ? [String(ast.literal)]

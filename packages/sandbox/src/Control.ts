@@ -1,6 +1,7 @@
 /**
- * The control endpoint: changes faults and looks at what happened while a sandbox serves, from another process. It has a
- * port of its own, so that a client of the API cannot reach it by accident, and refuses what a web page could send.
+ * The control endpoint of a running sandbox. Through it, another process changes the faults, reads the request log and
+ * moves the clock. It has its own port, so that no client of the API reaches it by accident. It refuses requests that a
+ * web page could send.
  *
  * ```sh
  * curl -X PUT localhost:8788/faults -H 'content-type: application/json' -d '[{"fault":"status","status":401,"from":50}]'
@@ -14,90 +15,92 @@ import { HttpIncomingMessage, HttpRouter, HttpServer, HttpServerRequest, HttpSer
 import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { createServer, IncomingMessage } from "node:http"
 import { refusalOf } from "./ControlGuard.ts"
-import { Counters, LoggedRequest } from "./Journal.ts"
+import { Counters, LoggedRequest } from "./RequestLog.ts"
 import { faultsFromJson, readJson, type ScenarioName, scenarios } from "./Scenario.ts"
 import { listenError, type ListenOptions, type SandboxError, urlOf } from "./SocketServer.ts"
 
-/** What was sent cannot be done, and why. */
-export class BadControl extends Schema.Error<BadControl>("@payments/sandbox/BadControl")(
+/** The request is invalid; `problem` says why. */
+export class InvalidControl extends Schema.Error<InvalidControl>("@payments/sandbox/InvalidControl")(
   { problem: Schema.String },
   { httpApiStatus: 400 }
 ) {}
 
-/** The world stands still: it has no clock to move. */
-export class StandsStill extends Schema.Error<StandsStill>("@payments/sandbox/StandsStill")(
+/** The sandbox is not live, so it has no clock to move. */
+export class NotLive extends Schema.Error<NotLive>("@payments/sandbox/NotLive")(
   { problem: Schema.String },
   { httpApiStatus: 409 }
 ) {}
 
-/** What can be told to a running sandbox, and asked of it. */
+/** The controls of a running sandbox. */
 export interface Controls {
-  /** Lays other faults over the service; they begin to count now. */
+  /** Replaces the faults. The new faults count requests and time from now on. */
   readonly setFaults: (faults: ReadonlyArray<Fault>) => Effect.Effect<void>
+  /** The current faults. */
   readonly faults: Effect.Effect<ReadonlyArray<Fault>>
+  /** The numbers of requests since the start. */
   readonly counters: Effect.Effect<Counters>
-  /** The last 1,000 requests, the oldest first. */
+  /** The latest 1,000 requests, the oldest first. */
   readonly requests: Effect.Effect<ReadonlyArray<LoggedRequest>>
   /**
-   * Moves the virtual clock of a live world forward; gives its time. Both in milliseconds since the world began. Fails
-   * where the world has no clock, or its time would end before.
+   * Moves the virtual clock forward by `ms`. Returns the new time, in ms since the start. Fails if the sandbox is not
+   * live, or if virtual time ends before the new time.
    */
-  readonly advance: (ms: number) => Effect.Effect<number, BadControl | StandsStill>
+  readonly advance: (ms: number) => Effect.Effect<number, InvalidControl | NotLive>
 }
 
 const Faults = Schema.Array(Fault)
-const Name = Schema.Literals(Object.keys(scenarios) as ReadonlyArray<ScenarioName>) // their own names
+const Name = Schema.Literals(Object.keys(scenarios) as ReadonlyArray<ScenarioName>) // the scenarios' own names
 const Advance = Schema.Struct({ advanceMs: Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0)) })
 
-/** The endpoint's contract. What is refused is told as `{ "problem": "…" }`. */
+/** The contract of the endpoint. A refused request is answered with `{ "problem": "…" }`. */
 export class ControlApi extends HttpApi.make("sandbox-control").add(
   HttpApiGroup.make("control").add(
     HttpApiEndpoint.get("faults", "/faults", { success: Faults }),
     HttpApiEndpoint.put("setFaults", "/faults", {
-      // One, some, or a scenario's name.
+      // One fault, several, or the name of a scenario.
       payload: Schema.Union([Faults, Fault, Name]),
       success: Faults,
-      error: BadControl
+      error: InvalidControl
     }),
     HttpApiEndpoint.get("counters", "/counters", { success: Counters }),
     HttpApiEndpoint.get("requests", "/requests", { success: Schema.Array(LoggedRequest) }),
     HttpApiEndpoint.post("advance", "/clock", {
       payload: Advance,
       success: Schema.Struct({ nowMs: Schema.Finite }),
-      error: [BadControl, StandsStill]
+      error: [InvalidControl, NotLive]
     })
   )
 ) {}
 
-/** The text of a request's body, of 1 MiB at most. */
-const textOf = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<string, BadControl> =>
+/** Reads the body of a request, at most 1 MiB. */
+const textOf = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<string, InvalidControl> =>
   request.text.pipe(
     Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.mebibytes(1)),
-    Effect.mapError(() => new BadControl({ problem: "the body cannot be read, or is larger than 1 MiB" }))
+    Effect.mapError(() => new InvalidControl({ problem: "the body cannot be read, or is larger than 1 MiB" }))
   )
 
-const decoded = <A>(result: Result.Result<A, string>): Effect.Effect<A, BadControl> =>
-  Effect.mapError(Effect.fromResult(result), (problem) => new BadControl({ problem }))
+const orInvalid = <A>(result: Result.Result<A, string>): Effect.Effect<A, InvalidControl> =>
+  Effect.mapError(Effect.fromResult(result), (problem) => new InvalidControl({ problem }))
 
-/** Serves the controls until the scope closes; gives the base address. */
+/** Serves the controls until the scope closes. Returns the base address. */
 export const serveControls = Effect.fnUntraced(
   function*(controls: Controls, { host = "127.0.0.1", port = 0 }: ListenOptions) {
     const server = createServer()
-    // Bodies are read by hand, so that the answer says what is wrong with them.
+    // The handlers decode the bodies themselves, so that an answer can name the problem.
     const handlers = HttpApiBuilder.group(ControlApi, "control", (group) =>
       Effect.succeed(
         group
           .handle("faults", () => controls.faults)
           .handleRaw("setFaults", ({ request }) =>
             textOf(request).pipe(
-              Effect.flatMap((text) => decoded(faultsFromJson(text))),
+              Effect.flatMap((text) => orInvalid(faultsFromJson(text))),
               Effect.tap(controls.setFaults)
             ))
           .handle("counters", () => controls.counters)
           .handle("requests", () => controls.requests)
           .handleRaw("advance", ({ request }) =>
             textOf(request).pipe(
-              Effect.flatMap((text) => decoded(readJson(Advance, text))),
+              Effect.flatMap((text) => orInvalid(readJson(Advance, text))),
               Effect.flatMap(({ advanceMs }) => controls.advance(advanceMs)),
               Effect.map((nowMs) => ({ nowMs }))
             ))
@@ -116,7 +119,7 @@ export const serveControls = Effect.fnUntraced(
     const context = yield* Layer.build(served).pipe(
       Effect.mapError((error): SandboxError => listenError(error.cause, { host, port, endpoint: "controls" }))
     )
-    // Clients keep connections open for the next request; without this the server would wait for them to leave.
+    // Clients keep idle connections open. Without this, the server would wait until they close them.
     yield* Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
     const { address } = Context.get(context, HttpServer.HttpServer)
     return urlOf(host, server.address(), "port" in address ? address.port : port)

@@ -1,24 +1,27 @@
 /**
- * Whose a record is, and which records are a customer's: both computed, so that a customer among millions is found
- * without looking at the others.
+ * The customer of a record, and the records of a customer. Both are computed, so the records of one customer among
+ * millions are found without looking at the records of others.
  *
- * Records come in blocks of 1,024. In each block the large customers have a fixed number of places, those of an era (64
- * blocks) have fewer, and the rest are the handfuls of customers who are in this block alone. Which record has which
- * place is a permutation drawn for the block.
+ * A block is 1,024 consecutive records with 1,024 places; each block has its own permutation of records to places. Large
+ * customers have places in every block. Regular customers have places in the 64 blocks of one era. Small customers have
+ * a few places in one block.
  */
-import { draw, permute, unpermute } from "./Draw.ts"
+import { draw, permute, unpermute } from "./SeededRandom.ts"
 
 const halfBits = 5
 const blockSize = 1 << (2 * halfBits)
-/** Places in each block of the customers that are always there: 1.4 to 9.4 % of all records. */
+/** The places of each large customer in a block: 1.4 to 9.4 % of all records. */
 const large = [96, 64, 48, 36, 28, 22, 18, 14]
 const eraBlocks = 64
-/** Customers of an era, and the places of each in each of its blocks. */
+/** The number of regular customers of an era, and the places of each in a block. */
 const regular = { customers: 20, places: 12 }
-/** How many records the customers of one block have, over and over. */
-const handfuls = [1, 2, 1, 3, 1, 5, 2, 8, 1, 4]
+/** The places of the small customers of a block. The sequence repeats until the block is full. */
+const small = [1, 2, 1, 3, 1, 5, 2, 8, 1, 4]
 
-/** The members of a block by place, and the first place of each with the one behind the last. */
+/**
+ * A member is a customer of a block, numbered from 0: large, regular, small. `memberAt` has the member of each place,
+ * `firstPlace` the first place of each member and the number of places at the end.
+ */
 const { memberAt, firstPlace } = (() => {
   const members: Array<number> = []
   const starts: Array<number> = []
@@ -28,7 +31,7 @@ const { memberAt, firstPlace } = (() => {
   }
   for (const places of large) add(places)
   for (let member = 0; member < regular.customers; member++) add(regular.places)
-  for (let member = 0; members.length < blockSize; member++) add(handfuls[member % handfuls.length] ?? 1)
+  for (let member = 0; members.length < blockSize; member++) add(small[member % small.length] ?? 1)
   return { memberAt: Uint16Array.from(members), firstPlace: Uint16Array.from([...starts, blockSize]) }
 })()
 
@@ -36,43 +39,43 @@ const firstSmall = large.length + regular.customers
 const smallPerBlock = firstPlace.length - 1 - firstSmall
 const perEra = regular.customers + eraBlocks * smallPerBlock
 
-/** Customers are numbered without gaps: the large ones, then era by era, its regular ones before those of its blocks. */
+/** Customers are numbered without gaps: the large ones, then for each era its regular ones and the small ones of its blocks. */
 export interface Customers {
-  /** The customer of a record. */
-  readonly of: (index: number) => number
-  /** The records below `length` of a customer, or undefined for the few who have a share of all of them. */
+  /** Returns the customer of a record. */
+  readonly customerOf: (index: number) => number
+  /** Returns the records of a customer below `length`. Returns undefined for a large customer, who has too many. */
   readonly recordsOf: (customer: number, length: number) => Array<number> | undefined
 }
 
-/** The customers of a list. */
+/** Makes the customers of a list. */
 export const make = (key: number): Customers => {
   const keyOf = (block: number) => draw(key, block)
   return {
-    of: (index) => {
+    customerOf: (index) => {
       const block = Math.floor(index / blockSize)
       const member = memberAt[permute(halfBits, keyOf(block), index % blockSize)] ?? 0
       if (member < large.length) return member
       const era = Math.floor(block / eraBlocks)
-      const ofEra = member < firstSmall ? 0 : (block % eraBlocks) * smallPerBlock
-      return era * perEra + ofEra + member
+      const smallBefore = member < firstSmall ? 0 : (block % eraBlocks) * smallPerBlock
+      return era * perEra + smallBefore + member
     },
     recordsOf: (customer, length) => {
       if (customer < large.length) return undefined
       const era = Math.floor((customer - large.length) / perEra)
       const inEra = (customer - large.length) % perEra
       const isRegular = inEra < regular.customers
-      const ofBlock = isRegular ? 0 : Math.floor((inEra - regular.customers) / smallPerBlock)
-      const member = large.length + inEra - ofBlock * smallPerBlock
-      const found: Array<number> = []
-      const first = era * eraBlocks + ofBlock
+      const blockInEra = isRegular ? 0 : Math.floor((inEra - regular.customers) / smallPerBlock)
+      const member = large.length + inEra - blockInEra * smallPerBlock
+      const records: Array<number> = []
+      const first = era * eraBlocks + blockInEra
       for (let block = first; block < (isRegular ? first + eraBlocks : first + 1); block++) {
         if (block * blockSize >= length) break
         for (let place = firstPlace[member] ?? 0; place < (firstPlace[member + 1] ?? 0); place++) {
           const index = block * blockSize + unpermute(halfBits, keyOf(block), place)
-          if (index < length) found.push(index)
+          if (index < length) records.push(index)
         }
       }
-      return found
+      return records
     }
   }
 }

@@ -1,43 +1,43 @@
 /**
- * The bodies of answers as they go over the wire. They are compressed beside the server's own thread and piece by piece,
- * so that a bomb neither holds up other requests nor fills memory, and kept, so that it is made once.
+ * Encodes the bodies of answers as they are sent. Compression runs outside the server's thread and in chunks, so that a
+ * large body neither delays other requests nor fills memory. Encoded bodies are cached.
  */
 import { makeBoundedMap, type Reply } from "@payments/core/testing"
 import { Readable, type Transform } from "node:stream"
 import { pipeline } from "node:stream/promises"
 import { constants, createBrotliCompress, createDeflate, createGzip, createZstdCompress } from "node:zlib"
 
-/** The body of an answer, compressed as it says, with its padding. */
+/** Returns the body of an answer with its padding, compressed. */
 export type Encode = (reply: Reply) => Promise<Buffer>
 
-/** Bodies that are kept: as many as pages that are likely to be asked for again. */
-const kept = 32
+/** The number of cached bodies: the pages that are likely to be requested again. */
+const maxBodies = 32
 
-/** Encodes, and keeps what it encoded last. */
+/** Makes an encoder that caches the latest bodies. */
 export const makeEncoder = (): Encode => {
-  const bodies = makeBoundedMap<string, Promise<Buffer>>(kept)
+  const bodies = makeBoundedMap<string, Promise<Buffer>>(maxBodies)
   return (reply) => {
-    const name = `${reply.encoding} ${reply.padding} ${reply.body}`
-    const body = bodies.get(name) ?? encode(reply)
-    bodies.set(name, body)
+    const key = `${reply.encoding} ${reply.padding} ${reply.body}`
+    const body = bodies.get(key) ?? encode(reply)
+    bodies.set(key, body)
     return body
   }
 }
 
 const encode = async ({ body, encoding, padding = 0 }: Reply): Promise<Buffer> => {
-  const parts: Array<Buffer> = []
+  const encoded: Array<Buffer> = []
   const collect = async (source: AsyncIterable<Buffer>) => {
-    for await (const part of source) parts.push(part)
+    for await (const chunk of source) encoded.push(chunk)
   }
-  const plain = Readable.from(pieces(body, padding))
+  const plain = Readable.from(chunksOf(body, padding))
   if (encoding === undefined) await collect(plain)
   else await pipeline(plain, compressors[encoding](), collect)
-  return Buffer.concat(parts)
+  return Buffer.concat(encoded)
 }
 
 const spaces = Buffer.alloc(1024 * 1024, " ")
 
-const pieces = function*(body: string, mebibytes: number): Generator<Buffer> {
+const chunksOf = function*(body: string, mebibytes: number): Generator<Buffer> {
   yield Buffer.from(body)
   for (let count = 0; count < mebibytes; count++) yield spaces
 }
@@ -45,7 +45,7 @@ const pieces = function*(body: string, mebibytes: number): Generator<Buffer> {
 const compressors: { readonly [Name in NonNullable<Reply["encoding"]>]: () => Transform } = {
   gzip: createGzip,
   deflate: createDeflate,
-  // The highest quality, Node's default, would take seconds for a bomb.
+  // The highest quality is Node's default. It would take seconds for a large body.
   br: () => createBrotliCompress({ params: { [constants.BROTLI_PARAM_QUALITY]: 5 } }),
   zstd: createZstdCompress
 }

@@ -1,160 +1,164 @@
 /**
- * The filters of §4.1 to §4.3 over generated records: for each the few records that can match, computed from the value,
- * and the test that decides. No record is generated to be looked at.
+ * The filters of §4.1 to §4.3 over generated records. A filter computes from its value the few records that can match,
+ * and decides for each record whether it matches. No record is rendered for that.
  */
+import type { Lifecycle, RecordHistory } from "./Lifecycle.ts"
 import {
-  type Facts,
   longestDelayDays,
-  mostCustomers,
+  maxCustomers,
   type Payment,
+  type RecordModel,
   settlementCycle,
   settlementDay,
   variants
-} from "./Facts.ts"
-import type { Life, Story } from "./Life.ts"
-import { dayMs, dayOfDate, firstOf } from "./Timeline.ts"
+} from "./RecordModel.ts"
+import { dayMs, dayOfDate, firstIndexOn } from "./Timeline.ts"
 
-/** What a request asks for. */
+/** A filter with its value. */
 export interface Filter {
-  /** Those that can match, in any order and perhaps twice; undefined where they are too many to be named one by one. */
+  /** Returns the records that can match, in any order and perhaps twice. Returns undefined if they are too many. */
   readonly candidates: (now: number) => Array<number> | undefined
-  readonly matches: (index: number, story: Story) => boolean
-  /** The one customer it can be about. */
+  /** Returns whether a record matches. */
+  readonly matches: (index: number, history: RecordHistory) => boolean
+  /** The customer of all matching records, if the filter selects one. */
   readonly customer?: number | undefined
 }
 
-/** What filters are made of. */
-export interface Filtered {
-  readonly facts: Facts
-  readonly life: Life
-  /** How many records are of the past. */
-  readonly past: number
+/** The list that a filter applies to. */
+export interface FilteredList {
+  readonly model: RecordModel
+  readonly lifecycle: Lifecycle
+  /** The number of records at the start. */
+  readonly initialCount: number
 }
 
-/** Where candidates are more than this, or a 64th of the list, it is quicker to read the list. */
-const fewest = 16_384
-const share = 64
+/** Makes the filter for a value. Returns undefined if no record can have that value. */
+export type MakeFilter = (value: string, list: FilteredList) => Filter | undefined
 
-/** One filter for all given values, or undefined if nothing can match. `makers` has one function for each filter of the list. */
+/** With more candidates than this and than 1 / `listDivisor` of the list, reading the whole list is faster. */
+const maxCandidates = 16_384
+const listDivisor = 64
+
+/**
+ * Combines the filters of a request into one. Returns undefined if no record can match. `makers` has one function for each
+ * filter of the list.
+ */
 export const make = (
   filters: Readonly<Record<string, string>>,
   makers: Readonly<Record<string, MakeFilter>>,
-  of: Filtered
+  list: FilteredList
 ): Filter | undefined => {
-  const asked: Array<Filter> = []
+  const requested: Array<Filter> = []
   for (const [field, value] of Object.entries(filters)) {
-    const filter = makers[field]?.(value, of)
+    const filter = makers[field]?.(value, list)
     if (filter === undefined) return undefined
-    asked.push(filter)
+    requested.push(filter)
   }
-  const customers = new Set(asked.flatMap(({ customer }) => customer ?? []))
+  const customers = new Set(requested.flatMap(({ customer }) => customer ?? []))
   if (customers.size > 1) return undefined
   return {
     candidates: (now) =>
-      asked.map((filter) => filter.candidates(now)).reduce<Array<number> | undefined>(
-        (least, found) => least === undefined || (found !== undefined && found.length < least.length) ? found : least,
+      requested.map((filter) => filter.candidates(now)).reduce<Array<number> | undefined>(
+        (fewest, next) => fewest === undefined || (next !== undefined && next.length < fewest.length) ? next : fewest,
         undefined
       ),
-    matches: (index, story) => asked.every((filter) => filter.matches(index, story))
+    matches: (index, history) => requested.every((filter) => filter.matches(index, history))
   }
 }
 
-/** Makes the filter for a value, or nothing if no record can have that value. */
-export type MakeFilter = (value: string, of: Filtered) => Filter | undefined
-
-/** The number behind the prefix, spelled as the facts spells it. */
-const numberIn = (prefix: string, value: string): number | undefined => {
+/** Returns the number after the prefix, or undefined if the value is not spelled like a generated one. */
+const numberAfter = (prefix: string, value: string): number | undefined => {
   const digits = value.startsWith(prefix) ? value.slice(prefix.length) : ""
   return /^(0|[1-9]\d{0,14})$/.test(digits) ? Number(digits) : undefined
 }
 
-export const byReference = (prefix: string): MakeFilter => (value, { life }) => {
-  const wanted = numberIn(prefix, value)
+export const byReference = (prefix: string): MakeFilter => (value, { lifecycle }) => {
+  const wanted = numberAfter(prefix, value)
   return wanted === undefined ? undefined : {
-    candidates: (now) => wanted < life.length(now) ? [wanted] : [],
+    candidates: (now) => wanted < lifecycle.lengthAt(now) ? [wanted] : [],
     matches: (index) => index === wanted
   }
 }
 
-const ofCustomer = (
+const byCustomer = (
   customer: number | undefined,
-  { facts, life }: Filtered,
+  { lifecycle, model }: FilteredList,
   variant?: number
 ): Filter | undefined =>
-  customer === undefined || customer >= mostCustomers ? undefined : {
+  customer === undefined || customer >= maxCustomers ? undefined : {
     customer,
-    candidates: (now) => facts.customers.recordsOf(customer, life.length(now)),
+    candidates: (now) => model.customers.recordsOf(customer, lifecycle.lengthAt(now)),
     matches: (index) =>
-      facts.customers.of(index) === customer && (variant === undefined || facts.variantOf(index) === variant)
+      model.customers.customerOf(index) === customer && (variant === undefined || model.variantOf(index) === variant)
   }
 
-export const byCustomerId: MakeFilter = (value, of) => ofCustomer(numberIn("cus_", value), of)
+export const byCustomerId: MakeFilter = (value, list) => byCustomer(numberAfter("cus_", value), list)
 
-export const byPayoutTarget: MakeFilter = (value, of) => {
+export const byPayoutTarget: MakeFilter = (value, list) => {
   const variant = value.endsWith("_0") ? 0 : value.endsWith("_1") ? 1 : value.endsWith("_2") ? 2 : undefined
-  return variant === undefined ? undefined : ofCustomer(numberIn("tgt_", value.slice(0, -2)), of, variant)
+  return variant === undefined ? undefined : byCustomer(numberAfter("tgt_", value.slice(0, -2)), list, variant)
 }
 
-export const byContract: MakeFilter = (value, of) => {
-  const contract = numberIn("con_", value)
-  return contract === undefined ? undefined : ofCustomer(Math.floor(contract / variants), of, contract % variants)
+export const byContract: MakeFilter = (value, list) => {
+  const contract = numberAfter("con_", value)
+  return contract === undefined ? undefined : byCustomer(Math.floor(contract / variants), list, contract % variants)
 }
+
+export const byDocumentNumber: MakeFilter = (value, list) => byCustomer(list.model.customerWithDocument(value), list)
 
 /**
- * Invoices paid or settled within a stretch of time: those created in the days before, as far as they were paid in the
- * past, and those that have changed in it.
+ * Selects invoices that were paid or settled from `fromMs` to `toMs`. Candidates are the invoices that changed in that
+ * time, and the initial invoices that were created at most {@link longestDelayDays} days before.
  */
 const byPayment = (
   fromMs: number,
   toMs: number,
-  { facts, life, past }: Filtered,
+  { initialCount, lifecycle, model }: FilteredList,
   matches: (payment: Payment) => boolean
 ): Filter => {
   const day = Math.floor(fromMs / dayMs)
-  const first = Math.min(past, firstOf(day - longestDelayDays))
-  const last = Math.min(past, firstOf(day + 1))
+  const first = Math.min(initialCount, firstIndexOn(day - longestDelayDays))
+  const last = Math.min(initialCount, firstIndexOn(day + 1))
   return {
     candidates: (now) => {
-      const length = life.length(now)
-      const changed = life.changedWithin(fromMs, toMs, now, share)
-      if (changed === undefined || last - first > Math.max(fewest, length / share)) return undefined
-      for (let index = first; index < last; index++) changed.push(index)
-      return changed
+      const length = lifecycle.lengthAt(now)
+      const candidates = lifecycle.changedWithin(fromMs, toMs, now, listDivisor)
+      if (candidates === undefined || last - first > Math.max(maxCandidates, length / listDivisor)) return undefined
+      for (let index = first; index < last; index++) candidates.push(index)
+      return candidates
     },
-    matches: (index, story) => {
-      const payment = facts.paymentOf(index, story)
+    matches: (index, history) => {
+      const payment = model.paymentOf(index, history)
       return payment !== undefined && matches(payment)
     }
   }
 }
 
-export const byPaymentDate: MakeFilter = (value, of) => {
+export const byPaymentDate: MakeFilter = (value, list) => {
   const day = dayOfDate(value)
   if (day !== undefined) {
-    return byPayment(day * dayMs, (day + 1) * dayMs, of, ({ paidMs }) => Math.floor(paidMs / dayMs) === day)
+    return byPayment(day * dayMs, (day + 1) * dayMs, list, ({ paidMs }) => Math.floor(paidMs / dayMs) === day)
   }
   const ms = Date.parse(value)
   return Number.isNaN(ms) || ms < 0 || new Date(ms).toISOString() !== value
     ? undefined
-    : byPayment(ms, ms + 1, of, ({ paidMs }) => paidMs === ms)
+    : byPayment(ms, ms + 1, list, ({ paidMs }) => paidMs === ms)
 }
 
-export const bySettlementDate: MakeFilter = (value, of) => {
+export const bySettlementDate: MakeFilter = (value, list) => {
   const day = dayOfDate(value)
   return day === undefined
     ? undefined
-    : byPayment((day - 1) * dayMs, day * dayMs, of, ({ settledMs }) => settlementDay(settledMs) === day)
+    : byPayment((day - 1) * dayMs, day * dayMs, list, ({ settledMs }) => settlementDay(settledMs) === day)
 }
 
-export const bySettlementTime: MakeFilter = (value, { facts }) =>
+export const bySettlementTime: MakeFilter = (value, { model }) =>
   /^[123]$/.test(value)
     ? {
       candidates: () => undefined,
-      matches: (index, story) => {
-        const payment = facts.paymentOf(index, story)
+      matches: (index, history) => {
+        const payment = model.paymentOf(index, history)
         return payment !== undefined && String(settlementCycle(payment.settledMs)) === value
       }
     }
     : undefined
-
-export const byDocumentNumber: MakeFilter = (value, of) => ofCustomer(of.facts.customerWithDocument(value), of)

@@ -1,151 +1,163 @@
-/** Serves a generated list by the rules of §4.4, page by page, in any order and with either kind of cursor. */
+/** Serves the pages of a generated list as §4.4 describes, in any order and with either kind of cursor. */
 import type { Lists } from "@payments/core"
 import { ListCursor, type ListServer, makeBoundedMap } from "@payments/core/testing"
 import * as Filters from "./Filters.ts"
 import { generatedRecords } from "./GeneratedRecords.ts"
 import type { Generator } from "./Generator.ts"
-import type { Order } from "./Order.ts"
+import type { ListOrder } from "./ListOrder.ts"
 
-/** A list and its order. */
-export interface GeneratedList extends Filters.Filtered {
+/** A generated list. */
+export interface GeneratedList extends Filters.FilteredList {
   readonly list: Lists.ListName
-  readonly order: Order
+  readonly order: ListOrder
   readonly generator: Generator
 }
 
-/** How a list answers where the document leaves it open. */
+/** Behaviour that the document does not specify. */
 export interface ListOptions {
   /**
-   * What a cursor means: the last record returned, so that nothing that stays is skipped or repeated (`keyset`, the
-   * default), or the number of records returned so far (`offset`), so that both happen when others appear or vanish.
+   * What a cursor contains. `keyset`, the default: the last record that was returned; a record that stays is neither
+   * skipped nor repeated. `offset`: the number of records that were returned; records are skipped and repeated when
+   * other records vanish and appear.
    */
   readonly cursors?: "keyset" | "offset" | undefined
   /**
-   * What `count` means (§2.5 leaves it open): the records on the page (the default), all that match, or those that match
-   * and come after the page.
+   * What `count` counts (§2.5 does not say): the records on the page (the default), all matching records, or the matching
+   * records after the page.
    */
   readonly count?: "page" | "total" | "remaining" | undefined
-  /** Cursors end in characters that break when they are not percent-encoded. */
+  /** Whether cursors end in characters that a client must percent-encode. */
   readonly reservedCursors?: boolean | undefined
 }
 
-/** The position of a cursor: the last record returned, and how many were returned before the page. */
-interface Position {
-  readonly last: number
+/** What a cursor refers to. */
+interface CursorState {
+  /** The last record that was returned. */
+  readonly lastIndex: number
+  /** The number of records that were returned. */
   readonly returned: number
 }
 
-/** Filters whose totals are kept. */
-const keptTotals = 8
+/** The number of filters whose totals are cached. */
+const maxTotals = 8
 
-/** Serves the list as it is at the virtual time `now()`. */
+/** Makes a server that returns the list as of the virtual time `now()`. */
 export const serve = (list: GeneratedList, options: ListOptions, now: () => number): ListServer.ListServer => {
-  const { generator, life, order } = list
+  const { generator, lifecycle, order } = list
   const kind = options.cursors ?? "keyset"
-  // If nothing moves, both kinds of cursor lead to the same record, and the last one is found without counting.
-  const byOffset = kind === "offset" && !life.still
+  // In a fixed list, both kinds of cursor lead to the same record, and the last record is found without counting.
+  const byOffset = kind === "offset" && !lifecycle.isFixed
   const counting = options.count ?? "page"
   const cursors = ListCursor.make(list.list, { kind, reserved: options.reservedCursors === true })
-  const totals = makeBoundedMap<string, number>(keptTotals)
+  const totals = makeBoundedMap<string, number>(maxTotals)
 
   const matches = (index: number, filter: Filters.Filter | undefined, time: number): boolean =>
-    life.isPresent(index, time) && (filter === undefined || filter.matches(index, life.story(index, time)))
+    lifecycle.isPresent(index, time) &&
+    (filter === undefined || filter.matches(index, lifecycle.historyOf(index, time)))
 
-  /** The matching records from a cell to the end of the list, in order. */
+  /** Returns the matching records from a slot to the end of the list, in the list's order. */
   const matchesFrom = function*(start: number, filter: Filters.Filter | undefined, time: number) {
-    const length = life.length(time)
-    const cells = order.cells(length)
-    const first = order.cellsMove ? 0 : life.goneBefore(time)
+    const length = lifecycle.lengthAt(time)
+    const slots = order.slotCount(length)
+    const first = order.slotsDependOnLength ? 0 : lifecycle.vanishedBelow(time)
     for (
-      let cell = order.step === 1 ? Math.max(start, first) : start;
-      cell >= first && cell < cells;
-      cell += order.step
+      let slot = order.step === 1 ? Math.max(start, first) : start;
+      slot >= first && slot < slots;
+      slot += order.step
     ) {
-      const index = order.indexAt(cell, length)
+      const index = order.indexAt(slot, length)
       if (index < length && matches(index, filter, time)) yield index
     }
   }
 
-  const firstCell = (time: number) => order.step === 1 ? 0 : order.cells(life.length(time)) - 1
-  const cellAfter = (index: number, time: number) => order.cellOf(index, life.length(time)) + order.step
+  const firstSlot = (time: number) => order.step === 1 ? 0 : order.slotCount(lifecycle.lengthAt(time)) - 1
+  const slotAfter = (index: number, time: number) => order.slotOf(index, lifecycle.lengthAt(time)) + order.step
 
-  /** How many records match from a cell on. Takes up to a second for ten million records. */
+  /** Counts the matching records from a slot on. Takes up to a second for ten million records. */
   const countFrom = (start: number, filter: Filters.Filter | undefined, time: number): number => {
     let count = 0
     for (const _ of matchesFrom(start, filter, time)) count++
     return count
   }
 
+  /** Counts all matching records. */
   const total = (request: ListServer.ListRequest, filter: Filters.Filter | undefined, time: number): number => {
-    if (!life.still) return countFrom(firstCell(time), filter, time)
-    if (filter === undefined) return life.length(time)
-    const name = JSON.stringify(request.filters)
-    const count = totals.get(name) ?? countFrom(firstCell(time), filter, time)
-    totals.set(name, count)
+    if (!lifecycle.isFixed) return countFrom(firstSlot(time), filter, time)
+    if (filter === undefined) return lifecycle.lengthAt(time)
+    const key = JSON.stringify(request.filters)
+    const count = totals.get(key) ?? countFrom(firstSlot(time), filter, time)
+    totals.set(key, count)
     return count
   }
 
-  /** The records of a page and the next one, read along the list. */
-  const alongCells = (
+  /** Reads the list from the cursor on. Returns at most one record more than fits on the page. */
+  const readSlots = (
     { limit }: ListServer.ListRequest,
     filter: Filters.Filter | undefined,
-    position: Position | undefined,
+    cursor: CursorState | undefined,
     time: number
   ): ReadonlyArray<number> => {
-    const start = position === undefined || byOffset ? firstCell(time) : cellAfter(position.last, time)
-    let skip = byOffset ? position?.returned ?? 0 : 0
-    const found: Array<number> = []
+    const start = cursor === undefined || byOffset ? firstSlot(time) : slotAfter(cursor.lastIndex, time)
+    let skip = byOffset ? cursor?.returned ?? 0 : 0
+    const records: Array<number> = []
     for (const index of matchesFrom(start, filter, time)) {
       if (skip > 0) skip--
-      else if (found.push(index) > limit) break
+      else if (records.push(index) > limit) break
     }
-    return found
+    return records
   }
 
-  /** The matching ones of a few candidates, in the list's order. */
-  const amongFew = (candidates: ReadonlyArray<number>, filter: Filters.Filter, time: number): ReadonlyArray<number> =>
+  /** Returns the matching candidates, in the list's order. */
+  const matchesAmong = (
+    candidates: ReadonlyArray<number>,
+    filter: Filters.Filter,
+    time: number
+  ): ReadonlyArray<number> =>
     [...new Set(candidates)]
       .filter((index) => matches(index, filter, time))
-      .toSorted((a, b) => order.rank(a) - order.rank(b))
+      .toSorted((a, b) => order.rankOf(a) - order.rankOf(b))
 
-  const after = (found: ReadonlyArray<number>, position: Position | undefined): ReadonlyArray<number> =>
-    position === undefined
-      ? found
+  const after = (records: ReadonlyArray<number>, cursor: CursorState | undefined): ReadonlyArray<number> =>
+    cursor === undefined
+      ? records
       : byOffset
-      ? found.slice(position.returned)
-      : found.filter((index) => order.rank(index) > order.rank(position.last))
+      ? records.slice(cursor.returned)
+      : records.filter((index) => order.rankOf(index) > order.rankOf(cursor.lastIndex))
 
   return (request) => {
     const time = now()
-    const [last, returned] = request.cursor === undefined ? [] : cursors.decode(request, request.cursor) ?? []
-    const position = last === undefined || returned === undefined ? undefined : { last, returned }
-    if (request.cursor !== undefined && position === undefined) return { _tag: "CursorRefused" }
-    const filtered = Object.keys(request.filters).length > 0
-    const filter = filtered ? Filters.make(request.filters, generatedRecords[list.list].filters, list) : undefined
-    if (filtered && filter === undefined) return { _tag: "Page", items: [], next: null, count: 0 }
+    const [lastIndex, returned] = request.cursor === undefined ? [] : cursors.decode(request, request.cursor) ?? []
+    const cursor = lastIndex === undefined || returned === undefined ? undefined : { lastIndex, returned }
+    if (request.cursor !== undefined && cursor === undefined) return { _tag: "CursorRefused" }
+    const hasFilters = Object.keys(request.filters).length > 0
+    const filter = hasFilters ? Filters.make(request.filters, generatedRecords[list.list].filters, list) : undefined
+    if (hasFilters && filter === undefined) return { _tag: "Page", items: [], next: null, count: 0 }
 
     const candidates = filter?.candidates(time)
-    const few = filter === undefined || candidates === undefined ? undefined : amongFew(candidates, filter, time)
-    const left = few === undefined ? alongCells(request, filter, position, time) : after(few, position)
-    const page = left.slice(0, request.limit)
-    const end = page.at(-1)
-    const before = position?.returned ?? 0
-    const more = end !== undefined && left.length > page.length
+    /** All matching records, if the filter has candidates. */
+    const matching = filter === undefined || candidates === undefined
+      ? undefined
+      : matchesAmong(candidates, filter, time)
+    const following = matching === undefined ? readSlots(request, filter, cursor, time) : after(matching, cursor)
+    const page = following.slice(0, request.limit)
+    const lastOfPage = page.at(-1)
+    const returnedBefore = cursor?.returned ?? 0
+    const hasMore = lastOfPage !== undefined && following.length > page.length
 
     const remaining = () => {
-      if (few !== undefined || !more) return left.length - page.length
-      return life.still
-        ? total(request, filter, time) - before - page.length
-        : countFrom(cellAfter(end, time), filter, time)
+      if (matching !== undefined || !hasMore) return following.length - page.length
+      return lifecycle.isFixed
+        ? total(request, filter, time) - returnedBefore - page.length
+        : countFrom(slotAfter(lastOfPage, time), filter, time)
     }
     return {
       _tag: "Page",
-      items: page.map((index) => generator.textAt(index, life.story(index, time))),
-      next: more ? cursors.encode(request, [end, before + page.length]) : null,
+      items: page.map((index) => generator.textAt(index, lifecycle.historyOf(index, time))),
+      next: hasMore ? cursors.encode(request, [lastOfPage, returnedBefore + page.length]) : null,
       count: counting === "page"
         ? page.length
         : counting === "total"
-        ? few?.length ?? total(request, filter, time)
+        ? matching?.length ?? total(request, filter, time)
         : remaining()
     }
   }

@@ -1,34 +1,35 @@
 /**
- * Records as a function of (seed, list, index) and of what has happened to them: the same on every machine, at any size.
- * They look like a merchant's data and hold what the document allows or leaves open: names in many scripts, odd text,
- * nulls, missing and undocumented fields, states nobody has listed, numbers that parsing would change.
+ * Generates records as a function of seed, list, index and history, so that they are the same on every machine. They look
+ * like a merchant's data and contain what the document allows or does not specify: names in many scripts, odd text,
+ * nulls, missing and undocumented fields, unlisted statuses, and numbers that parsing would change.
  */
 import { Lists } from "@payments/core"
 import type { MemoryList } from "@payments/core/testing"
-import { draw } from "./Draw.ts"
-import * as Facts from "./Facts.ts"
 import { generatedRecords } from "./GeneratedRecords.ts"
-import { type Story, untouched } from "./Life.ts"
+import { type RecordHistory, unchanged } from "./Lifecycle.ts"
+import * as RecordModel from "./RecordModel.ts"
 import * as RecordText from "./RecordText.ts"
+import { draw } from "./SeededRandom.ts"
 
-/** What makes the records of a list. */
+/** What the records of a list depend on. */
 export interface GeneratorOptions {
-  /** Another seed gives other records, of another merchant. */
+  /** The seed. Each seed is another merchant with other records. */
   readonly seed: number
-  /** The share of records with text that breaks other people's tools, 0 to 1; 0 unless given. */
+  /** The share of records with text that breaks other programs, 0 to 1; default 0. */
   readonly hostileText?: number | undefined
-  /** When a moving world began, in ms since 1970: nothing is paid later without a change. Never unless given. */
-  readonly beganMs?: number | undefined
+  /** The start of virtual time, in ms since 1970. After it, only a change pays an invoice. Default: Infinity. */
+  readonly startMs?: number | undefined
 }
 
-/** The records of a list, and what filters ask about them. */
+/** Generates the records of a list. */
 export interface Generator {
-  readonly facts: Facts.Facts
-  /** A record as JSON text. */
-  readonly textAt: (index: number, story?: Story) => string
+  /** The properties of the records, for filters. */
+  readonly model: RecordModel.RecordModel
+  /** Returns a record as JSON text. */
+  readonly textAt: (index: number, history?: RecordHistory) => string
 }
 
-/** The records of one list in a world that does not move; `hostileText` is that of {@link GeneratorOptions}. */
+/** Returns the records of a list that never changes. `hostileText` is that of {@link GeneratorOptions}. */
 export const records = (
   list: Lists.ListName,
   length: number,
@@ -36,16 +37,16 @@ export const records = (
   hostileText?: number
 ): MemoryList.MemoryRecords => ({ length, textAt: make(list, { seed, hostileText }).textAt })
 
-/** Makes the records of a list. */
+/** Makes the generator of a list. */
 export const make = (list: Lists.ListName, options: GeneratorOptions): Generator => {
   const { seed } = options
-  const beganMs = options.beganMs ?? Infinity
-  const facts = Facts.make(draw(seed, 1 + Lists.ListName.literals.indexOf(list)), seed, beganMs)
-  const render = RecordText.make(generatedRecords[list].body, facts, {
+  const startMs = options.startMs ?? Infinity
+  const model = RecordModel.make(draw(seed, 1 + Lists.ListName.literals.indexOf(list)), seed, startMs)
+  const render = RecordText.make(generatedRecords[list].renderFields, model, {
     hostileText: options.hostileText ?? 0,
     merchant: seed,
-    personKey: draw(seed, 0),
-    beganMs
+    customerKey: draw(seed, 0),
+    startMs
   })
-  return { facts, textAt: (index, story = untouched) => render(index, story) }
+  return { model, textAt: (index, history = unchanged) => render(index, history) }
 }

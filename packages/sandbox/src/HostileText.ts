@@ -1,8 +1,8 @@
 /**
- * Unusual text, as the inside of a JSON string. Any program that reads JSON, and a terminal that prints it, copes with odd
- * text. Hostile text breaks other people's tools: `docs/sandbox.md` lists them.
+ * Unusual text, as the content of a JSON string. Every program that reads JSON and every terminal handles odd text.
+ * Hostile text breaks some programs, which `docs/sandbox.md` lists.
  */
-import { draw, pick } from "./Draw.ts"
+import { draw, pick } from "./SeededRandom.ts"
 
 const oddTexts = [
   // separators and quotes
@@ -12,9 +12,9 @@ const oddTexts = [
   // characters of several code points
   `e\u0301 is not \u00e9, z\u0310\u0351\u036b\u0343`,
   `\ud83d\udc69\u200d\ud83d\udc69\u200d\ud83d\udc67 \ud83c\uddec\ud83c\udde7`,
-  // one text, spelled in two ways
+  // one word with and without escapes
   `caf\\u00e9 \\/ café /`,
-  // names with a meaning elsewhere
+  // names with a special meaning in a language
   `__proto__`,
   `null`,
   ``,
@@ -29,15 +29,15 @@ const hostileTexts = [
   `+573001234567`,
   `-2+3`,
   `\\t=1+1`,
-  // readers of lines
+  // programs that read line by line
   `first line\\r\\nsecond line\\nthird`,
   // terminals
   `\\u001b[31mred\\u001b[0m\\u001b]0;title\\u0007\\u001b[2J`,
   `\\u009b31m\\b\\b\\b\\f\\u007f`,
-  // characters that hide others, or change their direction
+  // characters that are invisible, or change the direction of text
   `\u202egnp.exe\u202c \u200f\u0661\u0662\u0663\u200e`,
   `zero\u200bwidth\u2060 \ufeffmark \u2028line \u2029paragraph`,
-  // characters that some stores and parsers refuse
+  // characters that some databases and parsers refuse
   `before\\u0000after`,
   `\\ud800`,
   `\\udc00 lone \\ud83d`,
@@ -48,8 +48,8 @@ const hostileTexts = [
 
 const allTexts = [...hostileTexts, ...oddTexts]
 
-/** Hostile or odd text, by a draw. */
+/** Returns a hostile or odd text. */
 export const hostileText = (key: number): string => pick(allTexts, draw(key, 0))
 
-/** Odd text, by a draw. */
+/** Returns an odd text. */
 export const oddText = (key: number): string => pick(oddTexts, draw(key, 0))

@@ -1,7 +1,6 @@
 /**
- * The contract of §4 served locally: `layer` over a real socket, `layerClient` in process. Only keys that begin with
- * `sandbox_` are accepted, so that a real key is never let in; the socket listens on this machine alone unless told
- * otherwise.
+ * Serves the API of §4 locally: `layer` over a socket, `layerClient` in process. Accepts only keys that begin with
+ * `sandbox_`, so that a real key is never accepted. The socket listens on this machine only, unless `host` says otherwise.
  */
 import { Lists, PaymentsConfig, PaymentsContract } from "@payments/core"
 import {
@@ -18,72 +17,75 @@ import {
 import { Context, Effect, Layer, Redacted } from "effect"
 import type { HttpClient } from "effect/http"
 import { OpenApi } from "effect/http-api"
-import { BadControl, type Controls, serveControls, StandsStill } from "./Control.ts"
-import * as Journal from "./Journal.ts"
+import { type Controls, InvalidControl, NotLive, serveControls } from "./Control.ts"
+import * as RequestLog from "./RequestLog.ts"
 import { listen, type ListenOptions, type SandboxError } from "./SocketServer.ts"
 import * as World from "./World.ts"
 
-/** How a live world moves: the rates of {@link World.LiveOptions}, and its clock. */
+/** How a live world changes: the rates of {@link World.LiveOptions}, and the speed of its clock. */
 export interface LiveWorld extends Omit<World.LiveOptions, "now"> {
-  /** Virtual milliseconds per real one; 0 to 1,000,000; 60 unless given, so that an hour passes in a minute. 0 moves only by hand. */
+  /**
+   * Virtual milliseconds per real millisecond, 0 to 1,000,000; default 60, which is an hour per minute. With 0, only
+   * {@link Controls.advance} moves the clock.
+   */
   readonly speed?: number | undefined
 }
 
-/** What the sandbox serves and how. */
+/** What the sandbox serves. */
 export interface SandboxOptions extends Omit<World.WorldOptions, "live"> {
-  /** Makes the world move: records appear, change and vanish. */
+  /** Makes records appear, change and vanish. */
   readonly live?: LiveWorld | undefined
-  /** Served in the place of generated records: objects, or JSON text where exact spelling matters. */
+  /** The records to serve instead of generated ones: objects, or JSON texts if the exact text matters. */
   readonly lists?: { readonly [Name in Lists.ListName]?: ReadonlyArray<object | string> | undefined } | undefined
-  /** Records per page when a request names no limit, where the document shows no default (§8); 20 unless given. */
+  /** Records per page if neither the request nor the document (§8) names a limit; default 20. */
   readonly assumedLimit?: number | undefined
-  /** The names of the invoice list's parameters (§4.3); the field names unless given. */
+  /** The parameter names of the invoice list (§4.3); default: the field names. */
   readonly invoiceParameters?: Partial<Lists.InvoiceParameters> | undefined
-  /** What goes wrong, for which requests. */
+  /** The faults, which apply from the start. */
   readonly faults?: ReadonlyArray<Fault> | undefined
 }
 
-/** How the sandbox serves on a socket. */
+/** Where the sandbox listens, and what it reports. */
 export interface ServeOptions extends ListenOptions {
-  /** Serves the control endpoint on this port too; 0 selects a free port. */
+  /** The port of the control endpoint; 0 selects a free port. Default: no control endpoint. */
   readonly controlPort?: number | undefined
-  /** Where the control endpoint listens: 127.0.0.1 unless given, whatever `host` is. */
+  /** The address at which the control endpoint listens; default 127.0.0.1, even if `host` is another address. */
   readonly controlHost?: string | undefined
-  /** Told of each request as it is answered. */
-  readonly onRequest?: ((request: Journal.LoggedRequest) => void) | undefined
+  /** Called for each request when it is answered. */
+  readonly onRequest?: ((request: RequestLog.LoggedRequest) => void) | undefined
 }
 
-/** The key that the sandbox gives its own clients. It opens nothing else. */
+/** A key that every sandbox accepts. No other service accepts it. */
 export const sandboxKey = Redacted.make("sandbox_key")
 
-/** A running sandbox, and its controls. */
+/** A running sandbox. */
 export class Sandbox extends Context.Service<
   Sandbox,
   Controls & {
-    /** Its base address, for both parts of the API. */
+    /** The base address of all lists. */
     readonly url: string
-    /** The address of its control endpoint, if it has one. */
+    /** The address of the control endpoint, if there is one. */
     readonly controlUrl: string | undefined
   }
 >()("@payments/sandbox/Sandbox") {
-  /** Serves over a socket for as long as the layer lives. */
+  /** Serves over a socket until the layer's scope closes. */
   static readonly layer = (options: SandboxOptions & ServeOptions = {}): Layer.Layer<Sandbox, SandboxError> =>
     Layer.effect(
       Sandbox,
       Effect.gen(function*() {
         const now = yield* serviceTime
         const { advance, service } = makeService(options, now())
-        const journal = Journal.make(options.onRequest)
+        const log = RequestLog.make(options.onRequest)
         const url = yield* listen(options, (request) => {
-          const answered = service.answer(request)
-          journal.record(answered, request.now)
-          return answered.reply
+          const answer = service.answer(request)
+          log.add(answer, request.now)
+          return answer.reply
         }, now)
         const controls: Controls = {
           faults: Effect.sync(service.faults),
           setFaults: (faults) => Effect.sync(() => service.setFaults(faults, now())),
-          counters: Effect.sync(journal.counters),
-          requests: Effect.sync(journal.requests),
+          counters: Effect.sync(log.counters),
+          requests: Effect.sync(log.requests),
           advance
         }
         const controlUrl = options.controlPort === undefined
@@ -93,11 +95,14 @@ export class Sandbox extends Context.Service<
       })
     )
 
-  /** An `HttpClient` whose every request is answered in process, without a socket. */
+  /** Provides an `HttpClient` whose requests the sandbox answers in process, without a socket. */
   static readonly layerClient = (options: SandboxOptions = {}): Layer.Layer<HttpClient.HttpClient> =>
     layerClient((now) => makeService(options, now).service)
 
-  /** Settings for a client of this sandbox. `source` names the data where the address does not (a free port). */
+  /**
+   * Returns the settings of a client of a sandbox. `source` names the source of the data, for exports; give it if the
+   * address changes from run to run, as with a free port.
+   */
   static readonly config = (url: string, source?: string): Effect.Effect<PaymentsConfig["Service"]> =>
     PaymentsConfig.fromSettings({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: sandboxKey }).pipe(
       Effect.orDie,
@@ -105,54 +110,60 @@ export class Sandbox extends Context.Service<
     )
 }
 
-/** The fastest clock: a virtual hour in 3.6 ms. */
-const mostSpeed = 1_000_000
+/** With this speed, a virtual hour passes in 3.6 ms. */
+const maxSpeed = 1_000_000
 
-const clockEnds = (longestMs: number) =>
-  `the clock ends at ${Math.floor(longestMs)} ms: by then a list has grown by 2^24 records, or a century has passed`
+const endOfClock = (endMs: number) =>
+  `the clock ends at ${Math.floor(endMs)} ms, when a list has grown by 2^24 records or a century has passed`
 
 const accepts = (key: string): boolean => key.startsWith("sandbox_")
 
-interface Served {
+interface SandboxService {
   readonly service: ListService
   readonly advance: Controls["advance"]
 }
 
-const makeService = (options: SandboxOptions, now: number): Served => {
+const makeService = (options: SandboxOptions, now: number): SandboxService => {
   const { live } = options
   const speed = live?.speed ?? 60
-  if (!(speed >= 0 && speed <= mostSpeed)) throw new RangeError(`live.speed must be from 0 to ${mostSpeed}`)
-  const began = performance.now()
-  let advanced = 0
-  const virtualNow = () => (performance.now() - began) * speed + advanced
+  if (!(speed >= 0 && speed <= maxSpeed)) throw new RangeError(`live.speed must be from 0 to ${maxSpeed}`)
+  const start = performance.now()
+  let advancedMs = 0
+  const virtualNow = () => (performance.now() - start) * speed + advancedMs
   const world = options.lists === undefined
     ? World.make({ ...options, live: live === undefined ? undefined : { ...live, now: virtualNow } })
     : undefined
-  const servers = world?.servers ?? heldServers(options.lists ?? {}, options)
+  const servers = world?.servers ?? serversOf(options.lists ?? {}, options)
   const service = makeListService({ ...options, servers, accepts }, now)
   return {
-    service: { ...service, answer: (request) => describeContract(request) ?? service.answer(request) },
+    service: { ...service, answer: (request) => answerOpenApi(request) ?? service.answer(request) },
     advance: (ms) =>
       Effect.suspend(() => {
         if (world === undefined || live === undefined) {
-          return Effect.fail(new StandsStill({ problem: "the world stands still; a live one has a clock" }))
+          return Effect.fail(
+            new NotLive({
+              problem: "this sandbox has no clock, because it is not live. Start it with --live (in code: `live: {}`)"
+            })
+          )
         }
-        const left = world.longestMs - virtualNow()
-        if (!(ms <= left)) return Effect.fail(new BadControl({ problem: clockEnds(world.longestMs) }))
-        advanced += ms
+        // The negated comparison also refuses NaN.
+        if (!(ms <= world.endMs - virtualNow())) {
+          return Effect.fail(new InvalidControl({ problem: endOfClock(world.endMs) }))
+        }
+        advancedMs += ms
         return Effect.succeed(virtualNow())
       })
   }
 }
 
-const heldServers = (
+const serversOf = (
   lists: NonNullable<SandboxOptions["lists"]>,
   options: MemoryList.MemoryListOptions
 ): ListServer.ListServers =>
   Lists.map((list) => MemoryList.serve(list, MemoryList.recordsOf(lists[list.name]), options))
 
-/** The contract itself, for whoever wants to see it. */
-const describeContract = ({ target }: ServiceRequest): ServiceAnswer | undefined =>
+/** Returns the OpenAPI document of the contract, if the request is for it. */
+const answerOpenApi = ({ target }: ServiceRequest): ServiceAnswer | undefined =>
   target === "/openapi.json"
     ? {
       reply: {

@@ -1,21 +1,21 @@
-/** Named sets of faults: a day that a service may have. */
+/** Scenarios: named sets of faults, each with a description. */
 import { catalogue, type Fault } from "@payments/core/testing"
 import { Result, Schema, SchemaIssue } from "effect"
 
-/** What a scenario is. */
+/** A scenario. */
 export interface Scenario {
   readonly description: string
   readonly faults: ReadonlyArray<Fault>
 }
 
-/** The scenarios, by name. A listing comes whole through `calm`, `flaky`, `throttled` and `hostile`. */
+/** The scenarios, by name. With `calm`, `flaky`, `throttled` and `hostile`, a listing returns every record. */
 export const scenarios = {
   calm: {
     description: "Nothing goes wrong.",
     faults: []
   },
   flaky: {
-    description: "Late answers, and now and then an error, a cut connection or half a body.",
+    description: "Late answers, and sometimes an error, a lost connection or half a body.",
     faults: [
       { fault: "latency", ms: 5, jitterMs: 20 },
       { fault: "status", status: 503, rate: 0.02 },
@@ -31,7 +31,8 @@ export const scenarios = {
     faults: [{ fault: "rateLimit", perSecond: 20, burst: 20 }]
   },
   hostile: {
-    description: "What the document allows and nobody expects: odd pages, compressed bodies, HTML errors, new fields.",
+    description:
+      "Answers that the document allows but clients may not expect: odd pages, compressed bodies, HTML errors, new fields.",
     faults: [
       { fault: "emptyPage", every: 7 },
       { fault: "shortPage", records: 33, every: 5 },
@@ -48,7 +49,7 @@ export const scenarios = {
     ]
   },
   outage: {
-    description: "After 5 seconds the service fails for 20 seconds, then comes back.",
+    description: "After 5 seconds the service fails for 20 seconds, then works again.",
     faults: [
       { fault: "status", status: 503, afterMs: 5000, untilMs: 20_000 },
       { fault: "reset", afterMs: 20_000, untilMs: 25_000 }
@@ -56,7 +57,7 @@ export const scenarios = {
   },
   drift: {
     description:
-      "The service changes under its clients: amounts as text in some records, ids that are gone, new fields.",
+      "The service no longer matches its document: amounts as text, missing ids, other timestamps, new fields.",
     faults: [
       { fault: "field", field: "amount", value: `"12,50"`, share: 0.005 },
       { fault: "field", field: "id", share: 0.001 },
@@ -69,45 +70,45 @@ export const scenarios = {
 /** The name of a scenario. */
 export type ScenarioName = keyof typeof scenarios
 
-/** As many faults as may lie over a service. */
-const mostFaults = 100
+/** The most faults that a service can have. */
+const maxFaults = 100
 
 const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
 
-/** What the text holds by the schema, or what is wrong with it, without any value of it. */
+/** Decodes a value. The problem names the path in the value, and contains nothing of the value itself. */
 const decode = <S extends Schema.ConstraintDecoder<unknown>>(schema: S, value: unknown, name: string) =>
   Result.mapError(Schema.decodeUnknownResult(schema, { onExcessProperty: "error" })(value), ({ issue }) => {
     const [first] = formatIssue(issue).issues
     const path = (first?.path ?? []).map((part) => String(typeof part === "object" ? part.key : part))
-    return `${[name, ...path].filter((part) => part !== "").join(".")}: ${first?.message ?? "not as expected"}`
+    return `${[name, ...path].filter((part) => part !== "").join(".")}: ${first?.message ?? "invalid"}`
   })
 
 const parse = (text: string): Result.Result<unknown, string> =>
-  Result.try({ try: (): unknown => JSON.parse(text), catch: () => "no JSON" })
+  Result.try({ try: (): unknown => JSON.parse(text), catch: () => "the text is not JSON" })
 
-/** What JSON text holds by the schema; or what is wrong with it. */
+/** Decodes JSON text. Fails with the problem. */
 export const readJson = <S extends Schema.ConstraintDecoder<unknown>>(schema: S, text: string) =>
   Result.flatMap(parse(text), (value) => decode(schema, value, ""))
 
-/** The faults that JSON text holds, one or an array of them or the name of a scenario; or what is wrong with it. */
+/** Decodes faults from JSON text: one fault, an array of faults, or the name of a scenario. Fails with the problem. */
 export const faultsFromJson = (text: string): Result.Result<ReadonlyArray<Fault>, string> =>
   Result.flatMap(parse(text), (value): Result.Result<ReadonlyArray<Fault>, string> => {
     if (typeof value === "string") {
       const scenario = Object.entries(scenarios).find(([name]) => name === value)
       return scenario === undefined
-        ? Result.fail(`no such scenario; one of ${Object.keys(scenarios).join(", ")}`)
+        ? Result.fail(`unknown scenario; one of ${Object.keys(scenarios).join(", ")}`)
         : Result.succeed(scenario[1].faults)
     }
     const given: ReadonlyArray<unknown> = Array.isArray(value) ? value : [value]
-    if (given.length > mostFaults) return Result.fail(`${given.length} faults are too many; at most ${mostFaults}`)
-    return Result.all(given.map((one, index) => faultOf(one, `fault ${index}`)))
+    if (given.length > maxFaults) return Result.fail(`${given.length} faults are too many; give at most ${maxFaults}`)
+    return Result.all(given.map((fault, index) => decodeFault(fault, `fault ${index}`)))
   })
 
-const faultOf = (value: unknown, where: string): Result.Result<Fault, string> => {
+const decodeFault = (value: unknown, where: string): Result.Result<Fault, string> => {
   const name: unknown = typeof value === "object" && value !== null && "fault" in value ? value.fault : undefined
   const known = Object.entries(catalogue).find(([key]) => key === name)
   if (known !== undefined) return decode(known[1], value, where)
-  // What was written is said again only where it may be a misspelt name.
+  // The problem repeats the name only if it can be a misspelled fault. Other text could be a secret.
   const unknown = typeof name === "string" && /^\w{1,40}$/.test(name) ? `unknown fault \`${name}\`` : "unknown fault"
   return Result.fail(`${where}: ${unknown}; one of ${Object.keys(catalogue).join(", ")}`)
 }

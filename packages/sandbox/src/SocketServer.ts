@@ -1,6 +1,6 @@
 /**
- * Performs the answers of a list service on a socket: the one place that knows how an answer is cut, dripped, compressed
- * or never finished. Node's own server is used without a router, so that it costs little more than the bytes it sends.
+ * Sends the answers of a list service over a socket. Only this module truncates, delays, compresses and chunks answers. It
+ * uses Node's server without a router, which adds little to the cost of sending the bytes.
  */
 import type { Reply, ServiceRequest } from "@payments/core/testing"
 import { Data, Effect } from "effect"
@@ -9,27 +9,28 @@ import { type Encode, makeEncoder } from "./Encoder.ts"
 
 /** Where a socket listens. */
 export interface ListenOptions {
-  /** 127.0.0.1 unless given. */
+  /** The address; default 127.0.0.1. */
   readonly host?: string | undefined
-  /** A free one is taken for 0, the default. */
+  /** The port; 0, the default, selects a free port. */
   readonly port?: number | undefined
 }
 
-/** The address cannot be listened on. */
+/** The server cannot listen at the address. */
 export class SandboxError extends Data.TaggedError("SandboxError")<{
+  /** Node's error code, or `unknown`. */
   readonly code: string
   readonly host: string
   readonly port: number
-  /** What was to listen there. */
+  /** Which server could not listen. */
   readonly endpoint: "lists" | "controls"
 }> {
   override get message() {
-    const problem = this.code === "EADDRINUSE" ? "is in use" : `cannot be listened on (${this.code})`
-    return `the sandbox cannot start: ${this.host} port ${this.port} ${problem}. Choose another one.`
+    const problem = this.code === "EADDRINUSE" ? "is in use" : `cannot be used (${this.code})`
+    return `the sandbox cannot start: ${this.host} port ${this.port} ${problem}. Choose another port or address.`
   }
 }
 
-/** The error of a server that could not listen. */
+/** Returns the error for a server that could not listen. */
 export const listenError = (cause: unknown, at: Pick<SandboxError, "host" | "port" | "endpoint">): SandboxError =>
   new SandboxError({
     ...at,
@@ -38,14 +39,17 @@ export const listenError = (cause: unknown, at: Pick<SandboxError, "host" | "por
       : "unknown"
   })
 
-/** The base address for clients on this machine of a server that listens there: of all addresses, the loopback one. */
+/**
+ * Returns the base address of a server for clients on this machine. If the server listens on all addresses, this is the
+ * loopback address.
+ */
 export const urlOf = (host: string, address: unknown, port: number): string => {
   const bound = typeof address === "object" && address !== null && "address" in address ? address.address : undefined
-  const named = bound === "0.0.0.0" ? "127.0.0.1" : bound === "::" ? "::1" : host
-  return `http://${named.includes(":") ? `[${named}]` : named}:${port}`
+  const reachable = bound === "0.0.0.0" ? "127.0.0.1" : bound === "::" ? "::1" : host
+  return `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`
 }
 
-/** Listens until the scope closes, which cuts every connection; gives the base address. */
+/** Listens until the scope closes, which closes every connection. Returns the base address. */
 export const listen = Effect.fnUntraced(function*(
   { host = "127.0.0.1", port = 0 }: ListenOptions,
   answer: (request: ServiceRequest) => Reply,
@@ -54,7 +58,7 @@ export const listen = Effect.fnUntraced(function*(
   const encode = makeEncoder()
   const server = createServer((request, response) => {
     const { headers: { authorization }, method, url: target = "" } = request
-    guarded(
+    resetOnError(
       request,
       () => perform(answer({ method, target, authorization, now: now() }), encode, request, response)
     )
@@ -73,46 +77,46 @@ export const listen = Effect.fnUntraced(function*(
 const close = (server: Server): Effect.Effect<void> =>
   Effect.callback((resume) => {
     server.close(() => resume(Effect.void))
-    // Clients keep connections open for the next request; without this the server would wait for them to leave.
+    // Clients keep idle connections open. Without this, the server would wait until they close them.
     server.closeAllConnections()
   })
 
-/** Does something that must not bring the whole server down: where it throws, its own connection is reset. */
-const guarded = (request: IncomingMessage, act: () => void): void => {
+/** Runs an action. If it throws, resets only the connection of this request, so that the server keeps running. */
+const resetOnError = (request: IncomingMessage, action: () => void): void => {
   try {
-    act()
+    action()
   } catch {
     request.socket.resetAndDestroy()
   }
 }
 
 const perform = (reply: Reply, encode: Encode, request: IncomingMessage, response: ServerResponse): void => {
-  const act = () => send(reply, encode, request, response)
-  if (reply.delayMs === undefined) act()
-  else later(response, reply.delayMs, () => guarded(request, act))
+  const action = () => send(reply, encode, request, response)
+  if (reply.delayMs === undefined) action()
+  else runAfter(response, reply.delayMs, () => resetOnError(request, action))
 }
 
-/** Node takes a longer time for no time at all. */
+/** A timer of Node with a longer time fires at once. */
 const longestTimerMs = 2 ** 31 - 1
 
-/** Does something after a while, unless the client has gone. */
-const later = (response: ServerResponse, ms: number, act: () => void): void => {
-  const forget = () => clearTimeout(timer)
+/** Runs an action after some time, unless the connection closes before. */
+const runAfter = (response: ServerResponse, ms: number, action: () => void): void => {
+  const cancel = () => clearTimeout(timer)
   const timer = setTimeout(() => {
-    // A body in small pieces waits many times.
-    response.off("close", forget)
-    act()
+    // A body in many chunks would otherwise add a listener for each.
+    response.off("close", cancel)
+    action()
   }, Math.min(ms, longestTimerMs))
-  response.once("close", forget)
+  response.once("close", cancel)
 }
 
 const send = (reply: Reply, encode: Encode, request: IncomingMessage, response: ServerResponse): void => {
-  if (reply.truncation?.after === "nothing") leave(reply.truncation.connection, request)
+  if (reply.truncation?.after === "nothing") endConnection(reply.truncation.connection, request)
   else if (reply.encoding === undefined && reply.padding === undefined) {
     sendBody(reply, Buffer.from(reply.body), request, response)
   } else {
     encode(reply).then(
-      (body) => guarded(request, () => sendBody(reply, body, request, response)),
+      (body) => resetOnError(request, () => sendBody(reply, body, request, response)),
       () => request.socket.resetAndDestroy()
     )
   }
@@ -130,20 +134,27 @@ const sendBody = (reply: Reply, body: Buffer, request: IncomingMessage, response
     response.end(body)
     return
   }
-  const sent = truncation === undefined || truncation.after === "nothing" ? body : body.subarray(0, truncation.after)
+  const sentBody = truncation === undefined || truncation.after === "nothing"
+    ? body
+    : body.subarray(0, truncation.after)
   const end = () => {
     if (truncation === undefined) response.end()
-    else leave(truncation.connection, request)
+    else endConnection(truncation.connection, request)
   }
-  if (reply.drip === undefined) response.write(sent, end)
-  else drip(response, sent, reply.drip, end)
+  if (reply.drip === undefined) response.write(sentBody, end)
+  else drip(response, sentBody, reply.drip, end)
 }
 
-const leave = (connection: NonNullable<Reply["truncation"]>["connection"], { socket }: IncomingMessage): void => {
+/** Ends the connection of a truncated answer. An `open` connection stays open. */
+const endConnection = (
+  connection: NonNullable<Reply["truncation"]>["connection"],
+  { socket }: IncomingMessage
+): void => {
   if (connection === "reset") socket.resetAndDestroy()
   else if (connection === "closed") socket.end()
 }
 
+/** Sends a body in small chunks, one after each pause. */
 const drip = (
   response: ServerResponse,
   body: Buffer,
@@ -154,7 +165,7 @@ const drip = (
     end()
     return
   }
-  later(response, everyMs, () =>
+  runAfter(response, everyMs, () =>
     response.write(
       body.subarray(0, bytes),
       () => drip(response, body.subarray(bytes), { bytes, everyMs }, end)

@@ -1,100 +1,101 @@
 /**
- * The three lists of a made-up merchant, of any size, still or moving. Records are a function of the seed and their
- * number, and in a moving world of the virtual time: nothing is stored, a list of 10,000,000 records starts at once, and
- * the same seed and time give the same content on every machine.
+ * The generated lists of one merchant, of any size, fixed or live. A record is a function of the seed and its index, and in
+ * a live world also of virtual time. Nothing is stored, so a list of 10,000,000 records starts at once, and the same seed
+ * and time give the same records on every machine.
  */
 import { Lists } from "@payments/core"
 import type { ListServer } from "@payments/core/testing"
-import { draw } from "./Draw.ts"
 import * as GeneratedList from "./GeneratedList.ts"
 import * as Generator from "./Generator.ts"
-import * as Life from "./Life.ts"
-import * as Order from "./Order.ts"
+import * as Lifecycle from "./Lifecycle.ts"
+import * as ListOrder from "./ListOrder.ts"
+import { draw } from "./SeededRandom.ts"
 import { createdMs } from "./Timeline.ts"
 
-/** What the lists hold, and how they behave where the document leaves it open. */
+/** The records of the lists, and behaviour that the document does not specify. */
 export interface WorldOptions extends GeneratedList.ListOptions {
-  /** Records in each list, or in each list by its name; 1,000 unless given, 2^30 at most. In a moving world, at its start. */
+  /**
+   * The number of records in every list, or in each list by its name; default 1,000, at most 2^30. A live world has that
+   * many at its start.
+   */
   readonly records?: number | { readonly [Name in Lists.ListName]: number } | undefined
-  /** Another seed gives other records, another shuffle and another course of events; 1 unless given. */
+  /** The seed of the records, the shuffle and the changes; default 1. */
   readonly seed?: number | undefined
-  /** The share of records with text that breaks other people's tools, 0 to 1; 0 unless given. */
+  /** The share of records with text that breaks other programs, 0 to 1; default 0. */
   readonly hostileText?: number | undefined
-  /** The order of items (§4.4 shows none); `oldest` first unless given. */
-  readonly order?: Order.OrderName | undefined
-  /** Makes the world move. */
+  /** The order of the records (§4.4 specifies none); default `oldest`, which is oldest first. */
+  readonly order?: ListOrder.OrderName | undefined
+  /** Makes records appear, change and vanish. */
   readonly live?: LiveOptions | undefined
 }
 
 /**
- * How the world moves. The rates are per hour of virtual time and list, for a list as long as it was at the start: changes
- * and disappearances grow and shrink with it.
+ * How a live world changes. The rates are per list and hour of virtual time. Changes and disappearances are in proportion
+ * to the length of the list; their rates are those at its initial length.
  */
 export interface LiveOptions {
-  /**
-   * Virtual time: milliseconds since the world began, 0 or more. Nothing here waits for it. Beyond {@link World.longestMs}
-   * the world stands still.
-   */
+  /** Returns virtual time: milliseconds since the start, 0 or more. After {@link World.endMs} nothing changes. */
   readonly now: () => number
-  /** 60 unless given. */
+  /** Records that appear per hour; default 60. */
   readonly appearPerHour?: number | undefined
-  /** 120 unless given. */
+  /** Changes of records per hour; default 120. */
   readonly changePerHour?: number | undefined
-  /** 30 unless given. */
+  /** Records that vanish per hour; default 30. */
   readonly vanishPerHour?: number | undefined
 }
 
 /** A world and its lists. */
 export interface World {
-  /** The last moment of virtual time, in ms: by then 2^24 records have appeared in a list, or a century has passed. */
-  readonly longestMs: number
+  /** The end of virtual time, in ms: 2^24 records have appeared in a list, or a century has passed. */
+  readonly endMs: number
+  /** The servers of the lists, by name. */
   readonly servers: ListServer.ListServers
   /**
-   * All records of a list at a virtual time, now unless given, in the list's order. It looks at every record there has
-   * ever been, by no index: what tests compare with.
+   * Returns all records of a list at a virtual time, by default now, in the list's order. It examines every record that
+   * ever appeared, so tests compare the servers with it.
    */
   readonly snapshot: (list: Lists.ListName, timeMs?: number) => ReadonlyArray<string>
 }
 
-/** Makes a world. Limits arrive resolved at its servers, so the page size where none is asked for (§8) is not its own. */
+/** Makes a world. Its servers receive the limit of each request, so they have no default page size. */
 export const make = (options: WorldOptions = {}): World => {
-  const all = Lists.map(({ name }) => listOf(name, options))
-  const longestMs = Math.min(...Object.values(all).map(({ life }) => life.longestMs))
+  const all = Lists.map(({ name }) => makeList(name, options))
+  const endMs = Math.min(...Object.values(all).map(({ lifecycle }) => lifecycle.endMs))
   const clock = options.live?.now ?? (() => 0)
-  const now = () => Math.min(clock(), longestMs)
+  const now = () => Math.min(clock(), endMs)
   return {
-    longestMs,
+    endMs,
     servers: Lists.map(({ name }) => GeneratedList.serve(all[name], options, now)),
     snapshot: (name, time = now()) => {
-      const timeMs = Math.min(time, longestMs)
-      const { generator, life, order } = all[name]
-      return Array.from({ length: life.length(timeMs) }, (_, index) => index)
-        .filter((index) => life.isPresent(index, timeMs))
-        .toSorted((a, b) => order.rank(a) - order.rank(b))
-        .map((index) => generator.textAt(index, life.story(index, timeMs)))
+      const timeMs = Math.min(time, endMs)
+      const { generator, lifecycle, order } = all[name]
+      return Array.from({ length: lifecycle.lengthAt(timeMs) }, (_, index) => index)
+        .filter((index) => lifecycle.isPresent(index, timeMs))
+        .toSorted((a, b) => order.rankOf(a) - order.rankOf(b))
+        .map((index) => generator.textAt(index, lifecycle.historyOf(index, timeMs)))
     }
   }
 }
 
-const listOf = (list: Lists.ListName, options: WorldOptions): GeneratedList.GeneratedList => {
+const makeList = (list: Lists.ListName, options: WorldOptions): GeneratedList.GeneratedList => {
   const seed = options.seed ?? 1
-  const past = typeof options.records === "object" ? options.records[list] : options.records ?? 1000
+  const initialCount = typeof options.records === "object" ? options.records[list] : options.records ?? 1000
   const key = draw(draw(seed, 6), Lists.ListName.literals.indexOf(list))
   const { live } = options
-  // The past ends before the next record of it would have come.
-  const beganMs = Math.ceil(createdMs(past, 0) / 1000) * 1000
-  const life = live === undefined ? Life.still(past) : Life.moving(past, beganMs, {
+  // Virtual time starts when the next record would have been created, rounded up to a second.
+  const startMs = Math.ceil(createdMs(initialCount, 0) / 1000) * 1000
+  const lifecycle = live === undefined ? Lifecycle.fixed(initialCount) : Lifecycle.changing(initialCount, startMs, {
     appear: live.appearPerHour ?? 60,
     change: live.changePerHour ?? 120,
     vanish: live.vanishPerHour ?? 30
   }, draw(key, 1))
-  const generator = Generator.make(list, { seed, hostileText: options.hostileText, beganMs: life.beganMs })
+  const generator = Generator.make(list, { seed, hostileText: options.hostileText, startMs: lifecycle.startMs })
   return {
     list,
-    past,
-    life,
-    facts: generator.facts,
+    initialCount,
+    lifecycle,
+    model: generator.model,
     generator,
-    order: Order.make(options.order ?? "oldest", draw(key, 2))
+    order: ListOrder.make(options.order ?? "oldest", draw(key, 2))
   }
 }

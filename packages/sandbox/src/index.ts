@@ -1,10 +1,10 @@
 /** The public surface of `@payments/sandbox`. */
 export type { Fault } from "@payments/core/testing"
 export { conformance, type ConformanceOptions, type Finding, type Verdict } from "./Conformance.ts"
-export { BadControl, ControlApi, type Controls, StandsStill } from "./Control.ts"
+export { ControlApi, type Controls, InvalidControl, NotLive } from "./Control.ts"
 export { records } from "./Generator.ts"
-export type { Counters, LoggedRequest } from "./Journal.ts"
-export type { OrderName } from "./Order.ts"
+export type { OrderName } from "./ListOrder.ts"
+export type { Counters, LoggedRequest } from "./RequestLog.ts"
 export { type LiveWorld, Sandbox, sandboxKey, type SandboxOptions } from "./Sandbox.ts"
 export { faultsFromJson, type Scenario, type ScenarioName, scenarios } from "./Scenario.ts"
 export { type ListenOptions, SandboxError } from "./SocketServer.ts"

@@ -3,7 +3,7 @@ import { Lists, merchantIdOf } from "@payments/core"
 import { Schema } from "effect"
 import { make } from "../src/Generator.ts"
 import { records } from "../src/index.ts"
-import { fieldsOf, idOf, listNames } from "./Worlds.ts"
+import { fieldsOf, idOf, listNames } from "./WorldFixtures.ts"
 
 const texts = (list: Lists.ListName, length: number, seed = 1, hostileText?: number) => {
   const { textAt } = make(list, { seed, hostileText })
@@ -11,7 +11,7 @@ const texts = (list: Lists.ListName, length: number, seed = 1, hostileText?: num
 }
 
 describe("generated records", () => {
-  it("have one merchant id for each seed, in every address of a payment page", () => {
+  it("have one merchant id per seed, in every payment URL", () => {
     const merchantsOf = (seed: number) => {
       const { length, textAt } = records("invoices", 200, seed)
       return new Set(Array.from({ length }, (_, index) => merchantIdOf(JSON.parse(textAt(index)))))
@@ -19,7 +19,7 @@ describe("generated records", () => {
     assert.deepStrictEqual([...merchantsOf(1), ...merchantsOf(2), ...merchantsOf(-3)], ["mer_1", "mer_2", "mer_-3"])
   })
 
-  it("are a function of the seed, unique, and valid whatever share of them is hostile", () => {
+  it("are a function of the seed, unique, and valid with any share of hostile text", () => {
     for (const list of Lists.all) {
       for (const share of [undefined, 0.1]) {
         const { length, textAt } = records(list.name, 2000, 5, share)
@@ -34,7 +34,7 @@ describe("generated records", () => {
     }
   })
 
-  it("hold every field of §2, and nulls, missing and undocumented ones", () => {
+  it("contain every field of §2, nulls, missing fields and undocumented fields", () => {
     for (const list of Lists.all) {
       const all = texts(list.name, 2000)
       const fields = all.map(fieldsOf)
@@ -50,7 +50,7 @@ describe("generated records", () => {
     assert.match(texts("payoutRequests", 2000).join("\n"), /"customerDetails":null/)
   })
 
-  it("name people in many scripts, as they are and escaped", () => {
+  it("contain names in many scripts, escaped and unescaped", () => {
     const all = texts("payoutRequests", 20_000)
     const parsed = all.map((text) => String(JSON.stringify(fieldsOf(text)["customerDetails"]))).join("\n")
     for (const script of [/[à-ÿ]/, /[Ͱ-Ͽ]/, /[Ѐ-ӿ]/, /[一-鿿]/, /[؀-ۿ]/, /[ạ-ỹ]/]) {
@@ -60,7 +60,7 @@ describe("generated records", () => {
     assert.match(all.join("\n"), /"name":"[^"]*\\u0[34]/)
   })
 
-  it("carry the timestamps of §2: seconds, milliseconds for invoices, dates", () => {
+  it("have the timestamps of §2: seconds, milliseconds in invoices, dates", () => {
     for (const list of listNames) {
       const precision = list === "invoices"
         ? /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
@@ -81,7 +81,7 @@ describe("generated records", () => {
     }
   })
 
-  it("hold what breaks programs that trust text, in the share that is asked for", () => {
+  it("contain text that breaks other programs, in the given share", () => {
     const samples = [
       `"=HYPERLINK(`,
       `"@SUM`,
@@ -107,9 +107,9 @@ describe("generated records", () => {
     }
   })
 
-  it("hold no text that breaks other tools unless it is asked for", () => {
-    // Control characters, half surrogate pairs, formulas, and characters that hide or turn others: an emoji needs
-    // U+200D, and a telephone number begins with a plus sign.
+  it("contain no text that breaks other programs by default", () => {
+    // Control characters, formulas, mark-up, and characters that are invisible or change the direction of text. Two are
+    // allowed: U+200D, which emoji contain, and the plus sign of a telephone number.
     const hostile = /\p{Cc}|[\u2028\u2029]|(?!\u200d)\p{Cf}|^(?!\+\d+$)[=+\-@\t]|<script|\$\{|\.\.\//u
     const textsIn = (value: unknown): ReadonlyArray<string> =>
       typeof value === "string"
@@ -128,7 +128,7 @@ describe("generated records", () => {
     }
   })
 
-  it("hold negative, very large and oddly spelled amounts, all of them exact integers", () => {
+  it("have negative, very large and oddly spelled amounts, all of which are exact integers", () => {
     const amounts = texts("invoices", 20_000).map((text) => /"amount":([^,]+),/.exec(text)?.[1] ?? "")
     assert.isTrue(amounts.every((amount) => Number.isSafeInteger(Number(amount))))
     assert.isTrue(amounts.some((amount) => Number(amount) < 0))
@@ -139,7 +139,7 @@ describe("generated records", () => {
     }
   })
 
-  it("belong to a few customers with many and many with a handful", () => {
+  it("belong to a few customers with many records and to many customers with few", () => {
     for (const length of [1000, 100_000]) {
       const counts = new Map<unknown, number>()
       for (const text of texts("payoutRequests", length)) {
@@ -155,7 +155,7 @@ describe("generated records", () => {
     }
   })
 
-  it("come on days with peaks, fewer at weekends and at night, and are settled in three cycles", () => {
+  it("are created in peaks, less often at weekends and at night, and are settled in three cycles", () => {
     const all = texts("invoices", 35_000).map(fieldsOf)
     const perDay = new Map<string, number>()
     for (const { createdAt } of all) {
@@ -176,6 +176,6 @@ describe("generated records", () => {
         .toSorted(),
       ["1", "2", "3"]
     )
-    assert.isTrue(all.slice(0, 1000).some(({ settlementDate }) => settlementDate === "2024-01-07")) // the README's example
+    assert.isTrue(all.slice(0, 1000).some(({ settlementDate }) => settlementDate === "2024-01-07")) // an example that the docs use
   })
 })

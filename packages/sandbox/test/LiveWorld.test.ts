@@ -2,13 +2,23 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { Schema } from "effect"
 import { make, type WorldOptions } from "../src/World.ts"
-import { cursorKinds, fieldsOf, idOf, listNames, orders, random, randomWorld, readAll, testSeed } from "./Worlds.ts"
+import {
+  cursorKinds,
+  fieldsOf,
+  idOf,
+  listNames,
+  orders,
+  random,
+  randomWorld,
+  readAll,
+  testSeed
+} from "./WorldFixtures.ts"
 
 const hourMs = 3_600_000
 const start = Date.UTC(2024, 0, 1)
 
-/** A world on a clock of its own. */
-const moving = (
+/** A live world with a clock that the test sets. */
+const makeLive = (
   options: WorldOptions & { readonly rates?: readonly [appear: number, change: number, vanish: number] }
 ) => {
   const clock = { ms: 0 }
@@ -19,21 +29,21 @@ const moving = (
   }
 }
 
-describe(`a world that moves (WORLD_SEED=${testSeed})`, () => {
-  it("is a function of seed and time: the same content however it is come by", () => {
+describe(`a live world (WORLD_SEED=${testSeed})`, () => {
+  it("has the same records at a time, in whatever order times are queried", () => {
     const times = [0, 1, 999, hourMs, 5.5 * hourMs, 200 * hourMs]
     for (const list of listNames) {
-      const one = moving({ records: 1200, seed: testSeed }).world
-      const other = moving({ records: 1200, seed: testSeed }).world
-      const forwards = times.map((time) => one.snapshot(list, time))
-      const backwards = times.toReversed().map((time) => other.snapshot(list, time)).toReversed()
+      const first = makeLive({ records: 1200, seed: testSeed }).world
+      const second = makeLive({ records: 1200, seed: testSeed }).world
+      const forwards = times.map((time) => first.snapshot(list, time))
+      const backwards = times.toReversed().map((time) => second.snapshot(list, time)).toReversed()
       assert.deepStrictEqual(forwards, backwards)
       assert.strictEqual(new Set(forwards.map((texts) => texts.join("\n"))).size > 3, true)
-      assert.notDeepEqual(moving({ records: 1200, seed: testSeed + 1 }).world.snapshot(list, hourMs), forwards[3])
+      assert.notDeepEqual(makeLive({ records: 1200, seed: testSeed + 1 }).world.snapshot(list, hourMs), forwards[3])
     }
   })
 
-  it("serves exactly what it holds at each moment, forwards and back, in every order", () => {
+  it("serves exactly the records of the current time, also after the clock goes back, in every order", () => {
     for (let run = 0; run < 25; run++) {
       const seed = testSeed + run
       const { clock, ...options } = randomWorld(seed)
@@ -52,53 +62,53 @@ describe(`a world that moves (WORLD_SEED=${testSeed})`, () => {
     }
   })
 
-  it("serves the few that are left where nearly all have vanished", () => {
+  it("serves the remaining records when nearly all have vanished", () => {
     for (const order of orders) {
       for (const cursors of cursorKinds) {
-        // A record lives for six minutes on average, and never for more than 2.3 hours.
+        // A record lives six minutes on average, and at most 2.3 hours.
         const options = { records: 40, seed: testSeed, order, cursors, count: "total", rates: [300, 600, 400] } as const
-        const { clock, world } = moving(options)
+        const { clock, world } = makeLive(options)
         for (const list of listNames) {
           for (const hours of [100, 2.2, 2.4, 30, 0, 1000 / 7]) {
             clock.ms = hours * hourMs
-            const what = `WORLD_SEED=${testSeed} ${list} ${order} ${cursors} after ${hours} h`
-            const left = world.snapshot(list)
-            assert.isBelow(left.length, 150, what)
-            assert.deepStrictEqual(readAll(world, list, { limit: 7 }), left, what)
+            const context = `WORLD_SEED=${testSeed} ${list} ${order} ${cursors} after ${hours} h`
+            const remaining = world.snapshot(list)
+            assert.isBelow(remaining.length, 150, context)
+            assert.deepStrictEqual(readAll(world, list, { limit: 7 }), remaining, context)
             const answer = world.servers[list]({ filters: {}, limit: 1, cursor: undefined })
             assert(answer._tag === "Page")
-            assert.strictEqual(answer.count, left.length, what)
+            assert.strictEqual(answer.count, remaining.length, context)
           }
         }
       }
     }
   })
 
-  it("returns each record that stays exactly once by keyset cursors, whatever else moves", () => {
+  it("returns each record that stays exactly once with keyset cursors, while others appear and vanish", () => {
     for (const order of orders) {
       for (let run = 0; run < 8; run++) {
         const { below } = random(testSeed + run)
-        const { clock, world } = moving({ records: 700, seed: testSeed + run, order })
+        const { clock, world } = makeLive({ records: 700, seed: testSeed + run, order })
         const list = listNames[run % 3] ?? "invoices"
         const present = [new Set(world.snapshot(list).map(idOf))]
         const read = readAll(world, list, { limit: 20 + below(50) }, () => {
           clock.ms += below(hourMs / 15)
           present.push(new Set(world.snapshot(list).map(idOf)))
         }).map(idOf)
-        const what = `WORLD_SEED=${testSeed} run ${run} ${order}`
-        assert.strictEqual(new Set(read).size, read.length, what)
+        const context = `WORLD_SEED=${testSeed} run ${run} ${order}`
+        assert.strictEqual(new Set(read).size, read.length, context)
         const stayed = [...present[0] ?? []].filter((id) => present.every((ids) => ids.has(id)))
-        assert.isAbove(stayed.length, 200, what)
+        assert.isAbove(stayed.length, 200, context)
         const seen = new Set(read)
-        assert.deepStrictEqual(stayed.filter((id) => !seen.has(id)), [], what)
-        assert.notDeepEqual(present[0], present.at(-1), what)
+        assert.deepStrictEqual(stayed.filter((id) => !seen.has(id)), [], context)
+        assert.notDeepEqual(present[0], present.at(-1), context)
       }
     }
   })
 
-  it("skips records by offset cursors where others vanish, and repeats them where others appear before", () => {
+  it("skips records with offset cursors when others vanish, and repeats them when others appear before them", () => {
     const listing = (order: typeof orders[number], rates: readonly [number, number, number], seed: number) => {
-      const { clock, world } = moving({ records: 600, seed, order, cursors: "offset", rates })
+      const { clock, world } = makeLive({ records: 600, seed, order, cursors: "offset", rates })
       const before = world.snapshot("payoutRequests").map(idOf)
       const read = readAll(world, "payoutRequests", { limit: 20 }, () => (clock.ms += hourMs / 10)).map(idOf)
       const after = new Set(world.snapshot("payoutRequests").map(idOf))
@@ -119,15 +129,15 @@ describe(`a world that moves (WORLD_SEED=${testSeed})`, () => {
         assert.isAbove(appearing.repeated, 0, `seed ${seed} ${order}`)
         assert.strictEqual(appearing.skipped, 0, `seed ${seed} ${order}`)
       }
-      // Oldest first, new records come behind the reader: nothing is lost or doubled.
+      // Oldest first, new records come after the ones that were read, so none is skipped or repeated.
       assert.deepStrictEqual(listing("oldest", [100, 0, 0], seed), { skipped: 0, repeated: 0 })
     }
   })
 
-  it("moves at the rates it is told", () => {
+  it("changes at the given rates", () => {
     for (const list of listNames) {
       const hours = 20
-      const { world } = moving({ records: 5000, seed: testSeed, rates: [100, 60, 40] })
+      const { world } = makeLive({ records: 5000, seed: testSeed, rates: [100, 60, 40] })
       const byId = (time: number) => new Map(world.snapshot(list, time).map((text) => [idOf(text), text]))
       const [before, after] = [byId(0), byId(hours * hourMs)]
       const stayed = [...before].filter(([id]) => after.has(id))
@@ -136,28 +146,28 @@ describe(`a world that moves (WORLD_SEED=${testSeed})`, () => {
         assert.approximately(count, expected, expected * 0.25, `${list} seed ${testSeed}`)
       about(appeared, 100 * hours)
       about(before.size - stayed.length, 40 * hours)
-      // An invoice whose settlement falls on the same day and cycle again shows no change.
+      // A change that keeps the settlement day and cycle of an invoice does not alter the record.
       const changed = stayed.filter(([id, text]) => after.get(id) !== text).length
       assert.isAtMost(changed, 60 * hours * 1.1)
       assert.isAbove(changed, 60 * hours * 0.6)
     }
   })
 
-  it("holds valid records that were not made, changed, paid or settled in the future", () => {
+  it("contains valid records that were created, changed and paid in the past", () => {
     for (const list of listNames) {
-      const { world } = moving({ records: 800, seed: testSeed })
+      const { world } = makeLive({ records: 800, seed: testSeed })
       const isRecord = Schema.is(Lists.byName[list].record)
       const [first] = world.snapshot(list, 0).map((text) => String(fieldsOf(text)["createdAt"])).toSorted()
       assert.isAtLeast(Date.parse(first ?? ""), start)
-      const beganMs = Math.max(
+      const newestMs = Math.max(
         ...world.snapshot(list, 0).map((text) => Date.parse(String(fieldsOf(text)["createdAt"])))
       )
       for (const time of [0, 3 * hourMs, 100 * hourMs]) {
         for (const text of world.snapshot(list, time)) {
           const fields = fieldsOf(text)
           assert.isTrue(isRecord(fields))
-          // The world began at most a few minutes after the youngest record of its past.
-          const latest = beganMs + time + hourMs
+          // Virtual time starts a few minutes after the newest initial record was created.
+          const latest = newestMs + time + hourMs
           for (const field of ["createdAt", "updatedAt", "paymentDate"]) {
             if (typeof fields[field] !== "string") continue
             assert.isAtMost(Date.parse(fields[field]), latest, `${field} ${testSeed}`)
@@ -168,16 +178,16 @@ describe(`a world that moves (WORLD_SEED=${testSeed})`, () => {
     }
   })
 
-  it("changes state: a new payout is processing until it changes, a new invoice pending until it is paid", () => {
-    const { world } = moving({ records: 50, seed: 11, rates: [20, 10, 0] })
-    /** What has become of the first records that appeared, every half hour. */
+  it("starts a new payout as processing and a new invoice as pending, until it changes or is paid", () => {
+    const { world } = makeLive({ records: 50, seed: 11, rates: [20, 10, 0] })
+    /** Returns the states, every half hour, of some records that appeared after the start. */
     const histories = (list: Lists.ListName) => {
       const moments = Array.from({ length: 100 }, (_, step) => world.snapshot(list, step * hourMs / 2).map(fieldsOf))
-      const past = new Set(moments[0]?.map(({ id }) => id))
-      const born = moments[4]?.filter(({ id }) => !past.has(id)).slice(0, 10) ?? []
-      return born.map(({ id }) => moments.flatMap((records) => records.filter((record) => record["id"] === id)))
+      const initial = new Set(moments[0]?.map(({ id }) => id))
+      const appeared = moments[4]?.filter(({ id }) => !initial.has(id)).slice(0, 10) ?? []
+      return appeared.map(({ id }) => moments.flatMap((records) => records.filter((record) => record["id"] === id)))
     }
-    let waiting = 0
+    let processing = 0
     for (const states of histories("payoutRequests")) {
       const updates = states.map((fields) => String(fields["updatedAt"]))
       assert.deepStrictEqual(updates, updates.toSorted())
@@ -186,10 +196,10 @@ describe(`a world that moves (WORLD_SEED=${testSeed})`, () => {
         assert.strictEqual(amountSent, status === "completed" ? Number(amount) - 900 : 0)
         if (updatedAt !== createdAt) continue
         assert.strictEqual(status, "processing")
-        waiting++
+        processing++
       }
     }
-    assert.isAbove(waiting, 0)
+    assert.isAbove(processing, 0)
     for (const states of histories("invoices")) {
       const unpaid = states.filter((fields) => fields["paymentDate"] === null)
       assert.isTrue(unpaid.every(({ status }) => status === "pending"))
@@ -199,10 +209,10 @@ describe(`a world that moves (WORLD_SEED=${testSeed})`, () => {
     }
   })
 
-  it("works in millions, with either cursor", () => {
+  it("serves millions of records, with both kinds of cursor", () => {
     for (const cursors of cursorKinds) {
       for (const order of orders) {
-        const { clock, world } = moving({ records: 2_000_000, seed: testSeed, order, cursors })
+        const { clock, world } = makeLive({ records: 2_000_000, seed: testSeed, order, cursors })
         const seen = new Set<string>()
         let cursor: string | undefined
         for (let page = 0; page < 20; page++) {

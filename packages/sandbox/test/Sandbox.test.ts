@@ -4,29 +4,31 @@ import { layerHttpClient } from "@payments/core/node"
 import { Effect, Layer, Redacted, Stream } from "effect"
 import { Sandbox, type SandboxOptions } from "../src/index.ts"
 
-const ask = (url: string, key = "sandbox_key", path = "/v0/payoutRequests") =>
+const request = (url: string, key = "sandbox_key", path = "/v0/payoutRequests") =>
   Effect.promise(() => fetch(url + path, { headers: { authorization: `Bearer ${key}` } }))
 
 const running = <A, E>(options: SandboxOptions, use: (url: string) => Effect.Effect<A, E>) =>
   Sandbox.use(({ url }) => use(url)).pipe(Effect.provide(Sandbox.layer(options)))
 
 describe("the sandbox", () => {
-  it.live("lets in only keys that begin with sandbox_, on every list", () =>
+  it.live("accepts only keys that begin with sandbox_, on every list", () =>
     running({ records: 3 }, (url) =>
       Effect.gen(function*() {
         for (const { path } of Lists.all) {
-          assert.strictEqual((yield* ask(url, "sandbox_any", path)).status, 200)
-          for (const key of ["", "live_key", "x sandbox_"]) assert.strictEqual((yield* ask(url, key, path)).status, 401)
+          assert.strictEqual((yield* request(url, "sandbox_any", path)).status, 200)
+          for (const key of ["", "live_key", "x sandbox_"]) {
+            assert.strictEqual((yield* request(url, key, path)).status, 401)
+          }
         }
       })))
 
-  it.live("gives 20 records unless asked, refuses limits beyond 1 to 100 and parameters given twice", () =>
+  it.live("returns 20 records without a limit, and refuses limits outside 1 to 100 and repeated parameters", () =>
     running({ records: 200 }, (url) =>
       Effect.gen(function*() {
         for (const { path } of Lists.all) {
           const count = (query: string) =>
             Effect.gen(function*() {
-              const answer = yield* ask(url, "sandbox_key", path + query)
+              const answer = yield* request(url, "sandbox_key", path + query)
               if (answer.status !== 200) return answer.status
               const body = (yield* Effect.promise(() => answer.json())) as { readonly items: ReadonlyArray<unknown> } // the page envelope
               return `${body.items.length} records`
@@ -40,18 +42,20 @@ describe("the sandbox", () => {
         }
       })))
 
-  it.live("accepts a cursor only with the limit and filters it was given for", () =>
+  it.live("accepts a cursor only with the limit and filters of its listing", () =>
     running({ records: 200 }, (url) =>
       Effect.gen(function*() {
-        const first = yield* ask(url, "sandbox_key", "/v0/payoutRequests?limit=10")
+        const first = yield* request(url, "sandbox_key", "/v0/payoutRequests?limit=10")
         const { cursor } = (yield* Effect.promise(() => first.json())) as { readonly cursor: string } // more pages follow
-        const go = (query: string) =>
-          Effect.map(ask(url, "sandbox_key", `/v0/payoutRequests?cursor=${cursor}${query}`), ({ status }) => status)
-        assert.strictEqual(yield* go("&limit=10"), 200)
-        for (const other of ["", "&limit=11", "&limit=10&customerId=cus_1"]) assert.strictEqual(yield* go(other), 400)
+        const requestPage = (query: string) =>
+          Effect.map(request(url, "sandbox_key", `/v0/payoutRequests?cursor=${cursor}${query}`), ({ status }) => status)
+        assert.strictEqual(yield* requestPage("&limit=10"), 200)
+        for (const other of ["", "&limit=11", "&limit=10&customerId=cus_1"]) {
+          assert.strictEqual(yield* requestPage(other), 400)
+        }
       })))
 
-  it.live("fails at the given rates, the same on every run, in process as over a socket", () =>
+  it.live("applies faults at the given rates, equally on every run, in process and over a socket", () =>
     Effect.gen(function*() {
       const options: SandboxOptions = {
         records: 3000,
@@ -79,14 +83,14 @@ describe("the sandbox", () => {
       assert.deepStrictEqual(yield* attempts(overSocket), first)
     }))
 
-  it.live("serves OpenAPI of the contract", () =>
+  it.live("serves the OpenAPI document of the contract", () =>
     running({}, (url) =>
       Effect.gen(function*() {
         const spec = yield* Effect.promise(() => fetch(`${url}/openapi.json`).then((answer) => answer.json()))
         assert.deepStrictEqual(
           Object.keys((spec as { readonly paths: object }).paths),
           Lists.all.map(({ path }) => path)
-        ) // OpenAPI
+        ) // an OpenAPI document has `paths`
       })))
 
   it("keeps its key redacted", () => {

@@ -1,11 +1,22 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { make } from "../src/World.ts"
-import { fieldsOf, idOf, listNames, orders, pageOf, random, randomWorld, readAll, scan, testSeed } from "./Worlds.ts"
+import {
+  fieldsOf,
+  filterRecords,
+  idOf,
+  listNames,
+  orders,
+  pageOf,
+  random,
+  randomWorld,
+  readAll,
+  testSeed
+} from "./WorldFixtures.ts"
 
 describe(`a world (WORLD_SEED=${testSeed})`, () => {
-  it("answers every filter, alone and with others, with what a full scan finds, in the list's order", () => {
-    let found = 0
+  it("returns exactly the records that match the filters, alone and combined, in the list's order", () => {
+    let matches = 0
     for (let run = 0; run < 60; run++) {
       const seed = testSeed + run
       const { clock, ...options } = randomWorld(seed)
@@ -16,26 +27,28 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
         const names = Object.keys(Lists.byName[list].filters)
         for (let trial = 0; trial < 12; trial++) {
           const filters: Record<string, string> = {}
-          // Values of one record, so that the filters meet; now and then one of another record.
+          // Most values are of one record, so that a record can match all filters.
           let record = fieldsOf(all.length === 0 ? "{}" : one(all))
           for (const name of trial < names.length ? [names[trial] ?? ""] : names.filter(() => below(2) === 0)) {
             if (all.length > 0 && below(6) === 0) record = fieldsOf(one(all))
             const value = String(record[name])
             filters[name] = name === "paymentDate" && below(2) === 0 ? value.slice(0, 10) : value
           }
-          const expected = scan(all, filters)
+          const expected = filterRecords(all, filters)
           const read = readAll(world, list, { filters, limit: 1 + below(100) })
-          const what = `WORLD_SEED=${testSeed} run ${run} ${list} ${JSON.stringify(filters)} ${JSON.stringify(options)}`
-          assert.deepStrictEqual(read.map(idOf), expected.map(idOf), what)
-          assert.deepStrictEqual(read, expected, what)
-          found += expected.length
+          const context = `WORLD_SEED=${testSeed} run ${run} ${list} ${JSON.stringify(filters)} ${
+            JSON.stringify(options)
+          }`
+          assert.deepStrictEqual(read.map(idOf), expected.map(idOf), context)
+          assert.deepStrictEqual(read, expected, context)
+          matches += expected.length
         }
       }
     }
-    assert.isAbove(found, 1000)
+    assert.isAbove(matches, 1000)
   })
 
-  it("finds nothing for values that no record can have", () => {
+  it("returns an empty page for values that no record can have", () => {
     const world = make({ records: 3000 })
     for (
       const [list, field, values] of [
@@ -61,7 +74,7 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
         ]],
         ["invoices", "paymentDate", ["2024-01-07T", "2024-01-07T00:00:00Z", "now", "1900-01-01"]],
         ["invoices", "settlementTime", ["0", "4", "11", ""]],
-        ["invoices", "status", ["no filter of §4"]]
+        ["invoices", "status", ["not a filter of §4"]]
       ] as const
     ) {
       for (const value of values) {
@@ -73,7 +86,7 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
     assert.deepStrictEqual(pageOf(world, "payoutRequests", { filters: both }).items, [])
   })
 
-  it("serves 10,000,000 records at once, and finds any of them", () => {
+  it("serves 10,000,000 records at once, and finds each by its filters", () => {
     for (const order of orders) {
       const world = make({ records: 10_000_000, order, seed: testSeed })
       for (const list of listNames.filter((name) => "reference" in Lists.byName[name].filters)) {
@@ -93,7 +106,7 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
     }
   })
 
-  it("has the same records in every order: by age, or shuffled by the seed", () => {
+  it("returns the same records in every order: newest, oldest, shuffled by the seed", () => {
     const read = (order: typeof orders[number], seed: number) =>
       readAll(make({ records: 2500, order, seed }), "payinSources", { limit: 90 })
     const [newest, oldest, shuffled] = [read("newest", testSeed), read("oldest", testSeed), read("shuffled", testSeed)]
@@ -103,18 +116,18 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
     assert.deepStrictEqual(newest, oldest.toReversed())
     assert.deepStrictEqual(shuffled.toSorted(), oldest.toSorted())
     assert.deepStrictEqual(read("shuffled", testSeed), shuffled)
-    // Half of all neighbours are out of order, give or take; in a sorted list all or none are.
+    // In a shuffled list, about half of all neighbours are out of order. In a sorted list, all or none are.
     const times = shuffled.map((text) => String(fieldsOf(text)["createdAt"]))
     const falls = times.filter((time, at) => at > 0 && time < (times[at - 1] ?? "")).length
     assert.isAbove(falls, 2500 * 0.25)
     assert.isBelow(falls, 2500 * 0.75)
   })
 
-  it("counts the page, all that match or those still to come, as told", () => {
+  it("counts the page, all matching records or the remaining ones, as `count` says", () => {
     for (const order of orders) {
       for (const filters of [{}, { customerId: "cus_0" }, { customerId: "cus_30" }]) {
         for (const cursors of ["keyset", "offset"] as const) {
-          // A live world whose clock stands still gives the same answers throughout a listing.
+          // While the clock of a live world stands still, the answers do not change.
           for (const live of [undefined, { now: () => 5 * 3_600_000, appearPerHour: 20 }]) {
             const counts = (count: "page" | "total" | "remaining") => {
               const world = make({ records: 2600, order, cursors, count, live, seed: testSeed })
@@ -129,34 +142,34 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
             const pages = counts("page")
             const sum = pages.reduce((a, b) => a + b, 0)
             const all = make({ records: 2600, live, seed: testSeed }).snapshot("payoutRequests")
-            assert.strictEqual(sum, scan(all, filters).length)
+            assert.strictEqual(sum, filterRecords(all, filters).length)
             assert.deepStrictEqual(counts("total"), pages.map(() => sum))
-            let left = sum
-            assert.deepStrictEqual(counts("remaining"), pages.map((count) => (left -= count)))
+            let remaining = sum
+            assert.deepStrictEqual(counts("remaining"), pages.map((count) => (remaining -= count)))
           }
         }
       }
     }
   })
 
-  it("takes a cursor only with its list, limit and filters, and of its own kind", () => {
+  it("accepts a cursor only with its list, limit and filters, and only of its own kind", () => {
     const [keyset, offset] = [make({ reservedCursors: true }), make({ cursors: "offset" })]
     const filters = { customerId: "cus_0" }
     const cursor = pageOf(keyset, "payoutRequests", { filters, limit: 10 }).next ?? ""
-    const other = pageOf(offset, "payoutRequests", { filters, limit: 10 }).next ?? ""
+    const offsetCursor = pageOf(offset, "payoutRequests", { filters, limit: 10 }).next ?? ""
     assert.match(cursor, /[+/=&?#%~ ñ漢]{5}$/)
-    const ask = { filters, limit: 10, cursor }
-    assert.strictEqual(keyset.servers.payoutRequests(ask)._tag, "Page")
+    const request = { filters, limit: 10, cursor }
+    assert.strictEqual(keyset.servers.payoutRequests(request)._tag, "Page")
     for (
       const answer of [
-        keyset.servers.payinSources(ask),
-        keyset.servers.payoutRequests({ ...ask, limit: 11 }),
-        keyset.servers.payoutRequests({ ...ask, filters: { customerId: "cus_1" } }),
-        keyset.servers.payoutRequests({ ...ask, filters: {} }),
-        keyset.servers.payoutRequests({ ...ask, cursor: other }),
-        keyset.servers.payoutRequests({ ...ask, cursor: "" }),
-        keyset.servers.payoutRequests({ ...ask, cursor: "x" }),
-        offset.servers.payoutRequests(ask)
+        keyset.servers.payinSources(request),
+        keyset.servers.payoutRequests({ ...request, limit: 11 }),
+        keyset.servers.payoutRequests({ ...request, filters: { customerId: "cus_1" } }),
+        keyset.servers.payoutRequests({ ...request, filters: {} }),
+        keyset.servers.payoutRequests({ ...request, cursor: offsetCursor }),
+        keyset.servers.payoutRequests({ ...request, cursor: "" }),
+        keyset.servers.payoutRequests({ ...request, cursor: "x" }),
+        offset.servers.payoutRequests(request)
       ]
     ) {
       assert.strictEqual(answer._tag, "CursorRefused")

@@ -1,17 +1,17 @@
-/** Reading a world as a client does, and random choices with a seed that is printed. */
+/** Reads a world as a client does, and makes random worlds from a seed that failing tests print. */
 import { assert } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { fraction, type ListServer } from "@payments/core/testing"
 import type { World, WorldOptions } from "../src/World.ts"
 
-/** `WORLD_SEED=n` replays a run. */
+/** The seed of the run. `WORLD_SEED=n` replays a run. */
 export const testSeed = Number(process.env["WORLD_SEED"] ?? Math.floor(Math.random() * 1_000_000))
 
-/** Draws, one after the other. */
+/** Returns a generator of random integers and choices. */
 export const random = (seed: number) => {
-  let drawn = 0
-  const below = (limit: number) => Math.floor(fraction(seed, drawn++) * limit)
-  const one = <A>(values: ReadonlyArray<A>): A => values[below(values.length)] as A // never empty here
+  let count = 0
+  const below = (limit: number) => Math.floor(fraction(seed, count++) * limit)
+  const one = <A>(values: ReadonlyArray<A>): A => values[below(values.length)] as A // no caller passes an empty array
   return { below, one }
 }
 
@@ -19,7 +19,7 @@ export const listNames = Lists.ListName.literals
 export const orders = ["newest", "oldest", "shuffled"] as const
 export const cursorKinds = ["keyset", "offset"] as const
 
-/** One page, which must be one. */
+/** Requests a page, and asserts that the answer is one. */
 export const pageOf = (
   world: World,
   list: Lists.ListName,
@@ -30,12 +30,12 @@ export const pageOf = (
   return answer
 }
 
-/** Every record of a listing; `between` is called before each page but the first. */
+/** Returns all records of a listing. Calls `beforeNext` before each page except the first. */
 export const readAll = (
   world: World,
   list: Lists.ListName,
   request: { readonly filters?: Readonly<Record<string, string>>; readonly limit?: number } = {},
-  between: () => void = () => undefined
+  beforeNext: () => void = () => undefined
 ): ReadonlyArray<string> => {
   const items: Array<string> = []
   for (let cursor: string | undefined;;) {
@@ -43,17 +43,20 @@ export const readAll = (
     items.push(...page.items)
     if (page.next === null) return items
     cursor = page.next
-    between()
+    beforeNext()
   }
 }
 
-/** A record as its fields. */
+/** Parses a record. */
 export const fieldsOf = (text: string) => JSON.parse(text) as Readonly<Record<string, unknown>> // generated records are objects
 
 export const idOf = (text: string): string => String(fieldsOf(text)["id"])
 
-/** What a full scan finds. */
-export const scan = (texts: ReadonlyArray<string>, filters: Readonly<Record<string, string>>): ReadonlyArray<string> =>
+/** Returns the records that match the filters, without an index. */
+export const filterRecords = (
+  texts: ReadonlyArray<string>,
+  filters: Readonly<Record<string, string>>
+): ReadonlyArray<string> =>
   texts.filter((text) => {
     const fields = fieldsOf(text)
     return Object.entries(filters).every(([field, value]) =>
@@ -61,7 +64,7 @@ export const scan = (texts: ReadonlyArray<string>, filters: Readonly<Record<stri
     )
   })
 
-/** Options and a clock, by a seed. Rates are such that much happens. */
+/** Returns random options and a clock, determined by the seed. Most rates are high. */
 export const randomWorld = (seed: number): WorldOptions & { readonly clock: { ms: number } } => {
   const { below, one } = random(seed)
   const clock = { ms: below(4) * 3_600_000 * below(100) }

@@ -1,4 +1,4 @@
-/** What a sandbox tells of its requests: which list, what came of it, which faults it met. Never a key, a cursor or a value. */
+/** A log of the requests to a sandbox: list, status and faults of each. It contains no key, cursor or filter value. */
 import { Lists } from "@payments/core"
 import { catalogue, type Fault, type ServiceAnswer } from "@payments/core/testing"
 import { Schema } from "effect"
@@ -9,10 +9,11 @@ const FaultName = Schema.Literals(Object.keys(catalogue) as ReadonlyArray<Fault[
 export const LoggedRequest = Schema.Struct({
   /** Milliseconds since the epoch. */
   at: Schema.Finite,
-  /** Null where the path is no list's. */
+  /** Null if the path is not that of a list. */
   list: Schema.NullOr(Lists.ListName),
-  /** Null where the connection ended before an answer. */
+  /** Null if the connection ended before an answer. */
   status: Schema.NullOr(Schema.Int),
+  /** The faults that were applied. */
   faults: Schema.Array(FaultName)
 })
 /** {@inheritDoc LoggedRequest} */
@@ -20,31 +21,33 @@ export type LoggedRequest = typeof LoggedRequest.Type
 
 const Counts = Schema.Record(Schema.String, Schema.Int)
 
-/** How many requests there were. */
+/** The numbers of requests. */
 export const Counters = Schema.Struct({
   requests: Schema.Int,
   /** By list; `other` is any other path. */
   lists: Counts,
   /** By status; `none` is a connection that ended before an answer. */
   statuses: Counts,
-  /** By fault. A request may meet several. */
+  /** By fault. Several faults can apply to one request. */
   faults: Counts
 })
 /** {@inheritDoc Counters} */
 export type Counters = typeof Counters.Type
 
-/** Keeps the counters, and the last requests. */
-export interface Journal {
-  readonly record: (answer: ServiceAnswer, now: number) => void
+/** Counts the requests, and keeps the latest ones. */
+export interface RequestLog {
+  /** Adds a request, from its answer. */
+  readonly add: (answer: ServiceAnswer, now: number) => void
+  /** Returns the numbers of all requests. */
   readonly counters: () => Counters
-  /** The last 1,000, the oldest first. */
+  /** Returns the latest 1,000 requests, the oldest first. */
   readonly requests: () => ReadonlyArray<LoggedRequest>
 }
 
-const kept = 1000
+const maxRequests = 1000
 
-/** An empty journal. `onRequest` is told of each request as it is answered. */
-export const make = (onRequest: (request: LoggedRequest) => void = () => {}): Journal => {
+/** Makes an empty log. It calls `onRequest` for each added request. */
+export const make = (onRequest: (request: LoggedRequest) => void = () => {}): RequestLog => {
   let total = 0
   const counts = {
     lists: new Map<string, number>(),
@@ -53,15 +56,15 @@ export const make = (onRequest: (request: LoggedRequest) => void = () => {}): Jo
   }
   const requests: Array<LoggedRequest> = []
   return {
-    record: ({ faults, list, reply }, now) => {
+    add: ({ faults, list, reply }, now) => {
       const status = reply.truncation?.after === "nothing" ? null : reply.status
       const request = { at: now, list: list ?? null, status, faults }
       total++
-      add(counts.lists, list ?? "other")
-      add(counts.statuses, status === null ? "none" : String(status))
-      for (const fault of faults) add(counts.faults, fault)
+      increment(counts.lists, list ?? "other")
+      increment(counts.statuses, status === null ? "none" : String(status))
+      for (const fault of faults) increment(counts.faults, fault)
       requests.push(request)
-      if (requests.length > 2 * kept) requests.splice(0, kept)
+      if (requests.length > 2 * maxRequests) requests.splice(0, maxRequests)
       onRequest(request)
     },
     counters: () => ({
@@ -70,10 +73,10 @@ export const make = (onRequest: (request: LoggedRequest) => void = () => {}): Jo
       statuses: Object.fromEntries(counts.statuses),
       faults: Object.fromEntries(counts.faults)
     }),
-    requests: () => requests.slice(-kept)
+    requests: () => requests.slice(-maxRequests)
   }
 }
 
-const add = (counts: Map<string, number>, name: string): void => {
+const increment = (counts: Map<string, number>, name: string): void => {
   counts.set(name, (counts.get(name) ?? 0) + 1)
 }

@@ -1,0 +1,49 @@
+/** The orders in which a list returns its records (§4.4 specifies none). None of them needs sorting. */
+import * as LowDiscrepancyOrder from "./LowDiscrepancyOrder.ts"
+
+/** By age, or shuffled by the seed. In a shuffled list, new records appear at any place. */
+export type OrderName = "newest" | "oldest" | "shuffled"
+
+/**
+ * An order. The records of a list lie in numbered slots, at most one in each, and the list is read slot by slot. The
+ * relative order of two records never changes, even if the list grows.
+ */
+export interface ListOrder {
+  /** The direction in which the slots are read. */
+  readonly step: 1 | -1
+  /** Whether the slot of a record depends on the length of the list. */
+  readonly slotsDependOnLength: boolean
+  /** Returns the number of slots of a list with `length` records. */
+  readonly slotCount: (length: number) => number
+  /** Returns the index of the record in a slot. An index of `length` or more means that the slot is empty. */
+  readonly indexAt: (slot: number, length: number) => number
+  /** Returns the slot of a record. */
+  readonly slotOf: (index: number, length: number) => number
+  /** Returns a number that is greater for records that come later in the list. */
+  readonly rankOf: (index: number) => number
+}
+
+/** Makes an order. `key` determines the shuffle. */
+export const make = (name: OrderName, key: number): ListOrder => {
+  if (name !== "shuffled") {
+    const step = name === "oldest" ? 1 : -1
+    return {
+      step,
+      slotsDependOnLength: false,
+      slotCount: (length) => length,
+      indexAt: (slot) => slot,
+      slotOf: (index, length) => Math.min(index, length),
+      rankOf: (index) => step * index
+    }
+  }
+  const { bitsFor } = LowDiscrepancyOrder
+  const shuffle = LowDiscrepancyOrder.make(key)
+  return {
+    step: 1,
+    slotsDependOnLength: true,
+    slotCount: (length) => length === 0 ? 0 : 2 ** bitsFor(length),
+    indexAt: (slot, length) => shuffle.indexIn(slot, bitsFor(length)),
+    slotOf: (index, length) => shuffle.intervalOf(index, bitsFor(length)),
+    rankOf: shuffle.pointOf
+  }
+}
