@@ -52,7 +52,7 @@ const text = (): string => {
     "### Which faults are there?",
     table(["fault", "what happens, and its settings"], faults),
     "### Which requests does a fault apply to?",
-    "Every fault accepts these conditions. It applies to a request that meets all of them.",
+    "Every fault accepts these conditions. It applies to a request that matches all of them.",
     table(["condition", "requests"], when),
     "### Which scenarios are there?",
     table(

@@ -55,7 +55,7 @@ export interface ServeOptions extends ListenOptions {
   readonly onRequest?: ((request: RequestLog.LoggedRequest) => void) | undefined
 }
 
-/** A key that every sandbox accepts. No other service accepts it. */
+/** A key that every sandbox accepts. It is not secret. */
 export const sandboxKey = Redacted.make("sandbox_key")
 
 /** A running sandbox. */

@@ -104,11 +104,11 @@ export const faultsFromJson = (text: string): Result.Result<ReadonlyArray<Fault>
     return Result.all(given.map((fault, index) => decodeFault(fault, `fault ${index}`)))
   })
 
-const decodeFault = (value: unknown, where: string): Result.Result<Fault, string> => {
+const decodeFault = (value: unknown, path: string): Result.Result<Fault, string> => {
   const name: unknown = typeof value === "object" && value !== null && "fault" in value ? value.fault : undefined
   const known = Object.entries(catalogue).find(([key]) => key === name)
-  if (known !== undefined) return decode(known[1], value, where)
+  if (known !== undefined) return decode(known[1], value, path)
   // The problem repeats the name only if it can be a misspelled fault. Other text could be a secret.
   const unknown = typeof name === "string" && /^\w{1,40}$/.test(name) ? `unknown fault \`${name}\`` : "unknown fault"
-  return Result.fail(`${where}: ${unknown}; one of ${Object.keys(catalogue).join(", ")}`)
+  return Result.fail(`${path}: ${unknown}; one of ${Object.keys(catalogue).join(", ")}`)
 }

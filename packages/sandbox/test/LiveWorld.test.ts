@@ -47,13 +47,13 @@ describe(`a live world (WORLD_SEED=${testSeed})`, () => {
     for (let run = 0; run < 25; run++) {
       const seed = testSeed + run
       const { clock, ...options } = randomWorld(seed)
-      const { below } = random(seed + 0.25)
+      const { integerBelow } = random(seed + 0.25)
       const world = make(options)
       for (const list of listNames) {
         for (let visit = 0; visit < 4; visit++) {
-          clock.ms = below(50 * hourMs)
+          clock.ms = integerBelow(50 * hourMs)
           assert.deepStrictEqual(
-            readAll(world, list, { limit: 1 + below(100) }),
+            readAll(world, list, { limit: 1 + integerBelow(100) }),
             world.snapshot(list, clock.ms),
             `WORLD_SEED=${testSeed} run ${run} ${list} at ${clock.ms} ${JSON.stringify(options)}`
           )
@@ -87,12 +87,12 @@ describe(`a live world (WORLD_SEED=${testSeed})`, () => {
   it("returns each record that stays exactly once with keyset cursors, while others appear and vanish", () => {
     for (const order of orders) {
       for (let run = 0; run < 8; run++) {
-        const { below } = random(testSeed + run)
+        const { integerBelow } = random(testSeed + run)
         const { clock, world } = makeLive({ records: 700, seed: testSeed + run, order })
         const list = listNames[run % 3] ?? "invoices"
         const present = [new Set(world.snapshot(list).map(idOf))]
-        const read = readAll(world, list, { limit: 20 + below(50) }, () => {
-          clock.ms += below(hourMs / 15)
+        const read = readAll(world, list, { limit: 20 + integerBelow(50) }, () => {
+          clock.ms += integerBelow(hourMs / 15)
           present.push(new Set(world.snapshot(list).map(idOf)))
         }).map(idOf)
         const context = `WORLD_SEED=${testSeed} run ${run} ${order}`

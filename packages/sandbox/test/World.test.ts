@@ -20,7 +20,7 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
     for (let run = 0; run < 60; run++) {
       const seed = testSeed + run
       const { clock, ...options } = randomWorld(seed)
-      const { below, one } = random(seed + 0.5)
+      const { integerBelow, pickOne } = random(seed + 0.5)
       const world = make(options)
       for (const list of listNames) {
         const all = world.snapshot(list, clock.ms)
@@ -28,14 +28,14 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
         for (let trial = 0; trial < 12; trial++) {
           const filters: Record<string, string> = {}
           // Most values are of one record, so that a record can match all filters.
-          let record = fieldsOf(all.length === 0 ? "{}" : one(all))
-          for (const name of trial < names.length ? [names[trial] ?? ""] : names.filter(() => below(2) === 0)) {
-            if (all.length > 0 && below(6) === 0) record = fieldsOf(one(all))
+          let record = fieldsOf(all.length === 0 ? "{}" : pickOne(all))
+          for (const name of trial < names.length ? [names[trial] ?? ""] : names.filter(() => integerBelow(2) === 0)) {
+            if (all.length > 0 && integerBelow(6) === 0) record = fieldsOf(pickOne(all))
             const value = String(record[name])
-            filters[name] = name === "paymentDate" && below(2) === 0 ? value.slice(0, 10) : value
+            filters[name] = name === "paymentDate" && integerBelow(2) === 0 ? value.slice(0, 10) : value
           }
           const expected = filterRecords(all, filters)
-          const read = readAll(world, list, { filters, limit: 1 + below(100) })
+          const read = readAll(world, list, { filters, limit: 1 + integerBelow(100) })
           const context = `WORLD_SEED=${testSeed} run ${run} ${list} ${JSON.stringify(filters)} ${
             JSON.stringify(options)
           }`

@@ -10,9 +10,9 @@ export const testSeed = Number(process.env["WORLD_SEED"] ?? Math.floor(Math.rand
 /** Returns a generator of random integers and choices. */
 export const random = (seed: number) => {
   let count = 0
-  const below = (limit: number) => Math.floor(fraction(seed, count++) * limit)
-  const one = <A>(values: ReadonlyArray<A>): A => values[below(values.length)] as A // no caller passes an empty array
-  return { below, one }
+  const integerBelow = (limit: number) => Math.floor(fraction(seed, count++) * limit)
+  const pickOne = <A>(values: ReadonlyArray<A>): A => values[integerBelow(values.length)] as A // no caller passes an empty array
+  return { integerBelow, pickOne }
 }
 
 export const listNames = Lists.ListName.literals
@@ -66,20 +66,20 @@ export const filterRecords = (
 
 /** Returns random options and a clock, determined by the seed. Most rates are high. */
 export const randomWorld = (seed: number): WorldOptions & { readonly clock: { ms: number } } => {
-  const { below, one } = random(seed)
-  const clock = { ms: below(4) * 3_600_000 * below(100) }
-  const rate = () => one([0, 1, 50, 2000])
+  const { integerBelow, pickOne } = random(seed)
+  const clock = { ms: integerBelow(4) * 3_600_000 * integerBelow(100) }
+  const rate = () => pickOne([0, 1, 50, 2000])
   return {
     clock,
-    seed: below(1_000_000),
-    records: one([0, 1, 7, 100, 1500, 4000]),
-    hostileText: one([0, 0.02, 1]),
-    order: one(orders),
-    cursors: one(cursorKinds),
-    count: one(["page", "total", "remaining"] as const),
-    reservedCursors: below(2) === 0,
-    live: below(2) === 0
+    seed: integerBelow(1_000_000),
+    records: pickOne([0, 1, 7, 100, 1500, 4000]),
+    hostileText: pickOne([0, 0.02, 1]),
+    order: pickOne(orders),
+    cursors: pickOne(cursorKinds),
+    count: pickOne(["page", "total", "remaining"] as const),
+    reservedCursors: integerBelow(2) === 0,
+    live: integerBelow(2) === 0
       ? undefined
-      : { now: () => clock.ms, appearPerHour: one([0, 1, 20]), changePerHour: rate(), vanishPerHour: rate() }
+      : { now: () => clock.ms, appearPerHour: pickOne([0, 1, 20]), changePerHour: rate(), vanishPerHour: rate() }
   }
 }
