@@ -42,8 +42,8 @@ const source = (file: string) => join(import.meta.dirname, "../../packages/expor
 /** The entry points of the threads and child processes of a program. */
 export const threads = { SinkThread: source("thread/SinkThread.ts"), QueryProcess: source("query/QueryProcess.ts") }
 
-/** Bundles `src/main.ts` of the app in `folder` as `dist/NAME.js` and its chunks. */
-export const program = (name: string, folder: string): RolldownOptions => {
+/** Returns the options of a build that writes the launcher `dist/NAME.js` and the bundle of `src/main.ts` of the app in `folder`. */
+export const programBuild = (name: string, folder: string): RolldownOptions => {
   const { version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { readonly version: string } // our own file
   return defineConfig({
     input: { [`${name}-main`]: join(folder, "src/main.ts"), ...threads },

@@ -1,4 +1,7 @@
-/** Writes the current output of the commands in the documents. `npm run docs` runs this, and a test compares the documents. */
+/**
+ * Runs the commands in the documents and replaces their output there. `npm run docs` runs this program. A test fails if a
+ * document shows another output.
+ */
 import { Effect } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
 import { pageFiles, withOutput, withoutTimes } from "./test/ConsoleExamples.ts"

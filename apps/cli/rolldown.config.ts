@@ -1,3 +1,3 @@
-import { program } from "./bundle.ts"
+import { programBuild } from "./bundle.ts"
 
-export default program("payments", import.meta.dirname)
+export default programBuild("payments", import.meta.dirname)

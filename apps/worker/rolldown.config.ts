@@ -1,3 +1,3 @@
-import { program } from "../cli/bundle.ts"
+import { programBuild } from "../cli/bundle.ts"
 
-export default program("payments-worker", import.meta.dirname)
+export default programBuild("payments-worker", import.meta.dirname)

@@ -46,7 +46,7 @@ export const load = async (url: string, pages: number, requests: number): Promis
 }
 
 /** Reads the list from its first page to its end. Returns the number of records. */
-export const walk = async (url: string): Promise<number> => {
+export const readAll = async (url: string): Promise<number> => {
   const pool = new Pool(url, { connections: 1 })
   let records = 0
   for (let cursor: string | undefined;;) {

@@ -5,7 +5,7 @@ import type { WorkloadResult } from "./WorkloadResult.ts"
 import type { WorkloadName } from "./workloads/all.ts"
 import type { ExportOptions } from "./workloads/exports.ts"
 
-/** A request to a child process. */
+/** A request to a child process. `listen` starts the server of PageServer.ts, `serve` a server of SandboxServer.ts. */
 export type ChildRequest =
   | { readonly do: "listen"; readonly records: number }
   | { readonly do: "run"; readonly workload: WorkloadName; readonly url: string }
@@ -19,26 +19,27 @@ export type ChildRequest =
   }
   | { readonly do: "export"; readonly options: ExportOptions }
   | { readonly do: "serve"; readonly options: ServeOptions }
-  | { readonly do: "first"; readonly records: number }
+  | { readonly do: "firstPage"; readonly records: number }
   | { readonly do: "load"; readonly url: string; readonly pages: number; readonly requests: number }
-  | { readonly do: "walk"; readonly url: string }
+  | { readonly do: "readAll"; readonly url: string }
   | { readonly do: "memory" }
   | { readonly do: "storm"; readonly url: string; readonly listings: number }
 
-/** A sandbox, or a bare server that sends one of its pages. */
+/** Which server to start: a sandbox, or a bare server that always sends the same page of a sandbox. */
 export type ServeOptions =
   | { readonly kind: "bare" }
   | { readonly kind: "generated"; readonly records: number }
 
 /** The response of a child process. */
 export interface ChildResponse {
+  /** The base address of the server that the child started. */
   readonly url?: string
   readonly ms?: number
   readonly result?: WorkloadResult
   readonly records?: number
   /** Bytes that the child wrote to the disk during the request; 0 if the system does not report them. */
   readonly written?: number
-  /** Bytes, since the start of the child. */
+  /** The largest resident set since the start of the child, in bytes. */
   readonly peakRss?: number
 }
 
@@ -47,7 +48,7 @@ export class Process implements AsyncDisposable {
   readonly #child: ChildProcess
 
   constructor(flags: ReadonlyArray<string> = []) {
-    // In the folder of this file: a bundle if this is a bundle, otherwise the source, which Node can run.
+    // The build writes child.mjs next to the bundle of this file. Tests run both sources, which Node can load as they are.
     const file = new URL(import.meta.url.endsWith(".ts") ? "./child.ts" : "./child.mjs", import.meta.url)
     this.#child = fork(file, { execArgv: [...process.execArgv, ...flags] })
   }

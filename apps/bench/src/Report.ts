@@ -38,8 +38,8 @@ export const machine = () => ({
 })
 
 const versionOf = (name: string): string => {
-  const folder = createRequire(import.meta.url).resolve.paths(name)?.map((path) => `${path}/${name}/package.json`) ?? []
-  for (const path of folder) {
+  const files = createRequire(import.meta.url).resolve.paths(name)?.map((path) => `${path}/${name}/package.json`) ?? []
+  for (const path of files) {
     try {
       return (JSON.parse(readFileSync(path, "utf8")) as { readonly version: string }).version // every package has one
     } catch {

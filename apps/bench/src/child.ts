@@ -30,7 +30,7 @@ const handle = async (request: ChildRequest): Promise<ChildResponse> => {
       const { serve } = await import("./SandboxServer.ts")
       return { url: await serve(request.options) }
     }
-    case "first": {
+    case "firstPage": {
       const { firstPage } = await import("./SandboxServer.ts")
       return { ms: await firstPage(request.records) }
     }
@@ -38,14 +38,14 @@ const handle = async (request: ChildRequest): Promise<ChildResponse> => {
       const { load } = await import("./Load.ts")
       return { ms: await load(request.url, request.pages, request.requests) }
     }
-    case "walk": {
-      const { walk } = await import("./Load.ts")
-      return { records: await walk(request.url) }
+    case "readAll": {
+      const { readAll } = await import("./Load.ts")
+      return { records: await readAll(request.url) }
     }
     case "memory":
       return { peakRss: process.resourceUsage().maxRSS * 1024 }
     case "storm": {
-      const { storm } = await import("./workloads/ours.ts")
+      const { storm } = await import("./workloads/paymentsApi.ts")
       await storm(request.url, request.listings)
       return {}
     }

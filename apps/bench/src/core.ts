@@ -1,4 +1,4 @@
-/** Measures `@payments/core` against a bare loop and other clients, all in one run. */
+/** Measures `@payments/core` and, for comparison in the same run, a bare loop and other clients. */
 import { pageSize } from "./PageServer.ts"
 import { Process } from "./Process.ts"
 import { type Figure, median } from "./Report.ts"
@@ -12,8 +12,8 @@ export interface Sizes {
   readonly rounds: number
   /** Records of the list on the slow server. */
   readonly slowRecords: number
-  /** The ratio of the long list to the short one, for the memory figures. */
-  readonly memoryTimes: number
+  /** How many times the long list of the memory figures repeats the short one. */
+  readonly memoryFactor: number
   /** Listings against a server that responds with 503. */
   readonly stormListings: number
 }
@@ -23,26 +23,26 @@ export const fullSizes: Sizes = {
   records: 100_000,
   rounds: 7,
   slowRecords: 4000,
-  memoryTimes: 10,
+  memoryFactor: 10,
   stormListings: 10_000
 }
 
 /** Measures all figures. `log` receives a line after each step. */
-export const core = async (sizes: Sizes, log: (line: string) => void): Promise<ReadonlyArray<Figure>> => [
-  ...await speed(sizes, log),
-  ...await slow(sizes, log),
-  ...await memory(sizes, log),
-  ...await storm(sizes, log)
+export const measureCore = async (sizes: Sizes, log: (line: string) => void): Promise<ReadonlyArray<Figure>> => [
+  ...await measureSpeed(sizes, log),
+  ...await measureSlowConsumer(sizes, log),
+  ...await measureMemory(sizes, log),
+  ...await measureRetryStorm(sizes, log)
 ]
 
 const startListening = async (server: Process, records: number): Promise<string> => {
   const { url } = await server.send({ do: "listen", records })
-  if (url === undefined) throw new Error("the server gave no address")
+  if (url === undefined) throw new Error("the server reported no address")
   return url
 }
 
 /** Runs the workloads alternately for several rounds, so that other load on the machine affects all of them. */
-const interleaved = async <Name extends WorkloadName>(
+const runInterleaved = async <Name extends WorkloadName>(
   workloads: ReadonlyArray<{ readonly name: Name; readonly url: string }>,
   records: number,
   rounds: number,
@@ -63,12 +63,15 @@ const interleaved = async <Name extends WorkloadName>(
   return Object.fromEntries(runs.map(({ ms, name }) => [name, median(ms)])) as Record<Name, number> // one entry each
 }
 
-const speed = async ({ records, rounds }: Sizes, log: (line: string) => void): Promise<ReadonlyArray<Figure>> => {
+const measureSpeed = async (
+  { records, rounds }: Sizes,
+  log: (line: string) => void
+): Promise<ReadonlyArray<Figure>> => {
   await using server = new Process()
   const url = await startListening(server, records)
   const names = [
-    "floor",
-    "floor, prefetching",
+    "bare loop",
+    "bare loop, prefetching",
     "PaymentsApi",
     "PaymentsApi, exact texts",
     "PaymentsApi over Effect's undici",
@@ -77,7 +80,7 @@ const speed = async ({ records, rounds }: Sizes, log: (line: string) => void): P
     "fetch + zod",
     "got.paginate"
   ] as const
-  const ms = await interleaved(names.map((name) => ({ name, url })), records, rounds, log)
+  const ms = await runInterleaved(names.map((name) => ({ name, url })), records, rounds, log)
   const rate = (name: typeof names[number]): Figure => ({ name, value: records / ms[name] * 1000, unit: "records/s" })
   const ratioTo = (name: typeof names[number], other: typeof names[number], atLeast?: number): Figure => ({
     name: `${name} ÷ ${other}`,
@@ -87,32 +90,37 @@ const speed = async ({ records, rounds }: Sizes, log: (line: string) => void): P
   })
   return [
     ...names.map(rate),
-    ratioTo("PaymentsApi", "floor", 0.9),
-    ratioTo("PaymentsApi", "floor, prefetching"),
-    ratioTo("PaymentsApi, exact texts", "floor", 0.7),
-    ratioTo("PaymentsApi over Effect's undici", "floor"),
-    ratioTo("PaymentsApi over fetch", "floor"),
+    ratioTo("PaymentsApi", "bare loop", 0.9),
+    ratioTo("PaymentsApi", "bare loop, prefetching"),
+    ratioTo("PaymentsApi, exact texts", "bare loop", 0.7),
+    ratioTo("PaymentsApi over Effect's undici", "bare loop"),
+    ratioTo("PaymentsApi over fetch", "bare loop"),
     ratioTo("PaymentsApi", "stripe-node", 1.3),
     ratioTo("PaymentsApi", "fetch + zod", 1.1),
     ratioTo("PaymentsApi", "got.paginate", 3)
   ]
 }
 
-const slow = async ({ rounds, slowRecords }: Sizes, log: (line: string) => void): Promise<ReadonlyArray<Figure>> => {
+const measureSlowConsumer = async (
+  { rounds, slowRecords }: Sizes,
+  log: (line: string) => void
+): Promise<ReadonlyArray<Figure>> => {
   await using server = new Process()
   const url = `${await startListening(server, slowRecords)}/slow`
-  const names = ["floor", "PaymentsApi, 30 ms per page"] as const
-  const ms = await interleaved(names.map((name) => ({ name, url })), slowRecords, rounds, log)
+  const names = ["bare loop", "PaymentsApi, 30 ms per page"] as const
+  const ms = await runInterleaved(names.map((name) => ({ name, url })), slowRecords, rounds, log)
   return [{
-    name: `50 ms per response, 30 ms per page of a consumer, ${slowRecords / pageSize} pages ÷ the bare requests`,
-    value: ms["PaymentsApi, 30 ms per page"] / ms.floor,
+    name: `time of ${
+      slowRecords / pageSize
+    } pages, 50 ms per response: a consumer that waits 30 ms per page ÷ bare loop`,
+    value: ms["PaymentsApi, 30 ms per page"] / ms["bare loop"],
     unit: "×",
     atMost: 1.05
   }]
 }
 
-const memory = async (
-  { memoryTimes, records, rounds }: Sizes,
+const measureMemory = async (
+  { memoryFactor, records, rounds }: Sizes,
   log: (line: string) => void
 ): Promise<ReadonlyArray<Figure>> => {
   await using server = new Process()
@@ -121,7 +129,7 @@ const memory = async (
     await using process = new Process(flags)
     const { peakRss, result } = await process.send({ do: "run", workload, url: `${url}/times/${times}` })
     if (result?.records !== records * times || peakRss === undefined) throw new Error("not all records were read")
-    log(`memory: ${workload}, ${result.records} records ${flags.join(" ")} ${(peakRss / 2 ** 20).toFixed(0)} MiB`)
+    log(`peak RSS: ${workload}, ${result.records} records ${flags.join(" ")} ${(peakRss / 2 ** 20).toFixed(0)} MiB`)
     return peakRss / 2 ** 20
   }
   const compare = async (workload: WorkloadName, flags: ReadonlyArray<string>) => {
@@ -129,7 +137,7 @@ const memory = async (
     const long: Array<number> = []
     for (let round = 0; round < Math.min(rounds, 5); round++) {
       short.push(await peak(workload, 1, flags))
-      long.push(await peak(workload, memoryTimes, flags))
+      long.push(await peak(workload, memoryFactor, flags))
     }
     return { short: median(short), long: median(long) }
   }
@@ -137,21 +145,24 @@ const memory = async (
   const flags = ["--max-semi-space-size=4", "--heap-growing-percent=80"]
   const limited = await compare("PaymentsApi", flags)
   const plain = await compare("PaymentsApi", [])
-  const floor = await compare("floor", [])
+  const bareLoop = await compare("bare loop", [])
   const ratio = ({ long, short }: { readonly short: number; readonly long: number }) => ({
     value: long / short,
     unit: "×" as const
   })
-  const lengths = `${records * memoryTimes} ÷ ${records} records`
+  const lengths = `${records * memoryFactor} ÷ ${records} records`
   return [
     { name: `peak RSS with ${flags.join(" ")}, ${records} records`, value: limited.short, unit: "MiB" },
     { name: `peak RSS with ${flags.join(" ")}, ${lengths}`, ...ratio(limited), atMost: 1.15 },
-    { name: `peak RSS without, ${lengths}`, ...ratio(plain) },
-    { name: `peak RSS without, ${lengths}, floor`, ...ratio(floor) }
+    { name: `peak RSS without these flags, ${lengths}`, ...ratio(plain) },
+    { name: `peak RSS without these flags, ${lengths}, bare loop`, ...ratio(bareLoop) }
   ]
 }
 
-const storm = async ({ stormListings }: Sizes, log: (line: string) => void): Promise<ReadonlyArray<Figure>> => {
+const measureRetryStorm = async (
+  { stormListings }: Sizes,
+  log: (line: string) => void
+): Promise<ReadonlyArray<Figure>> => {
   await using server = new Process()
   const url = await startListening(server, pageSize)
   await using process = new Process()
@@ -159,7 +170,7 @@ const storm = async ({ stormListings }: Sizes, log: (line: string) => void): Pro
   const requests = Number(await (await fetch(`${url}/requests`)).text())
   log(`storm: ${requests} requests`)
   return [{
-    name: `requests beyond the first ones of ${stormListings} listings, all answered 503`,
+    name: `retries of ${stormListings} listings at a server that responds only with 503`,
     value: requests - stormListings,
     unit: "requests",
     atMost: 50

@@ -1,4 +1,4 @@
-/** Measures `@payments/export` against bare loops that store less, all in one run. */
+/** Measures `@payments/export` and, for comparison in the same run, bare loops that store less. */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -23,26 +23,29 @@ export interface ExportSizes {
 export const fullExportSizes: ExportSizes = { records: 100_000, long: 1_000_000, rounds: 7 }
 
 /**
- * The flags with which this workspace starts its exports. Without them V8 uses a third more memory and is not faster: it
- * doubles the young generation, and collects the old generation only when it is several times the size of its live objects.
+ * The flags of `npm start` and `bin/payments-worker`. Without them V8 uses a third more memory and is not faster. It doubles
+ * the size of the young generation, and it collects the old generation only at several times the size of the live objects.
  */
 const flags = ["--max-semi-space-size=16", "--heap-growing-percent=80"]
 
 type Log = (line: string) => void
 
 /** Measures all figures. `log` receives a line after each step. */
-export const exports = async (sizes: ExportSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
+export const measureExport = async (sizes: ExportSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
   await using short = await startPageServer(sizes.records)
   const server = await startServer(["fsync=on"])
   try {
-    const speeds = [...await speed(short.url, sizes, log), ...await postgresSpeed(server, short.url, sizes, log)]
+    const speeds = [
+      ...await measureSpeed(short.url, sizes, log),
+      ...await measurePostgresSpeed(server, short.url, sizes, log)
+    ]
     await using long = await startPageServer(sizes.long)
     return [
       ...speeds,
-      ...await rescan(long.url, sizes, log),
-      ...await postgresRescan(server, long.url, sizes, log),
-      ...await resume(long.url, sizes, log),
-      ...await memory(short.url, long.url, sizes, log)
+      ...await measureRescan(long.url, sizes, log),
+      ...await measurePostgresRescan(server, long.url, sizes, log),
+      ...await measureResume(long.url, sizes, log),
+      ...await measureMemory(short.url, long.url, sizes, log)
     ]
   } finally {
     await server.stop()
@@ -52,7 +55,7 @@ export const exports = async (sizes: ExportSizes, log: Log): Promise<ReadonlyArr
 const startPageServer = async (records: number) => {
   const server = new Process()
   const { url } = await server.send({ do: "listen", records })
-  if (url === undefined) throw new Error("the server gave no address")
+  if (url === undefined) throw new Error("the server reported no address")
   return { url, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() }
 }
 
@@ -62,7 +65,7 @@ const temporaryFolder = () => {
   return { folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }) }
 }
 
-/** Handles one request in a new child process. Fails if the child did not read this number of records. */
+/** Sends one request to a new child process. Fails if `records` is given and the child read another number of records. */
 const runInChild = async (request: ChildRequest, records?: number): Promise<Required<ChildResponse>> => {
   await using process = new Process(flags)
   const response = await process.send(request)
@@ -74,7 +77,11 @@ const runInChild = async (request: ChildRequest, records?: number): Promise<Requ
 
 const runExport = (options: ExportOptions, records?: number) => runInChild({ do: "export", options }, records)
 
-const speed = async (url: string, { records, rounds }: ExportSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
+const measureSpeed = async (
+  url: string,
+  { records, rounds }: ExportSizes,
+  log: Log
+): Promise<ReadonlyArray<Figure>> => {
   const bare: Array<number> = []
   const ours: Array<number> = []
   for (let round = 0; round <= rounds; round++) {
@@ -93,21 +100,21 @@ const speed = async (url: string, { records, rounds }: ExportSizes, log: Log): P
   ]
 }
 
-const rescan = async (url: string, { long, rounds }: ExportSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
+const measureRescan = async (url: string, { long, rounds }: ExportSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
   using place = temporaryFolder()
   const run = () => runExport({ url, to: `sqlite:${join(place.folder, "payments.db")}` }, long)
   const first = await run()
-  const { again, listed } = await rescans(url, long, rounds, "SQLite", run, log)
+  const { listingMs, rescans } = await runRescans(url, long, rounds, "SQLite", run, log)
   return [
     {
-      name: `bytes of a rescan of ${long} unchanged records ÷ those of the first scan, SQLite`,
-      value: median(again.map(({ written }) => written)) / first.written,
+      name: `bytes written by a rescan of ${long} unchanged records ÷ by the first scan, SQLite`,
+      value: median(rescans.map(({ written }) => written)) / first.written,
       unit: "×",
       atMost: 0.01
     },
     {
       name: "time of that rescan ÷ listing with exact texts, SQLite",
-      value: median(again.map(({ ms }) => ms)) / median(listed),
+      value: median(rescans.map(({ ms }) => ms)) / median(listingMs),
       unit: "×",
       atMost: 1.5
     }
@@ -115,7 +122,7 @@ const rescan = async (url: string, { long, rounds }: ExportSizes, log: Log): Pro
 }
 
 /** Runs listings and rescans alternately. */
-const rescans = async (
+const runRescans = async (
   url: string,
   records: number,
   rounds: number,
@@ -123,21 +130,21 @@ const rescans = async (
   run: () => Promise<Required<ChildResponse>>,
   log: Log
 ) => {
-  const listed: Array<number> = []
-  const again: Array<Required<ChildResponse>> = []
+  const listingMs: Array<number> = []
+  const rescans: Array<Required<ChildResponse>> = []
   for (let round = 0; round < Math.min(rounds, 3); round++) {
     const { ms } = await runInChild({ do: "run", workload: "PaymentsApi, exact texts", url }, records)
     const response = await run()
     log(`rescan of ${records}, ${destination}: listing ${ms.toFixed(0)} ms, export ${response.ms.toFixed(0)} ms`)
-    listed.push(ms)
-    again.push(response)
+    listingMs.push(ms)
+    rescans.push(response)
   }
-  return { listed, again }
+  return { listingMs, rescans }
 }
 
 const databaseOf = ({ port }: PostgresServer) => `postgres://${user}@127.0.0.1:${port}/postgres`
 
-const postgresSpeed = async (
+const measurePostgresSpeed = async (
   server: PostgresServer,
   url: string,
   { records, rounds }: ExportSizes,
@@ -172,7 +179,7 @@ const postgresSpeed = async (
   ]
 }
 
-/** Runs the work. Its `written` is the number of bytes of write-ahead log that the server wrote meanwhile. */
+/** Runs the work. Replaces `written` in its response with the bytes of write-ahead log that the server wrote meanwhile. */
 const withWalBytes = async (database: string, work: () => Promise<Required<ChildResponse>>) => {
   const client = new Client({ connectionString: database })
   await client.connect()
@@ -198,7 +205,7 @@ const vacuum = async (database: string, schema: string) => {
   await client.end()
 }
 
-const postgresRescan = async (
+const measurePostgresRescan = async (
   server: PostgresServer,
   url: string,
   { long, rounds }: ExportSizes,
@@ -208,24 +215,24 @@ const postgresRescan = async (
   const run = () => withWalBytes(database, () => runExport({ url, to: `${database}?schema=rescan` }, long))
   const first = await run()
   await vacuum(database, "rescan")
-  const { again, listed } = await rescans(url, long, rounds, "PostgreSQL", run, log)
+  const { listingMs, rescans } = await runRescans(url, long, rounds, "PostgreSQL", run, log)
   return [
     {
-      name: `WAL of a rescan of ${long} unchanged records ÷ that of the first scan, PostgreSQL`,
-      value: median(again.map(({ written }) => written)) / first.written,
+      name: `WAL bytes of a rescan of ${long} unchanged records ÷ of the first scan, PostgreSQL`,
+      value: median(rescans.map(({ written }) => written)) / first.written,
       unit: "×",
       atMost: 0.01
     },
     {
       name: "time of that rescan ÷ listing with exact texts, PostgreSQL",
-      value: median(again.map(({ ms }) => ms)) / median(listed),
+      value: median(rescans.map(({ ms }) => ms)) / median(listingMs),
       unit: "×",
       atMost: 1.5
     }
   ]
 }
 
-const resume = async (url: string, { long, rounds }: ExportSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
+const measureResume = async (url: string, { long, rounds }: ExportSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
   using place = temporaryFolder()
   const to = `sqlite:${join(place.folder, "killed.db")}`
   {
@@ -235,8 +242,10 @@ const resume = async (url: string, { long, rounds }: ExportSizes, log: Log): Pro
   const resumed: Array<number> = []
   const cold: Array<number> = []
   for (let round = 0; round < rounds; round++) {
-    resumed.push((await runExport({ url, to, first: true })).ms)
-    cold.push((await runExport({ url, to: `sqlite:${join(place.folder, `cold-${round}.db`)}`, first: true })).ms)
+    resumed.push((await runExport({ url, to, firstPageOnly: true })).ms)
+    cold.push(
+      (await runExport({ url, to: `sqlite:${join(place.folder, `cold-${round}.db`)}`, firstPageOnly: true })).ms
+    )
     log(`first page: resumed ${resumed.at(-1)?.toFixed(0)} ms, cold ${cold.at(-1)?.toFixed(0)} ms`)
   }
   return [{
@@ -247,7 +256,7 @@ const resume = async (url: string, { long, rounds }: ExportSizes, log: Log): Pro
   }]
 }
 
-const memory = async (
+const measureMemory = async (
   short: string,
   long: string,
   sizes: ExportSizes,
@@ -258,7 +267,7 @@ const memory = async (
     const peak = async (url: string, records: number): Promise<number> => {
       using place = temporaryFolder()
       const { peakRss } = await runExport({ url, to: to.replace(":", `:${place.folder}/`) }, records)
-      log(`memory: ${records} records to ${to}: ${(peakRss / 2 ** 20).toFixed(0)} MiB`)
+      log(`peak RSS: ${records} records to ${to}: ${(peakRss / 2 ** 20).toFixed(0)} MiB`)
       return peakRss
     }
     const peaks: { readonly short: Array<number>; readonly long: Array<number> } = { short: [], long: [] }

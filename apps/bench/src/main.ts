@@ -1,14 +1,14 @@
 /** `pnpm bench core|sandbox|export [--records N] [--rounds N] [--json FILE] [--check]` */
 import { writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
-import { core, fullSizes } from "./core.ts"
-import { exports, fullExportSizes } from "./export.ts"
+import { fullSizes, measureCore } from "./core.ts"
+import { fullExportSizes, measureExport } from "./export.ts"
 import { machine, meetsTarget, render } from "./Report.ts"
-import { fullSandboxSizes, sandbox } from "./sandbox.ts"
+import { fullSandboxSizes, measureSandbox } from "./sandbox.ts"
 
 const usage = `usage: pnpm bench core|sandbox|export [flags]
   --records N   records of the list for speed and memory figures (default ${fullSizes.records}; a multiple of 100)
-  --rounds N    rounds of which the figures are medians (default ${fullSizes.rounds})
+  --rounds N    measured rounds; the figures are their medians (default ${fullSizes.rounds})
   --json FILE   also write the figures to this file
   --check       exit with code 1 if a target is missed`
 
@@ -23,9 +23,9 @@ const { positionals, values } = parseArgs({
 })
 const sizes = { ...fullSizes, records: Number(values.records), rounds: Number(values.rounds) }
 const benches = {
-  core: (log: Log) => core(sizes, log),
-  sandbox: (log: Log) => sandbox({ ...fullSandboxSizes, records: sizes.records, rounds: sizes.rounds }, log),
-  export: (log: Log) => exports({ ...fullExportSizes, records: sizes.records, rounds: sizes.rounds }, log)
+  core: (log: Log) => measureCore(sizes, log),
+  sandbox: (log: Log) => measureSandbox({ ...fullSandboxSizes, records: sizes.records, rounds: sizes.rounds }, log),
+  export: (log: Log) => measureExport({ ...fullExportSizes, records: sizes.records, rounds: sizes.rounds }, log)
 }
 type Log = (line: string) => void
 const isCount = (value: number) => Number.isInteger(value) && value > 0

@@ -1,4 +1,4 @@
-/** Measures `@payments/sandbox` against a bare server, all in one run. */
+/** Measures `@payments/sandbox` and, for comparison in the same run, a bare server. */
 import { Process, type ServeOptions } from "./Process.ts"
 import { type Figure, median } from "./Report.ts"
 
@@ -9,8 +9,9 @@ export interface SandboxSizes {
   readonly requests: number
   /** Records of the list for the speed figures. */
   readonly records: number
-  /** Records of the short and the long list, for the first response and for memory. */
-  readonly short: { readonly first: number; readonly memory: number }
+  /** Records of the short list for the figures of the first page and of memory. */
+  readonly short: { readonly firstPage: number; readonly memory: number }
+  /** Records of the long list for both figures. */
   readonly long: number
 }
 
@@ -19,25 +20,28 @@ export const fullSandboxSizes: SandboxSizes = {
   rounds: 7,
   requests: 4000,
   records: 100_000,
-  short: { first: 1000, memory: 100_000 },
+  short: { firstPage: 1000, memory: 100_000 },
   long: 10_000_000
 }
 
 /** Measures all figures. `log` receives a line after each step. */
-export const sandbox = async (sizes: SandboxSizes, log: (line: string) => void): Promise<ReadonlyArray<Figure>> => [
-  ...await speed(sizes, log),
-  ...await first(sizes, log),
-  ...await memory(sizes, log)
+export const measureSandbox = async (
+  sizes: SandboxSizes,
+  log: (line: string) => void
+): Promise<ReadonlyArray<Figure>> => [
+  ...await measureSpeed(sizes, log),
+  ...await measureFirstPage(sizes, log),
+  ...await measureMemory(sizes, log)
 ]
 
-const speed = async (
+const measureSpeed = async (
   { records, requests, rounds }: SandboxSizes,
   log: (line: string) => void
 ): Promise<ReadonlyArray<Figure>> => {
   await using stack = new AsyncDisposableStack()
   const start = async (options: ServeOptions) => {
     const { url } = await stack.use(new Process()).send({ do: "serve", options })
-    if (url === undefined) throw new Error("the server gave no address")
+    if (url === undefined) throw new Error("the server reported no address")
     return { kind: options.kind, url, rates: Array<number>() }
   }
   const client = stack.use(new Process())
@@ -62,40 +66,43 @@ const speed = async (
   ]
 }
 
-const first = async (
+const measureFirstPage = async (
   { long, rounds, short }: SandboxSizes,
   log: (line: string) => void
 ): Promise<ReadonlyArray<Figure>> => {
   const time = async (records: number): Promise<number> => {
     await using process = new Process()
-    const { ms } = await process.send({ do: "first", records })
+    const { ms } = await process.send({ do: "firstPage", records })
     if (ms === undefined) throw new Error("the child reported no time")
-    log(`first answer of ${records} records: ${ms.toFixed(1)} ms`)
+    log(`first page of a list of ${records} records: ${ms.toFixed(1)} ms`)
     return ms
   }
   const times = { short: Array<number>(), long: Array<number>() }
   for (let round = 0; round < rounds; round++) {
-    times.short.push(await time(short.first))
+    times.short.push(await time(short.firstPage))
     times.long.push(await time(long))
   }
   return [{
-    name: `first answer, ${long} ÷ ${short.first} records`,
+    name: `time to the first page, list of ${long} ÷ ${short.firstPage} records`,
     value: median(times.long) / median(times.short),
     unit: "×",
     atMost: 3
   }]
 }
 
-const memory = async ({ long, short }: SandboxSizes, log: (line: string) => void): Promise<ReadonlyArray<Figure>> => {
+const measureMemory = async (
+  { long, short }: SandboxSizes,
+  log: (line: string) => void
+): Promise<ReadonlyArray<Figure>> => {
   const peak = async (records: number, flags: ReadonlyArray<string>): Promise<number> => {
     await using server = new Process(flags)
     await using client = new Process()
     const { url } = await server.send({ do: "serve", options: { kind: "generated", records } })
-    const walk = await client.send({ do: "walk", url: url ?? "" })
-    if (walk.records !== records) throw new Error(`read ${walk.records} of ${records} records`)
+    const read = await client.send({ do: "readAll", url: url ?? "" })
+    if (read.records !== records) throw new Error(`read ${read.records} of ${records} records`)
     const { peakRss = 0 } = await server.send({ do: "memory" })
     log(
-      `memory after ${records} records${flags.length === 0 ? "" : ` with ${flags.join(" ")}`}: ${
+      `peak RSS after ${records} records${flags.length === 0 ? "" : ` with ${flags.join(" ")}`}: ${
         (peakRss / 2 ** 20).toFixed(0)
       } MiB`
     )
@@ -112,6 +119,6 @@ const memory = async ({ long, short }: SandboxSizes, log: (line: string) => void
       unit: "×",
       atMost: 1.15
     },
-    { name: "the same without", value: plain, unit: "×" }
+    { name: `peak RSS without these flags, ${long} ÷ ${short.memory} records`, value: plain, unit: "×" }
   ]
 }

@@ -35,7 +35,7 @@ const SavedListingJson = Schema.fromJsonString(SavedListing)
 
 const unusable = (file: string, problem: string) => usage(`--cursor-file: ${printable(file)} ${problem}`)
 
-/** Bytes. The file has a cursor and at most the ids of one page. */
+/** The size of the largest file that is read, in bytes. A file has a cursor and at most the ids of one page. */
 const largestFile = 16 * 1024 * 1024
 
 /** The error if the position cannot be written. */

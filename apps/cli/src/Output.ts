@@ -1,6 +1,7 @@
 /**
- * Prints the records of a listing. `ndjson` and `json` contain the exact text of each record; a table is for people. Output to
- * a terminal has its control characters escaped, because text from the API is data. Output to a pipe is exact.
+ * Prints the records of a listing. `ndjson` and `json` contain the exact text of each record; a table is for people. On a
+ * terminal, control characters are escaped, because text from the API could otherwise control the terminal. Output to a pipe
+ * is exact.
  */
 import { Lists, membersOf, parseText, type PaymentsError } from "@payments/core"
 import { printable } from "@payments/export"
@@ -44,12 +45,12 @@ export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wante
     records: (text: string) => provideStdio(printOrEnd(text)),
     end: (text: string) => provideStdio(print(text))
   }
-  const exact = (text: string) => onTerminal ? printable(text) : text
+  const toOutput = (text: string) => onTerminal ? printable(text) : text
   switch (wanted ?? (onTerminal ? "table" : "ndjson")) {
     case "ndjson":
-      return ndjson(write, exact)
+      return ndjson(write, toOutput)
     case "json":
-      return json(write, exact)
+      return json(write, toOutput)
     case "table": {
       const { makeTable } = yield* Effect.promise(() => import("./Table.ts"))
       const log = (line: string) => provideStdio(logLine(line))
@@ -71,20 +72,20 @@ interface Write {
   readonly end: (text: string) => Effect.Effect<void>
 }
 
-const ndjson = (write: Write, exact: (text: string) => string): Output => ({
+const ndjson = (write: Write, toOutput: (text: string) => string): Output => ({
   records: (records) =>
-    records.length === 0 ? Effect.void : write.records(records.map(({ text }) => `${exact(text)}\n`).join("")),
+    records.length === 0 ? Effect.void : write.records(records.map(({ text }) => `${toOutput(text)}\n`).join("")),
   end: () => Effect.void
 })
 
-const json = (write: Write, exact: (text: string) => string): Output => {
+const json = (write: Write, toOutput: (text: string) => string): Output => {
   let count = 0
   const opening = () => count === 0 ? `{"items":[` : ","
   return {
     records: (records) =>
       Effect.suspend(() => {
         if (records.length === 0) return Effect.void
-        const text = `${opening()}\n${records.map((record) => exact(record.text)).join(",\n")}`
+        const text = `${opening()}\n${records.map((record) => toOutput(record.text)).join(",\n")}`
         count += records.length
         return write.records(text)
       }),
@@ -92,20 +93,20 @@ const json = (write: Write, exact: (text: string) => string): Output => {
       Effect.suspend(() => {
         const failure = error === undefined ? "" : `,"error":${JSON.stringify(error)}`
         const head = count === 0 ? opening() : "\n"
-        return write.end(`${head}],"cursor":${exact(JSON.stringify(cursor))},"count":${count}${failure}}\n`)
+        return write.end(`${head}],"cursor":${toOutput(JSON.stringify(cursor))},"count":${count}${failure}}\n`)
       })
   }
 }
 
-/** The longest id on one line of a table: a UUID with a prefix. */
-const longestId = 40
+/** Ids up to this length stay on one line of a table. It fits a UUID with a prefix. */
+const longestUnwrappedId = 40
 /** The length of a 64-bit integer with its sign. */
 const longestAmount = 20
 
-const id: Column = { name: "id", wholeUpTo: longestId }
+const id: Column = { name: "id", wholeUpTo: longestUnwrappedId }
 /** Widens the column of ids on a wide terminal. */
 const fittedTo = (width: number) => (column: Column): Column =>
-  column === id ? { ...id, wholeUpTo: Math.max(longestId, Math.floor(width / 2)) } : column
+  column === id ? { ...id, wholeUpTo: Math.max(longestUnwrappedId, Math.floor(width / 2)) } : column
 
 /** Returns the columns of a list: the id and the fields in its definition. */
 const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> => {

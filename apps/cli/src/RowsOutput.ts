@@ -39,18 +39,18 @@ interface RowsFormatter {
   readonly rows: (rows: ReadonlyArray<Cells>) => string
   readonly end: string
   /** The columns that did not fit on the terminal. */
-  readonly hidden: () => ReadonlyArray<string>
+  readonly omittedColumns: () => ReadonlyArray<string>
 }
 
 /**
- * Prints the rows as they arrive. If there are none, prints `nothing` on stderr. Ends the command when the reader of stdout
+ * Prints the rows as they arrive. If there are none, prints `emptyMessage` on stderr. Ends the command when the reader of stdout
  * has closed it.
  */
 export const printRows = Effect.fnUntraced(function*<E, R>(
   columns: ReadonlyArray<Column>,
   rows: Stream.Stream<ReadonlyArray<Cells>, E, R>,
   wanted: RowFormat | undefined,
-  nothing: string
+  emptyMessage: string
 ) {
   const stdio = yield* Stdio.Stdio
   const onTerminal = yield* stdio.stdoutIsTerminal
@@ -60,7 +60,7 @@ export const printRows = Effect.fnUntraced(function*<E, R>(
     format,
     columns,
     onTerminal ? yield* terminalWidth : Infinity,
-    onTerminal ? printable : (exact) => exact
+    onTerminal ? printable : (text) => text
   )
   yield* printOrEnd(formatter.head)
   let count = 0
@@ -73,10 +73,12 @@ export const printRows = Effect.fnUntraced(function*<E, R>(
       })
   )
   yield* printOrEnd(formatter.end)
-  if (count === 0) yield* logLine(nothing)
-  const hidden = formatter.hidden()
-  if (hidden.length > 0) {
-    yield* logLine(`The terminal has no room for: ${hidden.map(printable).join(", ")}. Widen it, or use --format json.`)
+  if (count === 0) yield* logLine(emptyMessage)
+  const omitted = formatter.omittedColumns()
+  if (omitted.length > 0) {
+    yield* logLine(
+      `The terminal has no room for: ${omitted.map(printable).join(", ")}. Widen it, or use --format json.`
+    )
   }
 })
 
@@ -86,7 +88,7 @@ const formatterOf = (
   format: RowFormat,
   columns: ReadonlyArray<Column>,
   width: number,
-  exact: (text: string) => string
+  toOutput: (text: string) => string
 ): Effect.Effect<RowsFormatter> => {
   switch (format) {
     case "table":
@@ -94,24 +96,24 @@ const formatterOf = (
     case "csv":
       return Effect.map(
         Effect.promise(() => import("@payments/export/csv")),
-        (module) => csvFormatter(module, columns, exact)
+        (module) => csvFormatter(module, columns, toOutput)
       )
     case "json":
-      return Effect.succeed(jsonFormatter(columns, exact))
+      return Effect.succeed(jsonFormatter(columns, toOutput))
     case "ndjson": {
-      const line = objectOf(columns, exact)
+      const line = objectOf(columns, toOutput)
       return Effect.succeed({
         head: "",
         rows: (rows) => rows.map((row) => `${line(row)}\n`).join(""),
         end: "",
-        hidden: none
+        omittedColumns: none
       })
     }
   }
 }
 
-const jsonFormatter = (columns: ReadonlyArray<Column>, exact: (text: string) => string): RowsFormatter => {
-  const object = objectOf(columns, exact)
+const jsonFormatter = (columns: ReadonlyArray<Column>, toOutput: (text: string) => string): RowsFormatter => {
+  const object = objectOf(columns, toOutput)
   let isFirst = true
   return {
     head: "[",
@@ -122,12 +124,12 @@ const jsonFormatter = (columns: ReadonlyArray<Column>, exact: (text: string) => 
         return `${separator}${object(row)}`
       }).join(""),
     end: "\n]\n",
-    hidden: none
+    omittedColumns: none
   }
 }
 
 /** Returns a function that formats a row as a JSON object. It numbers equal names, since a parser would keep only one. */
-const objectOf = (columns: ReadonlyArray<Column>, exact: (text: string) => string) => {
+const objectOf = (columns: ReadonlyArray<Column>, toOutput: (text: string) => string) => {
   const seen = new Set<string>()
   const names = columns.map(({ name }) => {
     let unique = name
@@ -136,7 +138,7 @@ const objectOf = (columns: ReadonlyArray<Column>, exact: (text: string) => strin
     return JSON.stringify(unique)
   })
   return (row: Cells): string =>
-    exact(`{${names.map((name, column) => `${name}:${jsonOf(row[column] ?? null)}`).join(",")}}`)
+    toOutput(`{${names.map((name, column) => `${name}:${jsonOf(row[column] ?? null)}`).join(",")}}`)
 }
 
 const jsonOf = (cell: Cell): string =>
@@ -145,9 +147,9 @@ const jsonOf = (cell: Cell): string =>
 const csvFormatter = (
   csv: typeof Csv,
   columns: ReadonlyArray<Column>,
-  exact: (text: string) => string
+  toOutput: (text: string) => string
 ): RowsFormatter => {
-  const text = (cell: string) => csv.fieldText(exact(cell), "escape")
+  const text = (cell: string) => csv.fieldText(toOutput(cell), "escape")
   const field = (cell: Cell): string | null => {
     if (cell === null) return null
     if (typeof cell === "string") return text(cell)
@@ -159,7 +161,7 @@ const csvFormatter = (
     head: csv.csvText([columns.map(({ name }) => text(name))], "keep"),
     rows: (rows) => csv.csvText(rows.map((row) => row.map(field)), "keep"),
     end: "",
-    hidden: none
+    omittedColumns: none
   }
 }
 
@@ -196,6 +198,6 @@ const tableFormatter = (
       return table.print(rows.map((row) => visible.map(({ index }) => tableCell(row[index] ?? null))))
     },
     end: "",
-    hidden: () => table?.hidden() ?? []
+    omittedColumns: () => table?.omittedColumns() ?? []
   }
 }

@@ -116,7 +116,8 @@ const aligned = (columns: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray<s
 
 /** Why a scan did not resume an interrupted run. A first scan and a scan after a complete one need no reason. */
 const reasons = {
-  // A run that committed no page may have changed the request in between. Then either cause is possible.
+  // If the latest scan began but committed no page, the destination does not show why that scan began. So the text names
+  // every possible cause.
   otherRequest:
     "started from the first page: since the interrupted run, the limit, the parameter names or the ignored fields changed, or the list was exported in another way (in parts, or as a whole)",
   overtaken:

@@ -2,9 +2,9 @@
  * Formats rows as a table for people. No line is wider than the terminal. Ids and sums are never shortened. Control
  * characters are escaped. Widths are counted in columns of the terminal.
  *
- * The first rows determine the widths of the columns. If a later id or sum needs more room, or a cell does and the terminal has
- * room left, the table prints the header again with new widths. Without a terminal nothing is shortened, and the header is
- * printed once.
+ * The first rows determine the widths of the columns. If a later id or sum is wider than its column, the table prints the
+ * header again with new widths. If another cell is wider, it does so only while the line is narrower than the terminal. Without
+ * a terminal nothing is shortened, and the header is printed once.
  */
 import { printable } from "@payments/export"
 import { truncateTo, widthOf, wrapTo } from "./TextWidth.ts"
@@ -30,7 +30,7 @@ export interface Table {
   /** Formats these rows, with a header if the widths are new. Each row has a cell for each column. */
   readonly print: (rows: ReadonlyArray<ReadonlyArray<string>>) => string
   /** The columns that do not fit on the terminal. */
-  readonly hidden: () => ReadonlyArray<string>
+  readonly omittedColumns: () => ReadonlyArray<string>
 }
 
 const gap = "  "
@@ -42,7 +42,7 @@ export const makeTable = (columns: ReadonlyArray<Column>, width: number): Table 
   const widest = columns.map(({ name, initialWidth = 0 }) => Math.max(widthOf(name), initialWidth))
   let widths: ReadonlyArray<number> | undefined
   return {
-    hidden: () => widths === undefined ? [] : columns.slice(widths.length).map(({ name }) => name),
+    omittedColumns: () => widths === undefined ? [] : columns.slice(widths.length).map(({ name }) => name),
     print: (rows) => {
       const cells = rows.map((row) => columns.map((_, column) => printable(row[column] ?? "")))
       for (const row of cells) {
@@ -120,7 +120,7 @@ const linesOf = (
   width: number
 ): ReadonlyArray<string> => {
   const lines: Array<string> = []
-  const lower: Array<string> = []
+  const detailLines: Array<string> = []
   const indent = width === Infinity ? "" : " ".repeat(Math.min((widths[0] ?? 0) + gap.length, Math.floor(width / 2)))
   let line = ""
   let start = 0
@@ -139,7 +139,9 @@ const linesOf = (
     } else {
       const shown = isTooWide ? truncateTo(shorten(cell, room), room) : cell
       if (isTooWide) {
-        lower.push(...(details?.(cell) ?? []).map((text) => `${indent}${truncateTo(text, width - indent.length)}`))
+        detailLines.push(
+          ...(details?.(cell) ?? []).map((text) => `${indent}${truncateTo(text, width - indent.length)}`)
+        )
       }
       const padding = " ".repeat(Math.max(0, fitted - widthOf(shown, fitted)))
       line += align === "right" ? `${padding}${shown}` : `${shown}${padding}`
@@ -147,8 +149,8 @@ const linesOf = (
     if (!isLast) line += gap
     start += fitted + gap.length
   }
-  const own = lines.length > 0 && line.trim() === "" ? lines : [...lines, line]
-  return [...own, ...lower].map((text) => text.trimEnd())
+  const rowLines = lines.length > 0 && line.trim() === "" ? lines : [...lines, line]
+  return [...rowLines, ...detailLines].map((text) => text.trimEnd())
 }
 
 /** Shortens a list of names to as many as fit, followed by the number of the rest: `status, contract, +4`. */

@@ -9,8 +9,8 @@ const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" })
 const measure = (text: string): number => stringWidth(text, { countAnsiEscapeCodes: true })
 
 /**
- * Returns the greatest width of one grapheme. A terminal that does not combine code points shows a flag or a family emoji as
- * several characters. So the larger of both counts is used: a line may be narrower than counted, never wider.
+ * Returns the width of a grapheme on the terminal that shows it widest. Some terminals do not combine code points: they show a
+ * flag or a family emoji as several characters. So a line may be narrower than counted, but never wider.
  */
 const graphemeWidth = (grapheme: string): number => {
   const combined = measure(grapheme)
@@ -19,7 +19,7 @@ const graphemeWidth = (grapheme: string): number => {
   return Math.max(combined, separate)
 }
 
-/** Returns the greatest width of a text without control characters. Stops counting above `limit`. */
+/** Returns the width of a text without control characters, as {@link graphemeWidth} counts. Stops counting above `limit`. */
 export const widthOf = (text: string, limit = Infinity): number => {
   if (ascii.test(text)) return text.length
   let width = 0

@@ -13,16 +13,16 @@ import { sandboxCommand } from "./commands/sandbox.ts"
 import { startCommand } from "./commands/start.ts"
 import { verifyCommand } from "./commands/verify.ts"
 
-const all = new Intl.ListFormat("en-GB").format(Lists.all.map(({ title }) => title))
+const titles = new Intl.ListFormat("en-GB").format(Lists.all.map(({ title }) => title))
 
-/** Makes the command line. `api` and `config` are the service of the environment; `http` reaches the embedded sandbox. */
+/** Makes the command line. `api` and `config` take their settings from environment variables. `http` reaches the embedded sandbox. */
 export const payments = <R, R2>(
   api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>,
   config: Layer.Layer<PaymentsConfig, PaymentsConfigError, R2>,
   http: Layer.Layer<HttpClient.HttpClient>
 ) =>
   Command.make("payments").pipe(
-    Command.withDescription(`Read ${all}, and export them.`),
+    Command.withDescription(`Read ${titles}, and export them.`),
     Command.withSubcommands([
       ...Lists.all.map((list) => listCommand(list, api)),
       exportCommand(api),

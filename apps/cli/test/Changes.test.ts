@@ -22,9 +22,9 @@ const inFolder = <A, E>(use: (destination: string, file: string, folder: string)
 const exporting = (to: string, api: Layer.Layer<PaymentsApi>, ...flags: ReadonlyArray<string>) =>
   runInProcess(api, ["export", "invoices", "--to", to, ...flags])
 
-const nothing = serving()
+const emptyApi = serving()
 
-/** Exports: a and b; then b changed and c new; then, twice, without a. */
+/** Runs five exports: a and b; b changed and c new; twice without a; a again, with another amount. */
 const history = Effect.fnUntraced(function*(to: string) {
   yield* exporting(to, serving(invoice("a", 1), invoice("b", "2.0")))
   yield* exporting(to, serving(invoice("a", 1), invoice("b", 3), invoice("c", 4)))
@@ -39,7 +39,7 @@ describe("payments changes", () => {
     inFolder((to) =>
       Effect.gen(function*() {
         yield* history(to)
-        const { code, out } = yield* runInProcess(nothing, ["changes", "--from", to])
+        const { code, out } = yield* runInProcess(emptyApi, ["changes", "--from", to])
         assert.strictEqual(code, 0)
         const changes = out.trimEnd().split("\n").map((line) => JSON.parse(line))
         assert.deepStrictEqual(
@@ -60,9 +60,9 @@ describe("payments changes", () => {
           ]
         )
         assert.include(out, `"before":{"id":"b","amount":2.0}`)
-        const later = yield* runInProcess(nothing, ["changes", "--from", to, "--after", "3"])
+        const later = yield* runInProcess(emptyApi, ["changes", "--from", to, "--after", "3"])
         assert.strictEqual(later.out.split("\n").length, 2)
-        const other = yield* runInProcess(nothing, ["changes", "--from", to, "--resource", "payin-sources"])
+        const other = yield* runInProcess(emptyApi, ["changes", "--from", to, "--resource", "payin-sources"])
         assert.deepStrictEqual([other.code, other.out], [0, ""])
       })
     ))
@@ -72,12 +72,12 @@ describe("payments changes", () => {
       Effect.gen(function*() {
         yield* exporting(to, serving(invoice("a", 1)))
         yield* exporting(to, serving(invoice("a", 1), `{"id":"=1+1\\u001b[31m","amount":5}`))
-        const table = yield* runInProcess(nothing, ["changes", "--from", to], true)
+        const table = yield* runInProcess(emptyApi, ["changes", "--from", to], true)
         assert.match(
           table.out,
           /^ {4}seq {2}list +at .*id {14}fields\n {6}1 {2}invoices {9}\S+ +insert {4}=1\+1\\u001b\[31m\n$/
         )
-        const csv = yield* runInProcess(nothing, ["changes", "--from", to, "--format", "csv"])
+        const csv = yield* runInProcess(emptyApi, ["changes", "--from", to, "--format", "csv"])
         const [head, row] = csv.out.split("\r\n")
         assert.strictEqual(head, "seq,list,scan,at,change,id,fields,before,after")
         assert.include(row, `,insert,"'=1+1\u001b[31m",,,"{""id"":""=1+1\\u001b[31m"",""amount"":5}"`)
@@ -90,7 +90,7 @@ describe("payments changes", () => {
         const ids = ["y\n=1+1", "y\r@SUM(A1)", "\r\n-1", " a ", "b,\"c\"", "plain"]
         yield* exporting(to, serving(invoice("a", 1)))
         yield* exporting(to, serving(invoice("a", 1), ...ids.map((id) => JSON.stringify({ id }))))
-        const { out } = yield* runInProcess(nothing, ["changes", "--from", to, "--format", "csv"])
+        const { out } = yield* runInProcess(emptyApi, ["changes", "--from", to, "--format", "csv"])
         assert.deepStrictEqual(
           readCsv(out).map(({ after, change, id }) => [change, id, after]),
           ["y\n'=1+1", "y\r'@SUM(A1)", "'\r\n'-1", " a ", "b,\"c\"", "plain"].map((
@@ -118,7 +118,7 @@ describe("payments changes", () => {
         const strange = ["发票".repeat(4), "e\\u0301\\u202e", "x".repeat(2000)].map((id) => `{"id":"${id}","amount":5}`)
         yield* exporting(to, serving(changed("b"), ...strange))
         const lines = Effect.fnUntraced(function*(columns: number) {
-          const { out } = yield* runInProcess(nothing, ["changes", "--from", to], true, columns)
+          const { out } = yield* runInProcess(emptyApi, ["changes", "--from", to], true, columns)
           // oxlint-disable-next-line no-control-regex -- control characters of a terminal
           assert.notMatch(out, /[\u0000-\u0009\u000b-\u001f\u202e]/)
           return out.trimEnd().split("\n")
@@ -138,7 +138,7 @@ describe("payments changes", () => {
         // An id that is longer than its column continues on the next lines, to the last character.
         assert.strictEqual(long.join(""), "x".repeat(2000))
         assert.isTrue(long.every((line) => line.length <= 80 - 36))
-        const { err } = yield* runInProcess(nothing, ["changes", "--from", to], true, 40)
+        const { err } = yield* runInProcess(emptyApi, ["changes", "--from", to], true, 40)
         assert.strictEqual(err, "The terminal has no room for: id, fields. Widen it, or use --format json.\n")
         // A wider terminal also shows the time, and as many names as fit.
         const wide = (yield* lines(140))[1] ?? ""
@@ -162,7 +162,7 @@ describe("payments changes", () => {
         yield* exporting(to, serving(`{"id":"b"${before}}`))
         yield* exporting(to, serving(`{"id":"b"${after}}`))
         const shown = Effect.fnUntraced(function*(columns: number) {
-          const { out } = yield* runInProcess(nothing, ["changes", "--from", to], true, columns)
+          const { out } = yield* runInProcess(emptyApi, ["changes", "--from", to], true, columns)
           return out.trimEnd().split("\n").at(-1)?.trim() ?? ""
         })
         const whole = yield* shown(0)
@@ -180,7 +180,7 @@ describe("payments changes", () => {
           ),
           whole
         )
-        const { out } = yield* runInProcess(nothing, ["changes", "--from", to], true, 60)
+        const { out } = yield* runInProcess(emptyApi, ["changes", "--from", to], true, 60)
         const lines = out.trimEnd().split("\n")
         assert.match(lines[1] ?? "", / b +amount, status, \+5$/)
         assert.deepStrictEqual(
@@ -199,7 +199,7 @@ describe("payments changes", () => {
         db.exec("UPDATE changes SET at = '2024-05-01T10:00:00.000Z' WHERE seq <= 2")
         db.close()
         const seqs = Effect.fnUntraced(function*(...args: ReadonlyArray<string>) {
-          const { code, out } = yield* runInProcess(nothing, ["changes", "--from", to, "--format", "json", ...args])
+          const { code, out } = yield* runInProcess(emptyApi, ["changes", "--from", to, "--format", "json", ...args])
           return [code, ...JSON.parse(out).map(({ seq }: { readonly seq: number }) => seq)]
         })
         assert.deepStrictEqual(yield* seqs(), [0, 1, 2, 3, 4])
@@ -208,7 +208,7 @@ describe("payments changes", () => {
         }
         assert.deepStrictEqual(yield* seqs("--since", "2024-05-01T10:00Z"), [0, 1, 2, 3, 4])
         assert.deepStrictEqual(yield* seqs("--since", "yesterday", "--after", "3"), [0, 4])
-        const refused = yield* runInProcess(nothing, ["changes", "--from", to, "--since", "the 4433221100th"])
+        const refused = yield* runInProcess(emptyApi, ["changes", "--from", to, "--since", "the 4433221100th"])
         assert.deepStrictEqual([refused.code, refused.out], [2, ""])
         assert.match(refused.err, /^payments: Invalid value for --since\. Expected: a duration such as 24h/)
         assert.notInclude(refused.err, "4433221100")
@@ -220,7 +220,7 @@ describe("payments changes", () => {
       Effect.gen(function*() {
         yield* exporting(to, serving(invoice("a", 1)))
         for (const [args, terminal] of [[[], true], [[], false], [["--format", "csv"], false]] as const) {
-          const { code, err, out } = yield* runInProcess(nothing, ["changes", "--from", to, ...args], terminal)
+          const { code, err, out } = yield* runInProcess(emptyApi, ["changes", "--from", to, ...args], terminal)
           assert.deepStrictEqual([code, err, out.split("\n").length], [0, "No changes.\n", args.length === 0 ? 1 : 2])
         }
       })
@@ -229,7 +229,7 @@ describe("payments changes", () => {
   it.live("fails if nothing was exported, and creates nothing", () =>
     inFolder((to, file) =>
       Effect.gen(function*() {
-        const { code, err, out } = yield* runInProcess(nothing, ["changes", "--from", to, "--format", "csv"])
+        const { code, err, out } = yield* runInProcess(emptyApi, ["changes", "--from", to, "--format", "csv"])
         assert.deepStrictEqual([code, out], [9, ""])
         assert.include(err, "there is nothing there. Export into it first.")
         assert.throws(() => rowsOf(file, "SELECT 1"))
@@ -242,7 +242,7 @@ describe("payments verify", () => {
     inFolder((to) =>
       Effect.gen(function*() {
         yield* history(to)
-        const agreed = yield* runInProcess(nothing, ["verify", "--from", to])
+        const agreed = yield* runInProcess(emptyApi, ["verify", "--from", to])
         assert.deepStrictEqual([agreed.code, agreed.out], [
           0,
           "invoices: matches the certificate of scan 5: 3 records\n"
@@ -253,7 +253,7 @@ describe("payments verify", () => {
           faults: [{ fault: "status", status: 403, nth: 2 }]
         })
         assert.strictEqual((yield* exporting(to, interrupted)).code, 4)
-        assert.deepStrictEqual((yield* runInProcess(nothing, ["verify", "--from", to])).code, 0)
+        assert.deepStrictEqual((yield* runInProcess(emptyApi, ["verify", "--from", to])).code, 0)
       })
     ))
 
@@ -276,21 +276,21 @@ describe("payments verify", () => {
         const db = new DatabaseSync(file)
         db.exec(sql)
         db.close()
-        const { code, out } = yield* runInProcess(nothing, ["verify", "--from", to])
+        const { code, out } = yield* runInProcess(emptyApi, ["verify", "--from", to])
         assert.strictEqual(code, 11)
         assert.include(out, problem)
       })
     ))
 
-  it.live("compares the files of a folder with what was rendered", () =>
+  it.live("detects a file of a folder that was changed after it was rendered", () =>
     inFolder((_, __, folder) =>
       Effect.gen(function*() {
         const to = `file:${folder}?format=csv`
         yield* exporting(to, serving(invoice("a", 1)))
-        assert.strictEqual((yield* runInProcess(nothing, ["verify", "--from", to])).code, 0)
+        assert.strictEqual((yield* runInProcess(emptyApi, ["verify", "--from", to])).code, 0)
         const file = readdirSync(folder).find((name) => name.endsWith(".csv")) ?? ""
         appendFileSync(join(folder, file), "b,2\r\n")
-        const { code, out } = yield* runInProcess(nothing, ["verify", "--from", `file:${folder}`])
+        const { code, out } = yield* runInProcess(emptyApi, ["verify", "--from", `file:${folder}`])
         assert.strictEqual(code, 11)
         assert.include(out, `${file} differs from the file that was rendered`)
       })
@@ -321,7 +321,7 @@ describe("payments export, in parts", () => {
   const settled = (id: string, day: string) => invoice(id, 1, `,"settlementDate":"${day}"`)
   const invoices = [settled("a", "2024-05-01"), settled("b", "2024-05-03"), settled("c", "2024-06-01"), invoice("d", 1)]
 
-  it.live("reads the given days, and marks no other record missing", () =>
+  it.live("reads the given days, and marks no record of another day missing", () =>
     inFolder((to, file) =>
       Effect.gen(function*() {
         yield* exporting(to, serving(...invoices))
@@ -352,7 +352,7 @@ describe("payments export, in parts", () => {
       })
     ))
 
-  it.live("reads the customers in a file", () =>
+  it.live("reads the payout requests of the customers that a file names", () =>
     inFolder((to, file, folder) =>
       Effect.gen(function*() {
         const api = layerTest({
@@ -397,7 +397,7 @@ describe("payments export, in parts", () => {
   )("refuses %s", ([flags, problem]) =>
     inFolder((to, file) =>
       Effect.gen(function*() {
-        const { code, err } = yield* exporting(to, nothing, ...flags)
+        const { code, err } = yield* exporting(to, emptyApi, ...flags)
         assert.strictEqual(code, 2)
         assert.include(err, problem)
         assert.throws(() => rowsOf(file, "SELECT 1"))
@@ -419,7 +419,7 @@ describe("payments export", () => {
           ])
         for (const url of ["one", "two"]) yield* exportWithUrl(url, "--ignore-field", "authUrl")
         assert.deepStrictEqual(rowsOf(file, "SELECT auth_url FROM payin_sources"), [{ auth_url: "one" }])
-        assert.deepStrictEqual((yield* runInProcess(nothing, ["verify", "--from", to])).code, 0)
+        assert.deepStrictEqual((yield* runInProcess(emptyApi, ["verify", "--from", to])).code, 0)
         yield* exportWithUrl("three")
         assert.deepStrictEqual(rowsOf(file, "SELECT auth_url FROM payin_sources"), [{ auth_url: "three" }])
       })
@@ -479,12 +479,12 @@ describe("payments export", () => {
       })
     ))
 
-  it.live("prints an error once if all lists have it", () =>
+  it.live("prints an error once if all lists fail with it", () =>
     inFolder((to) =>
       Effect.gen(function*() {
-        yield* runInProcess(nothing, ["export", "--to", to])
+        yield* runInProcess(emptyApi, ["export", "--to", to])
         const moved = Layer.effect(PaymentsApi, Effect.map(PaymentsApi, (api) => ({ ...api, source: "another" })))
-        const { code, err } = yield* runInProcess(Layer.provide(moved, nothing), ["export", "--to", to])
+        const { code, err } = yield* runInProcess(Layer.provide(moved, emptyApi), ["export", "--to", to])
         assert.strictEqual(code, 9)
         assert.match(err, /^payments: .* it holds the data of another source .*--rebind\)\.\n$/)
       })

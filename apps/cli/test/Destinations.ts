@@ -23,7 +23,7 @@ export const rowsIfAny = (file: string, sql: string): ReadonlyArray<Record<strin
   }
 }
 
-const interruptedAtIn = (file: string) =>
+const interruptedAtOf = (file: string) =>
   Effect.sync(() => {
     const [scan] = rowsIfAny(file, "SELECT scan, pages FROM scans WHERE state = 'running' AND pages > 0")
     return scan === undefined ? undefined : `${String(scan["scan"])}:${String(scan["pages"])}`
@@ -59,7 +59,7 @@ export const whileReadingWith =
       ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
     )
 
-/** A folder of files in a format. Its damage truncates a file. */
+/** A folder of files in a format. Its `damage` truncates a rendered file. */
 const files = (format: string, ending: string, isInShortRun: boolean): DestinationKind => ({
   name: `file, ${format}`,
   isInShortRun,
@@ -68,7 +68,7 @@ const files = (format: string, ending: string, isInShortRun: boolean): Destinati
     return {
       to: `file:${folder}?format=${format}`,
       env: {},
-      interruptedAt: interruptedAtIn(join(folder, "copy.db")),
+      interruptedAt: interruptedAtOf(join(folder, "copy.db")),
       texts: textsOf(folder, Lists.payoutRequests),
       damage: Effect.sync(() => {
         const file = readdirSync(folder).find((name) => name.endsWith(ending)) ?? ""
@@ -89,7 +89,7 @@ export const destinations: ReadonlyArray<DestinationKind> = [
       return {
         to: `sqlite:${file}`,
         env: {},
-        interruptedAt: interruptedAtIn(file),
+        interruptedAt: interruptedAtOf(file),
         texts: Effect.sync(() => rowsOf(file, "SELECT raw FROM payout_requests").map(({ raw }) => String(raw))),
         damage: Effect.sync(() => {
           const db = new DatabaseSync(file)

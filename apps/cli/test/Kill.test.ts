@@ -9,7 +9,7 @@ import type { Target } from "./Target.ts"
 
 const size = crash ? 100_000 : 20_000
 const kills = crash ? 200 : 10
-const killed = destinations.filter(({ isInShortRun }) => crash || isInShortRun)
+const kinds = destinations.filter(({ isInShortRun }) => crash || isInShortRun)
 
 const hostileText = 0.02
 
@@ -25,8 +25,8 @@ const assertEqual = Effect.fnUntraced(function*(target: Target, expected: Readon
 })
 
 describe(`SIGKILL at ${kills} random moments of exports of ${size} records (seed ${seed})`, () => {
-  it.live.each(killed.map((destination) => [destination.name, destination] as const))(
-    "%s ends equal to the API's list, and never shows a reader an incomplete commit",
+  it.live.each(kinds.map((destination) => [destination.name, destination] as const))(
+    "%s equals the API's list in the end, and a reader never sees an incomplete commit",
     ([, { open }]) =>
       Effect.gen(function*() {
         const expected = served()
@@ -77,10 +77,10 @@ describe(`SIGKILL at ${kills} random moments of exports of ${size} records (seed
 })
 
 describe("the concurrent reader", () => {
-  it.live("detects a deleted row", () =>
+  it.live("detects a deleted row and a truncated file", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv({ records: 50 })
-      for (const { open } of killed) {
+      for (const { open } of kinds) {
         const target = yield* open
         assert.strictEqual((yield* payments(["export", "payout-requests", "--to", target.to], { env })).code, 0)
         yield* target.whileReading(Effect.sleep("300 millis"))

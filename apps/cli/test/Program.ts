@@ -81,7 +81,7 @@ export const temporaryFolder = Effect.acquireRelease(
 )
 
 /**
- * Starts a sandbox on a socket and returns the environment of its clients. Closing the scope stops it. By default some of its
+ * Starts a sandbox on a free port and returns the environment of its clients. Closing the scope stops it. By default some of its
  * text is hostile.
  */
 export const sandboxEnv = (options: SandboxOptions = {}) =>

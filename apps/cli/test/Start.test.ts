@@ -27,7 +27,7 @@ describe("payments start", () => {
       assert.isAbove(retries, 0)
     }).pipe(Effect.scoped))
 
-  it.live("exports the API in the environment into payments.db", () =>
+  it.live("exports the API in PAYMENTS_BASE_URL into payments.db", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const env = yield* sandboxEnv({ records: 30 })

@@ -29,7 +29,7 @@ describe("the summary of an export", () => {
       assert.deepStrictEqual(narrow.filter((line) => line.length > 60), [])
     }).pipe(Effect.scoped))
 
-  it.live("says whether a scan resumed an interrupted one, at which page, or why not", () =>
+  it.live("reports the page at which an interrupted scan resumed, or why it started from the first page", () =>
     Effect.gen(function*() {
       const to = `sqlite:${yield* temporaryFolder}/p.db`
       const run = (faults: Faults = [], ...flags: ReadonlyArray<string>) =>
@@ -91,7 +91,7 @@ describe("the summary of an export", () => {
       ])
     }).pipe(Effect.scoped))
 
-  it.live("says how many parts of a list resumed", () =>
+  it.live("reports how many parts of a list resumed", () =>
     Effect.gen(function*() {
       const to = `sqlite:${yield* temporaryFolder}/p.db`
       const days = ["2024-05-01", "2024-05-02"]

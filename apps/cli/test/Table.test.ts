@@ -70,7 +70,7 @@ describe("a table", () => {
     const text = table.print([[id, String(amount)]])
     assert.include(text.replaceAll("\n", ""), id)
     const [, rest = ""] = text.replaceAll(/\n */g, "").split(id)
-    assert.strictEqual(rest.trim(), table.hidden().length === 0 ? String(amount) : "")
+    assert.strictEqual(rest.trim(), table.omittedColumns().length === 0 ? String(amount) : "")
   })
 
   it("aligns later rows with the header, and prints it again if an id or an amount needs more room", () => {
@@ -103,7 +103,7 @@ describe("a table", () => {
       table.print([["a".repeat(20), "100", "r", "d", "f"]]).split("\n")[0],
       `id${" ".repeat(20)}amount`
     )
-    assert.deepStrictEqual(table.hidden(), ["reference", "settlementDate", "fields"])
+    assert.deepStrictEqual(table.omittedColumns(), ["reference", "settlementDate", "fields"])
   })
 
   it("shortens nothing without a terminal, and prints one header", () => {

@@ -11,7 +11,7 @@ export interface Target {
   readonly interruptedAt: Effect.Effect<string | undefined>
   /** The texts of the payout requests in the destination. */
   readonly texts: Effect.Effect<ReadonlyArray<string>>
-  /** Deletes a record without the program. */
+  /** Deletes a record or truncates a rendered file, without using the program. */
   readonly damage: Effect.Effect<void>
   /** Checks the destination in another process while the effect runs. Fails if the reader sees an inconsistency. */
   readonly whileReading: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>

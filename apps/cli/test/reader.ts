@@ -77,7 +77,7 @@ const readFiles = (): void => {
     for (const { bytes, file, sha256 } of Object.values(manifest.lists).flatMap(({ files }) => files)) {
       const content = readFileSync(join(place, file))
       const found = createHash("sha256").update(content).digest("hex")
-      if (content.length !== bytes || found !== sha256) problems.add(`${file} is not what the manifest says`)
+      if (content.length !== bytes || found !== sha256) problems.add(`${file} differs from the manifest`)
     }
     checked = text
   } catch (error) {

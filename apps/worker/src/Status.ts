@@ -50,7 +50,7 @@ export class Status extends Context.Service<Status, {
   readonly current: Effect.Effect<WorkerStatus>
   readonly onEvent: (event: ScanEvent) => Effect.Effect<void>
   readonly onDestinationOpen: Effect.Effect<void>
-  /** Records that the destination could not be opened or reached, and that these lists were therefore not scanned. */
+  /** Stores why the destination could not be opened or reached. These lists were therefore not scanned. */
   readonly onDestinationProblem: (error: SinkError, names: ReadonlyArray<Lists.ListName>) => Effect.Effect<void>
 }>()("@payments/worker/Status") {
   static readonly layer = Layer.effect(
@@ -67,7 +67,7 @@ export class Status extends Context.Service<Status, {
           const { label } = Lists.byName[event.list]
           yield* Ref.update(state, (status) => {
             const list = status.lists[label] ?? initial
-            return { ...status, lists: { ...status.lists, [label]: after(event, list, now) } }
+            return { ...status, lists: { ...status.lists, [label]: statusAfter(event, list, now) } }
           })
         }),
         onDestinationOpen: Ref.update(state, (status) => ({ ...status, destination: null })),
@@ -94,7 +94,7 @@ const timestamp = Effect.map(DateTime.now, DateTime.formatIso)
 
 const initial: ListStatus = { scanned: null, waiting: null, failure: null, complete: null }
 
-const after = (event: ScanEvent, list: ListStatus, now: string): ListStatus => {
+const statusAfter = (event: ScanEvent, list: ListStatus, now: string): ListStatus => {
   switch (event._tag) {
     case "Begun":
     case "Committed":

@@ -29,7 +29,11 @@ export type OpenSink<R> = Layer.Layer<Sink, SinkError, R>
 const allLists = Lists.all.map(({ name }) => name)
 
 /** Scans these lists once and logs every step. Fails if the destination cannot be opened. */
-const round = <R>(destination: OpenSink<R>, options: WorkerOptions, names: ReadonlyArray<Lists.ListName> = allLists) =>
+const runRound = <R>(
+  destination: OpenSink<R>,
+  options: WorkerOptions,
+  names: ReadonlyArray<Lists.ListName> = allLists
+) =>
   Effect.gen(function*() {
     const status = yield* Status
     yield* status.onDestinationOpen
@@ -39,8 +43,8 @@ const round = <R>(destination: OpenSink<R>, options: WorkerOptions, names: Reado
   }).pipe(Effect.provide(destination, { local: true }))
 
 /** Runs one round. Fails with the lowest exit code of its lists, unless all succeed. */
-export const once = Effect.fnUntraced(function*<R>(destination: OpenSink<R>, options: WorkerOptions) {
-  const exitCode = lowestExitCode((yield* round(destination, options)).map((outcome) => outcome.exitCode))
+export const runOnce = Effect.fnUntraced(function*<R>(destination: OpenSink<R>, options: WorkerOptions) {
+  const exitCode = lowestExitCode((yield* runRound(destination, options)).map((outcome) => outcome.exitCode))
   if (exitCode !== ExitCode.done) return yield* new CommandExit({ exitCode, problem: "" })
 })
 
@@ -48,11 +52,11 @@ const firstWait = Duration.seconds(1)
 const longestWait = Duration.minutes(1)
 
 /**
- * Runs a round at once, and then at each tick of the interval at which no round is running. Ends in three cases: the worker is
- * interrupted, the destination belongs to another source or merchant, or the first round cannot open the destination for a
- * reason that waiting does not change.
+ * Runs a round at once and then one per interval. If a round takes longer than the interval, the next round starts as soon as
+ * it ends. Ends in three cases: the worker is interrupted, the destination belongs to another source or merchant, or the first
+ * round cannot open the destination for a reason that waiting does not change.
  */
-export const forever = Effect.fnUntraced(function*<R>(
+export const runForever = Effect.fnUntraced(function*<R>(
   every: Duration.Duration,
   destination: OpenSink<R>,
   options: WorkerOptions
@@ -63,7 +67,7 @@ export const forever = Effect.fnUntraced(function*<R>(
 
   /** Runs a round. Returns the lists that it did not scan because the destination could not be reached. */
   const attempt = Effect.fnUntraced(function*(names: ReadonlyArray<Lists.ListName>) {
-    const result = yield* Effect.result(round(destination, options, names))
+    const result = yield* Effect.result(runRound(destination, options, names))
     if (Result.isSuccess(result)) {
       const outcomes = result.success
       if (outcomes.some(isForeign)) return yield* new CommandExit({ exitCode: ExitCode.destination, problem: "" })

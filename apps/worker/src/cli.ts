@@ -18,7 +18,7 @@ import { Duration, Effect, Layer } from "effect"
 import { Command, Flag } from "effect/cli"
 import { HttpRouter, HttpServer, type HttpServerError } from "effect/http"
 import { routes, Status } from "./Status.ts"
-import { forever, once } from "./Worker.ts"
+import { runForever, runOnce } from "./Worker.ts"
 
 const flags = {
   to: toFlag(),
@@ -61,7 +61,7 @@ const interval: SettingParser<Duration.Duration> = {
 export interface Services<R> {
   readonly api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>
   readonly server: (host: string, port: number) => Layer.Layer<HttpServer.HttpServer, HttpServerError.ServeError>
-  /** Runs before the first round of a worker that has no end. SIGTERM then ends the worker with exit code 0. */
+  /** Runs before the first round, unless the worker runs only one round. From then on SIGTERM ends it with exit code 0. */
   readonly onEndless: Effect.Effect<void>
 }
 
@@ -98,8 +98,8 @@ export const worker = <R>({ api, onEndless, server }: Services<R>) =>
           const health = healthAt(server, host ?? "127.0.0.1", listenOn ?? 9464)
           if (!single) yield* onEndless
           const work = single
-            ? once(destination, options)
-            : Effect.provide(forever(every ?? Duration.minutes(5), destination, options), health)
+            ? runOnce(destination, options)
+            : Effect.provide(runForever(every ?? Duration.minutes(5), destination, options), health)
           yield* work.pipe(
             Effect.provide(Status.layer),
             Effect.provide(service),

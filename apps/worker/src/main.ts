@@ -22,7 +22,7 @@ let isSigterm = false
 let isEndless = false
 const stopCode = () => isSigterm && isEndless ? ExitCode.done : ExitCode.interrupted
 
-/** How long to wait for a destination that does not answer. Commits are atomic: an interrupted commit changes nothing. */
+/** The longest wait for the destination after SIGTERM. Commits are atomic, so an interrupted commit changes nothing. */
 const stopWithinMs = 15_000
 process.once("SIGTERM", () => {
   isSigterm = true
@@ -41,7 +41,7 @@ const services = {
   })
 }
 
-// The exit code depends on whether the worker is endless. So it is interruptible only once that is known.
+// The exit code depends on whether the worker is endless. So signals interrupt the program only after it knows its flags.
 Effect.uninterruptible(run(worker(services), process.argv.slice(2), PAYMENTS_VERSION, Object.keys(process.env))).pipe(
   Effect.provide(Layer.mergeAll(NodeServices.layer, Logger.layer([Logger.consoleJson]))),
   NodeRuntime.runMain({

@@ -11,8 +11,10 @@ const preload = pathToFileURL(join(import.meta.dirname, "SetClock.ts")).href
 
 describe("a worker whose wall clock is changed while it runs", () => {
   it.live.each(
-    [["back", -day, {}], ["back, with a ceiling", -day, { PAYMENTS_MAX_REQUESTS_PER_SECOND: "20" }], [
-      "forward, with a ceiling",
+    [["back", -day, {}], ["back, with a ceiling of requests per second", -day, {
+      PAYMENTS_MAX_REQUESTS_PER_SECOND: "20"
+    }], [
+      "forward, with a ceiling of requests per second",
       day,
       { PAYMENTS_MAX_REQUESTS_PER_SECOND: "20" }
     ]] as const

@@ -16,7 +16,7 @@ const kills = crash ? 100 : 3
 const records = crash ? 5000 : 600
 const minute = 60_000
 
-/** So few records vanish between two scans, however long they take, that none are held back. */
+/** Limits how many records vanish between two scans, so that no rows are held back, however long a scan takes. */
 const movesPerKill = 40
 const live = { speed: 0, appearPerHour: 600, changePerHour: 1200, vanishPerHour: 30 }
 
@@ -33,7 +33,7 @@ const kinds = [
 
 describe(`a worker that is killed ${kills} times while records change (seed ${seed})`, () => {
   it.live.each(kinds)(
-    "%s ends equal to the service, marks vanished records missing, and never shows a reader an incomplete commit",
+    "%s equals the service in the end, has vanished records marked missing, and a reader never sees an incomplete commit",
     ([, placeOf, readerKind]) =>
       Effect.gen(function*() {
         const folder = yield* temporaryFolder

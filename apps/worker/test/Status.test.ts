@@ -32,8 +32,8 @@ const readyWorker = Effect.gen(function*() {
 
 const all = (body: Readiness) => Object.values(body.lists)
 
-describe("the readiness of a worker", () => {
-  it.live("ends while scans wait for a service that responds with 503, and gives the reason", () =>
+describe("/health/ready of a worker", () => {
+  it.live("reports not ready and the reason while scans wait for a service that responds with 503", () =>
     Effect.gen(function*() {
       const { behave, until } = yield* readyWorker
       behave("503 after the first page")
@@ -46,7 +46,7 @@ describe("the readiness of a worker", () => {
       yield* until(({ ready }) => ready)
     }).pipe(Effect.scoped))
 
-  it.live("ends while rows are held back, because the destination is then not up to date", () =>
+  it.live("reports not ready while rows are held back, because the destination is then not up to date", () =>
     Effect.gen(function*() {
       const { behave, until } = yield* readyWorker
       behave("half")
@@ -57,7 +57,7 @@ describe("the readiness of a worker", () => {
       yield* until(({ ready }) => ready)
     }).pipe(Effect.scoped))
 
-  it.live("gives the start of a failure and the counts of the last complete scan", () =>
+  it.live("reports the start of a failure and the counts of the last complete scan", () =>
     Effect.gen(function*() {
       const { behave, until } = yield* readyWorker
       behave("403")

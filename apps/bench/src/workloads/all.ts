@@ -2,13 +2,13 @@
 import type { Workload } from "../WorkloadResult.ts"
 
 export const workloads = {
-  "floor": async () => (await import("./floor.ts")).sequential,
-  "floor, prefetching": async () => (await import("./floor.ts")).prefetching,
-  "PaymentsApi": async () => (await import("./ours.ts")).stream,
-  "PaymentsApi, exact texts": async () => (await import("./ours.ts")).exactTexts,
-  "PaymentsApi over fetch": async () => (await import("./ours.ts")).overFetch,
-  "PaymentsApi over Effect's undici": async () => (await import("./ours.ts")).overStockUndici,
-  "PaymentsApi, 30 ms per page": async () => (await import("./ours.ts")).slowConsumer,
+  "bare loop": async () => (await import("./bareLoop.ts")).sequential,
+  "bare loop, prefetching": async () => (await import("./bareLoop.ts")).prefetching,
+  "PaymentsApi": async () => (await import("./paymentsApi.ts")).stream,
+  "PaymentsApi, exact texts": async () => (await import("./paymentsApi.ts")).exactTexts,
+  "PaymentsApi over fetch": async () => (await import("./paymentsApi.ts")).overFetch,
+  "PaymentsApi over Effect's undici": async () => (await import("./paymentsApi.ts")).overStockUndici,
+  "PaymentsApi, 30 ms per page": async () => (await import("./paymentsApi.ts")).slowConsumer,
   "stripe-node": async () => (await import("./stripeNode.ts")).autoPagination,
   "fetch + zod": async () => (await import("./fetchZod.ts")).listing,
   "got.paginate": async () => (await import("./gotPaginate.ts")).paginate

@@ -6,8 +6,8 @@ import { once } from "node:events"
 import { Client } from "pg"
 import { from } from "pg-copy-streams"
 import { addRecord, emptyResult } from "../WorkloadResult.ts"
+import { reader } from "./bareLoop.ts"
 import { cellsOf, columns, isAmount } from "./bareSqlite.ts"
-import { reader } from "./floor.ts"
 
 const typeOf = (name: string) => isAmount(name) ? "bigint" : "text"
 const names = columns.join(", ")
@@ -18,19 +18,19 @@ const byUnnest = `INSERT INTO payout_requests (${names})
   ON CONFLICT (id) DO UPDATE SET ${updates}`
 
 const fromTemporaryTable =
-  `INSERT INTO payout_requests (${names}) SELECT ${names} FROM side ON CONFLICT (id) DO UPDATE SET ${updates}`
+  `INSERT INTO payout_requests (${names}) SELECT ${names} FROM incoming ON CONFLICT (id) DO UPDATE SET ${updates}`
 
 /** Replaces NUL characters, which PostgreSQL cannot store. */
 const storable = (cell: string | number | null) =>
   typeof cell === "string" && cell.includes("\0") ? cell.replaceAll("\0", "\ufffd") : cell
 
-/** Formats a cell for COPY: `\N` is null, and control characters are escaped. */
-const copied = (cell: string | number | null): string =>
+/** Formats a cell for COPY: `\N` is null. Escapes backslashes, tabs and line breaks. */
+const copyCell = (cell: string | number | null): string =>
   cell === null ? "\\N" : String(cell).replaceAll(/[\\\t\n\r]/g, (character) => escapes[character] ?? character)
 
 const escapes: Readonly<Record<string, string>> = { "\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r" }
 
-/** Copies the list at the base address into a new schema. Checks nothing and stores no exact texts. */
+/** Copies the list at the base address into a new schema. Checks no records and stores no exact texts. */
 export const barePostgres = async (url: string, database: string, schema: string, by: "unnest" | "copy") => {
   const read = reader(url)
   const total = emptyResult()
@@ -40,7 +40,7 @@ export const barePostgres = async (url: string, database: string, schema: string
     CREATE TABLE payout_requests (${
     columns.map((name) => `${name} ${typeOf(name)}${name === "id" ? " PRIMARY KEY" : ""}`).join(", ")
   });
-    CREATE TEMP TABLE side (LIKE payout_requests)`)
+    CREATE TEMP TABLE incoming (LIKE payout_requests)`)
   for (let cursor: string | null | undefined; cursor !== null;) {
     // oxlint-disable no-await-in-loop -- each cursor is on the previous page
     const page = await read(cursor)
@@ -53,11 +53,11 @@ export const barePostgres = async (url: string, database: string, schema: string
         values: columns.map((_, index) => rows.map((row) => row[index]))
       })
     } else {
-      const stream = client.query(from(`COPY side (${names}) FROM STDIN`))
-      stream.end(rows.map((row) => `${row.map(copied).join("\t")}\n`).join(""))
+      const stream = client.query(from(`COPY incoming (${names}) FROM STDIN`))
+      stream.end(rows.map((row) => `${row.map(copyCell).join("\t")}\n`).join(""))
       await once(stream, "finish")
       await client.query(fromTemporaryTable)
-      await client.query("TRUNCATE side")
+      await client.query("TRUNCATE incoming")
     }
     await client.query("COMMIT")
     // oxlint-enable no-await-in-loop

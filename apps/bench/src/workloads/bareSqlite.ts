@@ -3,7 +3,7 @@ import type { PayoutRequest } from "@payments/core"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { addRecord, emptyResult } from "../WorkloadResult.ts"
-import { reader } from "./floor.ts"
+import { reader } from "./bareLoop.ts"
 
 /** The typed columns of a payout request, in the order of {@link cellsOf}. */
 export const columns = [
@@ -61,7 +61,7 @@ export const cellsOf = (record: PayoutRequest) => {
   ]
 }
 
-/** Copies the list at the base address into a new file in the folder. Checks nothing and stores no exact texts. */
+/** Copies the list at the base address into a new file in the folder. Checks no records and stores no exact texts. */
 export const bareSqlite = async (url: string, folder: string) => {
   const read = reader(url)
   const total = emptyResult()

@@ -13,6 +13,7 @@ const service = (url: string) =>
       PaymentsConfig,
       Effect.map(
         PaymentsConfig.fromSettings({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: Redacted.make("sandbox_key") }),
+        // The workload may read a list that repeats its pages, so the limit on repeated pages is off.
         (config) => ({ ...config, progress: { emptyPages: 0, repeatedPages: Number.POSITIVE_INFINITY } })
       )
     ))
@@ -26,11 +27,13 @@ export interface ExportOptions {
   /** Kills the process when this number of pages is committed. */
   readonly killAt?: number | undefined
   /** Ends the export when the first page is committed. */
-  readonly first?: boolean | undefined
+  readonly firstPageOnly?: boolean | undefined
 }
 
 /** Exports the payout requests of the base address into the destination. */
-export const exportTo = ({ first = false, killAt = Infinity, to, url }: ExportOptions): Promise<WorkloadResult> =>
+export const exportTo = (
+  { firstPageOnly = false, killAt = Infinity, to, url }: ExportOptions
+): Promise<WorkloadResult> =>
   Effect.runPromise(
     Effect.gen(function*() {
       const sink = Destination.layer(yield* Destination.parse(to))
@@ -40,7 +43,7 @@ export const exportTo = ({ first = false, killAt = Infinity, to, url }: ExportOp
           Effect.suspend(() => {
             if (event._tag !== "Committed") return Effect.void
             if (event.progress.pages >= killAt) process.kill(process.pid, "SIGKILL")
-            return first ? Deferred.succeed(committed, event.progress.records) : Effect.void
+            return firstPageOnly ? Deferred.succeed(committed, event.progress.records) : Effect.void
           })
       }).pipe(Effect.map(({ records }) => records), Effect.provide(Layer.merge(sink, service(url))))
       const records = yield* Effect.raceFirst(whole, Deferred.await(committed))

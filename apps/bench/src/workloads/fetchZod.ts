@@ -1,4 +1,4 @@
-/** A client as many teams write it: `fetch`, and a zod schema of the same fields that keeps undocumented ones. */
+/** A client as many teams write it: `fetch`, and a zod schema of all documented fields that keeps undocumented fields. */
 import { z } from "zod"
 import { pageSize } from "../PageServer.ts"
 import { addRecords, emptyResult, type Workload } from "../WorkloadResult.ts"

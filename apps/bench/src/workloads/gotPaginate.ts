@@ -1,4 +1,4 @@
-/** `got.paginate`. It checks nothing. */
+/** `got.paginate`. It checks no records. */
 import got from "got"
 import { pageSize } from "../PageServer.ts"
 import { addRecord, emptyResult, type Workload } from "../WorkloadResult.ts"

@@ -9,7 +9,7 @@ import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
 import { expected, sinceMs } from "../Since.ts"
 import type * as Table from "../Table.ts"
 
-/** The number of changes that one read of the destination returns. */
+/** The largest number of changes that one read of the destination returns. */
 const batchSize = 1000
 
 /** The lists to print; all by default. */
@@ -78,7 +78,7 @@ export const changesCommand = Command.make(
     { command: "payments changes --from sqlite:./payments.db", description: "all changes" },
     {
       command: "payments changes --from sqlite:./payments.db --since yesterday",
-      description: "the changes since midnight of yesterday"
+      description: "the changes since yesterday, 00:00"
     },
     {
       command: "payments changes --from sqlite:./payments.db --after 120 --resource invoices --follow",
@@ -111,15 +111,15 @@ const columnsOf = (
   { name: "after", hidden: true, of: ({ after }) => after === undefined ? null : { json: after } }
 ]
 
-/** Reads the changes in batches. With `follow`, waits for the changes of later exports. */
+/** Reads the changes after a sequence number, in batches. With `follow`, waits for the changes of later exports. */
 const changes = (
   reader: Reader,
   lists: ReadonlyArray<Lists.AnyList>,
-  from: number,
+  afterSeq: number,
   since: string | undefined,
   follow: boolean
 ) =>
-  Stream.paginate(from, (after) =>
+  Stream.paginate(afterSeq, (after) =>
     Effect.map(reader.changes(after, batchSize, lists, since), (rows) =>
       [
         rows.length === 0 ? [] : [rows],

@@ -18,7 +18,7 @@ import type { HttpClient } from "effect/http"
 import { terminalWidth } from "../Output.ts"
 import type * as TextWidth from "../TextWidth.ts"
 
-/** Makes the command. `config` is the service of the environment. */
+/** Makes the command. `config` takes its settings from environment variables. */
 export const conformanceCommand = <R>(
   config: Layer.Layer<PaymentsConfig, PaymentsConfigError, R>,
   http: Layer.Layer<HttpClient.HttpClient>
@@ -28,7 +28,7 @@ export const conformanceCommand = <R>(
     {
       pages: wholeNumberFlag("pages", 1, 10_000).pipe(
         Flag.withDefault(10),
-        Flag.withDescription("the most pages of a list to read in search of its end; default 10")
+        Flag.withDescription("the largest number of pages of each list to read until its end; default 10")
       ),
       pause: optionalFlag(
         Flag.String("pause").pipe(
@@ -67,7 +67,7 @@ const leastWrapWidth = 10
 
 const marks = { "holds": "holds", "does not hold": "FAILS", "could not be observed": "-" } as const
 
-/** Formats a rule and its observation: in one line if the terminal is wide enough, otherwise one after the other. */
+/** Formats a rule and its observation: on one line if the terminal is wide enough, otherwise on separate lines. */
 const tableOf = (
   findings: ReadonlyArray<Finding>,
   { wrapWords }: typeof TextWidth,

@@ -71,7 +71,7 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
       concurrency: textFlag("concurrency", "NUMBER", "the number of parts to read at the same time; default 4"),
       rebind: Flag.Boolean("rebind").pipe(
         Flag.withDescription(
-          "also accept this service, merchant and key for the destination: after the service has moved, or for a new merchant or key"
+          "accept this service, merchant and key for the destination from now on; for a service that has moved, another merchant or a new key"
         ),
         Flag.withDefault(false)
       ),
@@ -176,7 +176,7 @@ const partsOf = Effect.fnUntraced(function*(
   return { list, field, values }
 })
 
-/** Bytes. More than a million ids fit; the scan reads each of them as a part. */
+/** The size of the largest file of ids, in bytes. It fits more than a million ids. The scan reads each of them as a part. */
 const largestIdsFile = 64 * 1024 * 1024
 
 const idsIn = Effect.fnUntraced(function*(file: string) {
@@ -231,7 +231,7 @@ const withProgress = Effect.fnUntraced(function*<R>(
   )
   const onTerminal = yield* (yield* Stdio.Stdio)[isStored ? "stdoutIsTerminal" : "stderrIsTerminal"]
   const width = onTerminal ? yield* terminalWidth : Infinity
-  const summary = summarize(yield* withShownNames(outcomes, onTerminal), progress.startEvents, isStored, width)
+  const summary = summarize(yield* withoutSecretNames(outcomes, onTerminal), progress.startEvents, isStored, width)
   if (summary.length > 0) {
     yield* isStored ? print([...summary, `Rows: ${sink.location}`, ""].join("\n")) : logLine(summary.join("\n"))
   }
@@ -243,14 +243,14 @@ const withProgress = Effect.fnUntraced(function*<R>(
 })
 
 /** Removes names of undocumented fields that could be secrets. A terminal may show more names than a log. */
-const withShownNames = Effect.fnUntraced(function*(outcomes: ReadonlyArray<ScanOutcome>, onTerminal: boolean) {
+const withoutSecretNames = Effect.fnUntraced(function*(outcomes: ReadonlyArray<ScanOutcome>, onTerminal: boolean) {
   const { isSecret } = yield* PaymentsApi
-  const shownNames = onTerminal ? namesForTerminal : namesForLogs
+  const publicNames = onTerminal ? namesForTerminal : namesForLogs
   return outcomes.map((outcome) => ({
     ...outcome,
     result: Result.map(
       outcome.result,
-      (scans) => scans.map((scan) => ({ ...scan, undocumented: shownNames(scan.undocumented, isSecret) }))
+      (scans) => scans.map((scan) => ({ ...scan, undocumented: publicNames(scan.undocumented, isSecret) }))
     )
   }))
 })

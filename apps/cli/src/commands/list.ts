@@ -16,8 +16,8 @@ import { Effect, Layer, Record, Redacted, Stdio, Stream, String } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as CursorFile from "../CursorFile.ts"
 import { isDateTimePrefix } from "../FilterDates.ts"
+import { type ListedRecord, recordsOf } from "../ListedRecords.ts"
 import { describe, type Format, formats, makeOutput } from "../Output.ts"
-import { type PrintedRecord, recordsOf } from "../PageRecords.ts"
 
 const day: SettingParser<string> = {
   expected: "a day such as 2024-05-31",
@@ -131,7 +131,7 @@ interface ListingState {
   done: boolean
   /** Printed records that do not match the document. */
   bad: number
-  /** The place of the first of them in the output, and its problem. */
+  /** The number in the output of the first record that does not match, and its problem. */
   firstBad: string
 }
 
@@ -224,7 +224,7 @@ const runList = Effect.fnUntraced(function*(list: Lists.AnyList, input: Input) {
 })
 
 /** Counts the records that do not match the document. Runs before `state.printed` includes these records. */
-const countBad = (state: ListingState, selected: ReadonlyArray<PrintedRecord>): void => {
+const countBad = (state: ListingState, selected: ReadonlyArray<ListedRecord>): void => {
   for (const [index, { problem }] of selected.entries()) {
     if (problem === undefined) continue
     if (state.bad++ === 0) {

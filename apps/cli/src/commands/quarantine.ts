@@ -7,7 +7,7 @@ import { Command } from "effect/cli"
 import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
 import { resourceFlag } from "./changes.ts"
 
-/** The number of rows that one read of the destination returns. */
+/** The largest number of rows that one read of the destination returns. */
 const batchSize = 500
 
 /** `payments quarantine`. */

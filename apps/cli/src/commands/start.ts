@@ -1,6 +1,6 @@
 /**
- * `payments start`, which `npm start` runs. Exports all lists of the API in the environment into ./payments.db. If the
- * environment has no API, it exports the lists of an embedded sandbox into ./payments-sandbox.db.
+ * `payments start`, which `npm start` runs. Exports all lists of the API in `PAYMENTS_BASE_URL` into ./payments.db. If no API
+ * is configured, it exports the lists of an embedded sandbox into ./payments-sandbox.db.
  */
 import { Lists, PaymentsApi, type PaymentsApi as Api, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
 import { Destination } from "@payments/export"
@@ -21,7 +21,7 @@ const demonstration = {
   ]
 } as const
 
-/** Makes the command. `api` is the service of the environment; `http` reaches the embedded sandbox. */
+/** Makes the command. `api` takes its settings from environment variables. `http` reaches the embedded sandbox. */
 export const startCommand = <R>(
   api: Layer.Layer<Api, PaymentsConfigError, R>,
   http: Layer.Layer<HttpClient.HttpClient>
@@ -48,7 +48,7 @@ export const startCommand = <R>(
     })
   ).pipe(
     Command.withDescription(
-      "Export all lists from the API in the environment, or from an embedded sandbox if none is set"
+      "Export all lists from the API in PAYMENTS_BASE_URL, or from an embedded sandbox if no API is configured"
     )
   )
 

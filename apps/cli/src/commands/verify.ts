@@ -133,6 +133,6 @@ const fileLine = ({ file, kind, problem = "" }: FileDifference): string =>
     damaged: `${file} is damaged, so the rendered files cannot be checked`,
     changed: `${file} differs from the file that was rendered`,
     differs: `${file}: ${printable(problem)}`,
-    unknown: `${file} exists, but no file was rendered`,
+    unknown: `${file} exists, but no export rendered files into this folder`,
     outdated: `${file} does not contain the last export yet; the next export updates it`
   })[kind]

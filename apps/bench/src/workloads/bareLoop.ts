@@ -1,4 +1,4 @@
-/** The least that a client does: requests and `JSON.parse`. It checks nothing. */
+/** The least that a client does: requests and `JSON.parse`. It checks no records. */
 import type { PayoutRequest } from "@payments/core"
 import { Pool } from "undici"
 import { pageSize } from "../PageServer.ts"
@@ -23,7 +23,7 @@ export const reader = (url: string) => {
       path: cursor === undefined ? path : `${path}&cursor=${encodeURIComponent(cursor)}`,
       headers: { authorization: "Bearer sandbox_key", accept: "application/json" }
     })
-    return JSON.parse(await body.text()) as Body // this workload checks nothing
+    return JSON.parse(await body.text()) as Body // this workload checks no records
   }
 }
 

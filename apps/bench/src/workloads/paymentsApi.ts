@@ -7,7 +7,7 @@ import { FetchHttpClient, type HttpClient } from "effect/http"
 import { pageSize } from "../PageServer.ts"
 import { addRecords, emptyResult, type Workload } from "../WorkloadResult.ts"
 
-/** Makes the runtime of an application that reads this base address. Later runs reuse it. */
+/** Makes a runtime with a `PaymentsApi` that reads from this base address. */
 const runtimeOf = (url: string, client: Layer.Layer<HttpClient.HttpClient>) =>
   ManagedRuntime.make(PaymentsApi.layer.pipe(
     Layer.provide(client),
@@ -15,13 +15,14 @@ const runtimeOf = (url: string, client: Layer.Layer<HttpClient.HttpClient>) =>
       PaymentsConfig,
       Effect.map(
         PaymentsConfig.fromSettings({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: Redacted.make("sandbox_key") }),
-        // The long lists of the memory figures repeat the same pages.
+        // The long lists of the memory figures repeat the same pages, so the limit on repeated pages is off.
         (config) => ({ ...config, progress: { emptyPages: 0, repeatedPages: Number.POSITIVE_INFINITY } })
       )
     ))
   ))
 
-const over = (
+/** Makes a workload that reads with this client. All its runs against the same address use the same runtime. */
+const workload = (
   client: Layer.Layer<HttpClient.HttpClient>,
   read: (api: PaymentsApi["Service"]) => Effect.Effect<ReturnType<typeof emptyResult>, unknown>
 ): Workload => {
@@ -52,7 +53,7 @@ const texts = Effect.fnUntraced(function*(api: PaymentsApi["Service"]) {
   return total
 })
 
-const pausing = (ms: number) =>
+const withPauses = (ms: number) =>
   Effect.fnUntraced(function*(api: PaymentsApi["Service"]) {
     const total = emptyResult()
     yield* Stream.runForEach(api.payoutRequests.pages({ limit: pageSize }), (page) => {
@@ -62,13 +63,13 @@ const pausing = (ms: number) =>
     return total
   })
 
-export const stream = over(layerHttpClient, records)
-export const exactTexts = over(layerHttpClient, texts)
-export const slowConsumer = over(layerHttpClient, pausing(30))
-export const overFetch = over(FetchHttpClient.layer, records)
-export const overStockUndici = over(NodeHttpClient.layerUndici, records)
+export const stream = workload(layerHttpClient, records)
+export const exactTexts = workload(layerHttpClient, texts)
+export const slowConsumer = workload(layerHttpClient, withPauses(30))
+export const overFetch = workload(FetchHttpClient.layer, records)
+export const overStockUndici = workload(NodeHttpClient.layerUndici, records)
 
-/** Starts this many listings, a hundred at a time. All of them must fail. */
+/** Starts this many listings, a hundred at a time, to provoke a storm of retries. Fails if a listing succeeds. */
 export const storm = async (url: string, listings: number): Promise<void> => {
   const runtime = runtimeOf(url, layerHttpClient)
   await runtime.runPromise(PaymentsApi.use((api) =>
