@@ -55,7 +55,7 @@ describe("a listing with records that do not match the document", () => {
       assert.include(err, "items[0].amount")
     }))
 
-  it.live("keeps its position among them, also after a record without an id", () =>
+  it.live("continues after the last printed one with --cursor-file, also after a record without an id", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "position.json")
       let out = ""

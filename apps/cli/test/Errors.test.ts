@@ -246,7 +246,7 @@ describe("an error", () => {
       }
     }).pipe(Effect.scoped))
 
-  it.live("a destination in another notation: refuses it in one line and creates nothing", () =>
+  it.live("a destination in the notation of another program: refuses it in one line and creates nothing", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const env = yield* sandboxEnv({ records: 5 })

@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { runInProcess } from "./InProcess.ts"
 import { temporaryFolder } from "./Program.ts"
 
-const nothing = layerTest()
+const emptyApi = layerTest()
 const bad = String.raw`{"id":"=1+1","amount":"1,50","note":"\u001b[31m","big":9007199254740993}`
 const api = layerTest({
   invoices: [`{"id":"good","amount":1}`, bad, `{"amount":2}`],
@@ -21,7 +21,7 @@ describe("payments quarantine", () => {
         assert.strictEqual(exported.code, 10)
         const command = /list them with: payments (quarantine --from \S+)\n/.exec(exported.err)?.[1] ?? ""
         assert.strictEqual(command, `quarantine --from ${from.replace(/\?.*/, "")}`)
-        const run = (...args: ReadonlyArray<string>) => runInProcess(nothing, [...command.split(" "), ...args])
+        const run = (...args: ReadonlyArray<string>) => runInProcess(emptyApi, [...command.split(" "), ...args])
 
         const { code, err, out } = yield* run()
         assert.deepStrictEqual([code, err], [0, ""])
@@ -40,7 +40,7 @@ describe("payments quarantine", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.live("prints a table on a terminal that fits, has control characters escaped and omits the texts", () =>
+  it.live("prints a table that fits the terminal, with control characters escaped and without the texts", () =>
     Effect.gen(function*() {
       const from = `sqlite:${yield* temporaryFolder}/p.db`
       yield* runInProcess(layerTest({ invoices: [String.raw`{"id":"a\u001b[2J","amount":null,"status":1}`] }), [
@@ -48,23 +48,23 @@ describe("payments quarantine", () => {
         "--to",
         from
       ])
-      const { out } = yield* runInProcess(nothing, ["quarantine", "--from", from], true, 60)
+      const { out } = yield* runInProcess(emptyApi, ["quarantine", "--from", from], true, 60)
       const [head, ...lines] = out.trimEnd().split("\n")
       assert.match(head ?? "", /^list +id +path +expected$/)
       assert.match(lines.join("\n"), /^invoices +a\\u001b\[2J +status +\S/)
       for (const line of [head ?? "", ...lines]) assert.isAtMost(line.length, 60)
     }).pipe(Effect.scoped))
 
-  it.live("reports that there are none", () =>
+  it.live("reports that no record is quarantined", () =>
     Effect.gen(function*() {
       const from = `sqlite:${yield* temporaryFolder}/p.db`
       yield* runInProcess(layerTest({ invoices: [`{"id":"a"}`] }), ["export", "--to", from])
-      assert.deepInclude(yield* runInProcess(nothing, ["quarantine", "--from", from]), {
+      assert.deepInclude(yield* runInProcess(emptyApi, ["quarantine", "--from", from]), {
         code: 0,
         out: "",
         err: "No record is quarantined.\n"
       })
-      const json = yield* runInProcess(nothing, ["quarantine", "--from", from, "--format", "json"])
+      const json = yield* runInProcess(emptyApi, ["quarantine", "--from", from, "--format", "json"])
       assert.deepStrictEqual(JSON.parse(json.out), [])
     }).pipe(Effect.scoped))
 
@@ -73,7 +73,7 @@ describe("payments quarantine", () => {
       const from = `sqlite:${yield* temporaryFolder}/p.db`
       const invoices = Array.from({ length: 1203 }, (_, index) => `{"id":"i${index}","amount":"x"}`)
       yield* runInProcess(layerTest({ invoices }), ["export", "--to", from])
-      const { out } = yield* runInProcess(nothing, ["quarantine", "--from", from])
+      const { out } = yield* runInProcess(emptyApi, ["quarantine", "--from", from])
       assert.deepStrictEqual(
         out.trimEnd().split("\n").map((line) => JSON.parse(line).id),
         invoices.map((_, index) => `i${index}`)

@@ -13,7 +13,7 @@ let server: PostgresServer
 beforeAll(async () => void (server = await startServer()))
 afterAll(() => server.stop())
 
-const nothing = layerTest()
+const emptyApi = layerTest()
 const canary = "4433221100"
 const max = 9_007_199_254_740_991
 const invoices = [
@@ -50,7 +50,7 @@ describe("payments query", () => {
       assert.deepInclude(yield* run(sql), { code: 0, out: `{"s":${sum},"n":4}\n`, err: "" })
       assert.strictEqual((yield* run(sql, "--format", "json")).out, `[\n{"s":${sum},"n":4}\n]\n`)
       assert.strictEqual((yield* run(sql, "--format", "csv")).out, `s,n\r\n${sum},4\r\n`)
-      const table = yield* runInProcess(nothing, ["query", "--from", to, sql], true, 40)
+      const table = yield* runInProcess(emptyApi, ["query", "--from", to, sql], true, 40)
       assert.strictEqual(table.out, `${"s".padStart(sum.length)}  n\n${sum}  4\n`)
     }).pipe(Effect.scoped))
 
@@ -73,7 +73,7 @@ describe("payments query", () => {
           (yield* run(sql, "--format", "csv")).out,
           `id,reference,amount\r\n'=1+1,"a,\u001b[31m""b""",${max}\r\nb,,${max}\r\nc,"",-5\r\nd,NULL,\r\n`
         )
-        const { out } = yield* runInProcess(nothing, ["query", "--from", to, sql], true, 80)
+        const { out } = yield* runInProcess(emptyApi, ["query", "--from", to, sql], true, 80)
         assert.deepStrictEqual(out.split("\n").map((line) => line.trim().split(/ {2,}/)), [
           ["id", "reference", "amount"],
           ["=1+1", String.raw`a,\u001b[31m"b"`, String(max)],
@@ -149,7 +149,7 @@ describe("payments query", () => {
           if (problem !== undefined) assert.include(err, problem, sql)
         }
         assert.strictEqual(state(), before)
-        assert.strictEqual((yield* runInProcess(nothing, ["verify", "--from", to])).code, 0)
+        assert.strictEqual((yield* runInProcess(emptyApi, ["verify", "--from", to])).code, 0)
       }).pipe(Effect.scoped)
   )
 
@@ -157,7 +157,7 @@ describe("payments query", () => {
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const absent = `sqlite:${folder}/x.db`
-      const { code, err, out } = yield* runInProcess(nothing, ["query", "--from", absent, "SELECT 1"])
+      const { code, err, out } = yield* runInProcess(emptyApi, ["query", "--from", absent, "SELECT 1"])
       assert.deepStrictEqual([code, out, err], [
         9,
         "",
@@ -165,8 +165,8 @@ describe("payments query", () => {
       ])
       assert.deepStrictEqual(readdirSync(folder), [])
       const schema = `postgres://${user}@127.0.0.1:${server.port}/postgres?schema=absent`
-      assert.strictEqual((yield* runInProcess(nothing, ["query", "--from", schema, "SELECT 1"])).code, 9)
-      const unreachable = yield* runInProcess(nothing, [
+      assert.strictEqual((yield* runInProcess(emptyApi, ["query", "--from", schema, "SELECT 1"])).code, 9)
+      const unreachable = yield* runInProcess(emptyApi, [
         "query",
         "--from",
         `postgres://${user}@127.0.0.1:1/x`,
@@ -233,7 +233,7 @@ describe("payments query", () => {
       const until = (n: bigint) =>
         Effect.repeat(active, { until: ([row]) => row?.["n"] === n, schedule: Schedule.spaced("20 millis") })
       const running = yield* Effect.forkChild(
-        runInProcess(nothing, ["query", "--from", to, "SELECT pg_sleep(600)::text AS slept"])
+        runInProcess(emptyApi, ["query", "--from", to, "SELECT pg_sleep(600)::text AS slept"])
       )
       yield* until(1n)
       yield* Fiber.interrupt(running)

@@ -13,7 +13,7 @@ const worker = join(root, "apps/worker/dist/payments-worker.js")
 const lines = (text: string) => text.split("\n").filter((line) => line !== "")
 
 describe("the settings", () => {
-  it("are those of the table in docs/operating.md", () => {
+  it("match the table in docs/operating.md", () => {
     const documented = readFileSync(join(root, "docs/operating.md"), "utf8").matchAll(/^\| `(PAYMENTS_\w+)` \|/gm)
     assert.deepStrictEqual(Array.from(documented, ([, name]) => name).toSorted(), settings.toSorted())
   })
