@@ -13,7 +13,7 @@ import { query } from "../../../packages/export/test/PostgresTest.ts"
 import { makeTcpGate } from "../../../packages/export/test/TcpGate.ts"
 import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
 import { Status } from "../src/Status.ts"
-import { forever } from "../src/Worker.ts"
+import { runForever } from "../src/Worker.ts"
 import { binary, startWorker } from "./RunningWorker.ts"
 
 let server: PostgresServer
@@ -89,7 +89,7 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
             }))
         }))
       ).pipe(Layer.provide(Destination.layerHere({ _tag: "Sqlite", file })))
-      yield* Effect.forkScoped(forever(Duration.hours(1), destination, {}))
+      yield* Effect.forkScoped(runForever(Duration.hours(1), destination, {}))
       const complete = () => rowsOf(file, "SELECT list FROM scans WHERE state = 'complete' ORDER BY list")
       const status = yield* Status
       const { lists } = yield* Effect.repeat(Effect.andThen(Effect.sleep("20 millis"), status.current), {
