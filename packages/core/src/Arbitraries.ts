@@ -1,6 +1,6 @@
 /**
- * Arbitraries of records, for property tests of users. They are derived from the schemas of the records, so they
- * generate new fields without a change here.
+ * Arbitraries of records, for the property tests of the library's users. They are derived from the schemas of the
+ * records, so they generate new fields without a change here.
  *
  * @example
  * ```ts
@@ -45,7 +45,7 @@ export interface RecordsOptions extends RecordOptions {
 
 /**
  * Returns an arbitrary of records that pass the check of the list and survive JSON. Each field except `id` may be
- * absent or null, amounts are integers that JSON represents exactly, and texts may be empty or contain any characters.
+ * absent or null, amounts are safe integers, and texts may be empty or contain any characters.
  */
 export const record = <Record, Filters>(
   list: Lists.ListDefinition<Record, Filters>,

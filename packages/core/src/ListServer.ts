@@ -1,13 +1,13 @@
 /**
- * The server side of a list: a function from a request to a page (§4.4). `layerTest` and the sandbox answer
- * with it, and apply faults to its answers.
+ * The server side of a list: a function from a request to a page (§4.4). `layerTest` and the sandbox call it for each
+ * request, and apply faults to the page that it returns.
  */
 import { Schema } from "effect"
 import { type ListName, PageLimit, pageLimit } from "./Lists.ts"
 
-/** A request for one page. Filters have the names of their fields. */
+/** A request for one page. */
 export interface ListRequest {
-  /** The filters that were sent. */
+  /** The filters that were sent, by field name. */
   readonly filters: Readonly<Record<string, string>>
   /** 1 or more. The caller has checked that the API allows it. */
   readonly limit: number

@@ -1,4 +1,4 @@
-/** A list in memory, served as §4 describes. */
+/** Serves a list in memory as the API's document describes (§4). */
 import * as ListCursor from "./ListCursor.ts"
 import type { AnyList, Filter } from "./Lists.ts"
 import type { ListServer } from "./ListServer.ts"
@@ -43,17 +43,16 @@ export const serve = (list: AnyList, records: MemoryRecords, options: MemoryList
     return index
   }
   return (request) => {
-    const place = request.cursor === undefined ? [0, 1] : cursors.decode(request, request.cursor)
-    if (place === undefined) return { _tag: "CursorRefused" }
-    const [from = 0, page = 1] = place
-    const cursorAt = (position: number) => cursors.encode(request, [position, page + 1])
+    const numbers = request.cursor === undefined ? [0] : cursors.decode(request, request.cursor)
+    if (numbers === undefined) return { _tag: "CursorRefused" }
+    const [from = 0] = numbers
     const found = select(Object.entries(request.filters), indexOf)
     const length = found?.length ?? records.length
     const end = Math.min(from + request.limit, length)
     const items: Array<string> = []
-    for (let position = from; position < end; position++) items.push(records.textAt(found?.[position] ?? position))
+    for (let at = from; at < end; at++) items.push(records.textAt(found?.[at] ?? at))
     // `count` is the number of records on this page. §2.5 does not say what it counts.
-    return { _tag: "Page", items, next: end < length ? cursorAt(end) : null, count: items.length }
+    return { _tag: "Page", items, next: end < length ? cursors.encode(request, [end]) : null, count: items.length }
   }
 }
 

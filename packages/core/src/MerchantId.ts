@@ -37,7 +37,8 @@ const decoded = (segment: string): string | undefined => {
 }
 
 /**
- * Excludes `.` and `..`, which name no segment, and control characters and lone surrogates, which some stores refuse.
+ * Excludes `.` and `..`, which are not names in a path, and control characters and lone surrogates, which some stores
+ * refuse.
  */
 const isIdentifier = (text: string): boolean =>
   text !== "" && text.length <= longest && !/^\.{1,2}$/.test(text) && !/[\p{Cc}\p{Cs}]/u.test(text)

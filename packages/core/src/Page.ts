@@ -64,7 +64,7 @@ export interface Page<Record> {
   readonly elapsed: Duration.Duration
   /** The id that the server gave the request. Absent if it does not look like an id or could be a secret. */
   readonly requestId: string | undefined
-  /** The requests that were made for this page, the first one included. */
+  /** The number of requests that were sent for this page, the first one included. */
   readonly attempts: number
   /**
    * Returns a fingerprint of the key that this page was read with: 32 bits in hex, derived by PBKDF2 with the salt.

@@ -1,9 +1,10 @@
 /**
- * Reads the lists (§4). A listing is a stream of pages. It can start at a saved position, ends only at a null cursor,
- * never repeats pages for ever, and fails with an error that contains the position to continue from.
+ * Reads the lists (§4). A listing is a stream of pages. It can start at a saved position, and ends only at a null
+ * cursor. It fails if the service repeats cursors or pages, so that it cannot run forever. The error of a failed
+ * request contains the position to continue from, if there is one.
  *
- * `layer` reads a service over any `HttpClient`. `layerConfig` reads the address and the key of the service from the
- * environment. `layerTest` of `@payments/core/testing` reads records in memory with the same semantics.
+ * `layer` reads a service over any `HttpClient`. `layerConfig` reads the address and the key of the service from
+ * environment variables. `layerTest` of `@payments/core/testing` reads records in memory with the same semantics.
  */
 import { Context, Effect, type FileSystem, Layer } from "effect"
 import { HttpClient } from "effect/http"
@@ -16,7 +17,7 @@ import { PaymentsConfig, type PaymentsConfigError } from "./PaymentsConfig.ts"
 
 /** The lists of the payments service. */
 export class PaymentsApi extends Context.Service<PaymentsApi, ListOperations>()("@payments/core/PaymentsApi") {
-  /** Reads the service that `PaymentsConfig` names, over any `HttpClient`. */
+  /** Reads the service at the addresses in `PaymentsConfig`, over any `HttpClient`. */
   static readonly layer: Layer.Layer<PaymentsApi, never, HttpClient.HttpClient | PaymentsConfig> = Layer.effect(
     PaymentsApi,
     Effect.gen(function*() {
@@ -28,7 +29,9 @@ export class PaymentsApi extends Context.Service<PaymentsApi, ListOperations>()(
     })
   )
 
-  /** {@link PaymentsApi.layer} with the settings of the environment (`PAYMENTS_BASE_URL`, `PAYMENTS_API_KEY`, …). */
+  /**
+   * {@link PaymentsApi.layer} with the settings in environment variables (`PAYMENTS_BASE_URL`, `PAYMENTS_API_KEY`, …).
+   */
   static readonly layerConfig: Layer.Layer<
     PaymentsApi,
     PaymentsConfigError,

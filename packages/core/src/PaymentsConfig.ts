@@ -3,7 +3,7 @@
  * request. Reports never repeat a value, because it may contain a secret.
  */
 import { Config, Context, Data, Duration, Effect, FileSystem, Layer, Redacted, Result } from "effect"
-import { type Checked, fileInEnvironment, type KeyFile } from "./internal/KeyFile.ts"
+import { type Checked, type KeyFile, makeKeyFile } from "./internal/KeyFile.ts"
 import { proxyProblem, proxyVariables } from "./internal/ProxyAddress.ts"
 import { defaultSlowDown, type SlowDown } from "./internal/RateLimiter.ts"
 import { all, type AnyList, type InvoiceParameters, type ListName, parseInvoiceParameters } from "./Lists.ts"
@@ -33,7 +33,7 @@ export interface Settings {
   readonly PAYMENTS_BASE_URL?: string | undefined
   /** Default: `PAYMENTS_BASE_URL`. */
   readonly PAYMENTS_INVOICES_BASE_URL?: string | undefined
-  /** The key of §5. Set either this or `PAYMENTS_API_KEY_FILE`. */
+  /** The API key (§5). Set either this or `PAYMENTS_API_KEY_FILE`. */
   readonly PAYMENTS_API_KEY?: Redacted.Redacted<string> | undefined
   /**
    * Reads the key file. It is read again when the service no longer accepts the key. If this member is present, even as
@@ -48,7 +48,7 @@ export interface Settings {
   readonly PAYMENTS_INVOICE_PARAMS?: string | undefined
   /** The most requests per second, for all lists together; a number above 0. Default: no limit. */
   readonly PAYMENTS_MAX_REQUESTS_PER_SECOND?: string | undefined
-  /** Filters that are not checked against the records, such as `invoices.paymentDate`. */
+  /** Filters whose effect the client does not check, such as `invoices.paymentDate`, separated by commas. */
   readonly PAYMENTS_UNCHECKED_FILTERS?: string | undefined
   /** `true` sends `traceparent` to the service. Default: no trace headers are sent. */
   readonly PAYMENTS_TRACE_HEADERS?: string | undefined
@@ -68,7 +68,7 @@ export interface Deadlines {
   readonly headers: Duration.Duration
   /** The time between two chunks of the body: 20 s. */
   readonly stalled: Duration.Duration
-  /** The time for the whole attempt, the work on the page included: 30 s. */
+  /** The time for the whole attempt, including decoding the page: 30 s. */
   readonly attempt: Duration.Duration
 }
 
@@ -114,7 +114,7 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
   readonly maxRequestsPerSecond: number | undefined
   /** How the request rate of a client decreases after a 429 and recovers. */
   readonly slowDown: SlowDown
-  /** For each list, the filters that are not checked against the records. */
+  /** For each list, the filters whose effect the client does not check. */
   readonly uncheckedFilters: { readonly [Name in ListName]?: ReadonlyArray<string> }
   /** Whether `traceparent` is sent to the service. */
   readonly traceHeaders: boolean
@@ -211,7 +211,7 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
         PAYMENTS_BASE_URL: yield* text("PAYMENTS_BASE_URL"),
         PAYMENTS_INVOICES_BASE_URL: yield* text("PAYMENTS_INVOICES_BASE_URL"),
         PAYMENTS_API_KEY: yield* secret("PAYMENTS_API_KEY"),
-        PAYMENTS_API_KEY_FILE: fileInEnvironment(
+        PAYMENTS_API_KEY_FILE: makeKeyFile(
           yield* FileSystem.FileSystem,
           "PAYMENTS_API_KEY_FILE",
           yield* text("PAYMENTS_API_KEY_FILE")

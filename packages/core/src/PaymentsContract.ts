@@ -1,6 +1,7 @@
 /**
- * The contract of §4 as one `HttpApi`: the lists, which require a bearer key (§5). OpenAPI is derived from it, and the
- * sandbox serves it. It has no error answers, since the document does not specify them (§7).
+ * The lists of the API's document (§4) as one `HttpApi`. All of them require a bearer key (§5). OpenAPI is derived from
+ * this contract, and the sandbox serves it. The contract declares no error responses, because the document does not
+ * specify their form (§7).
  */
 import { Record, Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSecurity, OpenApi } from "effect/http-api"
@@ -36,7 +37,7 @@ const paging = {
   cursor: Schema.optionalKey(Schema.String)
 }
 
-/** Returns the endpoint of one list: its filters by field name, and its records. */
+/** Returns the endpoint of one list. Its query has the list's filters by field name, a limit and a cursor. */
 const endpointOf = <Name extends ListName>(name: Name) => {
   const list: ListDefinition<ItemOf<Name>, FiltersOf<Name>> = byName[name]
   const filters = Record.map<keyof FiltersOf<Name> & string, Filter, Schema.optionalKey<Schema.String>>(

@@ -73,7 +73,7 @@ export class InvalidRequest extends Data.TaggedError("InvalidRequest")<{
 
 /** Too many requests: 429. */
 export class RateLimited extends Data.TaggedError("RateLimited")<{
-  /** The wait that the server requested in `Retry-After`, if it can be used. */
+  /** The wait that the server requested in `Retry-After`; absent if the header is invalid or longer than 24 hours. */
   readonly retryAfter: Duration.Duration | undefined
 }> {
   override get message() {
@@ -87,7 +87,7 @@ export class RateLimited extends Data.TaggedError("RateLimited")<{
 export class ServerFailure extends Data.TaggedError("ServerFailure")<{
   /** 500 to 599. */
   readonly status: number
-  /** The wait that the server requested in `Retry-After`, if it can be used. */
+  /** The wait that the server requested in `Retry-After`; absent if the header is invalid or longer than 24 hours. */
   readonly retryAfter: Duration.Duration | undefined
 }> {
   override get message() {
@@ -144,16 +144,16 @@ export class MalformedResponse extends Data.TaggedError("MalformedResponse")<{
   readonly kind: "notHttp" | "partial" | "notJson" | "wrongShape" | "tooLarge"
   /** Where the answer is wrong, such as `items[3].amount`. */
   readonly path: string
-  /** What was expected there; for `notHttp` and `notJson`, what was found. */
-  readonly expected: string
+  /** For `wrongShape`, what was expected there. For `tooLarge`, the limit. Otherwise what was found. */
+  readonly detail: string
 }> {
   override get message() {
     return {
-      notHttp: `malformed answer: ${this.expected}. Is this the API's address?`,
+      notHttp: `malformed answer: ${this.detail}. Is this the API's address?`,
       partial: "malformed answer: only part of a page (content-range), but the whole page was requested.",
-      notJson: `malformed answer: not JSON (${this.expected}). Is this the API's address?`,
-      wrongShape: `malformed answer: ${this.path}: ${this.expected}.`,
-      tooLarge: `malformed answer: larger than ${this.expected}.`
+      notJson: `malformed answer: not JSON (${this.detail}). Is this the API's address?`,
+      wrongShape: `malformed answer: ${this.path}: ${this.detail}.`,
+      tooLarge: `malformed answer: larger than ${this.detail}.`
     }[this.kind]
   }
 }
@@ -244,7 +244,10 @@ export class PaymentsError extends Data.TaggedError("PaymentsError")<{
   readonly list: ListName
   /** What went wrong. */
   readonly reason: Reason
-  /** The requests that were made for this page. */
+  /**
+   * The number of requests that were sent for this page. 0 if no request failed: the client refused the query or a
+   * cursor.
+   */
   readonly attempts: number
   /** The status of the last answer, if there was one. */
   readonly status: number | undefined
@@ -253,7 +256,8 @@ export class PaymentsError extends Data.TaggedError("PaymentsError")<{
   /** The body of the last answer, if its status was an error. */
   readonly body: ErrorBody | undefined
   /**
-   * The position from which the listing can continue. Absent if it must start again, as when the cursor is the fault.
+   * The position from which the listing can continue. Absent if it must start from the first page, for example because
+   * the service refused the cursor.
    */
   readonly position: Position | undefined
 }> {

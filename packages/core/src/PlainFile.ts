@@ -1,7 +1,7 @@
 /**
- * Reads the small files that settings name: keys, passwords, certificates, positions. Reads only plain files, and never
- * more than a limit: opening a FIFO would wait for a writer, and a device such as `/dev/zero` never ends. Follows
- * symbolic links, because a mounted Kubernetes secret is one.
+ * Reads the small files that settings name: keys, passwords, certificates, positions. Reads only plain files (POSIX:
+ * regular files), and never more than a limit. Opening a FIFO would wait for a writer, and a device such as `/dev/zero`
+ * never ends. Follows symbolic links, because a mounted Kubernetes secret is one.
  */
 import { Data, Effect, FileSystem, Option, type PlatformError } from "effect"
 import { BodyBytes } from "./internal/BodyBytes.ts"

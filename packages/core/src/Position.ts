@@ -22,14 +22,14 @@ export interface PositionData extends Schema.Schema.Type<typeof PositionData> {}
 /** A position from which a listing can continue. It prints as `<redacted>`. */
 export type Position = Redacted.Redacted<PositionData>
 
-/** Returns a position from its parts, such as a cursor that a person has saved. */
+/** Returns a position, for example from a cursor that an operator has saved. */
 export const make = (data: PositionData): Position => Redacted.make(data)
 
 const Json = Schema.fromJsonString(PositionData)
 
 /**
- * Encodes the position as one line of JSON. It contains the cursor and the filter values: store it where those may be
- * stored.
+ * Encodes the position as one line of JSON. The line contains the cursor and the filter values in plain text, so it
+ * needs the same protection.
  */
 export const toJson = (position: Position): string => Schema.encodeSync(Json)(Redacted.value(position))
 

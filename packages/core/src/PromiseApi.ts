@@ -1,9 +1,10 @@
 /**
- * The lists for code without Effect: a page is a `Promise`, a listing an `AsyncIterable`. The promises of
- * `ListOperation` apply, and three more: leaving a loop (`break`, `return`, a throw) or aborting a signal cancels the
- * running request at once, errors are thrown as the `PaymentsError` itself, and `close` releases all connections.
+ * The lists for code without Effect: a page is a `Promise`, a listing an `AsyncIterable`. The guarantees of
+ * `ListOperation` apply, and three more. Leaving a loop (`break`, `return`, a throw) or aborting a signal cancels the
+ * running request at once. Errors are thrown as the `PaymentsError` itself. `close` releases all connections.
  *
- * The names, queries and types derive from `ListOperations`, so new lists and options need no change here.
+ * The methods, their queries and their results derive from `ListOperations`, so a new list or option needs no change
+ * here.
  */
 import { Cause, Effect, Exit, Layer, ManagedRuntime, Redacted } from "effect"
 import { FetchHttpClient, type HttpClient } from "effect/http"
@@ -15,27 +16,30 @@ import { PaymentsConfig, PaymentsConfigError, type Settings } from "./PaymentsCo
 
 /** A client of one service. Close it when it is no longer needed; `await using` closes it automatically. */
 export interface Payments extends PromiseApiOf<ListOperations>, AsyncDisposable {
-  /** Cancels and rejects everything that still runs, and closes the connections. It may be called more than once. */
+  /** Cancels and rejects the calls that still run, and closes the connections. It may be called more than once. */
   readonly close: () => Promise<void>
 }
 
-/** The configuration of the service: the settings of the environment under other names. */
+/** The options of a client. Most are also environment variables: `baseUrl` is `PAYMENTS_BASE_URL`. */
 export interface ConnectOptions {
   /** The address of payout requests and payin sources, without `/v0`: `https://`, or `http://` to this machine. */
   readonly baseUrl: string
   /** The address of invoices, without `/v1`. Default: `baseUrl`. */
   readonly invoicesBaseUrl?: string | undefined
-  /** The key of §5. */
+  /** The API key (§5). */
   readonly apiKey: string
   /** The key for invoices. Default: `apiKey`. */
   readonly invoicesApiKey?: string | undefined
   /** The name of the account that the data belongs to. */
   readonly account?: string | undefined
-  /** The query parameters of the invoice list whose names differ from their fields (§4.3). */
+  /** The names of the invoice list's query parameters, by field. Default: the name of the field (§4.3). */
   readonly invoiceParameters?: Partial<InvoiceParameters> | undefined
   /** The most requests per second, for all lists together. Default: no limit. */
   readonly maxRequestsPerSecond?: number | undefined
-  /** Filters that are not checked against the records, such as `invoices.paymentDate`. */
+  /**
+   * Filters whose effect the client does not check, such as `invoices.paymentDate`. For all others, it checks that each
+   * record matches the filter value.
+   */
   readonly uncheckedFilters?: ReadonlyArray<string> | undefined
   /** Whether `traceparent` is sent to the service; default false. */
   readonly traceHeaders?: boolean | undefined
@@ -48,10 +52,9 @@ export interface ConnectOptions {
 }
 
 /**
- * Returns a client of the service that the options name. It sends no request: the first page is the first to use the
- * key.
+ * Returns a client of the service at `baseUrl`. Sends no request, so a wrong key or address fails the first page.
  *
- * @throws `PaymentsConfigError` with everything that is missing or wrong, by the option's name.
+ * @throws `PaymentsConfigError` with all options that are missing or wrong.
  */
 export const connect = (options: ConnectOptions): Promise<Payments> =>
   connectWith(PaymentsApi.layer.pipe(
@@ -77,7 +80,8 @@ export const connectWith = async <E>(layer: Layer.Layer<PaymentsApi, E>): Promis
   return { ...toPromises(built.value, runner), close, [Symbol.asyncDispose]: close }
 }
 
-const names = {
+/** The environment variables, by option. */
+const variables = {
   baseUrl: "PAYMENTS_BASE_URL",
   invoicesBaseUrl: "PAYMENTS_INVOICES_BASE_URL",
   apiKey: "PAYMENTS_API_KEY",
@@ -89,27 +93,27 @@ const names = {
   traceHeaders: "PAYMENTS_TRACE_HEADERS"
 } as const satisfies { readonly [Option in Exclude<keyof ConnectOptions, "httpClient" | "config">]: keyof Settings }
 
-/** Checks the options as settings. Reports problems by the names of the options. */
+/** Checks the options like environment variables, but reports problems by the names of the options. */
 const configOf = (options: ConnectOptions): Effect.Effect<PaymentsConfig["Service"], PaymentsConfigError> => {
   const secret = (key: string | undefined) => key === undefined ? undefined : Redacted.make(key)
   return PaymentsConfig.fromSettings({
-    [names.baseUrl]: options.baseUrl,
-    [names.invoicesBaseUrl]: options.invoicesBaseUrl,
-    [names.apiKey]: secret(options.apiKey),
-    [names.invoicesApiKey]: secret(options.invoicesApiKey),
-    [names.account]: options.account,
-    [names.invoiceParameters]: Object.entries(options.invoiceParameters ?? {})
+    [variables.baseUrl]: options.baseUrl,
+    [variables.invoicesBaseUrl]: options.invoicesBaseUrl,
+    [variables.apiKey]: secret(options.apiKey),
+    [variables.invoicesApiKey]: secret(options.invoicesApiKey),
+    [variables.account]: options.account,
+    [variables.invoiceParameters]: Object.entries(options.invoiceParameters ?? {})
       .filter(([, name]) => name !== undefined).map(([field, name]) => `${field}=${name}`).join(","),
-    [names.maxRequestsPerSecond]: options.maxRequestsPerSecond?.toString(),
-    [names.uncheckedFilters]: options.uncheckedFilters?.join(","),
-    [names.traceHeaders]: options.traceHeaders?.toString()
+    [variables.maxRequestsPerSecond]: options.maxRequestsPerSecond?.toString(),
+    [variables.uncheckedFilters]: options.uncheckedFilters?.join(","),
+    [variables.traceHeaders]: options.traceHeaders?.toString()
   }).pipe(
     Effect.map((config) => ({ ...config, ...options.config })),
     Effect.mapError(({ problems }) =>
       new PaymentsConfigError({
         problems: problems.map(({ problem, setting }) => ({
           problem,
-          setting: Object.entries(names).find(([, name]) => name === setting)?.[0] ?? setting
+          setting: Object.entries(variables).find(([, name]) => name === setting)?.[0] ?? setting
         }))
       })
     )

@@ -1,9 +1,9 @@
 /**
- * The records of the API, field by field (§2), written once.
+ * The records of the API, field by field (§2).
  *
  * The document does not say which fields are required or nullable. So only `id` is required; any other field may be
- * absent or null, and absent and null are distinct. The static types are closed, the values are not: a record that
- * passes the check is the parsed object itself, with all undocumented fields, at every depth.
+ * absent or null, and absent and null are distinct. The static types contain only documented fields. A value can have
+ * more fields, at every depth: a record that passes the check is the parsed object itself.
  *
  * Each record has two schemas with the same fields. The closed one checks and types a record. The open one (`…Wire`)
  * describes the record in the contract, and allows undocumented fields.

@@ -33,7 +33,7 @@ export interface RetryPolicy {
   /** The upper bound of every wait, except where `Retry-After` requires a longer one. */
   readonly cap: Duration.Duration
   /** The longest `Retry-After` that the client waits for. A longer one is returned to the caller in the error. */
-  readonly longestHint: Duration.Duration
+  readonly longestRetryAfter: Duration.Duration
   /** The retry budget that all listings of a client share. */
   readonly budget: RetryBudget
 }
@@ -48,7 +48,7 @@ export const defaultRetryPolicy: RetryPolicy = {
   transientBase: Duration.millis(50),
   throttledBase: Duration.seconds(1),
   cap: Duration.seconds(20),
-  longestHint: Duration.seconds(30),
+  longestRetryAfter: Duration.seconds(30),
   budget: { capacity: 500, transientCost: 14, throttledCost: 5, reward: 1 }
 }
 
@@ -112,5 +112,5 @@ export const decide = (
   const spread = Duration.min(Duration.times(base, 2 ** (attempt - 1)), policy.cap)
   const floor = ("retryAfter" in reason ? reason.retryAfter : undefined) ?? Duration.zero
   // Return a long wait to the caller in the error, instead of sleeping here.
-  return Duration.isGreaterThan(floor, policy.longestHint) ? stop : { retry: true, floor, spread, cost }
+  return Duration.isGreaterThan(floor, policy.longestRetryAfter) ? stop : { retry: true, floor, spread, cost }
 }

@@ -9,7 +9,7 @@ import type { Dispatcher } from "@effect/platform-node/Undici"
 import { ConfigProvider, Duration, Effect, Layer, Stream } from "effect"
 import { HttpClient, HttpClientError, HttpClientRequest, HttpClientResponse } from "effect/http"
 import { acceptEncoding, decodeStream } from "./internal/NodeDecoder.ts"
-import { skippingPools } from "./internal/NodeInterim.ts"
+import { makePoolFactory } from "./internal/NodeInterim.ts"
 import { proxyProblem, proxyVariables } from "./internal/ProxyAddress.ts"
 import { type TunedRead, withTunedRead } from "./internal/TunedRead.ts"
 import { ReadDeadlines, readOverUndici } from "./internal/UndiciRead.ts"
@@ -52,7 +52,7 @@ export const layerHttpClientWith = (
       const options = {
         connect: { timeout: Math.min(timeout, 2 ** 31 - 1) },
         connections,
-        factory: skippingPools(undici)
+        factory: makePoolFactory(undici)
       }
       const release = (agent: Dispatcher) => Effect.promise(() => agent.destroy())
       const directAgent = yield* Effect.acquireRelease(Effect.sync(() => new undici.Agent(options)), release)
@@ -66,11 +66,11 @@ export const layerHttpClientWith = (
         Effect.sync(() => new ReadDeadlines()),
         (open) => Effect.sync(() => open.close())
       )
-      const client = decoding(
+      const client = withDecoding(
         yield* Effect.provideService(NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher, proxyAgent)
       )
       if (problem !== undefined) {
-        return refusing(client, problem, (request) => readOverUndici(directAgent, deadlines, request))
+        return localOnly(client, problem, (request) => readOverUndici(directAgent, deadlines, request))
       }
       return withTunedRead(
         client,
@@ -92,8 +92,8 @@ const findProxyProblem = (): string | undefined => {
   return name === undefined ? undefined : `${name} ${proxyProblem(process.env[name])}.`
 }
 
-/** Refuses all requests except those to this machine, since they would need the invalid proxy. */
-const refusing = (client: HttpClient.HttpClient, problem: string, direct: TunedRead): HttpClient.HttpClient =>
+/** Returns a client that fails all requests, except those to this machine, because they need the invalid proxy. */
+const localOnly = (client: HttpClient.HttpClient, problem: string, direct: TunedRead): HttpClient.HttpClient =>
   withTunedRead(
     HttpClient.make((request, url) =>
       isThisMachine(url.origin)
@@ -110,8 +110,8 @@ const refusing = (client: HttpClient.HttpClient, problem: string, direct: TunedR
 const isThisMachine = (origin: string): boolean => /^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?$/.test(origin)
 
 /**
- * For code without Effect: returns a client of the service that the environment names (`PAYMENTS_BASE_URL`,
- * `PAYMENTS_API_KEY` or `PAYMENTS_API_KEY_FILE`, …), over {@link layerHttpClient}.
+ * For code without Effect: returns a client whose service and key are set by environment variables
+ * (`PAYMENTS_BASE_URL`, `PAYMENTS_API_KEY` or `PAYMENTS_API_KEY_FILE`, …), over {@link layerHttpClient}.
  *
  * @throws `PaymentsConfigError` with every setting that is missing or wrong, by its name.
  */
@@ -128,17 +128,17 @@ export const connectFromEnvironment = (
  * Returns a client that requests compressed answers and decodes them, as `fetch` does; `NodeHttpClient` returns
  * compressed bodies. Over plain http, which is for this machine only, compression costs more time than it saves.
  */
-const decoding = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
+const withDecoding = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
   client.pipe(
     HttpClient.mapRequest((request) =>
       request.url.startsWith("http:") || request.headers["accept-encoding"] !== undefined
         ? request
         : HttpClientRequest.setHeader(request, "accept-encoding", acceptEncoding)
     ),
-    HttpClient.transformResponse(Effect.map(decoded))
+    HttpClient.transformResponse(Effect.map(decodeResponse))
   )
 
-const decoded = (response: HttpClientResponse.HttpClientResponse): HttpClientResponse.HttpClientResponse => {
+const decodeResponse = (response: HttpClientResponse.HttpClientResponse): HttpClientResponse.HttpClientResponse => {
   const { headers, request, status } = response
   const decoder = decodeStream(headers["content-encoding"])
   // `new Response` with a body does not allow these statuses.

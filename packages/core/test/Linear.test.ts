@@ -1,4 +1,4 @@
-/** Hostile text: when its length doubles, the work on it doubles too. */
+/** Hostile text: when its length doubles, the number of characters that are read doubles too. */
 import { assert, describe, it } from "@effect/vitest"
 import { parseExactly, parseText } from "../src/internal/JsonParse.ts"
 import {
@@ -11,7 +11,7 @@ import {
   membersOf
 } from "../src/internal/JsonText.ts"
 import { hasMoreValues } from "../src/internal/PageBounds.ts"
-import { workOf } from "./Work.ts"
+import { charactersRead } from "./CharactersRead.ts"
 
 /** Hostile values of a member, of about `size` characters. */
 const hostile: { readonly [name: string]: (size: number) => string } = {
@@ -46,19 +46,19 @@ const readers: { readonly [name: string]: (body: string) => unknown } = {
   isExactInteger
 }
 
-describe("the work on a text is linear in its length", () => {
+describe("the number of characters read is linear in the length of the text", () => {
   it.each(Object.keys(hostile))("with %s", (shape) => {
     const body = (size: number) => `{"items":[{"id":"a","\\u0078":${hostile[shape]?.(size)}}],"cursor":null}`
     const [short, long] = [body(20_000), body(40_000)]
     for (const [name, read] of Object.entries(readers)) {
-      const [once, twice] = [workOf(() => read(short)), workOf(() => read(long))]
+      const [once, twice] = [charactersRead(() => read(short)), charactersRead(() => read(long))]
       assert.isAtMost(twice, 2.1 * once + 1000, `${name}: ${once} for ${short.length}, ${twice} for ${long.length}`)
-      // The work per character is small too.
+      // Each character is read at most 20 times.
       assert.isAtMost(twice, 20 * long.length, name)
     }
   })
 
-  it("and takes seconds for a deep and wide page", () => {
+  it("a deep and wide page takes seconds", () => {
     const page = `{"items":[{"id":"a","\\u0078":${"[".repeat(100_000)}1${",1".repeat(2_000_000)}${
       "]".repeat(100_000)
     }}]}`

@@ -133,7 +133,10 @@ describe("the deadline of an attempt", () => {
   )
 
   it("covers reading the envelope", () => {
-    const opened = openEnvelope({ status: 200, headers: {}, text: numbered(1) }, { isOver: () => true, left: () => 0 })
+    const opened = openEnvelope({ status: 200, headers: {}, text: numbered(1) }, {
+      isOver: () => true,
+      remainingMs: () => 0
+    })
     assert.isTrue(Result.isFailure(opened) && opened.failure._tag === "Timeout" && opened.failure.phase === "attempt")
   })
 })

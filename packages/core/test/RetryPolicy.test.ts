@@ -37,7 +37,7 @@ describe("the retry decision", () => {
     ["a redirect", new Reason.RedirectRefused({ status: 302 }), 1, stop],
     [
       "a complete answer that is malformed",
-      new Reason.MalformedResponse({ kind: "notJson", path: "", expected: "" }),
+      new Reason.MalformedResponse({ kind: "notJson", path: "", detail: "" }),
       1,
       stop
     ],

@@ -64,7 +64,7 @@ describe("a content type", () => {
   ])("%s is shown as %s", (header, shown) => assert.strictEqual(safeContentType(header), shown))
 })
 
-describe("a text that contains a secret", () => {
+describe("whether a text shows a secret", () => {
   const secrets = makeSecrets(["sk_CANARYKEY5ecret"])
   secrets.add("CON-7 ñ")
   secrets.add("1")
@@ -80,11 +80,11 @@ describe("a text that contains a secret", () => {
     "1",
     "A_1_B",
     "req-1a"
-  ])("is recognized: %s", (text) => assert.isTrue(secrets.areIn(text)))
+  ])("true for %s", (text) => assert.isTrue(secrets.areIn(text)))
 
-  it.each(["BAD_FILTER", "req-7", "canary"])("is not confused with: %s", (text) => assert.isFalse(secrets.areIn(text)))
+  it.each(["BAD_FILTER", "req-7", "canary"])("false for %s", (text) => assert.isFalse(secrets.areIn(text)))
 
-  it("is recognized for all keys, for the latest other values, and for older values if it equals one", () => {
+  it("true for an excerpt of a key or of a latest value, and for a whole older value", () => {
     const many = makeSecrets(["the-key"])
     for (const value of ["the-first-cursor", "--"]) many.add(value)
     many.addKey("the-next-key")

@@ -75,11 +75,11 @@ const cases: { readonly [title: string]: Case } = {
   "limits its rate": { faults: [{ fault: "rateLimit", perSecond: 5 }], expect: whole() },
   "sends HTML": {
     faults: [{ fault: "body", text: "<html>Sign in</html>" }],
-    expect: fails({ _tag: "MalformedResponse", kind: "notJson", expected: "text/html" }, 1)
+    expect: fails({ _tag: "MalformedResponse", kind: "notJson", detail: "text/html" }, 1)
   },
   "sends nothing": {
     faults: [{ fault: "body", text: "", contentType: "application/json" }],
-    expect: fails({ _tag: "MalformedResponse", kind: "notJson", expected: "an empty body" }, 1)
+    expect: fails({ _tag: "MalformedResponse", kind: "notJson", detail: "an empty body" }, 1)
   },
   "sends half of a JSON text as a complete body": {
     faults: [{ fault: "body", text: `{"items":[{"id":"a"}` }],

@@ -1,6 +1,6 @@
 /**
- * Collects the chunks of a body or file in one buffer. A body of a million chunks takes no more memory than its bytes.
- * If its length is known before, the buffer is allocated once.
+ * Collects the chunks of a body or file in one buffer, so that the memory depends on the number of bytes, not of
+ * chunks. If the length is announced, the buffer is allocated once.
  */
 
 const smallestBuffer = 64 * 1024
@@ -13,7 +13,7 @@ export class BodyBytes {
   #buffer = new Uint8Array(0)
   #size = 0
 
-  /** `largest` limits the memory that an announced length allocates. */
+  /** `largest` is the most bytes that are allocated for an announced length before they arrive. */
   constructor(largest: number) {
     this.#largest = largest
   }
@@ -23,7 +23,7 @@ export class BodyBytes {
     return this.#size
   }
 
-  /** Adds a chunk. `announced` is the length of the whole body, or 0 if it is unknown. */
+  /** Adds a chunk. `announced` is the length of the whole body according to its header, or 0 if there is none. */
   add(chunk: Uint8Array, announced = 0): void {
     const size = this.#size + chunk.length
     if (this.#size === 0) this.#first = chunk
@@ -57,7 +57,7 @@ export class BodyBytes {
       )
       return
     }
-    // The operating system provides memory only when it is written to, so a large allocation costs nothing at first.
+    // The operating system provides a page of memory at the first write to it, so an unused rest costs nothing.
     this.#buffer = new Uint8Array(Math.max(least, Math.min(announced, this.#largest), smallestBuffer))
     this.#buffer.set(first)
     this.#first = undefined

@@ -1,6 +1,6 @@
 /**
- * The client of a service: requests a page, and retries where the retry policy says so. It keeps what all listings
- * share: the rate limiter, the retry budget, the keys and the secrets.
+ * The client of a service: requests a page, and retries according to the retry policy. All listings share the client's
+ * rate limiter, retry budget, keys and secrets.
  */
 import { type Clock, Duration, Effect, Record, Redacted, Result, Semaphore } from "effect"
 import * as Lists from "../Lists.ts"
@@ -8,10 +8,10 @@ import * as Monotonic from "../Monotonic.ts"
 import { type Deadlines, PaymentsConfig } from "../PaymentsConfig.ts"
 import { PaymentsError, type Reason, Unauthorized } from "../PaymentsError.ts"
 import * as Position from "../Position.ts"
-import { workTime } from "./Deadline.ts"
+import { makeTimeLimit } from "./Deadline.ts"
 import type { Failure } from "./Failure.ts"
 import { describeBody, type Envelope, openEnvelope, reasonOfStatus, requestIdOf } from "./PageDecoder.ts"
-import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
+import type { PageRequest, RawAnswer, SendRequest } from "./PageRequest.ts"
 import * as RateLimiter from "./RateLimiter.ts"
 import * as Retry from "./Retry.ts"
 import { makeSecrets, type Secrets } from "./SafeText.ts"
@@ -24,12 +24,12 @@ export interface Fetched {
   readonly envelope: Envelope
   /** The key that the page was requested with. */
   readonly key: Redacted.Redacted<string>
-  /** The requests that were made for this page. */
+  /** The number of requests that were sent for this page. */
   readonly attempts: number
   /** The time from sending the last request to the end of its answer. */
   readonly elapsed: Duration.Duration
-  /** Milliseconds that the attempt's deadline leaves for the work on the records. */
-  readonly left: number
+  /** The rest of the attempt's deadline. The records must be decoded within it. */
+  readonly remainingMs: number
 }
 
 /** Requests pages. */
@@ -42,8 +42,8 @@ export interface Client {
   readonly secrets: Secrets
 }
 
-/** Returns a client over one source of pages. */
-export const makeClient = (config: PaymentsConfig["Service"], source: PageSource): Client => {
+/** Returns a client that sends its requests with `send`. */
+export const makeClient = (config: PaymentsConfig["Service"], send: SendRequest): Client => {
   let limiter = RateLimiter.make(config.maxRequestsPerSecond, config.slowDown)
   const tokens: Retry.RetryTokens = { left: config.retry.budget.capacity }
   const keys = { ...PaymentsConfig.keysOf(config) }
@@ -60,7 +60,9 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
     return true
   }
 
-  /** Waits until the limiter allows a request. A 429 may postpone that time while this waits. */
+  /**
+   * Waits until the limiter allows a request. Checks again after each wait, because a 429 may have postponed requests.
+   */
   const acquire = (clock: Clock.Clock): Effect.Effect<void> =>
     Effect.suspend(() =>
       tryAcquire(clock)
@@ -75,8 +77,9 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
 
   const onRateLimited = (retryAfter: Duration.Duration | undefined) =>
     Effect.clockWith((clock) => {
-      // The caller receives a longer wait in the error. Other requests receive their own 429.
-      const ignored = retryAfter === undefined || Duration.isGreaterThan(retryAfter, config.retry.longestHint)
+      // A request whose `Retry-After` is longer than the retry policy accepts fails, and its error contains the wait.
+      // Such a wait does not delay other requests.
+      const ignored = retryAfter === undefined || Duration.isGreaterThan(retryAfter, config.retry.longestRetryAfter)
       limiter = RateLimiter.onRateLimited(
         limiter,
         Monotonic.millisUnsafe(clock),
@@ -85,7 +88,10 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
       return Effect.void
     })
 
-  /** Reads the key file again after the service refused a key. Returns undefined if there is no other key. */
+  /**
+   * Returns the key to use after the service refused a key, or undefined if there is no other one. If another request
+   * has already replaced the refused key, returns the replacement. Otherwise reads the key file again.
+   */
   const freshKey = Effect.fnUntraced(function*({ baseAddress }: Lists.AnyList, refused: Redacted.Redacted<string>) {
     const known = keys[baseAddress]
     const read = known === refused ? yield* config.freshKey[baseAddress] ?? Effect.undefined : { value: known }
@@ -100,12 +106,12 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
     return fresh
   })
 
-  const recordRequest = Lists.map((list) => instrument(PaymentsConfig.addressOf(config, list), list))
+  const instrumented = Lists.map((list) => instrument(PaymentsConfig.addressOf(config, list), list))
 
   const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) =>
     rateLimited(Effect.suspend(() => {
       for (const value of [...Object.values(request.filters), request.cursor ?? ""]) secrets.add(value)
-      return recordRequest[request.list.name](count.made++, tryOnce(source(request, key), config.deadlines, secrets))
+      return instrumented[request.list.name](count.made++, tryOnce(send(request, key), config.deadlines, secrets))
     })).pipe(
       Effect.map((arrived) => ({ ...arrived, key })),
       Effect.tapError(({ reason }) => reason._tag === "RateLimited" ? onRateLimited(reason.retryAfter) : Effect.void)
@@ -130,7 +136,7 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
             )
           )),
         {
-          onFailure: (failure) => failed(request, failure, count.made),
+          onFailure: (failure) => paymentsErrorOf(request, failure, count.made),
           onSuccess: (arrived): Fetched => ({ ...arrived, request, attempts: count.made })
         }
       )
@@ -142,7 +148,7 @@ export const makeClient = (config: PaymentsConfig["Service"], source: PageSource
       const spending: Retry.RetrySpending = { spent: 0 }
       const once = attempt(request, count)
       // Most pages need no retry, so the schedule of retries is created only after a failure.
-      return Effect.catch(once, (error) => Retry.retryAfter(error, once, config.retry, tokens, spending)).pipe(
+      return Effect.catch(once, (error) => Retry.retryFailed(error, once, config.retry, tokens, spending)).pipe(
         Effect.map((fetched) => {
           Retry.refund(config.retry, tokens, spending)
           return fetched
@@ -157,12 +163,12 @@ interface Attempts {
   made: number
 }
 
-/** Sends one request and reads the envelope of its answer. The attempt's deadline covers the work on the answer too. */
-const tryOnce = (send: Effect.Effect<RawAnswer, Reason>, deadlines: Deadlines, secrets: Secrets) =>
+/** Sends one request and reads the envelope of its answer. The attempt's deadline includes decoding the answer. */
+const tryOnce = (sending: Effect.Effect<RawAnswer, Reason>, deadlines: Deadlines, secrets: Secrets) =>
   Effect.clockWith((clock) => {
     const sentAt = Monotonic.millisUnsafe(clock)
-    const time = workTime(clock, Duration.toMillis(deadlines.attempt))
-    return Effect.matchEffect(send, {
+    const limit = makeTimeLimit(clock, Duration.toMillis(deadlines.attempt))
+    return Effect.matchEffect(sending, {
       onFailure: (reason) => Effect.fail<Failure>({ reason }),
       onSuccess: (answer) => {
         // oxlint-disable-next-line no-restricted-properties -- Retry-After may be a date (RFC 9110 §10.2.3)
@@ -177,13 +183,13 @@ const tryOnce = (send: Effect.Effect<RawAnswer, Reason>, deadlines: Deadlines, s
           })
         }
         const elapsed = Duration.millis(Monotonic.millisUnsafe(clock) - sentAt)
-        const envelope = openEnvelope(answer, time)
+        const envelope = openEnvelope(answer, limit)
         if (Result.isFailure(envelope)) {
           const { failure: reason } = envelope
           return Effect.fail<Failure>({ reason, status: answer.status, requestId: requestIdOf(answer, secrets) })
         }
         secrets.add(envelope.success.cursor ?? "")
-        return Effect.succeed({ answer, envelope: envelope.success, elapsed, left: time.left() })
+        return Effect.succeed({ answer, envelope: envelope.success, elapsed, remainingMs: limit.remainingMs() })
       }
     })
   })
@@ -191,7 +197,7 @@ const tryOnce = (send: Effect.Effect<RawAnswer, Reason>, deadlines: Deadlines, s
 /**
  * Returns the error of a failed request. It contains the position of the request, from which a listing can continue.
  */
-export const failed = (request: PageRequest, failure: Failure, attempts: number): PaymentsError =>
+export const paymentsErrorOf = (request: PageRequest, failure: Failure, attempts: number): PaymentsError =>
   new PaymentsError({
     list: request.list.name,
     reason: failure.reason,

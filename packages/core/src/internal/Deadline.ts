@@ -1,4 +1,4 @@
-/** The deadlines of one attempt at a page, and the time limit of the work on its answer. */
+/** The deadlines of one attempt at a page, and the time limit for decoding its answer. */
 import { type Clock, Duration } from "effect"
 import { millisUnsafe } from "../Monotonic.ts"
 import type { Deadlines } from "../PaymentsConfig.ts"
@@ -12,7 +12,7 @@ export interface AttemptProgress {
   lastBytesAt: number
 }
 
-/** Returns the next deadline, and the phase that a timeout at that moment names. */
+/** Returns the next deadline, and the `phase` of the `Timeout` with which the attempt fails then. */
 export const nextDeadline = (
   deadlines: Deadlines,
   { lastBytesAt, phase, startedAt }: AttemptProgress
@@ -25,25 +25,25 @@ export const nextDeadline = (
 }
 
 /**
- * Returns when to check the deadline next. While the headers are awaited, this can be before their deadline: as soon as
- * they arrive, the shorter limit of a stalled body may apply.
+ * Returns when to check the deadlines next. If `deadlines.stalled` is shorter than `deadlines.headers`, this can be
+ * before the next deadline: when the headers arrive, the next deadline can become earlier.
  */
 export const nextCheckAt = (deadlines: Deadlines, progress: AttemptProgress, now: number): number =>
   Math.min(nextDeadline(deadlines, progress).at, now + Duration.toMillis(deadlines.stalled))
 
 /**
- * The time limit of the work on one page. Synchronous work cannot be interrupted, so it checks the limit itself, at
- * short intervals.
+ * The time limit for decoding one page. Decoding is synchronous, so it cannot be interrupted. It checks the limit
+ * itself, at short intervals.
  */
-export interface WorkTime {
+export interface TimeLimit {
   readonly isOver: () => boolean
-  /** Returns the milliseconds that are left. */
-  readonly left: () => number
+  /** Returns the milliseconds until the limit. It is negative after the limit. */
+  readonly remainingMs: () => number
 }
 
 /** Returns a limit of `millis` milliseconds that starts now. */
-export const workTime = (clock: Clock.Clock, millis: number): WorkTime => {
+export const makeTimeLimit = (clock: Clock.Clock, millis: number): TimeLimit => {
   const startedAt = millisUnsafe(clock)
-  const left = () => millis - (millisUnsafe(clock) - startedAt)
-  return { isOver: () => left() <= 0, left }
+  const remainingMs = () => millis - (millisUnsafe(clock) - startedAt)
+  return { isOver: () => remainingMs() <= 0, remainingMs }
 }

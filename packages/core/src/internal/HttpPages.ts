@@ -10,12 +10,12 @@ import { type Deadlines, PaymentsConfig } from "../PaymentsConfig.ts"
 import { MalformedResponse, type Reason, Timeout, Transport } from "../PaymentsError.ts"
 import { announcedLength, BodyBytes } from "./BodyBytes.ts"
 import { type AttemptProgress, nextCheckAt, nextDeadline } from "./Deadline.ts"
-import type { PageRequest, PageSource, RawAnswer } from "./PageSource.ts"
+import type { PageRequest, RawAnswer, SendRequest } from "./PageRequest.ts"
 import { bodyReason, connectionReason } from "./SystemCode.ts"
 import { notDecoded, tooLarge, type TunedReadAnswer, tunedReadOf } from "./TunedRead.ts"
 
-/** Returns the source of the pages of the configured service. */
-export const makeHttpPages = (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): PageSource => {
+/** Returns the function that sends requests to the configured service. */
+export const makeHttpPages = (config: PaymentsConfig["Service"], client: HttpClient.HttpClient): SendRequest => {
   const send = makeSend(config, client)
   return config.traceHeaders
     ? (request, key) => Effect.flatMap(traceparent, (trace) => send(request, key, trace))
@@ -49,7 +49,7 @@ const makeSend = (config: PaymentsConfig["Service"], client: HttpClient.HttpClie
         path: `${pathname}?${new URLSearchParams(parametersOf(config, request))}`,
         headers: { accept: "application/json", authorization: `Bearer ${Redacted.value(key)}`, ...trace },
         deadlines,
-        cap: largestBodyBytes
+        maxBytes: largestBodyBytes
       }),
       (answer) =>
         Effect.map(toAnswer(answer), (decoded) => {
@@ -113,16 +113,16 @@ const exchange = (
           (bytes) => toAnswer({ status, headers, bytes })
         )
       })
-    )).pipe(Effect.updateContext(withQuietClient))
+    )).pipe(Effect.updateContext(withClientOptions))
 
 /**
  * Disables the spans, the trace headers and the redirects of the HTTP client. Removes the caller's span too: the
- * runtime keeps a request for a while, and the span would keep the whole page in memory with it.
+ * runtime can keep a finished request in memory for a while, and with its span the whole page.
  */
-const withQuietClient = (context: Context.Context<never>): Context.Context<never> =>
-  Context.merge(Context.omit(Tracer.ParentSpan)(context), quiet)
+const withClientOptions = (context: Context.Context<never>): Context.Context<never> =>
+  Context.merge(Context.omit(Tracer.ParentSpan)(context), clientOptions)
 
-const quiet = Context.empty().pipe(
+const clientOptions = Context.empty().pipe(
   Context.add(HttpClient.TracerDisabledWhen, () => true),
   Context.add(HttpClient.TracerPropagationEnabled, false),
   Context.add(FetchHttpClient.RequestInit, { redirect: "manual" })
@@ -144,6 +144,8 @@ const withinDeadlines = <A, R>(
         yield* Effect.sleep(nextCheckAt(deadlines, progress, now) - now)
       }
     })
+    // Pass the value in a variable and clear it: the runtime can keep the finished race and its result in memory for a
+    // while.
     let outcome: A | undefined
     const stored = Effect.map(attempt(progress, clock), (value) => {
       outcome = value
@@ -163,18 +165,19 @@ const readBody = (
   const body = new BodyBytes(largestBody)
   const announced = announcedLength(response.headers)
   return response.stream.pipe(
-    Stream.mapError((error): Reason => error.reason._tag === "EmptyBodyError" ? empty : bodyReason(error)),
+    Stream.mapError((error): Reason => error.reason._tag === "EmptyBodyError" ? emptyBody : bodyReason(error)),
     Stream.runForEachArray((chunks) => {
       onBytes()
       for (const chunk of chunks) body.add(chunk, announced)
       return body.size > largestBody ? Effect.fail(tooLarge(largestBody)) : Effect.void
     }),
-    Effect.catchIf((reason) => reason === empty, () => Effect.void),
+    Effect.catchIf((reason) => reason === emptyBody, () => Effect.void),
     Effect.map(() => body.finish())
   )
 }
 
-const empty: Reason = new Transport({ kind: "other" })
+/** Stands for an empty body in the stream. Not an error: {@link readBody} returns no bytes for it. */
+const emptyBody: Reason = new Transport({ kind: "other" })
 
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 
@@ -196,5 +199,5 @@ const decodeUtf8 = (bytes: Uint8Array, coding: string | undefined): Result.Resul
 const notUtf8: Reason = new MalformedResponse({
   kind: "notJson",
   path: "(root)",
-  expected: "bytes that are not UTF-8"
+  detail: "bytes that are not UTF-8"
 })

@@ -16,10 +16,12 @@ import {
 } from "./JsonText.ts"
 
 /**
- * Parses like `JSON.parse`, but with correct names if they are spelled with escapes. Throws on text that is not JSON.
+ * Parses like `JSON.parse`, but with correct member names if they are spelled with escapes. Throws on text that is not
+ * JSON.
  */
 export const parseText = (text: string, escapedNames: boolean = hasEscapedName(text)): unknown => {
   if (!escapedNames) return JSON.parse(text)
+  // Throw here if the text is not JSON: `parseExactly` does not check all of it.
   JSON.parse(text)
   return parseExactly(text)
 }
@@ -31,11 +33,14 @@ interface OpenObject {
 }
 
 /**
- * Parses text that `JSON.parse` has accepted, with correct names. Takes one pass and no recursion, so the time is
- * linear in the length of the text at any depth.
+ * Parses text that `JSON.parse` has accepted, with correct member names. Takes one pass and no recursion, so the time
+ * is linear in the length of the text at any depth.
  */
 export const parseExactly = (text: string): unknown => {
-  /** Objects and arrays that are not closed yet. An array is the index of its first element in `elements`. */
+  /**
+   * Objects and arrays that are not closed yet. A number stands for an array: the index of its first element in
+   * `elements`.
+   */
   const containers: Array<OpenObject | number> = []
   /** The elements of all arrays that are not closed yet. */
   const elements: Array<unknown> = []
@@ -45,7 +50,7 @@ export const parseExactly = (text: string): unknown => {
     const first = text.charCodeAt(at)
     if (first === openBrace || first === openBracket) {
       at = skipSpace(text, at + 1)
-      // Not empty. A closing bracket's code is the opening one's plus 2.
+      // The container is not empty: no closing bracket follows. Its code is that of the opening bracket plus 2.
       if (text.charCodeAt(at) !== first + 2) {
         const container = first === openBrace ? { object: {}, name: "" } : elements.length
         containers.push(container)
@@ -84,7 +89,7 @@ const define = ({ name, object }: OpenObject, value: unknown): void => {
   Object.defineProperty(object, name, { value, configurable: true, enumerable: true, writable: true })
 }
 
-/** Reads the name of the member at `start`. Returns the index where its value starts. */
+/** Stores the name of the member at `start` in `container`. Returns the index where its value starts. */
 const readName = (text: string, start: number, container: OpenObject): number => {
   const end = stringEnd(text, start)
   const colonAt = skipSpace(text, end)

@@ -27,7 +27,7 @@ export const skipSpace = (text: string, start: number): number => {
   return at
 }
 
-/** What a function found while it read a value. */
+/** A result that {@link valueEnd} sets while it reads an object or array. */
 interface Findings {
   /** Whether there is white space between tokens. */
   hasSpace: boolean
@@ -82,7 +82,7 @@ const nextItem = (text: string, end: number): number => {
   return text.charCodeAt(at) === comma ? skipSpace(text, at + 1) : at
 }
 
-/** Returns the name that is spelled between two indexes, which include the quotes. */
+/** Returns the member name whose text starts with the quote at `start` and ends before `end`. Decodes escapes. */
 export const nameIn = (text: string, start: number, end: number): string => {
   const name = text.slice(start + 1, end - 1)
   return name.includes("\\") ? String(JSON.parse(`"${name}"`)) : name
@@ -193,16 +193,20 @@ export const mayLoseDigits = (text: string): boolean =>
   hasRounded(text, ".", (at) => isDigit(text.charCodeAt(at - 1))) ||
   hasRounded(text, "-", (at) => isExponentMark(text.charCodeAt(at - 1)) && isDigit(text.charCodeAt(at - 2)))
 
-/** Whether any member's number that contains `mark` is an integer only by rounding. Reads each number once. */
-const hasRounded = (text: string, mark: string, isMark: (at: number) => boolean): boolean => {
+/**
+ * Whether a member's number that contains `character` is an integer only by rounding. `isInNumber` returns whether the
+ * character at an index can belong to a number. Reads each number once.
+ */
+const hasRounded = (text: string, character: string, isInNumber: (at: number) => boolean): boolean => {
   let numberEnd = 0
-  for (let at = text.indexOf(mark); at !== -1; at = text.indexOf(mark, Math.max(at + 1, numberEnd))) {
-    if (!isMark(at)) continue
+  for (let at = text.indexOf(character); at !== -1; at = text.indexOf(character, Math.max(at + 1, numberEnd))) {
+    if (!isInNumber(at)) continue
     let start = at
     while (start > numberEnd && isNumberCharacter(text.charCodeAt(start - 1))) start--
     numberEnd = at
     while (isNumberCharacter(text.charCodeAt(numberEnd))) numberEnd++
     const before = text.charCodeAt(start - 1)
+    // A member's number comes after a colon or white space. Other matches are inside strings or arrays.
     if (before !== colon && !isSpace(before)) continue
     if (numberEnd - start > longestNumber) return true
     const source = text.slice(start, numberEnd)
@@ -218,9 +222,10 @@ const isExponentMark = (code: number): boolean => code === 0x45 || code === 0x65
 const isNumberCharacter = (code: number): boolean =>
   isDigit(code) || code === point || code === minus || code === plus || isExponentMark(code)
 
-/** Whether the name of any member is spelled with an escape, such as `"\\u0061mount"` (RFC 8259 §7). */
+/** Whether the name of any member is spelled with an escape, such as `"\u0061mount"` (RFC 8259 §7). */
 export const hasEscapedName = (text: string): boolean => {
   for (let at = text.indexOf("\\"); at !== -1;) {
+    // Valid JSON has backslashes in strings only, so this one is in a string, and it is the first of that string.
     const end = stringEnd(text, at - 1)
     if (text.charCodeAt(skipSpace(text, end)) === colon) return true
     at = text.indexOf("\\", end)

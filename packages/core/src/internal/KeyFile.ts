@@ -1,21 +1,21 @@
-/** Reads the key from the file that the environment names. */
+/** Reads the API key from the file that an environment variable names. */
 import { Effect, FileSystem, Redacted } from "effect"
 import { readPlainFile } from "../PlainFile.ts"
 
 /** The value of a setting, or what is wrong with it. */
 export type Checked<A> = { readonly value: A } | { readonly problem: string }
 
-/** Reads the key file. */
+/** An effect that reads the key file each time it runs. */
 export type KeyFile = Effect.Effect<Checked<Redacted.Redacted<string>>>
 
 /** Larger than any key. */
 const maxBytes = 64 * 1024
 
 /**
- * Returns the reader of the key file, if the setting names one. Its first run logs a warning if other users may read
- * the file.
+ * Returns the effect that reads the key file at `path`, or undefined without a path. It logs a warning once if other
+ * users may read the file.
  */
-export const fileInEnvironment = (
+export const makeKeyFile = (
   fs: FileSystem.FileSystem,
   setting: string,
   path: string | undefined

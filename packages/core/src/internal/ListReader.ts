@@ -1,6 +1,7 @@
 /**
- * Reads one list page by page. A listing ends only at a null cursor or with an error, never repeats pages for ever, and
- * every error contains the position to continue from, if there is one.
+ * Reads one list page by page. A listing ends only at a null cursor, after `maxRecords` records or with an error. It
+ * fails if the service repeats cursors or pages, so that it cannot run forever. An error contains the position to
+ * continue from, if there is one.
  */
 import { Effect, Option, Result, Stream } from "effect"
 import type { ListOperation, ListOptions } from "../ListOperation.ts"
@@ -8,11 +9,11 @@ import type * as Lists from "../Lists.ts"
 import type { Page, PageRecord } from "../Page.ts"
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import { PaginationFault, type PaymentsError } from "../PaymentsError.ts"
-import { type Client, failed, type Fetched, positionOf } from "./Client.ts"
-import { type WorkTime, workTime } from "./Deadline.ts"
+import { type Client, type Fetched, paymentsErrorOf, positionOf } from "./Client.ts"
+import { makeTimeLimit, type TimeLimit } from "./Deadline.ts"
 import { keyFingerprintOf } from "./KeyFingerprint.ts"
 import { decodeRecords, requestIdOf } from "./PageDecoder.ts"
-import type { PageRequest } from "./PageSource.ts"
+import type { PageRequest } from "./PageRequest.ts"
 import { makePrefetch } from "./Prefetch.ts"
 import { makeProgressGuard } from "./ProgressGuard.ts"
 import { toRequest } from "./Query.ts"
@@ -37,25 +38,25 @@ export const makeListOperation = <Record, Filters extends object>(
   const noFilters = {} as Filters
 
   const decode = (fetched: Fetched, onBadRecord: "fail" | "quarantine"): Effect.Effect<Page<Record>, PaymentsError> =>
-    Effect.clockWith((clock) => decodeWithin(workTime(clock, fetched.left), fetched, onBadRecord))
+    Effect.clockWith((clock) => decodeWithin(makeTimeLimit(clock, fetched.remainingMs), fetched, onBadRecord))
 
   const decodeWithin = (
-    time: WorkTime,
+    limit: TimeLimit,
     fetched: Fetched,
     onBadRecord: "fail" | "quarantine"
   ): Effect.Effect<Page<Record>, PaymentsError> => {
     const { answer, attempts, elapsed, envelope, key, request } = fetched
-    const decoded = decodeRecords(request, envelope, onBadRecord, time)
+    const decoded = decodeRecords(request, envelope, onBadRecord, limit)
     if (Result.isFailure(decoded)) {
       const failure = { reason: decoded.failure, status: answer.status, requestId: requestIdOf(answer, client.secrets) }
-      return Effect.fail(failed(request, failure, attempts))
+      return Effect.fail(paymentsErrorOf(request, failure, attempts))
     }
     const { bad, items, records } = decoded.success
     const { headers } = answer
     return Effect.succeed({
-      // Both casts are sound: decodeRecords has checked each record without a problem against `list.record`.
-      // `records` is a function, not a getter: with a getter here beside that of requestId, 1,000 pages took 8 to 10 full garbage
-      // collections instead of 1 (Node 24).
+      // Both casts are sound: each record that `decodeRecords` returns without a problem matches `list.record`.
+      // `records` is a function, not a getter: with a second getter next to `requestId`, reading 1,000 pages took 8 to 10
+      // full garbage collections instead of 1 (Node 24).
       records: records as () => ReadonlyArray<PageRecord<Record>>,
       items: items as ReadonlyArray<Record>,
       bad,
@@ -84,7 +85,7 @@ export const makeListOperation = <Record, Filters extends object>(
       Effect.mapError(() => error),
       // The listing cannot continue from the refused cursor, so the error has no position.
       Effect.flatMap(() =>
-        Effect.fail(failed({ ...request, cursor: undefined }, { reason, status, requestId, body }, attempts))
+        Effect.fail(paymentsErrorOf({ ...request, cursor: undefined }, { reason, status, requestId, body }, attempts))
       )
     )
   }
@@ -92,11 +93,11 @@ export const makeListOperation = <Record, Filters extends object>(
   const fetchNext = (request: PageRequest) =>
     fetch(request).pipe(Effect.catch((error) => explainRefusal(error, request)))
 
-  /** Runs a listing. `project` returns what the stream emits for a page, of which at most `left` records are needed. */
+  /** Runs a listing. `project` returns the elements that the stream emits for a page: at most `remaining` records. */
   const readPages = <A>(
     query: AnyQuery<Filters>,
     kind: "pages" | "records",
-    project: (page: Page<Record>, left: number) => ReadonlyArray<A>
+    project: (page: Page<Record>, remaining: number) => ReadonlyArray<A>
   ): Stream.Stream<A, PaymentsError> =>
     Stream.unwrap(Effect.gen(function*() {
       const first = yield* toRequest(list, query, unchecked, kind)
@@ -105,18 +106,18 @@ export const makeListOperation = <Record, Filters extends object>(
       if (maxRecords === 0) return Stream.empty
       const ahead = query.prefetch ?? 1
       const guard = makeProgressGuard(first, config.progress)
-      const nextPage = makePrefetch({ first, fetch: fetchNext, guard, ahead, records: maxRecords }, scope)
+      const nextPage = makePrefetch({ first, fetch: fetchNext, guard, ahead, maxRecords }, scope)
       return Stream.paginate(
-        { left: maxRecords, fault: undefined },
+        { remaining: maxRecords, fault: undefined },
         Effect.fnUntraced(
-          function*({ fault, left }: { readonly left: number; readonly fault: PaymentsError | undefined }) {
+          function*({ fault, remaining }: { readonly remaining: number; readonly fault: PaymentsError | undefined }) {
             if (fault !== undefined) return yield* fault
             const { fetched, following } = yield* nextPage
             const current = yield* decode(fetched, query.onBadRecord ?? "fail")
             return [
-              project(current, left),
+              project(current, remaining),
               following === "end" ? Option.none() : Option.some({
-                left: left - current.items.length,
+                remaining: remaining - current.items.length,
                 fault: following === "page" ? undefined : following
               })
             ]
@@ -135,7 +136,11 @@ export const makeListOperation = <Record, Filters extends object>(
     page: (query = noFilters) => page(query),
     pages: (query = noFilters) => readPages(query, "pages", (current) => [current]),
     stream: (query = noFilters) =>
-      readPages(query, "records", ({ items }, left) => items.length > left ? items.slice(0, left) : items),
+      readPages(
+        query,
+        "records",
+        ({ items }, remaining) => items.length > remaining ? items.slice(0, remaining) : items
+      ),
     parameters: list.parameterNames === "assumed" ? config.invoiceParameters : {}
   }
 }

@@ -28,18 +28,18 @@ const decoders: ReadonlyMap<string, Decoder> = new Map([
 /** The requested codings: gzip, which every server supports, and two that compress better. */
 export const acceptEncoding = "gzip, br, zstd"
 
-/** Whether the coding leaves the body unchanged. */
-export const isPlain = (coding: string): boolean => coding === "" || coding === "identity"
+/** Whether the coding is `identity`, which leaves the body unchanged. No `content-encoding` means the same. */
+export const isIdentity = (coding: string): boolean => coding === "" || coding === "identity"
 
-/** Decodes a whole body. Fails, and stops decoding, if it exceeds `cap` bytes. */
-export const decodeWhole = (coding: string, bytes: Uint8Array, cap: number): Effect.Effect<Uint8Array, Reason> => {
+/** Decodes a whole body. Fails, and stops decoding, if it exceeds `maxBytes`. */
+export const decodeWhole = (coding: string, bytes: Uint8Array, maxBytes: number): Effect.Effect<Uint8Array, Reason> => {
   const decoder = decoders.get(coding)
   // An empty body is valid with any coding.
-  if (isPlain(coding) || bytes.length === 0) return Effect.succeed(bytes)
+  if (isIdentity(coding) || bytes.length === 0) return Effect.succeed(bytes)
   if (decoder === undefined) return Effect.fail(notDecoded)
   return Effect.callback((resume) =>
-    decoder.whole(bytes, { maxOutputLength: cap }, (error, decoded) => {
-      resume(error === null ? Effect.succeed(decoded) : Effect.fail(reasonOf(systemCode(error), cap)))
+    decoder.whole(bytes, { maxOutputLength: maxBytes }, (error, decoded) => {
+      resume(error === null ? Effect.succeed(decoded) : Effect.fail(reasonOf(systemCode(error), maxBytes)))
     })
   )
 }
@@ -51,9 +51,9 @@ export const decodeStream = (contentEncoding: string | undefined): Transform | u
 /** Returns the coding that `content-encoding` names, in lower case, or empty text. */
 export const codingOf = (contentEncoding: string | undefined): string => contentEncoding?.trim().toLowerCase() ?? ""
 
-const reasonOf = (code: string | undefined, cap: number): Reason => {
-  if (code === "ERR_BUFFER_TOO_LARGE") return tooLarge(cap)
+const reasonOf = (code: string | undefined, maxBytes: number): Reason => {
+  if (code === "ERR_BUFFER_TOO_LARGE") return tooLarge(maxBytes)
   // The compressed body ended early.
   if (code === "Z_BUF_ERROR" || code === "ZSTD_error_srcSize_wrong") return new Transport({ kind: "truncated" })
-  return new MalformedResponse({ kind: "notJson", path: "(root)", expected: "a compressed body that is broken" })
+  return new MalformedResponse({ kind: "notJson", path: "(root)", detail: "a compressed body that is broken" })
 }

@@ -17,7 +17,7 @@ export interface Undici {
  * Returns the `factory` of an agent: it creates the same pools as the agent, over connections that skip interim
  * answers.
  */
-export const skippingPools =
+export const makePoolFactory =
   ({ Pool, buildConnector }: Undici) => (origin: string | URL, options: Pool.Options): Dispatcher => {
     const { connect } = options
     const make: Connector = typeof connect === "function" ? connect : buildConnector({ ...connect })
@@ -33,7 +33,9 @@ export const skippingPools =
     })
   }
 
-/** Interim answers start like this, except 101: it answers a request for another protocol, which is never sent. */
+/**
+ * Interim answers start like this. A 101 (Switching Protocols) is left to undici, because no HTTP answer follows it.
+ */
 const start = Buffer.from("HTTP/1.1 1")
 const switching = Buffer.from("HTTP/1.1 101")
 const end = Buffer.from("\r\n\r\n")
@@ -41,7 +43,7 @@ const end = Buffer.from("\r\n\r\n")
 /** The most bytes of an unfinished interim answer. Longer ones are passed on to undici. */
 const longest = 64 * 1024
 
-/** Removes interim answers from the bytes that the socket reads. Each answer can follow one or more of them. */
+/** Removes interim answers from the bytes that the socket reads. One or more of them can precede each final answer. */
 const skipInterim = (socket: Socket): void => {
   const read = socket.read.bind(socket)
   /** Whether the next bytes can be an interim answer: after a request, until its final answer starts. */

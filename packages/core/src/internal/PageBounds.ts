@@ -26,8 +26,8 @@ export const hasMoreValues = (text: string, most: number): boolean => {
       continue
     }
     if (code === comma) values++
-    // An object or array that is not empty: count its first value. A closing bracket's code is the opening one's plus
-    // 2.
+    // The object or array is not empty: no closing bracket follows. Its code is that of the opening bracket plus 2.
+    // Count the first value.
     else if ((code === openBrace || code === openBracket) && text.charCodeAt(skipSpace(text, at + 1)) !== code + 2) {
       values++
     }

@@ -22,7 +22,7 @@ import {
   Unauthorized,
   UnexpectedStatus
 } from "../PaymentsError.ts"
-import type { WorkTime } from "./Deadline.ts"
+import type { TimeLimit } from "./Deadline.ts"
 import { parseText } from "./JsonParse.ts"
 import {
   elementsOf,
@@ -34,7 +34,7 @@ import {
   opensContainer
 } from "./JsonText.ts"
 import { hasMoreValues, mostRecords, mostValues } from "./PageBounds.ts"
-import type { PageRequest, RawAnswer } from "./PageSource.ts"
+import type { PageRequest, RawAnswer } from "./PageRequest.ts"
 import { recordCheck } from "./RecordCheck.ts"
 import { looksLikeCode, looksLikeRequestId, safeContentType, type Secrets } from "./SafeText.ts"
 
@@ -64,15 +64,15 @@ export const reasonOfStatus = (answer: RawAnswer, now: number): Reason | undefin
   return new UnexpectedStatus({ status })
 }
 
-/** A longer `Retry-After` is ignored. */
-const longestRetryAfter = Duration.hours(24)
+/** A longer `Retry-After` is treated as a mistake of the service and ignored. */
+const longestValidRetryAfter = Duration.hours(24)
 
 /** Parses `Retry-After`, in seconds or as a date (RFC 9110 §10.2.3). Ignores negative, invalid and too long values. */
 const retryAfter = (answer: RawAnswer, now: number): Duration.Duration | undefined => {
   const parsed = Headers.parseRetryAfter(answer.headers["retry-after"] ?? "")
   if (Result.isFailure(parsed)) return undefined
   const wait = Headers.retryAfterDelay(parsed.success, now)
-  return Duration.isGreaterThan(wait, longestRetryAfter) || Duration.isNegative(wait) ? undefined : wait
+  return Duration.isGreaterThan(wait, longestValidRetryAfter) || Duration.isNegative(wait) ? undefined : wait
 }
 
 /** Describes the body of an error answer. The document does not specify its shape (§7). */
@@ -110,13 +110,13 @@ export interface Envelope {
 }
 
 /**
- * Reads the envelope (§2.5). Refuses a page with too many values before it parses them, since that would take the
- * memory.
+ * Reads the envelope (§2.5). Refuses a page with too many values before it parses them, because the parsed values would
+ * take too much memory.
  */
-export const openEnvelope = (answer: RawAnswer, time: WorkTime): Result.Result<Envelope, Reason> => {
+export const openEnvelope = (answer: RawAnswer, limit: TimeLimit): Result.Result<Envelope, Reason> => {
   // The request had no `range`, so the answer must not have `content-range` (RFC 9110 §14.4).
   if (answer.headers["content-range"] !== undefined) {
-    return Result.fail(new MalformedResponse({ kind: "partial", path: "", expected: "the whole page" }))
+    return Result.fail(new MalformedResponse({ kind: "partial", path: "", detail: "a part of a page" }))
   }
   const { text } = answer
   // Text that does not start an object or array is not a page, and parsing it fails without taking memory.
@@ -132,12 +132,12 @@ export const openEnvelope = (answer: RawAnswer, time: WorkTime): Result.Result<E
         : new MalformedResponse({
           kind: "notJson",
           path: "",
-          expected: text === "" ? "an empty body" : safeContentType(answer.headers["content-type"]) ?? "no content type"
+          detail: text === "" ? "an empty body" : safeContentType(answer.headers["content-type"]) ?? "no content type"
         })
     )
   }
   const envelope = readEnvelope(text, body, escapedNames)
-  return time.isOver() ? Result.fail(attemptTimeout) : envelope
+  return limit.isOver() ? Result.fail(attemptTimeout) : envelope
 }
 
 const attemptTimeout = new Timeout({ phase: "attempt" })
@@ -169,32 +169,32 @@ export const decodeRecords = (
   request: PageRequest,
   { escapedNames, records, text }: Envelope,
   onBadRecord: "fail" | "quarantine",
-  time: WorkTime
+  limit: TimeLimit
 ): Result.Result<DecodedRecords, Reason> => {
   const check = checkOf(request.list)
-  const mayBeInexact = escapedNames || (check.integers.length > 0 && mayLoseDigits(text))
+  const mayBeInexact = escapedNames || (check.amounts.length > 0 && mayLoseDigits(text))
   const checkedFilters = Object.entries(request.filters).filter(([field]) => !request.unchecked.includes(field))
   let extracted: ReadonlyArray<string> | undefined
   const texts = () => extracted ??= elementsOf(text, "items")
   const problems = new Map<number, RecordProblem>()
   for (const [index, record] of records.entries()) {
-    if (index % recordsPerTimeCheck === 0 && time.isOver()) return Result.fail(attemptTimeout)
-    const problem = check.is(record)
-      ? mayBeInexact ? check.inexact(texts()[index] ?? "") : undefined
-      : check.explain(record)
+    if (index % recordsPerTimeCheck === 0 && limit.isOver()) return Result.fail(attemptTimeout)
+    const problem = check.matches(record)
+      ? mayBeInexact ? check.amountProblem(texts()[index] ?? "") : undefined
+      : check.schemaProblem(record)
     if (problem === undefined) {
       const field = unappliedFilter(request.list, checkedFilters, record)
       if (field !== undefined) return Result.fail(new FilterNotApplied({ field }))
     } else if (onBadRecord === "fail") {
       return malformed(`items[${index}]${problem.path === "" ? "" : `.${problem.path}`}`, problem.expected)
     } else {
-      // The fields that are readable must match the filters.
-      const field = unappliedFilter(request.list, checkedFilters.filter(([name]) => isReadable(record, name)), record)
+      // The record has a problem, but its fields that are strings must match the filters.
+      const field = unappliedFilter(request.list, checkedFilters.filter(([name]) => hasString(record, name)), record)
       if (field !== undefined) return Result.fail(new FilterNotApplied({ field }))
       problems.set(index, problem)
     }
   }
-  if (time.isOver()) return Result.fail(attemptTimeout)
+  if (limit.isOver()) return Result.fail(attemptTimeout)
   let pageRecords: ReadonlyArray<PageRecord<unknown>> | undefined
   const all = () =>
     pageRecords ??= records.map((value, index) => toPageRecord(value, texts()[index] ?? "", problems.get(index)))
@@ -212,17 +212,18 @@ const toPageRecord = (value: unknown, text: string, problem: RecordProblem | und
   return { id: id as string, text, value }
 }
 
-const malformed = (path: string, expected: string): Result.Result<never, Reason> =>
-  Result.fail(new MalformedResponse({ kind: "wrongShape", path, expected }))
+const malformed = (path: string, detail: string): Result.Result<never, Reason> =>
+  Result.fail(new MalformedResponse({ kind: "wrongShape", path, detail }))
 
 interface Check {
-  /** The fields of amounts. Only top-level fields are amounts (§2). */
-  readonly integers: ReadonlyArray<string>
-  readonly is: (record: unknown) => boolean
-  /** Returns the first problem of a record that does not decode. */
-  readonly explain: (record: unknown) => RecordProblem
+  /** The fields that contain amounts. Only top-level fields do (§2). */
+  readonly amounts: ReadonlyArray<string>
+  /** Whether a record matches the schema of the list. */
+  readonly matches: (record: unknown) => boolean
+  /** Returns the first problem of a record that does not match the schema. */
+  readonly schemaProblem: (record: unknown) => RecordProblem
   /** Returns the problem of the first amount whose digits parsing changed. */
-  readonly inexact: (text: string) => RecordProblem | undefined
+  readonly amountProblem: (text: string) => RecordProblem | undefined
 }
 
 const checks = new Map<AnyList, Check>()
@@ -233,18 +234,18 @@ const checkOf = (list: AnyList): Check => {
   // The check does not depend on the type of the record.
   const schema: Schema.Codec<unknown> = list.record
   const decode = Schema.decodeUnknownResult(schema)
-  const integers = amountFields(list)
+  const amounts = amountFields(list)
   const check: Check = {
-    integers,
-    is: recordCheck(list.record),
-    explain: (record) => {
+    amounts,
+    matches: recordCheck(list.record),
+    schemaProblem: (record) => {
       const result = decode(record)
       return Result.isFailure(result) ? firstProblem(result.failure) : { path: "", expected: "expected a record" }
     },
-    inexact: (text) => {
+    amountProblem: (text) => {
       const members = membersOf(text)
-      const path = integers.find((field) => !isExactInteger(members.get(field) ?? "0") && members.get(field) !== "null")
-      return path === undefined ? undefined : { path, expected: "expected an integer that JSON carries exactly" }
+      const path = amounts.find((field) => !isExactInteger(members.get(field) ?? "0") && members.get(field) !== "null")
+      return path === undefined ? undefined : { path, expected: "expected an integer that parsing does not change" }
     }
   }
   checks.set(list, check)
@@ -261,7 +262,7 @@ const firstProblem = (error: Schema.SchemaError): RecordProblem => {
 
 const lowerFirst = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
 
-const isReadable = (record: unknown, field: string): boolean => isObject(record) && typeof record[field] === "string"
+const hasString = (record: unknown, field: string): boolean => isObject(record) && typeof record[field] === "string"
 
 /** Returns the first filter that the record does not match. */
 const unappliedFilter = (

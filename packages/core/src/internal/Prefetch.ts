@@ -6,7 +6,7 @@
 import { Deferred, Effect, type Scope } from "effect"
 import type { PaymentsError } from "../PaymentsError.ts"
 import type { Fetched } from "./Client.ts"
-import type { PageRequest } from "./PageSource.ts"
+import type { PageRequest } from "./PageRequest.ts"
 import type { ProgressGuard } from "./ProgressGuard.ts"
 
 /** What follows a page: the end of the listing, another page, or the error that stops the listing. */
@@ -28,8 +28,8 @@ export const makePrefetch = (
     readonly fetch: (request: PageRequest) => Effect.Effect<Fetched, PaymentsError>
     readonly guard: ProgressGuard
     readonly ahead: number
-    /** The number of records after which no page is requested. */
-    readonly records: number
+    /** No page is requested after this many records. */
+    readonly maxRecords: number
   },
   scope: Scope.Scope
 ): Effect.Effect<PrefetchedPage, PaymentsError> => {
@@ -64,7 +64,7 @@ export const makePrefetch = (
     const { envelope, request } = fetched
     records += envelope.records.length
     arrivedSize += envelope.text.length
-    if (envelope.cursor === null || records >= options.records) {
+    if (envelope.cursor === null || records >= options.maxRecords) {
       return Effect.succeed({ fetched, following: "end" })
     }
     const next = { ...request, cursor: envelope.cursor }

@@ -4,9 +4,9 @@
  */
 import type { PaymentsConfig } from "../PaymentsConfig.ts"
 import { PaginationFault, type PaymentsError } from "../PaymentsError.ts"
-import { failed } from "./Client.ts"
+import { paymentsErrorOf } from "./Client.ts"
 import { makeFingerprints } from "./CursorFingerprint.ts"
-import type { PageRequest } from "./PageSource.ts"
+import type { PageRequest } from "./PageRequest.ts"
 
 /** Checks the pages of one listing. */
 export interface ProgressGuard {
@@ -31,7 +31,9 @@ export const makeProgressGuard = (
       const cursor = fingerprintCursor(next.cursor ?? "")
       // The listing cannot continue from any of its cursors, so the error has no position.
       if (cursors.has(cursor)) {
-        return failed({ ...next, cursor: undefined }, { reason: new PaginationFault({ kind: "repeatedCursor" }) }, 0)
+        return paymentsErrorOf({ ...next, cursor: undefined }, {
+          reason: new PaginationFault({ kind: "repeatedCursor" })
+        }, 0)
       }
       cursors.add(cursor)
       empty = records.length === 0 ? empty + 1 : 0
@@ -43,7 +45,7 @@ export const makeProgressGuard = (
         contents.add(content)
       }
       return empty > emptyPages || repeated > repeatedPages
-        ? failed(next, { reason: new PaginationFault({ kind: "limitReached" }) }, 0)
+        ? paymentsErrorOf(next, { reason: new PaginationFault({ kind: "limitReached" }) }, 0)
         : undefined
     }
   }

@@ -4,7 +4,7 @@
  */
 import { Cause, type Context, Effect, Exit, Stream } from "effect"
 
-/** The field that every query accepts in addition to its own. */
+/** The option that the promise form of an operation accepts in addition to the fields of the query. */
 export interface Abortable {
   /** An abort cancels the running request at once. The promise rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined
@@ -36,18 +36,18 @@ export interface Runner {
     stream: Stream.Stream<unknown, unknown>,
     signal: AbortSignal | undefined
   ) => AsyncIterable<unknown>
-  /** Interrupts everything that still runs. */
+  /** Interrupts all calls and iterations that still run. */
   readonly stop: () => Promise<void>
 }
 
-/** Converts all functions of `api`. What a function returns decides the conversion, not its name. */
+/** Converts all functions of `api`. The conversion of a function depends on the value that it returns. */
 export const toPromises = <Api>(api: Api, runner: Runner): PromiseApiOf<Api> => {
   const convert = (value: unknown): unknown =>
     typeof value === "function"
       ? (...args: ReadonlyArray<unknown>) => {
         const { plain, signal } = separateSignal(args)
         const result: unknown = value(...plain)
-        // The type of each operation says that it needs no services. `unknown` has lost that type.
+        // The casts are sound: by their types, the operations require no services. `unknown` does not show that.
         return Effect.isEffect(result)
           ? runner.promise(result as Effect.Effect<unknown, unknown>, signal)
           : Stream.isStream(result)

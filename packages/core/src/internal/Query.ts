@@ -4,19 +4,19 @@ import type { BadRecordOption, ListOptions } from "../ListOperation.ts"
 import * as Lists from "../Lists.ts"
 import { InvalidRequest, PaymentsError } from "../PaymentsError.ts"
 import { PositionData } from "../Position.ts"
-import type { PageRequest } from "./PageSource.ts"
+import type { PageRequest } from "./PageRequest.ts"
 
 /** The fields of a query that are not filters. */
 const options = new Set(["limit", "position", "onBadRecord", "prefetch", "maxRecords"])
 
-/** Returns the request of a query. Fails with what is wrong before anything is sent. */
+/** Returns the request of a query. Fails with `InvalidRequest` if the query is wrong; sends nothing. */
 export const toRequest = (
   list: Lists.AnyList,
   query: ListOptions & BadRecordOption & { readonly maxRecords?: number | undefined },
   unchecked: ReadonlyArray<string>,
   kind: "pages" | "records"
 ): Effect.Effect<PageRequest, PaymentsError> => {
-  const refuse = (problem: string) => Effect.fail(refused(list.name, problem))
+  const refuse = (problem: string) => Effect.fail(invalidQuery(list.name, problem))
   if (!isQuery(query)) return refuse("a query must be an object of filters and options.")
   const filters: { [field: string]: string } = {}
   for (const [field, value] of Object.entries(query)) {
@@ -64,8 +64,8 @@ export const toRequest = (
   return Effect.succeed({ list, limit: saved.limit, filters: saved.filters, cursor: saved.cursor, unchecked })
 }
 
-/** Returns the error of a query that was not sent. `problem` names fields, never their values. */
-export const refused = (list: Lists.ListName, problem: string): PaymentsError =>
+/** Returns the error for a query that is wrong. No request was sent. `problem` names fields, never their values. */
+export const invalidQuery = (list: Lists.ListName, problem: string): PaymentsError =>
   new PaymentsError({
     list,
     reason: new InvalidRequest({ problem }),

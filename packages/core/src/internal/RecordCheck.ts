@@ -76,6 +76,7 @@ const nodeOf = (ast: SchemaAST.AST): Node => {
     if (SchemaAST.isBoolean(ast)) return { ...noType, boolean: true }
     if (SchemaAST.isUnion(ast) && ast.options === undefined) return ast.types.map(nodeOf).reduce(either, noType)
     if (SchemaAST.isObjects(ast)) {
+      // `Schema.is` checks a struct with an index signature or with a name that `fieldOf` refuses.
       const fields = ast.indexSignatures.length === 0 ? ast.propertySignatures.map(fieldOf) : [undefined]
       if (fields.every((field) => field !== undefined)) return { ...noType, struct: fields }
     }

@@ -38,14 +38,14 @@ const randomDelay = ({ floor, spread }: Extract<RetryDecision, { readonly retry:
   Effect.map(Random.next, (fraction) => Duration.sum(floor, Duration.times(spread, fraction)))
 
 /** Retries after the first attempt failed with `error`. Fails with the last error if no retry succeeds. */
-export const retryAfter = <A>(
+export const retryFailed = <A>(
   error: PaymentsError,
   attempt: Effect.Effect<A, PaymentsError>,
   policy: RetryPolicy,
   tokens: RetryTokens,
   spending: RetrySpending
 ): Effect.Effect<A, PaymentsError> => {
-  // The schedule expects the first failure as well, so the first run only repeats it.
+  // `Effect.retry` must see the first failure too, so the first run only fails with it again.
   let first: PaymentsError | undefined = error
   const attemptOrFirst = Effect.suspend(() => {
     const failed = first
@@ -55,7 +55,9 @@ export const retryAfter = <A>(
   return Effect.retry(attemptOrFirst, schedule(policy, tokens, spending))
 }
 
-/** Returns the cost of a page's retries to the budget after it succeeded, or adds the reward if there were none. */
+/**
+ * Adds the cost of a page's retries to the budget again after the page succeeded. If there were none, adds the reward.
+ */
 export const refund = (policy: RetryPolicy, tokens: RetryTokens, { spent }: RetrySpending): void => {
   tokens.left = Math.min(policy.budget.capacity, tokens.left + (spent === 0 ? policy.budget.reward : spent))
 }

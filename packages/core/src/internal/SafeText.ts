@@ -45,8 +45,8 @@ export const looksLikeCode = (text: string): boolean =>
   oneWordCodes.has(text) || (/^(?=.*[A-Z])(?=.*_)/.test(text) && text.length <= 64 && text.split("_").every(isCodeWord))
 
 /**
- * Matches letters with a short number before or after them: `OAUTH2`, `3DS`, `01017`. Keys and document numbers have
- * more digits.
+ * Whether a word consists of letters with at most 5 digits before or after them, or of at most 5 digits: `OAUTH2`,
+ * `3DS`, `01017`. Keys and document numbers have more digits.
  */
 const isCodeWord = (word: string): boolean => /^\d{0,5}[A-Z]*\d{0,5}$/.test(word) && !/\d{6}/.test(word)
 
@@ -78,20 +78,23 @@ export interface Secrets {
   /** Remembers a cursor or a filter value: the latest 256 as text, the 100,000 before them as hashes. */
   readonly add: (value: string) => void
   /**
-   * Whether a text shows a secret. It does if it equals, contains or is part of a key or one of the latest values, in
-   * upper or lower case, with other punctuation, in hex or in base64url. It also does if the text, or one of the
-   * segments between its dots (as in the path of a field), equals an older value.
+   * Whether a text shows a secret. Case and punctuation are ignored. The text shows a key, or one of the latest 256
+   * values, if it contains it (plain, in hex or in base64url) or is an excerpt of it. The text shows an older value
+   * only if it equals it, or if a segment between dots does, as in the path of a field.
    */
   readonly areIn: (text: string) => boolean
 }
 
-/** Enough for all requests that a client runs at the same time, and those shortly before. */
+/** Covers the values of all requests that a client runs at the same time, and of the requests shortly before. */
 const mostRemembered = 256
 
-/** Field names are shown at the end of a scan, long after the page that they came from. */
+/**
+ * A scan shows field names of its records only at its end, when the cursors and filter values of early pages are no
+ * longer among the latest.
+ */
 const mostHashes = 100_000
 
-/** Longer text does not fit into an address, so it is not remembered. */
+/** A longer value is not remembered. Most servers refuse URLs of this length, so requests with such a value fail. */
 const longestRemembered = 8192
 
 /** Returns the secrets of a client with these keys. */
@@ -100,7 +103,10 @@ export const makeSecrets = (keys: Iterable<string>): Secrets => {
   const latest = new Set<string>()
   /** Hashes of the values before the latest. */
   const hashes = new Set<number>()
-  /** Computed at the first comparison, since most clients never compare: they have no errors. */
+  /**
+   * The normalized forms of each secret. Computed at the first comparison, because clients without errors never
+   * compare.
+   */
   const forms = new Map<string, ReadonlyArray<Normalized>>()
   const formsOf = (secret: string): ReadonlyArray<Normalized> => {
     const computed = forms.get(secret) ??
@@ -119,12 +125,12 @@ export const makeSecrets = (keys: Iterable<string>): Secrets => {
       if (bare !== "") addLatest(hashes, Hash.string(bare), mostHashes)
     },
     areIn: (text) => {
-      const shown = normalize(text)
+      const normalized = normalize(text)
       if (hashes.size > 0 && [text, ...text.split(".")].some((part) => hashes.has(Hash.string(normalize(part).bare)))) {
         return true
       }
       return [...allKeys, ...latest].some((secret) =>
-        text.includes(secret) || formsOf(secret).some((form) => shows(shown, form))
+        text.includes(secret) || formsOf(secret).some((form) => shows(normalized, form))
       )
     }
   }
@@ -152,14 +158,14 @@ const normalize = (text: string): Normalized => {
   return { words, bare: words.join("") }
 }
 
-/** Shorter secrets occur in many texts by chance, so they count only as whole words. */
-const shortestPart = 4
+/** A shorter secret occurs inside other words by chance, so a text shows it only as a whole word. */
+const shortestContained = 4
 
-/** A part of a secret that has at least this many letters and digits does not occur in a text by chance. */
+/** A shorter text may be a part of a secret by chance. Punctuation does not count. */
 const shortestExcerpt = 8
 
-/** Whether the shown text contains the secret, or is an excerpt of it. */
-const shows = (shown: Normalized, { bare }: Normalized): boolean =>
-  bare.length < shortestPart
-    ? shown.words.includes(bare)
-    : shown.bare.includes(bare) || (shown.bare.length >= shortestExcerpt && bare.includes(shown.bare))
+/** Whether the text contains the secret, or is an excerpt of it. */
+const shows = (text: Normalized, { bare }: Normalized): boolean =>
+  bare.length < shortestContained
+    ? text.words.includes(bare)
+    : text.bare.includes(bare) || (text.bare.length >= shortestExcerpt && bare.includes(text.bare))

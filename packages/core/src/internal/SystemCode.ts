@@ -2,7 +2,8 @@
 import { MalformedResponse, type Reason, Timeout, Transport } from "../PaymentsError.ts"
 
 /**
- * Returns the first system code in the error's chain of causes, such as `ECONNRESET`. Messages may contain the address.
+ * Returns the first system code in the error's chain of causes, such as `ECONNRESET`. The error's message is not
+ * used, because it may contain the URL with its query.
  */
 export const systemCode = (error: unknown): string | undefined => {
   for (const cause of causesOf(error)) {
@@ -41,10 +42,10 @@ const notHttp = (error: unknown): Reason | undefined => {
 const headersTooLong: Reason = new MalformedResponse({
   kind: "notHttp",
   path: "",
-  expected: "its headers are longer than 16 KiB"
+  detail: "its headers are longer than 16 KiB"
 })
 
-const unparsable: Reason = new MalformedResponse({ kind: "notHttp", path: "", expected: "it is not HTTP" })
+const unparsable: Reason = new MalformedResponse({ kind: "notHttp", path: "", detail: "it is not HTTP" })
 
 /** Returns the reason why the body of an answer ended early. */
 export const bodyReason = (error: unknown): Reason =>

@@ -1,7 +1,8 @@
 /**
- * The tuned read that the client of `@payments/core/node` carries: it returns the whole body, without the requests,
- * responses and streams of `HttpClient`. It is a property of the client object. A client derived from it, with other
- * headers, retries or logging, does not have the property, and is used through `HttpClient` as any other.
+ * A faster way to read an answer than `HttpClient.execute`. The client of `@payments/core/node` has a function, the
+ * tuned read, that sends a request and returns the whole body at once, without creating the requests, responses and
+ * streams of `HttpClient`. The function is a property of the client object. A client that is derived from it, with
+ * other headers, retries or logging, does not have the property; its requests are sent with `execute`.
  */
 import type { Effect } from "effect"
 import type { HttpClient } from "effect/http"
@@ -16,7 +17,7 @@ export interface TunedReadRequest {
   readonly headers: Readonly<Record<string, string>>
   readonly deadlines: Deadlines
   /** The most bytes of the body, both compressed and decoded. */
-  readonly cap: number
+  readonly maxBytes: number
 }
 
 /** An answer with its decoded body. */
@@ -42,12 +43,12 @@ export const tunedReadOf = (client: HttpClient.HttpClient): TunedRead | undefine
   tunedRead in client ? client[tunedRead] as TunedRead : undefined // only `withTunedRead` sets it
 
 /** The reason for a body that is larger than the limit. */
-export const tooLarge = (cap: number): Reason =>
-  new MalformedResponse({ kind: "tooLarge", path: "(root)", expected: `${cap / 2 ** 20} MiB` })
+export const tooLarge = (maxBytes: number): Reason =>
+  new MalformedResponse({ kind: "tooLarge", path: "(root)", detail: `${maxBytes / 2 ** 20} MiB` })
 
 /** The reason for a body whose `content-encoding` is not supported. */
 export const notDecoded: Reason = new MalformedResponse({
   kind: "notJson",
   path: "(root)",
-  expected: "a content-encoding that is not decoded here"
+  detail: "a content-encoding that is not decoded here"
 })

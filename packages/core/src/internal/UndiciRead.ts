@@ -1,14 +1,14 @@
 /**
- * A tuned read over undici: reads the whole body, without the requests, responses and streams of `HttpClient`. It does
- * what `HttpPages` promises: it keeps the deadlines and the size limit, follows no redirect, decodes the body, and
- * closes the connection on interruption.
+ * The tuned read of the Node client: sends a request with undici and collects the whole body. It enforces the deadlines
+ * and the size limit, follows no redirect, decodes the body, and closes the connection on interruption, as `HttpPages`
+ * does with any other client.
  */
 import type { Dispatcher } from "@effect/platform-node/Undici"
 import { Effect } from "effect"
 import { type Reason, Timeout } from "../PaymentsError.ts"
 import { announcedLength, BodyBytes } from "./BodyBytes.ts"
 import { type AttemptProgress, nextCheckAt, nextDeadline } from "./Deadline.ts"
-import { acceptEncoding, codingOf, decodeWhole, isPlain } from "./NodeDecoder.ts"
+import { acceptEncoding, codingOf, decodeWhole, isIdentity } from "./NodeDecoder.ts"
 import { bodyReason, connectionReason } from "./SystemCode.ts"
 import { tooLarge, type TunedReadAnswer, type TunedReadRequest } from "./TunedRead.ts"
 
@@ -92,7 +92,7 @@ class UndiciRead implements Dispatcher.DispatchHandler {
   constructor(request: TunedReadRequest, deadlines: ReadDeadlines, resume: Resume) {
     const startedAt = performance.now()
     this.#request = request
-    this.#body = new BodyBytes(request.cap)
+    this.#body = new BodyBytes(request.maxBytes)
     this.#deadlines = deadlines
     this.#progress = { startedAt, phase: "headers", lastBytesAt: startedAt }
     this.#resume = resume
@@ -129,7 +129,7 @@ class UndiciRead implements Dispatcher.DispatchHandler {
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
     this.#body.add(chunk, this.#announced)
     this.#progress.lastBytesAt = performance.now()
-    if (this.#body.size > this.#request.cap) this.fail(tooLarge(this.#request.cap))
+    if (this.#body.size > this.#request.maxBytes) this.fail(tooLarge(this.#request.maxBytes))
   }
 
   onResponseEnd(): void {
@@ -138,9 +138,9 @@ class UndiciRead implements Dispatcher.DispatchHandler {
     const coding = codingOf(this.#headers["content-encoding"])
     const answer = { status: this.#status, headers: this.#headers }
     this.#settle(
-      isPlain(coding)
+      isIdentity(coding)
         ? Effect.succeed({ ...answer, bytes })
-        : Effect.map(decodeWhole(coding, bytes, this.#request.cap), (decoded) => ({ ...answer, bytes: decoded }))
+        : Effect.map(decodeWhole(coding, bytes, this.#request.maxBytes), (decoded) => ({ ...answer, bytes: decoded }))
     )
   }
 

@@ -1,18 +1,18 @@
-/** The interface between the client and a transport. */
+/** The interface between the client, which decides about retries, and the module that sends a request over HTTP. */
 import type { Effect, Redacted } from "effect"
 import type { AnyList } from "../Lists.ts"
 import type { Reason } from "../PaymentsError.ts"
 
 /**
- * A request for one page. Filter values and cursor are plain text here: a source must keep them out of spans, logs and
- * errors.
+ * A request for one page. Filter values and cursor are plain text here: the sender must keep them out of spans, logs
+ * and errors.
  */
 export interface PageRequest {
   readonly list: AnyList
   readonly limit: number
   readonly filters: Readonly<Record<string, string>>
   readonly cursor: string | undefined
-  /** The filters that are not checked against the records. */
+  /** The fields of the filters whose effect is not checked: records that do not match them are accepted. */
   readonly unchecked: ReadonlyArray<string>
 }
 
@@ -25,4 +25,4 @@ export interface RawAnswer {
 }
 
 /** Sends one request and returns its answer. Fails with a reason if there is no complete answer. */
-export type PageSource = (request: PageRequest, key: Redacted.Redacted<string>) => Effect.Effect<RawAnswer, Reason>
+export type SendRequest = (request: PageRequest, key: Redacted.Redacted<string>) => Effect.Effect<RawAnswer, Reason>
