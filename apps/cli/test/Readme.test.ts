@@ -200,7 +200,7 @@ describe("the docs", () => {
       new Reason.ServerFailure({ status: 503, retryAfter }),
       new Reason.Transport({ kind: "reset" }),
       new Reason.Timeout({ phase: "headers" }),
-      new Reason.MalformedResponse({ kind: "notJson", path: "", expected: "" }),
+      new Reason.MalformedResponse({ kind: "notJson", path: "", detail: "" }),
       new Reason.PaginationFault({ kind: "missingCursor" }),
       new Reason.FilterNotApplied({ field: "contract" }),
       new Reason.RedirectRefused({ status: 302 }),
