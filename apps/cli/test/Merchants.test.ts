@@ -24,7 +24,7 @@ const counts = (file: string) => tables.map((table) => rowsOf(file, `SELECT coun
 
 /** The message about invoices of another merchant. */
 const refusal =
-  /^payments: sqlite:p\.db: its records belong to another merchant than those that this key reads\. Nothing of it was written\. .*another destination.*PAYMENTS_ACCOUNT.*--rebind\.\n$/
+  /^payments: sqlite:p\.db: its records belong to another merchant than those that this key reads\. Nothing was written\. .*its own destination.*PAYMENTS_ACCOUNT.*--rebind\.\n$/
 
 describe("an export of another merchant into the same file", () => {
   it.live.each([["another key", "sandbox_two"], ["the same key", "sandbox_one"]] as const)(

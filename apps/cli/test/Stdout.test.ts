@@ -58,7 +58,7 @@ describe("an export to stdout", () => {
         { env: { ...env, NODE: process.execPath, BINARY: binary } }
       )
       assert.deepStrictEqual([code, lines(stdout).length, lines(stderr).length], [9, 2, 1], stderr)
-      assert.include(stderr, "payments: standard output: nobody reads it any more")
+      assert.include(stderr, "payments: standard output: its reader has closed it")
     }).pipe(Effect.scoped))
 
   it.live("refuses flags that do not apply to stdout, before any request", () =>

@@ -5,7 +5,7 @@ import { layerTest } from "@payments/core/testing"
 import { Effect, Layer, Redacted } from "effect"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { mostKeys } from "../src/engine/Store.ts"
+import { maxKeys } from "../src/engine/Store.ts"
 import { scan, scanAll, type ScanOptions } from "../src/index.ts"
 import { OtherSource } from "../src/Sink.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
@@ -73,8 +73,8 @@ describe("what a destination remembers of a key", () => {
       const lists = { payoutRequests: payouts("a") }
       for (let times = 0; times < 3; times++) yield* run(file, "payoutRequests", "first", lists)
       assert.strictEqual(keysIn(file).length, 1)
-      for (let number = 0; number < mostKeys; number++) yield* run(file, "payoutRequests", `key ${number}`, lists)
-      assert.strictEqual(keysIn(file).length, mostKeys)
+      for (let number = 0; number < maxKeys; number++) yield* run(file, "payoutRequests", `key ${number}`, lists)
+      assert.strictEqual(keysIn(file).length, maxKeys)
       const foreign = { payoutRequests: payouts("b") }
       assert.strictEqual(
         (yield* Effect.flip(run(file, "payoutRequests", "first", foreign))).reason._tag,

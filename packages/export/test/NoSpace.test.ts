@@ -191,7 +191,7 @@ describe("a destination that cannot be written", () => {
         for (const name of ["", ...readdirSync(folder)]) chownSync(join(folder, name), nobody, nobody)
       }
       const error = yield* Effect.flip(asOrdinaryUser(run(`sqlite:${file}`)))
-      assert.include(error.message, "it can only be read (SQLite 8).")
+      assert.include(error.message, "it is read-only (SQLite 8).")
       assert.deepStrictEqual(readFileSync(file), before)
       // The folder is not writable either, so no lock file can be created.
       chmodSync(folder, 0o555)

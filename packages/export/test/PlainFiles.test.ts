@@ -58,6 +58,6 @@ describe("a path to", () => {
       const writing = scan("invoices").pipe(
         Effect.provide(Layer.merge(SqliteSink.layer(join(folder, "a.db")), layerTest({})))
       )
-      assert.include((yield* Effect.flip(writing)).message, "its links lead in a circle")
+      assert.include((yield* Effect.flip(writing)).message, "its symbolic links form a cycle")
     }).pipe(Effect.scoped))
 })

@@ -58,7 +58,7 @@ describe("what PostgreSQL refuses", () => {
         yield* ask(`SELECT id, expected, length(raw) AS length FROM "${schema}".quarantine ORDER BY id`),
         ["c3", "x", "y", "z"].map((id) => ({
           id,
-          expected: "expected a record that the database can hold",
+          expected: "expected a record that the database can store",
           length: bad(id).text.length
         }))
       )

@@ -176,7 +176,7 @@ describe("a PostgreSQL server that accepts connections but does not respond", ()
       for (const fiber of [inTransaction, singleStatement]) {
         const { message, reason } = yield* Fiber.join(fiber)
         assert.deepInclude(reason, { _tag: "Unavailable", code: "no answer" })
-        assert.include(message, "accepts connections and does not answer")
+        assert.include(message, "accepts connections but does not respond")
       }
     }).pipe(Effect.scoped))
 })

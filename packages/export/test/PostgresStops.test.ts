@@ -120,7 +120,7 @@ it.live("an export fails with a message if another program does not finish creat
     const creator = yield* otherConnection
     yield* creator.query("SELECT pg_advisory_lock(hashtextextended($1, 0))", [`payments ${schema}`])
     const error = yield* Effect.flip(run(schema))
-    assert.include(error.message, "another program holds a lock there and does not let go")
+    assert.include(error.message, "another program has a lock there and does not release it")
   }).pipe(Effect.scoped))
 
 describe("an export that is interrupted while it commits", () => {

@@ -105,8 +105,8 @@ describe("TLS to PostgreSQL", () => {
         error.message,
         `postgres://${
           host ?? "127.0.0.1"
-        }:${server.port}/postgres?schema=${schema}: the server's certificate does not hold. ` +
-          "Name its authority's file with sslrootcert, or its host as it is certified (TLS)."
+        }:${server.port}/postgres?schema=${schema}: the server's certificate is not valid. ` +
+          "Name its authority's file with sslrootcert, or use the host name in the certificate (TLS)."
       )
       assert.deepStrictEqual(yield* sessions, [])
     }))

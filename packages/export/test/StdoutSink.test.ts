@@ -85,7 +85,7 @@ describe("an export to stdout", () => {
       const error = yield* Effect.flip(run(layerTest({ invoices: records }), stdoutTo(() => Effect.fail(gone))))
       assert.strictEqual(
         error.message,
-        "standard output: nobody reads it any more, and what was left is not kept. The next run begins anew (EPIPE)."
+        "standard output: its reader has closed it, and the remaining records are lost. The next run starts at the first page (EPIPE)."
       )
     }))
 

@@ -1,12 +1,12 @@
-/** What the scans before one that is at its end have seen. */
+/** Compares the rows that a scan has seen with those of earlier scans. */
 import { Effect } from "effect"
 import type { SinkError } from "../Sink.ts"
 import { RowSet } from "./RowSet.ts"
 import * as ScanTotals from "./ScanTotals.ts"
 import type { ScanRow, Store } from "./Store.ts"
 
-/** Whether any other part of the list that has written rows was, or may have been, shown one of these. */
-export const meetsAnother = Effect.fnUntraced(function*(
+/** Whether another part of the list, which has written rows, has seen one of these rows, or may have seen one. */
+export const overlapsOtherPart = Effect.fnUntraced(function*(
   store: Store,
   scans: ReadonlyArray<ScanRow>,
   part: string,
@@ -16,32 +16,31 @@ export const meetsAnother = Effect.fnUntraced(function*(
     if (other.part === "" || other.part === part) continue
     const totals = yield* ScanTotals.ofScan(store, other)
     if (!ScanTotals.hasWritten(totals)) continue
-    // What was shown before a restart is not known any more.
+    // The rows that a scan saw before a restart are unknown.
     if (ScanTotals.hasRestarted(totals) || new RowSet(yield* store.seen([other.scan])).intersects(seen)) return true
   }
   return false
 })
 
 /**
- * Of the rows that this complete traversal of the whole list did not see, those that neither the one before it saw, nor any
- * scan between them, and that existed before the earlier one began. Nothing where there is no such scan or where a record
- * without an id may have been any of them.
+ * Returns those of the unseen rows that are missing: they existed before the previous complete scan of the whole list began,
+ * and neither that scan nor a later one has seen them. Returns none if one of these scans returned a record without an id,
+ * because it may be any of these rows.
  */
-export const goneSince = Effect.fnUntraced(function*(
+export const missingRows = Effect.fnUntraced(function*(
   store: Store,
   scans: ReadonlyArray<ScanRow>,
-  before: ScanRow,
+  previous: ScanRow,
   current: number,
   unseen: ReadonlyArray<number>
 ): Effect.fn.Return<ReadonlyArray<number>, SinkError> {
-  let gone = unseen.filter((row) => row < before.firstRow)
-  for (const one of scans) {
-    const { scan } = one
-    if (gone.length === 0 || scan === current) continue
-    const { counts } = yield* ScanTotals.ofScan(store, one)
+  let missing = unseen.filter((row) => row < previous.firstRow)
+  for (const earlier of scans) {
+    if (missing.length === 0 || earlier.scan === current) continue
+    const { counts } = yield* ScanTotals.ofScan(store, earlier)
     if (counts.withoutId > 0) return []
-    const seen = new RowSet(yield* store.seen([scan]))
-    gone = gone.filter((row) => !seen.has(row))
+    const seen = new RowSet(yield* store.seen([earlier.scan]))
+    missing = missing.filter((row) => !seen.has(row))
   }
-  return gone
+  return missing
 })

@@ -72,7 +72,7 @@ export const nextScan = Effect.fnUntraced(function*(
   const requested = requestText(request)
   const scans = yield* store.scans(list, part)
   const [last] = scans
-  const { anyComplete, overtaken } = yield* store.around(list, part, last?.scan ?? 0)
+  const { anyComplete, overtaken } = yield* store.otherScans(list, part, last?.scan ?? 0)
   const wasComplete = scans.some(({ state }) => state === "complete")
   // A record is new only if the whole list, or this part of it, was read completely before.
   const emitChanges = { inserts: wasComplete || (part !== "" && (yield* isLoaded(store, list))), updates: anyComplete }

@@ -1,11 +1,11 @@
-/** Whose data a store holds, as far as its rows and what it is bound to show. */
+/** Determines the owner of a destination from what it is bound to and from its rows. */
 import { Lists, merchantIdOf } from "@payments/core"
 import { Effect } from "effect"
 import type { Owner, OwnerClaim, SinkError } from "../Sink.ts"
 import { columnsOf } from "./Columns.ts"
 import type { Store } from "./Store.ts"
 
-/** Whose data is in the tables of these lists. Without a known key, fingerprints take this salt. */
+/** Returns the owner of the data in the tables of these lists. Without a known key, new fingerprints use the given salt. */
 export const ownerOf = Effect.fnUntraced(function*(
   store: Store,
   salt: string,
@@ -17,7 +17,7 @@ export const ownerOf = Effect.fnUntraced(function*(
     const { nextRow } = yield* store.find(list, [])
     if (nextRow > 0) filled.push(list.name)
   }
-  // A version that binds merchant ids also binds a key.
+  // Every version that binds merchant ids also binds a key.
   const bound = merchants.length + keys.length > 0
   return {
     salt: keys[0]?.salt ?? salt,
@@ -30,11 +30,11 @@ export const ownerOf = Effect.fnUntraced(function*(
   }
 })
 
-/** Rows at either end of a list that are searched for merchant ids. */
-const rowsLookedAt = 5000
-const rowsAtOnce = 1000
+/** The number of rows at each end of a list that are searched for merchant ids. */
+const searchedRows = 5000
+const chunkRows = 1000
 
-/** The merchant ids that the first and the last rows show. An earlier version of this program bound none. */
+/** Returns the merchant ids of the first and the last rows, for a destination of an earlier version, which has bound none. */
 const merchantsInRows = Effect.fnUntraced(function*(
   store: Store,
   list: Lists.AnyList
@@ -44,20 +44,20 @@ const merchantsInRows = Effect.fnUntraced(function*(
   const { nextRow } = yield* store.find(list, [])
   const found = new Set<string>()
   for (let after = -1; after < nextRow - 1;) {
-    const rows = yield* store.rows(list, after, rowsAtOnce)
+    const rows = yield* store.rows(list, after, chunkRows)
     for (const { cells, id } of rows) {
       const paymentUrl = cells[column]
       const merchant = typeof paymentUrl === "string" ? merchantIdOf({ id, paymentUrl }) : undefined
       if (merchant !== undefined) found.add(merchant)
     }
     const last = rows.at(-1)?.row ?? nextRow
-    after = last + 1 < rowsLookedAt ? last : Math.max(last, nextRow - 1 - rowsLookedAt)
+    after = last + 1 < searchedRows ? last : Math.max(last, nextRow - 1 - searchedRows)
   }
   return [...found]
 })
 
-/** A later claim names another key only where the key has changed since. */
-export const bothOf = (before: OwnerClaim | undefined, after: OwnerClaim | undefined): OwnerClaim | undefined =>
+/** Merges two claims. The later claim has a key only if the key has changed since the earlier one. */
+export const mergeClaims = (before: OwnerClaim | undefined, after: OwnerClaim | undefined): OwnerClaim | undefined =>
   before === undefined || after === undefined
     ? after ?? before
     : {

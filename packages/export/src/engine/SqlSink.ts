@@ -1,6 +1,6 @@
 /**
- * The engine over a {@link Store}: opens scans, plans batches, and concludes at the end of a scan what is missing and what
- * can be certified. The same for every database.
+ * The engine over a {@link Store}. It opens scans and plans batches. At the end of a scan, it decides which rows are missing
+ * and whether the scan gets a certificate. It is the same for every database.
  */
 import { Lists } from "@payments/core"
 import { Duration, Effect, Semaphore } from "effect"
@@ -20,30 +20,30 @@ import {
 } from "../Sink.ts"
 import * as Certificate from "./Certificate.ts"
 import { layoutOf } from "./Columns.ts"
-import { goneSince, meetsAnother } from "./EarlierScans.ts"
+import { missingRows, overlapsOtherPart } from "./EarlierScans.ts"
 import { fillColumns, pending } from "./Filling.ts"
 import { nextScan, open, type OpenScan, partOf, timestamp } from "./NextScan.ts"
-import { bothOf, ownerOf } from "./Owner.ts"
+import { mergeClaims, ownerOf } from "./Owner.ts"
 import { contentHash, differing, hashed, lookupsOf, plan, type StoredRow } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import * as ScanTotals from "./ScanTotals.ts"
 import type { Commit, Store } from "./Store.ts"
 import { timeoutDetached } from "./Timeouts.ts"
 
-/** A batch that changes no row waits for others, up to so many records and so long: a cut only reads them again. */
-const quiet = { records: 5000, wait: Duration.seconds(2) } as const
+/** Batches that change no row are committed together, up to these limits. After a crash, their records are read again. */
+const unchangedLimit = { records: 5000, time: Duration.seconds(2) } as const
 
-/** How long the end of a session waits for a destination that may no longer answer. */
-const flushAtEndTakes = Duration.seconds(3)
+/** How long the end of a session waits for a destination that may not respond. */
+const finalFlushTimeout = Duration.seconds(3)
 
-/** The port over a store, for a program that knows these lists. */
+/** Makes a sink over a store, for a program that knows these lists. */
 export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lists.all): Sink["Service"] => {
-  /** Parts of one list are written side by side by one program; what a batch means depends on the one before. */
-  const turns = new Map<Lists.ListName, Semaphore.Semaphore>()
-  const turnOf = (list: Lists.AnyList) => {
-    const turn = turns.get(list.name) ?? Semaphore.makeUnsafe(1)
-    turns.set(list.name, turn)
-    return turn
+  /** A mutex for each list. Parts of a list are scanned concurrently, but a plan depends on the commits before it. */
+  const mutexes = new Map<Lists.ListName, Semaphore.Semaphore>()
+  const mutexOf = (list: Lists.AnyList) => {
+    const mutex = mutexes.get(list.name) ?? Semaphore.makeUnsafe(1)
+    mutexes.set(list.name, mutex)
+    return mutex
   }
   const owner = ownerOf(store, randomUUID(), lists)
   return Sink.of({
@@ -53,10 +53,10 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
       scan: (list, request) =>
         Effect.gen(function*() {
           yield* requireSource(store, request)
-          const found = yield* turnOf(list).withPermits(1)(nextScan(store, list, request))
+          const found = yield* mutexOf(list).withPermits(1)(nextScan(store, list, request))
           const { resumeAt, start, totals } = found
           const filling = yield* pending(store, list)
-          return { start, resumeAt, progress: progressOf(totals, nothingConcluded), owner: yield* owner, filling }
+          return { start, resumeAt, progress: progressOf(totals, noConclusion), owner: yield* owner, filling }
         }),
       owner,
       hasAny: (list, ids) =>
@@ -66,21 +66,21 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
       Effect.gen(function*() {
         yield* store.takeOver(list.label)
         if ((yield* requireSource(store, request)) === "other") yield* store.rebind(list, request.source)
-        const turn = turnOf(list)
-        yield* turn.withPermits(1)(fillColumns(store, list))
-        const opened = yield* turn.withPermits(1)(open(store, list, request))
-        const session = sessionOver(store, list, request, opened, turn)
+        const mutex = mutexOf(list)
+        yield* mutex.withPermits(1)(fillColumns(store, list))
+        const opened = yield* mutex.withPermits(1)(open(store, list, request))
+        const session = makeSession(store, list, request, opened, mutex)
         // Pending unchanged batches are flushed when the scope closes and while the next page is awaited. The next commit
         // reports any error.
-        yield* Effect.addFinalizer(() => session.flushAtEnd)
-        yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(session.flush), quiet.wait)))
+        yield* Effect.addFinalizer(() => session.finalFlush)
+        yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(session.flush), unchangedLimit.time)))
         return session
       }),
     publish: () => Effect.void
   })
 }
 
-/** Refuses another source, unless the destination is to be bound to it. */
+/** Fails if the destination has another source, unless the request rebinds it. */
 const requireSource = (store: Store, { rebind = false, source }: ScanRequest) =>
   Effect.flatMap(store.source, (bound) =>
     bound === undefined || bound === source
@@ -89,44 +89,47 @@ const requireSource = (store: Store, { rebind = false, source }: ScanRequest) =>
       ? Effect.succeed("other" as const)
       : Effect.fail(new SinkError({ location: store.location, reason: new OtherSource({ bound, given: source }) })))
 
-/** What the end of a scan concluded. */
-type Concluded = Pick<ScanProgress, "missing" | "heldBack">
-const nothingConcluded: Concluded = { missing: 0, heldBack: 0 }
+/** The results of the end of a scan. */
+type Conclusion = Pick<ScanProgress, "missing" | "heldBack">
+const noConclusion: Conclusion = { missing: 0, heldBack: 0 }
 
-const progressOf = ({ counts, replaced, undocumented }: ScanTotals.ScanTotals, concluded: Concluded): ScanProgress => ({
+const progressOf = (
+  { counts, replaced, undocumented }: ScanTotals.ScanTotals,
+  conclusion: Conclusion
+): ScanProgress => ({
   ...counts,
-  ...concluded,
+  ...conclusion,
   undocumented,
   replaced
 })
 
 interface Session extends ScanSession {
-  /** Commits what waits. */
+  /** Commits pending unchanged batches. */
   readonly flush: Effect.Effect<void, SinkError>
-  /** Commits what waits where that does not take long. */
-  readonly flushAtEnd: Effect.Effect<void>
+  /** Commits pending unchanged batches, unless that takes too long. */
+  readonly finalFlush: Effect.Effect<void>
 }
 
-const sessionOver = (
+const makeSession = (
   store: Store,
   list: Lists.AnyList,
   request: ScanRequest,
   opened: OpenScan,
-  turn: Semaphore.Semaphore
+  mutex: Semaphore.Semaphore
 ): Session => {
   const layout = layoutOf(list)
   const ignored = new Set(request.ignoredFields)
   const { scan, seen, startedAt, emitChanges } = opened
   let { totals } = opened
-  let concluded: Concluded = nothingConcluded
-  /** What the next commit binds. */
+  let conclusion: Conclusion = noConclusion
+  /** The claim that the next commit binds. */
   let owner: OwnerClaim | undefined
-  /** Batches that changed nothing and are not committed yet. */
-  let waiting: { readonly checkpoint: string; readonly records: number } | undefined
-  /** Behind the last batch. */
-  let reached = opened.resumeAt
+  /** The pending unchanged batches: the checkpoint after them, and the number of their records. */
+  let pendingUnchanged: { readonly checkpoint: string; readonly records: number } | undefined
+  /** The checkpoint after the last batch. */
+  let lastCheckpoint = opened.resumeAt
 
-  const progress = () => progressOf(totals, concluded)
+  const progress = () => progressOf(totals, conclusion)
 
   const write = (
     commit: Pick<Commit, "plan" | "end" | "restart" | "checkpoint">,
@@ -147,25 +150,26 @@ const sessionOver = (
         Effect.sync(() => {
           seen.stored()
           owner = undefined
-          waiting = undefined
+          pendingUnchanged = undefined
         })
     )
 
-  const nothing = { writes: [], reappeared: [], changes: [], quarantined: [] }
+  const emptyPlan = { writes: [], reappeared: [], changes: [], quarantined: [] }
 
   const commitOnce = Effect.fnUntraced(function*(batch: Slice): Effect.fn.Return<ScanProgress, SinkError> {
-    const before = { totals, waiting }
+    const before = { totals, pendingUnchanged }
     seen.mark()
     const records = batch.records.map(hashed)
     const { nextRow, stored } = yield* store.find(list, lookupsOf(records))
-    // Rows never go away by themselves, and their numbers are given once.
+    // The program never deletes rows or reuses their numbers, so another program has removed rows.
     if (seen.highest >= nextRow) {
       yield* giveUp
       return yield* rowsRemoved
     }
-    const apart = differing(records, stored)
-    const texts = apart.length === 0 ? new Map<number, string>() : yield* textsOf(store, list, apart, stored)
-    // From here to where it is known what waits nothing may be cut: the totals must not run ahead of the checkpoint.
+    const rows = differing(records, stored)
+    const texts = rows.length === 0 ? new Map<number, string>() : yield* textsOf(store, list, rows, stored)
+    // From here until `pendingUnchanged` is set, the code must be synchronous: after an interrupt, the totals would include a
+    // batch that the checkpoint does not.
     const planned = plan({ layout, ignored, emitChanges, totals, seen, nextRow, records, stored, texts })
     const { counts, undocumented } = planned.totals
     totals = {
@@ -173,33 +177,36 @@ const sessionOver = (
       counts: { ...counts, pages: counts.pages + batch.pages },
       undocumented: ScanTotals.addPaths(undocumented, batch.undocumented)
     }
-    const isQuiet = planned.writes.length + planned.reappeared.length + planned.quarantined.length === 0
-    if (typeof batch.checkpoint === "string" && isQuiet) {
-      waiting = { checkpoint: batch.checkpoint, records: (waiting?.records ?? 0) + records.length }
-      if (waiting.records < quiet.records) {
-        reached = batch.checkpoint
+    const isUnchanged = planned.writes.length + planned.reappeared.length + planned.quarantined.length === 0
+    if (typeof batch.checkpoint === "string" && isUnchanged) {
+      pendingUnchanged = {
+        checkpoint: batch.checkpoint,
+        records: (pendingUnchanged?.records ?? 0) + records.length
+      }
+      if (pendingUnchanged.records < unchangedLimit.records) {
+        lastCheckpoint = batch.checkpoint
         return progress()
       }
     }
-    // If this fails, what waited is read again: the totals has gone on without it.
-    waiting = undefined
+    // If this commit fails, nothing may flush the pending batches: the totals already include this batch.
+    pendingUnchanged = undefined
     const now = yield* timestamp
     const end = batch.checkpoint === null ? yield* conclude(now) : undefined
     const checkpoint = batch.checkpoint ?? undefined
     const committed = yield* write({ plan: planned, checkpoint, ...(end === undefined ? {} : { end }) }, now).pipe(
       Effect.tapError((error) =>
         Effect.sync(() => {
-          if (!isRefusedContent(error)) return
+          if (!isRejectedContent(error)) return
           seen.undo()
-          ;({ totals, waiting } = before)
+          ;({ totals, pendingUnchanged } = before)
         })
       )
     )
     if (committed === "rowsRemoved") {
-      concluded = { missing: 0, heldBack: 0 }
+      conclusion = noConclusion
       return yield* rowsRemoved
     }
-    reached = checkpoint
+    lastCheckpoint = checkpoint
     return progress()
   })
 
@@ -207,113 +214,115 @@ const sessionOver = (
 
   const giveUp = Effect.flatMap(timestamp, (now) =>
     write({
-      plan: nothing,
+      plan: emptyPlan,
       checkpoint: undefined,
       end: { state: "incomplete", certificate: undefined, missing: [], forget: [] }
     }, now))
 
   /**
-   * Commits the batch. Where the database refuses what one of its records holds, that one is found by halving and quarantined,
-   * and the others are written. The checkpoint, the pages and the undocumented fields of the batch go with its last part.
+   * Commits the batch. If the database rejects the content of a record, the batch is halved until that record is found. It is
+   * quarantined, and the other records are written. The last slice of the batch has its checkpoint, page count and
+   * undocumented fields.
    */
   const commit = (batch: Slice): Effect.Effect<ScanProgress, SinkError> =>
-    Effect.catchIf(commitOnce(batch), isRefusedContent, (error) => {
+    Effect.catchIf(commitOnce(batch), isRejectedContent, (error) => {
       const { records } = batch
       const [only] = records
       if (only === undefined || (records.length === 1 && only.problem?.isUnstorable === true)) return Effect.fail(error)
-      if (records.length === 1) return commit({ ...batch, records: [{ ...only, problem: refused }] })
+      if (records.length === 1) return commit({ ...batch, records: [{ ...only, problem: rejected }] })
       const half = records.length >> 1
       return Effect.andThen(
-        commit({ pages: 0, records: records.slice(0, half), undocumented: new Map(), checkpoint: reached }),
+        commit({ pages: 0, records: records.slice(0, half), undocumented: new Map(), checkpoint: lastCheckpoint }),
         commit({ ...batch, records: records.slice(half) })
       )
     })
 
-  /** What the end of a traversal shows. */
+  /** Decides at the end of a scan which rows are missing and whether the scan gets a certificate. */
   const conclude = Effect.fnUntraced(function*(now: string): Effect.fn.Return<Commit["end"], SinkError> {
     const part = partOf(request)
-    // What a part was shown counts until the next scan of the whole list is complete.
-    const whole = (yield* store.scans(list, "")).find((one) => one.state === "complete" && one.scan < scan)
+    // The rows that a scan of a part has seen are needed until the next scan of the whole list is complete.
+    const whole = (yield* store.scans(list, "")).find((earlier) => earlier.state === "complete" && earlier.scan < scan)
     const since = part === "" || totals.counts.repeats > 0 ? yield* store.scansFrom(list, whole?.scan ?? 0) : []
     const older = part === "" ? since : yield* store.scans(list, part)
-    // What was first counted of a record that came again is unknown where another part may have changed its row in between.
-    const isCertain = part === "" || totals.counts.repeats === 0 || !(yield* meetsAnother(store, since, part, seen))
+    // When parts overlap and a record repeats, its first value is unknown, so the totals cannot be certified.
+    const isCertain = part === "" || totals.counts.repeats === 0 ||
+      !(yield* overlapsOtherPart(store, since, part, seen))
     const certificate = isCertain
       ? Certificate.toJson(Certificate.certify({ scan, startedAt }, totals, seen.size, now))
       : undefined
-    const forget = older.map((one) => one.scan).filter((one) =>
-      one < scan && (part === "" || whole === undefined || one < whole.scan)
+    const forget = older.map((earlier) => earlier.scan).filter((earlier) =>
+      earlier < scan && (part === "" || whole === undefined || earlier < whole.scan)
     )
     const numbers = part === "" && totals.counts.withoutId === 0
       ? [...RowSet.inNone([seen], opened.firstRow)]
       : []
     const unseen = numbers.length === 0 ? [] : yield* store.present(list, numbers)
     const rows = unseen.length === 0 ? [] : yield* store.missing(list)
-    // One that this scan has seen again is no longer missing.
-    const known = new Set(rows.filter((row) => !seen.has(row)))
-    const fresh = unseen.filter((row) => !known.has(row))
-    const gone = whole === undefined ? [] : yield* goneSince(store, older, whole, scan, fresh)
-    // Of the list as it was when the scan began.
+    // A row that this scan has seen is no longer missing.
+    const knownMissing = new Set(rows.filter((row) => !seen.has(row)))
+    const newlyUnseen = unseen.filter((row) => !knownMissing.has(row))
+    const candidates = whole === undefined ? [] : yield* missingRows(store, older, whole, scan, newlyUnseen)
+    // The rows that existed when the scan began.
     const before = opened.firstRow - (numbers.length - unseen.length)
-    const most = (before - known.size) * (request.missingLimit ?? 0.1)
-    // An answer that shows so much less is doubtful, and nothing is concluded from it.
-    const isDoubtful = fresh.length > most
-    const missing = isDoubtful ? [] : gone
-    concluded = { missing: missing.length, heldBack: isDoubtful ? fresh.length : 0 }
+    const maxMissing = (before - knownMissing.size) * (request.missingLimit ?? 0.1)
+    // If so many rows are unseen, the service's answer is doubtful, and no row is marked missing.
+    const isHeldBack = newlyUnseen.length > maxMissing
+    const missing = isHeldBack ? [] : candidates
+    conclusion = { missing: missing.length, heldBack: isHeldBack ? newlyUnseen.length : 0 }
     const { withoutId, quarantined } = totals.counts
     const certified = certificate === undefined ? undefined : { rows: seen, withoutId, quarantined }
     return { state: "complete", certificate, missing, forget, certified }
   })
 
   const flush = Effect.suspend(() => {
-    const checkpoint = waiting?.checkpoint
+    const checkpoint = pendingUnchanged?.checkpoint
     return checkpoint === undefined
       ? Effect.void
-      : Effect.flatMap(timestamp, (now) => write({ plan: nothing, checkpoint }, now))
+      : Effect.flatMap(timestamp, (now) => write({ plan: emptyPlan, checkpoint }, now))
   })
 
-  const inTurn = turn.withPermits(1)
+  const withMutex = mutex.withPermits(1)
   return {
     scan,
     start: opened.start,
     resumeAt: opened.resumeAt,
     progress: Effect.sync(progress),
     commit: (batch) =>
-      inTurn(Effect.suspend(() => {
-        owner = bothOf(owner, batch.owner)
+      withMutex(Effect.suspend(() => {
+        owner = mergeClaims(owner, batch.owner)
         return commit(batch)
       })),
-    flush: inTurn(flush),
-    flushAtEnd: inTurn(Effect.ignore(timeoutDetached(flushAtEndTakes)(flush))),
-    restart: inTurn(Effect.flatMap(timestamp, (now) => {
-      // What waits goes with the totals: should this fail, nothing of it may be committed any more.
-      waiting = undefined
-      reached = undefined
-      // What was written stays written.
+    flush: withMutex(flush),
+    finalFlush: withMutex(Effect.ignore(timeoutDetached(finalFlushTimeout)(flush))),
+    restart: withMutex(Effect.flatMap(timestamp, (now) => {
+      // If the commit below fails, nothing may flush the pending batches: the totals no longer include them.
+      pendingUnchanged = undefined
+      lastCheckpoint = undefined
+      // The written rows stay, so their counts stay too.
       const { inserted, returned, updated } = totals.counts
       totals = { ...ScanTotals.none, counts: { ...ScanTotals.none.counts, inserted, returned, updated } }
       seen.clear()
-      return write({ plan: nothing, checkpoint: undefined, restart: true }, now)
+      return write({ plan: emptyPlan, checkpoint: undefined, restart: true }, now)
     })),
-    giveUp: Effect.asVoid(inTurn(giveUp))
+    giveUp: Effect.asVoid(withMutex(giveUp))
   }
 }
 
-/** A batch, or the first part of one: its checkpoint is the one before the batch, undefined if there is none yet. */
+/** A batch, or a slice of one. A slice before the last one has the checkpoint before the batch, or undefined at the start. */
 interface Slice extends Omit<Batch, "checkpoint"> {
   readonly checkpoint: Batch["checkpoint"] | undefined
 }
 
 /**
- * Whether the database refused what a record holds: data exceptions and limits of PostgreSQL (classes 22 and 54 of
+ * Whether the database rejected the content of a record: data exceptions and limits of PostgreSQL (classes 22 and 54 of
  * https://www.postgresql.org/docs/current/errcodes-appendix.html), SQLite's SQLITE_TOOBIG (https://sqlite.org/rescode.html).
  */
-const isRefusedContent = ({ reason }: SinkError): boolean =>
+const isRejectedContent = ({ reason }: SinkError): boolean =>
   reason._tag === "Failed" && (/^(22|54)[0-9A-Z]{3}$/.test(reason.code) || reason.code === "SQLite 18")
 
-const refused: Problem = { path: "", expected: "expected a record that the database can hold", isUnstorable: true }
+const rejected: Problem = { path: "", expected: "expected a record that the database can store", isUnstorable: true }
 
-/** The texts of rows that are to be compared. One that is no JSON has no members to be compared. */
+/** Returns the texts of rows for a comparison. Fails if a text was altered and is not JSON, because it has no members. */
 const textsOf = Effect.fnUntraced(function*(
   store: Store,
   list: Lists.AnyList,
@@ -324,7 +333,7 @@ const textsOf = Effect.fnUntraced(function*(
   for (const { hash, row } of stored.values()) {
     const text = texts.get(row)
     if (text === undefined || contentHash(text) === hash || isJson(text)) continue
-    const problem = `the text of a row of ${list.label} is no JSON`
+    const problem = `the text of a row of ${list.label} is not JSON`
     return yield* new SinkError({ location: store.location, reason: new Damaged({ problem }) })
   }
   return texts

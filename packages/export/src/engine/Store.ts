@@ -1,6 +1,6 @@
 /**
- * What a database must do for the engine: keep rows, checkpoints and locks. The engine ({@link makeSink} of `SqlSink.ts`)
- * decides what is written; a store writes it in one transaction, so that rows, changes and checkpoint never disagree.
+ * The port through which the engine uses a database. The engine ({@link makeSink} of `SqlSink.ts`) decides what to write. A
+ * store writes it in one transaction, so that rows, changes and checkpoint are always consistent.
  */
 import type { Lists } from "@payments/core"
 import type { Effect, Scope } from "effect"
@@ -9,27 +9,27 @@ import type { Cell, Column, RecordedColumn } from "./Columns.ts"
 import type { Plan, RowLookup, StoredRow } from "./Plan.ts"
 import type { Piece, RowSet } from "./RowSet.ts"
 
-/** A scan as it is kept. */
+/** A stored scan. */
 export interface ScanRow {
   readonly scan: number
-  /** The part's name and value as JSON; empty for the whole list. */
+  /** The part's field and value as JSON, or empty for the whole list. */
   readonly part: string
   /** The request as JSON. */
   readonly request: string
   readonly state: "running" | "complete" | "incomplete" | "abandoned"
-  /** A position as JSON, of a running scan that has committed a page. */
+  /** The position as JSON, if the scan is running and has committed a page. */
   readonly checkpoint: string | undefined
-  /** Row numbers from here on did not exist when it began. */
+  /** The first row number that did not exist when the scan began. */
   readonly firstRow: number
-  /** As `ScanTotals.toJson` wrote it. */
+  /** JSON of `ScanTotals.toJson`. */
   readonly totals: string
-  /** As `Certificate.toJson` wrote it, of a complete scan. */
+  /** JSON of `Certificate.toJson`, if the scan is complete. */
   readonly certificate: string | undefined
   readonly startedAt: string
   readonly endedAt: string | undefined
 }
 
-/** A scan that begins. */
+/** A new scan. */
 export interface NewScan {
   readonly list: Lists.AnyList
   readonly part: string
@@ -39,8 +39,8 @@ export interface NewScan {
   readonly now: string
 }
 
-/** Keys that a destination remembers: where tokens are short-lived, each scan has another one. */
-export const mostKeys = 100
+/** The number of keys that a destination remembers. With short-lived tokens, each scan uses another key. */
+export const maxKeys = 100
 
 /** One transaction of a scan. */
 export interface Commit {
@@ -51,43 +51,43 @@ export interface Commit {
   readonly plan: Omit<Plan, "totals">
   readonly totals: string
   readonly checkpoint: string | undefined
-  /** Pieces of the set of seen rows that changed. */
+  /** The changed pieces of the set of seen rows. */
   readonly seen: ReadonlyArray<Piece>
-  /** The scan's end. */
+  /** The end of the scan. */
   readonly end?: {
     readonly state: "complete" | "incomplete"
     readonly certificate: string | undefined
-    /** Rows that are missing from now on. */
+    /** The rows to mark missing. */
     readonly missing: ReadonlyArray<number>
-    /** Sets of seen rows of these scans are no longer needed. */
+    /** The scans whose sets of seen rows are no longer needed. */
     readonly forget: ReadonlyArray<number>
-    /** What the certificate says is there. */
+    /** The rows and counts that the certificate claims. */
     readonly certified?: Certified | undefined
   }
-  /** What the destination is bound to from now on, beside what it is bound to already. */
+  /** A key and merchant ids to which this commit binds the destination. */
   readonly owner?: OwnerClaim | undefined
-  /** The traversal begins again: what was seen and quarantined in this scan is forgotten first. */
+  /** Whether the scan restarts. The store then first deletes the scan's seen rows and quarantined records. */
   readonly restart?: boolean
 }
 
-/** What a destination must hold at the end of a scan. */
+/** The content that a destination must have when a scan is certified. */
 export interface Certified {
   readonly rows: RowSet
-  /** Records in the quarantine of the scan, and those among them without an id. */
+  /** The number of quarantined records of the scan, and of those without an id. */
   readonly quarantined: number
   readonly withoutId: number
 }
 
-/** How a commit ended: everything is written, or the scan is `incomplete` because not all that it certifies is there. */
+/** The result of a commit. `rowsRemoved`: the scan is incomplete, because the destination lacks certified rows. */
 export type Committed = "whole" | "rowsRemoved"
 
-/** One transaction that fills columns which were added to a list's table. */
+/** A transaction that fills new columns of a list's table. */
 export interface Fill {
   readonly list: Lists.AnyList
   readonly columns: ReadonlyArray<Column>
-  /** The rows whose cells change, each with its cells in the order of the columns. */
+  /** The rows to update, each with its cells in the order of the columns. */
   readonly rows: ReadonlyArray<{ readonly row: number; readonly cells: ReadonlyArray<Cell> }>
-  /** Rows from this number on still lack the columns' values; undefined where none does. */
+  /** The first row that still lacks the columns' values, or undefined if all rows are filled. */
   readonly unfilledFrom: number | undefined
 }
 
@@ -97,16 +97,16 @@ export interface FullRow {
   readonly id: string
   readonly raw: string
   readonly hash: string
-  /** By column. */
+  /** The typed columns by name. */
   readonly cells: { readonly [column: string]: unknown }
   readonly firstSeenAt: string
   readonly changedAt: string
   readonly missingSince: string | undefined
 }
 
-/** What became of a record, as it is kept. */
+/** A row of `changes`. */
 export interface ChangeRow {
-  /** Grows with every change of any list; no later one ever gets a lower number. */
+  /** The sequence number. It increases with every change of any list. */
   readonly seq: number
   /** The list's name, as on the command line. */
   readonly list: string
@@ -119,118 +119,122 @@ export interface ChangeRow {
   readonly after: string | undefined
 }
 
-/** A record that is not as documented. */
+/** A row of `quarantine`. */
 export interface QuarantinedRow {
-  /** Where the row stands among the others, in the database's own terms. */
+  /** The position of the row in the table, in the database's format. */
   readonly place: string
   /** The list's name, as on the command line. */
   readonly list: string
   readonly scan: number
   readonly id: string | undefined
-  /** Where in the record the problem is. */
+  /** The path of the problem in the record. */
   readonly path: string
   readonly expected: string
   readonly raw: string
 }
 
-/** Of the texts of rows that are read at once. */
-export const mostBytes = 4 * 1024 * 1024
+/** The maximum total length of the texts that one call of `rows` returns, unless the first text alone is longer. */
+export const maxBytes = 4 * 1024 * 1024
 
 /** A database. */
 export interface Store {
-  /** Where the rows are, for people. Without a password. */
+  /** The location of the destination, for messages. It contains no password. */
   readonly location: string
-  /** Holds a list, or another thing of that name, for one writer until the scope closes: locks it and takes it over. */
+  /** Locks a label, such as a list, until the scope closes, and takes it over. */
   readonly lockAndTakeOver: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
-  /** Locks it without changing rows, scans or anything else of the destination but who has locked it. */
+  /** Locks a label until the scope closes. Changes nothing in the destination except who has the lock. */
   readonly lock: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
-  /** From now on nobody who had locked it before commits anything. To be called before what is to be written is planned. */
+  /** Invalidates earlier holders of the lock, so that they commit nothing more. Call it before reading data for a plan. */
   readonly takeOver: (label: string) => Effect.Effect<void, SinkError>
-  /** Whose data this is; nobody's before the first commit. */
+  /** The source of the data, or undefined before the first commit. */
   readonly source: Effect.Effect<string | undefined, SinkError>
-  /** The keys and merchant ids that it is bound to. */
+  /** The keys and merchant ids to which the destination is bound. */
   readonly owner: Effect.Effect<Pick<Owner, "keys" | "merchants">, SinkError>
-  /** Binds the destination to another source, for the holder of the list. */
+  /** Binds the destination to another source. The caller has the lock of the list. */
   readonly rebind: (list: Lists.AnyList, source: string) => Effect.Effect<void, SinkError>
-  /** The scans of a list, or of one part of it, the newest first; those before a complete one of the same part are left out. */
+  /** Returns the scans of a list or of one part, newest first, without those before the last complete scan of each part. */
   readonly scans: (list: Lists.AnyList, part?: string) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
-  /** All scans of a list from this number on. */
+  /** Returns all scans of a list from this number on. */
   readonly scansFrom: (list: Lists.AnyList, scan: number) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
   /**
-   * Whether any scan of the list is complete; and whether one of the other kind, of the whole list or of parts, has written
-   * something since the scan of this number began.
+   * Returns whether any scan of the list is complete, and whether a scan of the other kind (of the whole list for a part, or of
+   * a part for the whole list) has written rows since the scan with this number began.
    */
-  readonly around: (
+  readonly otherScans: (
     list: Lists.AnyList,
     part: string,
     scan: number
   ) => Effect.Effect<{ readonly anyComplete: boolean; readonly overtaken: boolean }, SinkError>
-  /** Keeps a new scan, and abandons a running one of the same part; gives its number. */
+  /** Stores a new scan, and abandons a running one of the same part. Returns the new scan's number. */
   readonly start: (scan: NewScan) => Effect.Effect<number, SinkError>
   /**
-   * The rows of these ids, and the first free row number. No id is given twice. If all hashes match, one query finds all rows
+   * Returns the rows of these different ids, and the first unused row number. If all hashes match, one query finds all rows
    * unchanged.
    */
   readonly find: (
     list: Lists.AnyList,
     lookups: ReadonlyArray<RowLookup>
   ) => Effect.Effect<{ readonly stored: ReadonlyMap<string, StoredRow>; readonly nextRow: number }, SinkError>
-  /** The texts of rows. */
+  /** Returns the texts of rows. */
   readonly textsOf: (
     list: Lists.AnyList,
     rows: ReadonlyArray<number>
   ) => Effect.Effect<ReadonlyMap<number, string>, SinkError>
-  /** The pieces of the sets of rows that these scans saw. */
+  /** Returns the pieces of the sets of rows that these scans have seen. */
   readonly seen: (scans: ReadonlyArray<number>) => Effect.Effect<ReadonlyArray<Piece>, SinkError>
-  /** How many records a scan has quarantined, and how many of them have no id. Kept until a later one of its part is complete. */
+  /**
+   * Returns how many records a scan has quarantined, and how many of them have no id. The records stay until a later scan of the
+   * same part is complete.
+   */
   readonly quarantined: (
     scan: number
   ) => Effect.Effect<{ readonly records: number; readonly withoutId: number }, SinkError>
-  /** Those of the rows that are there: somebody may have removed some. */
+  /** Returns those of the rows that exist. Another program may have removed some. */
   readonly present: (
     list: Lists.AnyList,
     rows: ReadonlyArray<number>
   ) => Effect.Effect<ReadonlyArray<number>, SinkError>
-  /** The rows that are missing. */
+  /** Returns the rows that are marked missing. */
   readonly missing: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<number>, SinkError>
   /**
-   * Writes all of it in one transaction, durably, or nothing. Fails where the list is no longer held or bound, or the scan is
-   * not kept any more. What an end certifies is compared with what is there, in the same transaction.
+   * Writes a commit durably in one transaction. Fails, and writes nothing, if another program has taken the list over, if the
+   * destination belongs to another source, or if the stored scan was removed. At the end of a scan, the same transaction
+   * compares the certified content with the tables.
    */
   readonly commit: (commit: Commit) => Effect.Effect<Committed, SinkError>
-  /** The columns of a list's table, as the destination has recorded them; none where it has no table. */
+  /** Returns the columns that the destination has recorded for a list's table, or none if it has no such table. */
   readonly columns: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<RecordedColumn>, SinkError>
-  /** Fills columns in one transaction. Fails where the list is no longer locked by this program. */
+  /** Fills columns in one transaction. Fails if another program has taken the list over. */
   readonly fillRows: (fill: Fill) => Effect.Effect<void, SinkError>
   /**
-   * The next rows of a list behind a row number, in their order: at most `count`, and fewer where their texts are together
-   * longer than {@link mostBytes}. None only at the end.
+   * Returns the next rows of a list after a row number, in order: at most `count`, and fewer if their texts exceed
+   * {@link maxBytes}. Returns none only at the end.
    */
   readonly rows: (list: Lists.AnyList, after: number, count: number) => Effect.Effect<ReadonlyArray<FullRow>, SinkError>
-  /** The texts, at the end of a scan, of those records that a later scan has changed since. By id. */
+  /** Returns, by id, the texts that records had at the end of a scan, if a later scan has changed them. */
   readonly textsAt: (
     list: Lists.AnyList,
     scan: number,
     ids: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyMap<string, string>, SinkError>
-  /** The next quarantined records behind a place, in the order in which they were written. */
+  /** Returns the next quarantined records after a position, in the order in which they were written. */
   readonly quarantine: (
     after: string | undefined,
     count: number,
     lists: ReadonlyArray<Lists.AnyList>
   ) => Effect.Effect<ReadonlyArray<QuarantinedRow>, SinkError>
-  /** The next changes behind a sequence number, in their order; those before a moment (ISO 8601 in UTC) are left out. */
+  /** Returns the next changes after a sequence number, in order, without those before `since` (ISO 8601 in UTC). */
   readonly changes: (
     after: number,
     count: number,
     lists: ReadonlyArray<Lists.AnyList>,
     since?: string
   ) => Effect.Effect<ReadonlyArray<ChangeRow>, SinkError>
-  /** What the database's own check of its integrity finds wrong, a line each. No line holds what a row does. */
+  /** The problems that the database's own integrity check finds. No line contains data of a row. */
   readonly damage: Effect.Effect<ReadonlyArray<string>, SinkError>
 }
 
-/** What whoever only reads a destination may ask of its database. */
+/** The functions of a store that only read. */
 export type Reader = Pick<
   Store,
   | "location"
@@ -238,7 +242,7 @@ export type Reader = Pick<
   | "owner"
   | "scans"
   | "scansFrom"
-  | "around"
+  | "otherScans"
   | "find"
   | "textsOf"
   | "seen"

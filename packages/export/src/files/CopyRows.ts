@@ -1,11 +1,11 @@
 /** The rows of a folder's copy, in their order and in bounded memory: what files are rendered from and compared with. */
 import type { Lists } from "@payments/core"
 import { Effect, Stream } from "effect"
-import { type FullRow, mostBytes, type Store } from "../engine/Store.ts"
+import { type FullRow, maxBytes, type Store } from "../engine/Store.ts"
 import type { SinkError } from "../Sink.ts"
 
 /** Rows that are read at once, and the characters of their texts. */
-export const atOnce = { rows: 1000, characters: mostBytes } as const
+export const atOnce = { rows: 1000, characters: maxBytes } as const
 
 const start = -1
 

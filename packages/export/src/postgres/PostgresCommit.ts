@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { type Cell, type Column, layoutOf } from "../engine/Columns.ts"
 import type { RowWrite } from "../engine/Plan.ts"
 import { number as numberIn } from "../engine/Rows.ts"
-import { type Certified, type Commit, type Committed, type Fill, mostKeys } from "../engine/Store.ts"
+import { type Certified, type Commit, type Committed, type Fill, maxKeys } from "../engine/Store.ts"
 import { OtherMerchant, OtherSource, type OwnerClaim, RowsRemoved, SinkError } from "../Sink.ts"
 import { binaries, booleans, integers, type Parameter, type Query, texts } from "./PostgresClient.ts"
 import { quoted } from "./PostgresSchema.ts"
@@ -216,7 +216,7 @@ const bindOwner = Effect.fnUntraced(function*(
   )
   yield* query(
     `DELETE FROM ${s}.known_keys WHERE number <= (SELECT max(number) FROM ${s}.known_keys) - $1::bigint`,
-    [String(mostKeys)]
+    [String(maxKeys)]
   )
 })
 

@@ -19,7 +19,7 @@ import {
   toRecordedColumn,
   toScan
 } from "../engine/Rows.ts"
-import { mostBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
+import { maxBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
 import type { SinkError } from "../Sink.ts"
 import { connect, integers, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
 import { ended, fill, write } from "./PostgresCommit.ts"
@@ -85,7 +85,7 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
       query(`SELECT ${scanColumns} FROM ${s}.scans WHERE list = $1 AND scan >= $2::bigint`, [list.label, String(scan)]),
       (rows) => rows.map(toScan)
     ),
-  around: (list, part, scan) =>
+  otherScans: (list, part, scan) =>
     Effect.map(
       query(
         `SELECT EXISTS (SELECT FROM ${s}.scans WHERE list = $1 AND state = 'complete') AS complete,
@@ -141,7 +141,7 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
           ) AS lengths
         ) AS sums WHERE bytes <= $3::bigint
       )`,
-      [String(after), String(count), String(mostBytes)]
+      [String(after), String(count), String(maxBytes)]
     )
     return found.map((row) => toFullRow(row, cellsOf(cells, row)))
   }),

@@ -1,7 +1,7 @@
 /** One commit into SQLite. */
 import { layoutOf } from "../engine/Columns.ts"
 import { number, optional } from "../engine/Rows.ts"
-import { type Certified, type Commit, type Committed, type Fill, mostKeys } from "../engine/Store.ts"
+import { type Certified, type Commit, type Committed, type Fill, maxKeys } from "../engine/Store.ts"
 import { OtherMerchant, OtherSource, type OwnerClaim, RowsRemoved } from "../Sink.ts"
 import type { Database } from "./SqliteClient.ts"
 
@@ -142,5 +142,5 @@ const bindOwner = (db: Database, { isFirst, key, merchants }: OwnerClaim): void 
   for (const merchant of merchants) db.run("INSERT OR IGNORE INTO known_merchants (merchant) VALUES (?)", merchant)
   if (key === undefined) return
   db.run("INSERT OR IGNORE INTO known_keys (salt, fingerprint) VALUES (?, ?)", key.salt, key.fingerprint)
-  db.run("DELETE FROM known_keys WHERE number <= (SELECT max(number) FROM known_keys) - ?", mostKeys)
+  db.run("DELETE FROM known_keys WHERE number <= (SELECT max(number) FROM known_keys) - ?", maxKeys)
 }

@@ -14,7 +14,7 @@ import {
   toRecordedColumn,
   toScan
 } from "../engine/Rows.ts"
-import { mostBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
+import { maxBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
 import { Damaged, type SinkError } from "../Sink.ts"
 import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
 import { fill, sourceOf, write } from "./SqliteCommit.ts"
@@ -90,7 +90,7 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
     ),
   scansFrom: (list, scan) =>
     run((db) => db.all("SELECT * FROM scans WHERE scan >= ? AND list = ?", scan, list.label).map(toScan)),
-  around: (list, part, scan) =>
+  otherScans: (list, part, scan) =>
     run((db) => {
       const row = db.get(
         `SELECT EXISTS (SELECT 1 FROM scans WHERE list = ?1 AND state = 'complete') AS complete,
@@ -153,7 +153,7 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
         )) WHERE bytes <= ?`,
         after,
         count,
-        mostBytes
+        maxBytes
       )
       const limit = Math.max(1, number(fitting, "rows"))
       return db.allExact(`SELECT * FROM ${table} WHERE row > ? ORDER BY row LIMIT ?`, after, limit).map((row) => {
