@@ -1,6 +1,6 @@
 /**
- * A scan: one complete traversal of a list into a destination, from the first page, or the last committed one, to the
- * null cursor. Killed at any instant, the next run goes on from the last committed page.
+ * A scan is one complete traversal of a list into a destination, up to the null cursor. If a run is killed, the next one
+ * resumes after the last committed page.
  */
 import { Lists, Monotonic, PaymentsApi, type PaymentsError, Position } from "@payments/core"
 import { Duration, Effect, Option, Result, Scope } from "effect"
@@ -19,29 +19,29 @@ import { firstWait, type LastCommit, recover, type Traversal, type TraversalEven
 
 /** How to scan. */
 export interface ScanOptions {
-  /** Records per page, 1 to 100; 100 unless given. A cut scan with another limit is begun anew. */
+  /** Records per page, 1 to 100. Default 100. An interrupted scan with another limit is not resumed. */
   readonly limit?: number | undefined
-  /** How long a page that keeps failing is asked for again before the scan gives up; 15 minutes unless given. */
+  /** How long to retry a page that keeps failing. Default 15 minutes. */
   readonly patience?: Duration.Duration | undefined
-  /** Members whose difference alone is no change (`authUrl`, which a service may sign anew every time). */
+  /** Members that are ignored when records are compared, such as `authUrl`, which a service may sign again for each request. */
   readonly ignoredFields?: ReadonlyArray<string> | undefined
-  /** The share of a list that may go missing at once, 0 to 1; 0.1 unless given. */
+  /** The share of a list, from 0 to 1, that one scan may mark missing. Default 0.1. */
   readonly missingLimit?: number | undefined
   /**
-   * Binds the destination to this source, merchant and key beside those that it is bound to: for a service that has moved,
-   * and for merchants that belong together.
+   * Binds the destination to this source, merchant and key too. Use it if the service has moved, or if several merchants belong
+   * in one destination.
    */
   readonly rebind?: boolean | undefined
-  /** Whether another program that writes the list is waited for; refused unless given. */
+  /** Whether to fail or to wait while another program writes the list. Default "refuse". */
   readonly onLocked?: "refuse" | "wait" | undefined
   /**
-   * The most records that are written at once; 1,000 unless given. A batch is one page, and more only where more have come
-   * while the destination was writing.
+   * The maximum number of records per batch. Default 1,000. A batch has several pages if they arrive during the previous
+   * commit.
    */
   readonly largestBatch?: number | undefined
-  /** The lists as the destination was opened with them; all lists of this program by default. */
+  /** The lists with which the destination was opened. Default: all lists of this program. */
   readonly lists?: ReadonlyArray<Lists.AnyList> | undefined
-  /** Told of everything that {@link ScanEvent} names, as it happens. */
+  /** Called with each event of the scan. */
   readonly onEvent?: ((event: ScanEvent) => Effect.Effect<void>) | undefined
 }
 
@@ -54,7 +54,7 @@ export type ScanEvent =
     readonly start: ScanStart
     readonly progress: ScanProgress
   }
-  /** The scan's first commit waits until these columns of the destination are filled. */
+  /** The destination lacks values of these columns. They are filled before the first commit. */
   | { readonly _tag: "Filling"; readonly list: Lists.ListName; readonly filling: Filling }
   | TraversalEvent
   | { readonly _tag: "Ended"; readonly list: Lists.ListName; readonly outcome: ScanOutcome }
@@ -64,22 +64,22 @@ export interface ScanSummary extends ScanProgress {
   readonly list: Lists.ListName
   readonly part: Part | undefined
   readonly scan: number
-  /** Whether it went on where an earlier run was cut, and why not. */
+  /** Whether it was resumed, or why not. */
   readonly start: ScanStart
-  /** Requests that had to be made again, in this run. */
+  /** Repeated requests of this run. */
   readonly retries: number
-  /** Of this run. */
+  /** The duration of this run. */
   readonly elapsed: Duration.Duration
 }
 
 const defaultPatience = Duration.minutes(15)
 const defaultLargestBatch = 1000
 
-/** Scans one list into the destination, and ends with its null cursor or an error. What was committed stays. */
+/** Scans one list into the destination, until the null cursor or an error. Committed rows stay after an error. */
 export const scan = (name: Lists.ListName, options: ScanOptions = {}) =>
   Effect.suspend(() => scanIn(makeRun([name]), name, options))
 
-/** The list of that name, as the destination was opened with it. */
+/** Returns the definition of a list with which the destination was opened. */
 const listOf = (name: Lists.ListName, { lists = Lists.all }: ScanOptions): Lists.AnyList =>
   lists.find((list) => list.name === name) ?? Lists.byName[name]
 
@@ -93,18 +93,18 @@ const scanIn = Effect.fn("Export.scan")(function*(run: GuardedRun, name: Lists.L
   return { ...summary, elapsed: Duration.millis((yield* Monotonic.millis) - started) }
 }, Effect.scoped)
 
-/** Which parts of a list to scan, and how many at once. */
+/** The parts of a list to scan. */
 export interface PartsOptions extends ScanOptions {
-  /** The filter that cuts the list. */
+  /** The filter whose values define the parts. */
   readonly field: string
   readonly values: ReadonlyArray<string>
-  /** 4 unless given. */
+  /** The number of parts that are scanned concurrently. Default 4. */
   readonly concurrency?: number | undefined
 }
 
 /**
- * Scans the parts of a list that a filter cuts out, several at once. Each has a checkpoint and a certificate of its own. A
- * record that is in no part is not read, so nothing is concluded to be missing.
+ * Scans parts of a list concurrently. Each part has its own checkpoint and certificate. Records outside these parts are not
+ * read, so no row is marked missing.
  */
 export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.ListName, options: PartsOptions) {
   const sink = yield* Sink
@@ -122,8 +122,8 @@ export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.Lis
 }, Effect.scoped)
 
 /**
- * Scans a list that is held, or a part of it. Where another program has filled the empty destination first, nothing is
- * committed yet: the pages are read and judged again, now against what that program has bound.
+ * Scans a locked list, or a part of it. If another program fills the empty destination first, nothing is committed, and the
+ * scan starts again, so that the guard compares the pages with the data of that program.
  */
 const traversal = (...given: Parameters<typeof attempt>): ReturnType<typeof attempt> =>
   Effect.retry(attempt(...given), {
@@ -155,7 +155,7 @@ const attempt = Effect.fnUntraced(function*(
   }
   const scope = yield* Effect.scope
   const { inspect, location } = sink
-  // Where something is kept, nothing is written before the first pages have shown whose they are.
+  // A stored destination is not written until the guard has admitted the first pages.
   const preview = inspect === undefined ? undefined : yield* inspect.scan(list, request)
   const filling = preview?.filling
   const begin = yield* Effect.cached(
@@ -175,7 +175,7 @@ const attempt = Effect.fnUntraced(function*(
     session: undefined,
     guard,
     restart: false,
-    // The sink gives only checkpoints that can be decoded.
+    // The sink returns only checkpoints that can be decoded.
     position: resumeAt === undefined ? undefined : Option.getOrThrow(Position.fromJson(resumeAt)),
     isResumed: resumeAt !== undefined,
     retries: 0,
@@ -208,14 +208,14 @@ const attempt = Effect.fnUntraced(function*(
   }
 }, Effect.scoped)
 
-/** How the scan of one list, or of all the parts that were asked for, ended. */
+/** The result of the scan of one list, or of all requested parts of it. */
 export interface ScanOutcome {
   readonly list: Lists.ListName
   readonly result: Result.Result<ReadonlyArray<ScanSummary>, PaymentsError | SinkError>
   readonly exitCode: ExitCode
 }
 
-/** Scans the lists side by side. One that fails does not stop the others; each one's end is also an event. */
+/** Scans lists concurrently. A failed list does not stop the others. The end of each list is also an event. */
 export const scanAll = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}) =>
   Effect.suspend(() => {
     const run = makeRun(names)
@@ -229,7 +229,7 @@ export const scanAll = (names: ReadonlyArray<Lists.ListName>, options: ScanOptio
     )
   })
 
-/** Scans the parts of one list. The first one that fails ends it. */
+/** Scans parts of one list. The first part that fails ends the others. */
 export const scanAllParts = (list: Lists.ListName, options: PartsOptions) =>
   outcomeOf(list, scanParts(list, options), options)
 

@@ -1,6 +1,6 @@
 /**
- * Holds a destination against its own evidence, or against the service. A difference names a record by its id and says
- * where it differs, never what it holds.
+ * Compares a destination with its certificates, or with the service. A difference names a record's id and the column or
+ * figure that differs, but no values.
  */
 import { Lists, type Page, parseText, PaymentsApi, type PaymentsError } from "@payments/core"
 import { Effect, Equal, Option, type Scope, Stream } from "effect"
@@ -15,34 +15,33 @@ import type { FullRow, Reader } from "./engine/Store.ts"
 import { toBatchRecords } from "./ReadPage.ts"
 import type { SinkError } from "./Sink.ts"
 
-/** Something that is not as it should be. */
+/** A difference. */
 export interface Difference {
   readonly list: Lists.ListName
-  /** Of the record; undefined where a figure of the whole list differs. */
+  /** The id of the record, or undefined if a figure of the whole list differs. */
   readonly id: string | undefined
   readonly problem: string
 }
 
-/** What came of holding a list against its evidence. */
+/** The result of verifying a list. */
 export interface Verified {
   readonly list: Lists.ListName
-  /** Of the last complete scan; undefined where there was none, so that nothing could be held against it. */
+  /** The certificate of the last complete scan, or undefined if there is none to compare with. */
   readonly certificate: Certificate.Certificate | undefined
   readonly differences: ReadonlyArray<Difference>
-  /** Columns that were not compared, because the destination lacks them or has not filled them: the next export does. */
+  /** Columns that were not compared, because the destination lacks them or has not filled them. The next export fills them. */
   readonly skipped: ReadonlyArray<string>
 }
 
-const rowsAtOnce = 1000
+const chunkRows = 1000
 
 /**
- * Recomputes the certificate of the list's last complete scan from the rows alone: every text against its hash, every
- * column against the text, and the figures, those of the quarantine too, against the certificate. Rows that a later scan has
- * changed count as they were.
+ * Compares every text with its hash and every column with the text. Then recomputes the certificate of the list's last
+ * complete scan from the rows and the quarantine. A row that a later scan has changed counts with its earlier text.
  */
 export const verify = (reader: Reader, list: Lists.AnyList): Effect.Effect<Verified, SinkError> =>
   Effect.catchIf(verifyRows(reader, list), isDamage, ({ reason }) => {
-    const problem = `cannot be read to the end: ${reason._tag === "Damaged" ? reason.problem : ""}`
+    const problem = `cannot be read completely: ${reason._tag === "Damaged" ? reason.problem : ""}`
     return Effect.succeed({
       list: list.name,
       certificate: undefined,
@@ -51,10 +50,10 @@ export const verify = (reader: Reader, list: Lists.AnyList): Effect.Effect<Verif
     })
   })
 
-/** Whether the destination was found damaged. */
+/** Whether the error reports a damaged destination. */
 const isDamage = ({ reason }: SinkError): boolean => reason._tag === "Damaged"
 
-/** Of these lists, those that something was exported of, or whose scans cannot be read. */
+/** Returns those of these lists that have scans, or whose scans cannot be read. */
 export const exportedLists = (
   reader: Reader,
   lists: ReadonlyArray<Lists.AnyList> = Lists.all
@@ -67,7 +66,7 @@ export const exportedLists = (
       )
   )
 
-/** The columns, by list, that the destination lacks or has not filled yet. Lists without any are left out. */
+/** Returns, for each list that has some, the columns that the destination lacks or has not filled yet. */
 export const unfilledColumns = Effect.fnUntraced(function*(
   reader: Reader,
   lists: ReadonlyArray<Lists.AnyList>
@@ -132,7 +131,7 @@ const verifyRows = Effect.fnUntraced(function*(
     const { sums } = running
     // The certificate of a scan that began before a column was added has no sum of it.
     for (const [name, sum] of Object.entries(certificate.sums)) figure(`the sum of ${name}`, String(sums[name]), sum)
-    // What has no id is nowhere else.
+    // Records without an id are only in the quarantine.
     const { withoutId, records } = yield* reader.quarantined(certificate.scan)
     figure("the number of quarantined records", records, certificate.quarantined)
     figure("the number of records without an id", withoutId, certificate.withoutId)
@@ -146,7 +145,7 @@ const eachRows = Effect.fnUntraced(function*<E>(
   use: (rows: ReadonlyArray<FullRow>) => Effect.Effect<void, E>
 ): Effect.fn.Return<void, E | SinkError> {
   for (let after = -1;;) {
-    const rows = yield* reader.rows(list, after, rowsAtOnce)
+    const rows = yield* reader.rows(list, after, chunkRows)
     const last = rows.at(-1)
     if (last === undefined) return
     yield* use(rows)
@@ -154,7 +153,7 @@ const eachRows = Effect.fnUntraced(function*<E>(
   }
 })
 
-/** What is wrong with a row by itself. */
+/** Returns the differences between a row's text, its hash and its columns. */
 const problemsOf = (
   layout: Layout,
   columns: ReadonlyArray<Column>,
@@ -162,14 +161,14 @@ const problemsOf = (
 ): ReadonlyArray<string> => {
   if (contentHash(raw) !== hash) return ["raw differs from its hash"]
   const parsed = parse(raw)
-  if (parsed === undefined) return ["raw is no JSON"]
+  if (parsed === undefined) return ["raw is not JSON"]
   const record = readable(layout, parsed, raw)
   return columns
     .filter((column) => !isSame(column.name === "id" ? id : cells[column.name], valueOf(column, record)))
     .map(({ name }) => `${name} differs from raw`)
 }
 
-/** Databases have their own ways of giving integers and booleans. */
+/** Whether a cell equals a value. Databases return integers and booleans in different types. */
 const isSame = (cell: unknown, value: string | number | null): boolean =>
   cell === value || (cell ?? null) === value ||
   (typeof value === "number" && ["bigint", "string", "boolean"].includes(typeof cell) && Number(cell) === value)
@@ -183,9 +182,9 @@ const parse = (text: string): unknown => {
 }
 
 /**
- * Reads the list from the service once more and holds it against the rows, as a scan would: the last reading of a record
- * counts, and the members that the last scan ignored do not. Records without an id are in no row, and are not compared. What
- * has changed between the last scan and this one differs too: the service has no moment that both could be held to.
+ * Reads the list from the service again and compares it with the rows. As in a scan, the last occurrence of a record counts,
+ * and the members that the last scan ignored are ignored. Records without an id have no row and are not compared. Changes
+ * since the last scan are reported as differences, because the service has no snapshots.
  */
 export const verifyAgainstApi = Effect.fnUntraced(function*(
   reader: Reader,
@@ -196,7 +195,7 @@ export const verifyAgainstApi = Effect.fnUntraced(function*(
   const whole = scans.find(({ part }) => part === "")
   const last = whole ?? scans.at(0)
   const ignored = last === undefined ? new Set<string>() : ignoredIn(last)
-  /** By id, so that a later reading of the record has the last word. */
+  /** The problems by id, so that a later occurrence of a record replaces the result of an earlier one. */
   const problems = new Map<string, string>()
   const seen = new RowSet()
   const pages: Stream.Stream<Page<{ readonly id: string }>, PaymentsError> = api[list.name].pages({
@@ -235,7 +234,7 @@ export const verifyAgainstApi = Effect.fnUntraced(function*(
     list: list.name,
     certificate: Certificate.ofScan(whole),
     differences: [...problems].map(([id, problem]) => ({ list: list.name, id, problem })),
-    // Texts are compared, not columns.
+    // This comparison uses texts, not columns.
     skipped: []
   }
 })

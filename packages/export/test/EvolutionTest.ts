@@ -355,7 +355,7 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
           assert.strictEqual(exitCodeOf(error), 9)
           assert.include(
             error.message,
-            "its column invoices.amount is of type integer, and this version of the program needs text. Export into a new destination (another --to)."
+            "its column invoices.amount has the type integer, but this version of the program needs text. Export into a new destination (another --to)."
           )
         })
       ))

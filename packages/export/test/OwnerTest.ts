@@ -104,7 +104,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
     assert(error._tag === "SinkError" && "reason" in error)
     assert(error.reason._tag === "OtherMerchant", error.message)
     assert.deepStrictEqual(yield* Effect.promise(() => content(folder)), before)
-    for (const word of ["PAYMENTS_ACCOUNT", "another destination", "--rebind"]) assert.include(error.message, word)
+    for (const word of ["PAYMENTS_ACCOUNT", "its own destination", "--rebind"]) assert.include(error.message, word)
     assert.notInclude(error.message, "\n")
     return error.reason.by
   })

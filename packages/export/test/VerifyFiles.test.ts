@@ -144,7 +144,7 @@ describe("a folder's files", () => {
               /^record 4 \(d\): (description|the line) differs/
             ],
             [hostile.toReversed(), /^record 1 \(a\): (id|the line) differs/],
-            [hostile.slice(0, 3), /^it holds 3 records, not 4$/],
+            [hostile.slice(0, 3), /^it has 3 records, not 4$/],
             [[...hostile, { id: "e" }], /^the copy has no record 5$/]
           ] as const
         ) {
@@ -156,7 +156,7 @@ describe("a folder's files", () => {
         }
         replaceWithDigest(folder, file, original.subarray(0, -20))
         const [cut] = yield* verifyFiles(folder)
-        assert.match(cut?.problem ?? "", /^it cannot be read behind record [03]$|differs from the copy$/)
+        assert.match(cut?.problem ?? "", /^it cannot be read after record [03]$|differs from the copy$/)
       }).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
   )
 
@@ -192,7 +192,7 @@ describe("a folder's files", () => {
         const [file = ""] = namedIn(folder)
         replaceWithDigest(folder, file, Buffer.from(`${JSON.stringify(hostile[0])}\n`))
         const [difference] = yield* verifyFiles(folder)
-        assert.strictEqual(difference?.problem, "it holds 1 records, not 4")
+        assert.strictEqual(difference?.problem, "it has 1 records, not 4")
       })
     ))
 

@@ -1,24 +1,24 @@
 /**
- * Compares the columns that a destination has recorded with those of this program, for both databases. Missing tables and
- * columns are added; a destination that a later program has extended is refused.
+ * Compares the columns that a destination has recorded with those of this program, for both databases. The program adds
+ * missing tables and columns. It refuses a destination that a later version has extended.
  */
 import type { Lists } from "@payments/core"
 import { Result } from "effect"
 import { type Column, columnsOf, layoutOf, type RecordedColumn } from "./Columns.ts"
 import { programVersion } from "./Migrations.ts"
 
-/** What a destination lacks. */
+/** The tables and columns to add to a destination. */
 export interface Additions {
   /** Lists without a table. */
   readonly tables: ReadonlyArray<Lists.AnyList>
   readonly columns: ReadonlyArray<{ readonly list: Lists.AnyList; readonly columns: ReadonlyArray<Column> }>
 }
 
-/** What a later program, of this version where it is known, has written. */
+/** Returns the problem of a destination that a later program has written, with that program's version if it is known. */
 export const writtenLater = (version: string | undefined): string =>
   `it was written by a later version of this program${version === undefined ? "" : ` (${version})`}. Use that version.`
 
-/** What the destination lacks, or why this program must neither read nor write it. */
+/** Returns what to add to the destination, or why this program must neither read nor write it. */
 export const additionsTo = (
   recorded: ReadonlyArray<RecordedColumn>,
   lists: ReadonlyArray<Lists.AnyList>,
@@ -29,7 +29,7 @@ export const additionsTo = (
     if (column === undefined) return Result.fail(writtenLater(version))
     if (column.kind !== kind) {
       return Result.fail(
-        `its column ${list}.${name} is of type ${kind}, and this version of the program needs ${column.kind}. Export into a new destination (another --to).`
+        `its column ${list}.${name} has the type ${kind}, but this version of the program needs ${column.kind}. Export into a new destination (another --to).`
       )
     }
   }
@@ -44,24 +44,24 @@ export const additionsTo = (
 }
 
 const columnIn = (lists: ReadonlyArray<Lists.AnyList>, label: string, name: string): Column | undefined => {
-  const list = lists.find((one) => one.label === label)
+  const list = lists.find((candidate) => candidate.label === label)
   return list === undefined ? undefined : layoutOf(list).columns.find((column) => column.name === name)
 }
 
-/** Whether the destination lacks nothing. */
+/** Whether nothing has to be added. */
 export const isComplete = ({ columns, tables }: Additions): boolean => columns.length + tables.length === 0
 
-/** How a database makes the table of a list and adds a column to it. */
+/** The database's SQL that creates the table of a list and adds a column to it. */
 export interface TableStatements {
-  /** What stands before the name of each table, such as `"schema".`. */
+  /** The prefix of each table's name, such as `"schema".`. */
   readonly prefix: string
   readonly create: (list: Lists.AnyList) => ReadonlyArray<string>
   readonly addColumn: (list: Lists.AnyList, column: Column) => string
 }
 
 /**
- * The statements that add tables and columns and record them. A column of an existing table is recorded as not filled even
- * where the table has no rows: an earlier program that still runs may be adding some.
+ * Returns the statements that add tables and columns and record them. A new column of an existing table is recorded as unfilled
+ * even if the table has no rows, because an earlier program that still runs may insert some.
  */
 export const statementsOf = (
   { columns, tables }: Additions,

@@ -1,6 +1,6 @@
 /**
- * Fills columns that were added to a list's table from the texts of its rows, in batches that survive a kill: each batch and
- * the row number up to which the columns are filled are one transaction. It is no change of a record.
+ * Fills new columns of a list's table from the texts of its rows. Each transaction fills a batch of rows and stores the number
+ * of the first unfilled row, so filling resumes after a crash. Filling a column does not count as a change of a record.
  */
 import type { Lists } from "@payments/core"
 import { parseText } from "@payments/core"
@@ -10,9 +10,9 @@ import { type Column, type Layout, layoutOf, readable, valueOf } from "./Columns
 import { additionsTo } from "./Evolution.ts"
 import type { FullRow, Reader, Store } from "./Store.ts"
 
-const rowsAtOnce = 1000
+const chunkRows = 1000
 
-/** The columns that the destination lacks or has not filled yet, and the first row number that has to be filled. */
+/** Returns the columns that the destination lacks or has not filled yet, and the first row number to fill. */
 export const unfilled = (
   reader: Pick<Reader, "columns">,
   list: Lists.AnyList
@@ -25,7 +25,7 @@ export const unfilled = (
     return { columns, from: Math.min(...columns.map(({ name }) => unfilledFrom.get(name) ?? 0)) }
   })
 
-/** What {@link fillColumns} would fill; undefined where no row lacks a value. */
+/** Returns what {@link fillColumns} would fill, or undefined if no row lacks a value. */
 export const pending = Effect.fnUntraced(function*(
   store: Store,
   list: Lists.AnyList
@@ -36,7 +36,7 @@ export const pending = Effect.fnUntraced(function*(
   return rows === 0 ? undefined : { columns: columns.map(({ name }) => name), filled: from, rows }
 })
 
-/** Fills all columns of a list that is locked. Fails where a later program has extended the list since it was opened. */
+/** Fills all columns of a locked list. Fails if a later program has extended the list since the store was opened. */
 export const fillColumns = Effect.fnUntraced(function*(
   store: Store,
   list: Lists.AnyList
@@ -49,7 +49,7 @@ export const fillColumns = Effect.fnUntraced(function*(
   const { columns, from } = yield* unfilled(store, list)
   if (columns.length === 0) return
   for (let after = from - 1;;) {
-    const rows = yield* store.rows(list, after, rowsAtOnce)
+    const rows = yield* store.rows(list, after, chunkRows)
     const last = rows.at(-1)
     const unfilledFrom = last === undefined ? undefined : last.row + 1
     yield* store.fillRows({ list, columns, rows: differing(layoutOf(list), columns, rows), unfilledFrom })
@@ -58,7 +58,7 @@ export const fillColumns = Effect.fnUntraced(function*(
   }
 })
 
-/** The rows whose cells are not those that their texts have, with the cells that they must have. */
+/** Returns the rows whose cells differ from their texts, with the correct cells. */
 const differing = (layout: Layout, columns: ReadonlyArray<Column>, rows: ReadonlyArray<FullRow>) =>
   rows.flatMap(({ cells: stored, raw, row }) => {
     const record = recordIn(layout, raw)
@@ -66,7 +66,7 @@ const differing = (layout: Layout, columns: ReadonlyArray<Column>, rows: Readonl
     return columns.every(({ name }, index) => (stored[name] ?? null) === cells[index]) ? [] : [{ row, cells }]
   })
 
-/** Text that is no JSON leaves the columns empty; `verify` reports it. */
+/** Parses a row's text. If the text is not JSON, its columns stay null, and `verify` reports the row. */
 const recordIn = (layout: Layout, raw: string): unknown => {
   try {
     return readable(layout, parseText(raw), raw)

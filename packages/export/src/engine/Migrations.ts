@@ -1,24 +1,24 @@
 /**
- * The tables of a destination beside those of the lists: an ordered list of migrations, with one version number for both
- * databases. A new destination runs all of them, an older one those that it lacks, in one transaction. An entry does not change
- * once it is released: a later change of the tables is a further entry.
+ * The tables of a destination except those of the lists, as an ordered list of migrations with one version number for both
+ * databases. A new destination runs all migrations, and an older one those that it lacks, in one transaction. Never change a
+ * released entry: add another entry for a later change of the tables.
  */
 
 /** The version of this program, recorded in the destinations that it changes. A test compares it with `package.json`. */
 export const programVersion = "0.1.0"
 
-/** The statements that lead from the version before to this one. */
+/** The statements that change the tables of the previous version into those of this version. */
 export interface Migration {
   readonly version: number
   readonly sqlite: ReadonlyArray<string>
-  /** In the schema of this name, as SQL writes it. */
+  /** Returns the statements for a schema, whose name is quoted. */
   readonly postgres: (s: string) => ReadonlyArray<string>
 }
 
-/** Files of an earlier version are no longer migrated. */
+/** The oldest version of SQLite files that can be migrated. */
 export const oldestSqliteVersion = 2
 
-/** The columns that the lists had in versions 1 to 3, which recorded none. A user may have added others. */
+/** The columns of the lists in versions 1 to 3, which did not record them. A user may have added other columns. */
 const columnsBefore4 = {
   integer: "amount amount_sent fee payment_amount",
   boolean: "partial_payins_enabled",
@@ -31,7 +31,7 @@ const columnsBefore4 = {
 } as const
 const listsBefore4 = "('payout_requests', 'payin_sources', 'invoices')"
 
-/** Rows of a name and a kind. Both databases name the columns of VALUES `column1` and `column2`. */
+/** The names and kinds of these columns as rows. Both databases name the columns of VALUES `column1` and `column2`. */
 const known = `(VALUES ${
   Object.entries(columnsBefore4)
     .flatMap(([kind, names]) => names.split(" ").map((name) => `('${name}', '${kind}')`))
@@ -103,18 +103,18 @@ export const migrations: ReadonlyArray<Migration> = [
         id TEXT NOT NULL, fields TEXT NOT NULL, before TEXT, after TEXT
       ) STRICT`,
       "CREATE INDEX changes_of_a_record ON changes (list, id, seq)",
-      // Grows with every commit that changes a row of the list.
+      // The revision increases with every commit that changes a row of the list.
       "CREATE TABLE revisions (list TEXT PRIMARY KEY, revision INTEGER NOT NULL) STRICT",
-      // Of a folder: its files, numbered by rendering. A file without a digest is not whole.
+      // The rendered files of a folder. A file without a digest is incomplete.
       `CREATE TABLE rendered (
         file TEXT PRIMARY KEY, list TEXT NOT NULL, rendering INTEGER NOT NULL, scan INTEGER NOT NULL, revision INTEGER,
         records INTEGER, bytes INTEGER, sha256 TEXT
       ) STRICT`,
-      // The text of the manifest and of the one before.
+      // The text of the manifest and of the previous manifest.
       "CREATE TABLE manifest (only INTEGER PRIMARY KEY CHECK (only = 1), text TEXT NOT NULL, previous TEXT) STRICT"
     ],
     postgres: (s) => [
-      // json refuses some of what is quarantined.
+      // The type json rejects some quarantined texts.
       `ALTER TABLE ${s}.quarantine ALTER COLUMN raw TYPE text`,
       `CREATE TABLE IF NOT EXISTS ${s}.known_keys (
         number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, salt text NOT NULL, fingerprint text NOT NULL,
@@ -128,7 +128,7 @@ export const migrations: ReadonlyArray<Migration> = [
     sqlite: [
       // A program of version 2 replaces the row when it takes a list over, which sets the epoch back to 0.
       "ALTER TABLE holders ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0",
-      // Whose data it is: fingerprints of the keys that it was filled with, and the merchant ids that its records show.
+      // The owner of the data: fingerprints of the keys that read it, and the merchant ids in its records.
       `CREATE TABLE known_keys (
         number INTEGER PRIMARY KEY, salt TEXT NOT NULL, fingerprint TEXT NOT NULL, UNIQUE (salt, fingerprint)
       ) STRICT`,

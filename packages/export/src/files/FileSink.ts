@@ -1,7 +1,7 @@
 /**
- * `file:FOLDER?format=…`. The folder holds its own SQLite copy (`copy.db`), which is what a scan writes; when a scan is
- * complete, the list's files are rendered from it beside the old ones and take their place when `manifest.json` names them.
- * Who reads the manifest first always has a whole snapshot: a file that it named stays until its list is rendered twice more.
+ * `file:FOLDER?format=…`. A scan writes into the folder's SQLite copy (`copy.db`). When the scan is complete, the list is
+ * rendered from the copy into new files, and `manifest.json` is replaced to name them. A reader that starts with the manifest
+ * always gets a whole snapshot: a file that the manifest named stays until its list is rendered twice more.
  */
 import { Lists } from "@payments/core"
 import { DateTime, Effect, Equal, FileSystem, Layer, Option, Path, type PlatformError, Stream } from "effect"
@@ -20,14 +20,14 @@ import { extensionOf, type Format } from "./render/Format.ts"
 import { renderFile } from "./render/RenderFile.ts"
 import * as Renderings from "./Renderings.ts"
 
-/** The folder's own copy of the lists. */
+/** The name of the SQLite copy in the folder. */
 export const copyFile = "copy.db"
 const ownerOnlyFolder = 0o700
 
-/** NDJSON as it is. */
+/** NDJSON without compression. */
 export const defaultFormat: Format = { format: "ndjson", compress: "none", formulas: "escape" }
 
-/** Writes these lists into the folder, which is made if it is not there. */
+/** A sink that writes these lists into the folder. Creates a missing folder. */
 export const layer = (
   folder: string,
   format: Format = defaultFormat,
@@ -57,7 +57,7 @@ export const layer = (
       const publish = (ended?: Lists.AnyList) => Effect.provideContext(publishWith(renderer, ended), platform)
       return Sink.of({
         location,
-        // An earlier run may have ended between its last commit and its rendering, or rendered another format.
+        // An earlier run may have ended before it rendered its last commit, or it may have rendered another format.
         lock: (list, onLocked) => Effect.tap(rows.lock(list, onLocked), () => publish()),
         ...(rows.inspect === undefined ? {} : { inspect: rows.inspect }),
         begin: rows.begin,
@@ -75,16 +75,15 @@ interface Renderer {
   readonly format: Format
   readonly lists: ReadonlyArray<Lists.AnyList>
   readonly renderings: Renderings.Renderings
-  /** By name, how each file looked when it held the bytes that were rendered. */
+  /** The size, time and inode of each file, by name, when its digest was last checked. */
   readonly checked: Map<string, string>
 }
 
 type Snapshot = Pick<Store, "scans" | "missing" | "rows" | "columns">
 
 /**
- * Makes the folder show what the copy holds: the list whose scans have just ended, and any other that is not shown and that
- * no scan has changed without reaching its end. One program renders at a time; others wait. It reads the copy as it was
- * when it began, so that scans may go on meanwhile.
+ * Renders the list whose scans have just ended, and every other list that is not rendered yet and that no incomplete scan has
+ * changed. One program renders at a time; others wait. Rendering reads a snapshot of the copy, so scans may write meanwhile.
  */
 const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
   Effect.scoped(Effect.gen(function*() {
@@ -93,44 +92,43 @@ const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
     const snapshot = yield* store.snapshot
     const source = yield* snapshot.source
     if (source === undefined) return
-    yield* mend(renderer)
-    const kept = yield* renderings.manifest
-    let shown: Manifest.Manifest = kept === undefined
+    yield* cleanUp(renderer)
+    const stored = yield* renderings.manifest
+    let manifest: Manifest.Manifest = stored === undefined
       ? { version: 1, source, lists: {} }
-      : Manifest.fromText(kept.text)
-    if (shown.source !== source) {
-      shown = { ...shown, source }
-      yield* show(renderer, [], shown)
+      : Manifest.fromText(stored.text)
+    if (manifest.source !== source) {
+      manifest = { ...manifest, source }
+      yield* replaceManifest(renderer, [], manifest)
     }
     for (const list of renderer.lists) {
       const known = yield* Renderings.evidenceOf(snapshot, list)
       if (known === undefined || !(known.settled || list.name === ended?.name)) continue
       // The next export of the list fills its new columns and then renders it.
       if ((yield* unfilled(snapshot, list)).columns.length > 0) continue
-      const before = shown.lists[list.label]
+      const before = manifest.lists[list.label]
       const intact = before !== undefined && (yield* isIntact(renderer, list, before)) ? before : undefined
       const now = { ...formatOf(renderer, list), ...known.evidence }
       const revision = yield* Renderings.revisionOf(snapshot, list)
-      const same = yield* filesAt(renderer, intact, revision)
-      if (same !== undefined && Equal.equals(intact, { ...now, files: same })) continue
-      const files = same ??
+      const unchangedFiles = yield* filesAt(renderer, intact, revision)
+      if (unchangedFiles !== undefined && Equal.equals(intact, { ...now, files: unchangedFiles })) continue
+      const files = unchangedFiles ??
         (yield* render(renderer, snapshot, { list, scan: now.scan, revision, number: yield* renderings.next }))
-      const shownList = { ...now, files }
-      shown = { ...shown, lists: { ...shown.lists, [list.label]: shownList } }
-      yield* show(renderer, files, shown)
+      manifest = { ...manifest, lists: { ...manifest.lists, [list.label]: { ...now, files } } }
+      yield* replaceManifest(renderer, files, manifest)
       yield* removeStale(renderer)
     }
-    // A folder that was moved meanwhile shows nothing at its path.
+    // If the folder was moved meanwhile, the files are not at its path.
     yield* store.requireInPlace
   }))
 
-/** Puts right what a run that was cut has left: the manifest first, then what nobody needs. */
-const mend = Effect.fnUntraced(function*(renderer: Renderer) {
+/** Completes an interrupted run: replaces an outdated manifest, and removes incomplete and old files. */
+const cleanUp = Effect.fnUntraced(function*(renderer: Renderer) {
   const { folder, fs, location, path, renderings } = renderer
   const target = path.join(folder, Manifest.manifestFile)
-  const kept = yield* renderings.manifest
-  if (kept !== undefined && (yield* readBytes(renderer, target))?.equals(Buffer.from(kept.text)) !== true) {
-    yield* onDisk(location, replaceFile(target, kept.text))
+  const stored = yield* renderings.manifest
+  if (stored !== undefined && (yield* readBytes(renderer, target))?.equals(Buffer.from(stored.text)) !== true) {
+    yield* onDisk(location, replaceFile(target, stored.text))
   }
   for (const name of yield* onDisk(location, fs.readDirectory(folder))) {
     if (leftover.test(name)) yield* onDisk(location, fs.remove(path.join(folder, name), { force: true }))
@@ -138,10 +136,10 @@ const mend = Effect.fnUntraced(function*(renderer: Renderer) {
   yield* removeStale(renderer)
 })
 
-/** What `replaceFile` leaves of a manifest when its process is killed. */
+/** The temporary file that `replaceFile` leaves when its process is killed. */
 const leftover = /^manifest\.json\.[0-9a-f-]{36}\.new$/
 
-/** Only what was rendered here is removed. */
+/** Removes incomplete and old rendered files. It removes no other files. */
 const removeStale = Effect.fnUntraced(function*({ folder, fs, location, path, renderings }: Renderer) {
   for (const file of yield* renderings.stale) {
     yield* onDisk(location, fs.remove(path.join(folder, file), { force: true }))
@@ -149,8 +147,11 @@ const removeStale = Effect.fnUntraced(function*({ folder, fs, location, path, re
   }
 })
 
-/** Files that are on disk. The copy first: a manifest that is behind it is put right by the next run, and `verify` knows what it must be. */
-const show = Effect.fnUntraced(
+/**
+ * Records rendered files and replaces the manifest. The copy is written first: after a crash in between, the next run replaces
+ * the outdated manifest, and `verify` knows its expected text.
+ */
+const replaceManifest = Effect.fnUntraced(
   function*(renderer: Renderer, files: ReadonlyArray<Manifest.RenderedFile>, manifest: Manifest.Manifest) {
     const { folder, location, path, renderings } = renderer
     const text = Manifest.toText(manifest)
@@ -160,7 +161,7 @@ const show = Effect.fnUntraced(
   }
 )
 
-/** What the manifest says of the format. NDJSON has the records' texts alone, and no columns. */
+/** Returns the manifest's fields about the format. NDJSON has only the records' texts, so it has no columns. */
 const formatOf = ({ format: { compress, format, formulas } }: Renderer, list: Lists.AnyList) => {
   if (format === "ndjson") return { format, compress }
   const columns = columnsOf(list).map(({ name }) => name)
@@ -169,7 +170,7 @@ const formatOf = ({ format: { compress, format, formulas } }: Renderer, list: Li
     : { format, compress, columns }
 }
 
-/** Whether the files have the requested format and the list's columns, and hold the bytes that were rendered. */
+/** Whether the files have the requested format and the list's columns, and their bytes are unchanged. */
 const isIntact = Effect.fnUntraced(
   function*(
     renderer: Renderer,
@@ -183,7 +184,7 @@ const isIntact = Effect.fnUntraced(
   }
 )
 
-/** The files, if they were rendered from the same rows. */
+/** Returns the files if they were rendered from this revision of the rows. */
 const filesAt = Effect.fnUntraced(
   function*({ renderings }: Renderer, shown: Manifest.ListShown | undefined, revision: number) {
     const [first] = shown?.files ?? []
@@ -194,7 +195,7 @@ const filesAt = Effect.fnUntraced(
 
 const isAbsent = ({ reason }: SinkError): boolean => reason._tag === "Failed" && reason.code === "ENOENT"
 
-/** Whether a file holds the bytes that were rendered. It is read whole once, and again when its size, time or inode changes. */
+/** Whether a file's bytes are unchanged. The file is read again only if its size, time or inode changes. */
 const isUnchanged = Effect.fnUntraced(
   function*({ checked, folder, fs, location, path }: Renderer, { bytes, file, sha256 }: Manifest.RenderedFile) {
     const target = path.join(folder, file)
@@ -209,28 +210,28 @@ const isUnchanged = Effect.fnUntraced(
   Effect.catchIf(isAbsent, () => Effect.succeed(false))
 )
 
-/** Writes the list's files beside those that are there. Their names are made of the list's, the time and a number. */
+/** Renders a list into new files. Their names consist of the list's name, the time and a number. */
 const render = Effect.fnUntraced(
   function*(renderer: Renderer, snapshot: Snapshot, rendering: Renderings.Rendering) {
     const { folder, format, fs, location, path, renderings } = renderer
     const { list, number } = rendering
     const time = DateTime.formatIso(yield* DateTime.now).replaceAll(/\D/g, "")
-    const one = Effect.fnUntraced(function*(mark: string, isIn: (row: FullRow) => boolean) {
-      const file = `${list.label}-${time}-${number}${mark}${extensionOf(format)}`
+    const renderOne = Effect.fnUntraced(function*(suffix: string, isIn: (row: FullRow) => boolean) {
+      const file = `${list.label}-${time}-${number}${suffix}${extensionOf(format)}`
       yield* renderings.note(rendering, file)
-      const rows = Stream.map(rowsOf(snapshot, list), (some) => some.filter(isIn))
+      const rows = Stream.map(rowsOf(snapshot, list), (chunk) => chunk.filter(isIn))
       const encoder = yield* encoderOf(list, format)
       return {
         file,
         ...(yield* onDisk(location, renderFile(fs, path.join(folder, file), rows, encoder, format)))
       }
     })
-    if (format.format !== "ndjson") return [yield* one("", () => true)]
-    // A line has no room for the mark of a missing row.
-    const present = yield* one("", ({ missingSince }) => missingSince === undefined)
+    if (format.format !== "ndjson") return [yield* renderOne("", () => true)]
+    // NDJSON cannot mark a row as missing, so missing rows have a file of their own.
+    const present = yield* renderOne("", ({ missingSince }) => missingSince === undefined)
     if ((yield* snapshot.missing(list)).length === 0) return [present]
-    const gone = yield* one("-missing", ({ missingSince }) => missingSince !== undefined)
-    return [present, { ...gone, missing: true as const }]
+    const missing = yield* renderOne("-missing", ({ missingSince }) => missingSince !== undefined)
+    return [present, { ...missing, missing: true as const }]
   }
 )
 
@@ -239,7 +240,7 @@ const readBytes = ({ fs, location }: Renderer, target: string) =>
     Effect.catchIf(isAbsent, () => Effect.undefined)
   )
 
-/** A file that cannot be read or written is a reason of ours. */
+/** Maps an error of the file system to a `SinkError`. */
 export const onDisk = <A, E extends PlatformError.PlatformError | SinkError, R>(
   location: string,
   effect: Effect.Effect<A, E, R>

@@ -1,21 +1,24 @@
-/** `manifest.json`: which files of a folder hold which list, what they are, and what is certified of them. */
+/** `manifest.json`: the rendered files of each list in a folder, their format and their certificates. */
 import { Option, Schema } from "effect"
 import * as Certificate from "../engine/Certificate.ts"
 import * as ScanTotals from "../engine/ScanTotals.ts"
 import type { ScanRow } from "../engine/Store.ts"
 import { compressions, formats, formulas } from "./render/Format.ts"
 
-/** Grows when CSV is written in another way: files of another dialect are rendered again. 1, unnamed, left line breaks unquoted. */
+/**
+ * The version of the CSV format. Files of an older version are rendered again. Version 1, which manifests do not name, did not
+ * quote all line breaks.
+ */
 export const csvDialect = 2
 
-/** One rendered file. */
+/** A rendered file. */
 const RenderedFile = Schema.Struct({
   file: Schema.String,
   records: Schema.Int,
   bytes: Schema.Int,
   /** Lower-case hex. */
   sha256: Schema.String,
-  /** Its records are those that the service no longer lists. Where there is no such file, a column of the others tells. */
+  /** The file has the missing rows. Only NDJSON has such a file; the other formats have a column `missing_since`. */
   missing: Schema.optionalKey(Schema.Literal(true))
 })
 /** {@inheritDoc RenderedFile} */
@@ -27,39 +30,39 @@ const PartShown = Schema.Struct({
   certificate: Certificate.Certificate
 })
 
-/** How one list is shown. */
+/** The files of one list. */
 const ListShown = Schema.Struct({
   format: Schema.Literals(formats),
   compress: Schema.Literals(compressions),
-  /** Of CSV: what became of text that a spreadsheet would take for a formula. */
+  /** For CSV: whether formulas in text are escaped. */
   formulas: Schema.optionalKey(Schema.Literals(formulas)),
-  /** Of CSV: {@link csvDialect} of the program that rendered it. */
+  /** For CSV: the {@link csvDialect} of the program that rendered it. */
   dialect: Schema.optionalKey(Schema.Int),
-  /** Of CSV and Parquet: the columns that hold the fields of the record. Those of an earlier version are not named. */
+  /** For CSV and Parquet: the columns of the record's fields. Manifests of earlier versions do not have this member. */
   columns: Schema.optionalKey(Schema.Array(Schema.String)),
-  /** The newest complete scan in the files. */
+  /** The newest complete scan whose rows are in the files. */
   scan: Schema.Int,
   files: Schema.Array(RenderedFile),
-  /** Of the last complete scan of the whole list, where no later scan has changed a row. */
+  /** The certificate of the last complete scan of the whole list, if no later scan has changed a row. */
   certificate: Schema.optionalKey(Certificate.Certificate),
-  /** Of the parts that were scanned since. They may overlap, and need not cover the list. */
+  /** The parts that were scanned since. They may overlap, and need not cover the list. */
   parts: Schema.optionalKey(Schema.Array(PartShown))
 })
 /** {@inheritDoc ListShown} */
 export interface ListShown extends Schema.Schema.Type<typeof ListShown> {}
 
-/** What `manifest.json` says. */
+/** The content of `manifest.json`. */
 export const Manifest = Schema.Struct({
   version: Schema.Literal(1),
-  /** Whose data it is. */
+  /** The source of the data. */
   source: Schema.String,
-  /** By the list's name, as on the command line. */
+  /** The lists by their names on the command line. */
   lists: Schema.Record(Schema.String, ListShown)
 })
 /** {@inheritDoc Manifest} */
 export interface Manifest extends Schema.Schema.Type<typeof Manifest> {}
 
-/** Its name in the folder. */
+/** The name of the manifest in the folder. */
 export const manifestFile = "manifest.json"
 
 /** Decodes a text that {@link toText} wrote. Throws on any other text. */
@@ -73,13 +76,13 @@ export const isManifest = (text: string): boolean =>
 export const toText = (manifest: Manifest): string => `${JSON.stringify(encode(manifest), null, 2)}\n`
 const encode = Schema.encodeSync(Manifest)
 
-/** What the rows of a list are at some moment. */
+/** The evidence for the rows of a list: the newest complete scan and the certificates. */
 export type Evidence = Pick<ListShown, "scan" | "certificate" | "parts">
 
 /**
- * What is known of a list's rows from its scans, the newest first, and from whether any that began after the last complete
- * one of the whole list has changed a row; nothing before one is complete. `settled` is false while some scan has changed
- * rows and neither it nor a later one of the same cut is complete.
+ * Returns the evidence for a list's rows, or undefined if no scan is complete. `scans` are the scans, newest first.
+ * `changedSince` is whether a scan after the last complete one of the whole list has changed rows. `settled` is false while an
+ * incomplete scan has changed rows, and no later scan of the same part is complete.
  */
 export const evidenceOf = (
   scans: ReadonlyArray<
@@ -110,5 +113,5 @@ export const evidenceOf = (
   }
 }
 
-/** As `SqlSink` keeps it. */
+/** The part of a stored scan, as `NextScan.ts` encodes it. */
 const PartKey = Schema.fromJsonString(Schema.Tuple([Schema.String, Schema.String]))

@@ -1,6 +1,6 @@
 /**
- * Reads a rendered file as any other program would, by libraries that did not write it where there are any, and compares its
- * records with the rows of the copy, in their order. Takes bounded memory, however long the file is.
+ * Reads a rendered file as another program does, if possible with libraries other than those that wrote it, and compares its
+ * records in order with the rows of the copy. It uses bounded memory.
  */
 import type { Lists } from "@payments/core"
 import { parse } from "csv-parse"
@@ -14,59 +14,59 @@ import { fieldText } from "../Csv.ts"
 import type { Column } from "../engine/Columns.ts"
 import type { FullRow } from "../engine/Store.ts"
 import type { SinkError } from "../Sink.ts"
-import { atOnce } from "./CopyRows.ts"
+import { chunkLimit } from "./CopyRows.ts"
 import * as Csv from "./render/Csv.ts"
 import type { Format } from "./render/Format.ts"
 import * as Parquet from "./render/Parquet.ts"
 
-/** What a file must hold. */
+/** The expected content of a file. */
 export interface Expected {
   readonly list: Lists.AnyList
-  /** The list's columns that the file was rendered with. */
+  /** The list's columns with which the file was rendered. */
   readonly columns: ReadonlyArray<Column>
   readonly format: Format
   readonly records: number
-  /** The next rows of the copy; undefined where the copy has changed since the file was rendered. */
-  readonly take: ((count: number) => Effect.Effect<ReadonlyArray<FullRow>, SinkError>) | undefined
+  /** Returns the next rows of the copy. Undefined if the copy has changed since the file was rendered. */
+  readonly nextRows: ((count: number) => Effect.Effect<ReadonlyArray<FullRow>, SinkError>) | undefined
 }
 
-/** The first difference. */
+/** The first difference of a file. */
 class Differs extends Data.TaggedError("Differs")<{ readonly problem: string }> {}
 
-/** A record of a file: names the column in which it differs from a row, if any. */
-type Read = (row: FullRow) => string | undefined
+/** A record of a file, as a function that returns the first column in which the record differs from a row. */
+type FileRecord = (row: FullRow) => string | undefined
 
-/** The first difference between the file and what it must hold; undefined where there is none. */
+/** Returns the first difference between the file and its expected content, or undefined if there is none. */
 export const differenceIn = (
   path: string,
   expected: Expected
 ): Effect.Effect<string | undefined, SinkError> => {
-  const { format, records, take } = expected
+  const { format, nextRows, records } = expected
   let read = 0
   return Stream.fromAsyncIterable(
     readersOf[format.format](path, expected),
-    () => new Differs({ problem: `it cannot be read behind record ${read}` })
+    () => new Differs({ problem: `it cannot be read after record ${read}` })
   ).pipe(
-    Stream.runForEach(Effect.fnUntraced(function*(some) {
-      const rows = take === undefined ? [] : yield* take(some.length)
+    Stream.runForEach(Effect.fnUntraced(function*(chunk) {
+      const rows = nextRows === undefined ? [] : yield* nextRows(chunk.length)
       for (const [index, row] of rows.entries()) {
-        const column = some[index]?.(row)
+        const column = chunk[index]?.(row)
         if (column !== undefined) {
           return yield* new Differs({
             problem: `record ${read + index + 1} (${row.id}): ${column} differs from the copy`
           })
         }
       }
-      if (take !== undefined && rows.length < some.length) {
+      if (nextRows !== undefined && rows.length < chunk.length) {
         return yield* new Differs({ problem: `the copy has no record ${read + rows.length + 1}` })
       }
-      read += some.length
+      read += chunk.length
     })),
-    Effect.andThen(take?.(1) ?? Effect.succeed([])),
+    Effect.andThen(nextRows?.(1) ?? Effect.succeed([])),
     Effect.andThen((rest) =>
       read !== records || rest.length > 0
         ? Effect.succeed(
-          read === records ? `the copy has more than ${read} records` : `it holds ${read} records, not ${records}`
+          read === records ? `the copy has more than ${read} records` : `it has ${read} records, not ${records}`
         )
         : Effect.undefined
     ),
@@ -74,61 +74,61 @@ export const differenceIn = (
   )
 }
 
-type Records = AsyncIterable<ReadonlyArray<Read>>
+type Records = AsyncIterable<ReadonlyArray<FileRecord>>
 
 /** Each line is the record's exact text. */
 const ndjson = async function*(path: string, { format: { compress } }: Expected): Records {
-  let some = new Piece()
-  let begun: Array<Buffer> = []
-  for await (const bytes of unpacked(path, compress)) {
+  let chunk = new Chunk()
+  let partialLine: Array<Buffer> = []
+  for await (const bytes of decompressed(path, compress)) {
     let from = 0
     for (let end = bytes.indexOf(lineFeed); end !== -1; end = bytes.indexOf(lineFeed, from)) {
-      const line = Buffer.concat([...begun, bytes.subarray(from, end)]).toString("utf8")
-      begun = []
+      const line = Buffer.concat([...partialLine, bytes.subarray(from, end)]).toString("utf8")
+      partialLine = []
       from = end + 1
-      some.add(({ raw }) => line === raw ? undefined : "the line", line.length)
-      if (some.isFull) {
-        yield some.reads
-        some = new Piece()
+      chunk.add(({ raw }) => line === raw ? undefined : "the line", line.length)
+      if (chunk.isFull) {
+        yield chunk.records
+        chunk = new Chunk()
       }
     }
-    if (from < bytes.length) begun.push(bytes.subarray(from))
+    if (from < bytes.length) partialLine.push(bytes.subarray(from))
   }
-  if (begun.length > 0) some.add(() => "the end of the line", 0)
-  yield some.reads
+  if (partialLine.length > 0) chunk.add(() => "the end of the line", 0)
+  yield chunk.records
 }
 
 const lineFeed = 0x0a
 
-/** The reader ends a row at every CR or LF that is not quoted, as spreadsheets do. */
+/** The parser ends a row at every unquoted CR or LF, as spreadsheets do. */
 const csv = async function*(path: string, { columns, format: { compress, formulas } }: Expected): Records {
   const names = Csv.columnNames(columns)
   const parser = parse({ record_delimiter: ["\r\n", "\n", "\r"], relax_column_count: true })
-  // An error of either ends the other, and is thrown to the loop.
-  pipeline(unpacked(path, compress), parser, () => {})
-  let some = new Piece()
+  // `pipeline` passes an error of the file to the parser, which throws it into the loop.
+  pipeline(decompressed(path, compress), parser, () => {})
+  let chunk = new Chunk()
   let isHeader = true
-  for await (const fields of parser as AsyncIterable<ReadonlyArray<string>>) { // what it gives without columns
+  for await (const fields of parser as AsyncIterable<ReadonlyArray<string>>) { // its type without the option `columns`
     if (isHeader) {
       isHeader = false
       if (names.some((name, index) => name !== fields[index])) throw new Error("another header")
       continue
     }
-    const read: Read = (row) => {
+    const record: FileRecord = (row) => {
       const expected = Csv.fieldsOf(columns, row).map((field) => fieldText(field, formulas))
       const at = expected.findIndex((field, index) => field !== fields[index])
       return at === -1 ? undefined : names[at]
     }
-    some.add(read, fields.reduce((sum, { length }) => sum + length, 0))
-    if (some.isFull) {
-      yield some.reads
-      some = new Piece()
+    chunk.add(record, fields.reduce((sum, { length }) => sum + length, 0))
+    if (chunk.isFull) {
+      yield chunk.records
+      chunk = new Chunk()
     }
   }
-  yield some.reads
+  yield chunk.records
 }
 
-/** A row group at a time. */
+/** Reads one row group at a time. */
 const parquet = async function*(path: string, { columns, list }: Expected): Records {
   const fields = Parquet.fieldsOf(list, columns)
   const handle = await open(path)
@@ -146,9 +146,9 @@ const parquet = async function*(path: string, { columns, list }: Expected): Reco
     let rowStart = 0
     for (const group of metadata.row_groups) {
       const rowEnd = rowStart + Number(group.num_rows)
-      // oxlint-disable-next-line no-await-in-loop -- one group after the other, so that memory is bounded
+      // oxlint-disable-next-line no-await-in-loop -- reads one group after the other, to bound the memory
       const rows = await parquetReadObjects({ file, metadata, rowStart, rowEnd, compressors, parsers })
-      yield rows.map((cells): Read => (row) =>
+      yield rows.map((cells): FileRecord => (row) =>
         fields.find(({ element: { name }, value }) => comparable(cells[name]) !== comparable(value(row)))?.element.name
       )
       rowStart = rowEnd
@@ -163,7 +163,7 @@ const compressors = {
   ZSTD: (input: Uint8Array) => zstdDecompressSync(input)
 }
 
-/** By itself this reader drops a byte order mark at the start of a text. */
+/** The reader's default parser drops a byte order mark at the start of a text. */
 const parsers = { stringFromBytes: (text: Uint8Array) => Buffer.from(text).toString("utf8") }
 
 const comparable = (cell: unknown): unknown => cell instanceof Date ? cell.getTime() : cell ?? null
@@ -177,24 +177,24 @@ const readersOf: {
 }
 
 /** Records that are compared together. */
-class Piece {
-  readonly reads: Array<Read> = []
+class Chunk {
+  readonly records: Array<FileRecord> = []
   #characters = 0
 
-  add(read: Read, characters: number): void {
-    this.reads.push(read)
+  add(record: FileRecord, characters: number): void {
+    this.records.push(record)
     this.#characters += characters
   }
 
   get isFull(): boolean {
-    return this.reads.length >= atOnce.rows || this.#characters >= atOnce.characters
+    return this.records.length >= chunkLimit.rows || this.#characters >= chunkLimit.characters
   }
 }
 
-const unpacked = (path: string, compress: Format["compress"]): NodeJS.ReadableStream & AsyncIterable<Buffer> => {
+const decompressed = (path: string, compress: Format["compress"]): NodeJS.ReadableStream & AsyncIterable<Buffer> => {
   const bytes = createReadStream(path)
   if (compress === "none") return bytes
-  const unpacker = compress === "gzip" ? createGunzip() : createZstdDecompress()
-  pipeline(bytes, unpacker, () => {})
-  return unpacker
+  const decompressor = compress === "gzip" ? createGunzip() : createZstdDecompress()
+  pipeline(bytes, decompressor, () => {})
+  return decompressor
 }

@@ -1,6 +1,6 @@
 /**
- * What a folder's copy remembers of the files that were rendered from it: their names before they are there, so that none
- * is left over; their digests and the manifest's text, so that `verify` knows what there must be.
+ * Stores data about rendered files in a folder's copy. The name of a file is stored before the file is created, so that an
+ * incomplete file is found and removed. The digests and the manifest's text are stored for `verify`.
  */
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
@@ -11,56 +11,56 @@ import type { SqliteClient } from "../sqlite/SqliteClient.ts"
 import type { SqliteStore } from "../sqlite/SqliteStore.ts"
 import * as Manifest from "./Manifest.ts"
 
-/** The lock of a program that renders, or that reads the rendered files and the manifest together. */
+/** The label of the lock for rendering, and for reading the rendered files and the manifest together. */
 export const manifestLabel = "manifest"
 
-/** A rendering of a list: its files take each other's place as one. */
+/** A rendering of a list into one or two files. */
 export interface Rendering {
   readonly number: number
   readonly list: Lists.AnyList
   readonly scan: number
-  /** What {@link revisionOf} said. */
+  /** The {@link revisionOf} the list that is rendered. */
   readonly revision: number
 }
 
-/** What a folder's copy says of its files. */
+/** Reads the data about rendered files. */
 export interface RenderingsReader {
   /**
-   * What `manifest.json` has to be, and what it was before, which it still is where its replacement was interrupted; undefined
-   * before anything was rendered.
+   * The text of `manifest.json` and its previous text, or undefined before the first rendering. If its replacement was
+   * interrupted, the file still has the previous text.
    */
   readonly manifest: Effect.Effect<
     { readonly text: string; readonly previous: string | undefined } | undefined,
     SinkError
   >
-  /** The revision of the list that the file was rendered from. */
+  /** Returns the revision of the list from which the file was rendered. */
   readonly revisionIn: (file: string) => Effect.Effect<number | undefined, SinkError>
-  /** The files of the last whole rendering of each list. */
+  /** The files of the last complete rendering of each list. */
   readonly current: Effect.Effect<ReadonlyArray<Manifest.RenderedFile>, SinkError>
 }
 
-/** The renderings of a folder. A program that writes them has locked its manifest. */
+/** Reads and writes the data about rendered files. The writer has the lock {@link manifestLabel}. */
 export interface Renderings extends Pick<RenderingsReader, "manifest" | "revisionIn"> {
   /** The number of the next rendering. */
   readonly next: Effect.Effect<number, SinkError>
-  /** Remembers a file before it is there. */
+  /** Stores the name of a file before the file is created. */
   readonly note: (rendering: Rendering, file: string) => Effect.Effect<void, SinkError>
-  /** Remembers the files when they are whole, and the manifest that names them. */
+  /** Stores the digests of complete files, and the manifest that names them. */
   readonly complete: (files: ReadonlyArray<Manifest.RenderedFile>, manifest: string) => Effect.Effect<void, SinkError>
-  /** The files that are not whole, and those of which two later renderings are. */
+  /** The incomplete files, and those with two later complete renderings. */
   readonly stale: Effect.Effect<ReadonlyArray<string>, SinkError>
   readonly forget: (file: string) => Effect.Effect<void, SinkError>
 }
 
-/** How many whole renderings of the same list are newer than that of the row `r`. */
+/** SQL for the number of complete renderings of the same list that are newer than the rendering of row `r`. */
 const newer = `(SELECT count(DISTINCT rendering) FROM rendered
   WHERE list = r.list AND rendering > r.rendering AND sha256 IS NOT NULL)`
 
-/** Reads what the copy says. */
+/** Makes the reader over a copy. */
 export const readerOf = ({ run }: Pick<SqliteClient, "run">): RenderingsReader => ({
   manifest: run((db) => {
     const row = db.get("SELECT text, previous FROM manifest")
-    // Without one that can be read, every list is rendered anew.
+    // Without a readable manifest, every list is rendered again.
     return row === undefined || !Manifest.isManifest(text(row, "text"))
       ? undefined
       : { text: text(row, "text"), previous: optional(row, "previous") }
@@ -81,7 +81,7 @@ export const readerOf = ({ run }: Pick<SqliteClient, "run">): RenderingsReader =
   )
 })
 
-/** Reads and writes it. */
+/** Makes the reader and writer over a copy. */
 export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transaction">): Renderings => ({
   ...readerOf({ run }),
   next: run((db) => number(db.get("SELECT coalesce(max(rendering), 0) + 1 AS n FROM rendered"), "n")),
@@ -111,14 +111,14 @@ export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transacti
   forget: (file) => transaction(manifestLabel, (db) => db.run("DELETE FROM rendered WHERE file = ?", file))
 })
 
-/** Grows with every commit that changes a row of the list. */
+/** Returns the revision of a list, which increases with every commit that changes a row of the list. */
 export const revisionOf = (
   { run }: Pick<SqliteClient, "run">,
   list: Lists.AnyList
 ): Effect.Effect<number, SinkError> =>
   run((db) => number(db.get("SELECT revision FROM revisions WHERE list = ?", list.label), "revision"))
 
-/** What is known of the list's rows. */
+/** Returns the evidence for the list's rows. */
 export const evidenceOf = Effect.fnUntraced(function*(
   store: Pick<SqliteStore, "location" | "run" | "scans">,
   list: Lists.AnyList
@@ -128,7 +128,7 @@ export const evidenceOf = Effect.fnUntraced(function*(
     (scan) => Effect.map(ScanTotals.ofScan(store, scan), (totals) => ({ ...scan, totals }))
   )
   const whole = scans.find(({ part, state }) => part === "" && state === "complete")
-  // Those that a later one of the same part has made obsolete are not among the scans above.
+  // `scans` omits scans before a later complete one of the same part, so ask the table.
   const changed = yield* store.run((db) =>
     db.get(
       `SELECT 1 FROM scans WHERE list = ? AND scan > ? AND (tally ->> '$.counts.inserted')

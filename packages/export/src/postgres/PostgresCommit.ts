@@ -1,4 +1,4 @@
-/** One commit into PostgreSQL: a handful of statements, each over all its rows. */
+/** The statements of a commit into PostgreSQL. Each statement writes all its rows. */
 import { Effect } from "effect"
 import { type Cell, type Column, layoutOf } from "../engine/Columns.ts"
 import type { RowWrite } from "../engine/Plan.ts"
@@ -8,7 +8,7 @@ import { OtherMerchant, OtherSource, type OwnerClaim, RowsRemoved, SinkError } f
 import { binaries, booleans, integers, type Parameter, type Query, texts } from "./PostgresClient.ts"
 import { quoted } from "./PostgresSchema.ts"
 
-/** The statements of one commit. Those that have nothing to write are left out. */
+/** Writes a commit. Statements with nothing to write are skipped. */
 export const write = Effect.fnUntraced(function*(
   query: Query,
   location: string,
@@ -18,7 +18,8 @@ export const write = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Committed, SinkError> {
   const { columns, table } = layoutOf(list)
   if (bound !== source) {
-    // Bound by the first rows, not by the first attempt: an address may have been mistyped. Another list may be first.
+    // The first rows bind the destination, not the first attempt, because an address may be mistyped. Another program may bind
+    // the destination at the same time, so the source is read again.
     if (bound === undefined) {
       yield* query(`UPDATE ${s}.destination SET source = $1 WHERE source IS NULL`, [source])
     }
@@ -37,21 +38,21 @@ export const write = Effect.fnUntraced(function*(
     yield* query(`DELETE FROM ${s}.seen WHERE scan = $1::bigint`, [number])
   }
   const names = [...columns.map(({ name }) => quoted(name)), "raw", "hash"]
-  const given = rowsFrom(columns)
-  const [fresh, known] = [plan.writes.filter(({ isNew }) => isNew), plan.writes.filter(({ isNew }) => !isNew)]
-  if (fresh.length > 0) {
+  const rowSource = rowsFrom(columns)
+  const [inserts, updates] = [plan.writes.filter(({ isNew }) => isNew), plan.writes.filter(({ isNew }) => !isNew)]
+  if (inserts.length > 0) {
     yield* query(
       `INSERT INTO ${s}.${table} ("row", ${names.join(", ")}, first_seen_at, changed_at)
       SELECT u."row", ${names.map((name) => `u.${name}${cast(name)}`).join(", ")}, $1::timestamptz, $1::timestamptz
-      FROM ${given}`,
-      [now, ...cellsOf(columns, fresh)]
+      FROM ${rowSource}`,
+      [now, ...cellsOf(columns, inserts)]
     )
   }
-  if (known.length > 0) {
+  if (updates.length > 0) {
     yield* query(
       `UPDATE ${s}.${table} AS t SET ${names.map((name) => `${name} = u.${name}${cast(name)}`).join(", ")},
-        changed_at = $1::timestamptz, missing_since = NULL FROM ${given} WHERE t."row" = u."row"`,
-      [now, ...cellsOf(columns, known)]
+        changed_at = $1::timestamptz, missing_since = NULL FROM ${rowSource} WHERE t."row" = u."row"`,
+      [now, ...cellsOf(columns, updates)]
     )
   }
   if (plan.reappeared.length > 0) {
@@ -92,7 +93,7 @@ export const write = Effect.fnUntraced(function*(
       ]
     )
   }
-  const kept = yield* query(
+  const updatedScans = yield* query(
     `WITH pieces AS (
       INSERT INTO ${s}.seen (scan, piece, bits) SELECT $1::bigint, u.piece, u.bits FROM unnest($2::bigint[], $3::bytea[])
         AS u (piece, bits) ON CONFLICT (scan, piece) DO UPDATE SET bits = excluded.bits
@@ -112,22 +113,24 @@ export const write = Effect.fnUntraced(function*(
       end === undefined ? null : now
     ]
   )
-  if (kept.length === 0) return yield* new SinkError({ location, reason: new RowsRemoved({ label: list.label }) })
+  if (updatedScans.length === 0) {
+    return yield* new SinkError({ location, reason: new RowsRemoved({ label: list.label }) })
+  }
   if (end === undefined) return "whole"
-  if (end.certified !== undefined && !(yield* holds(query, s, table, number, end.certified))) {
+  if (end.certified !== undefined && !(yield* isPresent(query, s, table, number, end.certified))) {
     yield* query(`UPDATE ${s}.scans SET state = 'incomplete', certificate = NULL WHERE scan = $1::bigint`, [number])
     return "rowsRemoved"
   }
   if (end.missing.length > 0) {
     yield* query(
-      `WITH gone AS (
+      `WITH missing AS (
         UPDATE ${s}.${table} SET missing_since = $1::timestamptz WHERE "row" = ANY ($2) RETURNING "row", id
       ), last AS (
-        UPDATE ${s}.destination SET changes = changes + (SELECT count(*) FROM gone) RETURNING changes
+        UPDATE ${s}.destination SET changes = changes + (SELECT count(*) FROM missing) RETURNING changes
       )
       INSERT INTO ${s}.changes (seq, list, scan, at, kind, id, fields)
-      SELECT last.changes + 1 - row_number() OVER (ORDER BY gone."row" DESC), $3, $4::bigint, $1::timestamptz, 'missing',
-        gone.id, '[]' FROM last, gone`,
+      SELECT last.changes + 1 - row_number() OVER (ORDER BY missing."row" DESC), $3, $4::bigint, $1::timestamptz, 'missing',
+        missing.id, '[]' FROM last, missing`,
       [now, integers(end.missing), list.label, number]
     )
   }
@@ -138,7 +141,7 @@ export const write = Effect.fnUntraced(function*(
   return "whole"
 })
 
-/** The statements that fill columns of some rows. */
+/** Fills columns of rows, and records how far they are filled. */
 export const fill = Effect.fnUntraced(function*(
   query: Query,
   s: string,
@@ -159,15 +162,15 @@ export const fill = Effect.fnUntraced(function*(
   )
 })
 
-/** How an earlier run of the same commit ended. */
-export const ended = (query: Query, s: string, { end, scan }: Commit): Effect.Effect<Committed, SinkError> =>
+/** Returns the result of an earlier run of the same commit. */
+export const resultOf = (query: Query, s: string, { end, scan }: Commit): Effect.Effect<Committed, SinkError> =>
   end?.state !== "complete" ? Effect.succeed("whole") : Effect.map(
     query(`SELECT FROM ${s}.scans WHERE scan = $1::bigint AND state = 'complete'`, [String(scan)]),
     ({ length }) => length === 0 ? "rowsRemoved" : "whole"
   )
 
-/** Whether all of it is there. */
-const holds = Effect.fnUntraced(function*(
+/** Whether the tables have the certified rows and quarantined records. */
+const isPresent = Effect.fnUntraced(function*(
   query: Query,
   s: string,
   table: string,
@@ -182,7 +185,7 @@ const holds = Effect.fnUntraced(function*(
   if (numberIn(counted, "quarantined") !== quarantined || numberIn(counted, "without_id") !== withoutId) return false
   const highest = numberIn(counted, "highest")
   if (rows.highest > highest) return false
-  // Without gaps all rows are there.
+  // If the row numbers have no gap, all rows exist.
   if (numberIn(counted, "count") === highest + 1) return true
   const [found] = yield* query(
     `SELECT count(*) AS count FROM ${s}.${table} AS t JOIN ${s}.seen ON seen.scan = $1::bigint AND seen.piece = t."row" / 8192
@@ -192,7 +195,10 @@ const holds = Effect.fnUntraced(function*(
   return numberIn(found, "count") === rows.size
 })
 
-/** To be called behind the binding of the source, which lets one program at a time bind an empty destination. */
+/**
+ * Binds the destination to a key and merchant ids. The caller binds the source first: its row lock lets only one program at a
+ * time bind an empty destination.
+ */
 const bindOwner = Effect.fnUntraced(function*(
   query: Query,
   location: string,
@@ -222,7 +228,7 @@ const bindOwner = Effect.fnUntraced(function*(
 
 const arrayTypes = { text: "text[]", integer: "bigint[]", boolean: "boolean[]" } as const
 
-/** `u`: the rows that {@link cellsOf} gives from the second parameter on. */
+/** SQL for the rows of {@link cellsOf} as `u`. Their parameters start with the second one. */
 const rowsFrom = (columns: ReadonlyArray<Column>): string => {
   const types = [...columns.map(({ kind }) => arrayTypes[kind]), "text[]", "text[]", "bigint[]"]
   const names = [...columns.map(({ name }) => quoted(name)), "raw", "hash", `"row"`]
@@ -238,7 +244,7 @@ const cellsOf = (columns: ReadonlyArray<Column>, writes: ReadonlyArray<RowWrite>
   integers(writes.map(({ row }) => row))
 ]
 
-/** A parameter for each column: its cells of all rows. */
+/** Returns a parameter for each column, with the cells of all rows. */
 const cellArrays = (
   columns: ReadonlyArray<Column>,
   rows: ReadonlyArray<ReadonlyArray<Cell>>

@@ -1,4 +1,4 @@
-/** The tables of a PostgreSQL destination, in one schema: makes them, brings those of earlier versions to this one, and refuses others. */
+/** Creates the tables of a PostgreSQL destination in a schema, migrates those of earlier versions, and refuses other schemas. */
 import { Lists } from "@payments/core"
 import { Duration, Effect, Result } from "effect"
 import { columnsOf, tableOf } from "../engine/Columns.ts"
@@ -16,15 +16,15 @@ import { NotADestination, SinkError } from "../Sink.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
 import { setIdleTimeout } from "./PostgresLease.ts"
 
-/** A name as SQL writes it. */
+/** Quotes a name for SQL. */
 export const quoted = (name: string): string => `"${name.replaceAll("\"", "\"\"")}"`
 
 type AllLists = ReadonlyArray<Lists.AnyList>
 
 /**
- * Makes the schema and its tables, brings an earlier version of them to this one, and adds the tables and columns that are
- * missing; or refuses the schema unchanged. The server ends a transaction that is idle for `idleTimeout`; another program that
- * migrates is waited for twice as long.
+ * Creates the schema and its tables, migrates an earlier version of them, and adds missing tables and columns; or refuses the
+ * schema without a change. The server ends a transaction that is idle for `idleTimeout`. This program waits twice as long for
+ * another program that migrates.
  */
 export const migrate = Effect.fnUntraced(function*(
   client: PostgresClient,
@@ -32,18 +32,18 @@ export const migrate = Effect.fnUntraced(function*(
   idleTimeout: Duration.Duration,
   lists: AllLists = Lists.all
 ): Effect.fn.Return<void, SinkError> {
-  // The first statement runs once, so that a server that cannot be reached is reported at once.
+  // The first statement has no retries, so that an unreachable server is reported at once.
   if (isCurrent(yield* stateOf(client.once, client.location, schema, lists))) return
   const s = quoted(schema)
   yield* client.transaction(Effect.fnUntraced(function*(query) {
     yield* query(
       `SELECT set_config('lock_timeout', '${2 * Duration.toMillis(idleTimeout)}', true), ${setIdleTimeout(idleTimeout)}`
     )
-    // One program at a time migrates.
+    // Only one program may migrate at a time.
     yield* query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`payments ${schema}`])
     const before = yield* stateOf(query, client.location, schema, lists)
     if (isCurrent(before)) return
-    // Even IF NOT EXISTS asks for the privilege to create one.
+    // CREATE SCHEMA IF NOT EXISTS needs the privilege even if the schema exists.
     if (!before.exists) yield* query(`CREATE SCHEMA ${s}`)
     for (const { postgres } of migrationsAfter(before.version)) {
       for (const statement of postgres(s)) yield* query(statement)
@@ -80,9 +80,9 @@ const refuse = (location: string, problem: string) =>
 interface State {
   /** Whether the schema exists. */
   readonly exists: boolean
-  /** Of its tables; 0 where it has none. */
+  /** The version of the tables, or 0 if there are none. */
   readonly version: number
-  /** What it lacks; undefined for an earlier version. */
+  /** The tables and columns to add, or undefined for an earlier version. */
   readonly additions: Additions | undefined
 }
 
@@ -111,7 +111,7 @@ const stateOf = Effect.fnUntraced(function*(
   if (!exists) return { exists, version: 0, additions: undefined }
   if (found["ours"] !== true) {
     return found["used"] === true
-      ? yield* refuse(location, "the schema holds tables of something else. Choose another one (?schema=NAME).")
+      ? yield* refuse(location, "the schema has tables of another program. Choose another one (?schema=NAME).")
       : { exists, version: 0, additions: undefined }
   }
   const [row] = yield* query(`SELECT version FROM ${quoted(schema)}.destination`)
@@ -121,7 +121,7 @@ const stateOf = Effect.fnUntraced(function*(
   return { exists, version, additions }
 })
 
-/** The version of the program that has changed the tables last; undefined where a later version of them does not say. */
+/** Returns the version of the last program that changed the tables, or undefined if the tables do not record it. */
 const programIn = Effect.fnUntraced(function*(query: Query, schema: string) {
   const [table] = yield* query("SELECT to_regclass($1) IS NOT NULL AS there", [`${quoted(schema)}.program_version`])
   if (table?.["there"] !== true) return undefined
@@ -129,7 +129,7 @@ const programIn = Effect.fnUntraced(function*(query: Query, schema: string) {
   return optional(row, "version")
 })
 
-/** What the schema lacks. Fails where this program must not use it. */
+/** Returns the tables and columns to add. Fails if this program must not use the schema. */
 const additionsIn = Effect.fnUntraced(function*(
   query: Query,
   location: string,
@@ -150,7 +150,7 @@ const tableStatements = (s: string): TableStatements => ({
   prefix: `${s}.`,
   create: (list) => {
     const table = tableOf(list)
-    // An index in byte order does not depend on the collation of a language, which an update of the system may change.
+    // A system update may change the collation of a language, which would break an index. Byte order never changes.
     const columns = columnsOf(list).map(({ kind, name }) =>
       `${quoted(name)} ${sqlTypes[kind]}${name === "id" ? ` COLLATE "C" NOT NULL UNIQUE` : ""}`
     )
@@ -166,8 +166,8 @@ const tableStatements = (s: string): TableStatements => ({
 })
 
 /**
- * Makes the view that adds when each row was last seen, or adds the table's new columns to it. They come last: a view that is
- * replaced keeps its columns in their order, so that views built on it go on working.
+ * Creates the view that adds the time when each row was last seen, or adds the table's new columns to the view. New columns
+ * come last: a replaced view must keep its columns in order, so that views that use it continue to work.
  */
 const replaceView = Effect.fnUntraced(function*(query: Query, schema: string, list: Lists.AnyList) {
   const [s, table] = [quoted(schema), tableOf(list)]

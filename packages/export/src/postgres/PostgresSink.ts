@@ -1,4 +1,4 @@
-/** `postgres://HOST/DATABASE?schema=NAME`. Only whoever names such a destination loads this file, and the driver with it. */
+/** `postgres://HOST/DATABASE?schema=NAME`. This file and the driver are loaded only for such a destination. */
 import { Lists } from "@payments/core"
 import { Effect, Layer, type Scope } from "effect"
 import { makeSink } from "../engine/SqlSink.ts"
@@ -9,7 +9,7 @@ import { settingsOf } from "./PostgresSettings.ts"
 import { openReader, openStore } from "./PostgresStore.ts"
 import type { PostgresUrl } from "./PostgresUrl.ts"
 
-/** Writes these lists into the schema, which is made if it is not there. */
+/** A sink that writes these lists into the schema. Creates a missing schema. */
 export const layer = (
   url: PostgresUrl,
   times?: Times,
@@ -23,7 +23,7 @@ export const layer = (
     )
   )
 
-/** Reads the schema, which must be there, until the scope closes. */
+/** Opens a reader of an existing schema, until the scope closes. */
 export const reader = (
   url: PostgresUrl,
   lists?: ReadonlyArray<Lists.AnyList>

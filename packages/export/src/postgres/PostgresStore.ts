@@ -1,6 +1,6 @@
 /**
- * A {@link Store} in one schema of a PostgreSQL database. A batch is one transaction of a handful of statements, each of
- * them over all its rows; writers hold a lease of their list (`PostgresLease.ts`).
+ * A {@link Store} in one schema of a PostgreSQL database. A batch is one transaction of a few statements, each for all its rows.
+ * A writer has a lease of its list (`PostgresLease.ts`).
  */
 import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
@@ -22,12 +22,12 @@ import {
 import { maxBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
 import type { SinkError } from "../Sink.ts"
 import { connect, integers, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
-import { ended, fill, write } from "./PostgresCommit.ts"
+import { fill, resultOf, write } from "./PostgresCommit.ts"
 import * as Lease from "./PostgresLease.ts"
 import { migrate, quoted, requireCurrent } from "./PostgresSchema.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
 
-/** Opens the schema, which is made if it is not there, until the scope closes, for a program that knows these lists. */
+/** Opens the schema for writing, until the scope closes, for a program that knows these lists. Creates a missing schema. */
 export const openStore = (
   settings: PostgresSettings,
   times: Lease.Times = Lease.times,
@@ -40,7 +40,7 @@ export const openStore = (
     return { ...readerOver(client, schema), ...writerOver({ client, schema, times }) }
   })
 
-/** Opens the schema for reading alone, until the scope closes, for a program that knows these lists. It must be there. */
+/** Opens an existing schema for reading, until the scope closes, for a program that knows these lists. */
 export const openReader = (
   settings: PostgresSettings,
   lists?: ReadonlyArray<Lists.AnyList>
@@ -65,7 +65,7 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
   scans: (list, part) =>
     Effect.map(
       query(
-        // There may be very many complete ones: only the last of a part is read from the table.
+        // There may be many complete scans, so read only the last complete one of each part.
         `WITH last AS (
           SELECT part AS of, max(scan) AS latest FROM ${s}.scans
           WHERE list = $1 AND part = coalesce($2, part) AND state = 'complete' GROUP BY part
@@ -156,7 +156,7 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
     ),
   quarantine: (after, count, lists) =>
     Effect.map(
-      // No row is ever updated: each keeps its place.
+      // Rows of this table are never updated, so their ctid does not change.
       query(
         `SELECT ctid::text AS place, list, scan, id, path, expected, raw::text FROM ${s}.quarantine
         WHERE ctid > $1::tid AND list = ANY ($2) ORDER BY ctid LIMIT $3::bigint`,
@@ -173,7 +173,7 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
       ),
       (rows) => decoded(location, () => rows.map(toChange))
     ),
-  // The server checks its own pages.
+  // The server checks its pages itself.
   damage: Effect.succeed([])
 })
 
@@ -184,27 +184,27 @@ const columnsOver = (query: Query, s: string): Reader["columns"] => (list) =>
   )
 
 /**
- * Where the last page was as it had been, most likely the next one is too: then its rows are all that is asked for, and they
- * come in one line. After a first load they stand side by side, until records came in between: where they no longer do, they
- * are looked for one by one.
+ * Finds the rows of ids. If the last page was unchanged, the next one probably is too, so the first query only checks whether
+ * all hashes match. After a first load, the rows of a page are adjacent, and one range of rows has their hashes. After new
+ * records have been inserted in between, the rows are looked up by id and hash.
  */
 const findOver = (query: Query, s: string): Reader["find"] => {
-  /** How the rows of the last page stood that was as it had been, by table. */
-  const unchanged = new Map<string, "sideBySide" | "apart">()
+  /** The order of the rows of the last unchanged page, by table. */
+  const unchanged = new Map<string, "adjacent" | "scattered">()
   return Effect.fnUntraced(function*(list, lookups) {
     const table = `${s}.${layoutOf(list).table}`
     const next = `(SELECT coalesce(max("row") + 1, 0) FROM ${table}) AS next`
-    const standing = unchanged.get(table)
-    const same = standing === undefined
+    const rowOrder = unchanged.get(table)
+    const page = rowOrder === undefined
       ? undefined
-      : standing === "sideBySide"
-      ? yield* sideBySide(query, table, next, lookups)
-      : yield* apart(query, table, next, lookups)
-    if (same !== undefined) {
+      : rowOrder === "adjacent"
+      ? yield* findAdjacent(query, table, next, lookups)
+      : yield* findScattered(query, table, next, lookups)
+    if (page !== undefined) {
       const stored = lookups.map(({ hash, id }, index) =>
-        [id, { row: same.rows[index] ?? 0, hash, missing: false }] as const
+        [id, { row: page.rows[index] ?? 0, hash, missing: false }] as const
       )
-      return { stored: new Map(stored), nextRow: same.nextRow }
+      return { stored: new Map(stored), nextRow: page.nextRow }
     }
     const found = yield* query(
       `SELECT last.next, t."row", t.id, t.hash, t.missing_since IS NOT NULL AS missing
@@ -221,17 +221,17 @@ const findOver = (query: Query, s: string): Reader["find"] => {
     else {
       const first = stored.get(lookups[0]?.id ?? "")?.row ?? 0
       const isInOrder = lookups.every(({ id }, index) => stored.get(id)?.row === first + index)
-      unchanged.set(table, isInOrder && standing === undefined ? "sideBySide" : "apart")
+      unchanged.set(table, isInOrder && rowOrder === undefined ? "adjacent" : "scattered")
     }
     return { stored, nextRow: number(found[0], "next") }
   })
 }
 
-/** The row numbers of a page that is as it was, in its order; undefined where it is not, or not known to be. */
-type Unchanged = { readonly rows: ReadonlyArray<number>; readonly nextRow: number } | undefined
+/** The row numbers of an unchanged page in its order, or undefined if the page may have changed. */
+type UnchangedPage = { readonly rows: ReadonlyArray<number>; readonly nextRow: number } | undefined
 
-/** From the hashes of all rows between its first and its last. */
-const sideBySide = (query: Query, table: string, next: string, lookups: ReadonlyArray<RowLookup>) =>
+/** Compares the hashes of all rows from the page's first row to its last row. */
+const findAdjacent = (query: Query, table: string, next: string, lookups: ReadonlyArray<RowLookup>) =>
   Effect.map(
     query(
       `SELECT first, hashes, ${next}
@@ -241,16 +241,16 @@ const sideBySide = (query: Query, table: string, next: string, lookups: Readonly
       ) AS rows`,
       [lookups.at(0)?.id ?? null, lookups.at(-1)?.id ?? null, String(lookups.length)]
     ),
-    ([found]): Unchanged => {
-      // A record's text holds its id: with the hash, that is the same too.
+    ([found]): UnchangedPage => {
+      // The text contains the id, so an equal hash implies an equal id.
       if (optional(found, "hashes") !== lookups.map(({ hash }) => hash).join("")) return undefined
       const first = number(found, "first")
       return { rows: lookups.map((_, index) => first + index), nextRow: number(found, "next") }
     }
   )
 
-/** From the rows that have both id and hash. */
-const apart = (query: Query, table: string, next: string, lookups: ReadonlyArray<RowLookup>) =>
+/** Looks up the rows by both id and hash. */
+const findScattered = (query: Query, table: string, next: string, lookups: ReadonlyArray<RowLookup>) =>
   Effect.map(
     query(
       `SELECT string_agg(t."row"::text, ' ' ORDER BY u.place) AS rows, ${next}
@@ -258,7 +258,7 @@ const apart = (query: Query, table: string, next: string, lookups: ReadonlyArray
       JOIN ${table} AS t ON t.id = u.id AND t.hash = u.hash AND t.missing_since IS NULL`,
       [texts(lookups.map(({ id }) => id)), texts(lookups.map(({ hash }) => hash))]
     ),
-    ([found]): Unchanged => {
+    ([found]): UnchangedPage => {
       const rows = optional(found, "rows")?.split(" ") ?? []
       return rows.length === lookups.length ? { rows: rows.map(Number), nextRow: number(found, "next") } : undefined
     }
@@ -268,18 +268,18 @@ const writerOver = (
   leases: Lease.Leases
 ): Pick<Store, "lockAndTakeOver" | "lock" | "takeOver" | "rebind" | "start" | "fillRows" | "commit"> => {
   const { client, schema: s } = leases
-  const held = new Map<string, Lease.Lease>()
+  const acquired = new Map<string, Lease.Lease>()
   const leaseOf = (list: Lists.AnyList) =>
     Effect.suspend(() => {
-      const lease = held.get(list.label)
-      return lease === undefined ? Effect.die(new Error(`${list.label} is not held`)) : Effect.succeed(lease)
+      const lease = acquired.get(list.label)
+      return lease === undefined ? Effect.die(new Error(`${list.label} is not locked`)) : Effect.succeed(lease)
     })
   const lock: Store["lock"] = (label, onLocked) =>
-    Effect.map(Lease.acquire(leases, label, onLocked), (lease) => void held.set(label, lease))
+    Effect.map(Lease.acquire(leases, label, onLocked), (lease) => void acquired.set(label, lease))
   return {
     lockAndTakeOver: lock,
     lock,
-    // A lease is taken over when it is taken.
+    // Acquiring a lease takes it over.
     takeOver: () => Effect.void,
     rebind: (list, source) =>
       Effect.flatMap(leaseOf(list), (lease) =>
@@ -305,7 +305,7 @@ const writerOver = (
         (lease) =>
           Lease.commit(leases, lease, (query, bound) =>
             write(query, client.location, s, bound, commit), (query) =>
-            ended(query, s, commit))
+            resultOf(query, s, commit))
       )
   }
 }
@@ -333,11 +333,11 @@ const running = (query: Query, s: string, { list, part }: NewScan) =>
     ([row]) => number(row, "scan")
   )
 
-/** A time as JavaScript writes it, under the column's own name. */
+/** SQL that formats a time as JavaScript does, under the column's name. */
 const iso = (column: string): string =>
   `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${column}`
 
-/** As every destination has them: numbers, also for what is true or false. */
+/** Converts cells to the common types of all destinations: text, and numbers for integers and booleans. */
 const cellsOf = (columns: ReadonlyArray<Column>, row: Row): Row =>
   Object.fromEntries(
     columns.map(({ kind, name }) => {
@@ -346,7 +346,7 @@ const cellsOf = (columns: ReadonlyArray<Column>, row: Row): Row =>
     })
   )
 
-/** What `toScan` takes. */
+/** The columns that `toScan` reads. */
 const scanColumns = `scan, part, asked, state, checkpoint, first_row, tally::text, certificate::text, ${
   iso("started_at")
 }, ${iso("ended_at")}`

@@ -1,21 +1,21 @@
-/** One commit into SQLite. */
+/** The statements of a commit into SQLite. */
 import { layoutOf } from "../engine/Columns.ts"
 import { number, optional } from "../engine/Rows.ts"
 import { type Certified, type Commit, type Committed, type Fill, maxKeys } from "../engine/Store.ts"
 import { OtherMerchant, OtherSource, type OwnerClaim, RowsRemoved } from "../Sink.ts"
 import type { Database } from "./SqliteClient.ts"
 
-/** Whose data it is; nobody's before the first commit. */
+/** Returns the source of the data, or undefined before the first commit. */
 export const sourceOf = (db: Database): string | undefined =>
   optional(db.get("SELECT source FROM destination"), "source")
 
-/** The statements of one commit. Those that have nothing to write are left out. */
+/** Writes a commit. Statements with nothing to write are skipped. */
 export const write = (
   db: Database,
   { checkpoint, end, list, now, owner, plan, restart = false, scan, seen, source, totals }: Commit
 ): Committed => {
   const { columns, table } = layoutOf(list)
-  // Bound by the first rows, not by the first attempt: an address may have been mistyped.
+  // The first rows bind the destination, not the first attempt, because an address may be mistyped.
   const bound = sourceOf(db)
   if (bound === undefined) db.run("INSERT INTO destination (only, source) VALUES (1, ?)", source)
   else if (bound !== source) throw new OtherSource({ bound, given: source })
@@ -39,11 +39,11 @@ export const write = (
     else update.run(...cells, raw, hash, now, row)
   }
   for (const row of plan.reappeared) db.run(`UPDATE ${table} SET missing_since = NULL WHERE row = ?`, row)
-  const tell = db.prepare(
+  const insertChange = db.prepare(
     "INSERT INTO changes (list, scan, at, kind, id, fields, before, after) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
   )
   for (const { after, before = null, fields, id, kind } of plan.changes) {
-    tell.run(list.label, scan, now, kind, id, JSON.stringify(fields), before, after)
+    insertChange.run(list.label, scan, now, kind, id, JSON.stringify(fields), before, after)
   }
   for (const { expected, id = null, path, raw } of plan.quarantined) {
     db.run(
@@ -72,7 +72,7 @@ export const write = (
     )
   }
   if (end === undefined) return "whole"
-  if (end.certified !== undefined && !holds(db, table, scan, end.certified)) {
+  if (end.certified !== undefined && !isPresent(db, table, scan, end.certified)) {
     db.run("UPDATE scans SET state = 'incomplete', ended_at = ? WHERE scan = ?", now, scan)
     return "rowsRemoved"
   }
@@ -94,14 +94,14 @@ export const write = (
       row
     )
   }
-  for (const one of end.forget) {
-    db.run("DELETE FROM seen WHERE scan = ?", one)
-    db.run("DELETE FROM quarantine WHERE scan = ?", one)
+  for (const obsolete of end.forget) {
+    db.run("DELETE FROM seen WHERE scan = ?", obsolete)
+    db.run("DELETE FROM quarantine WHERE scan = ?", obsolete)
   }
   return "whole"
 }
 
-/** The statements that fill columns of some rows. */
+/** Fills columns of rows, and records how far they are filled. */
 export const fill = (db: Database, { columns, list, rows, unfilledFrom }: Fill): void => {
   const update = db.prepare(
     `UPDATE ${layoutOf(list).table} SET ${columns.map(({ name }) => `${name} = ?`).join(", ")} WHERE row = ?`
@@ -117,8 +117,8 @@ export const fill = (db: Database, { columns, list, rows, unfilledFrom }: Fill):
   }
 }
 
-/** Whether all of it is there. */
-const holds = (db: Database, table: string, scan: number, { withoutId, quarantined, rows }: Certified): boolean => {
+/** Whether the tables have the certified rows and quarantined records. */
+const isPresent = (db: Database, table: string, scan: number, { withoutId, quarantined, rows }: Certified): boolean => {
   const counted = db.get(
     `SELECT (SELECT count(*) FROM ${table}) AS count, (SELECT max(row) FROM ${table}) AS highest,
     (SELECT count(*) FROM quarantine WHERE scan = ?1) AS quarantined,
@@ -128,7 +128,7 @@ const holds = (db: Database, table: string, scan: number, { withoutId, quarantin
   if (number(counted, "quarantined") !== quarantined || number(counted, "without_id") !== withoutId) return false
   const highest = optional(counted, "highest") === undefined ? -1 : number(counted, "highest")
   if (rows.highest > highest) return false
-  // Without gaps all rows are there.
+  // If the row numbers have no gap, all rows exist.
   if (number(counted, "count") === highest + 1) return true
   let found = 0
   for (const row of db.prepare(`SELECT row FROM ${table}`).iterate()) if (rows.has(number(row, "row"))) found++

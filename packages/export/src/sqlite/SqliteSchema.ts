@@ -1,4 +1,4 @@
-/** The tables of an SQLite destination: makes them, brings those of earlier versions to this one, and refuses others. */
+/** Creates the tables of an SQLite destination, migrates those of earlier versions, and refuses other files. */
 import { Lists } from "@payments/core"
 import { Result } from "effect"
 import { existsSync } from "node:fs"
@@ -23,15 +23,15 @@ const applicationId = 0x50415952
 type AllLists = ReadonlyArray<Lists.AnyList>
 
 /**
- * Refuses a destination that a later version has written, before SQLite changes any byte of it or beside it: closing an
- * ordinary connection empties the log, and opening one may make a log. Whatever else is wrong with the file is found later.
+ * Refuses a destination that a later version has written, before SQLite changes any byte: an ordinary connection may create a
+ * log when it opens, and empties the log when it closes. Other problems of the file are found later.
  */
 export const refuseLater = (file: string, lists: AllLists = Lists.all): void => {
-  // A transaction that was interrupted has to be rolled back first.
+  // With a journal, an interrupted transaction must be rolled back first, which needs an ordinary connection.
   if (existsSync(`${file}-journal`)) return
   const url = pathToFileURL(file)
-  // Without a log the file is the whole database. With one, SQLite reads the log's index without changing it, an option that
-  // only its source describes (`readonly_shm`, src/os_unix.c).
+  // Without a log, the file is the whole database. With a log, `readonly_shm` makes SQLite read the log's index without
+  // changing it. Only SQLite's source documents this option (src/os_unix.c).
   url.search = existsSync(`${file}-wal`) ? "?readonly_shm=1" : "?immutable=1"
   let db: DatabaseSync | undefined
   try {
@@ -58,7 +58,7 @@ export const requireCurrent = (db: DatabaseSync, lists: AllLists = Lists.all): v
   requireListTables(db, lists)
 }
 
-/** Brings the file to this version and adds the tables and columns that it lacks, or refuses it unchanged. */
+/** Migrates the file to this version and adds missing tables and columns, or refuses it without a change. */
 export const migrate = (db: DatabaseSync, lists: AllLists = Lists.all): void => {
   if (versionOf(db) === currentVersion) {
     requireOwnTables(db)
@@ -76,9 +76,9 @@ export const migrate = (db: DatabaseSync, lists: AllLists = Lists.all): void => 
   }
 }
 
-/** What the file says of itself. */
+/** Reads the identification of the file. */
 const headerOf = (db: DatabaseSync) => {
-  // One statement reads one moment: another process may be making the file.
+  // A single statement gives a consistent result while another process creates the file.
   const found = db.prepare(
     `SELECT (SELECT count(*) FROM sqlite_schema) AS tables, application_id AS application, user_version AS version
     FROM pragma_application_id, pragma_user_version`
@@ -90,12 +90,12 @@ const headerOf = (db: DatabaseSync) => {
   }
 }
 
-/** 0 for an empty file. */
+/** Returns the version of the tables, or 0 for an empty file. */
 const versionOf = (db: DatabaseSync): number => {
   const { application, tables, version: written } = headerOf(db)
   if (application !== applicationId) {
     if (tables === 0) return 0
-    throw new NotADestination({ problem: "it is a database of something else. Choose another file." })
+    throw new NotADestination({ problem: "it is a database of another program. Choose another file." })
   }
   if (written > currentVersion) throw new NotADestination({ problem: writtenLater(programIn(db)) })
   if (written < oldestSqliteVersion) {
@@ -107,7 +107,7 @@ const versionOf = (db: DatabaseSync): number => {
   return written
 }
 
-/** The version of the program that has changed the tables last; undefined where a later version of them does not say. */
+/** Returns the version of the last program that changed the tables, or undefined if the tables do not record it. */
 const programIn = (db: DatabaseSync): string | undefined => {
   try {
     return optional(db.prepare("SELECT version FROM program_version").get(), "version")
@@ -119,14 +119,14 @@ const programIn = (db: DatabaseSync): string | undefined => {
 const recordedIn = (db: DatabaseSync): ReadonlyArray<RecordedColumn> =>
   db.prepare("SELECT list, name, kind, unfilled_from FROM list_columns").all().map(toRecordedColumn)
 
-/** What the file lacks. Throws where this program must not use it. */
+/** Returns the tables and columns to add. Throws if this program must not use the file. */
 const additionsIn = (db: DatabaseSync, lists: AllLists): Additions =>
   Result.getOrThrowWith(
     additionsTo(recordedIn(db), lists, programIn(db)),
     (problem) => new NotADestination({ problem })
   )
 
-/** The columns of all tables, as `table.column`. */
+/** Returns the columns of all tables, as `table.column`. */
 const columnsIn = (db: DatabaseSync): ReadonlySet<string> =>
   new Set(
     db.prepare(
@@ -137,33 +137,33 @@ const columnsIn = (db: DatabaseSync): ReadonlySet<string> =>
 
 let ownColumns: ReadonlySet<string> | undefined
 
-/** Refuses a database without one of the tables or columns that the migrations make. Others do no harm. */
+/** Fails if a table or column of the migrations is missing. Extra tables and columns are allowed. */
 const requireOwnTables = (db: DatabaseSync): void => requireColumns(db, ownColumns ??= columnsOfMigrations())
 
-/** Refuses a database without one of the tables or columns that it has recorded. */
+/** Fails if a recorded table or column of a list is missing. */
 const requireListTables = (db: DatabaseSync, lists: AllLists): void => {
   const recorded = recordedIn(db)
   requireColumns(
     db,
     lists.flatMap((list) => {
       const names = recorded.filter((column) => column.list === list.label).map(({ name }) => name)
-      return names.length === 0 ? [] : [...keptColumns, ...names].map((name) => `${tableOf(list)}.${name}`)
+      return names.length === 0 ? [] : [...rowColumns, ...names].map((name) => `${tableOf(list)}.${name}`)
     })
   )
 }
 
-/** Refuses a database without one of these columns, each written as `table.column`. */
+/** Fails if one of these columns, each written as `table.column`, is missing. */
 const requireColumns = (db: DatabaseSync, names: Iterable<string>): void => {
   const found = columnsIn(db)
   const first = [...names].find((name) => !found.has(name))
   if (first === undefined) return
   const [table = ""] = first.split(".")
-  const isThere = [...found].some((name) => name.startsWith(`${table}.`))
-  throw new Damaged({ problem: isThere ? `the column ${first} is missing` : `the table ${table} is missing` })
+  const hasTable = [...found].some((name) => name.startsWith(`${table}.`))
+  throw new Damaged({ problem: hasTable ? `the column ${first} is missing` : `the table ${table} is missing` })
 }
 
-/** The columns of every list's table beside those of its fields. */
-const keptColumns = ["row", "raw", "hash", "first_seen_at", "changed_at", "missing_since"]
+/** The columns of every list's table in addition to those of its fields. */
+const rowColumns = ["row", "raw", "hash", "first_seen_at", "changed_at", "missing_since"]
 
 const columnsOfMigrations = (): ReadonlySet<string> => {
   const empty = new DatabaseSync(":memory:")
@@ -198,7 +198,7 @@ const tableStatements: TableStatements = {
   addColumn: (list, column) => `ALTER TABLE ${tableOf(list)} ADD COLUMN ${columnSql(column)}`
 }
 
-/** A view that adds when each row was last seen. SQLite expands its `t.*` anew when a column is added to the table. */
+/** A view that adds the time when each row was last seen. SQLite expands its `t.*` again after a column is added. */
 const viewOf = (list: Lists.AnyList): string => {
   const table = tableOf(list)
   const byte = `hex(substr(seen.bits, t.row % 8192 / 8 + 1, 1))`

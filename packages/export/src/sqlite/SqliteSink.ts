@@ -5,7 +5,7 @@ import { makeSink } from "../engine/SqlSink.ts"
 import { Sink, type SinkError } from "../Sink.ts"
 import { openStore } from "./SqliteStore.ts"
 
-/** Writes these lists into the file, which is made if it is not there. */
+/** A sink that writes these lists into the file. Creates a missing file. */
 export const layer = (
   file: string,
   lists: ReadonlyArray<Lists.AnyList> = Lists.all
@@ -13,6 +13,6 @@ export const layer = (
   Layer.effect(
     Sink,
     Effect.map(openStore(file, `sqlite:${file}`, lists), (store) =>
-      // There is nothing to show but the file itself, which must still be there.
+      // The commits have published the rows. Only check that the file is still at its path.
       Sink.of({ ...makeSink(store, lists), publish: () => store.requireInPlace }))
   )

@@ -20,19 +20,19 @@ import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
 import { fill, sourceOf, write } from "./SqliteCommit.ts"
 import { integrityOf } from "./SqliteDamage.ts"
 
-/** A file that is read as others write it. */
+/** A reader of a file that other programs may write. */
 export interface SqliteReader extends Reader, Pick<SqliteClient, "run" | "lock"> {
-  /** What is there now, to be read until the scope closes. */
+  /** A snapshot of the current content, readable until the scope closes. */
   readonly snapshot: Effect.Effect<Reader & Pick<SqliteClient, "run">, SinkError, Scope.Scope>
 }
 
-/** A store whose rows others are made from. */
+/** A store with snapshots and transactions, from which files are rendered. */
 export interface SqliteStore extends Store, Pick<SqliteReader, "run" | "snapshot">, Pick<SqliteClient, "transaction"> {
-  /** Fails where the file is no longer the one at its path. */
+  /** Fails if the open file is no longer the file at its path. */
   readonly requireInPlace: Effect.Effect<void, SinkError>
 }
 
-/** Opens the file for reading alone, until the scope closes, for a program that knows these lists. It must be there. */
+/** Opens an existing file read-only, until the scope closes, for a program that knows these lists. */
 export const openReader = (
   file: string,
   location: string,
@@ -44,7 +44,7 @@ export const openReader = (
     snapshot: snapshotOf(file, location, lists)
   }))
 
-/** Opens the file, which is made if it is not there, until the scope closes, for a program that knows these lists. */
+/** Opens the file for writing, until the scope closes, for a program that knows these lists. Creates a missing file. */
 export const openStore = (
   file: string,
   location: string,
@@ -111,8 +111,8 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
     }),
   textsOf: (list, rows) =>
     run((db) => {
-      const one = db.prepare(`SELECT raw FROM ${layoutOf(list).table} WHERE row = ?`)
-      return new Map(rows.map((row) => [row, text(one.get(row), "raw")]))
+      const select = db.prepare(`SELECT raw FROM ${layoutOf(list).table} WHERE row = ?`)
+      return new Map(rows.map((row) => [row, text(select.get(row), "raw")]))
     }),
   seen: (scans) =>
     run((db) =>
@@ -146,7 +146,7 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
   rows: (list, after, count) =>
     run((db) => {
       const { table } = layoutOf(list)
-      // The length of a text is known without reading the text.
+      // SQLite gets the length of a text without reading the text.
       const fitting = db.get(
         `SELECT count(*) AS rows FROM (SELECT sum(bytes) OVER (ORDER BY row) AS bytes FROM (
           SELECT row, octet_length(raw) AS bytes FROM ${table} WHERE row > ? ORDER BY row LIMIT ?
@@ -212,12 +212,12 @@ const writerOver = (
   })
 
 /**
- * Lists keep their order from scan to scan, more or less: then the rows of a page stand side by side, and mostly they are as
- * they were.
+ * Finds the rows of ids. Lists mostly keep their order between scans, so the rows of a page are mostly adjacent. If all hashes
+ * match, one query finds the whole page unchanged.
  */
 const find = (db: Database, table: string, lookups: ReadonlyArray<RowLookup>): ReadonlyMap<string, StoredRow> => {
   const rowOf = db.prepare(`SELECT row FROM ${table} WHERE id = ?`)
-  const [first, last] = [lookups.at(0), lookups.at(-1)].map((one) => rowOf.get(one?.id ?? null)?.["row"])
+  const [first, last] = [lookups.at(0), lookups.at(-1)].map((lookup) => rowOf.get(lookup?.id ?? null)?.["row"])
   const stored = new Map<string, StoredRow>()
   if (typeof first === "number" && typeof last === "number") {
     if (last - first === lookups.length - 1) {
@@ -227,25 +227,25 @@ const find = (db: Database, table: string, lookups: ReadonlyArray<RowLookup>): R
         first,
         last
       )
-      // A record's text holds its id: with the hash, that is the same too.
+      // The text contains the id, so an equal hash implies an equal id.
       if (number(rows, "missing") === 0 && text(rows, "hashes") === lookups.map(({ hash }) => hash).join("")) {
         return new Map(lookups.map(({ hash, id }, index) => [id, { row: first + index, hash, missing: false }]))
       }
     }
     if (Math.abs(last - first) < lookups.length * 2) {
-      keep(stored, db.all(`${finding(table)} row BETWEEN ? AND ?`, Math.min(first, last), Math.max(first, last)))
+      addRows(stored, db.all(`${selectRows(table)} row BETWEEN ? AND ?`, Math.min(first, last), Math.max(first, last)))
     }
   }
-  const others = lookups.filter(({ id }) => !stored.has(id)).map(({ id }) => id)
-  if (others.length > 0) {
-    keep(stored, db.all(`${finding(table)} id IN (SELECT value FROM json_each(?))`, JSON.stringify(others)))
+  const remaining = lookups.filter(({ id }) => !stored.has(id)).map(({ id }) => id)
+  if (remaining.length > 0) {
+    addRows(stored, db.all(`${selectRows(table)} id IN (SELECT value FROM json_each(?))`, JSON.stringify(remaining)))
   }
   return stored
 }
 
-const finding = (table: string): string => `SELECT row, id, hash, missing_since FROM ${table} WHERE`
+const selectRows = (table: string): string => `SELECT row, id, hash, missing_since FROM ${table} WHERE`
 
-const keep = (stored: Map<string, StoredRow>, found: ReadonlyArray<Row>): void => {
+const addRows = (stored: Map<string, StoredRow>, found: ReadonlyArray<Row>): void => {
   for (const row of found) {
     stored.set(text(row, "id"), {
       row: number(row, "row"),

@@ -1,6 +1,6 @@
 /**
- * RFC 4180: a header, CRLF, UTF-8. The typed columns come first, then `raw`, `first_seen_at`, `changed_at` and
- * `missing_since`. Null is an empty field, empty text is `""`.
+ * CSV as RFC 4180 defines it, in UTF-8, with a header and CRLF. The typed columns come first, then `raw`, `first_seen_at`,
+ * `changed_at` and `missing_since`. Null is an empty field, and empty text is `""`.
  */
 import type { Lists } from "@payments/core"
 import { csvText, type Field } from "../../Csv.ts"
@@ -10,18 +10,18 @@ import type { Encoder, Format } from "./Format.ts"
 
 const bytes = new TextEncoder()
 
-/** An encoder of the list. Unless formulas are kept, they are escaped in text; `raw` begins with a brace. */
+/** Makes an encoder of the list. `raw` needs no escape, because it starts with a brace. */
 export const encoder = (list: Lists.AnyList, formulas: Format["formulas"]): Encoder => {
   const { columns } = layoutOf(list)
-  let begun = false
-  const first = () => begun ? "" : (begun = true, csvText([columnNames(columns)], formulas))
+  let hasHeader = false
+  const header = () => hasHeader ? "" : (hasHeader = true, csvText([columnNames(columns)], formulas))
   return {
-    write: (rows) => bytes.encode(first() + csvText(rows.map((row) => fieldsOf(columns, row)), formulas)),
-    end: () => bytes.encode(first())
+    write: (rows) => bytes.encode(header() + csvText(rows.map((row) => fieldsOf(columns, row)), formulas)),
+    end: () => bytes.encode(header())
   }
 }
 
-/** The header. */
+/** Returns the fields of the header. */
 export const columnNames = (columns: ReadonlyArray<Column>): ReadonlyArray<string> => [
   ...columns.map(({ name }) => name),
   "raw",
@@ -30,7 +30,7 @@ export const columnNames = (columns: ReadonlyArray<Column>): ReadonlyArray<strin
   "missing_since"
 ]
 
-/** The fields of a row, in the order of the header. */
+/** Returns the fields of a row, in the order of the header. */
 export const fieldsOf = (
   columns: ReadonlyArray<Column>,
   { cells, changedAt, firstSeenAt, missingSince, raw }: FullRow
@@ -43,4 +43,4 @@ export const fieldsOf = (
 ]
 
 const fieldOf = ({ kind }: Column, cell: unknown): Field =>
-  kind === "boolean" && cell !== null ? String(Boolean(cell)) : cell as Field // what our own columns hold
+  kind === "boolean" && cell !== null ? String(Boolean(cell)) : cell as Field // the type of a stored cell

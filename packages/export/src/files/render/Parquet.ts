@@ -1,7 +1,8 @@
 /**
- * Parquet in row groups of bounded size. Amounts are INT64, flags BOOLEAN, text UTF-8. Beside each date-time of the record
- * (§2), which stays the text it is, stands a UTC timestamp in milliseconds (`created_at` and `created_at_utc`), null where
- * the text names no instant. Then `raw` and, as timestamps, `first_seen_at`, `changed_at` and `missing_since`.
+ * Parquet in row groups of bounded size. Amounts are INT64, booleans BOOLEAN, and text UTF-8. A date-time of the record (§2)
+ * stays text (`created_at`), and the next column has it as a UTC timestamp in milliseconds (`created_at_utc`), which is null
+ * if the text is not a valid date-time. Then follow `raw` and, as timestamps, `first_seen_at`, `changed_at` and
+ * `missing_since`.
  */
 import { Lists, timestamp } from "@payments/core"
 import { Option } from "effect"
@@ -11,7 +12,7 @@ import { type Column, layoutOf } from "../../engine/Columns.ts"
 import type { FullRow } from "../../engine/Store.ts"
 import type { Encoder, Format } from "./Format.ts"
 
-/** A row group ends with the row that reaches either. */
+/** A row group ends with the row that reaches either limit. */
 const groupLimit = { rows: 5000, characters: 8 * 1024 * 1024 } as const
 
 const codecs = { none: "UNCOMPRESSED", gzip: "GZIP", zstd: "ZSTD" } as const
@@ -26,11 +27,11 @@ type SchemaElement = ConstructorParameters<typeof ParquetWriter>[0]["schema"][nu
 interface Field {
   readonly element: SchemaElement
   readonly value: (row: FullRow) => unknown
-  /** Bounds of it help nobody who searches. */
-  readonly isOpaque?: boolean
+  /** Skip min/max statistics for this column: nobody filters by it. */
+  readonly hasNoStatistics?: boolean
 }
 
-/** An encoder of the list. */
+/** Makes an encoder of the list. */
 export const encoder = (list: Lists.AnyList, compress: Format["compress"]): Encoder => {
   const fields = fieldsOf(list, layoutOf(list).columns)
   const output = new ByteWriter()
@@ -45,12 +46,12 @@ export const encoder = (list: Lists.AnyList, compress: Format["compress"]): Enco
   let characters = 0
 
   const writeGroup = () => {
-    // Without a flush of its own the writer is done when it returns.
+    // This writer has no asynchronous flush, so the call is complete when it returns.
     void writer.write({
-      columnData: fields.map(({ element: { name }, isOpaque = false, value }) => ({
+      columnData: fields.map(({ element: { name }, hasNoStatistics = false, value }) => ({
         name,
         data: group.map(value),
-        statistics: !isOpaque,
+        statistics: !hasNoStatistics,
         offsetIndex: false
       })),
       rowGroupSize: group.length
@@ -58,7 +59,7 @@ export const encoder = (list: Lists.AnyList, compress: Format["compress"]): Enco
     group = []
     characters = 0
   }
-  const taken = () => {
+  const takeBytes = () => {
     const bytes = output.getBytes().slice()
     output.index = 0
     return bytes
@@ -71,26 +72,26 @@ export const encoder = (list: Lists.AnyList, compress: Format["compress"]): Enco
         characters += row.raw.length
         if (group.length >= groupLimit.rows || characters >= groupLimit.characters) writeGroup()
       }
-      return taken()
+      return takeBytes()
     },
     end: () => {
       if (group.length > 0) writeGroup()
       void writer.finish()
-      return taken()
+      return takeBytes()
     }
   }
 }
 
-/** The columns of a file that has these columns of the list. */
+/** Returns the columns of a file with these columns of the list. */
 export const fieldsOf = (list: Lists.AnyList, columns: ReadonlyArray<Column>): ReadonlyArray<Field> => [
   ...columns.flatMap((column) => fieldsOfColumn(column, Lists.dateFields(list))),
-  { element: text("raw", "REQUIRED"), value: ({ raw }) => raw, isOpaque: true },
+  { element: text("raw", "REQUIRED"), value: ({ raw }) => raw, hasNoStatistics: true },
   { element: instant("first_seen_at"), value: ({ firstSeenAt }) => instantOf(firstSeenAt) },
   { element: instant("changed_at"), value: ({ changedAt }) => instantOf(changedAt) },
   { element: instant("missing_since"), value: ({ missingSince }) => instantOf(missingSince) }
 ]
 
-/** A day such as `settlement_date` has no time zone, so it gets no column of instants. */
+/** Returns the columns for a column of the list. A day such as `settlement_date` has no time zone, so it gets no timestamp. */
 const fieldsOfColumn = (column: Column, dates: ReturnType<typeof Lists.dateFields>): ReadonlyArray<Field> => {
   const { name, path: [field, inner] } = column
   const own: Field = { element: elementOf(column), value: ({ cells }) => cellOf(column, cells[name]) }
@@ -132,7 +133,7 @@ const cellOf = ({ kind }: Column, cell: unknown): unknown => {
     case "text":
       return cell
     case "integer":
-      return BigInt(cell as number) // what an integer column of ours holds
+      return BigInt(cell as number) // the type of a stored integer cell
     case "boolean":
       return Boolean(cell)
   }
