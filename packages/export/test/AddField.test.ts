@@ -10,7 +10,7 @@ import { rowsOf, temporaryFolder } from "./Folder.ts"
 
 const root = join(import.meta.dirname, "../../..")
 
-/** A copy of the two packages, in which the copied export package imports the copied core. */
+/** Copies the two packages. The copied export package imports the copied core. */
 const copyOfPackages = (folder: string): void => {
   for (const name of ["core", "export"]) {
     const [from, to] = [join(root, "packages", name), join(folder, name)]
@@ -23,7 +23,7 @@ const copyOfPackages = (folder: string): void => {
   symlinkSync(join(folder, "core"), join(folder, "export/node_modules/@payments/core"))
 }
 
-/** Exports the invoices into the file, verifies them, and prints what verify skipped or found. */
+/** Exports the invoices into the file, verifies them, and prints the skipped columns and the differences. */
 const script = (folder: string, file: string, invoices: ReadonlyArray<string>) => `
   import { Lists } from "@payments/core"
   import { layerTest } from "@payments/core/testing"
@@ -39,7 +39,7 @@ const script = (folder: string, file: string, invoices: ReadonlyArray<string>) =
   console.log(JSON.stringify([verified.differences, verified.skipped]))`
 
 describe("AGENTS.md", () => {
-  it.live("says how to add a field: with that line alone, an existing destination has the column, filled", () =>
+  it.live("describes how to add a field: with that line alone, an existing destination gets the filled column", () =>
     Effect.gen(function*() {
       const [, line = "", source = ""] =
         /\*\*a field:\*\* add a line such as `([^`]+)` to its record in\s+`([^`]+)`/.exec(

@@ -1,10 +1,10 @@
-/** Batches as a scan hands them to a sink. */
+/** Makes batches as a scan passes them to a sink. */
 import { type Lists, Position } from "@payments/core"
 import { layoutOf } from "../src/engine/Columns.ts"
 import { toBatchRecord } from "../src/ReadPage.ts"
 import type { Batch, BatchRecord, Problem } from "../src/Sink.ts"
 
-/** The record of an exact text. */
+/** Makes a record from its exact text. */
 export const recordOf = (list: Lists.AnyList, id: string | undefined, text: string, problem?: Problem): BatchRecord => {
   const value = JSON.parse(text)
   return toBatchRecord(
@@ -13,7 +13,7 @@ export const recordOf = (list: Lists.AnyList, id: string | undefined, text: stri
   )
 }
 
-/** A page of these records; the scan resumes at the cursor, and ends without one. */
+/** Makes a batch with one page. The scan resumes at the cursor; null ends the scan. */
 export const batchOf = (
   list: Lists.AnyList,
   records: ReadonlyArray<BatchRecord>,

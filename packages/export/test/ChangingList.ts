@@ -1,17 +1,17 @@
-/** A list of invoices that changes while it is read, and a service over it that remembers what it was asked to show. */
+/** A list of invoices that changes while it is read, and a service over the list that reports the pages it returns. */
 import { Lists, type Page, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerClient, ListCursor, type ListServer, makeListService, MemoryList } from "@payments/core/testing"
 import { Effect, Layer, Redacted, Stream } from "effect"
 import type { Dice } from "./Seed.ts"
 
-/** How the list is ordered, and what its cursors hold: the last record returned, or how many came before. */
+/** The order of the list, and its cursors: the last returned record (keyset), or the number of returned records (offset). */
 export interface Shape {
   readonly order: "newest" | "oldest" | "shuffled"
   readonly cursors: "keyset" | "offset"
 }
 
 interface Held {
-  /** Its place in the order, which it keeps. */
+  /** The constant position of the record in the order. */
   readonly rank: number
   readonly contract: string
   readonly text: string
@@ -20,25 +20,25 @@ interface Held {
 const contracts = ["north", "south"] as const
 const farAway = 1_000_000
 
-/** A list that changes a few times between any two of its pages. */
+/** A list that changes between its pages. */
 export class ChangingList {
   readonly server: ListServer.ListServer
-  /** Changes between two pages; 0 stands still. */
+  /** The number of changes between two pages. */
   pace = 0
-  /** Answers as if there were nothing. */
+  /** Whether the service returns an empty list. */
   isEmpty = false
-  /** Answers with a record that has no id. */
-  isNameless = false
-  /** Refuses the next cursor. */
+  /** Whether each page has a record without an id. */
+  hasRecordWithoutId = false
+  /** Whether the service refuses the next cursor. */
   refusesCursor = false
-  /** A record that is not shown for now. */
+  /** The id of a record that the service leaves out. */
   #hidden: string | undefined
-  /** The records that were there when this was last set to all, and have not vanished since. */
+  /** The ids that have existed since a test last set this. */
   throughout = new Set<string>()
   readonly #dice: Dice
   readonly #shape: Shape
   readonly #held = new Map<string, Held>()
-  /** Those that are gone and may come back, in the order they went. */
+  /** The removed records that may return, in the order of their removal. */
   readonly #away = new Map<string, Held>()
   #born = 0
   #version = 0
@@ -62,8 +62,10 @@ export class ChangingList {
       const rest = shape.cursors === "offset" ? all.slice(place) : all.filter(({ rank }) => rank >= place)
       const page = rest.slice(0, request.limit)
       const next = shape.cursors === "offset" ? place + page.length : (page.at(-1)?.rank ?? 0) + 1
-      const nameless = this.isNameless && !this.isEmpty ? [`{"contract":"${request.filters["contract"]}"}`] : []
-      const items = [...page.map(({ text }) => text), ...nameless]
+      const withoutId = this.hasRecordWithoutId && !this.isEmpty
+        ? [`{"contract":"${request.filters["contract"]}"}`]
+        : []
+      const items = [...page.map(({ text }) => text), ...withoutId]
       return {
         _tag: "Page",
         items,
@@ -73,30 +75,30 @@ export class ChangingList {
     }
   }
 
-  /** The ids that are there to be shown. */
+  /** Returns the ids of the existing records. */
   ids(): ReadonlySet<string> {
     return new Set([...this.#held.keys()].filter((id) => id !== this.#hidden))
   }
 
-  /** Shows all records but this one from now on. */
+  /** Leaves out this record from now on. */
   hide(id: string | undefined): void {
     this.#hidden = id
     if (id !== undefined) this.throughout.delete(id)
   }
 
-  /** Changes so many records: most often their content, else one comes or goes, for ever or for a while. */
+  /** Makes changes: mostly to the content of a record; otherwise a record is added, or removed for ever or for a while. */
   change(times: number): void {
     for (let time = 0; time < times; time++) {
       const ids = [...this.#held.keys()]
       const kind = this.#dice.below(5)
       if (kind === 0 || ids.length === 0) this.#insert()
       else if (kind === 1) this.remove(this.#dice.pick(ids))
-      else if (kind === 2 && this.#dice.chance(0.3)) this.comeBack()
+      else if (kind === 2 && this.#dice.chance(0.3)) this.restoreRemoved()
       else this.#put(this.#dice.pick(ids))
     }
   }
 
-  /** The share of records that is gone at once. */
+  /** Removes a share of the records at once. */
   removeShare(share: number): void {
     for (const id of this.#held.keys()) if (this.#dice.chance(share)) this.remove(id)
   }
@@ -108,8 +110,8 @@ export class ChangingList {
     this.throughout.delete(id)
   }
 
-  /** The record that went first of those that may come back, as it was. */
-  comeBack(): void {
+  /** Returns the first removed record to the list, unchanged. */
+  restoreRemoved(): void {
     for (const [id, held] of this.#away) {
       this.#away.delete(id)
       this.#held.set(id, held)
@@ -128,7 +130,7 @@ export class ChangingList {
       (order === "oldest" ? born : order === "newest" ? farAway - born : this.#dice.below(farAway) * 1000 + born)
     const contract = this.#dice.pick(contracts)
     const version = ++this.#version
-    // One in ten is not as documented. It has its id all the same.
+    // One record in ten does not match the document, but has an id.
     const amount = this.#dice.chance(0.1) ? `"${version}"` : `${version}`
     this.#held.set(id, { rank, contract, text: `{"id":"${id}","amount":${amount},"contract":"${contract}"}` })
   }
@@ -140,7 +142,7 @@ export class ChangingList {
   }
 }
 
-/** The texts of a page in its order. */
+/** Returns the texts of a page in order. */
 export const textsOf = (page: Page<{ readonly id: string }>): ReadonlyArray<string> =>
   page.records().map(({ text }) => text)
 

@@ -20,7 +20,7 @@ import { type PostgresServer, startServer } from "./PostgresServer.ts"
 import { contentOf, query, schemaOf, urlOf } from "./PostgresTest.ts"
 import { manifestOf, tableOf } from "./RenderedFiles.ts"
 
-/** A destination whose database is this file of the folder. */
+/** Makes a kind of destination whose database is this file of the folder. */
 const ofFile = (name: string): Omit<EvolvingDestination, "layer" | "script" | "isKilled"> => ({
   reader: (folder, lists) => openReader(join(folder, name), "here", lists),
   relations: (folder) =>
@@ -38,7 +38,7 @@ const ofFile = (name: string): Omit<EvolvingDestination, "layer" | "script" | "i
       return found
     }),
   execute: (folder, statement) => Effect.sync(() => execute(join(folder, name), statement(""))),
-  // Lock files are made by every program that locks. A reader may leave an empty log and its index.
+  // Every program that locks a list creates a lock file. A reader may leave an empty log and its index.
   content: (folder, exact) =>
     Effect.sync(() =>
       readdirSync(folder)
@@ -103,7 +103,7 @@ evolutionSuite("postgres://HOST/DATABASE", {
 })
 
 describe("the views of a schema", () => {
-  it.live("show an added column, and views that users have built on them go on working", () =>
+  it.live("show an added column, and users' views that use them continue to work", () =>
     Effect.gen(function*() {
       const schema = "views_that_grow"
       const run = (lists: typeof smallerLists) =>
@@ -132,7 +132,7 @@ describe("the files of a list with new columns", () => {
   const namesIn = (folder: string) => manifestOf(folder).lists["invoices"]?.files.map(({ file }) => file)
 
   for (const format of formats) {
-    it.live(`are rendered anew as ${format} when the columns are filled, and only if they have columns`, () =>
+    it.live(`are rendered again as ${format} when the columns are filled, and only if they have columns`, () =>
       Effect.gen(function*() {
         const folder = yield* temporaryFolder
         const full: Format = { ...FileSink.defaultFormat, format }
@@ -143,7 +143,7 @@ describe("the files of a list with new columns", () => {
           )
         yield* run("invoices", smallerLists)
         const [before, text] = [namesIn(folder), readFileSync(join(folder, "manifest.json"), "utf8")]
-        // Another list is exported: the columns of invoices are there, but not filled.
+        // After an export of another list, the columns of invoices exist but are not filled.
         yield* run("payoutRequests", Lists.all)
         assert.deepStrictEqual(namesIn(folder), before)
         assert.notStrictEqual(readFileSync(join(folder, "manifest.json"), "utf8"), text)

@@ -1,4 +1,4 @@
-/** What every destination must do when a later version of the program knows more fields and lists than it has columns for. */
+/** A test suite for every kind of destination: a later version of the program adds fields and lists. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
@@ -24,25 +24,25 @@ import { without } from "./SmallerLists.ts"
 
 type AllLists = ReadonlyArray<Lists.AnyList>
 
-/** A destination in a folder of its own, or elsewhere under that folder's name. */
+/** A kind of destination. Each test has its own folder, or a schema with the folder's name. */
 export interface EvolvingDestination {
   readonly layer: (folder: string, lists: AllLists) => Layer.Layer<Sink, SinkError, NodeServices.NodeServices>
   readonly reader: (folder: string, lists?: AllLists) => Effect.Effect<Reader, SinkError, Scope.Scope>
-  /** The columns of its tables and views, by name. */
+  /** Returns the columns of its tables and views, by name. */
   readonly relations: (folder: string) => Effect.Effect<ReadonlyMap<string, ReadonlyArray<string>>>
   /** Runs a statement in the database, where the tables have this prefix. */
   readonly execute: (folder: string, statement: (prefix: string) => string) => Effect.Effect<void>
-  /** All that is stored, as digests; with what a reader may leave beside it, where `exact` says so. */
+  /** Returns digests of the stored data. With `exact`, files that a reader may leave are included. */
   readonly content: (folder: string, exact?: "exact") => Effect.Effect<unknown>
-  /** The layer as an expression of a script, which imports what it needs. */
+  /** The layer as an expression of a script, with its imports. */
   readonly script: (folder: string) => string
-  /** Whether its filling is also killed: one folder of files is enough. */
+  /** Whether the test that kills the filling runs for this destination. */
   readonly isKilled: boolean
-  /** What else must hold of a destination that is complete. */
+  /** Further assertions about a complete destination. */
   readonly check?: (folder: string) => Effect.Effect<void, SinkError, NodeServices.NodeServices>
 }
 
-/** A record with a value for each column of its list. */
+/** Makes a record with a value for each column of its list. */
 export const recordOf = (list: Lists.AnyList, index: number): string => {
   const record: Record<string, unknown> = {}
   for (const { kind, name, path: [field, inner] } of layoutOf(list).columns) {
@@ -55,7 +55,7 @@ export const recordOf = (list: Lists.AnyList, index: number): string => {
   return JSON.stringify({ ...record, id: `${list.label}-${index}`, undocumented: 1 })
 }
 
-/** Records that do not decode, but have an id, and texts that a column cannot hold whole. */
+/** Records with an id that do not decode, and records with texts that a column cannot store exactly. */
 const oddRecords = [
   `{"id":"odd-1","amount":"12","reference":"kept"}`,
   `{"id":"odd-2","amount":9007199254740990.6,"reference":"a\\u0000b\\ud800"}`,
@@ -71,23 +71,23 @@ const recordsOf = (count: number) =>
     ])
   )
 
-/** Of every list, the paths of the fields that a smaller list may lack. */
+/** The paths of the fields of each list that a smaller list may lack. */
 const paths = Lists.all.flatMap((list) =>
   layoutOf(list).columns.filter(({ name }) => name !== "id").map(({ path }) => ({ list, path: path.join(".") }))
 )
 
-/** The lists without the fields that have these places in {@link paths}. */
+/** Returns the lists without the fields with these indexes in {@link paths}. */
 const withoutAll = (places: Iterable<number>): AllLists =>
   Lists.all.map((list) => {
     const dropped = [...new Set(places)].flatMap((place) => {
       const found = paths[place % paths.length]
       return found?.list === list ? [found.path] : []
     })
-    // An object whose last field is dropped would have no column, and nor would the list then know it.
+    // Keep the last field of an embedded object: without any field, the object would not be in the list.
     return without(list, ...dropped)
   })
 
-/** What version 1 of a program knows: a text, an amount and a field of an embedded object fewer, and no payin sources. */
+/** The lists of an earlier version: without a text, an amount, a field of an embedded object, and payin sources. */
 export const smallerLists: AllLists = [
   without(Lists.payoutRequests, "reference", "fee", "customerDetails.email"),
   without(Lists.invoices, "contract", "paymentAmount")
@@ -116,7 +116,7 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
       return outcomes
     }).pipe(Effect.provide(Layer.merge(destination.layer(folder, lists), layerTest(records))))
 
-  /** Opens it for writing and closes it again. */
+  /** Opens the destination for writing and closes it again. */
   const open = (folder: string, lists: AllLists) =>
     Effect.scoped(Effect.asVoid(Layer.build(destination.layer(folder, lists))))
 
@@ -130,7 +130,7 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
       }
     })
 
-  /** The rows of all lists with their typed cells, and the columns of all tables and views. */
+  /** Returns the rows of all lists with their typed cells, and the columns of all tables and views. */
   const stateOf = (folder: string) =>
     Effect.scoped(Effect.gen(function*() {
       const reader = yield* destination.reader(folder)
@@ -167,7 +167,7 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
       return yield* Effect.forEach(yield* exportedLists(reader), (list) => verify(reader, list))
     }))
 
-  /** Fails unless it holds what a destination holds that the records were exported into by this version alone. */
+  /** Asserts that the destination equals one into which only this version exported the records. */
   const assertFresh = (folder: string, records: Parameters<typeof layerTest>[0]) =>
     Effect.gen(function*() {
       const fresh = yield* inFolder((other) => Effect.andThen(run(other, Lists.all, records), stateOf(other)))
@@ -218,7 +218,7 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
         })
       ).pipe(TestClock.withLive), { arbitrary: { runs: crash ? 100 : 4 } })
 
-    it.live("goes on with a scan that was interrupted, and certifies no sum that it has not added up from its start", () =>
+    it.live("resumes an interrupted scan, and certifies no sum of a column that was added during the scan", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const records = recordsOf(46)
@@ -252,7 +252,7 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
         })
       ))
 
-    it.live("is read as it is, and says which columns the next export fills", () =>
+    it.live("is readable without a change, and reports which columns the next export fills", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const records = recordsOf(25)
@@ -280,7 +280,7 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
         })
       ))
 
-    it.live("finds what differs in a column that it compares, before and after it is filled", () =>
+    it.live("reports differences in the compared columns, before and after new columns are filled", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           yield* run(folder, smallerLists, recordsOf(5))
@@ -298,7 +298,7 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
   })
 
   describe(`${name} of a later version`, () => {
-    it.live("is refused with the version to use, and not one byte is changed", () =>
+    it.live("is refused with the version to use, without changing a byte", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const records = recordsOf(15)
@@ -326,7 +326,7 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
         })
       ))
 
-    it.live("is refused by an earlier program that has opened it before it was extended", () =>
+    it.live("is refused by an earlier program that opened it before it was extended", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const records = recordsOf(15)
@@ -343,13 +343,13 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
         })
       ))
 
-    it.live("is refused where a column has another type, with the way out", () =>
+    it.live("is refused if a column has another type, with what to do", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           yield* run(folder, Lists.all, recordsOf(3))
           const { fields } = Lists.invoices.record
           const record = Schema.Struct({ ...fields, amount: fields["reference"] ?? Schema.String })
-          // Destinations read a list's name, label and fields alone.
+          // Destinations use only a list's name, label and fields.
           const other = { ...Lists.invoices, record } as unknown as Lists.AnyList
           const error = yield* Effect.flip(open(folder, Lists.all.with(2, other)))
           assert.strictEqual(exitCodeOf(error), 9)
@@ -411,7 +411,7 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
                 )
               )
             )
-            // How long an undisturbed filling takes.
+            // Measure an uninterrupted filling first.
             const started = performance.now()
             const undisturbed = yield* startChild(script)
             const begun = performance.now()

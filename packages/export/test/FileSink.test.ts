@@ -30,7 +30,7 @@ const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeService
 const ids = (prefix: string, count: number) =>
   Array.from({ length: count }, (_, index) => ({ id: `${prefix}${index}` }))
 
-/** Exports all three lists, of so many, twice so many and three times so many records. */
+/** Exports the three lists, with `count`, twice and three times as many records. */
 const run = (folder: string, count: number, format: Format = plain) =>
   scanAll(Lists.all.map(({ name }) => name)).pipe(
     Effect.provide(Layer.merge(
@@ -54,7 +54,7 @@ const invoices = (
     Effect.provide(Layer.merge(FileSink.layer(folder, format), layerTest({ invoices: records })))
   )
 
-/** What every run does before it reads. */
+/** Locks a list, which renders outstanding files first. */
 const holding = (list: Lists.AnyList) => Sink.use((sink) => sink.lock(list, "refuse"))
 
 const counts = (folder: string) =>
@@ -62,12 +62,12 @@ const counts = (folder: string) =>
 
 const rendered = (folder: string) => readdirSync(folder).filter((name) => /\.(ndjson|csv|parquet)/.test(name))
 
-/** The files of a list by the manifest. */
+/** Returns the files of a list in the manifest. */
 const named = (folder: string, list: Lists.AnyList = Lists.invoices) =>
   (manifestOf(folder).lists[list.label]?.files ?? []).map(({ file }) => file)
 
 describe("the folder", () => {
-  it.live("shows all three lists side by side, and keeps one round of old files for who still reads them", () =>
+  it.live("has all three lists, and keeps the previous files for programs that still read them", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         for (const count of [100, 200, 700]) {
@@ -123,7 +123,7 @@ describe("the folder", () => {
       )
   )
 
-  it.live("renders every list anew when another format or compression is asked for, also those that are not scanned", () =>
+  it.live("renders every list again if the format or the compression changes, even without a scan", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* run(folder, 10)
@@ -156,7 +156,7 @@ describe("the folder", () => {
       })
     ))
 
-  it.live("shows records that the service no longer lists in a file of their own, or marks them in a column", () =>
+  it.live("has missing records in a separate file, or marks them in a column", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         const twice = (records: ReadonlyArray<{ readonly id: string }>, format: Format) =>
@@ -181,7 +181,7 @@ describe("the folder", () => {
       })
     ))
 
-  it.live("renders nothing anew for a scan that has changed no row, but says that it was", () =>
+  it.live("renders nothing again for a scan that changed no row, but names the scan in the manifest", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         const twice = (records: ReadonlyArray<{ readonly id: string }>) =>
@@ -195,7 +195,7 @@ describe("the folder", () => {
         assert.deepStrictEqual(named(folder), [first])
         assert.strictEqual(manifestOf(folder).lists["invoices"]?.certificate?.scan, 2)
         assert.deepStrictEqual(yield* verifyFiles(folder), [])
-        // One goes missing, is still missing, and comes back.
+        // A record becomes missing, stays missing, and reappears.
         yield* twice(ids("c", 2))
         const missing = named(folder)
         assert.strictEqual(missing.length, 2)
@@ -212,7 +212,7 @@ describe("the folder", () => {
       })
     ))
 
-  it.live("shows a list that is read in parts once they are complete, with the evidence of each", () =>
+  it.live("renders a list that is scanned in parts when all parts are complete, with the certificate of each part", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         const records = ["x", "y", "z"].flatMap((customerId) =>
@@ -234,7 +234,7 @@ describe("the folder", () => {
         assert.deepStrictEqual(partsShown(), [["customerId", "x", 5], ["customerId", "y", 5]])
         assert.isUndefined(shown()?.certificate)
         assert.strictEqual((yield* textsOf(folder, Lists.payoutRequests)).length, 10)
-        // Rendered once, not once a part.
+        // The list is rendered once, not once for each part.
         assert.strictEqual(rendered(folder).length, 1)
 
         yield* scan("payoutRequests").pipe(
@@ -255,7 +255,7 @@ describe("the folder", () => {
       })
     ))
 
-  it.live("shows no list that a scan has changed and not read to its end, whatever else is rendered meanwhile", () =>
+  it.live("does not render a list that an incomplete scan has changed, even while other lists are rendered", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* run(folder, 10)
@@ -286,7 +286,7 @@ describe("the folder", () => {
       })
     ))
 
-  it.live("renders what a cut between the last commit and the manifest left out, before it reads anything new", () =>
+  it.live("renders first, before it reads a page, what an interruption between the last commit and the manifest left out", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* run(folder, 10)
@@ -315,7 +315,7 @@ describe("the folder", () => {
       })
     ))
 
-  it.live("removes no file that it has not rendered, but what a killed run has left of a manifest", () =>
+  it.live("removes only files that it rendered, and the temporary manifest of a killed run", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         const mine = ["invoices-2023.ndjson", "invoices-backup.ndjson", "notes.txt", "manifest.json.new"]
@@ -327,7 +327,7 @@ describe("the folder", () => {
       })
     ))
 
-  it.live("shows nothing of a copy that is gone", () =>
+  it.live("starts without lists if the copy was removed", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* run(folder, 3)

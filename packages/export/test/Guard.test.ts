@@ -1,4 +1,4 @@
-/** What a destination remembers of its owner, and destinations that remember nothing yet. */
+/** The stored data about the owner of a destination, and destinations of earlier versions without such data. */
 import { assert, describe, it } from "@effect/vitest"
 import type { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
@@ -35,7 +35,7 @@ const run = (
 const fileIn = Effect.map(temporaryFolder, (folder) => join(folder, "payments.db"))
 const keysIn = (file: string) => rowsOf(file, "SELECT salt, fingerprint FROM known_keys ORDER BY number")
 
-/** As version 2 left it. */
+/** Removes what version 2 did not have. */
 const ofVersion2 = (file: string) =>
   execute(
     file,
@@ -43,8 +43,8 @@ const ofVersion2 = (file: string) =>
     ALTER TABLE holders DROP COLUMN epoch; PRAGMA user_version = 2`
   )
 
-describe("what a destination remembers of a key", () => {
-  it.live("is a fingerprint with a salt of its own, and nothing of the key itself", () =>
+describe("the stored data about a key", () => {
+  it.live("is a fingerprint with a random salt, and no part of the key", () =>
     Effect.gen(function*() {
       const key = "canary-5ecret-key"
       const files = [yield* fileIn, yield* fileIn]
@@ -67,7 +67,7 @@ describe("what a destination remembers of a key", () => {
       assert.deepStrictEqual(rowsOf(files[0] ?? "", "SELECT merchant FROM known_merchants"), [{ merchant: "a" }])
     }).pipe(Effect.scoped))
 
-  it.live("is written once, however often the key is used, and forgotten behind a hundred later ones", () =>
+  it.live("is written once for each key, and deleted after a hundred later keys", () =>
     Effect.gen(function*() {
       const file = yield* fileIn
       const lists = { payoutRequests: payouts("a") }
@@ -85,10 +85,10 @@ describe("what a destination remembers of a key", () => {
 })
 
 describe("a destination of an earlier version", () => {
-  it.live("is guarded at once by the merchant ids of its invoices, which are bound with the next commit of any list", () =>
+  it.live("is guarded by the merchant ids of its invoices, which the next commit of any list binds", () =>
     Effect.gen(function*() {
       const file = yield* fileIn
-      // More than are looked at, of which the first and the last show another merchant than those in between.
+      // More rows than are searched. The first and the last rows have another merchant than those in between.
       const [first, last] = [invoices("a", 6000), invoices("c", 6000)]
       yield* run(file, "invoices", "old", { invoices: [...first, ...last] })
       yield* run(file, "payoutRequests", "old", { payoutRequests: payouts("a") })
@@ -108,7 +108,7 @@ describe("a destination of an earlier version", () => {
       }])
     }).pipe(Effect.scoped))
 
-  it.live("takes its first key where a record is known", () =>
+  it.live("accepts its first key if a record is known", () =>
     Effect.gen(function*() {
       const file = yield* fileIn
       yield* run(file, "payoutRequests", "old", { payoutRequests: payouts("a") })
@@ -121,7 +121,7 @@ describe("a destination of an earlier version", () => {
 })
 
 describe("the lists of one run", () => {
-  it.live("are one first load, also where invoices have a key of their own", () =>
+  it.live("are one first load, even if invoices have a separate key", () =>
     Effect.gen(function*() {
       const file = yield* fileIn
       const api = layerTest({

@@ -132,10 +132,10 @@ const play = (destination: DestinationCase, number: number, figures: Figures) =>
     for (let left = 4 + dice.below(8); left >= 0; left--) {
       list.pace = dice.pick([0, 1, 4])
       list.isEmpty = dice.chance(0.08)
-      list.isNameless = dice.chance(0.06)
+      list.hasRecordWithoutId = dice.chance(0.06)
       list.refusesCursor = dice.chance(0.1)
       if (dice.chance(0.1)) list.removeShare(dice.pick([0.05, 0.4]))
-      if (dice.chance(0.3)) list.comeBack()
+      if (dice.chance(0.3)) list.restoreRemoved()
       if (planned.length === 0 && dice.chance(0.1)) {
         // The service may be inconsistent: the whole list may have a record that a part lacks, or the reverse.
         const [hidden = ""] = list.ids()

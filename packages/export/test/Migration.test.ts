@@ -33,7 +33,7 @@ const run = (
 
 const versionOf = (file: string) => rowsOf(file, "PRAGMA user_version")[0]?.["user_version"]
 
-/** All that is in the file, schema and rows. */
+/** Returns the whole content of the file: the schema and the rows. */
 const contentOf = (file: string) =>
   rowsOf(file, "SELECT type, name, sql FROM sqlite_schema ORDER BY name").map((entry) => [
     entry,
@@ -60,7 +60,7 @@ describe("the migrations", () => {
     }
   })
 
-  it.live("of version 1 are no longer carried out: such a file is refused unchanged", () =>
+  it.live("of version 1 are no longer supported: such a file is refused unchanged", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "payments.db")
       execute(file, "CREATE TABLE t (x); PRAGMA application_id = 0x50415952; PRAGMA user_version = 1")
@@ -70,7 +70,7 @@ describe("the migrations", () => {
       assert.deepStrictEqual([versionOf(file), contentOf(file)], [1, before])
     }).pipe(Effect.scoped))
 
-  it.live("of a later version are refused with the version to use, and nothing is changed", () =>
+  it.live("refuse a file of a later version with the version to use, and change nothing", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "payments.db")
       yield* run(file, {})
@@ -84,7 +84,7 @@ describe("the migrations", () => {
       assert.deepStrictEqual([versionOf(file), contentOf(file)], [currentVersion + 1, before])
     }).pipe(Effect.scoped))
 
-  it.live("stop at a scan of version 1 that recorded no seen rows: nothing is concluded from it", () =>
+  it.live("abandon a scan of version 1 that recorded no seen rows, so it proves no row missing", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "payments.db")
       execute(file, `${version2}; UPDATE scans SET tally = json_set(tally, '$.blind', json('true'))`)
@@ -147,7 +147,7 @@ describe("the migrations", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.live("are carried out once by two programs at the same time", () =>
+  it.live("run once if two programs start at the same time", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "payments.db")
       execute(file, version2)
@@ -160,7 +160,7 @@ describe("the migrations", () => {
     }).pipe(Effect.scoped))
 })
 
-/** Migrates in a process of its own, which dies right behind its nth statement. */
+/** Migrates in a child process, which is killed after its nth statement. */
 const migrateAndDie = (file: string, nth: number) =>
   spawnSync(process.execPath, [
     "--input-type=module",
@@ -185,7 +185,7 @@ describe("a destination of version 2", () => {
     return file
   })
 
-  it.live("goes on from its checkpoint, doubles no row, and keeps its certificates and changes", () =>
+  it.live("resumes from its checkpoint, duplicates no row, and keeps its certificates and changes", () =>
     Effect.gen(function*() {
       const file = yield* ofVersion2
       const kept = () =>
@@ -210,19 +210,19 @@ describe("a destination of version 2", () => {
       )
     }).pipe(Effect.scoped))
 
-  it.live("that an earlier program goes on with by another path to it ends the export of this one", () =>
+  it.live("ends an export of this version if an earlier program writes it through another path", () =>
     Effect.gen(function*() {
       const file = yield* ofVersion2
       yield* run(file, {}, "payinSources")
       const store = yield* openStore(file, "here")
       yield* store.lockAndTakeOver("invoices", "refuse")
-      // What version 2 does when it has taken its lock, which a link let it find elsewhere.
+      // The statement of version 2 after it has locked the list. Through a link, it uses another lock file.
       execute(file, "INSERT OR REPLACE INTO holders (label, holder) VALUES ('invoices', 'process 1 on host')")
       const error = yield* Effect.flip(store.rebind(Lists.invoices, "elsewhere"))
       assert.strictEqual(error.reason._tag, "LeaseLost")
     }).pipe(Effect.scoped))
 
-  it.live("is locked for this one while an earlier program writes the list", () =>
+  it.live("is locked while an earlier program writes the list", () =>
     Effect.gen(function*() {
       const file = yield* ofVersion2
       const lock = new DatabaseSync(`${file}.invoices.lock`)

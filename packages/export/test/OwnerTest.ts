@@ -1,4 +1,4 @@
-/** What keeps the data of two merchants apart, in every destination. */
+/** A test suite for every kind of destination: the data of two merchants is never mixed. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists, PaymentsApi } from "@payments/core"
@@ -10,14 +10,14 @@ import { join } from "node:path"
 import { scan, scanAll, type ScanOptions, scanParts, Sink, type SinkError } from "../src/index.ts"
 import type { StoredRow } from "./StoredRow.ts"
 
-/** A destination in a folder of its own, or elsewhere under that folder's name. */
+/** A kind of destination. Each test has its own folder, or a schema with the folder's name. */
 export interface OwnedDestination {
   readonly layer: (folder: string) => Layer.Layer<Sink, SinkError, NodeServices.NodeServices>
   readonly read: (
     folder: string,
     list: Lists.AnyList
   ) => ReadonlyArray<StoredRow> | Promise<ReadonlyArray<StoredRow>>
-  /** All that an export has written there, but for locks. The bytes of all files in the folder unless given. */
+  /** Reads everything that an export writes, except locks. By default, the bytes of all files in the folder. */
   readonly content?: ((folder: string) => Promise<unknown>) | undefined
 }
 
@@ -31,7 +31,7 @@ const bytesIn = async (folder: string): Promise<unknown> =>
 const all = ["payoutRequests", "payinSources", "invoices"] as const
 const numbers = (count: number, from = 0) => Array.from({ length: count }, (_, index) => from + index)
 
-/** Records of a merchant by their numbers. Each is a customer's whose number has the same last digit. */
+/** Makes records of a merchant by their numbers. The last digit of a number is the number of its customer. */
 const payout = (merchant: string) => (index: number) => ({
   id: `por_${merchant}_${index}`,
   customerId: `cus_${index % 10}`
@@ -60,7 +60,7 @@ const serving = ({ invoices = [], invoicesKey, key, payouts = [], sources = [] }
   })
 }
 
-/** What a key of a merchant reads: 30 records of each list unless given. */
+/** The records that a key of a merchant reads. By default, 30 records of each list. */
 const merchant = (name: string, more: Partial<Service> = {}): Service => ({
   key: `key_of_${name}`,
   payouts: numbers(30).map(payout(name)),
@@ -80,7 +80,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
   const over = (folder: string, service: Service) => Layer.merge(layer(folder), serving(service))
   const exportOne = (folder: string, list: Lists.ListName, service: Service, options: ScanOptions = {}) =>
     scan(list, options).pipe(Effect.provide(over(folder, service)))
-  /** How each list ended: done, or why not. */
+  /** Exports lists and returns "done" or the reason of the error for each. */
   const exportAll = (folder: string, service: Service, options: ScanOptions = {}) =>
     scanAll(all, options).pipe(
       Effect.map((outcomes) =>
@@ -94,7 +94,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
     )
   const idsOf = (folder: string, list: Lists.AnyList) =>
     Effect.promise(async () => (await read(folder, list)).map(({ id }) => id))
-  /** Runs what must be refused, and checks that it has written nothing. */
+  /** Asserts that the export is refused as another merchant's and writes nothing. Returns the evidence. */
   const refused = Effect.fnUntraced(function*<A, E extends { readonly _tag: string }, R>(
     folder: string,
     attempt: Effect.Effect<A, E | SinkError, R>
@@ -108,8 +108,8 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
     assert.notInclude(error.message, "\n")
     return error.reason.by
   })
-  /** Cuts an export of payout requests right behind a commit. */
-  const cutAfter = Effect.fnUntraced(function*(folder: string, service: Service, pages: number) {
+  /** Interrupts an export of payout requests after a commit. */
+  const interruptAfter = Effect.fnUntraced(function*(folder: string, service: Service, pages: number) {
     const reached = yield* Deferred.make<void>()
     const fiber = yield* Effect.forkChild(exportOne(folder, "payoutRequests", service, {
       limit: 10,
@@ -123,7 +123,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
     yield* Fiber.interrupt(fiber)
   })
 
-  describe(`${name}: whose data it is`, () => {
+  describe(`${name}: the owner of its data`, () => {
     it.live.each(
       [["another key", "key_of_b"], ["the same key", "key_of_a"]] as const
     )(
@@ -143,7 +143,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
         )
     )
 
-    it.live("refuses a list without invoices that a new key reads where none of the first 1,000 records is known", () =>
+    it.live("refuses a list from a new key without invoices if none of the first 1,000 records is known", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const of = (key: string, payouts: ReadonlyArray<{ readonly id: string }>): Service => ({ key, payouts })
@@ -158,12 +158,12 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
           const inTime = [...numbers(999).map(payout("b")), known]
           yield* exportOne(folder, "payoutRequests", of("two", inTime), { missingLimit: 1 })
           assert.strictEqual((yield* idsOf(folder, Lists.payoutRequests)).length, 30 + 999)
-          // The key is known from then on.
+          // From now on the key is known.
           yield* exportOne(folder, "payoutRequests", of("two", numbers(10).map(payout("c"))), { missingLimit: 1 })
         })
       ))
 
-    it.live("holds back 1,000 records at most, whatever is behind them", () =>
+    it.live("buffers at most 1,000 records before it decides", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           yield* exportOne(folder, "payoutRequests", merchant("a"))
@@ -179,12 +179,12 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
             }))
           ).pipe(Layer.provide(serving({ key: "two", payouts: numbers(9000).map(payout("b")) })))
           yield* refused(folder, scan("payoutRequests").pipe(Effect.provide(Layer.merge(layer(folder), counted))))
-          // Those that wait, those that were read ahead meanwhile, and one that waits to be taken.
+          // The buffered pages, the prefetched pages, and one page that waits for the queue.
           assert.isAtMost(pages, 10 + 10 + 1)
         })
       ))
 
-    it.live("takes a new key that shows a known merchant id, for all lists that it reads", () =>
+    it.live("accepts a new key that reads a known merchant id, for all its lists", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           yield* exportAll(folder, merchant("a"))
@@ -199,7 +199,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
             yield* exportAll(folder, rotated("new"), { missingLimit: 1 }),
             ["done", "done", "done"]
           )
-          // A list by itself is compared with the invoices that the key reads.
+          // For a list without invoices in the run, the guard reads the invoices.
           yield* exportOne(folder, "payinSources", {
             ...rotated("newest"),
             sources: numbers(1200, 5000).map(source("a"))
@@ -213,7 +213,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
         })
       ))
 
-    it.live("takes no evidence of another key than the one that read the list", () =>
+    it.live("accepts no evidence from another key than the one that read the list", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const keys = { key: "payments of a", invoicesKey: "invoices of a" }
@@ -232,7 +232,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
         })
       ))
 
-    it.live("looks at the other lists where a list is still empty, and refuses it without evidence", () =>
+    it.live("reads the other lists if a list is still empty, and refuses it without evidence", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           yield* exportOne(folder, "payoutRequests", merchant("a"))
@@ -240,13 +240,13 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
           assert.strictEqual(yield* refused(folder, from(merchant("b"), "payinSources")), "key")
           assert.strictEqual(yield* refused(folder, from(merchant("b"), "invoices")), "key")
           yield* from(merchant("a", { key: "rotated" }), "payinSources")
-          // A key of its own for invoices, beside one that is known.
+          // Invoices have a separate key; the other key is known.
           yield* from(merchant("a", { invoicesKey: "for invoices" }), "invoices")
           assert.strictEqual((yield* idsOf(folder, Lists.invoices)).length, 30)
         })
       ))
 
-    it.live("judges invoices that show no merchant id by their key, and takes several merchants of one account", () =>
+    it.live("judges invoices without a merchant id by their key, and accepts several merchants of one account", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const bare = (key: string, merchantName: string) =>
@@ -259,7 +259,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
           yield* invoices(bare("one", "a"))
           assert.strictEqual(yield* refused(folder, invoices(bare("two", "b"))), "key")
           yield* invoices(bare("two", "a"))
-          // The first ones that show a merchant id bind it, and others that come beside it.
+          // The first merchant ids bind the destination, as do other ids on the same pages.
           yield* invoices(merchant("a", { key: "two" }))
           const both = [...numbers(150).map(invoice("c")), ...numbers(30).map(invoice("a"))]
           yield* invoices(merchant("a", { key: "three", invoices: both }))
@@ -269,7 +269,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
         })
       ))
 
-    it.live("guards parts of a list: those of a new key need a known record in the list, not in the part", () =>
+    it.live("guards parts of a list: a new key needs a known record in the list, not in the part", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const parts = (service: Service, values: ReadonlyArray<string>) =>
@@ -285,11 +285,11 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
         })
       ))
 
-    it.live("guards a scan that goes on: a new key needs a known record at the list's start, not behind the cut", () =>
+    it.live("guards a resumed scan: a new key needs a known record at the start of the list, not after the checkpoint", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const payouts = numbers(95).map(payout("a"))
-          yield* cutAfter(folder, { key: "one", payouts }, 4)
+          yield* interruptAfter(folder, { key: "one", payouts }, 4)
           const goOn = (service: Service) => exportOne(folder, "payoutRequests", service, { limit: 10 })
           const foreign = { key: "two", payouts: numbers(95).map(payout("b")) }
           assert.strictEqual(yield* refused(folder, goOn(foreign)), "key")
@@ -301,7 +301,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
       inFolder((folder) =>
         Effect.gen(function*() {
           const payouts = numbers(95).map(payout("a"))
-          yield* cutAfter(folder, { key: "one", payouts }, 4)
+          yield* interruptAfter(folder, { key: "one", payouts }, 4)
           const refusing = (key: string, records: ReadonlyArray<{ readonly id: string }>) => {
             const apiKey = Redacted.make(key)
             return scan("payoutRequests", { limit: 10 }).pipe(Effect.provide(Layer.merge(
@@ -319,11 +319,11 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
         })
       ))
 
-    it.live("guards the rest of a scan from the page on that another key has read", () =>
+    it.live("guards the rest of a scan from the first page that another key has read", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const [first, second] = [numbers(95).map(payout("a")), numbers(95).map(payout("b"))]
-          /** The key changes behind three pages; what is read then, also from the list's start, is what the new key reads. */
+          /** The key changes after three pages. All later requests, also for the first page, use the new key. */
           const rotating = (payouts: ReadonlyArray<{ readonly id: string }>) =>
             Layer.effect(
               PaymentsApi,
@@ -358,7 +358,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
         })
       ))
 
-    it.live("takes another merchant and another key that are said to belong there", () =>
+    it.live("accepts another merchant and another key with rebind", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           yield* exportAll(folder, merchant("a"))
@@ -371,7 +371,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
         })
       ))
 
-    /** Two programs find the destination empty; the first one has filled a list before the second one writes. */
+    /** Two programs find the destination empty. The first one fills a list before the second one writes. */
     const fillTogether = Effect.fnUntraced(function*(folder: string, first: Service, second: Service) {
       const isFound = yield* Deferred.make<void>()
       const isFilled = yield* Deferred.make<void>()
@@ -396,7 +396,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
       return yield* Fiber.join(exported)
     })
 
-    it.live("refuses the second of two merchants that fill an empty destination at the same time", () =>
+    it.live("refuses the second of two merchants that fill an empty destination concurrently", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const error = yield* Effect.flip(Effect.flatten(fillTogether(folder, merchant("a"), merchant("b"))))
@@ -421,7 +421,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
         )
     )
 
-    it.live("ends the search for evidence in a list whose pages are empty and never end", () =>
+    it.live("ends the search for evidence in a list with an endless sequence of empty pages", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           yield* exportOne(folder, "payoutRequests", merchant("a"))
@@ -447,7 +447,7 @@ export const ownerSuite = (name: string, { content = bytesIn, layer, read }: Own
         })
       ))
 
-    it.live("asks again for evidence that cannot be had now, and refuses nothing meanwhile", () =>
+    it.live("retries while evidence is temporarily unavailable, and refuses nothing meanwhile", () =>
       inFolder((folder) =>
         Effect.gen(function*() {
           yield* exportAll(folder, merchant("a"))

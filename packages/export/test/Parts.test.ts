@@ -21,7 +21,7 @@ import { rowsOf, temporaryFolder } from "./Folder.ts"
 import { textsOf } from "./RenderedFiles.ts"
 
 const days = ["2024-05-01", "2024-05-02"]
-/** A hundred invoices, half of them of each day. `amounts` says what is asked for. */
+/** Makes a hundred invoices, half of them for each day. */
 const invoices = (amounts: (index: number) => number) =>
   Array.from({ length: 100 }, (_, index) => ({
     id: `inv_${index}`,
@@ -29,21 +29,21 @@ const invoices = (amounts: (index: number) => number) =>
     settlementDate: index < 50 ? "2024-05-01" : "2024-05-02"
   }))
 
-/** One run into the folder: of the whole list, or of the parts of these days; cut once so many pages were committed. */
+/** A run of the whole list or of the parts of these days, which may be interrupted after a number of commits. */
 interface Run {
   readonly of: "whole" | ReadonlyArray<string>
   readonly amounts: (index: number) => number
-  readonly cutAfter?: number
+  readonly interruptAfter?: number
 }
 
-const run = Effect.fnUntraced(function*(folder: string, { amounts, cutAfter, of }: Run) {
+const run = Effect.fnUntraced(function*(folder: string, { amounts, interruptAfter, of }: Run) {
   const reached = yield* Deferred.make<void>()
   let pages = 0
   const options = {
     limit: 10,
     largestBatch: 10,
     onEvent: ({ _tag }: ScanEvent) =>
-      _tag === "Committed" && ++pages === cutAfter
+      _tag === "Committed" && ++pages === interruptAfter
         ? Effect.andThen(Deferred.succeed(reached, undefined), Effect.never)
         : Effect.void
   }
@@ -53,7 +53,7 @@ const run = Effect.fnUntraced(function*(folder: string, { amounts, cutAfter, of 
   const fiber = yield* Effect.forkChild(
     Effect.provide(scans, Layer.merge(FileSink.layer(folder), layerTest({ invoices: invoices(amounts) })))
   )
-  if (cutAfter === undefined) return yield* Fiber.join(fiber)
+  if (interruptAfter === undefined) return yield* Fiber.join(fiber)
   yield* Deferred.await(reached)
   yield* Fiber.interrupt(fiber)
   return []
@@ -67,52 +67,54 @@ const changesIn = (folder: string, kind: string) =>
     .map(({ id }) => String(id))
 
 const sequences: ReadonlyArray<readonly [name: string, runs: ReadonlyArray<Run>, last: ScanStart]> = [
-  ["the first load, behind a part", [
-    { of: "whole", amounts: (index) => index, cutAfter: 3 },
+  ["the first load, after a part", [
+    { of: "whole", amounts: (index) => index, interruptAfter: 3 },
     { of: ["2024-05-01"], amounts: (index) => index < 5 ? -1 : index },
     { of: "whole", amounts: (index) => index < 5 ? -1 : index }
   ], "overtaken"],
-  ["the whole list, behind a part", [
+  ["the whole list, after a part", [
     { of: "whole", amounts: (index) => index },
-    { of: "whole", amounts: (index) => index < 5 ? -1 : index, cutAfter: 2 },
+    { of: "whole", amounts: (index) => index < 5 ? -1 : index, interruptAfter: 2 },
     { of: ["2024-05-02"], amounts: (index) => index < 5 ? -1 : index > 90 ? -2 : index },
     { of: "whole", amounts: (index) => index < 5 ? -1 : index > 90 ? -2 : index > 30 ? -3 : index }
   ], "overtaken"],
-  ["a part, behind the whole list", [
+  ["a part, after the whole list", [
     { of: "whole", amounts: (index) => index },
-    { of: ["2024-05-01"], amounts: (index) => index < 10 ? -1 : index, cutAfter: 2 },
+    { of: ["2024-05-01"], amounts: (index) => index < 10 ? -1 : index, interruptAfter: 2 },
     { of: "whole", amounts: (index) => index < 10 ? -1 : index },
     { of: ["2024-05-01"], amounts: (index) => index < 10 ? -1 : index < 50 ? -2 : index }
   ], "overtaken"],
-  ["a part, behind another one", [
+  ["a part, after another part", [
     { of: "whole", amounts: (index) => index },
-    { of: ["2024-05-01"], amounts: (index) => index < 10 ? -1 : index, cutAfter: 2 },
+    { of: ["2024-05-01"], amounts: (index) => index < 10 ? -1 : index, interruptAfter: 2 },
     { of: ["2024-05-02"], amounts: (index) => index < 10 ? -1 : index > 90 ? -2 : index },
     { of: ["2024-05-01"], amounts: (index) => index < 10 ? -1 : index > 90 ? -2 : index < 50 ? -3 : index }
   ], "resumed"]
 ]
 
-describe("a cut scan", () => {
+describe("an interrupted scan", () => {
   it.live.each(sequences)(
-    "of %s, leaves rows, files and certificates that agree",
+    "of %s, leaves consistent rows, files and certificates",
     ([, runs, last]) =>
       inFolder((folder) =>
         Effect.gen(function*() {
           let summaries: Effect.Success<ReturnType<typeof run>> = []
-          for (const one of runs) {
-            summaries = yield* run(folder, one)
+          for (const nextRun of runs) {
+            summaries = yield* run(folder, nextRun)
             const reader = yield* Destination.reader({ _tag: "Sqlite", file: join(folder, FileSink.copyFile) })
             assert.deepStrictEqual((yield* verify(reader, Lists.invoices)).differences, [])
             assert.deepStrictEqual(yield* verifyFiles(folder), [])
           }
           assert.deepStrictEqual(summaries.map(({ start }) => start), [last])
-          const held = rowsOf(join(folder, FileSink.copyFile), "SELECT raw FROM invoices").map(({ raw }) => String(raw))
-          assert.deepStrictEqual([...yield* textsOf(folder, Lists.invoices)].toSorted(), held.toSorted())
+          const stored = rowsOf(join(folder, FileSink.copyFile), "SELECT raw FROM invoices").map(({ raw }) =>
+            String(raw)
+          )
+          assert.deepStrictEqual([...yield* textsOf(folder, Lists.invoices)].toSorted(), stored.toSorted())
           const { amounts } = runs.at(-1) ?? { amounts: () => 0 }
           if (last === "overtaken") {
             assert.deepStrictEqual(
-              held.toSorted(),
-              invoices(amounts).map((one) => JSON.stringify(one)).toSorted()
+              stored.toSorted(),
+              invoices(amounts).map((invoice) => JSON.stringify(invoice)).toSorted()
             )
           }
         }).pipe(Effect.scoped)
@@ -121,7 +123,7 @@ describe("a cut scan", () => {
 })
 
 describe("parts of a list", () => {
-  it.live("tell what they, or the whole list behind them, find changed, and nothing of a first load", () =>
+  it.live("record changes that they or a later scan of the whole list find, and none for a first load", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* run(folder, { of: days, amounts: (index) => index })
@@ -133,7 +135,7 @@ describe("parts of a list", () => {
       })
     ))
 
-  it.live("certify none that was shown a record twice which another part may have changed in between", () =>
+  it.live("have no certificate if a record repeats that another part may have changed in between", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         const sink = yield* Sink
@@ -151,31 +153,31 @@ describe("parts of a list", () => {
             Object.entries(amounts).map(([id, amount]) => recordOf(Lists.invoices, id, JSON.stringify({ id, amount }))),
             cursor
           )
-        const left = yield* begin("beside")
-        const right = yield* begin("beside too")
+        const left = yield* begin("concurrent 1")
+        const right = yield* begin("concurrent 2")
         yield* left.commit(batch("a", { inv_1: 1, inv_2: 2 }))
         yield* right.commit(batch("b", { inv_1: 10, inv_3: 3 }))
         yield* left.commit(batch(null, { inv_1: 100 }))
         yield* right.commit(batch(null, { inv_4: 4 }))
-        // Cut, behind another one, and gone on with.
+        // An interrupted part is resumed after another part.
         yield* Effect.scoped(
-          Effect.flatMap(begin("cut"), ({ commit }) => commit(batch("c", { inv_5: 5, inv_6: 6 })))
+          Effect.flatMap(begin("interrupted"), ({ commit }) => commit(batch("c", { inv_5: 5, inv_6: 6 })))
         )
         yield* Effect.scoped(
           Effect.flatMap(begin("meanwhile"), ({ commit }) => commit(batch(null, { inv_5: 50 })))
         )
-        const resumed = yield* begin("cut")
+        const resumed = yield* begin("interrupted")
         assert.strictEqual(resumed.start, "resumed")
         yield* resumed.commit(batch(null, { inv_5: 500 }))
-        // Shares no record with another.
+        // A part that shares no record with another part.
         const alone = yield* begin("alone")
         yield* alone.commit(batch("d", { inv_7: 7, inv_8: 8 }))
         yield* alone.commit(batch(null, { inv_7: 70 }))
         const again = yield* begin("alone")
         yield* again.commit(batch("e", { inv_7: 7 }))
         yield* again.commit(batch(null, { inv_7: 700 }))
-        // The other one forgets in between what it was shown, not what it wrote.
-        const victim = yield* begin("behind a restart")
+        // The other part restarts in between: the records that it has seen are unknown, but its rows stay.
+        const victim = yield* begin("with a restarted part")
         const restarted = yield* begin("restarted")
         yield* victim.commit(batch("f", { inv_9: 9 }))
         yield* restarted.commit(batch("g", { inv_9: 90 }))
@@ -189,19 +191,19 @@ describe("parts of a list", () => {
           ]
         )
         assert.deepStrictEqual(sums, [
-          ["beside", undefined],
-          ["beside too", "17"],
-          ["cut", undefined],
+          ["concurrent 1", undefined],
+          ["concurrent 2", "17"],
+          ["interrupted", undefined],
           ["meanwhile", "50"],
           ["alone", "78"],
           ["alone", "700"],
-          ["behind a restart", undefined],
+          ["with a restarted part", undefined],
           ["restarted", "900"]
         ])
       }).pipe(Effect.provide(FileSink.layer(folder)), Effect.scoped)
     ))
 
-  it.live("have patience with a first page, where another one has answered", () =>
+  it.live("retry a first page if the service has responded to another part", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         let asked = 0

@@ -13,26 +13,26 @@ import { seed } from "./Seed.ts"
 const layout = layoutOf(Lists.payoutRequests)
 const ids = ["a", "b", "c", "d", "e"] as const
 
-/** A record to read: few ids, few contents, so that they repeat and differ often. */
+/** A record with one of few ids and contents, so that they often repeat and differ. */
 const Drawn = Schema.Struct({
   id: Schema.Literals([...ids, "none"]),
   amount: Schema.Int.check(Schema.isBetween({ minimum: -2, maximum: 2 })),
-  /** What the comparison may be told to ignore. */
+  /** A member that some comparisons ignore. */
   note: Schema.Literals(["absent", "1", "2"]),
-  /** Members in another order are another text. */
-  turned: Schema.Boolean,
+  /** Whether the members are in reverse order, which gives another text. */
+  isReversed: Schema.Boolean,
   kind: Schema.Literals(["good", "good", "wrongType", "inexact"])
 })
 type Drawn = typeof Drawn.Type
 
-const textOf = ({ amount, id, kind, note, turned }: Drawn): string => {
+const textOf = ({ amount, id, kind, note, isReversed }: Drawn): string => {
   const figure = kind === "good" ? `${amount}` : kind === "inexact" ? `${amount}.00000000000000001` : `"${amount}"`
   const members = [
     ...(id === "none" ? [] : [`"id":"${id}"`]),
     `"amount":${figure}`,
     ...(note === "absent" ? [] : [`"authUrl":${note}`])
   ]
-  return `{${(turned ? members.toReversed() : members).join(",")}}`
+  return `{${(isReversed ? members.toReversed() : members).join(",")}}`
 }
 
 const batchRecordOf = (drawn: Drawn): BatchRecord =>
@@ -43,10 +43,10 @@ const batchRecordOf = (drawn: Drawn): BatchRecord =>
     drawn.kind === "good" && drawn.id !== "none" ? undefined : { path: "amount", expected: "an integer" }
   )
 
-/** What the column of the amount holds: nothing where parsing would only make it look like an integer. */
+/** Returns the value of the amount column: 0, for null, if only parsing would make it an integer. */
 const amountIn = (text: string): number => Number(/"amount":(-?\d+)[,}]/.exec(text)?.[1] ?? 0)
 
-/** The members that are compared, by name. */
+/** Returns the members to compare, by name. */
 const membersIn = (text: string, ignoring: boolean) =>
   Object.fromEntries(
     [...text.matchAll(/"(id|amount|authUrl)":("[^"]*"|[^,}]*)/g)].flatMap(([, name = "", value]) =>
@@ -56,12 +56,12 @@ const membersIn = (text: string, ignoring: boolean) =>
 
 const isSame = (before: string, after: string, ignoring: boolean): boolean => {
   if (before === after) return true
-  // Another spelling is another record, but where some member that it holds is ignored its text is not compared.
-  const mayBeTurned = ignoring && `${before}${after}`.includes("authUrl")
-  return mayBeTurned && JSON.stringify(membersIn(before, true)) === JSON.stringify(membersIn(after, true))
+  // Another spelling is a change. But if the record has an ignored member, only its other members are compared.
+  const mayBeReversed = ignoring && `${before}${after}`.includes("authUrl")
+  return mayBeReversed && JSON.stringify(membersIn(before, true)) === JSON.stringify(membersIn(after, true))
 }
 
-/** The rows of a destination, as plans leave them. */
+/** A row of the simulated destination. */
 interface Row {
   readonly row: number
   text: string
@@ -86,12 +86,12 @@ const writeInto = (rows: Map<string, Row>, planned: Plan): void => {
   }
   for (const found of planned.reappeared) {
     const held = [...rows.values()].find(({ row }) => row === found)
-    if (held === undefined) assert.fail("only a row that is there can be found again")
+    if (held === undefined) assert.fail("only an existing row can reappear")
     else held.missing = false
   }
 }
 
-/** Applies changes to texts, and holds each one's `before` against what is there. */
+/** Applies changes to texts, and checks each change's `before`. */
 const replay = (texts: Map<string, string>, missing: Set<string>, changes: ReadonlyArray<Change>): void => {
   for (const { after, before, fields, id, kind } of changes) {
     assert.strictEqual(before, texts.get(id), `${kind} of ${id}`)
@@ -105,19 +105,19 @@ const replay = (texts: Map<string, string>, missing: Set<string>, changes: Reado
 
 const Batches = Schema.Array(Schema.Struct({
   records: Schema.Array(Drawn).check(Schema.isMaxLength(8)),
-  /** Planned, not written: the process died, and the batch is read again. */
+  /** Whether the batch was planned but not written, because the process was killed. It is read again. */
   lost: Schema.Boolean,
-  /** The process ended after this batch. */
+  /** Whether the process ended after this batch. */
   cut: Schema.Boolean
 })).check(Schema.isMaxLength(8))
 
 describe(`a planned batch (seed ${seed})`, () => {
-  it.prop("leaves what was read last, with counts, sums, digest and changes that add up", {
+  it.prop("stores the last occurrence of each record, with correct counts, sums, digest and changes", {
     before: Schema.Array(Schema.Struct({ drawn: Drawn, missing: Schema.Boolean })).check(Schema.isMaxLength(5)),
     batches: Batches,
     ignoring: Schema.Boolean,
-    telling: Schema.Boolean
-  }, ({ batches, before, ignoring, telling }) => {
+    emitting: Schema.Boolean
+  }, ({ batches, before, ignoring, emitting }) => {
     const rows = new Map<string, Row>()
     for (const { drawn, missing } of before) {
       if (drawn.id !== "none" && !rows.has(drawn.id)) {
@@ -135,22 +135,22 @@ describe(`a planned batch (seed ${seed})`, () => {
     const ignored = new Set(ignoring ? ["authUrl"] : [])
 
     const planOf = (drawn: ReadonlyArray<Drawn>) => {
-      const records = drawn.map((one) => hashed(batchRecordOf(one)))
+      const records = drawn.map((record) => hashed(batchRecordOf(record)))
       const stored = new Map<string, StoredRow>(
         [...rows].map(([id, row]) => [id, { ...row, hash: createHash("sha256").update(row.text).digest("hex") }])
       )
       const wanted = differing(records, stored)
-      const heldTexts = new Map([...rows.values()].map(({ row, text }) => [row, text]))
+      const storedTexts = new Map([...rows.values()].map(({ row, text }) => [row, text]))
       return plan({
         layout,
         ignored,
-        emitChanges: { inserts: telling, updates: telling },
+        emitChanges: { inserts: emitting, updates: emitting },
         totals,
         seen,
         nextRow: rows.size,
         records,
         stored,
-        texts: new Map(wanted.map((row) => [row, heldTexts.get(row) ?? ""]))
+        texts: new Map(wanted.map((row) => [row, storedTexts.get(row) ?? ""]))
       })
     }
     const reopen = () => {
@@ -180,7 +180,7 @@ describe(`a planned batch (seed ${seed})`, () => {
       counted.returned += new Set(records.filter(({ id }) => rows.get(id)?.missing).map(({ id }) => id)).size
       const planned = planOf(records)
       writeInto(rows, planned)
-      if (!telling) assert.deepStrictEqual(planned.changes, [])
+      if (!emitting) assert.deepStrictEqual(planned.changes, [])
       replay(texts, missing, planned.changes)
       totals = planned.totals
       for (const { bits, index } of seen.changed()) pieces.set(index, { index, bits: bits.slice() })
@@ -201,7 +201,7 @@ describe(`a planned batch (seed ${seed})`, () => {
       totals.sums["amount"] ?? 0n,
       BigInt(seenTexts.reduce((sum, text) => sum + amountIn(text), 0))
     )
-    if (telling) assert.deepStrictEqual([...texts].toSorted(), [...model].toSorted())
+    if (emitting) assert.deepStrictEqual([...texts].toSorted(), [...model].toSorted())
   }, { arbitrary: { runs: 2000, seed } })
 })
 
@@ -214,7 +214,7 @@ describe(`a set of rows (seed ${seed})`, () => {
     ])
   ).check(Schema.isMaxLength(60))
 
-  it.prop("holds what was added, through any number of cuts", {
+  it.prop("has the rows that were added and stored, across any number of interruptions", {
     runs: Schema.Array(Schema.Struct({ rows: Rows, stored: Schema.Boolean })).check(Schema.isMaxLength(5))
   }, ({ runs }) => {
     const pieces = new Map<number, Piece>()
@@ -229,7 +229,7 @@ describe(`a set of rows (seed ${seed})`, () => {
         assert.deepStrictEqual(set.changed(), [])
         for (const row of added) expected.add(row)
       } else {
-        // What was not stored is as if it had not been added.
+        // Rows that were not stored are lost.
         set = new RowSet(pieces.values())
       }
       assert.strictEqual(set.size, expected.size)
@@ -239,7 +239,7 @@ describe(`a set of rows (seed ${seed})`, () => {
     assert.deepStrictEqual([set.size, set.changed(), set.has(0)], [0, [], false])
   }, { arbitrary: { runs: 300, seed } })
 
-  it.prop("emitChanges which rows below a bound none of several sets holds", {
+  it.prop("yields the rows below a bound that none of several sets has", {
     sets: Schema.Array(Rows).check(Schema.isMaxLength(3)),
     end: Schema.Union([
       Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 50 })),
@@ -257,7 +257,7 @@ describe(`a set of rows (seed ${seed})`, () => {
       [...RowSet.inNone(made, end)],
       Array.from({ length: end }, (_, row) => row).filter((row) => !held.has(row))
     )
-    // The pieces of several sets, given together, are the set of all their rows.
+    // The pieces of several sets together give the union of the sets.
     const joined = new RowSet(made.flatMap((set) => set.changed()))
     assert.strictEqual(joined.size, held.size)
   }, { arbitrary: { runs: 100, seed } })

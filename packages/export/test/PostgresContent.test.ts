@@ -19,17 +19,17 @@ const newSchema = () => `t_${randomUUID()}`
 
 const ask = (sql: string) => Effect.promise(() => query(server, sql))
 
-describe("what PostgreSQL refuses", () => {
+describe("content that PostgreSQL rejects", () => {
   const batch = (records: ReadonlyArray<BatchRecord>, cursor: string | null) => batchOf(Lists.invoices, records, cursor)
   const good = (id: string) => recordOf(Lists.invoices, id, `{"id":"${id}","amount":2}`)
-  /** What the check of a page would have found. */
+  /** The problem that the check of a page would report. */
   const bad = (id: string) => ({
     ...good(id),
     text: `{"id":"${id}","extra":${"[".repeat(200_000)}${"]".repeat(200_000)}}`
   })
   const page = (from: string) => Array.from({ length: 9 }, (_, index) => good(`${from}${index}`))
 
-  it.live("of a batch is found and quarantined, and the rest of the batch is written", () =>
+  it.live("is found in a batch and quarantined, and the rest of the batch is written", () =>
     Effect.gen(function*() {
       const schema = newSchema()
       const request = { source: "memory", limit: 10, parameters: {} }
@@ -39,7 +39,7 @@ describe("what PostgreSQL refuses", () => {
         const before = yield* sink.begin(Lists.invoices, request)
         yield* before.commit(batch([...page("a"), good("x")], null))
         const session = yield* sink.begin(Lists.invoices, request)
-        // Of the first page no position is known before it; the next one changes nothing and waits for the third.
+        // There is no checkpoint before the first page. The second page changes nothing, so its commit is delayed.
         yield* session.commit(batch([bad("x"), ...page("b"), bad("y")], "one"))
         yield* session.commit(batch(page("a"), "two"))
         yield* session.commit(batch([...page("c"), bad("c3")], "three"))
@@ -69,7 +69,7 @@ describe("what PostgreSQL refuses", () => {
 })
 
 describe("a schema of version 1", () => {
-  it.live("is brought to this version by the next export, with its quarantine", () =>
+  it.live("is migrated by the next export, with its quarantine", () =>
     Effect.gen(function*() {
       const schema = newSchema()
       const records = (text: string) => [`{"id":"a"}`, `{"id":"b","amount":"${text}"}`]
@@ -84,7 +84,7 @@ describe("a schema of version 1", () => {
       yield* ask(`UPDATE "${schema}".destination SET version = 1`)
       const refused = yield* Effect.flip(PostgresSink.reader(urlOf(server, schema)))
       assert.include(refused.message, "it was written by an earlier version of this program. Export into it first.")
-      // A view that somebody has made depends on the column's type: nothing of it is dropped, and nothing is changed.
+      // A user's view depends on the type of the column, so the migration fails and changes nothing.
       yield* ask(`CREATE VIEW "${schema}".mine AS SELECT raw FROM "${schema}".quarantine`)
       const blocked = yield* Effect.flip(Effect.scoped(Layer.build(PostgresSink.layer(urlOf(server, schema)))))
       assert.include(blocked.message, "uses a column of quarantine whose type has to change. Drop it, run again")

@@ -47,21 +47,21 @@ const ask = (sql: string, parameters: ReadonlyArray<unknown> = []) =>
   Effect.promise(() => query(server, sql, parameters))
 
 describe("the PostgreSQL schema", () => {
-  it.live("tells of each part's scans from its last complete one on", () =>
+  it.live("returns each part's scans from its last complete one on", () =>
     Effect.gen(function*() {
       const schema = newSchema()
       const store = yield* openStore(yield* settingsOf(urlOf(server, schema)))
       yield* assertScans(store, `"${schema}".scans`, ask)
     }).pipe(Effect.scoped))
 
-  it.live("gives few rows at once where they are large", () =>
+  it.live("returns fewer rows per call if they are large", () =>
     Effect.gen(function*() {
       const url = urlOf(server, newSchema())
       yield* scan("payoutRequests").pipe(Effect.provide(Layer.merge(PostgresSink.layer(url), layerOfLargeRecords)))
       yield* assertRowsAreBounded(yield* openStore(yield* settingsOf(url)))
     }).pipe(Effect.scoped))
 
-  it.live("with a tally, fields or an amount that no export wrote says so, to verify, changes and an export", () =>
+  it.live("reports totals, fields or amounts that no export wrote, to verify, changes and an export", () =>
     Effect.gen(function*() {
       const schema = newSchema()
       const lists = { invoices: Array.from({ length: 30 }, (_, index) => ({ id: `inv_${index}`, amount: index })) }
@@ -122,7 +122,7 @@ describe("the PostgreSQL schema", () => {
       ])
     }))
 
-  it.live("replaces what a text column cannot hold, and has it in raw", () =>
+  it.live("replaces characters that a text column cannot store, and has the exact text in raw", () =>
     Effect.gen(function*() {
       const schema = newSchema()
       const raw = String.raw`{"id":"a","reference":"x\u0000y\ud800z","customerDetails":{"name":"\udc00"}}`
@@ -141,10 +141,10 @@ describe("the PostgreSQL schema", () => {
       ])
     }))
 
-  it.live("takes records that are as large, as deep or as long in name as they may be", () =>
+  it.live("stores records of the maximum size, depth and id length", () =>
     Effect.gen(function*() {
       const schema = newSchema()
-      // Random, so that nothing can press it together.
+      // Random text cannot be compressed.
       const name = (bytes: number) => randomBytes(bytes).toString("base64url").slice(0, bytes)
       const records = [
         `{"id":"${name(2000)}"}`,
@@ -159,7 +159,7 @@ describe("the PostgreSQL schema", () => {
       assert.deepStrictEqual(rows.map(({ raw }) => raw).toSorted(), records.toSpliced(1, 1).toSorted())
     }))
 
-  it.live("tells when each row was last seen", () =>
+  it.live("has the time when each row was last seen", () =>
     Effect.gen(function*() {
       const schema = newSchema()
       const all = Array.from({ length: 20 }, (_, index) => ({ id: `r${index}` }))
@@ -174,7 +174,7 @@ describe("the PostgreSQL schema", () => {
       )
     }))
 
-  it.live("writes nothing for a record that has not changed, and forgets the quarantine of older scans", () =>
+  it.live("writes nothing for an unchanged record, and deletes the quarantine of older scans", () =>
     Effect.gen(function*() {
       const schema = newSchema()
       const lists = { payoutRequests: [{ id: "a" }, { id: "b", amount: "bad" }] }
@@ -186,7 +186,7 @@ describe("the PostgreSQL schema", () => {
       assert.deepStrictEqual(yield* ask(`SELECT scan, id FROM "${schema}".quarantine`), [{ scan: 4n, id: "b" }])
     }))
 
-  it.live("marks what two scans did not return as missing, and tells what became of it", () =>
+  it.live("marks rows missing that two scans did not return, and records when they return", () =>
     Effect.gen(function*() {
       const schema = newSchema()
       const all = Array.from({ length: 30 }, (_, index) => ({ id: `r${index}` }))
@@ -208,7 +208,7 @@ describe("the PostgreSQL schema", () => {
       )
     }))
 
-  it.live("shows that its quarantine was lost, and does not differ from the API by ids that it cannot hold", () =>
+  it.live("reports a removed quarantine, and does not differ from the API in ids that it cannot store", () =>
     Effect.scoped(Effect.gen(function*() {
       const schema = newSchema()
       const payinSources = [{ id: "p" }, { id: "q", amount: "1" }, { id: "r\0" }]
@@ -227,7 +227,7 @@ describe("the PostgreSQL schema", () => {
       ])
     })))
 
-  it.live("gives its quarantine in parts, and the changes since a moment", () =>
+  it.live("returns its quarantine in chunks, and the changes since a time", () =>
     Effect.scoped(Effect.gen(function*() {
       const schema = newSchema()
       const wrong = Array.from({ length: 5 }, (_, index) => ({ id: `w${index}`, amount: "x" }))
@@ -272,8 +272,8 @@ describe("the PostgreSQL schema", () => {
 
   it.live.each(
     [
-      ["somebody else's tables", (schema: string) => [`CREATE TABLE "${schema}".invoices (id int)`]],
-      ["somebody else's table of that name", (schema: string) => [
+      ["tables of another program", (schema: string) => [`CREATE TABLE "${schema}".invoices (id int)`]],
+      ["another program's table of that name", (schema: string) => [
         `CREATE TABLE "${schema}".destination (version int)`
       ]],
       ["a destination of a later version", (schema: string) => [
@@ -281,7 +281,7 @@ describe("the PostgreSQL schema", () => {
         `INSERT INTO "${schema}".destination VALUES (true, 99, null, 0)`
       ]]
     ] as const
-  )("refuses %s and leaves them as they are", ([, make]) =>
+  )("refuses %s and does not change them", ([, make]) =>
     Effect.gen(function*() {
       const schema = newSchema()
       yield* ask(`CREATE SCHEMA "${schema}"`)
@@ -293,7 +293,7 @@ describe("the PostgreSQL schema", () => {
       assert.deepStrictEqual(yield* tables(), before)
     }))
 
-  it.live("takes an empty schema that somebody made for it, by whatever name", () =>
+  it.live("uses an existing empty schema, with any name", () =>
     Effect.gen(function*() {
       const schema = `"; DROP SCHEMA x; -- ${randomUUID()}`
       yield* ask(`CREATE SCHEMA ${`"${schema.replaceAll("\"", "\"\"")}"`}`)
@@ -306,7 +306,7 @@ describe("the PostgreSQL schema", () => {
       assert.strictEqual(summary.inserted, 1)
     }))
 
-  it.live("is made once by programs that start at the same time", () =>
+  it.live("is created once if several programs start at the same time", () =>
     Effect.gen(function*() {
       const schema = newSchema()
       const names = Lists.all.map(({ name }) => name)
@@ -318,7 +318,7 @@ describe("the PostgreSQL schema", () => {
 })
 
 describe("a reader of the PostgreSQL schema", () => {
-  it.live("never sees half a batch, nor a later change before an earlier one, while lists are written side by side", () =>
+  it.live("never sees a part of a batch, or a later change before an earlier one, while lists are written concurrently", () =>
     Effect.gen(function*() {
       const schema = newSchema()
       const lists = (from: number): Records =>
@@ -336,8 +336,8 @@ describe("a reader of the PostgreSQL schema", () => {
       const writing = yield* Effect.forkChild(
         Effect.forEach([0, 10, 20], (from) => Effect.map(exported(lists(from)), codes))
       )
-      let looks = 0
-      let told = 0n
+      let reads = 0
+      let lastSeq = 0n
       while (writing.pollUnsafe() === undefined) {
         const counts = yield* ask(
           Lists.all.map((list) =>
@@ -347,19 +347,19 @@ describe("a reader of the PostgreSQL schema", () => {
           ).join(" UNION ALL ")
         )
         for (const { counted, rows } of counts) assert.strictEqual(rows, counted)
-        const changes = yield* ask(`SELECT seq FROM "${schema}".changes WHERE seq > $1 ORDER BY seq`, [told])
-        assert.deepStrictEqual(changes.map(({ seq }) => seq), changes.map((_, index) => told + BigInt(index) + 1n))
-        told += BigInt(changes.length)
-        looks++
+        const changes = yield* ask(`SELECT seq FROM "${schema}".changes WHERE seq > $1 ORDER BY seq`, [lastSeq])
+        assert.deepStrictEqual(changes.map(({ seq }) => seq), changes.map((_, index) => lastSeq + BigInt(index) + 1n))
+        lastSeq += BigInt(changes.length)
+        reads++
       }
       assert.deepStrictEqual(yield* Fiber.join(writing), [[0, 0, 0], [0, 0, 0], [0, 0, 0]])
-      assert.isAbove(looks, 10)
-      assert.isAbove(Number(told), 300)
+      assert.isAbove(reads, 10)
+      assert.isAbove(Number(lastSeq), 300)
     }))
 })
 
-describe("a PostgreSQL destination that is held", () => {
-  it.live("says at once who holds it, or is waited for", () =>
+describe("a locked PostgreSQL destination", () => {
+  it.live("fails at once with the holder of the lock, or waits", () =>
     Effect.gen(function*() {
       const schema = newSchema()
       const records = { payoutRequests: [{ id: "a" }] }
@@ -371,7 +371,7 @@ describe("a PostgreSQL destination that is held", () => {
         }).pipe(Effect.provide(Layer.merge(PostgresSink.layer(urlOf(server, schema)), layerTest(records))))
       )
       yield* Deferred.await(reached)
-      // Sooner than the lease would end: it is not waited for.
+      // The refusal comes before the lease would expire.
       const error = yield* Effect.flip(Effect.timeout(run(schema, records), "20 seconds"))
       assert.match(error.message, new RegExp(`process ${process.pid} on \\S+ since 20`))
       const waiting = yield* Effect.forkChild(
@@ -379,7 +379,7 @@ describe("a PostgreSQL destination that is held", () => {
           Effect.provide(Layer.merge(PostgresSink.layer(urlOf(server, schema)), layerTest(records)))
         )
       )
-      // Other lists are nobody's.
+      // Other lists are not locked.
       yield* run(schema, {}, "invoices")
       yield* Effect.sleep("1 second")
       assert.isUndefined(waiting.pollUnsafe())
@@ -387,7 +387,7 @@ describe("a PostgreSQL destination that is held", () => {
       assert.isTrue(Exit.isSuccess(yield* Fiber.await(waiting)))
     }))
 
-  it.live("is free when its scope has closed, also for who was refused", () =>
+  it.live("is unlocked when its scope closes", () =>
     Effect.gen(function*() {
       const schema = newSchema()
       const scope = yield* Scope.make()
@@ -399,7 +399,7 @@ describe("a PostgreSQL destination that is held", () => {
     }))
 })
 
-describe("a PostgreSQL server that does not take us", () => {
+describe("a PostgreSQL server that rejects the connection", () => {
   const attempt = (text: string, env: { readonly [name: string]: string } = {}) =>
     Effect.flip(
       Effect.scoped(Layer.build(PostgresSink.layer(Result.getOrThrow(parse(text))))).pipe(
@@ -408,7 +408,7 @@ describe("a PostgreSQL server that does not take us", () => {
     )
   const here = (name: string, rest = "") => `postgres://${name}@127.0.0.1:${server.port}/${rest}`
 
-  it.live("is told apart from one that is not there, in one line with what to do, and without a password", () =>
+  it.live("is distinguished from an unreachable server, in one line with what to do, and without a password", () =>
     Effect.gen(function*() {
       const wrong = "hunter2"
       for (
@@ -433,7 +433,7 @@ describe("a PostgreSQL server that does not take us", () => {
       }
     }))
 
-  it.live("takes a password from the variable, the password file or the URL in the environment", () =>
+  it.live("accepts a password from the variable, the password file or the URL in the environment", () =>
     Effect.gen(function*() {
       yield* ask(`CREATE SCHEMA for_guest AUTHORIZATION ${guest.name}`)
       const folder = mkdtempSync(join(tmpdir(), "pgpass-"))

@@ -8,7 +8,7 @@ import { encoderOf } from "../src/files/render/Encoders.ts"
 import type { Encoder, Format } from "../src/files/render/Format.ts"
 import { readCsv, readParquet } from "./RenderedFiles.ts"
 
-/** What text can do to a file or to whoever opens it. */
+/** Texts that could break a file, or harm a program that opens it. */
 const Hostile = Schema.Literals([
   "=1+1",
   "+57 300 123",
@@ -56,7 +56,7 @@ const Time = Schema.Literals([
   "soon"
 ])
 
-/** Any record of a list, as its columns have it. */
+/** Arbitrary records of a list. */
 const recordOf = (list: Lists.AnyList) =>
   Schema.Struct(Object.fromEntries(
     layoutOf(list).columns.map(({ kind, name }) => {
@@ -65,7 +65,7 @@ const recordOf = (list: Lists.AnyList) =>
     })
   ))
 
-/** A row as a store gives it. */
+/** A row as a store returns it. */
 const rowOf = (list: Lists.AnyList, values: Readonly<Record<string, unknown>>, index: number): FullRow => {
   const record: Record<string, unknown> = {}
   for (const { name, path: [field, inner] } of layoutOf(list).columns) {
@@ -86,13 +86,13 @@ const rowOf = (list: Lists.AnyList, values: Readonly<Record<string, unknown>>, i
 
 const joined = (pieces: ReadonlyArray<Uint8Array>): Uint8Array => new Uint8Array(Buffer.concat(pieces))
 
-/** In two pieces, wherever they part. */
+/** Encodes the rows in two chunks. */
 const encoded = (encoder: Encoder, rows: ReadonlyArray<FullRow>, parting: number) =>
   joined([encoder.write(rows.slice(0, parting)), encoder.write(rows.slice(parting)), encoder.end()])
 
 const exactly = (bytes: Uint8Array): ArrayBuffer => Uint8Array.from(bytes).buffer
 
-/** With a mark before everything that a spreadsheet would run: at the start of the text and of each of its lines. */
+/** Returns the text with a quote before each formula, at the start of the text and of each of its lines. */
 const marked = (text: string): string =>
   text.split(/(\r\n|\r|\n)/).map((part, index) =>
     /^[=+\-@\t\uff1d\uff0b\uff0d\uff20]/.test(part) && index % 2 === 0 ? `'${part}` : part
@@ -192,7 +192,7 @@ describe.each(Lists.all.map((list) => [list.label, list] as const))("%s", (_, li
 })
 
 describe("an encoder", () => {
-  it.effect("of Parquet hands a row group over as soon as it has 5,000 rows or 8 Mi characters, and keeps nothing", () =>
+  it.effect("of Parquet returns a row group when it has 5,000 rows or 8 Mi characters, and keeps nothing", () =>
     Effect.gen(function*() {
       const encoder = yield* encoderOf(Lists.invoices, { ...plain, format: "parquet" })
       const row = rowOf(Lists.invoices, { id: "a", description: "x".repeat(1000) }, 1)
@@ -205,7 +205,7 @@ describe("an encoder", () => {
       assert.strictEqual(Number(total), 7_011)
     }))
 
-  it.effect("says the columns of an empty list", () =>
+  it.effect("writes the columns of an empty list", () =>
     Effect.gen(function*() {
       const names = layoutOf(Lists.invoices).columns.map(({ name }) => name)
       const csv = (yield* encoderOf(Lists.invoices, { ...plain, format: "csv" })).end()

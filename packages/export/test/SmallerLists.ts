@@ -1,11 +1,11 @@
-/** Lists with fewer fields: what an earlier version of the program knows. */
+/** Lists with fewer fields, as an earlier version of the program has them. */
 import type { Lists } from "@payments/core"
 import { Schema } from "effect"
 
-/** A list whose record has no such field, or no such field of an embedded object (`customerDetails.email`). */
+/** Returns the list without a field, or without a field of an embedded object (`customerDetails.email`). */
 export const without = (list: Lists.AnyList, ...paths: ReadonlyArray<string>): Lists.AnyList => {
   const record = paths.reduce(withoutPath, list.record as Struct) // every record is a struct
-  // Destinations read a list's name, label and fields alone, and those of any list have the same type.
+  // Destinations use only a list's name, label and fields, which have the same type for every list.
   return { ...list, record } as unknown as Lists.AnyList
 }
 
@@ -16,7 +16,7 @@ const withoutPath = ({ fields }: Struct, path: string): Struct => {
   const { [name]: field, ...others } = fields
   if (field === undefined) throw new Error(`there is no field ${path}`)
   if (inner === undefined) return Schema.Struct(others)
-  // As Records.ts writes an embedded object.
+  // An embedded object has this form in Records.ts.
   const { schema } = field as Schema.optionalKey<Schema.NullOr<Struct>>
   return Schema.Struct({ ...fields, [name]: Schema.optionalKey(Schema.NullOr(withoutPath(schema.members[0], inner))) })
 }

@@ -1,4 +1,4 @@
-/** One stored record. */
+/** A stored record. */
 export interface StoredRow {
   readonly id: string
   readonly raw: string

@@ -42,7 +42,7 @@ const rowsIn = (file: string, list: Lists.AnyList) => {
 
 const sqlite = (folder: string) => ThreadedSink.layer({ _tag: "Sqlite", file: join(folder, "payments.db") })
 
-suite("sqlite:FILE in a thread of its own", {
+suite("sqlite:FILE in a worker thread", {
   layer: sqlite,
   read: (folder, list) => rowsIn(join(folder, "payments.db"), list),
   snapshots: false,
@@ -66,12 +66,12 @@ process.on("worker", (worker) => threads.push(worker))
 const request: ScanRequest = { source: "test", limit: 10, parameters: {} }
 const list = Lists.payoutRequests
 
-describe("a sink in a thread of its own", () => {
-  it("is what a destination gets", () => {
+describe("a sink in a worker thread", () => {
+  it("is available for destinations", () => {
     assert.isTrue(ThreadedSink.isAvailable())
   })
 
-  it.live("names whoever holds a list, and is waited for no longer than somebody waits", () =>
+  it.live("names the holder of a lock, and cancels a wait for a lock that is interrupted", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         const [one, other] = [yield* sinkIn(folder), yield* sinkIn(folder)]
@@ -83,12 +83,12 @@ describe("a sink in a thread of its own", () => {
         yield* Effect.sleep("200 millis")
         yield* Fiber.interrupt(waiting)
         yield* Scope.close(held, Exit.void)
-        // Whoever was interrupted does not hold it now.
+        // The interrupted request does not have the lock.
         yield* Effect.scoped(one.lock(list, "refuse"))
       })
     ))
 
-  it.live("ends a question that meets a bug with a defect, and goes on", () =>
+  it.live("fails a request with a defect after a bug, and continues", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         const sink = yield* sinkIn(folder)
@@ -104,14 +104,14 @@ describe("a sink in a thread of its own", () => {
       })
     ))
 
-  it.live("ends every question with a defect where its thread ends, and lives in a new one the next time", () =>
+  it.live("fails every request with a defect when its thread ends, and uses a new thread for the next sink", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         const sink = yield* sinkIn(folder)
         yield* sink.lock(list, "refuse")
         const waiting = yield* Effect.forkChild(Effect.exit(Effect.scoped(sink.lock(list, "wait"))))
         yield* Effect.sleep("200 millis")
-        // No question of ours: nothing in the thread can take it.
+        // An invalid message crashes the thread.
         yield* Effect.sync(() => threads.at(-1)?.postMessage(null))
         assert.isTrue(Exit.hasDies(yield* Fiber.join(waiting)))
         assert.isTrue(Exit.hasDies(yield* Effect.exit(sink.begin(list, request))))
@@ -121,14 +121,14 @@ describe("a sink in a thread of its own", () => {
       })
     ))
 
-  it.live("leaves nothing open behind it", () =>
+  it.live("closes everything that it has opened", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.gen(function*() {
           const sink = yield* sinkIn(folder)
           yield* sink.lock(list, "refuse")
           const session = yield* sink.begin(list, request)
-          // A batch that changes nothing waits for others, and for the end of the scan at most.
+          // The commit of an unchanged batch is delayed until the session closes.
           yield* session.commit(batchOf(list, [], "c"))
         }))
         const db = new DatabaseSync(join(folder, "payments.db"), { readOnly: true })
@@ -143,7 +143,7 @@ describe("a sink in a thread of its own", () => {
 
 describe(`messages between threads (seed ${seed})`, () => {
   const Text = Schema.String
-  /** All records of a list have as many amounts. */
+  /** All records of a list have the same number of amounts. */
   const recordsWith = (amounts: number) =>
     Schema.Array(Schema.Struct({
       id: Schema.UndefinedOr(Text),
@@ -170,7 +170,7 @@ describe(`messages between threads (seed ${seed})`, () => {
     { arbitrary: { seed } }
   )
 
-  it("carry a large batch as it is, without a copy of its texts", () => {
+  it("carry a large batch unchanged, without a copy of its texts", () => {
     const letters = ["x", "é", "😀", "\u0000", "\ufeff"].map((letter) => ({
       id: letter,
       text: letter.repeat(2_000_000)
@@ -187,14 +187,14 @@ describe(`messages between threads (seed ${seed})`, () => {
     }
     const moved = send(large())
     assert.isTrue(moved.length === 1 && moved[0]?.detached)
-    // Half a surrogate pair has no UTF-8 form.
+    // A lone surrogate has no UTF-8 form, so the texts are copied.
     assert.deepStrictEqual(
-      send(large([{ id: "half", text: "\ud83d", amounts: [], problem: undefined }])),
+      send(large([{ id: "lone", text: "\ud83d", amounts: [], problem: undefined }])),
       []
     )
   })
 
-  it("carry every error with all that it says", () => {
+  it("carry every error with its whole message", () => {
     const reasons = [
       new Locked({ label: "invoices", holder: "process 1" }),
       new Locked({ label: "invoices" }),
@@ -216,7 +216,7 @@ describe(`messages between threads (seed ${seed})`, () => {
     }
   })
 
-  it.effect("carry every destination, and a password redacted on both sides", () =>
+  it.effect("carry every destination, with a password that is redacted on both sides", () =>
     Effect.gen(function*() {
       const texts = [
         "sqlite:a.db",
