@@ -161,11 +161,11 @@ export const plan = (input: PlanInput): Plan => {
     if (row === undefined) {
       // It has an id and no row, so it cannot be one of the unseen rows.
       if (isUnstorable) continue
-      const fresh = { row: nextRow++, hash: record.hash, text: record.text, missing: false }
-      changed.set(id, fresh)
-      write(fresh.row, id, record, true)
+      const newRow = { row: nextRow++, hash: record.hash, text: record.text, missing: false }
+      changed.set(id, newRow)
+      write(newRow.row, id, record, true)
       counts.inserted++
-      seen.add(fresh.row)
+      seen.add(newRow.row)
       running.add(record.hash, record.amounts)
       if (emitChanges.inserts) changes.push({ kind: "insert", id, fields: [], before: undefined, after: record.text })
       continue
@@ -217,9 +217,9 @@ export const differingMembers = (
   after: string,
   ignored: ReadonlySet<string>
 ): ReadonlyArray<string> => {
-  const [old, fresh] = [membersOf(before), membersOf(after)]
-  const names = new Set([...fresh.keys(), ...old.keys()])
-  const fields = [...names].filter((name) => !ignored.has(name) && old.get(name) !== fresh.get(name))
+  const [old, latest] = [membersOf(before), membersOf(after)]
+  const names = new Set([...latest.keys(), ...old.keys()])
+  const fields = [...names].filter((name) => !ignored.has(name) && old.get(name) !== latest.get(name))
   // If the texts differ only in spelling, order or duplicates of members, report the text as a whole.
   return fields.length === 0 && [...names].every((name) => !ignored.has(name)) ? ["(text)"] : fields
 }
