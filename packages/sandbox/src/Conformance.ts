@@ -167,8 +167,8 @@ interface Rule {
 }
 
 /**
- * Observes a limit outside the documented range. A refusal is right if the `documented` limit returns a page. If the limit
- * returns a page too, `compare` decides from the lengths of both.
+ * Observes a limit outside the documented range. If only the `documented` limit returns a page, the rule holds. If the
+ * limit returns a page too, `compare` decides from the lengths of both.
  */
 const outsideRange = Effect.fnUntraced(function*(
   send: Send,

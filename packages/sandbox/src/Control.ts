@@ -37,7 +37,7 @@ export interface Controls {
   readonly setFaults: (faults: ReadonlyArray<Fault>) => Effect.Effect<void>
   /** The current faults. */
   readonly faults: Effect.Effect<ReadonlyArray<Fault>>
-  /** The numbers of requests since the start. */
+  /** The counts of requests since the start. */
   readonly counters: Effect.Effect<Counters>
   /** The latest 1,000 requests, the oldest first. */
   readonly requests: Effect.Effect<ReadonlyArray<LoggedRequest>>

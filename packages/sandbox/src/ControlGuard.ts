@@ -1,11 +1,15 @@
 /**
- * Keeps web pages away from the control endpoint. A page in a browser on this machine can send requests to it in two ways.
- * A cross-origin request has an `Origin` header. With DNS rebinding, the page points its own host name at this address,
- * and the request has that name in its `Host` header. The user's own tools send neither.
+ * Keeps web pages away from the control endpoint. A page in a browser on this machine can send requests to it.
+ *
+ * - A cross-origin request has an `Origin` header. Tools such as curl do not send one.
+ * - With DNS rebinding, the host name of the page resolves to this machine, and the `Host` header contains that name.
+ *   Tools send the address of the endpoint.
+ * - Without the server's permission, a page cannot send `application/json` to another origin, so bodies must have that
+ *   type.
  */
 import type { IncomingMessage } from "node:http"
 
-/** Returns why a request is refused, or undefined if it is accepted. `host` is the address of the endpoint. */
+/** Returns why a request is refused, or undefined if it is accepted. The endpoint listens on the address `host`. */
 export const refusalOf = (
   { headers, method, socket }: IncomingMessage,
   host: string

@@ -2,9 +2,9 @@
  * The customer of a record, and the records of a customer. Both are computed, so the records of one customer among
  * millions are found without looking at the records of others.
  *
- * A block is 1,024 consecutive records with 1,024 places; each block has its own permutation of records to places. Large
- * customers have places in every block. Regular customers have places in the 64 blocks of one era. Small customers have
- * a few places in one block.
+ * A block is 1,024 consecutive records. It has 1,024 places, and its own permutation from records to places. An era is
+ * 64 consecutive blocks. Large customers have places in every block, regular customers in all blocks of one era, small
+ * customers in one block.
  */
 import { draw, permute, unpermute } from "./SeededRandom.ts"
 
@@ -19,8 +19,9 @@ const regular = { customers: 20, places: 12 }
 const small = [1, 2, 1, 3, 1, 5, 2, 8, 1, 4]
 
 /**
- * A member is a customer of a block, numbered from 0: large, regular, small. `memberAt` has the member of each place,
- * `firstPlace` the first place of each member and the number of places at the end.
+ * The members of a block are its customers, numbered from 0: first the large ones, then the regular, then the small.
+ * `memberAt[place]` is the member at a place. `firstPlace[member]` is the first place of a member; the last element of
+ * `firstPlace` is the number of places.
  */
 const { memberAt, firstPlace } = (() => {
   const members: Array<number> = []
@@ -43,11 +44,14 @@ const perEra = regular.customers + eraBlocks * smallPerBlock
 export interface Customers {
   /** Returns the customer of a record. */
   readonly customerOf: (index: number) => number
-  /** Returns the records of a customer below `length`. Returns undefined for a large customer, who has too many. */
+  /**
+   * Returns the records of a customer in a list of `length` records. Returns undefined for a large customer, who has
+   * too many.
+   */
   readonly recordsOf: (customer: number, length: number) => Array<number> | undefined
 }
 
-/** Makes the customers of a list. */
+/** Makes the customers of a list. `key` selects the permutations. */
 export const make = (key: number): Customers => {
   const keyOf = (block: number) => draw(key, block)
   return {

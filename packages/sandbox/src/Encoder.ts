@@ -7,7 +7,9 @@ import { Readable, type Transform } from "node:stream"
 import { pipeline } from "node:stream/promises"
 import { constants, createBrotliCompress, createDeflate, createGzip, createZstdCompress } from "node:zlib"
 
-/** Returns the body of an answer with its padding, compressed. */
+/**
+ * Returns the bytes of a reply's body: its text and `padding` MiB of spaces, compressed if the reply has an encoding.
+ */
 export type Encode = (reply: Reply) => Promise<Buffer>
 
 /** The number of cached bodies: the pages that are likely to be requested again. */

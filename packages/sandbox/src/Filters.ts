@@ -1,6 +1,6 @@
 /**
- * The filters of §4.1 to §4.3 over generated records. A filter computes from its value the few records that can match,
- * and decides for each record whether it matches. No record is rendered for that.
+ * The filters of §4.1 to §4.3 over generated records. A filter decides for each record whether it matches. If few
+ * records can match, it also computes them from its value. Neither renders a record.
  */
 import type { Lifecycle, RecordHistory } from "./Lifecycle.ts"
 import {
@@ -35,7 +35,10 @@ export interface FilteredList {
 /** Makes the filter for a value. Returns undefined if no record can have that value. */
 export type MakeFilter = (value: string, list: FilteredList) => Filter | undefined
 
-/** With more candidates than this and than 1 / `listDivisor` of the list, reading the whole list is faster. */
+/**
+ * If more initial invoices can match than `maxCandidates` and than the `listDivisor`-th part of the list, it is faster
+ * to read the whole list than to sort them as candidates.
+ */
 const maxCandidates = 16_384
 const listDivisor = 64
 
@@ -107,8 +110,9 @@ export const byContract: MakeFilter = (value, list) => {
 export const byDocumentNumber: MakeFilter = (value, list) => byCustomer(list.model.customerWithDocument(value), list)
 
 /**
- * Selects invoices that were paid or settled from `fromMs` to `toMs`. Candidates are the invoices that changed in that
- * time, and the initial invoices that were created at most {@link longestDelayDays} days before.
+ * Selects the invoices with a payment that `matches`, which was paid or entered its settlement cycle from `fromMs` to
+ * `toMs`, within one day. The candidates are the invoices that changed in that time, and the initial invoices that were
+ * created on that day or at most {@link longestDelayDays} days before.
  */
 const byPayment = (
   fromMs: number,

@@ -16,9 +16,9 @@ export interface GeneratedList extends Filters.FilteredList {
 /** Behaviour that the document does not specify. */
 export interface ListOptions {
   /**
-   * What a cursor contains. `keyset`, the default: the last record that was returned; a record that stays is neither
-   * skipped nor repeated. `offset`: the number of records that were returned; records are skipped and repeated when
-   * other records vanish and appear.
+   * What a cursor contains. `keyset`, the default: the last record that was returned; a record that exists during the
+   * whole listing is neither skipped nor repeated. `offset`: the number of records that were returned; records are
+   * skipped and repeated when other records vanish and appear.
    */
   readonly cursors?: "keyset" | "offset" | undefined
   /**
@@ -45,7 +45,8 @@ const maxTotals = 8
 export const serve = (list: GeneratedList, options: ListOptions, now: () => number): ListServer.ListServer => {
   const { generator, lifecycle, order } = list
   const kind = options.cursors ?? "keyset"
-  // In a fixed list, both kinds of cursor lead to the same record, and the last record is found without counting.
+  // In a fixed list, both kinds of cursor lead to the same page. It is found from the last record, without skipping
+  // records.
   const byOffset = kind === "offset" && !lifecycle.isFixed
   const counting = options.count ?? "page"
   const cursors = ListCursor.make(list.list, { kind, reserved: options.reservedCursors === true })
@@ -90,7 +91,9 @@ export const serve = (list: GeneratedList, options: ListOptions, now: () => numb
     return count
   }
 
-  /** Reads the list from the cursor on. Returns at most one record more than fits on the page. */
+  /**
+   * Reads the list from the cursor on. Returns the records of a page and, to show that more follow, the next record.
+   */
   const readSlots = (
     { limit }: ListServer.ListRequest,
     filter: Filters.Filter | undefined,

@@ -16,14 +16,14 @@ import {
 } from "./Filters.ts"
 import { settlementCycle, settlementDay, variants } from "./RecordModel.ts"
 import {
-  amount,
+  amountOf,
   amountText,
-  date,
   idOf,
-  milliseconds,
+  isoDate,
+  isoMilliseconds,
+  isoSeconds,
   onHold,
   type RenderFields,
-  seconds,
   statusFields,
   statusOf,
   unusualText,
@@ -56,7 +56,7 @@ export const generatedRecords: { readonly [Name in Lists.ListName]: GeneratedRec
       const target = `${customer}_${context.model.variantOf(index)}`
       const unusual = unusualText(key, context)
       const createdAt = context.model.createdMs(index, history)
-      const sum = amount(key)
+      const amount = amountOf(key)
       const status = statusOf(payoutStatuses, key, history)
       const details = oneIn(40, key, 15) ? "null" : context.customerDetails(key, customer, unusual)
       return `"id":"por_${idOf(index, key)}","reference":"payout-${index}"` +
@@ -64,9 +64,11 @@ export const generatedRecords: { readonly [Name in Lists.ListName]: GeneratedRec
         `,"payoutTargetId":"tgt_${target}","payoutTargetDetails":{"reference":"target-${target}"` +
         `,"description":"${unusual ?? "Cuenta de ahorros (nómina)"}","type":"bankAccount"},` +
         statusFields(status, "failed") +
-        `,"amount":${amountText(key, sum)},"amountSent":${status === "completed" ? sum - 900 : 0}` +
+        `,"amount":${amountText(key, amount)},"amountSent":${status === "completed" ? amount - 900 : 0}` +
         `,"fee":${oneIn(30, key, 18) ? "null" : "900"},"sourceMerchantAccountId":"acc_${draw(key, 25) % 4}"` +
-        `,"createdAt":"${seconds(createdAt)}","updatedAt":"${seconds(updatedMs(key, createdAt, history, context))}"`
+        `,"createdAt":"${isoSeconds(createdAt)}","updatedAt":"${
+          isoSeconds(updatedMs(key, createdAt, history, context))
+        }"`
     }
   },
   payinSources: {
@@ -82,8 +84,8 @@ export const generatedRecords: { readonly [Name in Lists.ListName]: GeneratedRec
         statusFields(statusOf(payinStatuses, key, history), "rejected") +
         `,"authUrl":"https://auth.example.com/authorize/pis_${id}?next=%2Fdone"` +
         `,"redirectUrl":"https://merchant.example.com/back","partialPayinsEnabled":${oneIn(2, key, 16)}` +
-        `,"type":"bankAccount","createdAt":"${seconds(createdAt)}"` +
-        `,"updatedAt":"${seconds(updatedMs(key, createdAt, history, context))}"`
+        `,"type":"bankAccount","createdAt":"${isoSeconds(createdAt)}"` +
+        `,"updatedAt":"${isoSeconds(updatedMs(key, createdAt, history, context))}"`
     }
   },
   invoices: {
@@ -97,23 +99,27 @@ export const generatedRecords: { readonly [Name in Lists.ListName]: GeneratedRec
     },
     renderFields: (key, index, history, context) => {
       const customer = context.model.customers.customerOf(index)
-      const sum = amount(key)
+      const amount = amountOf(key)
       const payment = context.model.paymentOf(index, history)
       const unusual = unusualText(key, context)
       const id = idOf(index, key)
       const status = payment === undefined ? "pending" : oneIn(200, key, 10) ? onHold : "paid"
       const description = oneIn(15, key, 18) ? "null" : `"${unusual ?? `Factura N.º ${index}: \\"servicio\\"`}"`
-      const paid = payment === undefined
+      const paymentFields = payment === undefined
         ? `"paymentDate":null`
-        : `"paymentDate":"${milliseconds(payment.paidMs)}","paymentMethod":"${pick(paymentMethods, draw(key, 26))}"` +
-          `,"paymentSource":"link","paymentAmount":${sum},"settlementDate":"${
-            date(settlementDay(payment.settledMs))
+        : `"paymentDate":"${isoMilliseconds(payment.paidMs)}","paymentMethod":"${
+          pick(paymentMethods, draw(key, 26))
+        }"` +
+          `,"paymentSource":"link","paymentAmount":${amount},"settlementDate":"${
+            isoDate(settlementDay(payment.settledMs))
           }"` +
           `,"settlementTime":"${settlementCycle(payment.settledMs)}","paymentId":"pay_${index}"`
-      return `"id":"inv_${id}","reference":"invoice-${index}","status":"${status}","amount":${amountText(key, sum)}` +
+      return `"id":"inv_${id}","reference":"invoice-${index}","status":"${status}","amount":${
+        amountText(key, amount)
+      }` +
         `,"description":${description},"contract":"con_${customer * variants + context.model.variantOf(index)}"` +
         `,"customerDocumentNumber":"${context.model.documentOf(customer)}"` +
-        `,"createdAt":"${milliseconds(context.model.createdMs(index, history))}",${paid}` +
+        `,"createdAt":"${isoMilliseconds(context.model.createdMs(index, history))}",${paymentFields}` +
         `,"paymentUrl":"https://pay.example.com/pay/mer_${context.merchant}/inv_${id}"`
     }
   }

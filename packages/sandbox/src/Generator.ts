@@ -17,7 +17,7 @@ export interface GeneratorOptions {
   readonly seed: number
   /** The share of records with text that breaks other programs, 0 to 1; default 0. */
   readonly hostileText?: number | undefined
-  /** The start of virtual time, in ms since 1970. After it, only a change pays an invoice. Default: Infinity. */
+  /** The start of virtual time, in ms since 1970 (see {@link RecordModel.make}). Default: Infinity. */
   readonly startMs?: number | undefined
 }
 

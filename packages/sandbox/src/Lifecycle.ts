@@ -7,7 +7,10 @@
 import * as LowDiscrepancyOrder from "./LowDiscrepancyOrder.ts"
 import { draw, fraction } from "./SeededRandom.ts"
 
-/** How many records appear, change and vanish per hour of virtual time while the list has its initial length. */
+/**
+ * How many records appear, change and vanish per hour of virtual time. `appear` is constant. `change` and `vanish`
+ * apply to the initial length, and grow and shrink with the list.
+ */
 export interface Rates {
   readonly appear: number
   readonly change: number
@@ -33,9 +36,15 @@ export const unchanged: RecordHistory = { appearedMs: undefined, changes: 0, fir
 export interface Lifecycle {
   /** Whether no record ever appears, changes or vanishes. */
   readonly isFixed: boolean
-  /** The start of virtual time, in ms since 1970. All initial records are older. Infinity for a fixed list. */
+  /**
+   * The start of virtual time, in ms since 1970. All initial records are older. Infinity for a fixed list, which has no
+   * virtual time.
+   */
   readonly startMs: number
-  /** The latest time that can be queried. By then 2^24 records have appeared (2^30 in all), or a century has passed. */
+  /**
+   * The latest time that can be queried. It is reached when 2^24 records have appeared, the list has 2^30 records, each
+   * record has changed 2^30 times, or a century has passed, whichever happens first.
+   */
   readonly endMs: number
   /** Returns the number of records that have ever appeared, including those that have vanished. */
   readonly lengthAt: (now: number) => number
@@ -46,8 +55,8 @@ export interface Lifecycle {
   /** Returns what has happened to a record. */
   readonly historyOf: (index: number, now: number) => RecordHistory
   /**
-   * Returns the records that can have changed from `fromMs` to `toMs` (ms since 1970). Returns undefined if they can be
-   * more than 1 / `divisor` of the list.
+   * Returns all records that changed from `fromMs` to `toMs` (ms since 1970), and possibly others. Returns undefined if
+   * it would return more than the `divisor`-th part of the list.
    */
   readonly changedWithin: (fromMs: number, toMs: number, now: number, divisor: number) => Array<number> | undefined
 }
@@ -66,7 +75,10 @@ export const fixed = (length: number): Lifecycle => ({
 
 const hourMs = 3_600_000
 const centuryMs = 100 * 365 * 24 * hourMs
-/** The most records of a list, and changes of a record. Up to this number, floating-point arithmetic counts exactly. */
+/**
+ * The most records of a list, and the most changes of a record. A sum of this number and a fraction keeps 22 bits of
+ * the fraction, so successive changes have different times.
+ */
 const maxCount = 2 ** 30
 /** The longest life, as a multiple of the mean life. A draw of 32 bits gives at most ln 2^32, which is 22.2. */
 const longestLife = 23
@@ -132,11 +144,14 @@ export const changing = (initialCount: number, startMs: number, rates: Rates, ke
       }
     },
     changedWithin: (fromMs, toMs, now, divisor) => {
+      // Times in periods. `historyOf` rounds times to ms, so the range is extended by 1 ms on each side.
       const from = Math.max(0, fromMs - startMs - 1) / period
       const to = Math.min(now, toMs - startMs + 1) / period
       if (rates.change === 0 || from > to) return []
       const length = lengthAt(now)
       const bits = LowDiscrepancyOrder.bitsFor(length)
+      // A period is divided into at least one interval per record. Each interval contains the phase of at most one
+      // record.
       const intervals = 2 ** bits
       const [first, last] = [Math.floor(from * intervals), Math.floor(to * intervals)]
       if ((last - first + 1) * divisor > intervals) return undefined

@@ -32,6 +32,7 @@ export const make = (name: OrderName, key: number): ListOrder => {
       slotsDependOnLength: false,
       slotCount: (length) => length,
       indexAt: (slot) => slot,
+      // A cursor can contain a record that has not appeared yet, because the clock can go back.
       slotOf: (index, length) => Math.min(index, length),
       rankOf: (index) => step * index
     }

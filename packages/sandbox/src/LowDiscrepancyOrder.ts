@@ -15,7 +15,7 @@ export interface LowDiscrepancyOrder {
   readonly indexIn: (interval: number, bits: number) => number
 }
 
-/** Returns the fewest bits, at least 1, with which `length` records have an interval each. */
+/** Returns the smallest number of bits, at least 1, for which there are at least `length` intervals. */
 export const bitsFor = (length: number): number => Math.max(1, 32 - Math.clz32(Math.max(0, length - 1)))
 
 const reverseBits = (value: number): number => {

@@ -48,7 +48,10 @@ export const settlementCycle = (settledMs: number): number => {
 /** Returns the day of a payment's settlement, in days since 1970: the day after it entered its cycle. */
 export const settlementDay = (settledMs: number): number => Math.floor(settledMs / dayMs) + 1
 
-/** Makes the model of a list. After `startMs`, only a change pays an invoice. */
+/**
+ * Makes the model of a list. Most initial invoices are paid some time after their creation, if that is not after
+ * `startMs`. The first change of any other invoice pays it.
+ */
 export const make = (key: number, seed: number, startMs: number): RecordModel => {
   const documentKey = draw(seed, 5)
   const created = (index: number, history: RecordHistory) =>
@@ -65,14 +68,16 @@ export const make = (key: number, seed: number, startMs: number): RecordModel =>
     createdMs: created,
     paymentOf: (index, history) => {
       const recordKey = draw(key, index)
-      const delayedMs = history.appearedMs === undefined && !oneIn(5, recordKey, 15)
+      const scheduledMs = history.appearedMs === undefined && !oneIn(5, recordKey, 15)
         ? created(index, history) + paymentDelay(recordKey)
         : Infinity
-      const isPaidByChange = delayedMs > startMs || delayedMs === Infinity
+      // `startMs` of a fixed list is Infinity, so Infinity needs a check of its own.
+      const isPaidByChange = scheduledMs > startMs || scheduledMs === Infinity
       if (isPaidByChange && history.changes === 0) return undefined
       return {
-        paidMs: isPaidByChange ? history.firstChangeMs : delayedMs,
-        settledMs: history.changes === 0 ? delayedMs : history.lastChangeMs
+        paidMs: isPaidByChange ? history.firstChangeMs : scheduledMs,
+        // Every change moves the settlement of a paid invoice.
+        settledMs: history.changes === 0 ? scheduledMs : history.lastChangeMs
       }
     }
   }

@@ -1,4 +1,7 @@
-/** Renders records as JSON text. Parsing and serializing would lose the unusual numbers and spellings that they contain. */
+/**
+ * Renders records as JSON text. The text is concatenated, because `JSON.stringify` cannot write the unusual numbers and
+ * spellings that records contain.
+ */
 import * as CustomerDetails from "./CustomerDetails.ts"
 import { hostileText, oddText } from "./HostileText.ts"
 import type { RecordHistory } from "./Lifecycle.ts"
@@ -50,13 +53,13 @@ export const idOf = (index: number, key: number): string => base36(index) + base
 const base36 = (value: number): string => value.toString(36).padStart(6, "0")
 
 /** Formats a time (ms since 1970) to the second, as payout requests and payin sources have it (§2.2, §2.3). */
-export const seconds = (ms: number): string => `${milliseconds(ms).slice(0, 19)}Z`
+export const isoSeconds = (ms: number): string => `${isoMilliseconds(ms).slice(0, 19)}Z`
 
 /** Formats a time (ms since 1970) to the millisecond, as invoices have it (§2.4). */
-export const milliseconds = (ms: number): string => new Date(ms).toISOString()
+export const isoMilliseconds = (ms: number): string => new Date(ms).toISOString()
 
 /** Formats a day (days since 1970) as `YYYY-MM-DD`. */
-export const date = (day: number): string => milliseconds(day * dayMs).slice(0, 10)
+export const isoDate = (day: number): string => isoMilliseconds(day * dayMs).slice(0, 10)
 
 /**
  * Returns when a record was last updated, in ms since 1970. Without a change, an initial record was updated within a day
@@ -71,7 +74,7 @@ export const updatedMs = (key: number, createdAt: number, history: RecordHistory
  * Returns an amount. Most amounts are whole thousands below a million. Of 1,000 amounts, 4 are negative, 15 are large and
  * no whole thousands, and 1 is close to the largest integer that a JavaScript number represents exactly.
  */
-export const amount = (key: number): number => {
+export const amountOf = (key: number): number => {
   const drawn = draw(key, 13)
   const usual = (1 + drawn % 900) * 1000
   const rare = draw(key, 12) % 1000
@@ -81,8 +84,12 @@ export const amount = (key: number): number => {
 }
 
 /** Renders an amount. One in a hundred has a spelling that parsing would lose: `5e3` or `5000.0`. */
-export const amountText = (key: number, sum: number): string =>
-  !oneIn(100, key, 21) || sum % 1000 !== 0 ? String(sum) : oneIn(2, key, 22) ? `${sum / 1000}e3` : `${sum}.0`
+export const amountText = (key: number, amount: number): string =>
+  !oneIn(100, key, 21) || amount % 1000 !== 0
+    ? String(amount)
+    : oneIn(2, key, 22)
+    ? `${amount / 1000}e3`
+    : `${amount}.0`
 
 /** The share of records with odd text. */
 const oddShare = 0.02

@@ -21,7 +21,7 @@ export type LoggedRequest = typeof LoggedRequest.Type
 
 const Counts = Schema.Record(Schema.String, Schema.Int)
 
-/** The numbers of requests. */
+/** Counts of requests. */
 export const Counters = Schema.Struct({
   requests: Schema.Int,
   /** By list; `other` is any other path. */
@@ -38,7 +38,7 @@ export type Counters = typeof Counters.Type
 export interface RequestLog {
   /** Adds a request, from its answer. */
   readonly add: (answer: ServiceAnswer, now: number) => void
-  /** Returns the numbers of all requests. */
+  /** Returns the counts of all requests since the start. */
   readonly counters: () => Counters
   /** Returns the latest 1,000 requests, the oldest first. */
   readonly requests: () => ReadonlyArray<LoggedRequest>

@@ -96,7 +96,7 @@ const perform = (reply: Reply, encode: Encode, request: IncomingMessage, respons
   else runAfter(response, reply.delayMs, () => resetOnError(request, action))
 }
 
-/** A timer of Node with a longer time fires at once. */
+/** The longest delay of a timer in Node. A timer with a longer delay fires immediately. */
 const longestTimerMs = 2 ** 31 - 1
 
 /** Runs an action after some time, unless the connection closes before. */
@@ -124,11 +124,11 @@ const send = (reply: Reply, encode: Encode, request: IncomingMessage, response: 
 
 const sendBody = (reply: Reply, body: Buffer, request: IncomingMessage, response: ServerResponse): void => {
   const { truncation } = reply
-  const sized = truncation === undefined && reply.drip === undefined || reply.sized === true
+  const hasContentLength = truncation === undefined && reply.drip === undefined || reply.sized === true
   response.writeHead(reply.status, {
     ...reply.headers,
     ...(reply.encoding === undefined ? {} : { "content-encoding": reply.encoding }),
-    ...(sized ? { "content-length": body.length } : {})
+    ...(hasContentLength ? { "content-length": body.length } : {})
   })
   if (truncation === undefined && reply.drip === undefined) {
     response.end(body)

@@ -14,8 +14,9 @@ const firstDay = Date.UTC(2024, 0, 1) / dayMs
 const cycleDays = 28
 /** Records in a cycle: one every 138 s on average. */
 const recordsPerCycle = 17_500
-/** Relative numbers of records from Monday to Sunday, and their factor on the paydays of a cycle. */
+/** Relative numbers of records from Monday to Sunday. */
 const weekdayShares = [1.15, 1.05, 1, 1.05, 1.25, 0.6, 0.35]
+/** The paydays, as days of a cycle from 0: its first and third Friday. They have `paydayFactor` times the records. */
 const paydays = new Set([4, 18])
 const paydayFactor = 2.5
 /** Relative numbers of records in each hour of a day. */
@@ -40,8 +41,8 @@ const dayOf = Uint8Array.from(
   (_, record) => dayStart.findLastIndex((start) => start <= record)
 )
 
-/** The time of day, in ms, at which each of 1,024 equal shares of a day's records begins. */
 const steps = 1024
+/** The time of day, in ms, at which each of `steps` equal shares of a day's records begins. */
 const timeOfDay = (() => {
   const hourStart = cumulative(hourShares, steps)
   return Float64Array.from({ length: steps + 1 }, (_, step) => {

@@ -46,13 +46,13 @@ export interface LiveOptions {
 
 /** A world and its lists. */
 export interface World {
-  /** The end of virtual time, in ms: 2^24 records have appeared in a list, or a century has passed. */
+  /** The end of virtual time, in ms: the first {@link Lifecycle.Lifecycle.endMs} of the lists. */
   readonly endMs: number
   /** The servers of the lists, by name. */
   readonly servers: ListServer.ListServers
   /**
-   * Returns all records of a list at a virtual time, by default now, in the list's order. It examines every record that
-   * ever appeared, so tests compare the servers with it.
+   * Returns all records of a list at a virtual time, by default now, in the list's order. It is slow, because it
+   * examines every record that ever appeared. Tests compare the answers of the servers with it.
    */
   readonly snapshot: (list: Lists.ListName, timeMs?: number) => ReadonlyArray<string>
 }

@@ -11,7 +11,7 @@ import { ControlApi, faultsFromJson, Sandbox, type SandboxOptions, type Scenario
 const key = "sandbox_canary-key"
 
 /** Provides the API of the sandbox at `url`, with a key that no answer may contain. */
-const listing = (url: string) => {
+const layerOf = (url: string) => {
   const config = Effect.map(Sandbox.config(url), (settings) => ({
     ...settings,
     apiKey: Redacted.make(key),
@@ -24,7 +24,7 @@ const listing = (url: string) => {
 }
 
 /** Starts a sandbox that runs until the scope closes. Returns its addresses and a client of its control endpoint. */
-const controlled = Effect.fnUntraced(function*(options: SandboxOptions = {}) {
+const startSandbox = Effect.fnUntraced(function*(options: SandboxOptions = {}) {
   const context = yield* Layer.build(Sandbox.layer({ ...options, controlPort: 0 }))
   const { controlUrl = "", url } = Context.get(context, Sandbox)
   const { control } = yield* HttpApiClient.make(ControlApi, { baseUrl: controlUrl }).pipe(
@@ -34,11 +34,11 @@ const controlled = Effect.fnUntraced(function*(options: SandboxOptions = {}) {
 })
 
 describe("the control endpoint", () => {
-  it.live("sets faults, which count requests from the start, and removes them", () =>
+  it.live("sets faults that count requests from 1 again, and removes them", () =>
     Effect.gen(function*() {
-      const { control, url } = yield* controlled({ records: 300 })
+      const { control, url } = yield* startSandbox({ records: 300 })
       const read = PaymentsApi.use(({ invoices }) => Stream.runCount(invoices.stream({ limit: 100 }))).pipe(
-        Effect.provide(listing(url))
+        Effect.provide(layerOf(url))
       )
       assert.strictEqual(yield* read, 300)
       const revoked: ReadonlyArray<Fault> = [{ fault: "status", status: 401, from: 3 }]
@@ -52,16 +52,16 @@ describe("the control endpoint", () => {
 
   it.live("counts requests by list, status and fault, and returns the latest, without a key, cursor or value", () =>
     Effect.gen(function*() {
-      const { control, controlUrl, url } = yield* controlled({
+      const { control, controlUrl, url } = yield* startSandbox({
         records: 300,
         faults: [{ fault: "status", status: 503, nth: 2 }, { fault: "reset", nth: 4 }, { fault: "latency", ms: 1 }]
       })
       yield* PaymentsApi.use(({ payoutRequests }) =>
         Stream.runDrain(payoutRequests.stream({ customerId: "cus_canary" }))
       )
-        .pipe(Effect.provide(listing(url)))
+        .pipe(Effect.provide(layerOf(url)))
       yield* PaymentsApi.use(({ invoices }) => Stream.runDrain(invoices.stream({ limit: 100 })))
-        .pipe(Effect.provide(listing(url)))
+        .pipe(Effect.provide(layerOf(url)))
       yield* Effect.promise(() => fetch(`${url}/elsewhere`))
       assert.deepStrictEqual(yield* control.counters(), {
         requests: 7,
@@ -88,12 +88,12 @@ describe("the control endpoint", () => {
 
   it.live("moves the clock of a live world", () =>
     Effect.gen(function*() {
-      const { control, url } = yield* controlled({
+      const { control, url } = yield* startSandbox({
         records: 100,
         live: { speed: 0, vanishPerHour: 0, changePerHour: 0 }
       })
       const count = PaymentsApi.use(({ payinSources }) => Stream.runCount(payinSources.stream())).pipe(
-        Effect.provide(listing(url))
+        Effect.provide(layerOf(url))
       )
       assert.strictEqual(yield* count, 100)
       const { nowMs } = yield* control.advance({ payload: { advanceMs: 3_600_000 } })
@@ -105,7 +105,7 @@ describe("the control endpoint", () => {
 
   it.live("refuses an unknown fault, and keeps the current ones", () =>
     Effect.gen(function*() {
-      const { control, controlUrl } = yield* controlled({ faults: [{ fault: "reset", rate: 0.5 }] })
+      const { control, controlUrl } = yield* startSandbox({ faults: [{ fault: "reset", rate: 0.5 }] })
       const answer = yield* Effect.promise(() =>
         fetch(`${controlUrl}/faults`, {
           method: "PUT",
@@ -123,10 +123,10 @@ describe("a scenario", () => {
     "%s skips and repeats no record",
     (name) =>
       Effect.gen(function*() {
-        const { control, url } = yield* controlled({ records: 3000, faults: scenarios[name].faults, seed: 3 })
+        const { control, url } = yield* startSandbox({ records: 3000, faults: scenarios[name].faults, seed: 3 })
         const ids = yield* PaymentsApi.use(({ invoices }) =>
           Stream.runCollect(Stream.map(invoices.stream({ limit: 50 }), ({ id }) => id))
-        ).pipe(Effect.provide(listing(url)))
+        ).pipe(Effect.provide(layerOf(url)))
         assert.deepStrictEqual([ids.length, new Set(ids).size], [3000, 3000])
         const { faults } = yield* control.counters()
         assert.strictEqual(Object.keys(faults).length > 0, name !== "calm")
@@ -135,8 +135,8 @@ describe("a scenario", () => {
 
   it.live("outage ends a listing, which then continues from its position", () =>
     Effect.gen(function*() {
-      const { control, url } = yield* controlled({ records: 500 })
-      const api = listing(url)
+      const { control, url } = yield* startSandbox({ records: 500 })
+      const api = layerOf(url)
       const first = yield* PaymentsApi.use(({ invoices }) => invoices.page()).pipe(Effect.provide(api))
       yield* control.setFaults({ payload: scenarios.outage.faults.map((fault) => ({ ...fault, afterMs: 0 })) })
       const rest = PaymentsApi.use(({ invoices }) =>
@@ -154,10 +154,10 @@ describe("a scenario", () => {
 
   it.live("drift quarantines records that no longer match the document, and keeps the others", () =>
     Effect.gen(function*() {
-      const { url } = yield* controlled({ records: 3000, faults: scenarios.drift.faults })
+      const { url } = yield* startSandbox({ records: 3000, faults: scenarios.drift.faults })
       const pages = yield* PaymentsApi.use(({ invoices }) =>
         Stream.runCollect(invoices.pages({ onBadRecord: "quarantine" }))
-      ).pipe(Effect.provide(listing(url)))
+      ).pipe(Effect.provide(layerOf(url)))
       const bad = pages.flatMap((page) => page.bad)
       assert.isAbove(bad.length, 0)
       assert.deepStrictEqual([...new Set(bad.map(({ problem }) => problem.path))].toSorted(), [

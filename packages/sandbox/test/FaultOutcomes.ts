@@ -44,13 +44,16 @@ export interface Case {
 }
 
 /** Asserts that the listing returned all records, with these numbers of attempts per page. */
-export const whole = (...attempts: ReadonlyArray<number>) => (outcome: Outcome) => {
+export const returnsAll = (...attempts: ReadonlyArray<number>) => (outcome: Outcome) => {
   assert.isUndefined(outcome.error)
   assert.deepStrictEqual(outcome.ids, ids)
   if (attempts.length > 0) assert.deepStrictEqual(outcome.attempts, attempts)
 }
 
-/** Asserts that the listing ended with this reason after the last of `attempts`, and returned the records of `pages` pages. */
+/**
+ * Asserts that the listing returned the records of `pages` pages, and then failed with this reason after `attempts`
+ * attempts to read the next page.
+ */
 export const fails = (reason: object, attempts: number, pages = 0) => ({ error, ids: received }: Outcome) => {
   assert.deepInclude(error?.reason, reason)
   assert.strictEqual(error?.attempts, attempts)

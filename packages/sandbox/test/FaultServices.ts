@@ -8,7 +8,7 @@ import { canary, type Case } from "./FaultOutcomes.ts"
 
 const key = Redacted.make(canary.key)
 
-const configured = (url: string, more: Case["config"] = {}) =>
+const configLayer = (url: string, more: Case["config"] = {}) =>
   Layer.effect(
     PaymentsConfig,
     Effect.map(Sandbox.config(url), (config) => ({ ...config, apiKey: key, invoicesApiKey: key, ...more }))
@@ -16,7 +16,7 @@ const configured = (url: string, more: Case["config"] = {}) =>
 
 const overSocket = (client: Layer.Layer<HttpClient.HttpClient>) => (options: SandboxOptions, config: Case["config"]) =>
   PaymentsApi.layer.pipe(
-    Layer.provide(Layer.unwrap(Effect.map(Sandbox, ({ url }) => configured(url, config)))),
+    Layer.provide(Layer.unwrap(Effect.map(Sandbox, ({ url }) => configLayer(url, config)))),
     Layer.provide(client),
     Layer.provide(Sandbox.layer(options))
   )
@@ -28,6 +28,6 @@ export const services = {
   "in process": (options: SandboxOptions, config: Case["config"]) =>
     PaymentsApi.layer.pipe(
       Layer.provide(Sandbox.layerClient(options)),
-      Layer.provide(configured("https://sandbox.localhost", config))
+      Layer.provide(configLayer("https://sandbox.localhost", config))
     )
 }

@@ -1,4 +1,4 @@
-/** The reaction of core to every fault of the catalogue: over a socket with two clients, and in process. */
+/** How the client reacts to every fault of the catalogue: over a socket with two HTTP clients, and in process. */
 import { assert, describe, it } from "@effect/vitest"
 import { type Lists, PaymentsApi } from "@payments/core"
 import { catalogue, conditions, Fault } from "@payments/core/testing"

@@ -60,7 +60,7 @@ describe("generated records", () => {
     assert.match(all.join("\n"), /"name":"[^"]*\\u0[34]/)
   })
 
-  it("have the timestamps of §2: seconds, milliseconds in invoices, dates", () => {
+  it("have timestamps as in §2: to the millisecond in invoices, to the second in other lists, days as dates", () => {
     for (const list of listNames) {
       const precision = list === "invoices"
         ? /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
@@ -128,7 +128,7 @@ describe("generated records", () => {
     }
   })
 
-  it("have negative, very large and oddly spelled amounts, all of which are exact integers", () => {
+  it("have negative, very large and oddly spelled amounts, but only exact integers", () => {
     const amounts = texts("invoices", 20_000).map((text) => /"amount":([^,]+),/.exec(text)?.[1] ?? "")
     assert.isTrue(amounts.every((amount) => Number.isSafeInteger(Number(amount))))
     assert.isTrue(amounts.some((amount) => Number(amount) < 0))
@@ -176,6 +176,6 @@ describe("generated records", () => {
         .toSorted(),
       ["1", "2", "3"]
     )
-    assert.isTrue(all.slice(0, 1000).some(({ settlementDate }) => settlementDate === "2024-01-07")) // an example that the docs use
+    assert.isTrue(all.slice(0, 1000).some(({ settlementDate }) => settlementDate === "2024-01-07")) // as in README.md
   })
 })

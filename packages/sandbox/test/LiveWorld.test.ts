@@ -30,7 +30,7 @@ const makeLive = (
 }
 
 describe(`a live world (WORLD_SEED=${testSeed})`, () => {
-  it("has the same records at a time, in whatever order times are queried", () => {
+  it("has the same records at a given time, even if the times are queried in another order", () => {
     const times = [0, 1, 999, hourMs, 5.5 * hourMs, 200 * hourMs]
     for (const list of listNames) {
       const first = makeLive({ records: 1200, seed: testSeed }).world
@@ -43,7 +43,7 @@ describe(`a live world (WORLD_SEED=${testSeed})`, () => {
     }
   })
 
-  it("serves exactly the records of the current time, also after the clock goes back, in every order", () => {
+  it("serves exactly the records of the current time in each list order, also after the clock goes back", () => {
     for (let run = 0; run < 25; run++) {
       const seed = testSeed + run
       const { clock, ...options } = randomWorld(seed)
@@ -84,7 +84,7 @@ describe(`a live world (WORLD_SEED=${testSeed})`, () => {
     }
   })
 
-  it("returns each record that stays exactly once with keyset cursors, while others appear and vanish", () => {
+  it("returns each record exactly once with keyset cursors if it exists during the whole listing", () => {
     for (const order of orders) {
       for (let run = 0; run < 8; run++) {
         const { integerBelow } = random(testSeed + run)
@@ -129,7 +129,7 @@ describe(`a live world (WORLD_SEED=${testSeed})`, () => {
         assert.isAbove(appearing.repeated, 0, `seed ${seed} ${order}`)
         assert.strictEqual(appearing.skipped, 0, `seed ${seed} ${order}`)
       }
-      // Oldest first, new records come after the ones that were read, so none is skipped or repeated.
+      // Oldest first, new records come after those already read, so no record is skipped or repeated.
       assert.deepStrictEqual(listing("oldest", [100, 0, 0], seed), { skipped: 0, repeated: 0 })
     }
   })

@@ -4,17 +4,17 @@ import { Effect, Layer } from "effect"
 import { suite } from "../../core/test/PaymentsApiTest.ts"
 import { Sandbox } from "../src/index.ts"
 
-const configured = (url: string) => Layer.effect(PaymentsConfig, Sandbox.config(url))
+const configLayer = (url: string) => Layer.effect(PaymentsConfig, Sandbox.config(url))
 
 suite("sandbox in process", ({ faults, reservedCursors, ...lists }) =>
   PaymentsApi.layer.pipe(
     Layer.provide(Sandbox.layerClient({ lists, faults, reservedCursors })),
-    Layer.provide(configured("https://sandbox.localhost"))
+    Layer.provide(configLayer("https://sandbox.localhost"))
   ))
 
 suite("sandbox over a socket", ({ faults, reservedCursors, ...lists }) =>
   PaymentsApi.layer.pipe(
-    Layer.provide(Layer.unwrap(Effect.map(Sandbox, ({ url }) => configured(url)))),
+    Layer.provide(Layer.unwrap(Effect.map(Sandbox, ({ url }) => configLayer(url)))),
     Layer.provide(layerHttpClient),
     Layer.provide(Sandbox.layer({ lists, faults, reservedCursors }))
   ))

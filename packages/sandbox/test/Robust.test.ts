@@ -1,4 +1,6 @@
-/** Unusual use of a sandbox: faults that cannot be sent, large bodies, extreme clocks, and requests that it must refuse. */
+/**
+ * Unusual use of a sandbox: answers that cannot be sent, large bodies, extreme clocks, requests that it must refuse.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import type { Fault } from "@payments/core/testing"
 import { Effect, Layer } from "effect"
@@ -11,7 +13,7 @@ import { listNames } from "./WorldFixtures.ts"
 const headers = { authorization: "Bearer sandbox_key" }
 const invoices = "/v1/invoices?limit=1"
 
-const running = <A, E>(
+const withSandbox = <A, E>(
   options: Parameters<typeof Sandbox.layer>[0],
   use: (sandbox: Sandbox["Service"]) => Effect.Effect<A, E>
 ) => Sandbox.use(use).pipe(Effect.provide(Sandbox.layer(options)))
@@ -51,17 +53,17 @@ describe("the sandbox", () => {
     { fault: "redirect", location: "https://x/漢" },
     { fault: "status", status: 429, retryAfter: "später\n" }
   ])(
-    "resets only the connection for which %j cannot be sent, and keeps serving",
+    "resets the connection if the answer for %j cannot be sent, and answers the next request",
     (fault) =>
-      running({ faults: [{ ...fault, nth: 1 }, { fault: "latency", ms: 1 }] }, ({ url }) =>
+      withSandbox({ faults: [{ ...fault, nth: 1 }, { fault: "latency", ms: 1 }] }, ({ url }) =>
         Effect.gen(function*() {
           assert.include(["ECONNRESET", "UND_ERR_SOCKET"], yield* statusOf(url + invoices))
           assert.strictEqual(yield* statusOf(url + invoices), "200")
         }))
   )
 
-  it.live("waits if the sum of waits exceeds the longest time of a timer", () =>
-    running(
+  it.live("keeps waiting if the sum of the delays exceeds the longest delay of a timer", () =>
+    withSandbox(
       { faults: [{ fault: "latency", ms: 2 ** 31 - 1 }, { fault: "latency", ms: 2 ** 31 - 1 }] },
       ({ url }) =>
         Effect.gen(function*() {
@@ -73,7 +75,7 @@ describe("the sandbox", () => {
     ))
 
   it.live("answers other requests while it compresses a large body, and answers each request for that body", () =>
-    running(
+    withSandbox(
       { faults: [{ fault: "bomb", encoding: "gzip", mebibytes: 64, list: "invoices" }] },
       ({ url }) =>
         Effect.gen(function*() {
@@ -92,7 +94,7 @@ describe("the sandbox", () => {
     ))
 
   it.live("answers only GET, and only keys that begin with sandbox_", () =>
-    running({}, ({ url }) =>
+    withSandbox({}, ({ url }) =>
       Effect.gen(function*() {
         assert.strictEqual(yield* statusOf(url + invoices), "200")
         for (const method of ["POST", "DELETE"]) assert.strictEqual(yield* statusOf(url + invoices, { method }), "405")
@@ -113,7 +115,7 @@ describe("the sandbox", () => {
         Effect.sync(() => subscribe("tracing:net.server.listen:asyncEnd", onListen)),
         () => Effect.sync(() => unsubscribe("tracing:net.server.listen:asyncEnd", onListen))
       )
-      yield* running({ host: "0.0.0.0", controlPort: 0 }, ({ controlUrl = "", url }) =>
+      yield* withSandbox({ host: "0.0.0.0", controlPort: 0 }, ({ controlUrl = "", url }) =>
         Effect.gen(function*() {
           assert.deepStrictEqual(Object.fromEntries(listening), { [url]: "0.0.0.0", [controlUrl]: "127.0.0.1" })
           assert.strictEqual(yield* statusOf(url + invoices), "200")
@@ -130,7 +132,7 @@ describe("the sandbox", () => {
 })
 
 describe("virtual time", () => {
-  it("ends with every clock and every rate, and the lists stay readable", () => {
+  it("has an end at every clock and rate, and the lists can be read after it", () => {
     for (const [appearPerHour, changePerHour] of [[0, 0], [60, 120], [1e300, 0], [60, 1e300]] as const) {
       const world = World.make({ records: 10, live: { now: () => Infinity, appearPerHour, changePerHour } })
       assert.isBelow(world.endMs, 101 * 366 * 24 * 3_600_000)
@@ -141,16 +143,16 @@ describe("virtual time", () => {
   })
 })
 
-const controlled = <A, E>(
+const withControls = <A, E>(
   options: SandboxOptions,
   use: (controlUrl: string, sandbox: Sandbox["Service"]) => Effect.Effect<A, E>
-) => running({ ...options, controlPort: 0 }, (sandbox) => use(sandbox.controlUrl ?? "", sandbox))
+) => withSandbox({ ...options, controlPort: 0 }, (sandbox) => use(sandbox.controlUrl ?? "", sandbox))
 
 const jsonType = { "content-type": "application/json" }
 
 describe("the control endpoint", () => {
   it.live("refuses requests that a web page could send, and other host names", () =>
-    controlled({}, (url, { faults }) =>
+    withControls({}, (url, { faults }) =>
       Effect.gen(function*() {
         const { host, port } = new URL(url)
         const put = (more: Record<string, string>) =>
@@ -175,7 +177,7 @@ describe("the control endpoint", () => {
       })))
 
   it.live("accepts a fault, an array or the name of a scenario, and names the problem of anything else", () =>
-    controlled({}, (url, { faults }) =>
+    withControls({}, (url, { faults }) =>
       Effect.gen(function*() {
         const put = (body: string) =>
           Effect.map(
@@ -203,12 +205,12 @@ describe("the control endpoint", () => {
         assert.deepStrictEqual(yield* faults, set)
       })))
 
-  it.live("moves the clock only of a live sandbox, and not beyond its end", () =>
+  it.live("moves the clock only of a live sandbox, and not beyond the end of virtual time", () =>
     Effect.gen(function*() {
       const advance = (url: string, body: string) => send(`${url}/clock`, { method: "POST", headers: jsonType, body })
-      const fixed = yield* controlled({}, (url) => advance(url, `{"advanceMs":1}`))
+      const fixed = yield* withControls({}, (url) => advance(url, `{"advanceMs":1}`))
       assert.deepStrictEqual([fixed.status, /not live/.test(fixed.text)], [409, true])
-      yield* controlled({ live: { speed: 0 } }, (url, sandbox) =>
+      yield* withControls({ live: { speed: 0 } }, (url, sandbox) =>
         Effect.gen(function*() {
           for (const invalid of [`{"advanceMs":1e300}`, `{"advanceMs":-1}`, `{"advanceMs":1e400}`, `{"ms":1}`, "1"]) {
             const { status, text } = yield* advance(url, invalid)

@@ -7,12 +7,12 @@ import { Sandbox, type SandboxOptions } from "../src/index.ts"
 const request = (url: string, key = "sandbox_key", path = "/v0/payoutRequests") =>
   Effect.promise(() => fetch(url + path, { headers: { authorization: `Bearer ${key}` } }))
 
-const running = <A, E>(options: SandboxOptions, use: (url: string) => Effect.Effect<A, E>) =>
+const withSandbox = <A, E>(options: SandboxOptions, use: (url: string) => Effect.Effect<A, E>) =>
   Sandbox.use(({ url }) => use(url)).pipe(Effect.provide(Sandbox.layer(options)))
 
 describe("the sandbox", () => {
   it.live("accepts only keys that begin with sandbox_, on every list", () =>
-    running({ records: 3 }, (url) =>
+    withSandbox({ records: 3 }, (url) =>
       Effect.gen(function*() {
         for (const { path } of Lists.all) {
           assert.strictEqual((yield* request(url, "sandbox_any", path)).status, 200)
@@ -23,7 +23,7 @@ describe("the sandbox", () => {
       })))
 
   it.live("returns 20 records without a limit, and refuses limits outside 1 to 100 and repeated parameters", () =>
-    running({ records: 200 }, (url) =>
+    withSandbox({ records: 200 }, (url) =>
       Effect.gen(function*() {
         for (const { path } of Lists.all) {
           const count = (query: string) =>
@@ -43,7 +43,7 @@ describe("the sandbox", () => {
       })))
 
   it.live("accepts a cursor only with the limit and filters of its listing", () =>
-    running({ records: 200 }, (url) =>
+    withSandbox({ records: 200 }, (url) =>
       Effect.gen(function*() {
         const first = yield* request(url, "sandbox_key", "/v0/payoutRequests?limit=10")
         const { cursor } = (yield* Effect.promise(() => first.json())) as { readonly cursor: string } // more pages follow
@@ -55,7 +55,7 @@ describe("the sandbox", () => {
         }
       })))
 
-  it.live("applies faults at the given rates, equally on every run, in process and over a socket", () =>
+  it.live("applies faults with a rate to the same requests on every run, in process and over a socket", () =>
     Effect.gen(function*() {
       const options: SandboxOptions = {
         records: 3000,
@@ -84,7 +84,7 @@ describe("the sandbox", () => {
     }))
 
   it.live("serves the OpenAPI document of the contract", () =>
-    running({}, (url) =>
+    withSandbox({}, (url) =>
       Effect.gen(function*() {
         const spec = yield* Effect.promise(() => fetch(`${url}/openapi.json`).then((answer) => answer.json()))
         assert.deepStrictEqual(

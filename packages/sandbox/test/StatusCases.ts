@@ -1,7 +1,7 @@
-/** The reaction of core to every status of an error answer. */
+/** How the client reacts to error answers: to each status that it treats in its own way, and to Retry-After. */
 import { assert } from "@effect/vitest"
 import { Duration } from "effect"
-import { type Case, fails, type Outcome, whole } from "./FaultOutcomes.ts"
+import { type Case, fails, type Outcome, returnsAll } from "./FaultOutcomes.ts"
 
 /** The statuses that refuse a cursor, if the same request without the cursor is answered. */
 const refusals = [400, 404, 410, 422] as const
@@ -51,40 +51,40 @@ export const statusCases: { readonly [title: string]: Case } = Object.fromEntrie
       }
     } satisfies Case
   ]),
-  ["answers 429 once, with a wait of 0 seconds", {
+  ["answers 429 once, with a Retry-After of 0 seconds", {
     faults: [{ fault: "status", status: 429, retryAfter: 0, nth: 1 }],
-    expect: whole(2, 1, 1)
+    expect: returnsAll(2, 1, 1)
   }],
-  ["answers 429, with a wait of an hour", {
+  ["answers 429, with a Retry-After of an hour", {
     faults: [{ fault: "status", status: 429, retryAfter: 3600 }],
     expect: fails({ _tag: "RateLimited", retryAfter: Duration.hours(1) }, 1)
   }],
-  ["answers 429, with a wait as a date", {
+  ["answers 429, with a Retry-After as a date", {
     faults: [{ fault: "status", status: 429, retryAfterDate: 3600 }],
     expect: ({ error }: Outcome) => {
       const wait = error?.reason._tag === "RateLimited" ? error.reason.retryAfter : undefined
       assert.isTrue(wait !== undefined && Duration.toMinutes(wait) > 58 && Duration.toMinutes(wait) <= 60)
     }
   }],
-  ["answers 503, with a wait of an hour", {
+  ["answers 503, with a Retry-After of an hour", {
     faults: [{ fault: "status", status: 503, retryAfter: 3600 }],
     expect: fails({ _tag: "ServerFailure", retryAfter: Duration.hours(1) }, 1)
   }],
-  ["answers 503 once, with a wait until yesterday", {
+  ["answers 503 once, with yesterday as Retry-After", {
     faults: [{ fault: "status", status: 503, retryAfterDate: -86_400, nth: 1 }],
-    expect: whole(2, 1, 1)
+    expect: returnsAll(2, 1, 1)
   }],
-  ["answers 503 once, with a wait of 30 years", {
+  ["answers 503 once, with a Retry-After of 30 years", {
     faults: [{ fault: "status", status: 503, retryAfter: 1e9, nth: 1 }],
-    expect: whole(2, 1, 1)
+    expect: returnsAll(2, 1, 1)
   }],
-  ["answers 503 once, with a negative wait", {
+  ["answers 503 once, with a negative Retry-After", {
     faults: [{ fault: "status", status: 503, retryAfter: -5, nth: 1 }],
-    expect: whole(2, 1, 1)
+    expect: returnsAll(2, 1, 1)
   }],
   ["answers 503 once, with a Retry-After that is not a time", {
     faults: [{ fault: "status", status: 503, retryAfter: "soon", nth: 1 }],
-    expect: whole(2, 1, 1)
+    expect: returnsAll(2, 1, 1)
   }],
   ["revokes the key on page 3", {
     faults: [{ fault: "status", status: 401, from: 3 }],

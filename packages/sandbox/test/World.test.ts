@@ -27,7 +27,7 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
         const names = Object.keys(Lists.byName[list].filters)
         for (let trial = 0; trial < 12; trial++) {
           const filters: Record<string, string> = {}
-          // Most values are of one record, so that a record can match all filters.
+          // Most values are from the same record, so that it matches all filters. Some are from another record.
           let record = fieldsOf(all.length === 0 ? "{}" : pickOne(all))
           for (const name of trial < names.length ? [names[trial] ?? ""] : names.filter(() => integerBelow(2) === 0)) {
             if (all.length > 0 && integerBelow(6) === 0) record = fieldsOf(pickOne(all))
@@ -48,7 +48,7 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
     assert.isAbove(matches, 1000)
   })
 
-  it("returns an empty page for values that no record can have", () => {
+  it("returns an empty page for a value that no record can have, and for an unknown filter", () => {
     const world = make({ records: 3000 })
     for (
       const [list, field, values] of [
@@ -86,7 +86,7 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
     assert.deepStrictEqual(pageOf(world, "payoutRequests", { filters: both }).items, [])
   })
 
-  it("serves 10,000,000 records at once, and finds each by its filters", () => {
+  it("starts with 10,000,000 records without delay, and finds the first, middle and last by every filter", () => {
     for (const order of orders) {
       const world = make({ records: 10_000_000, order, seed: testSeed })
       for (const list of listNames.filter((name) => "reference" in Lists.byName[name].filters)) {
@@ -118,16 +118,16 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
     assert.deepStrictEqual(read("shuffled", testSeed), shuffled)
     // In a shuffled list, about half of all neighbours are out of order. In a sorted list, all or none are.
     const times = shuffled.map((text) => String(fieldsOf(text)["createdAt"]))
-    const falls = times.filter((time, at) => at > 0 && time < (times[at - 1] ?? "")).length
-    assert.isAbove(falls, 2500 * 0.25)
-    assert.isBelow(falls, 2500 * 0.75)
+    const descents = times.filter((time, at) => at > 0 && time < (times[at - 1] ?? "")).length
+    assert.isAbove(descents, 2500 * 0.25)
+    assert.isBelow(descents, 2500 * 0.75)
   })
 
   it("counts the page, all matching records or the remaining ones, as `count` says", () => {
     for (const order of orders) {
       for (const filters of [{}, { customerId: "cus_0" }, { customerId: "cus_30" }]) {
         for (const cursors of ["keyset", "offset"] as const) {
-          // While the clock of a live world stands still, the answers do not change.
+          // As long as the clock of a live world is stopped, the answers do not change.
           for (const live of [undefined, { now: () => 5 * 3_600_000, appearPerHour: 20 }]) {
             const counts = (count: "page" | "total" | "remaining") => {
               const world = make({ records: 2600, order, cursors, count, live, seed: testSeed })
@@ -152,7 +152,7 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
     }
   })
 
-  it("accepts a cursor only with its list, limit and filters, and only of its own kind", () => {
+  it("accepts a cursor only with its list, limit and filters, and not a cursor of the other kind", () => {
     const [keyset, offset] = [make({ reservedCursors: true }), make({ cursors: "offset" })]
     const filters = { customerId: "cus_0" }
     const cursor = pageOf(keyset, "payoutRequests", { filters, limit: 10 }).next ?? ""

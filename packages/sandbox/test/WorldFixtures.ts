@@ -52,7 +52,10 @@ export const fieldsOf = (text: string) => JSON.parse(text) as Readonly<Record<st
 
 export const idOf = (text: string): string => String(fieldsOf(text)["id"])
 
-/** Returns the records that match the filters, without an index. */
+/**
+ * Returns the records that match the filters, by comparing the fields of each. A day as `paymentDate` matches its
+ * times.
+ */
 export const filterRecords = (
   texts: ReadonlyArray<string>,
   filters: Readonly<Record<string, string>>
@@ -64,7 +67,7 @@ export const filterRecords = (
     )
   })
 
-/** Returns random options and a clock, determined by the seed. Most rates are high. */
+/** Returns random options and a clock, determined by the seed. */
 export const randomWorld = (seed: number): WorldOptions & { readonly clock: { ms: number } } => {
   const { integerBelow, pickOne } = random(seed)
   const clock = { ms: integerBelow(4) * 3_600_000 * integerBelow(100) }

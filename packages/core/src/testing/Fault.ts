@@ -75,13 +75,13 @@ export const replyFaults = {
     shape: Schema.optionalKey(
       described(
         Schema.Literals(["code", "nested", "list", "problem", "text"]),
-        "the shape of the error body; default `code`. Each repeats the query, as real services do"
+        "the shape of the error body; default `code`. All contain the query, as real error messages do"
       )
     )
   }),
   rateLimit: fault("rateLimit", "429 with Retry-After if a key sends too many requests.", {
     perSecond: described(Schema.Finite.check(Schema.isGreaterThan(0)), "requests per second and key"),
-    burst: Schema.optionalKey(described(Count, "requests at once; default 1"))
+    burst: Schema.optionalKey(described(Count, "requests that are allowed at once before the rate applies; default 1"))
   }),
   reset: fault("reset", "The connection is reset before an answer.", {}),
   close: fault("close", "The connection is closed before an answer.", {}),
