@@ -4,21 +4,23 @@ import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Effect, Layer } from "effect"
 import { createHash } from "node:crypto"
-import { readdirSync, readFileSync } from "node:fs"
+import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
+import { fillColumns } from "../src/engine/Filling.ts"
 import * as FileSink from "../src/files/FileSink.ts"
 import { type Format, formats } from "../src/files/render/Format.ts"
 import { scan, verifyFiles } from "../src/index.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
-import { openReader } from "../src/sqlite/SqliteStore.ts"
+import { openReader, openStore } from "../src/sqlite/SqliteStore.ts"
 import { moduleOf } from "./ChildProcess.ts"
 import { evolutionSuite, type EvolvingDestination, recordOf, smallerLists } from "./EvolutionTest.ts"
 import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
 import { type PostgresServer, startServer } from "./PostgresServer.ts"
 import { contentOf, query, schemaOf, urlOf } from "./PostgresTest.ts"
 import { manifestOf, tableOf } from "./RenderedFiles.ts"
+import { withText } from "./SmallerLists.ts"
 
 /** Makes a kind of destination whose database is this file of the folder. */
 const ofFile = (name: string): Omit<EvolvingDestination, "layer" | "script" | "isKilled"> => ({
@@ -130,6 +132,29 @@ describe("the views of a schema", () => {
 
 describe("the files of a list with new columns", () => {
   const namesIn = (folder: string) => manifestOf(folder).lists["invoices"]?.files.map(({ file }) => file)
+
+  for (const format of ["csv", "parquet"] as const) {
+    it.live(`are compared as ${format} with the columns that they have, if an earlier version rendered them`, () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const records = { invoices: [`{"id":"a","taxCode":"t","amount":1}`] }
+        const layer = FileSink.layer(folder, { ...FileSink.defaultFormat, format })
+        yield* scan("invoices").pipe(Effect.provide(Layer.merge(layer, layerTest(records))))
+        // Earlier versions did not name the columns in the manifest.
+        const copy = join(folder, FileSink.copyFile)
+        execute(copy, "UPDATE manifest SET text = json_remove(text, '$.lists.invoices.columns') || char(10)")
+        writeFileSync(join(folder, "manifest.json"), String(rowsOf(copy, "SELECT text FROM manifest")[0]?.["text"]))
+        assert.deepStrictEqual(yield* verifyFiles(folder), [])
+        const later = [withText(Lists.invoices, "taxCode"), Lists.payoutRequests, Lists.payinSources]
+        yield* Effect.scoped(Effect.gen(function*() {
+          const store = yield* openStore(copy, "here", later)
+          yield* store.lockAndTakeOver("invoices", "refuse")
+          yield* fillColumns(store, later[0] ?? Lists.invoices)
+        }))
+        assert.deepStrictEqual(rowsOf(copy, "SELECT tax_code AS code FROM invoices"), [{ code: "t" }])
+        assert.deepStrictEqual(yield* verifyFiles(folder, later), [{ file: "invoices", kind: "outdated" }])
+      }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
+  }
 
   for (const format of formats) {
     it.live(`are rendered again as ${format} when the columns are filled, and only if they have columns`, () =>

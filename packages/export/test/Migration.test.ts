@@ -3,7 +3,7 @@ import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Effect, Layer } from "effect"
 import { spawnSync } from "node:child_process"
-import { copyFileSync, readFileSync } from "node:fs"
+import { copyFileSync, existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { tableOf } from "../src/engine/Columns.ts"
@@ -13,7 +13,7 @@ import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { openReader, openStore } from "../src/sqlite/SqliteStore.ts"
 import { moduleOf } from "./ChildProcess.ts"
 import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
-import { without } from "./SmallerLists.ts"
+import { without, withText } from "./SmallerLists.ts"
 
 const invoice = (index: number) => `{"id":"inv_${index}","amount":${index},"contract":"c","extra":1.10}`
 const invoices = (count: number) => Array.from({ length: count }, (_, index) => invoice(index))
@@ -96,6 +96,60 @@ describe("the migrations", () => {
       const fewer = { payoutRequests: payouts.slice(1) }
       for (const missing of [0, 1]) assert.deepInclude(yield* run(file, fewer, "payoutRequests"), { missing })
     }).pipe(Effect.scoped))
+
+  it.live("refuse a file of a later version without touching a log that was copied without its index", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const origin = join(folder, "origin.db")
+      yield* run(origin, { invoices: invoices(5) })
+      const open = new DatabaseSync(origin)
+      open.exec(`PRAGMA journal_mode = WAL; PRAGMA user_version = ${currentVersion + 1}`)
+      const file = join(folder, "payments.db")
+      for (const suffix of ["", "-wal"]) copyFileSync(`${origin}${suffix}`, `${file}${suffix}`)
+      open.close()
+      const bytes = () =>
+        ["", "-wal", "-shm"].map((suffix) => existsSync(file + suffix) && readFileSync(file + suffix, "base64"))
+      const before = bytes()
+      assert.notStrictEqual(before[1], "")
+      for (const opened of [Effect.asVoid(run(file, {})), Effect.asVoid(Effect.scoped(openReader(file, "here")))]) {
+        assert.include((yield* Effect.flip(opened)).message, "was written by a later version")
+        assert.deepStrictEqual(bytes(), before)
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("leave a user's column alone if only another list has a column of that name", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      execute(file, `${version2}; ALTER TABLE invoices ADD COLUMN fee TEXT; UPDATE invoices SET fee = 'mine'`)
+      const before = rowsOf(file, "SELECT id, fee FROM invoices ORDER BY row")
+      assert.isNotEmpty(before)
+      yield* run(file, { invoices: invoices(35) })
+      yield* run(file, { invoices: invoices(35) })
+      const kept = rowsOf(file, "SELECT id, fee FROM invoices WHERE fee IS NOT NULL ORDER BY row")
+      assert.deepStrictEqual(kept, before)
+    }).pipe(Effect.scoped))
+
+  it.live.each(
+    [
+      ["column", "ALTER TABLE invoices ADD COLUMN tax_code TEXT", "a column that this version adds (tax_code)"],
+      ["table", "CREATE TABLE payin_sources (mine)", "a table that this version adds (payin_sources)"]
+    ] as const
+  )(
+    "refuse a file with a user's %s of the same name, and leave it unchanged",
+    ([, statement, message]) =>
+      Effect.gen(function*() {
+        const file = join(yield* temporaryFolder, "payments.db")
+        const before = [Lists.payoutRequests, Lists.invoices]
+        const after = [Lists.payoutRequests, Lists.payinSources, withText(Lists.invoices, "taxCode")]
+        yield* run(file, { invoices: invoices(5) }, "invoices", 10, before)
+        execute(file, statement)
+        const content = contentOf(file)
+        const error = yield* Effect.flip(run(file, { invoices: invoices(5) }, "invoices", 10, after))
+        assert.strictEqual(error._tag === "SinkError" && error.reason._tag, "NotADestination")
+        assert.include(error.message, `${message} already exists, and is not this program's. Rename it`)
+        assert.deepStrictEqual(contentOf(file), content)
+      }).pipe(Effect.scoped)
+  )
 
   it.live.each(
     [

@@ -8,7 +8,7 @@ import { scan, Sink, verify } from "../src/index.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
 import type { BatchRecord } from "../src/Sink.ts"
 import { batchOf, recordOf } from "./Batches.ts"
-import { type PostgresServer, startServer } from "./PostgresServer.ts"
+import { type PostgresServer, startServer, user } from "./PostgresServer.ts"
 import { query, urlOf } from "./PostgresTest.ts"
 
 let server: PostgresServer
@@ -69,7 +69,7 @@ describe("content that PostgreSQL rejects", () => {
 })
 
 describe("a schema of version 1", () => {
-  it.live("is migrated by the next export, with its quarantine", () =>
+  it.live("is migrated by the next export, with its quarantine and its readers", () =>
     Effect.gen(function*() {
       const schema = newSchema()
       const records = (text: string) => [`{"id":"a"}`, `{"id":"b","amount":"${text}"}`]
@@ -79,6 +79,8 @@ describe("a schema of version 1", () => {
           layerTest({ invoices: records(text) })
         )))
       yield* run("1")
+      yield* ask(`CREATE ROLE "A reader"`)
+      yield* ask(`GRANT SELECT ON "${schema}".destination TO "A reader", PUBLIC`)
       yield* ask(`ALTER TABLE "${schema}".quarantine ALTER COLUMN raw TYPE json USING raw::json`)
       for (const table of ["list_columns", "program_version"]) yield* ask(`DROP TABLE "${schema}".${table}`)
       yield* ask(`UPDATE "${schema}".destination SET version = 1`)
@@ -91,6 +93,13 @@ describe("a schema of version 1", () => {
       assert.deepStrictEqual(yield* ask(`SELECT version FROM "${schema}".destination`), [{ version: 1 }])
       yield* ask(`DROP VIEW "${schema}".mine`)
       yield* Effect.scoped(Layer.build(PostgresSink.layer(urlOf(server, schema))))
+      for (const table of ["list_columns", "program_version"]) {
+        const [readers] = yield* ask(
+          `SELECT relacl::text[] @> ARRAY['"A reader"=r/${user}', '=r/${user}'] AS "areKept"
+          FROM pg_class WHERE oid = '"${schema}".${table}'::regclass`
+        )
+        assert.deepStrictEqual(readers, { areKept: true }, table)
+      }
       const kept = yield* ask(`SELECT id, raw, pg_typeof(raw)::text AS type FROM "${schema}".quarantine`)
       assert.deepStrictEqual(kept, [{ id: "b", raw: records("1")[1], type: "text" }])
       assert.deepInclude(yield* run("1"), { unchanged: 2, quarantined: 1 })

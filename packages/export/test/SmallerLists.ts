@@ -1,4 +1,4 @@
-/** Lists with fewer fields, as an earlier version of the program has them. */
+/** Lists with fewer or more fields, as an earlier or a later version of the program has them. */
 import type { Lists } from "@payments/core"
 import { Schema } from "effect"
 
@@ -6,6 +6,13 @@ import { Schema } from "effect"
 export const without = (list: Lists.AnyList, ...paths: ReadonlyArray<string>): Lists.AnyList => {
   const record = paths.reduce(withoutPath, list.record as Struct) // every record is a struct
   // Destinations use only a list's name, label and fields, which have the same type for every list.
+  return { ...list, record } as unknown as Lists.AnyList
+}
+
+/** Returns the list with one more text field. */
+export const withText = (list: Lists.AnyList, name: string): Lists.AnyList => {
+  const record = Schema.Struct({ ...list.record.fields, [name]: Schema.optionalKey(Schema.NullOr(Schema.String)) })
+  // As above.
   return { ...list, record } as unknown as Lists.AnyList
 }
 

@@ -18,24 +18,40 @@ export interface Migration {
 /** The oldest version of SQLite files that can be migrated. */
 export const oldestSqliteVersion = 2
 
-/** The columns of the lists in versions 1 to 3, which did not record them. A user may have added other columns. */
-const columnsBefore4 = {
-  integer: "amount amount_sent fee payment_amount",
-  boolean: "partial_payins_enabled",
-  text: "id reference customer_id customer_details_reference customer_details_name customer_details_document_type " +
-    "customer_details_document_number customer_details_email customer_details_phone_number payout_target_id " +
-    "payout_target_details_reference payout_target_details_description payout_target_details_type status " +
-    "status_message source_merchant_account_id created_at updated_at description auth_url redirect_url type contract " +
-    "customer_document_number payment_date payment_method payment_source settlement_date settlement_time payment_id " +
-    "payment_url"
-} as const
-const listsBefore4 = "('payout_requests', 'payin_sources', 'invoices')"
+const customerColumns = "customer_details_reference customer_details_name customer_details_document_type " +
+  "customer_details_document_number customer_details_email customer_details_phone_number"
 
-/** The names and kinds of these columns as rows. Both databases name the columns of VALUES `column1` and `column2`. */
+/** The columns of the lists' tables in versions 1 to 3, which did not record them. A user may have added other columns. */
+const columnsBefore4: { readonly [table: string]: { readonly [kind: string]: string } } = {
+  payout_requests: {
+    integer: "amount amount_sent fee",
+    text: `id reference customer_id ${customerColumns} payout_target_id payout_target_details_reference ` +
+      "payout_target_details_description payout_target_details_type status status_message source_merchant_account_id " +
+      "created_at updated_at"
+  },
+  payin_sources: {
+    boolean: "partial_payins_enabled",
+    text: `id reference description customer_id ${customerColumns} status status_message auth_url redirect_url type ` +
+      "created_at updated_at"
+  },
+  invoices: {
+    integer: "amount payment_amount",
+    text: "id reference status description contract customer_document_number created_at payment_date payment_method " +
+      "payment_source settlement_date settlement_time payment_id payment_url"
+  }
+}
+
+/** Returns the names of the columns that a list's table had before version 4; none if it had no table. */
+export const columnNamesBefore4 = (table: string): ReadonlyArray<string> =>
+  Object.values(columnsBefore4[table] ?? {}).flatMap((names) => names.split(" "))
+
+/** The tables, names and kinds of these columns as rows. Both databases name the columns of VALUES `column1`, `column2`, …. */
 const known = `(VALUES ${
-  Object.entries(columnsBefore4)
-    .flatMap(([kind, names]) => names.split(" ").map((name) => `('${name}', '${kind}')`))
-    .join(", ")
+  Object.entries(columnsBefore4).flatMap(([table, kinds]) =>
+    Object.entries(kinds).flatMap(([kind, names]) =>
+      names.split(" ").map((name) => `('${table}', '${name}', '${kind}')`)
+    )
+  ).join(", ")
 }) AS known`
 
 /** In the order of their versions. */
@@ -144,9 +160,9 @@ export const migrations: ReadonlyArray<Migration> = [
         list TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, unfilled_from INTEGER, PRIMARY KEY (list, name)
       ) STRICT`,
       `INSERT INTO list_columns (list, name, kind)
-        SELECT replace(t.name, '_', '-'), c.name, known.column2 FROM sqlite_schema AS t
-        JOIN pragma_table_info(t.name) AS c JOIN ${known} ON known.column1 = c.name
-        WHERE t.type = 'table' AND t.name IN ${listsBefore4}`,
+        SELECT replace(t.name, '_', '-'), c.name, known.column3 FROM sqlite_schema AS t
+        JOIN pragma_table_info(t.name) AS c JOIN ${known} ON known.column1 = t.name AND known.column2 = c.name
+        WHERE t.type = 'table'`,
       // The version of the last program that has changed the tables.
       "CREATE TABLE program_version (version TEXT NOT NULL) STRICT",
       // Version 1 recorded no seen rows: its scans are no evidence of what is missing.
@@ -157,10 +173,10 @@ export const migrations: ReadonlyArray<Migration> = [
         list text NOT NULL, name text NOT NULL, kind text NOT NULL, unfilled_from bigint, PRIMARY KEY (list, name)
       )`,
       `INSERT INTO ${s}.list_columns (list, name, kind)
-        SELECT replace(c.relname, '_', '-'), a.attname, known.column2
-        FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid JOIN ${known} ON known.column1 = a.attname
-        WHERE c.relnamespace = to_regnamespace('${s.replaceAll("'", "''")}') AND c.relname IN ${listsBefore4}
-          AND a.attnum > 0 AND NOT a.attisdropped`,
+        SELECT replace(c.relname, '_', '-'), a.attname, known.column3
+        FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
+        JOIN ${known} ON known.column1 = c.relname AND known.column2 = a.attname
+        WHERE c.relnamespace = to_regnamespace('${s.replaceAll("'", "''")}') AND a.attnum > 0 AND NOT a.attisdropped`,
       `CREATE TABLE ${s}.program_version (version text NOT NULL)`
     ]
   }

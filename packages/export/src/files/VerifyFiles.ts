@@ -6,8 +6,9 @@
 import { Lists } from "@payments/core"
 import { Effect, FileSystem, Path } from "effect"
 import { createHash } from "node:crypto"
-import { layoutOf } from "../engine/Columns.ts"
+import { layoutOf, tableOf } from "../engine/Columns.ts"
 import { unfilled } from "../engine/Filling.ts"
+import { columnNamesBefore4 } from "../engine/Migrations.ts"
 import type { FullRow } from "../engine/Store.ts"
 import { NotADestination, SinkError } from "../Sink.ts"
 import { openReader } from "../sqlite/SqliteStore.ts"
@@ -87,7 +88,8 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(
       // Until the list's new columns are filled, its files have only the columns with which they were rendered.
       const { columns: unfilledColumns } = yield* unfilled(snapshot, list)
       const filled = layoutOf(list).columns.filter((column) => !unfilledColumns.includes(column))
-      const names = new Set(entry?.columns ?? filled.map(({ name }) => name))
+      // Manifests did not name the columns before the version of the tables that records them.
+      const names = new Set(entry?.columns ?? columnNamesBefore4(tableOf(list)))
       const columns = layoutOf(list).columns.filter(({ name }) => names.has(name))
       for (const { file, missing = false, records } of entry?.files ?? []) {
         if (unreadable.has(file) || entry === undefined) continue

@@ -48,6 +48,7 @@ export const migrate = Effect.fnUntraced(function*(
     for (const { postgres } of migrationsAfter(before.version)) {
       for (const statement of postgres(s)) yield* query(statement)
     }
+    if (before.version > 0 && before.version < currentVersion) yield* keepReaders(query, s)
     const additions = yield* additionsIn(query, client.location, schema, lists)
     for (const statement of statementsOf(additions, tableStatements(s))) yield* query(statement)
     for (const list of [...additions.tables, ...additions.columns.map((added) => added.list)]) {
@@ -55,6 +56,21 @@ export const migrate = Effect.fnUntraced(function*(
     }
     yield* query(`UPDATE ${s}.destination SET version = ${currentVersion}`)
   }))
+})
+
+/** Lets the roles that may read `destination` also read the tables that version 4 adds and every reader needs. */
+const keepReaders = Effect.fnUntraced(function*(query: Query, s: string) {
+  const readers = yield* query(
+    `SELECT DISTINCT pg_get_userbyid(nullif(a.grantee, 0)) AS name FROM pg_class AS c, aclexplode(c.relacl) AS a
+    WHERE c.oid = to_regclass($1) AND a.privilege_type = 'SELECT' AND a.grantee <> c.relowner`,
+    [`${s}.destination`]
+  )
+  for (const reader of readers) {
+    const name = optional(reader, "name")
+    yield* query(
+      `GRANT SELECT ON ${s}.list_columns, ${s}.program_version TO ${name === undefined ? "PUBLIC" : quoted(name)}`
+    )
+  }
 })
 
 /** Refuses a schema that is not a destination of this version. It may lack columns and lists that this program has. */

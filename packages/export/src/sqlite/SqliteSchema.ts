@@ -31,11 +31,14 @@ export const refuseLater = (file: string, lists: AllLists = Lists.all): void => 
   if (existsSync(`${file}-journal`)) return
   const url = pathToFileURL(file)
   // Without a log, the file is the whole database. With a log, `readonly_shm` makes SQLite read the log's index without
-  // changing it. Only SQLite's source documents this option (src/os_unix.c).
-  url.search = existsSync(`${file}-wal`) ? "?readonly_shm=1" : "?immutable=1"
+  // changing it. Only SQLite's source documents this option (src/os_unix.c). A log without an index is that of a copied
+  // file, which no program uses: without locks, SQLite keeps the index in memory and leaves the log in place.
+  const isIndexed = existsSync(`${file}-shm`)
+  url.search = !existsSync(`${file}-wal`) ? "?immutable=1" : isIndexed ? "?readonly_shm=1" : "?vfs=unix-none"
   let db: DatabaseSync | undefined
   try {
     db = new DatabaseSync(url, { readOnly: true })
+    if (!isIndexed) db.exec("PRAGMA locking_mode = EXCLUSIVE")
     if (headerOf(db).application === applicationId && versionOf(db) === currentVersion) additionsIn(db, lists)
   } catch (error) {
     if (error instanceof NotADestination) throw error
@@ -72,8 +75,21 @@ export const migrate = (db: DatabaseSync, lists: AllLists = Lists.all): void => 
     db.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${currentVersion}; COMMIT`)
   } catch (error) {
     if (db.isTransaction) db.exec("ROLLBACK")
-    throw error
+    throw nameConflictOf(error) ?? error
   }
+}
+
+/** Returns the reason if a user has a column or table with a name that a migration adds, or undefined. */
+const nameConflictOf = (error: unknown): NotADestination | undefined => {
+  const [, column, table] =
+    /duplicate column name: (\w+)|(?:table|view|index) (\w+) already exists/.exec(String(error)) ?? []
+  const name = column ?? table
+  if (name === undefined) return undefined
+  const kind = column === undefined ? "table" : "column"
+  return new NotADestination({
+    problem:
+      `a ${kind} that this version adds (${name}) already exists, and is not this program's. Rename it, and run again.`
+  })
 }
 
 /** Reads the identification of the file. */
