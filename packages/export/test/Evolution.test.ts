@@ -2,7 +2,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
-import { Effect, Layer } from "effect"
+import { Deferred, Effect, Fiber, Layer } from "effect"
 import { createHash } from "node:crypto"
 import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -10,7 +10,7 @@ import { afterAll, beforeAll } from "vitest"
 import { fillColumns } from "../src/engine/Filling.ts"
 import * as FileSink from "../src/files/FileSink.ts"
 import { type Format, formats } from "../src/files/render/Format.ts"
-import { scan, verifyFiles } from "../src/index.ts"
+import { scan, type ScanEvent, verifyFiles } from "../src/index.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { openReader, openStore } from "../src/sqlite/SqliteStore.ts"
@@ -172,6 +172,17 @@ describe("the files of a list with new columns", () => {
         yield* run("payoutRequests", Lists.all)
         assert.deepStrictEqual(namesIn(folder), before)
         assert.notStrictEqual(readFileSync(join(folder, "manifest.json"), "utf8"), text)
+        assert.deepStrictEqual(yield* verifyFiles(folder), [])
+        // The next scan of invoices fills them, and is interrupted after its first page.
+        const filled = Deferred.makeUnsafe<void>()
+        const layer = Layer.merge(FileSink.layer(folder, full), layerTest(records))
+        const onEvent = ({ _tag }: ScanEvent) =>
+          _tag === "Committed" ? Effect.andThen(Deferred.succeed(filled, undefined), Effect.never) : Effect.void
+        const interrupted = yield* Effect.forkChild(
+          scan("invoices", { limit: 1, largestBatch: 1, onEvent }).pipe(Effect.provide(layer))
+        )
+        yield* Deferred.await(filled)
+        yield* Fiber.interrupt(interrupted)
         assert.deepStrictEqual(yield* verifyFiles(folder), [])
         yield* run("invoices", Lists.all)
         if (format === "ndjson") assert.deepStrictEqual(namesIn(folder), before)

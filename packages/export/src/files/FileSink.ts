@@ -60,7 +60,14 @@ export const layer = (
         // An earlier run may have ended before it rendered its last commit, or it may have rendered another format.
         lock: (list, onLocked) => Effect.tap(rows.lock(list, onLocked), () => publish()),
         ...(rows.inspect === undefined ? {} : { inspect: rows.inspect }),
-        begin: rows.begin,
+        // Render a list again as soon as its new columns are filled: its scan may take hours.
+        begin: (list, request) =>
+          Effect.gen(function*() {
+            const { columns } = yield* unfilled(store, list)
+            const session = yield* rows.begin(list, request)
+            if (columns.length > 0) yield* publish()
+            return session
+          }),
         publish
       })
     })
