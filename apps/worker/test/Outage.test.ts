@@ -88,7 +88,7 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
                 })
             }))
         }))
-      ).pipe(Layer.provide(Destination.layerHere({ _tag: "Sqlite", file })))
+      ).pipe(Layer.provide(Destination.layerInThisThread({ _tag: "Sqlite", file })))
       yield* Effect.forkScoped(runForever(Duration.hours(1), destination, {}))
       const complete = () => rowsOf(file, "SELECT list FROM scans WHERE state = 'complete' ORDER BY list")
       const status = yield* Status

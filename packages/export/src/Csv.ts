@@ -19,7 +19,7 @@ const needsQuotes = /^$|[",\u0000-\u001f\u007f-\u009f\u2028\u2029]|^\s|\s$/
  */
 const formulaStart = /(?<![^])(?=[\r\n])|(?<=(?<![^])|[\r\n])(?=[=+\-@\t＝＋－＠])/g
 
-/** Text that does not match this has no such place. This test is ten times as fast as the replacement. */
+/** Text that does not match this contains no formula. This test is ten times as fast as the replacement. */
 const mayBeginFormula = /^[=+\-@\t＝＋－＠]|[\r\n]/
 
 /** Formats rows as CSV, each with its CRLF. `escape` puts a `'` before every formula in text. Numbers are not escaped. */

@@ -23,10 +23,10 @@ export const layer = (
     ? StdoutSink.layer
     : ThreadedSink.isAvailable()
     ? ThreadedSink.layer(destination)
-    : layerHere(destination)
+    : layerInThisThread(destination)
 
-/** The sink of a stored destination, in this thread. */
-export const layerHere = (
+/** The sink of a stored destination. It runs in the calling thread. */
+export const layerInThisThread = (
   destination: StoredDestination
 ): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> => {
   switch (destination._tag) {

@@ -1,5 +1,5 @@
 /**
- * Checks the path of a destination: the text after the colon, written as on a command line. Text that another program would
+ * Checks the path of a destination: the text after the colon. Text that another program would
  * read differently (a URL, a name that SQLite defines, a path of another system) is refused with a corrected text. Used as
  * a path, it would create a file in an unexpected place.
  */
@@ -12,29 +12,27 @@ export type PathScheme = "sqlite" | "file"
 
 const example = { sqlite: "sqlite:./payments.db", file: "file:./payments" } as const
 
-/** Returns what is wrong with the path and what to write instead, or undefined if the path is valid. */
+/** Returns the problem of the path and a corrected text, or undefined if the path is valid. */
 export const problemOf = (scheme: PathScheme, path: string): string | undefined => {
   if (path.trim() === "") return `${scheme}: names no ${scheme === "sqlite" ? "file" : "folder"}.`
   if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(path)) {
     return `${scheme}: a name with a line break or another control character is refused.`
   }
-  if (path.trim() !== path) return `A name has no spaces around it: write ${corrected(scheme, path)}.`
+  if (path.trim() !== path) return `The path starts or ends with a space: write ${corrected(scheme, path)}.`
   if (/^(file|sqlite3?):/i.test(path)) {
-    return `${scheme}: takes a path, not a URL: write ${corrected(scheme, path)}.`
+    return `${scheme}: needs a path, not a URL: write ${corrected(scheme, path)}.`
   }
   // A URL may contain a password, so the message does not repeat it.
-  if (/^\/\/[^/]*@/.test(path)) return `${scheme}: takes a path, not a URL: write ${example[scheme]}.`
+  if (/^\/\/[^/]*@/.test(path)) return `${scheme}: needs a path, not a URL: write ${example[scheme]}.`
   if (path.startsWith("//")) {
     const rest = path.replace(/^\/+/, "")
     const isRelative = /^\.{1,2}\//.test(rest)
     if (rest === "" || isRelative) {
-      return `The path follows the colon without slashes of a URL: write ${
-        corrected(scheme, rest === "" ? example[scheme] : rest)
-      }.`
+      return `A path needs no // after the colon: write ${corrected(scheme, rest === "" ? example[scheme] : rest)}.`
     }
-    return `The path follows the colon without slashes of a URL: write ${corrected(scheme, `./${rest}`)}, or ${
+    return `A path needs no // after the colon: write ${corrected(scheme, `./${rest}`)}, or ${
       corrected(scheme, `/${rest}`)
-    } for one from the root.`
+    } for a path from the root.`
   }
   if (sep === "/" && path.includes("\\")) {
     return `A path separates its folders with /: write ${corrected(scheme, path)}.`
@@ -57,7 +55,7 @@ const databaseFileProblem = (path: string): string | undefined => {
   if (path.startsWith(":")) {
     return `SQLite's own names, such as :memory:, store nothing: write ${example.sqlite}.`
   }
-  if (path.includes("?")) return `sqlite: takes no options: write ${corrected("sqlite", path)}.`
+  if (path.includes("?")) return `sqlite: has no options: write ${corrected("sqlite", path)}.`
   if (companionSuffixes.some((suffix) => path.endsWith(suffix))) {
     return `sqlite: a file of that name belongs to the database next to it. Choose another name, such as ${example.sqlite}.`
   }
@@ -75,7 +73,7 @@ const corrected = (scheme: PathScheme, path: string): string => {
   return result === "" ? example[scheme] : `${scheme}:${printable(result)}`
 }
 
-/** Returns what to write instead of a text that starts with no known scheme. */
+/** Returns the correction of a text that does not start with a known scheme. */
 export const suggestionFor = (text: string): string => {
   const trimmed = text.trim()
   const [, given, rest = ""] = /^([A-Za-z][\w+.-]+):(.*)$/s.exec(trimmed) ?? []
@@ -92,10 +90,10 @@ export const suggestionFor = (text: string): string => {
     return "This is not a destination."
   }
   const path = /^[./~]/.test(trimmed) ? trimmed : `./${trimmed}`
-  const file = problemOf("sqlite", path) ?? `Write ${corrected("sqlite", path)}`
+  const file = problemOf("sqlite", path) ?? `Write ${corrected("sqlite", path)}.`
   return /\.(db|db3|sqlite|sqlite3)$/i.test(path)
-    ? `The text starts with no scheme. ${file}.`
-    : `The text starts with no scheme. Write ${corrected("sqlite", path)} for a database, or ${
+    ? `The scheme is missing. ${file}`
+    : `The scheme is missing. Write ${corrected("sqlite", path)} for a database, or ${
       corrected("file", path)
     } for a folder of files.`
 }

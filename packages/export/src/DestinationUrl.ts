@@ -36,12 +36,14 @@ export const parse = (
     return problem === undefined ? Effect.succeed({ _tag: "Sqlite", file: rest }) : refuse(problem)
   }
   if (scheme === "postgres" || scheme === "postgresql") {
-    if (!rest.startsWith("//")) return refuse("Two slashes follow the colon: write postgres://HOST/DATABASE.")
+    if (!rest.startsWith("//")) {
+      return refuse("The two slashes after the colon are missing: write postgres://HOST/DATABASE.")
+    }
     const url = PostgresUrl.parse(text)
     if (Result.isFailure(url)) return refuse(url.failure)
     return from === "argument" && url.success.password !== undefined
       ? refuse(
-        "Other users can read the password of an argument. Set PGPASSWORD, PGPASSFILE or PAYMENTS_TO instead."
+        "Other users of this machine can read a password in an argument. Set PGPASSWORD, PGPASSFILE or PAYMENTS_TO instead."
       )
       : Effect.succeed({ _tag: "Postgres", url: url.success })
   }

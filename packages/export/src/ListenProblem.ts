@@ -10,7 +10,7 @@ export interface ListenProblem {
   readonly portFlag: string
 }
 
-/** Returns what is wrong with the address and what to do about it. */
+/** Returns the problem of the address and its remedy. */
 export const listenProblem = ({ cause, host, hostFlag, port, portFlag }: ListenProblem): string => {
   const place = `${host} port ${port}`
   const otherPort = `choose another port (${portFlag}; 0 selects a free port)`

@@ -15,10 +15,13 @@ import { OtherMerchant, type Owner, type OwnerClaim, type ScanPreview, type Sink
 /** The maximum number of buffered records. It may be exceeded if the service returns larger pages than requested. */
 export const maxBufferedRecords = 1000
 
-/** The maximum length of the buffered records' texts. Larger pages are judged before there are 1,000 records. */
+/** The maximum total length of the buffered texts. If they are longer, the guard decides before it has 1,000 records. */
 const maxBufferedCharacters = 4 * 1024 * 1024
 
-/** With so many different ids, that part of an address does not identify a merchant, so the ids are ignored. */
+/**
+ * A merchant id is a part of the record's payment URL. If a destination has this many different ids, that part does not
+ * identify a merchant, so the guard ignores the ids.
+ */
 const maxMerchants = 1000
 
 /** How long the other lists of a run wait for the first page of a list whose records have merchant ids. */
@@ -33,7 +36,7 @@ export interface GuardedRun {
   readonly accepted: Set<Fingerprint>
   /** The verdict of the first pages with merchant ids. Undefined if the run has one list only, or no list with such ids. */
   readonly verdict: Deferred.Deferred<Verdict> | undefined
-  /** Lets one list at a time read other lists. */
+  /** Only one list at a time reads other lists for evidence. The next one may use the evidence that it found. */
   readonly mutex: Semaphore.Semaphore
 }
 
@@ -73,6 +76,7 @@ export interface GuardedScan {
   readonly location: string
   readonly inspect: NonNullable<Sink["Service"]["inspect"]>
   readonly preview: ScanPreview
+  /** Whether the user has allowed data of another merchant, so that the guard admits all pages. */
   readonly rebind: boolean
   readonly run: GuardedRun
 }
@@ -84,7 +88,7 @@ export interface MerchantGuard {
    * Fails if the pages belong to another merchant.
    */
   readonly admit: (pages: ReadonlyArray<ReadPage>) => Effect.Effect<number, PaymentsError | SinkError>
-  /** Returns what admitted pages bind the destination to, or undefined if it is bound to all of that already. */
+  /** Returns the key and merchant ids of admitted pages that the destination is not bound to yet, or undefined if none. */
   readonly claim: (pages: ReadonlyArray<ReadPage>) => Effect.Effect<OwnerClaim | undefined>
 }
 
@@ -96,17 +100,17 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
   const admitted = new Set<Fingerprint>()
   const boundKeys = new Set(preview.owner.keys.filter((key) => key.salt === salt).map(({ fingerprint }) => fingerprint))
   const boundMerchants = new Set(preview.owner.bound ? preview.owner.merchants : [])
-  /** Merchant ids from the rows of an earlier version. The first batch binds them. */
+  /** Merchant ids in rows that an earlier version of this program wrote. It did not bind them, so the first batch does. */
   let unbound = preview.owner.bound ? [] : preview.owner.merchants
   let isEmpty = false
   let hasAwaitedVerdict = false
-  /** Pages whose ids were looked up. After a failure the scan reads new pages. */
+  /** Pages whose ids were looked up, and whose records the destination did not have. */
   const lookedUp = new WeakSet<ReadPage>()
 
   const judge = Effect.fnUntraced(function*(
     group: ReadonlyArray<ReadPage>,
     key: Fingerprint,
-    isBufferFull: boolean
+    mustDecide: boolean
   ): Effect.fn.Return<"admit" | "more", PaymentsError | SinkError> {
     const isFirst = admitted.size === 0
     // Read the owner again if the key changed during the scan, because earlier batches are known now, or if the destination
@@ -119,7 +123,7 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
       const found = group.flatMap((page) => page.merchants)
       if (found.some((merchant) => merchants.has(merchant))) return yield* decide({ evidence: "known", key })
       if (merchants.size > 0) {
-        if (!isBufferFull) return "more"
+        if (!mustDecide) return "more"
         if (found.length > 0) return yield* decide({ evidence: "other", key })
       }
       if (run.verdict !== undefined) yield* Deferred.succeed(run.verdict, noVerdict)
@@ -134,7 +138,7 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
     const newPages = group.filter((page) => !lookedUp.has(page))
     for (const page of newPages) lookedUp.add(page)
     if (owner.filled.includes(name) && (yield* hasAny(inspect, name, newPages))) return "admit"
-    if (!isBufferFull) return "more"
+    if (!mustDecide) return "more"
     const evidence = yield* run.mutex.withPermits(1)(findEvidence(scan, owner, key, isFirst))
     if (evidence === "known") return "admit"
     return yield* refuse(scan, evidence === "other" ? "merchantId" : "key")
@@ -158,9 +162,10 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
       }
       if (admitted.has(key)) return count
       const group = pages.slice(0, count)
-      const isBufferFull = count < pages.length || group.at(-1)?.next === null ||
+      // It must decide if no more pages of this key follow, or if the next page would exceed the buffer.
+      const mustDecide = count < pages.length || group.at(-1)?.next === null ||
         recordsIn(group) + scan.limit > maxBufferedRecords || charactersIn(group) > maxBufferedCharacters
-      if ((yield* judge(group, key, isBufferFull)) === "more") return 0
+      if ((yield* judge(group, key, mustDecide)) === "more") return 0
       admitted.add(key)
       run.accepted.add(key)
       return count
@@ -198,7 +203,10 @@ const recordsIn = (pages: ReadonlyArray<ReadPage>): number =>
 const charactersIn = (pages: ReadonlyArray<ReadPage>): number =>
   pages.reduce((sum, { characters }) => sum + characters, 0)
 
-/** Whether the destination knows the key. Programs that filled an empty destination at the same time may have chosen two salts. */
+/**
+ * Whether the key may read for this destination: the destination knows it, the run has accepted it, or the pages were read
+ * without a key. Programs that filled an empty destination at the same time may have chosen different salts.
+ */
 const isKnown = Effect.fnUntraced(function*(
   owner: Owner,
   run: GuardedRun,
@@ -252,7 +260,10 @@ const findEvidence = Effect.fnUntraced(function*(
   return "none"
 })
 
-/** Returns the evidence in the first 1,000 records of a list. Pages that another key than the given one reads give none. */
+/**
+ * Returns the evidence in the first 1,000 records of a list. If a key is given and another key read one of the pages, there
+ * is none.
+ */
 const evidenceIn = Effect.fnUntraced(function*(
   { api, inspect, preview }: GuardedScan,
   name: Lists.ListName,

@@ -25,8 +25,10 @@ export const denialProblem = (uses: ReadonlyArray<PathUse>): string | undefined 
 
 const pathProblem = ({ isReadOnly = false, path }: PathUse): string | undefined => {
   const folders = foldersOf(path)
-  const closed = folders.find((folder) => denialCode(folder, constants.X_OK) !== undefined)
-  if (closed !== undefined) return problemOf(closed, "may not be entered", denialCode(closed, constants.X_OK))
+  const inaccessible = folders.find((folder) => denialCode(folder, constants.X_OK) !== undefined)
+  if (inaccessible !== undefined) {
+    return problemOf(inaccessible, "may not be entered", denialCode(inaccessible, constants.X_OK))
+  }
   const stats = statSync(path, { throwIfNoEntry: false })
   if (stats === undefined || stats.isDirectory()) {
     const folder = stats === undefined ? folders.findLast(exists) ?? "/" : path
@@ -72,7 +74,7 @@ const problemOf = (path: string, problem: string, code: string | undefined): str
     ? ` It belongs to this user, with the permissions ${octal(mode)}: change them (chmod).`
     : ` It belongs to user ${uid}, with the permissions ${
       octal(mode)
-    }, and this program runs as user ${user}: run it as that user, or have the owner or the permissions changed (chown, chmod).`
+    }, and this program runs as user ${user}: run it as that user, or change the owner or the permissions (chown, chmod).`
   return `${path} ${problem} (${code}).${remedy}`
 }
 

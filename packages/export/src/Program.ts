@@ -77,7 +77,7 @@ const presentation = (name: string, args: ReadonlyArray<string>) =>
   )
 
 /**
- * Tells the launcher (`apps/cli/bundle.ts`) that the program has its own signal listeners. The launcher keeps the signals
+ * Notifies the launcher (`apps/cli/bundle.ts`) that the program has its own signal listeners. The launcher keeps the signals
  * that arrive while the program loads, which would otherwise end the process, and now emits them again.
  */
 export const handOverSignals = (): void => {

@@ -1,10 +1,10 @@
-/** A page for a destination. It contains what the destination needs from each record, without the parsed values. */
+/** Converts pages for a destination. A converted page has only the data that a destination needs. */
 import { type Lists, merchantIdOf, type Page, type PageRecord, type Position } from "@payments/core"
-import { amountsOf, type Layout, layoutOf, readable } from "./engine/Columns.ts"
+import { amountsOf, type Layout, layoutOf, withoutRoundedAmounts } from "./engine/Columns.ts"
 import { countPath } from "./engine/ScanTotals.ts"
 import type { BatchRecord, Problem } from "./Sink.ts"
 
-/** {@inheritDoc toReadPage} */
+/** A page for a destination, without the parsed values, so that they can be freed while the page is in a queue. */
 export interface ReadPage {
   readonly records: ReadonlyArray<BatchRecord>
   /** The number of records with each undocumented field, by its path. */
@@ -21,7 +21,7 @@ export interface ReadPage {
 /** A page of any list: each decoded record has an id. */
 type AnyPage = Page<{ readonly id: string }>
 
-/** Converts a page. The result has no parsed values, so that they can be freed while the page is in a queue. */
+/** Makes a function that converts the pages of a list. */
 export const toReadPage = (list: Lists.AnyList) => {
   const layout = layoutOf(list)
   return (page: AnyPage): ReadPage => {
@@ -48,17 +48,17 @@ export const toReadPage = (list: Lists.AnyList) => {
 export const toBatchRecords = (layout: Layout, { records }: AnyPage): ReadonlyArray<BatchRecord> =>
   records().map((record) => toBatchRecord(layout, record))
 
-/** {@inheritDoc BatchRecord} */
+/** Converts a record. Quarantines it if its id or its nesting cannot be stored. */
 export const toBatchRecord = (
   layout: Layout,
   { id, problem, text, value }: PageRecord<{ readonly id: string }>
 ): BatchRecord => {
-  const known = isStorable(id) ? id : undefined
+  const storableId = isStorable(id) ? id : undefined
   return {
-    id: known,
+    id: storableId,
     text,
-    amounts: amountsOf(layout, problem === undefined ? value : readable(layout, value, text)),
-    problem: isDeeperThan(text, maxLevels) ? tooDeep : problem ?? (known === undefined ? invalidId : undefined)
+    amounts: amountsOf(layout, problem === undefined ? value : withoutRoundedAmounts(layout, value, text)),
+    problem: isDeeperThan(text, maxLevels) ? tooDeep : problem ?? (storableId === undefined ? invalidId : undefined)
   }
 }
 

@@ -15,7 +15,7 @@ import {
   Sink,
   type SinkError
 } from "./Sink.ts"
-import { firstWait, type LastCommit, recover, type Traversal, type TraversalEvent, traverse } from "./Traversal.ts"
+import { firstWait, type LastProgress, recover, type Traversal, type TraversalEvent, traverse } from "./Traversal.ts"
 
 /** How to scan. */
 export interface ScanOptions {
@@ -110,11 +110,11 @@ export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.Lis
   const sink = yield* Sink
   const list = listOf(name, options)
   yield* sink.lock(list, options.onLocked ?? "refuse")
-  const lastCommit: LastCommit = { at: undefined }
+  const lastProgress: LastProgress = { at: undefined }
   const run = makeRun([name])
   const summaries = yield* Effect.forEach(
     new Set(options.values),
-    (value) => traversal(run, name, { field: options.field, value }, options, lastCommit),
+    (value) => traversal(run, name, { field: options.field, value }, options, lastProgress),
     { concurrency: options.concurrency ?? 4 }
   )
   yield* sink.publish(list)
@@ -136,7 +136,7 @@ const attempt = Effect.fnUntraced(function*(
   name: Lists.ListName,
   part: Part | undefined,
   options: ScanOptions,
-  lastCommit: LastCommit
+  lastProgress: LastProgress
 ): Effect.fn.Return<ScanSummary, PaymentsError | SinkError, PaymentsApi | Sink | Scope.Scope> {
   const api = yield* PaymentsApi
   const sink = yield* Sink
@@ -180,7 +180,7 @@ const attempt = Effect.fnUntraced(function*(
     isResumed: resumeAt !== undefined,
     retries: 0,
     startedAt: started,
-    lastCommit,
+    lastProgress,
     wait: firstWait,
     restarts: 0
   }

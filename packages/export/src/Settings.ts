@@ -1,4 +1,4 @@
-/** The environment variables of both programs. A misspelt name gets a warning. */
+/** The environment variables of `payments` and `payments-worker`. A misspelt name gets a warning. */
 import type { Settings as CoreSettings } from "@payments/core"
 import { closest, distance } from "fastest-levenshtein"
 

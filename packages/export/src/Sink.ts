@@ -33,7 +33,7 @@ export interface Batch {
   readonly undocumented: ReadonlyMap<string, number>
   /** The position at which the scan resumes, as `Position.toJson` encodes it; null ends the scan. */
   readonly checkpoint: string | null
-  /** A key and merchant ids to which this batch binds the destination, in addition to those that it is bound to. */
+  /** A key and merchant ids to which this batch binds the destination. Earlier ones stay bound. */
   readonly owner?: OwnerClaim | undefined
 }
 
@@ -51,7 +51,7 @@ export interface Owner {
   readonly keys: ReadonlyArray<KnownKey>
   /** The merchant ids of its records. */
   readonly merchants: ReadonlyArray<string>
-  /** Whether the merchant ids are bound. An earlier version bound none; then they are read from the rows. */
+  /** Whether the merchant ids are bound. An earlier version of this program bound none; then they are read from the rows. */
   readonly bound: boolean
   /** The lists that have rows. */
   readonly filled: ReadonlyArray<Lists.ListName>

@@ -10,7 +10,7 @@ import * as Stdout from "./Stdout.ts"
 
 const location = "standard output"
 
-/** Writes to stdout. Build it in the main thread: only there does a write wait for the reader. */
+/** Writes to stdout. Build it in the main thread: in a worker thread, a write does not wait until stdout accepts the text. */
 export const layer: Layer.Layer<Sink, never, Stdio.Stdio> = Layer.effect(
   Sink,
   Effect.gen(function*() {

@@ -44,8 +44,8 @@ const maxWait = Duration.minutes(1)
 const pagesInBatch = 8
 const batchTimeout = Duration.millis(10)
 
-/** The time of the last commit in this run, shared by all parts of a list. */
-export interface LastCommit {
+/** The time when this run last received or committed a page. All parts of a list share it. */
+export interface LastProgress {
   at: number | undefined
 }
 
@@ -63,7 +63,7 @@ export interface Traversal {
   isResumed: boolean
   retries: number
   readonly startedAt: number
-  readonly lastCommit: LastCommit
+  readonly lastProgress: LastProgress
   wait: Duration.Duration
   restarts: number
 }
@@ -95,7 +95,7 @@ export const traverse = Effect.fnUntraced(function*(
   let undecided = 0
 
   const noteProgress = Effect.map(Monotonic.millis, (now) => {
-    state.lastCommit.at = now
+    state.lastProgress.at = now
     state.wait = firstWait
   })
   // Pages that arrive during a commit share the next batch, and its sync to disk. The first page is committed at once.
@@ -115,7 +115,7 @@ export const traverse = Effect.fnUntraced(function*(
     for (const { characters } of pending.slice(undecided)) backlog.remove(characters)
     undecided = pending.length
   })
-  /** This is not a generator, because a generator would keep the texts of the last batch alive until the next batch. */
+  /** Commits the first pending pages. A generator would keep the texts of the last batch alive until the next batch. */
   const write = (count: number): Effect.Effect<void, SinkError> => {
     const pages = pending.splice(0, count)
     const inBacklog = pages.slice(undecided).map(({ characters }) => characters)
@@ -240,7 +240,7 @@ export const recover = Effect.fnUntraced(function*(
   // If the service has not responded in this run, it is probably down or the configuration is wrong, so fail at once. A rate
   // limit or a Retry-After counts as a response.
   const hasResponded = reason._tag === "RateLimited" || retryAfter !== undefined
-  const since = state.lastCommit.at ?? (hasResponded ? state.startedAt : undefined)
+  const since = state.lastProgress.at ?? (hasResponded ? state.startedAt : undefined)
   if (since === undefined) return yield* error
   const wait = Duration.max(state.wait, retryAfter ?? Duration.zero)
   const until = (yield* Monotonic.millis) + Duration.toMillis(wait)

@@ -5,10 +5,10 @@
 import { Lists, type Page, parseText, PaymentsApi, type PaymentsError } from "@payments/core"
 import { Effect, Equal, Option, type Scope, Stream } from "effect"
 import * as Certificate from "./engine/Certificate.ts"
-import { amountsOf, type Column, type Layout, layoutOf, readable, valueOf } from "./engine/Columns.ts"
+import { amountsOf, type Column, type Layout, layoutOf, valueOf, withoutRoundedAmounts } from "./engine/Columns.ts"
 import { unfilled } from "./engine/Filling.ts"
 import { ignoredIn } from "./engine/NextScan.ts"
-import { contentHash, differing, differingMembers, hashed, lookupsOf } from "./engine/Plan.ts"
+import { contentHash, differingMembers, differingRows, hashed, lookupsOf } from "./engine/Plan.ts"
 import { RowSet } from "./engine/RowSet.ts"
 import * as ScanTotals from "./engine/ScanTotals.ts"
 import type { FullRow, Reader } from "./engine/Store.ts"
@@ -53,7 +53,7 @@ export const verify = (reader: Reader, list: Lists.AnyList): Effect.Effect<Verif
 /** Whether the error reports a damaged destination. */
 const isDamage = ({ reason }: SinkError): boolean => reason._tag === "Damaged"
 
-/** Returns those of these lists that have scans, or whose scans cannot be read. */
+/** Returns the lists that were scanned into the destination. A list whose scans cannot be read counts as scanned. */
 export const exportedLists = (
   reader: Reader,
   lists: ReadonlyArray<Lists.AnyList> = Lists.all
@@ -66,7 +66,7 @@ export const exportedLists = (
       )
   )
 
-/** Returns, for each list that has some, the columns that the destination lacks or has not filled yet. */
+/** Returns the columns that the destination lacks or has not filled yet, by list. Lists without such columns are omitted. */
 export const unfilledColumns = Effect.fnUntraced(function*(
   reader: Reader,
   lists: ReadonlyArray<Lists.AnyList>
@@ -101,7 +101,7 @@ const verifyRows = Effect.fnUntraced(function*(
   }
   const running = new ScanTotals.RunningTotals(layout.amounts)
   let distinct = 0
-  yield* eachRows(
+  yield* forEachChunk(
     reader,
     list,
     Effect.fnUntraced(function*(rows) {
@@ -116,7 +116,7 @@ const verifyRows = Effect.fnUntraced(function*(
       for (const { id, raw } of counted) {
         const text = earlier.get(id) ?? raw
         distinct++
-        running.add(contentHash(text), amountsOf(layout, readable(layout, parse(text), text)))
+        running.add(contentHash(text), amountsOf(layout, withoutRoundedAmounts(layout, parse(text), text)))
       }
     })
   )
@@ -139,7 +139,7 @@ const verifyRows = Effect.fnUntraced(function*(
   return { list: list.name, certificate, differences, skipped: skipped.map(({ name }) => name) }
 })
 
-const eachRows = Effect.fnUntraced(function*<E>(
+const forEachChunk = Effect.fnUntraced(function*<E>(
   reader: Reader,
   list: Lists.AnyList,
   use: (rows: ReadonlyArray<FullRow>) => Effect.Effect<void, E>
@@ -162,7 +162,7 @@ const problemsOf = (
   if (contentHash(raw) !== hash) return ["raw differs from its hash"]
   const parsed = parse(raw)
   if (parsed === undefined) return ["raw is not JSON"]
-  const record = readable(layout, parsed, raw)
+  const record = withoutRoundedAmounts(layout, parsed, raw)
   return columns
     .filter((column) => !isSame(column.name === "id" ? id : cells[column.name], valueOf(column, record)))
     .map(({ name }) => `${name} differs from raw`)
@@ -206,7 +206,7 @@ export const verifyAgainstApi = Effect.fnUntraced(function*(
     Effect.fnUntraced(function*(page) {
       const records = toBatchRecords(layoutOf(list), page).map(hashed)
       const { stored } = yield* reader.find(list, lookupsOf(records))
-      const texts = yield* reader.textsOf(list, differing(records, stored))
+      const texts = yield* reader.textsOf(list, differingRows(records, stored))
       for (const { hash, id, problem: quarantined, text } of records) {
         if (id === undefined) continue
         const row = stored.get(id)
@@ -224,7 +224,7 @@ export const verifyAgainstApi = Effect.fnUntraced(function*(
       }
     })
   )
-  yield* eachRows(reader, list, (rows) =>
+  yield* forEachChunk(reader, list, (rows) =>
     Effect.sync(() => {
       for (const { id, missingSince, row } of rows) {
         if (missingSince === undefined && !seen.has(row)) problems.set(id, "is not in the API's list")

@@ -19,7 +19,7 @@ import {
   verify
 } from "../src/index.ts"
 import { startChild } from "./ChildProcess.ts"
-import { crash, seed } from "./Seed.ts"
+import { isLongRun, seed } from "./Seed.ts"
 import { without } from "./SmallerLists.ts"
 
 type AllLists = ReadonlyArray<Lists.AnyList>
@@ -216,7 +216,7 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
           assert.deepStrictEqual(yield* changesOf(folder), [])
           yield* assertFresh(folder, records)
         })
-      ).pipe(TestClock.withLive), { arbitrary: { runs: crash ? 100 : 4 } })
+      ).pipe(TestClock.withLive), { arbitrary: { runs: isLongRun ? 100 : 4 } })
 
     it.live("resumes an interrupted scan, and certifies no sum of a column that was added during the scan", () =>
       inFolder((folder) =>
@@ -362,8 +362,8 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
   })
 
   if (!destination.isKilled) return
-  const size = crash ? 100_000 : 4000
-  const kills = crash ? 20 : 3
+  const size = isLongRun ? 100_000 : 4000
+  const kills = isLongRun ? 20 : 3
   describe(`${name} that is killed ${kills} times while the columns of ${size} rows are filled (seed ${seed})`, () => {
     it.live(
       "loses one batch at most by each kill, and ends equal to a new one",
@@ -421,12 +421,12 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
             const takesMs = performance.now() - begun
             yield* undisturbed.kill("SIGKILL")
             yield* reset
-            const cuts: Array<number> = []
+            const filledAtKills: Array<number> = []
             let last = 0
-            const isEnough = () => cuts.length >= kills && cuts.some((cut) => cut > 0)
+            const isEnough = () => filledAtKills.length >= kills && filledAtKills.some((row) => row > 0)
             for (let runs = 0; !isEnough() && runs < kills * 20; runs++) {
               const child = yield* startChild(script)
-              yield* Effect.sleep((yield* Random.nextIntBetween(0, Math.ceil(takesMs * 10))) / (crash ? 100 : 20))
+              yield* Effect.sleep((yield* Random.nextIntBetween(0, Math.ceil(takesMs * 10))) / (isLongRun ? 100 : 20))
               yield* child.kill("SIGKILL")
               const now = yield* filledUpTo
               if (now === undefined) {
@@ -437,7 +437,7 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
               assert.isAtLeast(now, last, "what was filled stays filled")
               assert.strictEqual(now % 1000, 0, "a batch is whole")
               last = now
-              cuts.push(now)
+              filledAtKills.push(now)
             }
             assert.isTrue(isEnough(), "too few kills hit the filling")
             events.length = 0
@@ -447,7 +447,7 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
             console.log(
               `${name}: filling ${size} rows takes ${Math.round(takesMs)} ms (a process starts in ${
                 Math.round(begun - started)
-              } ms); killed behind row ${cuts.join(" ")}`
+              } ms); killed after row ${filledAtKills.join(" ")}`
             )
             assert.deepStrictEqual(yield* changesOf(folder), [])
             assert.deepStrictEqual(yield* changedAtOf(folder, [Lists.invoices]), before)
@@ -465,7 +465,7 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
             yield* destination.check?.(folder) ?? Effect.void
           })
         ).pipe(Random.withSeed(seed)),
-      crash ? 1_800_000 : 180_000
+      isLongRun ? 1_800_000 : 180_000
     )
   })
 }

@@ -11,10 +11,10 @@ import { scan, scanAll, SinkError, verifyFiles } from "../src/index.ts"
 import { Fault, layerFailing } from "./FailingFileSystem.ts"
 import { rowsOf, temporaryFolder } from "./Folder.ts"
 import { textsOf } from "./RenderedFiles.ts"
-import { crash } from "./Seed.ts"
+import { isLongRun } from "./Seed.ts"
 
 /** Tests every third call; `npm run test:crash` tests every call. */
-const step = crash ? 1 : 3
+const step = isLongRun ? 1 : 3
 
 const old = {
   payoutRequests: Array.from({ length: 10 }, (_, index) => ({ id: `a${index}` })),

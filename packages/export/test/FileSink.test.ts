@@ -86,7 +86,7 @@ describe("the folder", () => {
     ))
 
   it.live.each(formats.flatMap((format) => compressions.map((compress) => [format, compress] as const)))(
-    "as %s with %s holds every text byte for byte, and its typed cells",
+    "as %s with %s has the exact text and the typed cells of every record",
     ([format, compress]) =>
       inFolder((folder) =>
         Effect.gen(function*() {
@@ -261,7 +261,7 @@ describe("the folder", () => {
         yield* run(folder, 10)
         const before = manifestOf(folder).lists["invoices"]
         const reached = yield* Deferred.make<void>()
-        const cut = yield* Effect.forkChild(invoices(folder, ids("other", 30), plain, {
+        const interrupted = yield* Effect.forkChild(invoices(folder, ids("other", 30), plain, {
           limit: 10,
           largestBatch: 10,
           onEvent: (event) =>
@@ -276,7 +276,7 @@ describe("the folder", () => {
             layerTest({ payoutRequests: ids("a", count) })
           )))
         yield* payouts(11)
-        yield* Fiber.interrupt(cut)
+        yield* Fiber.interrupt(interrupted)
         yield* payouts(12)
         const { lists } = manifestOf(folder)
         assert.deepStrictEqual(lists["invoices"], before)
@@ -286,7 +286,7 @@ describe("the folder", () => {
       })
     ))
 
-  it.live("renders first, before it reads a page, what an interruption between the last commit and the manifest left out", () =>
+  it.live("renders a missing or damaged file again, and replaces such a manifest, before it reads a page", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* run(folder, 10)

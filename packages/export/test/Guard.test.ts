@@ -121,7 +121,7 @@ describe("a destination of an earlier version", () => {
 })
 
 describe("the lists of one run", () => {
-  it.live("are one first load, even if invoices have a separate key", () =>
+  it.live("fill an empty destination together, even if invoices have a separate key", () =>
     Effect.gen(function*() {
       const file = yield* fileIn
       const api = layerTest({

@@ -24,7 +24,7 @@ import { urlOf } from "./PostgresTest.ts"
 import { recordingSink } from "./RecordingSink.ts"
 import { ReferenceModel, type Traversal } from "./ReferenceModel.ts"
 import { manifestOf, textsOf } from "./RenderedFiles.ts"
-import { crash, diceOf, seed } from "./Seed.ts"
+import { diceOf, isLongRun, seed } from "./Seed.ts"
 
 const shapes: ReadonlyArray<Shape> = (["newest", "oldest", "shuffled"] as const).flatMap((order) =>
   (["keyset", "offset"] as const).map((cursors) => ({ order, cursors }))
@@ -230,20 +230,20 @@ afterAll(() => server.stop())
 const destinations: ReadonlyArray<DestinationCase> = [
   {
     name: "sqlite:FILE",
-    histories: crash ? 1000 : 50,
+    histories: isLongRun ? 1000 : 50,
     layer: (folder) => SqliteSink.layer(join(folder, "payments.db")),
     reader: (folder) => readerOf(join(folder, "payments.db"))
   },
   {
     name: "file:FOLDER",
-    histories: crash ? 200 : 10,
+    histories: isLongRun ? 200 : 10,
     layer: (folder) => FileSink.layer(folder),
     reader: (folder) => readerOf(join(folder, FileSink.copyFile)),
     assertComplete: assertFiles
   },
   {
     name: "postgres://HOST",
-    histories: crash ? 100 : 5,
+    histories: isLongRun ? 100 : 5,
     layer: (folder) => PostgresSink.layer(urlOf(server, basename(folder))),
     reader: (folder) => PostgresSink.reader(urlOf(server, basename(folder)))
   }

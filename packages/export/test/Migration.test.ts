@@ -171,7 +171,7 @@ describe("the migrations", () => {
       ]
     ] as const
   )(
-    "leave a destination %s as it was if killed after any statement, and the next run completes them",
+    "leave a destination %s unchanged if killed after any statement, and the next run completes them",
     ([, make, inserted]) =>
       Effect.gen(function*() {
         const folder = yield* temporaryFolder

@@ -10,10 +10,10 @@ import { copyFile } from "../src/files/FileSink.ts"
 import { Destination, type SinkError } from "../src/index.ts"
 import { scan, type ScanOptions } from "../src/Scan.ts"
 import { rowsOf, temporaryFolder } from "./Folder.ts"
-import { crash, diceOf, seed } from "./Seed.ts"
+import { diceOf, isLongRun, seed } from "./Seed.ts"
 import { smallFileSystem } from "./SmallFileSystem.ts"
 
-const rounds = crash ? 40 : 5
+const rounds = isLongRun ? 40 : 5
 
 const size = 2000
 const texts = Array.from(
@@ -30,7 +30,7 @@ const run = (to: string, invoices = texts, onEvent?: ScanOptions["onEvent"]) =>
         Effect.die("stdout stores nothing") :
         scan("invoices", { limit: 50, largestBatch: 50, onEvent }).pipe(
           Effect.provide(
-            Layer.merge(Destination.layerHere(destination), layerTest({ invoices })).pipe(
+            Layer.merge(Destination.layerInThisThread(destination), layerTest({ invoices })).pipe(
               Layer.provide(NodeServices.layer)
             )
           )

@@ -146,7 +146,7 @@ describe("a lock file that is removed", () => {
       yield* assertSound(file)
     }).pipe(Effect.scoped))
 
-  it.live("and replaced by another file is named in the error", () =>
+  it.live("and replaced by a file of another program is named in the error", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "x.db")
       writeFileSync(
@@ -192,9 +192,9 @@ describe("a lock file that is removed", () => {
         commit: session.commit(batchOf(list, [recordOf(list, "a", `{"id":"a"}`)], null)),
         restart: session.restart,
         giveUp: session.giveUp,
-        note: renderings.note(rendering, "invoices-1.ndjson"),
+        addEntry: renderings.addEntry(rendering, "invoices-1.ndjson"),
         complete: renderings.complete([], Manifest.toText({ version: 1, source: "memory", lists: {} })),
-        forget: renderings.forget("invoices-1.ndjson")
+        deleteEntry: renderings.deleteEntry("invoices-1.ndjson")
       }
       for (const [name, write] of Object.entries(writes)) {
         assert.strictEqual(reasonOf(yield* Effect.exit(write)), "LeaseLost", name)

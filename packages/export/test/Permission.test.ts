@@ -31,7 +31,7 @@ const messageOf = Effect.fnUntraced(function*(to: string, access: "write" | "rea
     const destination = await Effect.runPromise(Destination.parse(${JSON.stringify(to)}))
     const attempt = ${JSON.stringify(access)} === "read"
       ? Effect.scoped(Destination.reader(destination))
-      : scan("invoices").pipe(Effect.provide(Layer.merge(Destination.layerHere(destination), layerTest({}))))
+      : scan("invoices").pipe(Effect.provide(Layer.merge(Destination.layerInThisThread(destination), layerTest({}))))
     console.log(await Effect.runPromise(attempt.pipe(
       Effect.match({ onFailure: ({ message }) => message, onSuccess: () => "done" }),
       Effect.provide(NodeServices.layer)

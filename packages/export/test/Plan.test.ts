@@ -3,7 +3,7 @@ import { Lists } from "@payments/core"
 import { Option, Schema } from "effect"
 import { createHash } from "node:crypto"
 import { layoutOf } from "../src/engine/Columns.ts"
-import { type Change, differing, hashed, type Plan, plan, type StoredRow } from "../src/engine/Plan.ts"
+import { type Change, differingRows, hashed, type Plan, plan, type StoredRow } from "../src/engine/Plan.ts"
 import { type Piece, RowSet } from "../src/engine/RowSet.ts"
 import * as ScanTotals from "../src/engine/ScanTotals.ts"
 import type { BatchRecord } from "../src/Sink.ts"
@@ -108,7 +108,7 @@ const Batches = Schema.Array(Schema.Struct({
   /** Whether the batch was planned but not written, because the process was killed. It is read again. */
   lost: Schema.Boolean,
   /** Whether the process ended after this batch. */
-  cut: Schema.Boolean
+  endsProcess: Schema.Boolean
 })).check(Schema.isMaxLength(8))
 
 describe(`a planned batch (seed ${seed})`, () => {
@@ -139,7 +139,7 @@ describe(`a planned batch (seed ${seed})`, () => {
       const stored = new Map<string, StoredRow>(
         [...rows].map(([id, row]) => [id, { ...row, hash: createHash("sha256").update(row.text).digest("hex") }])
       )
-      const wanted = differing(records, stored)
+      const wanted = differingRows(records, stored)
       const storedTexts = new Map([...rows.values()].map(({ row, text }) => [row, text]))
       return plan({
         layout,
@@ -158,7 +158,7 @@ describe(`a planned batch (seed ${seed})`, () => {
       seen = new RowSet(pieces.values())
     }
 
-    for (const { cut, lost, records } of batches) {
+    for (const { endsProcess, lost, records } of batches) {
       if (lost) {
         const written = totals
         planOf(records)
@@ -184,8 +184,8 @@ describe(`a planned batch (seed ${seed})`, () => {
       replay(texts, missing, planned.changes)
       totals = planned.totals
       for (const { bits, index } of seen.changed()) pieces.set(index, { index, bits: bits.slice() })
-      seen.stored()
-      if (cut) reopen()
+      seen.markStored()
+      if (endsProcess) reopen()
     }
 
     const { counts } = totals
@@ -225,7 +225,7 @@ describe(`a set of rows (seed ${seed})`, () => {
       assert.strictEqual(rows.filter((row) => set.add(row)).length, added.size)
       if (stored) {
         for (const { bits, index } of set.changed()) pieces.set(index, { index, bits: bits.slice() })
-        set.stored()
+        set.markStored()
         assert.deepStrictEqual(set.changed(), [])
         for (const row of added) expected.add(row)
       } else {

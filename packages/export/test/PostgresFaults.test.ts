@@ -17,7 +17,7 @@ import { type CommitAction, startProxy } from "./CommitFaultProxy.ts"
 import { freePort } from "./FreePort.ts"
 import { type PostgresServer, startServer } from "./PostgresServer.ts"
 import { briefTimes, query, recordsOf, rowsOf, urlOf } from "./PostgresTest.ts"
-import { crash, diceOf, seed } from "./Seed.ts"
+import { diceOf, isLongRun, seed } from "./Seed.ts"
 import { makeTcpGate } from "./TcpGate.ts"
 
 let server: PostgresServer
@@ -55,7 +55,7 @@ const assertRecords = Effect.fnUntraced(function*(schema: string, records: Reado
 }, Effect.scoped)
 
 describe("an export into PostgreSQL", () => {
-  const faults = crash ? 500 : 30
+  const faults = isLongRun ? 500 : 30
 
   it.live(
     `loses and duplicates nothing if its connection breaks around COMMIT, ${faults} times`,
@@ -95,7 +95,7 @@ describe("an export into PostgreSQL", () => {
         )
         assert.deepStrictEqual(sequence, { hasNoGap: true })
       }).pipe(Effect.scoped),
-    crash ? 3_600_000 : 120_000
+    isLongRun ? 3_600_000 : 120_000
   )
 
   it.live("continues after a restart of the server", () =>
@@ -182,7 +182,7 @@ describe("a PostgreSQL server that accepts connections but does not respond", ()
 })
 
 describe("a writer whose PostgreSQL lease another program has taken over", () => {
-  const rounds = crash ? 100 : 3
+  const rounds = isLongRun ? 100 : 3
   const states = ["between transactions", "during COMMIT", "killed"] as const
 
   const takeover = Effect.fnUntraced(function*(number: number) {
@@ -236,6 +236,6 @@ describe("a writer whose PostgreSQL lease another program has taken over", () =>
         yield* Console.log(`seed ${seed}`)
         yield* Effect.forEach(Array.from({ length: rounds }, (_, number) => number), takeover, { concurrency: 6 })
       }),
-    crash ? 3_600_000 : 120_000
+    isLongRun ? 3_600_000 : 120_000
   )
 })

@@ -110,7 +110,7 @@ describe.each(Lists.all.map((list) => [list.label, list] as const))("%s", (_, li
   const options = { arbitrary: { runs: 40 } }
 
   it.effect.prop(
-    "leave as NDJSON with every text on a line of its own",
+    "are rendered as NDJSON with each record's exact text on a separate line",
     drawn,
     ({ parting, records }) =>
       Effect.gen(function*() {
@@ -122,7 +122,7 @@ describe.each(Lists.all.map((list) => [list.label, list] as const))("%s", (_, li
   )
 
   it.effect.prop(
-    "leave as CSV with every cell as it is, but for a mark before what a spreadsheet would run",
+    "are rendered as CSV with unchanged cells, except for a mark before each formula",
     { ...drawn, formulas: Schema.Literals(["escape", "keep"]) },
     ({ formulas, parting, records }) =>
       Effect.gen(function*() {
@@ -151,7 +151,7 @@ describe.each(Lists.all.map((list) => [list.label, list] as const))("%s", (_, li
   )
 
   it.effect.prop(
-    "leave as Parquet with every cell as it is, amounts as 64-bit integers, instants beside their texts",
+    "are rendered as Parquet with unchanged cells, 64-bit amounts, and a timestamp next to each date-time's text",
     { ...drawn, compress: Schema.Literals(["none", "gzip", "zstd"]) },
     ({ compress, parting, records }) =>
       Effect.gen(function*() {

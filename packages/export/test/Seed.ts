@@ -2,7 +2,7 @@
 import { fraction } from "@payments/core/testing"
 
 /** Whether the long form of the fault tests runs (`npm run test:crash`). */
-export const crash = process.env["PAYMENTS_CRASH"] === "1"
+export const isLongRun = process.env["PAYMENTS_CRASH"] === "1"
 
 const given = Number(process.env["PAYMENTS_SEED"])
 
@@ -18,7 +18,7 @@ export interface Dice {
   readonly pick: <A>(from: ReadonlyArray<A>) => A
 }
 
-/** Returns the sequence of choices that these parts determine. */
+/** Returns a sequence of choices. Equal arguments, such as a seed and the name of a test, return equal sequences. */
 export const diceOf = (...parts: ReadonlyArray<number | string>): Dice => {
   let count = 0
   const next = () => fraction(...parts, ++count)

@@ -185,16 +185,18 @@ export const suite = (name: string, destination: Destination) => {
 
     it.effect.prop("ends equal to the list after interruptions at any pages", {
       size: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 60 })),
-      cuts: Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 6 }))).check(Schema.isMaxLength(4))
-    }, ({ cuts, size }) =>
+      pagesPerRun: Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 6 }))).check(
+        Schema.isMaxLength(4)
+      )
+    }, ({ pagesPerRun, size }) =>
       inFolder((folder) =>
         Effect.gen(function*() {
           const pages = Math.max(1, Math.ceil(size / limit))
           let committed = 0
-          for (const cut of cuts) {
+          for (const pagesOfRun of pagesPerRun) {
             // The last page ends the scan, so nothing can be interrupted after it.
-            if (committed + cut >= pages) continue
-            committed += cut
+            if (committed + pagesOfRun >= pages) continue
+            committed += pagesOfRun
             yield* interruptAfter(folder, payouts(size), committed)
           }
           yield* run(folder, payouts(size))

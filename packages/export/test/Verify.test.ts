@@ -40,18 +40,18 @@ const withoutId = `{"amount":5,"contract":"north"}`
 describe("the quarantine of the last complete scan", () => {
   it.live.each(
     [
-      ["a record without an id", "DELETE FROM quarantine WHERE id IS NULL", [
+      ["a record without an id was removed", "DELETE FROM quarantine WHERE id IS NULL", [
         "the list: the number of quarantined records differs from the certificate's",
         "the list: the number of records without an id differs from the certificate's"
       ]],
-      ["a record with an id", "DELETE FROM quarantine WHERE id = 'b'", [
+      ["a record with an id was removed", "DELETE FROM quarantine WHERE id = 'b'", [
         "the list: the number of quarantined records differs from the certificate's"
       ]],
-      ["the id of one", "UPDATE quarantine SET id = 'c' WHERE id IS NULL", [
+      ["a record without an id was given one", "UPDATE quarantine SET id = 'c' WHERE id IS NULL", [
         "the list: the number of records without an id differs from the certificate's"
       ]]
     ] as const
-  )("is reported as incomplete if %s was removed", ([, sql, problems]) =>
+  )("is reported as different if %s", ([, sql, problems]) =>
     inFile((file) =>
       Effect.gen(function*() {
         yield* run(file, [good, bad, withoutId])
@@ -83,7 +83,7 @@ describe("the quarantine of the last complete scan", () => {
     ))
 })
 
-describe("a copy, compared with the API", () => {
+describe("a destination, compared with the API", () => {
   it.live("does not differ in members that its scans ignore, but differs in others", () =>
     inFile((file) =>
       Effect.gen(function*() {

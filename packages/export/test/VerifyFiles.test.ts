@@ -22,10 +22,10 @@ import { scan, scanAll, verifyFiles } from "../src/index.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
 import { manifestOf } from "./RenderedFiles.ts"
-import { crash, diceOf, seed } from "./Seed.ts"
+import { diceOf, isLongRun, seed } from "./Seed.ts"
 
 /** The number of flipped bytes. `npm run test:crash` tests more of them. */
-const flips = crash ? 10_000 : 500
+const flips = isLongRun ? 10_000 : 500
 
 const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeServices.NodeServices>) =>
   Effect.flatMap(temporaryFolder, use).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
@@ -37,7 +37,7 @@ const api = layerTest({ payoutRequests: records("a"), payinSources: records("b")
 const run = (folder: string, format: Format = FileSink.defaultFormat) =>
   scanAll(Lists.all.map(({ name }) => name)).pipe(Effect.provide(Layer.merge(FileSink.layer(folder, format), api)))
 
-const namedIn = (folder: string) =>
+const filesInManifest = (folder: string) =>
   Object.values(manifestOf(folder).lists).flatMap(({ files }) => files.map(({ file }) => file))
 
 /** Flips bits of the byte at an offset. */
@@ -119,7 +119,7 @@ describe("a folder's files", () => {
       { format: "parquet", compress: "zstd" }
     ] as const
   )(
-    "are reported as different if another program reads other values from them ($format, $compress)",
+    "are reported as different if their records differ from the copy ($format, $compress)",
     (format) =>
       Effect.gen(function*() {
         const rendered = Effect.fnUntraced(function*(invoices: ReadonlyArray<Partial<Invoice>>) {
@@ -131,10 +131,10 @@ describe("a folder's files", () => {
         })
         const folder = yield* rendered(hostile)
         assert.deepStrictEqual(yield* verifyFiles(folder), [])
-        const [file = ""] = namedIn(folder)
+        const [file = ""] = filesInManifest(folder)
         const original = readFileSync(join(folder, file))
         for (
-          const [others, problem] of [
+          const [changedInvoices, problem] of [
             [
               hostile.with(1, { id: "b", amount: 9007199254740990, description: null }),
               /^record 2 \(b\): (amount|the line) differs/
@@ -148,15 +148,15 @@ describe("a folder's files", () => {
             [[...hostile, { id: "e" }], /^the copy has no record 5$/]
           ] as const
         ) {
-          const other = yield* rendered(others)
-          replaceWithDigest(folder, file, readFileSync(join(other, namedIn(other)[0] ?? "")))
+          const otherFolder = yield* rendered(changedInvoices)
+          replaceWithDigest(folder, file, readFileSync(join(otherFolder, filesInManifest(otherFolder)[0] ?? "")))
           const [difference, ...more] = yield* verifyFiles(folder)
           assert.deepStrictEqual([difference?.file, difference?.kind, more], [file, "differs", []])
           assert.match(difference?.problem ?? "", problem)
         }
         replaceWithDigest(folder, file, original.subarray(0, -20))
-        const [cut] = yield* verifyFiles(folder)
-        assert.match(cut?.problem ?? "", /^it cannot be read after record [03]$|differs from the copy$/)
+        const [truncated] = yield* verifyFiles(folder)
+        assert.match(truncated?.problem ?? "", /^it cannot be read after record [03]$|differs from the copy$/)
       }).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
   )
 
@@ -169,7 +169,7 @@ describe("a folder's files", () => {
             layerTest({ invoices: hostile })
           ))
         )
-        const [file = ""] = namedIn(folder)
+        const [file = ""] = filesInManifest(folder)
         const text = readFileSync(join(folder, file), "utf8")
         assert.include(text, `"y\n'=1+1"`)
         replaceWithDigest(folder, file, Buffer.from(text.replace(`"y\n'=1+1"`, "y\n=1+1")))
@@ -189,18 +189,18 @@ describe("a folder's files", () => {
         const changed = hostile.map((invoice) => ({ ...invoice, amount: 7 }))
         yield* Effect.flip(page(changed, { faults: [{ fault: "status", status: 403, nth: 3 }] }))
         assert.deepStrictEqual(yield* verifyFiles(folder), [])
-        const [file = ""] = namedIn(folder)
+        const [file = ""] = filesInManifest(folder)
         replaceWithDigest(folder, file, Buffer.from(`${JSON.stringify(hostile[0])}\n`))
         const [difference] = yield* verifyFiles(folder)
         assert.strictEqual(difference?.problem, "it has 1 records, not 4")
       })
     ))
 
-  it.live("are reported if one is absent or replaced by another", () =>
+  it.live("are reported as absent if they were deleted, and as changed if they were overwritten", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
         yield* run(folder)
-        const [first = "", second = ""] = namedIn(folder)
+        const [first = "", second = ""] = filesInManifest(folder)
         copyFileSync(join(folder, first), join(folder, second))
         assert.deepStrictEqual(yield* verifyFiles(folder), [{ file: second, kind: "changed" }])
         rmSync(join(folder, first))
@@ -218,8 +218,8 @@ describe("a folder's files", () => {
       Effect.gen(function*() {
         yield* run(folder)
         // This scan completes without a file sink, so nothing renders the list.
-        const rows = SqliteSink.layer(join(folder, FileSink.copyFile))
-        yield* scan("invoices").pipe(Effect.provide(Layer.merge(rows, api)))
+        const sqliteSink = SqliteSink.layer(join(folder, FileSink.copyFile))
+        yield* scan("invoices").pipe(Effect.provide(Layer.merge(sqliteSink, api)))
         assert.deepStrictEqual(yield* verifyFiles(folder), [{ file: "invoices", kind: "outdated" }])
         yield* scan("payinSources").pipe(Effect.provide(Layer.merge(FileSink.layer(folder), api)))
         assert.deepStrictEqual(yield* verifyFiles(folder), [])
@@ -232,11 +232,11 @@ describe("a folder's files", () => {
       })
     ))
 
-  it.live("are reported as unknown without a copy, and are nothing to compare before an export", () =>
+  it.live("are reported as unknown if the copy was replaced by an empty one; a folder without a copy is refused", () =>
     inFolder((folder) =>
       Effect.gen(function*() {
-        const nothing = yield* Effect.flip(verifyFiles(folder))
-        assert.strictEqual(nothing.reason._tag, "NotADestination")
+        const error = yield* Effect.flip(verifyFiles(folder))
+        assert.strictEqual(error.reason._tag, "NotADestination")
         yield* Effect.scoped(Layer.build(FileSink.layer(folder)))
         assert.deepStrictEqual(yield* verifyFiles(folder), [])
         yield* run(folder)

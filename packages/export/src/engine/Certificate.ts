@@ -17,7 +17,7 @@ export const Certificate = Schema.Struct({
   distinct: Schema.Int,
   repeats: Schema.Int,
   quarantined: Schema.Int,
-  /** Records without a readable id, which have no row. */
+  /** Records without an id that every database can store. They have no row. */
   withoutId: Schema.Int,
   /** The exact sums of the amount columns over the distinct records, as digits. */
   sums: Schema.Record(Schema.String, Schema.String),
@@ -26,7 +26,7 @@ export const Certificate = Schema.Struct({
    * forgery.
    */
   digest: Schema.String
-  // Databases and manifests have stored this count under this key since the first version.
+  // Databases and manifests have stored `withoutId` under the key `nameless` since the first version.
 }).pipe(Schema.encodeKeys({ withoutId: "nameless" }))
 /** {@inheritDoc Certificate} */
 export interface Certificate extends Schema.Schema.Type<typeof Certificate> {}

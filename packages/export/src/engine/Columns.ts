@@ -21,7 +21,7 @@ export interface RecordedColumn {
   readonly name: string
   /** The kind of a {@link Column}, or one that only a later program knows. */
   readonly kind: string
-  /** Rows from this number on lack the column's value; undefined where every row has it. */
+  /** Rows with this number or a higher one may lack the column's value. Undefined if every row has it. */
   readonly unfilledFrom: number | undefined
 }
 
@@ -102,7 +102,10 @@ export const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> =>
 /** Returns a record's value for a column: null if the field is absent, null or of another type. */
 export const valueOf = (column: Column, record: unknown): Cell => cellOf(column.kind, fieldOf(column, record))
 
-/** Returns a record's cells in the order of the columns, and in how many of them characters that cannot be stored are replaced. */
+/**
+ * Returns a record's cells in the order of the columns, and the number of cells in which characters were replaced because not
+ * every database can store them.
+ */
 export const cellsOf = (
   { columns }: Layout,
   record: unknown
@@ -136,10 +139,11 @@ export const amountsOf = ({ amounts }: Layout, record: unknown): ReadonlyArray<n
   })
 
 /**
- * Returns the record for columns and sums. An amount that parsing has rounded to an integer (`9007199254740990.6`) is null in
- * it; such a record is quarantined. `text` is the record's exact text.
+ * Returns the record for columns and sums, in which each amount that parsing has rounded to an integer
+ * (`9007199254740990.6`) is null. A record with such an amount does not decode, so it is quarantined. `text` is the record's
+ * exact text.
  */
-export const readable = ({ amounts }: Layout, record: unknown, text: string): unknown => {
+export const withoutRoundedAmounts = ({ amounts }: Layout, record: unknown, text: string): unknown => {
   if (typeof record !== "object" || record === null || Array.isArray(record)) return record
   // Parsing does not round integers of up to 15 digits.
   if (!/\d[.eE]|\d{16}/.test(text)) return record
@@ -175,7 +179,7 @@ const storable = (text: string): string =>
 const memberOf = (value: unknown, name: string): unknown =>
   typeof value === "object" && value !== null ? (value as { readonly [name: string]: unknown })[name] : undefined
 
-/** Returns the fields of a struct, with the types without null. */
+/** Returns the fields of a struct and their types. Null is removed from a union. */
 const fieldsOf = (ast: SchemaAST.AST): ReadonlyArray<readonly [string, SchemaAST.AST]> =>
   ast._tag === "Objects"
     ? ast.propertySignatures.map(({ name, type }) => [globalThis.String(name), withoutNull(type)] as const)

@@ -15,9 +15,9 @@ export const Counts = Schema.Struct({
   returned: Schema.Int,
   /** Records that did not decode. */
   quarantined: Schema.Int,
-  /** Those of {@link quarantined} without a readable id. They have no row. */
+  /** Those of {@link quarantined} without an id that every database can store. They have no row. */
   withoutId: Schema.Int
-  // Databases have stored this count under this key since the first version.
+  // Databases have stored `withoutId` under the key `nameless` since the first version.
 }).pipe(Schema.encodeKeys({ withoutId: "nameless" }))
 /** {@inheritDoc Counts} */
 export interface Counts extends Schema.Schema.Type<typeof Counts> {}

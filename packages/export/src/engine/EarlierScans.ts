@@ -5,7 +5,7 @@ import { RowSet } from "./RowSet.ts"
 import * as ScanTotals from "./ScanTotals.ts"
 import type { ScanRow, Store } from "./Store.ts"
 
-/** Whether another part of the list, which has written rows, has seen one of these rows, or may have seen one. */
+/** Whether a scan of another part has written rows, and has seen one of these rows or may have seen one. */
 export const overlapsOtherPart = Effect.fnUntraced(function*(
   store: Store,
   scans: ReadonlyArray<ScanRow>,
@@ -23,9 +23,9 @@ export const overlapsOtherPart = Effect.fnUntraced(function*(
 })
 
 /**
- * Returns those of the unseen rows that are missing: they existed before the previous complete scan of the whole list began,
- * and neither that scan nor a later one has seen them. Returns none if one of these scans returned a record without an id,
- * because it may be any of these rows.
+ * Returns the unseen rows that are missing: they existed before the previous complete scan of the whole list began, and none
+ * of `scans` (that scan and the later ones) has seen them. If one of these scans returned a record without an id, no row is
+ * missing, because that record may belong to any row.
  */
 export const missingRows = Effect.fnUntraced(function*(
   store: Store,

@@ -14,7 +14,7 @@ export interface Additions {
   readonly columns: ReadonlyArray<{ readonly list: Lists.AnyList; readonly columns: ReadonlyArray<Column> }>
 }
 
-/** Returns the problem of a destination that a later program has written, with that program's version if it is known. */
+/** Returns the problem text for a destination of a later version of this program. `version` is undefined if unknown. */
 export const writtenLater = (version: string | undefined): string =>
   `it was written by a later version of this program${version === undefined ? "" : ` (${version})`}. Use that version.`
 

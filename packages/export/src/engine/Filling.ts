@@ -6,7 +6,7 @@ import type { Lists } from "@payments/core"
 import { parseText } from "@payments/core"
 import { Effect, Result } from "effect"
 import { type Filling, NotADestination, SinkError } from "../Sink.ts"
-import { type Column, type Layout, layoutOf, readable, valueOf } from "./Columns.ts"
+import { type Column, type Layout, layoutOf, valueOf, withoutRoundedAmounts } from "./Columns.ts"
 import { additionsTo } from "./Evolution.ts"
 import type { FullRow, Reader, Store } from "./Store.ts"
 
@@ -25,7 +25,7 @@ export const unfilled = (
     return { columns, from: Math.min(...columns.map(({ name }) => unfilledFrom.get(name) ?? 0)) }
   })
 
-/** Returns what {@link fillColumns} would fill, or undefined if no row lacks a value. */
+/** Returns the columns that {@link fillColumns} would fill, or undefined if no row lacks a value. */
 export const pending = Effect.fnUntraced(function*(
   store: Store,
   list: Lists.AnyList
@@ -52,14 +52,14 @@ export const fillColumns = Effect.fnUntraced(function*(
     const rows = yield* store.rows(list, after, chunkRows)
     const last = rows.at(-1)
     const unfilledFrom = last === undefined ? undefined : last.row + 1
-    yield* store.fillRows({ list, columns, rows: differing(layoutOf(list), columns, rows), unfilledFrom })
+    yield* store.fillRows({ list, columns, rows: incorrectRows(layoutOf(list), columns, rows), unfilledFrom })
     if (last === undefined) return
     after = last.row
   }
 })
 
 /** Returns the rows whose cells differ from their texts, with the correct cells. */
-const differing = (layout: Layout, columns: ReadonlyArray<Column>, rows: ReadonlyArray<FullRow>) =>
+const incorrectRows = (layout: Layout, columns: ReadonlyArray<Column>, rows: ReadonlyArray<FullRow>) =>
   rows.flatMap(({ cells: stored, raw, row }) => {
     const record = recordIn(layout, raw)
     const cells = columns.map((column) => valueOf(column, record))
@@ -69,7 +69,7 @@ const differing = (layout: Layout, columns: ReadonlyArray<Column>, rows: Readonl
 /** Parses a row's text. If the text is not JSON, its columns stay null, and `verify` reports the row. */
 const recordIn = (layout: Layout, raw: string): unknown => {
   try {
-    return readable(layout, parseText(raw), raw)
+    return withoutRoundedAmounts(layout, parseText(raw), raw)
   } catch {
     return undefined
   }

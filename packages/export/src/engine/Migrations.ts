@@ -165,7 +165,7 @@ export const migrations: ReadonlyArray<Migration> = [
         WHERE t.type = 'table'`,
       // The version of the last program that has changed the tables.
       "CREATE TABLE program_version (version TEXT NOT NULL) STRICT",
-      // Version 1 recorded no seen rows: its scans are no evidence of what is missing.
+      // Version 1 recorded no seen rows, so its scans are no evidence that a row is missing.
       "UPDATE scans SET state = 'abandoned' WHERE state IN ('running', 'complete') AND tally ->> '$.blind'"
     ],
     postgres: (s) => [

@@ -62,7 +62,7 @@ export const open = Effect.fnUntraced(function*(
   }
 })
 
-/** {@inheritDoc open} */
+/** Returns the scan that {@link open} would open. Writes nothing. */
 export const nextScan = Effect.fnUntraced(function*(
   store: Store,
   list: Lists.AnyList,
@@ -102,6 +102,7 @@ export const nextScan = Effect.fnUntraced(function*(
 const isLoaded = (store: Store, list: Lists.AnyList) =>
   Effect.map(store.scans(list, ""), (scans) => scans.some(({ state }) => state === "complete"))
 
+/** Returns why a scan is new. A running scan without a checkpoint has committed no page, so it is skipped. */
 const startAfter = (scans: ReadonlyArray<ScanRow>, overtaken: boolean): ScanStart => {
   const last = scans.find(({ checkpoint, state }) => state !== "running" || checkpoint !== undefined)
   switch (last?.state) {

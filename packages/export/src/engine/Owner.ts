@@ -1,11 +1,11 @@
-/** Determines the owner of a destination from what it is bound to and from its rows. */
+/** Determines the owner of a destination from the keys and merchant ids that it is bound to, or from its rows. */
 import { Lists, merchantIdOf } from "@payments/core"
 import { Effect } from "effect"
 import type { Owner, OwnerClaim, SinkError } from "../Sink.ts"
 import { columnsOf } from "./Columns.ts"
 import type { Store } from "./Store.ts"
 
-/** Returns the owner of the data in the tables of these lists. Without a known key, new fingerprints use the given salt. */
+/** Returns the owner of the data in these lists. If the destination has no key yet, its fingerprints will use `salt`. */
 export const ownerOf = Effect.fnUntraced(function*(
   store: Store,
   salt: string,
@@ -34,7 +34,7 @@ export const ownerOf = Effect.fnUntraced(function*(
 const searchedRows = 5000
 const chunkRows = 1000
 
-/** Returns the merchant ids of the first and the last rows, for a destination of an earlier version, which has bound none. */
+/** Returns the merchant ids in the first and the last rows. An earlier version of this program did not bind them. */
 const merchantsInRows = Effect.fnUntraced(function*(
   store: Store,
   list: Lists.AnyList

@@ -5,7 +5,7 @@
 import { membersOf, parseText } from "@payments/core"
 import * as crypto from "node:crypto"
 import type { BatchRecord } from "../Sink.ts"
-import { amountsOf, type Cell, cellsOf, type Layout, readable } from "./Columns.ts"
+import { amountsOf, type Cell, cellsOf, type Layout, withoutRoundedAmounts } from "./Columns.ts"
 import type { RowSet } from "./RowSet.ts"
 import { RunningTotals, type ScanTotals } from "./ScanTotals.ts"
 
@@ -76,7 +76,7 @@ export interface PlanInput {
   readonly records: ReadonlyArray<HashedRecord>
   /** The stored rows of the records, by id. */
   readonly stored: ReadonlyMap<string, StoredRow>
-  /** The texts of the stored rows that {@link differing} names. */
+  /** The texts of the {@link differingRows}, by row number. */
   readonly texts: ReadonlyMap<number, string>
 }
 
@@ -85,7 +85,7 @@ export interface HashedRecord extends BatchRecord {
   readonly hash: string
 }
 
-/** {@inheritDoc HashedRecord} */
+/** Returns the record with its content hash. */
 export const hashed = ({ amounts, id, problem, text }: BatchRecord): HashedRecord => ({
   id,
   text,
@@ -105,7 +105,7 @@ export const lookupsOf = (records: ReadonlyArray<HashedRecord>): ReadonlyArray<R
 }
 
 /** Returns the numbers of the stored rows whose hash differs from that of a record in the batch. */
-export const differing = (
+export const differingRows = (
   records: ReadonlyArray<HashedRecord>,
   stored: ReadonlyMap<string, StoredRow>
 ): ReadonlyArray<number> => {
@@ -137,12 +137,12 @@ export const plan = (input: PlanInput): Plan => {
 
   // Only rows that are written are parsed. Parsing the text again costs less than passing the cells between threads.
   const write = (row: number, id: string, { hash, problem, text }: HashedRecord, isNew: boolean): void => {
-    const value = problem === undefined ? parseText(text) : readable(layout, parseText(text), text)
+    const value = problem === undefined ? parseText(text) : withoutRoundedAmounts(layout, parseText(text), text)
     const made = cellsOf(layout, value)
     replaced += made.replaced
     writes.set(row, { row, id, cells: made.cells, raw: text, hash, isNew })
   }
-  const amountsIn = (text = "null") => amountsOf(layout, readable(layout, parseText(text), text))
+  const amountsIn = (text = "null") => amountsOf(layout, withoutRoundedAmounts(layout, parseText(text), text))
   for (const record of records) {
     counts.records++
     if (record.problem !== undefined) {
@@ -159,7 +159,7 @@ export const plan = (input: PlanInput): Plan => {
     const row = before ?? stored.get(id)
     const isUnstorable = record.problem?.isUnstorable === true
     if (row === undefined) {
-      // It has an id and no row, so it cannot be one of the unseen rows.
+      // No row has the record's id, so no unseen row can be this record.
       if (isUnstorable) continue
       const newRow = { row: nextRow++, hash: record.hash, text: record.text, missing: false }
       changed.set(id, newRow)
@@ -182,7 +182,7 @@ export const plan = (input: PlanInput): Plan => {
     }
     if (fields.length === 0) {
       counts.unchanged++
-      // If only ignored members differ, or no row may hold the text, the row stays and its stored text is certified.
+      // If only ignored members differ, or the text cannot be stored, the row stays and its stored text is certified.
       if (isFirst) running.add(row.hash, isSame ? record.amounts : amountsIn(text))
       if (row.missing) {
         changed.set(id, { row: row.row, hash: row.hash, text, missing: false })

@@ -93,13 +93,13 @@ export class RowSet {
     this.#size = 0
   }
 
-  /** Returns the pieces that have changed since {@link stored}. */
+  /** Returns the pieces that have changed since {@link markStored}. */
   changed(): ReadonlyArray<Piece> {
     return [...this.#changed].map((index) => ({ index, bits: this.#pieces.get(index) ?? new Uint8Array(pieceBytes) }))
   }
 
-  /** Notes that the pieces that {@link changed} returned are stored. */
-  stored(): void {
+  /** Marks all pieces as stored, so that {@link changed} returns none of them again until it changes. */
+  markStored(): void {
     this.#changed.clear()
   }
 

@@ -20,7 +20,7 @@ export const bytes = (row: Row | undefined, name: string): Uint8Array => {
   return value instanceof Uint8Array ? value : new Uint8Array()
 }
 
-/** A row of `scans`. */
+/** Converts a row of `scans`. */
 export const toScan = (row: Row): ScanRow => ({
   scan: number(row, "scan"),
   part: text(row, "part"),
@@ -34,7 +34,7 @@ export const toScan = (row: Row): ScanRow => ({
   endedAt: optional(row, "ended_at")
 })
 
-/** A row of `changes`. */
+/** Converts a row of `changes`. */
 export const toChange = (row: Row): ChangeRow => ({
   seq: number(row, "seq"),
   list: text(row, "list"),
@@ -52,7 +52,7 @@ const fieldsOf = (row: Row): ReadonlyArray<string> => {
     const fields: unknown = JSON.parse(text(row, "fields"))
     if (Array.isArray(fields)) return fields.map(String)
   } catch {
-    // The error below reports it.
+    // The error after this block reports it.
   }
   throw new Damaged({ problem: `the fields of change ${number(row, "seq")} cannot be read` })
 }
@@ -67,7 +67,7 @@ export const decoded = <A>(location: string, decode: () => A): Effect.Effect<A, 
     }
   })
 
-/** A row of `quarantine`. */
+/** Converts a row of `quarantine`. */
 export const toQuarantined = (row: Row): QuarantinedRow => ({
   place: text(row, "place"),
   list: text(row, "list"),
@@ -78,7 +78,7 @@ export const toQuarantined = (row: Row): QuarantinedRow => ({
   raw: text(row, "raw")
 })
 
-/** A row of a list's table. `cells` are its typed columns: text, numbers, and 1 or 0 for booleans. */
+/** Converts a row of a list's table. `cells` are its typed columns: text, numbers, and 1 or 0 for booleans. */
 export const toFullRow = (row: Row, cells: Row): FullRow => ({
   row: number(row, "row"),
   id: text(row, "id"),
@@ -90,7 +90,7 @@ export const toFullRow = (row: Row, cells: Row): FullRow => ({
   missingSince: optional(row, "missing_since")
 })
 
-/** A row of `list_columns`. */
+/** Converts a row of `list_columns`. */
 export const toRecordedColumn = (row: Row): RecordedColumn => ({
   list: text(row, "list"),
   name: text(row, "name"),

@@ -90,11 +90,12 @@ export const addPaths = (
 }
 
 const modulus = 2n ** 128n
-/** A content hash is added as four numbers of 8 hex digits, the highest first. This many of them can be added exactly. */
+/** A content hash is added as four numbers (lanes) of 8 hex digits, the highest first. These are their positions. */
 const laneStarts = [0, 8, 16, 24] as const
+/** The number of hashes after which the lanes are added to the digest. So many additions of 32-bit numbers are exact. */
 const maxPending = 2 ** 20
 
-/** Computes the sums and the digest of a certificate. It adds numbers as long as the result is exact, then bigints. */
+/** Computes the sums and the digest of a certificate. Adds numbers while the result is exact, because bigints are slower. */
 export class RunningTotals {
   readonly #sums: ReadonlyArray<{ readonly index: number; readonly name: string; pending: number; sum: bigint }>
   readonly #lanes = [0, 0, 0, 0]
@@ -123,7 +124,7 @@ export class RunningTotals {
   }
 
   get digest(): bigint {
-    this.#settle()
+    this.#flush()
     return this.#digest
   }
 
@@ -137,7 +138,7 @@ export class RunningTotals {
       const start = laneStarts[lane] ?? 0
       this.#lanes[lane] = (this.#lanes[lane] ?? 0) + sign * Number.parseInt(hash.slice(start, start + 8), 16)
     }
-    if (++this.#pending === maxPending) this.#settle()
+    if (++this.#pending === maxPending) this.#flush()
     for (const total of this.#sums) {
       const value = amounts[total.index] ?? Number.NaN
       if (Number.isNaN(value)) continue
@@ -150,7 +151,8 @@ export class RunningTotals {
     }
   }
 
-  #settle(): void {
+  /** Adds the lanes to the digest, and resets them. */
+  #flush(): void {
     const sum = this.#lanes.reduce((total, lane) => total * 2n ** 32n + BigInt(lane), 0n)
     this.#digest = (((this.#digest + sum) % modulus) + modulus) % modulus
     this.#lanes.fill(0)

@@ -24,7 +24,7 @@ import { missingRows, overlapsOtherPart } from "./EarlierScans.ts"
 import { fillColumns, pending } from "./Filling.ts"
 import { nextScan, open, type OpenScan, partOf, timestamp } from "./NextScan.ts"
 import { mergeClaims, ownerOf } from "./Owner.ts"
-import { contentHash, differing, hashed, lookupsOf, plan, type StoredRow } from "./Plan.ts"
+import { contentHash, differingRows, hashed, lookupsOf, plan, type StoredRow } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import * as ScanTotals from "./ScanTotals.ts"
 import type { Commit, Store } from "./Store.ts"
@@ -148,7 +148,7 @@ const makeSession = (
       }),
       () =>
         Effect.sync(() => {
-          seen.stored()
+          seen.markStored()
           owner = undefined
           pendingUnchanged = undefined
         })
@@ -166,7 +166,7 @@ const makeSession = (
       yield* giveUp
       return yield* rowsRemoved
     }
-    const rows = differing(records, stored)
+    const rows = differingRows(records, stored)
     const texts = rows.length === 0 ? new Map<number, string>() : yield* textsOf(store, list, rows, stored)
     // From here until `pendingUnchanged` is set, the code must be synchronous: after an interrupt, the totals would include a
     // batch that the checkpoint does not.
@@ -262,10 +262,10 @@ const makeSession = (
     const knownMissing = new Set(rows.filter((row) => !seen.has(row)))
     const newlyUnseen = unseen.filter((row) => !knownMissing.has(row))
     const candidates = whole === undefined ? [] : yield* missingRows(store, older, whole, scan, newlyUnseen)
-    // The rows that existed when the scan began.
+    // The number of rows that existed when the scan began.
     const before = opened.firstRow - (numbers.length - unseen.length)
     const maxMissing = (before - knownMissing.size) * (request.missingLimit ?? 0.1)
-    // If so many rows are unseen, the service's answer is doubtful, and no row is marked missing.
+    // If more rows are newly unseen, the service's answer is doubtful, so no row is marked missing.
     const isHeldBack = newlyUnseen.length > maxMissing
     const missing = isHeldBack ? [] : candidates
     conclusion = { missing: missing.length, heldBack: isHeldBack ? newlyUnseen.length : 0 }

@@ -78,7 +78,10 @@ export interface Certified {
   readonly withoutId: number
 }
 
-/** The result of a commit. `rowsRemoved`: the scan is incomplete, because the destination lacks certified rows. */
+/**
+ * The result of a commit. `whole`: everything was written. `rowsRemoved`: the destination lacks certified rows, so the scan
+ * was ended as incomplete.
+ */
 export type Committed = "whole" | "rowsRemoved"
 
 /** A transaction that fills new columns of a list's table. */
@@ -133,7 +136,7 @@ export interface QuarantinedRow {
   readonly raw: string
 }
 
-/** The maximum total length of the texts that one call of `rows` returns, unless the first text alone is longer. */
+/** The maximum total size in bytes of the texts that one call of `rows` returns, unless the first text alone is larger. */
 export const maxBytes = 4 * 1024 * 1024
 
 /** A database. */
@@ -157,8 +160,8 @@ export interface Store {
   /** Returns all scans of a list from this number on. */
   readonly scansFrom: (list: Lists.AnyList, scan: number) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
   /**
-   * Returns whether any scan of the list is complete, and whether a scan of the other kind (of the whole list for a part, or of
-   * a part for the whole list) has written rows since the scan with this number began.
+   * Returns `anyComplete`: whether any scan of the list is complete. Returns `overtaken`: whether a scan that began after the
+   * scan with this number has committed. For a part, only scans of the whole list count; for the whole list, those of parts.
    */
   readonly otherScans: (
     list: Lists.AnyList,
@@ -189,7 +192,7 @@ export interface Store {
   readonly quarantined: (
     scan: number
   ) => Effect.Effect<{ readonly records: number; readonly withoutId: number }, SinkError>
-  /** Returns those of the rows that exist. Another program may have removed some. */
+  /** Returns the given rows that exist. Another program may have removed some. */
   readonly present: (
     list: Lists.AnyList,
     rows: ReadonlyArray<number>

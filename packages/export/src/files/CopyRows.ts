@@ -22,7 +22,7 @@ export const rowsOf = (
   list: Lists.AnyList
 ): Stream.Stream<ReadonlyArray<FullRow>, SinkError> => Stream.unfold(start, (after) => rowsAt(copy, list, after))
 
-/** Makes a function that returns the next rows of a list that a file contains. */
+/** Makes a function that returns the list's next rows that satisfy `isIn`: the rows that a file should contain. */
 export const rowReader = (copy: Pick<Store, "rows">, list: Lists.AnyList, isIn: (row: FullRow) => boolean) => {
   let after: number | undefined = start
   const buffer: Array<FullRow> = []

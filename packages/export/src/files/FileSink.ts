@@ -42,7 +42,7 @@ export const layer = (
       const location = `file:${folder}`
       yield* onDisk(location, makeFolder(folder, ownerOnlyFolder))
       const store = yield* openStore(path.join(folder, copyFile), location, lists)
-      const rows = makeSink(store, lists)
+      const copySink = makeSink(store, lists)
       const renderer: Renderer = {
         fs,
         path,
@@ -58,13 +58,13 @@ export const layer = (
       return Sink.of({
         location,
         // An earlier run may have ended before it rendered its last commit, or it may have rendered another format.
-        lock: (list, onLocked) => Effect.tap(rows.lock(list, onLocked), () => publish()),
-        ...(rows.inspect === undefined ? {} : { inspect: rows.inspect }),
+        lock: (list, onLocked) => Effect.tap(copySink.lock(list, onLocked), () => publish()),
+        ...(copySink.inspect === undefined ? {} : { inspect: copySink.inspect }),
         // Render a list again as soon as its new columns are filled: its scan may take hours.
         begin: (list, request) =>
           Effect.gen(function*() {
             const { columns } = yield* unfilled(store, list)
-            const session = yield* rows.begin(list, request)
+            const session = yield* copySink.begin(list, request)
             if (columns.length > 0) yield* publish()
             return session
           }),
@@ -110,7 +110,7 @@ const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
     }
     for (const list of renderer.lists) {
       const known = yield* Renderings.evidenceOf(snapshot, list)
-      if (known === undefined || !(known.settled || list.name === ended?.name)) continue
+      if (known === undefined || !(known.isConsistent || list.name === ended?.name)) continue
       // The next export of the list fills its new columns and then renders it.
       if ((yield* unfilled(snapshot, list)).columns.length > 0) continue
       const before = manifest.lists[list.label]
@@ -120,7 +120,7 @@ const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
       const unchangedFiles = yield* filesAt(renderer, intact, revision)
       if (unchangedFiles !== undefined && Equal.equals(intact, { ...now, files: unchangedFiles })) continue
       const files = unchangedFiles ??
-        (yield* render(renderer, snapshot, { list, scan: now.scan, revision, number: yield* renderings.next }))
+        (yield* render(renderer, snapshot, { list, scan: now.scan, revision, number: yield* renderings.nextNumber }))
       manifest = { ...manifest, lists: { ...manifest.lists, [list.label]: { ...now, files } } }
       yield* replaceManifest(renderer, files, manifest)
       yield* removeStale(renderer)
@@ -150,7 +150,7 @@ const leftover = /^manifest\.json\.[0-9a-f-]{36}\.new$/
 const removeStale = Effect.fnUntraced(function*({ folder, fs, location, path, renderings }: Renderer) {
   for (const file of yield* renderings.stale) {
     yield* onDisk(location, fs.remove(path.join(folder, file), { force: true }))
-    yield* renderings.forget(file)
+    yield* renderings.deleteEntry(file)
   }
 })
 
@@ -182,7 +182,7 @@ const isIntact = Effect.fnUntraced(
   function*(
     renderer: Renderer,
     list: Lists.AnyList,
-    { columns, compress, dialect, files, format, formulas }: Manifest.ListShown
+    { columns, compress, dialect, files, format, formulas }: Manifest.RenderedList
   ) {
     const wanted = { formulas: undefined, dialect: undefined, columns: undefined, ...formatOf(renderer, list) }
     if (!Equal.equals({ format, compress, formulas, dialect, columns }, wanted)) return false
@@ -193,10 +193,10 @@ const isIntact = Effect.fnUntraced(
 
 /** Returns the files if they were rendered from this revision of the rows. */
 const filesAt = Effect.fnUntraced(
-  function*({ renderings }: Renderer, shown: Manifest.ListShown | undefined, revision: number) {
-    const [first] = shown?.files ?? []
+  function*({ renderings }: Renderer, entry: Manifest.RenderedList | undefined, revision: number) {
+    const [first] = entry?.files ?? []
     if (first === undefined || (yield* renderings.revisionIn(first.file)) !== revision) return undefined
-    return shown?.files
+    return entry?.files
   }
 )
 
@@ -208,10 +208,10 @@ const isUnchanged = Effect.fnUntraced(
     const target = path.join(folder, file)
     const { ino, mtime, size } = yield* onDisk(location, fs.stat(target))
     if (Number(size) !== bytes) return false
-    const look = [size, Option.getOrUndefined(ino), Option.getOrUndefined(mtime)?.getTime()].join(" ")
-    if (checked.get(file) === look) return true
+    const stamp = [size, Option.getOrUndefined(ino), Option.getOrUndefined(mtime)?.getTime()].join(" ")
+    if (checked.get(file) === stamp) return true
     if ((yield* onDisk(location, digestOf(target))) !== sha256) return false
-    checked.set(file, look)
+    checked.set(file, stamp)
     return true
   },
   Effect.catchIf(isAbsent, () => Effect.succeed(false))
@@ -225,7 +225,7 @@ const render = Effect.fnUntraced(
     const time = DateTime.formatIso(yield* DateTime.now).replaceAll(/\D/g, "")
     const renderOne = Effect.fnUntraced(function*(suffix: string, isIn: (row: FullRow) => boolean) {
       const file = `${list.label}-${time}-${number}${suffix}${extensionOf(format)}`
-      yield* renderings.note(rendering, file)
+      yield* renderings.addEntry(rendering, file)
       const rows = Stream.map(rowsOf(snapshot, list), (chunk) => chunk.filter(isIn))
       const encoder = yield* encoderOf(list, format)
       return {

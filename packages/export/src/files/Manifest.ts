@@ -18,20 +18,20 @@ const RenderedFile = Schema.Struct({
   bytes: Schema.Int,
   /** Lower-case hex. */
   sha256: Schema.String,
-  /** The file has the missing rows. Only NDJSON has such a file; the other formats have a column `missing_since`. */
+  /** The file has the missing rows. Only NDJSON has a separate file; the other formats have a column `missing_since`. */
   missing: Schema.optionalKey(Schema.Literal(true))
 })
 /** {@inheritDoc RenderedFile} */
 export interface RenderedFile extends Schema.Schema.Type<typeof RenderedFile> {}
 
-/** The last complete scan of a part of a list. */
-const PartShown = Schema.Struct({
+/** A part of a list, and the certificate of its last complete scan. */
+const CertifiedPart = Schema.Struct({
   part: Schema.Struct({ field: Schema.String, value: Schema.String }),
   certificate: Certificate.Certificate
 })
 
-/** The files of one list. */
-const ListShown = Schema.Struct({
+/** The rendered files of one list. */
+const RenderedList = Schema.Struct({
   format: Schema.Literals(formats),
   compress: Schema.Literals(compressions),
   /** For CSV: whether formulas in text are escaped. */
@@ -45,11 +45,11 @@ const ListShown = Schema.Struct({
   files: Schema.Array(RenderedFile),
   /** The certificate of the last complete scan of the whole list, if no later scan has changed a row. */
   certificate: Schema.optionalKey(Certificate.Certificate),
-  /** The parts that were scanned since. They may overlap, and need not cover the list. */
-  parts: Schema.optionalKey(Schema.Array(PartShown))
+  /** The parts scanned after the last complete scan of the whole list. They may overlap, and need not cover the list. */
+  parts: Schema.optionalKey(Schema.Array(CertifiedPart))
 })
-/** {@inheritDoc ListShown} */
-export interface ListShown extends Schema.Schema.Type<typeof ListShown> {}
+/** {@inheritDoc RenderedList} */
+export interface RenderedList extends Schema.Schema.Type<typeof RenderedList> {}
 
 /** The content of `manifest.json`. */
 export const Manifest = Schema.Struct({
@@ -57,7 +57,7 @@ export const Manifest = Schema.Struct({
   /** The source of the data. */
   source: Schema.String,
   /** The lists by their names on the command line. */
-  lists: Schema.Record(Schema.String, ListShown)
+  lists: Schema.Record(Schema.String, RenderedList)
 })
 /** {@inheritDoc Manifest} */
 export interface Manifest extends Schema.Schema.Type<typeof Manifest> {}
@@ -77,24 +77,24 @@ export const toText = (manifest: Manifest): string => `${JSON.stringify(encode(m
 const encode = Schema.encodeSync(Manifest)
 
 /** The evidence for the rows of a list: the newest complete scan and the certificates. */
-export type Evidence = Pick<ListShown, "scan" | "certificate" | "parts">
+export type Evidence = Pick<RenderedList, "scan" | "certificate" | "parts">
 
 /**
  * Returns the evidence for a list's rows, or undefined if no scan is complete. `scans` are the scans, newest first.
- * `changedSince` is whether a scan after the last complete one of the whole list has changed rows. `settled` is false while an
- * incomplete scan has changed rows, and no later scan of the same part is complete.
+ * `changedSince`: a scan after the last complete one of the whole list has changed rows. The rows are consistent unless an
+ * incomplete scan has changed some, and no later scan of the same part is complete.
  */
 export const evidenceOf = (
   scans: ReadonlyArray<
     Pick<ScanRow, "scan" | "part" | "state" | "certificate"> & { readonly totals: ScanTotals.ScanTotals }
   >,
   changedSince: boolean
-): { readonly evidence: Evidence; readonly settled: boolean } | undefined => {
+): { readonly evidence: Evidence; readonly isConsistent: boolean } | undefined => {
   const newest = scans.find(({ state }) => state === "complete")
   if (newest === undefined) return undefined
   const whole = scans.find(({ part, state }) => part === "" && state === "complete")
   const later = scans.filter(({ scan }) => whole === undefined || scan > whole.scan)
-  const ofAll = changedSince ? undefined : Certificate.ofScan(whole)
+  const wholeCertificate = changedSince ? undefined : Certificate.ofScan(whole)
   const parts = later.flatMap((scan) => {
     const certificate = scan.state === "complete" && scan.part !== "" ? Certificate.ofScan(scan) : undefined
     if (certificate === undefined) return []
@@ -106,10 +106,10 @@ export const evidenceOf = (
   return {
     evidence: {
       scan: newest.scan,
-      ...(ofAll === undefined ? {} : { certificate: ofAll }),
+      ...(wholeCertificate === undefined ? {} : { certificate: wholeCertificate }),
       ...(parts.length === 0 ? {} : { parts })
     },
-    settled: later.every((scan) => scan.state === "complete" || !ScanTotals.hasWritten(scan.totals))
+    isConsistent: later.every((scan) => scan.state === "complete" || !ScanTotals.hasWritten(scan.totals))
   }
 }
 

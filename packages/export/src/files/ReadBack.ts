@@ -108,7 +108,7 @@ const csv = async function*(path: string, { columns, format: { compress, formula
   pipeline(decompressed(path, compress), parser, () => {})
   let chunk = new Chunk()
   let isHeader = true
-  for await (const fields of parser as AsyncIterable<ReadonlyArray<string>>) { // its type without the option `columns`
+  for await (const fields of parser as AsyncIterable<ReadonlyArray<string>>) { // the rows without the option `columns`
     if (isHeader) {
       isHeader = false
       if (names.some((name, index) => name !== fields[index])) throw new Error("another header")

@@ -42,14 +42,15 @@ export interface RenderingsReader {
 /** Reads and writes the data about rendered files. The writer has the lock {@link manifestLabel}. */
 export interface Renderings extends Pick<RenderingsReader, "manifest" | "revisionIn"> {
   /** The number of the next rendering. */
-  readonly next: Effect.Effect<number, SinkError>
+  readonly nextNumber: Effect.Effect<number, SinkError>
   /** Stores the name of a file before the file is created. */
-  readonly note: (rendering: Rendering, file: string) => Effect.Effect<void, SinkError>
+  readonly addEntry: (rendering: Rendering, file: string) => Effect.Effect<void, SinkError>
   /** Stores the digests of complete files, and the manifest that names them. */
   readonly complete: (files: ReadonlyArray<Manifest.RenderedFile>, manifest: string) => Effect.Effect<void, SinkError>
   /** The incomplete files, and those with two later complete renderings. */
   readonly stale: Effect.Effect<ReadonlyArray<string>, SinkError>
-  readonly forget: (file: string) => Effect.Effect<void, SinkError>
+  /** Deletes the stored name of a file that was removed. */
+  readonly deleteEntry: (file: string) => Effect.Effect<void, SinkError>
 }
 
 /** SQL for the number of complete renderings of the same list that are newer than the rendering of row `r`. */
@@ -84,8 +85,8 @@ export const readerOf = ({ run }: Pick<SqliteClient, "run">): RenderingsReader =
 /** Makes the reader and writer over a copy. */
 export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transaction">): Renderings => ({
   ...readerOf({ run }),
-  next: run((db) => number(db.get("SELECT coalesce(max(rendering), 0) + 1 AS n FROM rendered"), "n")),
-  note: ({ list, number: rendering, revision, scan }, file) =>
+  nextNumber: run((db) => number(db.get("SELECT coalesce(max(rendering), 0) + 1 AS n FROM rendered"), "n")),
+  addEntry: ({ list, number: rendering, revision, scan }, file) =>
     transaction(manifestLabel, (db) =>
       db.run(
         "INSERT INTO rendered (file, list, rendering, scan, revision) VALUES (?, ?, ?, ?, ?)",
@@ -108,7 +109,7 @@ export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transacti
   stale: run((db) =>
     db.all(`SELECT file FROM rendered AS r WHERE sha256 IS NULL OR ${newer} >= 2`).map((row) => text(row, "file"))
   ),
-  forget: (file) => transaction(manifestLabel, (db) => db.run("DELETE FROM rendered WHERE file = ?", file))
+  deleteEntry: (file) => transaction(manifestLabel, (db) => db.run("DELETE FROM rendered WHERE file = ?", file))
 })
 
 /** Returns the revision of a list, which increases with every commit that changes a row of the list. */
@@ -128,7 +129,7 @@ export const evidenceOf = Effect.fnUntraced(function*(
     (scan) => Effect.map(ScanTotals.ofScan(store, scan), (totals) => ({ ...scan, totals }))
   )
   const whole = scans.find(({ part, state }) => part === "" && state === "complete")
-  // `scans` omits scans before a later complete one of the same part, so ask the table.
+  // `scans` omits scans before the last complete one of each part, so this query reads the table.
   const changed = yield* store.run((db) =>
     db.get(
       `SELECT 1 FROM scans WHERE list = ? AND scan > ? AND (tally ->> '$.counts.inserted')

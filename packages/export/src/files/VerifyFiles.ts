@@ -18,15 +18,15 @@ import { copyFile, onDisk } from "./FileSink.ts"
 import * as Manifest from "./Manifest.ts"
 import * as Renderings from "./Renderings.ts"
 
-/** A difference between a folder and what was rendered into it. */
+/** A difference between the files in a folder and the files that were rendered into it. */
 export interface FileDifference {
   /** The name of the file, or the name of the list if its files are outdated. */
   readonly file: string
   /**
-   * `absent`: the file does not exist. `changed`: its bytes have changed. `unknown`: there is a manifest, but the copy has
-   * rendered nothing. `outdated`: a complete scan is not rendered yet, or the manifest does not name its files yet; the next
-   * export does that. `damaged`: the copy, which has the digests, cannot be read completely. `differs`: the bytes are
-   * unchanged, but another program reads other records from the file.
+   * `absent`: the file does not exist. `changed`: its bytes have changed. `unknown`: there is a manifest, but the copy has no
+   * data about rendered files. `outdated`: a complete scan is not rendered yet, or the manifest does not name its files yet;
+   * the next export repairs that. `damaged`: the copy, which has the digests, cannot be read completely. `differs`: the bytes
+   * are unchanged, but the file's records differ from the copy's rows.
    */
   readonly kind: "absent" | "changed" | "unknown" | "outdated" | "damaged" | "differs"
   /** The place of the difference. It may contain the id of a record. */
@@ -107,7 +107,7 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(
         if (problem !== undefined) differences.push({ file, kind: "differs", problem })
       }
       const known = yield* Renderings.evidenceOf(snapshot, list)
-      if (known?.settled !== true) continue
+      if (known?.isConsistent !== true) continue
       const hasColumns = entry?.format === "ndjson" || filled.every(({ name }) => names.has(name))
       if (entry?.scan !== known.evidence.scan || !isCurrent || !hasColumns) {
         differences.push({ file: list.label, kind: "outdated" })

@@ -51,14 +51,14 @@ export interface PostgresClient {
   >
 }
 
-/** Makes an array parameter from a column of values, for `unnest`. */
+/** Makes an array parameter of type text, for `unnest`. */
 export const texts = (values: ReadonlyArray<string | null>): Parameter => array(values, PgTypes.OID.text)
-/** {@inheritDoc texts} */
+/** Makes an array parameter of type bigint, for `unnest`. */
 export const integers = (values: ReadonlyArray<number | null>): Parameter =>
   array(values.map((value) => value === null ? null : BigInt(value)), PgTypes.OID.int8)
-/** {@inheritDoc texts} */
+/** Makes an array parameter of type boolean, for `unnest`. */
 export const booleans = (values: ReadonlyArray<boolean | null>): Parameter => array(values, PgTypes.OID.bool)
-/** {@inheritDoc texts} */
+/** Makes an array parameter of type bytea, for `unnest`. */
 export const binaries = (values: ReadonlyArray<Uint8Array>): Parameter => array(values, PgTypes.OID.bytea)
 
 const array = (values: ReadonlyArray<unknown>, type: number): Parameter => {

@@ -47,7 +47,9 @@ export interface Leases {
 
 /** An acquired lease. */
 export interface Lease {
+  /** The label of the list. */
   readonly label: string
+  /** A random id of the acquisition. The table's column `holder` describes the process for people instead. */
   readonly owner: string
   readonly epoch: bigint
   /** The number of transactions started under the lease. A retried transaction finds by its number that it was committed. */

@@ -1,7 +1,7 @@
 /**
  * Finds the file that a path names before SQLite opens it, and checks later that the path still names the same file. SQLite
- * opens whatever file a name leads to and writes its log next to it. Two names of one file, or one name for two files in
- * turn, would allow two writers of one list.
+ * opens whatever file a name leads to and writes its log next to it. If one file had two names, or if a name led to
+ * another file later, a list could have two writers.
  */
 import {
   accessSync,
@@ -79,7 +79,7 @@ const realPathOf = (path: string): string => {
 
 /**
  * Creates the file with permissions for its owner only; SQLite would create it readable by other users. Throws if the file is
- * not writable: SQLite would open it read-only, where its locks exclude nobody.
+ * not writable: SQLite would open it read-only, and read-only locks do not exclude other programs.
  */
 export const requireOwned = (file: string): void => {
   createOwned(file)

@@ -17,7 +17,7 @@ import { migrate, refuseLater, requireCurrent } from "./SqliteSchema.ts"
 
 /** How long SQLite itself waits for another writer. Its wait blocks the thread, so longer waits happen in `whileBusy`. */
 const sqliteTimeoutMs = 50
-/** How long a step waits for another writer of the same database. Several lists may be written at once, in turn by batch. */
+/** How long a step waits for another writer of the same database. Writers of other lists commit between its batches. */
 const busyTimeout = Duration.seconds(30)
 
 /** How to open the file. `read` sees later commits, `snapshot` does not, and `write` creates a missing file. */
@@ -139,7 +139,7 @@ export class Database {
     }
   }
 
-  /** Runs a step. If it finds the file damaged, the error says what is still readable. */
+  /** Runs a step. If the file is damaged, the error lists the data that is still readable. */
   explaining<A>(step: () => A): A {
     try {
       return step()

@@ -22,7 +22,7 @@ export const integrityOf = (db: { readonly all: (sql: string) => ReadonlyArray<R
 
 const numberFormat = new Intl.NumberFormat("en-US")
 
-/** Returns which lists are still completely readable, and what to do with the file. */
+/** Returns the lists that are still completely readable, and the advice to recover the rest. */
 export const adviceFor = (db: DatabaseSync): string => {
   const readable: Array<string> = []
   const lost: Array<string> = []

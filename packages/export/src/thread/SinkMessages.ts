@@ -136,7 +136,7 @@ const unpacked = (texts: BatchMessage["texts"]): ReadonlyArray<string> => {
   return texts.lengths.map((length) => all.slice(at, at += length))
 }
 
-/** {@inheritDoc BatchMessage} */
+/** Encodes a batch as a message. */
 export const fromBatch = ({ checkpoint, owner, pages, records, undocumented }: Batch): BatchMessage => {
   const columns = records[0]?.amounts.length ?? 0
   const amounts = new Float64Array(records.length * columns)
@@ -154,7 +154,7 @@ export const fromBatch = ({ checkpoint, owner, pages, records, undocumented }: B
   }
 }
 
-/** {@inheritDoc BatchMessage} */
+/** Decodes a batch. */
 export const toBatch = (message: BatchMessage): Batch => {
   const { amounts, checkpoint, ids, owner, pages, undocumented } = message
   const problems = new Map(message.problems)
@@ -173,14 +173,14 @@ export type DestinationMessage =
   | { readonly _tag: "Postgres"; readonly url: Omit<PostgresUrl, "password">; readonly password: string | undefined }
 type PostgresUrl = Extract<StoredDestination, { readonly _tag: "Postgres" }>["url"]
 
-/** {@inheritDoc DestinationMessage} */
+/** Encodes a destination as a message. */
 export const fromDestination = (destination: StoredDestination): DestinationMessage => {
   if (destination._tag !== "Postgres") return destination
   const { password, ...url } = destination.url
   return { _tag: "Postgres", url, password: password === undefined ? undefined : Redacted.value(password) }
 }
 
-/** {@inheritDoc DestinationMessage} */
+/** Decodes a destination. */
 export const toDestination = (message: DestinationMessage): StoredDestination => {
   if (message._tag !== "Postgres") return message
   const { password, url } = message
@@ -214,7 +214,7 @@ const emptyFields = {
   code: ""
 } as const
 
-/** {@inheritDoc ErrorMessage} */
+/** Encodes an error as a message. */
 export const fromError = ({ location, reason }: SinkError): ErrorMessage => ({
   ...emptyFields,
   ...reason,
@@ -222,7 +222,7 @@ export const fromError = ({ location, reason }: SinkError): ErrorMessage => ({
   tag: reason._tag
 })
 
-/** {@inheritDoc ErrorMessage} */
+/** Decodes an error. */
 export const toError = (message: ErrorMessage): SinkError =>
   new SinkError({ location: message.location, reason: reasonIn(message) })
 

@@ -58,7 +58,7 @@ const close = Effect.fnUntraced(function*(opened: number) {
 const files = Layer.mergeAll(NodeFileSystem.layer, NodePath.layer)
 
 const open = Effect.fnUntraced(function*(id: number, { destination }: SinkRequests["open"]) {
-  const layer = Destination.layerHere(toDestination(destination)).pipe(Layer.provide(files))
+  const layer = Destination.layerInThisThread(toDestination(destination)).pipe(Layer.provide(files))
   const sink = Context.get(yield* Layer.build(layer), Sink)
   sinks.set(id, sink)
   return sink.location satisfies SinkResponses["open"]

@@ -1,6 +1,7 @@
 /**
  * A sink in a worker thread (`SinkThread.ts`), so that parsing, comparing, hashing and writing overlap with fetching and
- * checking the next pages. Calls, cancellations and closes are delivered in order, so the sink behaves as in this thread.
+ * checking the next pages. Calls, cancellations and closes are delivered in order, so the sink behaves as one in the calling
+ * thread.
  */
 import { Effect, Layer, type Scope } from "effect"
 import { existsSync } from "node:fs"

@@ -8,7 +8,7 @@ import { type Column, layoutOf } from "../../engine/Columns.ts"
 import type { FullRow } from "../../engine/Store.ts"
 import type { Encoder, Format } from "./Format.ts"
 
-const bytes = new TextEncoder()
+const utf8 = new TextEncoder()
 
 /** Makes an encoder of the list. `raw` needs no escape, because it starts with a brace. */
 export const encoder = (list: Lists.AnyList, formulas: Format["formulas"]): Encoder => {
@@ -16,8 +16,8 @@ export const encoder = (list: Lists.AnyList, formulas: Format["formulas"]): Enco
   let hasHeader = false
   const header = () => hasHeader ? "" : (hasHeader = true, csvText([columnNames(columns)], formulas))
   return {
-    write: (rows) => bytes.encode(header() + csvText(rows.map((row) => fieldsOf(columns, row)), formulas)),
-    end: () => bytes.encode(header())
+    write: (rows) => utf8.encode(header() + csvText(rows.map((row) => fieldsOf(columns, row)), formulas)),
+    end: () => utf8.encode(header())
   }
 }
 

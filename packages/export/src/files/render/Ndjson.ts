@@ -1,10 +1,10 @@
 /** NDJSON: the exact text of each record on its own line. */
 import type { Encoder } from "./Format.ts"
 
-const text = new TextEncoder()
+const utf8 = new TextEncoder()
 
 /** Makes an encoder. NDJSON cannot mark a row as missing, so the caller renders missing rows into a file of their own. */
 export const encoder = (): Encoder => ({
-  write: (rows) => text.encode(rows.map(({ raw }) => `${raw}\n`).join("")),
+  write: (rows) => utf8.encode(rows.map(({ raw }) => `${raw}\n`).join("")),
   end: () => new Uint8Array()
 })

@@ -1,7 +1,7 @@
 /**
  * Parquet in row groups of bounded size. Amounts are INT64, booleans BOOLEAN, and text UTF-8. A date-time of the record (§2)
  * stays text (`created_at`), and the next column has it as a UTC timestamp in milliseconds (`created_at_utc`), which is null
- * if the text is not a valid date-time. Then follow `raw` and, as timestamps, `first_seen_at`, `changed_at` and
+ * if the text is not a valid date-time. The last columns are `raw` and the timestamps `first_seen_at`, `changed_at` and
  * `missing_since`.
  */
 import { Lists, timestamp } from "@payments/core"
@@ -82,7 +82,7 @@ export const encoder = (list: Lists.AnyList, compress: Format["compress"]): Enco
   }
 }
 
-/** Returns the columns of a file with these columns of the list. */
+/** Returns the columns of a file that is rendered with these columns of the list's table. */
 export const fieldsOf = (list: Lists.AnyList, columns: ReadonlyArray<Column>): ReadonlyArray<Field> => [
   ...columns.flatMap((column) => fieldsOfColumn(column, Lists.dateFields(list))),
   { element: text("raw", "REQUIRED"), value: ({ raw }) => raw, hasNoStatistics: true },
@@ -91,7 +91,10 @@ export const fieldsOf = (list: Lists.AnyList, columns: ReadonlyArray<Column>): R
   { element: instant("missing_since"), value: ({ missingSince }) => instantOf(missingSince) }
 ]
 
-/** Returns the columns for a column of the list. A day such as `settlement_date` has no time zone, so it gets no timestamp. */
+/**
+ * Returns the file's columns for one column of the table. A day such as `settlement_date` has no time zone, so it gets no
+ * timestamp.
+ */
 const fieldsOfColumn = (column: Column, dates: ReturnType<typeof Lists.dateFields>): ReadonlyArray<Field> => {
   const { name, path: [field, inner] } = column
   const own: Field = { element: elementOf(column), value: ({ cells }) => cellOf(column, cells[name]) }
