@@ -2,14 +2,14 @@ import { assert, describe, it } from "@effect/vitest"
 import { records as generated, type SandboxOptions } from "@payments/sandbox"
 import { Cause, Console, Effect, Exit, Random } from "effect"
 import { join } from "node:path"
-import { crash, seed } from "../../../packages/export/test/Seed.ts"
+import { isLongRun, seed } from "../../../packages/export/test/Seed.ts"
 import { destinations, rowsIfAny } from "./Destinations.ts"
 import { payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program.ts"
 import type { Target } from "./Target.ts"
 
-const size = crash ? 100_000 : 20_000
-const kills = crash ? 200 : 10
-const kinds = destinations.filter(({ isInShortRun }) => crash || isInShortRun)
+const size = isLongRun ? 100_000 : 20_000
+const kills = isLongRun ? 200 : 10
+const kinds = destinations.filter(({ isInShortRun }) => isLongRun || isInShortRun)
 
 const hostileText = 0.02
 
@@ -72,7 +72,7 @@ describe(`SIGKILL at ${kills} random moments of exports of ${size} records (seed
         yield* Console.log(`interrupted at scan:page ${interruptions.join(" ")}`)
         assert.isAtLeast(interruptions.length, 3, "too few kills hit a scan between its first and its last page")
       }).pipe(Effect.scoped, Random.withSeed(seed)),
-    crash ? 3_600_000 : 300_000
+    isLongRun ? 3_600_000 : 300_000
   )
 })
 

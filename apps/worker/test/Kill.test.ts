@@ -6,14 +6,14 @@ import { once } from "node:events"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { temporaryFolder } from "../../../packages/export/test/Folder.ts"
-import { crash, seed } from "../../../packages/export/test/Seed.ts"
+import { isLongRun, seed } from "../../../packages/export/test/Seed.ts"
 import { whileReadingWith } from "../../cli/test/Destinations.ts"
 import { rowsOf, runProgram } from "../../cli/test/Program.ts"
 
 const binary = join(import.meta.dirname, "../dist/payments-worker.js")
 
-const kills = crash ? 100 : 3
-const records = crash ? 5000 : 600
+const kills = isLongRun ? 100 : 3
+const records = isLongRun ? 5000 : 600
 const minute = 60_000
 
 /** Limits how many records vanish between two scans, so that no rows are held back, however long a scan takes. */
@@ -107,7 +107,7 @@ describe(`a worker that is killed ${kills} times while records change (seed ${se
         }
         assert.isAbove(missing, 0, "some records must have vanished")
       }).pipe(Effect.scoped, Random.withSeed(seed)),
-    crash ? 1_800_000 : 300_000
+    isLongRun ? 1_800_000 : 300_000
   )
 })
 

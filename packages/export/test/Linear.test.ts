@@ -1,7 +1,7 @@
 /** Text from the API that is designed to use much time or memory. */
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
-import { layoutOf, readable } from "../src/engine/Columns.ts"
+import { layoutOf, withoutRoundedAmounts } from "../src/engine/Columns.ts"
 import { printable } from "../src/index.ts"
 
 const many = 1_000_000
@@ -21,7 +21,11 @@ describe("the time for a text is linear in its length", () => {
       ] as const
     ) {
       const text = `{"amount":${amount}}`
-      assert.deepStrictEqual(readable(layout, JSON.parse(text), text), { amount: expected }, amount.slice(0, 3))
+      assert.deepStrictEqual(
+        withoutRoundedAmounts(layout, JSON.parse(text), text),
+        { amount: expected },
+        amount.slice(0, 3)
+      )
     }
     // A quadratic implementation took five minutes for the first one.
     assert.isBelow(performance.now() - startedAt, 20_000)

@@ -65,7 +65,7 @@ describe("a folder's files", () => {
           assert.deepStrictEqual(yield* verifyFiles(folder), [])
           yield* Console.log(`flips of ${format.format}: seed ${seed}`)
           const { below } = diceOf(seed, format.format)
-          const files = ["manifest.json", ...namedIn(folder)]
+          const files = ["manifest.json", ...filesInManifest(folder)]
           for (let times = 0; times < flips / 3; times++) {
             const file = files[below(files.length)] ?? ""
             const path = join(folder, file)
