@@ -11,7 +11,7 @@ import {
   Position,
   RetryPolicy
 } from "@payments/core"
-import { type Cause, Duration, Effect, Latch, Pull, Queue, type Scope, Stream } from "effect"
+import { type Cause, Duration, Effect, Pull, Queue, type Scope, Stream } from "effect"
 import { type Backlog, backlogOf } from "./Backlog.ts"
 import { countPath } from "./engine/ScanTotals.ts"
 import { maxBufferedRecords, type MerchantGuard } from "./MerchantGuard.ts"
@@ -40,9 +40,6 @@ const maxRestarts = 2
 /** The wait before a failed page is requested again. It doubles up to the maximum. */
 export const firstWait = Duration.seconds(1)
 const maxWait = Duration.minutes(1)
-/** How many pages a batch collects, and how long it waits for them. A local service sends a page in about 1 ms. */
-const pagesInBatch = 8
-const batchTimeout = Duration.millis(10)
 
 /** The time when this run last received or committed a page. All parts of a list share it. */
 export interface LastProgress {
@@ -88,7 +85,7 @@ export const traverse = Effect.fnUntraced(function*(
   )
   const maxPages = Math.max(1, Math.floor(largestBatch / limit))
   const backlog = yield* backlogOf(sink)
-  const { batchReady, queue } = yield* prefetch(Stream.map(listing, toReadPage(list)), maxPages, backlog)
+  const queue = yield* prefetch(Stream.map(listing, toReadPage(list)), maxPages, backlog)
   /** Pages that are not committed yet. */
   const pending: Array<ReadPage> = []
   /** How many of them, from the first one on, the guard needs for a decision. They no longer count in the backlog. */
@@ -98,18 +95,14 @@ export const traverse = Effect.fnUntraced(function*(
     state.lastProgress.at = now
     state.wait = firstWait
   })
-  // Pages that arrive during a commit share the next batch, and its sync to disk. The first page is committed at once.
+  // Pages that arrive during a commit share the next batch, and its sync to disk.
   const receive = Effect.suspend(() => {
     const records = pending.reduce((sum, page) => sum + page.records.length, 0)
     const room = Math.max(1, Math.min(maxPages, Math.floor((maxBufferedRecords - records) / limit)))
-    const available = Queue.takeBetween(queue, 1, room)
-    return Effect.flatMap(
-      state.session === undefined ? available : Effect.andThen(batchReady, available),
-      (pages) => {
-        pending.push(...pages)
-        return noteProgress
-      }
-    )
+    return Effect.flatMap(Queue.takeBetween(queue, 1, room), (pages) => {
+      pending.push(...pages)
+      return noteProgress
+    })
   })
   const leaveUndecided = Effect.sync(() => {
     for (const { characters } of pending.slice(undecided)) backlog.remove(characters)
@@ -137,36 +130,16 @@ export const traverse = Effect.fnUntraced(function*(
   )
 }, Effect.scoped)
 
-/**
- * Prefetches pages until the queue has `maxPages` of them or the backlog is full. Queued pages have no parsed records.
- * `batchReady` waits a short time until the queue has a batch: each batch wakes the destination's thread or server, which
- * can cost more than finding a page unchanged.
- */
+/** Prefetches pages until the queue has `maxPages` of them or the backlog is full. Queued pages have no parsed records. */
 const prefetch = Effect.fnUntraced(function*(
   pages: Stream.Stream<ReadPage, PaymentsError>,
   maxPages: number,
   backlog: Backlog
 ) {
   const queue = yield* Queue.bounded<ReadPage, PaymentsError | Cause.Done>(maxPages)
-  const hasBatch = Latch.makeUnsafe()
-  let isEnded = false
-  yield* Stream.runForEach(pages, (page) =>
-    Effect.flatMap(Queue.offer(queue, page), () => {
-      if (Queue.sizeUnsafe(queue) >= Math.min(maxPages, pagesInBatch)) hasBatch.openUnsafe()
-      return backlog.add(page.characters)
-    })).pipe(
-      Queue.into(queue),
-      Effect.ensuring(Effect.sync(() => {
-        isEnded = true
-        hasBatch.openUnsafe()
-      })),
-      Effect.forkScoped
-    )
-  const batchReady = Effect.flatMap(Effect.timeoutOption(hasBatch.await, batchTimeout), () => {
-    if (!isEnded) hasBatch.closeUnsafe()
-    return Effect.void
-  })
-  return { queue, batchReady }
+  yield* Stream.runForEach(pages, (page) => Effect.andThen(Queue.offer(queue, page), backlog.add(page.characters)))
+    .pipe(Queue.into(queue), Effect.forkScoped)
+  return queue
 })
 
 /** Commits pages as one batch. The first batch opens the session. */
