@@ -282,5 +282,6 @@ const logHowToContinue = Effect.fnUntraced(function*(input: Input, limit: number
   const hint = cursor !== null && terminal && printable(cursor) === cursor
     ? `--limit ${limit} --cursor '${cursor.replaceAll("'", "'\\''")}'${repeated}`
     : `--limit ${limit} --cursor with the cursor that --format json prints${repeated}, or --cursor-file FILE to save it`
-  yield* logLine(`More records remain. Read them all with --all, or continue with the same filters and ${hint}.`)
+  const advice = input.all ? "Continue" : "Read them all with --all, or continue"
+  yield* logLine(`More records remain. ${advice} with the same filters and ${hint}.`)
 })

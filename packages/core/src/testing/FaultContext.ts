@@ -22,7 +22,7 @@ export interface ListingHistory {
 export interface FaultContext {
   readonly request: ListRequest
   readonly now: number
-  /** The query string as it was sent, without the question mark. */
+  /** The query string of the request, without the question mark. */
   readonly query: string
   readonly key: string
   readonly history: ListingHistory
