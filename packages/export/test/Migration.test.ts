@@ -250,7 +250,12 @@ describe("a destination of version 2", () => {
           "scans WHERE list = 'payout-requests'",
           "revisions WHERE list <> 'invoices'"
         ]
-          .map((table) => rowsOf(file, `SELECT * FROM ${table}`))
+          // Version 5 adds these two columns to `scans`.
+          .map((table) =>
+            rowsOf(file, `SELECT * FROM ${table}`).map((row) =>
+              Object.entries(row).filter(([name]) => name !== "kind" && name !== "last_change")
+            )
+          )
       const before = kept()
       const summary = yield* run(file, { invoices: invoices(35) })
       assert.deepInclude(summary, { scan: 3, start: "resumed", pages: 4, records: 35, inserted: 35, missing: 0 })
@@ -261,6 +266,17 @@ describe("a destination of version 2", () => {
           payoutRequests: payouts.with(4, `{"id":"por_4","amount":44,"customerDetails":{"name":"n4"}}`)
         }, "payoutRequests"),
         { start: "afterComplete", unchanged: 12 }
+      )
+    }).pipe(Effect.scoped))
+
+  it.live("gets the kind of each scan", () =>
+    Effect.gen(function*() {
+      const file = yield* ofVersion2
+      execute(file, `UPDATE scans SET part = '["status","PAID"]' WHERE scan = 1`)
+      yield* run(file, {}, "payinSources")
+      assert.deepStrictEqual(
+        rowsOf(file, "SELECT kind FROM scans WHERE scan < 4 ORDER BY scan").map(({ kind }) => kind),
+        ["part", "full", "full"]
       )
     }).pipe(Effect.scoped))
 

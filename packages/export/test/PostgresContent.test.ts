@@ -82,7 +82,13 @@ describe("a schema of version 1", () => {
       yield* ask(`CREATE ROLE "A reader"`)
       yield* ask(`GRANT SELECT ON "${schema}".destination TO "A reader", PUBLIC`)
       yield* ask(`ALTER TABLE "${schema}".quarantine ALTER COLUMN raw TYPE json USING raw::json`)
-      for (const table of ["list_columns", "program_version"]) yield* ask(`DROP TABLE "${schema}".${table}`)
+      const laterTables = ["list_columns", "program_version", "consumers", "changes_pruned", "head_passes"]
+      for (const table of laterTables) yield* ask(`DROP TABLE "${schema}".${table}`)
+      yield* ask(`ALTER TABLE "${schema}".scans DROP COLUMN kind, DROP COLUMN last_change`)
+      yield* ask(
+        `INSERT INTO "${schema}".scans (list, part, asked, state, first_row, tally, started_at)
+        SELECT list, '["reference","r"]', asked, state, first_row, tally, started_at FROM "${schema}".scans`
+      )
       yield* ask(`UPDATE "${schema}".destination SET version = 1`)
       const refused = yield* Effect.flip(PostgresSink.reader(urlOf(server, schema)))
       assert.include(refused.message, "it was written by an earlier version of this program. Export into it first.")
@@ -93,7 +99,11 @@ describe("a schema of version 1", () => {
       assert.deepStrictEqual(yield* ask(`SELECT version FROM "${schema}".destination`), [{ version: 1 }])
       yield* ask(`DROP VIEW "${schema}".mine`)
       yield* Effect.scoped(Layer.build(PostgresSink.layer(urlOf(server, schema))))
-      for (const table of ["list_columns", "program_version"]) {
+      assert.deepStrictEqual(
+        yield* ask(`SELECT kind, last_change FROM "${schema}".scans ORDER BY scan`),
+        ["full", "part"].map((kind) => ({ kind, last_change: null }))
+      )
+      for (const table of laterTables) {
         const [readers] = yield* ask(
           `SELECT relacl::text[] @> ARRAY['"A reader"=r/${user}', '=r/${user}'] AS "areKept"
           FROM pg_class WHERE oid = '"${schema}".${table}'::regclass`

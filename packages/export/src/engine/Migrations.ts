@@ -179,11 +179,43 @@ export const migrations: ReadonlyArray<Migration> = [
         WHERE c.relnamespace = to_regnamespace('${s.replaceAll("'", "''")}') AND a.attnum > 0 AND NOT a.attisdropped`,
       `CREATE TABLE ${s}.program_version (version text NOT NULL)`
     ]
+  },
+  {
+    version: 5,
+    sqlite: [
+      "ALTER TABLE scans ADD COLUMN kind TEXT NOT NULL DEFAULT 'full' CHECK (kind IN ('full', 'part', 'head', 'window'))",
+      "UPDATE scans SET kind = 'part' WHERE part <> ''",
+      // The number of the last row of `changes` when the scan became complete.
+      "ALTER TABLE scans ADD COLUMN last_change INTEGER",
+      // The position is the number of the last change that the consumer has acknowledged.
+      `CREATE TABLE consumers (
+        name TEXT PRIMARY KEY, position INTEGER NOT NULL, created_at TEXT NOT NULL, moved_at TEXT NOT NULL
+      ) STRICT`,
+      // The highest number of a removed change. There is no row until the first removal.
+      `CREATE TABLE changes_pruned (
+        only INTEGER PRIMARY KEY CHECK (only = 1), seq INTEGER NOT NULL, pruned_at TEXT NOT NULL
+      ) STRICT`,
+      // The lists whose head passes are stopped, and why.
+      "CREATE TABLE head_passes (list TEXT PRIMARY KEY, stopped_at TEXT NOT NULL, problem TEXT NOT NULL) STRICT"
+    ],
+    postgres: (s) => [
+      `ALTER TABLE ${s}.scans ADD COLUMN kind text NOT NULL DEFAULT 'full'
+        CHECK (kind IN ('full', 'part', 'head', 'window')), ADD COLUMN last_change bigint`,
+      `UPDATE ${s}.scans SET kind = 'part' WHERE part <> ''`,
+      `CREATE TABLE ${s}.consumers (
+        name text COLLATE "C" PRIMARY KEY, position bigint NOT NULL, created_at timestamptz NOT NULL,
+        moved_at timestamptz NOT NULL
+      )`,
+      `CREATE TABLE ${s}.changes_pruned (
+        singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton), seq bigint NOT NULL, pruned_at timestamptz NOT NULL
+      )`,
+      `CREATE TABLE ${s}.head_passes (list text PRIMARY KEY, stopped_at timestamptz NOT NULL, problem text NOT NULL)`
+    ]
   }
 ]
 
 /** The version of the tables that this program writes. */
-export const currentVersion = 4
+export const currentVersion = 5
 
 /** The migrations that a destination of this version lacks. */
 export const migrationsAfter = (version: number): ReadonlyArray<Migration> =>

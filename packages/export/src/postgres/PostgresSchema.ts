@@ -58,7 +58,7 @@ export const migrate = Effect.fnUntraced(function*(
   }))
 })
 
-/** Lets the roles that may read `destination` also read the tables that version 4 adds and every reader needs. */
+/** Lets the roles that may read `destination` also read the tables that later versions added and every reader needs. */
 const keepReaders = Effect.fnUntraced(function*(query: Query, s: string) {
   const readers = yield* query(
     `SELECT DISTINCT pg_get_userbyid(nullif(a.grantee, 0)) AS name FROM pg_class AS c, aclexplode(c.relacl) AS a
@@ -68,7 +68,12 @@ const keepReaders = Effect.fnUntraced(function*(query: Query, s: string) {
   for (const reader of readers) {
     const name = optional(reader, "name")
     yield* query(
-      `GRANT SELECT ON ${s}.list_columns, ${s}.program_version TO ${name === undefined ? "PUBLIC" : quoted(name)}`
+      `GRANT SELECT ON ${
+        ["list_columns", "program_version", "consumers", "changes_pruned", "head_passes"].map((table) =>
+          `${s}.${table}`
+        )
+          .join(", ")
+      } TO ${name === undefined ? "PUBLIC" : quoted(name)}`
     )
   }
 })

@@ -319,8 +319,9 @@ const start = (query: Query, s: string, { firstRow, list, now, part, request, to
         [now, list.label, part]
       ),
       query(
-        `INSERT INTO ${s}.scans (list, part, asked, state, first_row, tally, started_at)
-        VALUES ($1, $2, $3, 'running', $4::bigint, $5::json, $6::timestamptz) RETURNING scan`,
+        `INSERT INTO ${s}.scans (list, kind, part, asked, state, first_row, tally, started_at)
+        VALUES ($1, CASE $2 WHEN '' THEN 'full' ELSE 'part' END, $2, $3, 'running', $4::bigint, $5::json, $6::timestamptz)
+        RETURNING scan`,
         [list.label, part, request, String(firstRow), totals, now]
       )
     ),

@@ -264,7 +264,8 @@ const start = (db: Database, { firstRow, list, now, part, request, totals }: New
     part
   )
   const { lastInsertRowid } = db.prepare(
-    `INSERT INTO scans (list, part, asked, state, first_row, tally, started_at) VALUES (?, ?, ?, 'running', ?, ?, ?)`
-  ).run(list.label, part, request, firstRow, totals, now)
+    `INSERT INTO scans (list, kind, part, asked, state, first_row, tally, started_at)
+    VALUES (?, ?, ?, ?, 'running', ?, ?, ?)`
+  ).run(list.label, part === "" ? "full" : "part", part, request, firstRow, totals, now)
   return Number(lastInsertRowid)
 }
