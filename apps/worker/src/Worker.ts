@@ -17,8 +17,8 @@ import {
   type SinkError
 } from "@payments/export"
 import { CommandExit } from "@payments/export/program"
-import { Duration, Effect, type Layer, Result } from "effect"
-import { Status } from "./Status.ts"
+import { DateTime, Duration, Effect, type Layer, Result } from "effect"
+import { initialState, listAfter, problemOf, Status, updateList } from "./Status.ts"
 
 /** The options of each scan. */
 export type WorkerOptions = Omit<ScanOptions, "onEvent">
@@ -36,11 +36,44 @@ const runRound = <R>(
 ) =>
   Effect.gen(function*() {
     const status = yield* Status
-    yield* status.onDestinationOpen
+    yield* status.update(source, (state) => ({ ...state, state: "running", problem: null }))
     const { isSecret } = yield* PaymentsApi
-    const onEvent = (event: ScanEvent) => Effect.andThen(status.onEvent(event), logEvent(event, isSecret))
+    const onEvent = (event: ScanEvent) => Effect.andThen(note(status, event), logEvent(event, isSecret))
     return yield* scanAll(names, { ...options, onEvent })
   }).pipe(Effect.provide(destination, { local: true }))
+
+/** The name of the only source. */
+const source = "default"
+
+const note = (status: Status["Service"], event: ScanEvent) =>
+  status.update(source, (state, now) =>
+    updateList(state, Lists.byName[event.list].label, (list) => {
+      const next = listAfter(event, list, now)
+      if (event._tag !== "Ended" || Result.isFailure(event.outcome.result)) return next
+      const [summary] = event.outcome.result.success
+      if (summary === undefined) return next
+      const startedAt = DateTime.formatIso(
+        DateTime.subtractDuration(DateTime.makeUnsafe(now), summary.elapsed)
+      )
+      return {
+        ...next,
+        quarantined: summary.quarantined,
+        completeScan: { scan: summary.scan, startedAt, endedAt: now, certificate: null }
+      }
+    }))
+
+/** Stores why the destination could not be opened or reached. These lists were therefore not scanned. */
+const noteProblem = (status: Status["Service"], error: SinkError, names: ReadonlyArray<Lists.ListName>) =>
+  status.update(source, (state, now) => ({
+    ...state,
+    state: "starting",
+    problem: problemOf(error, state.problem, now),
+    lists: state.lists.map((list) =>
+      names.some((name) => Lists.byName[name].label === list.list)
+        ? { ...list, failure: problemOf(error, list.failure, now) }
+        : list
+    )
+  }))
 
 /** Runs one round. Fails with the lowest exit code of its lists, unless all succeed. */
 export const runOnce = Effect.fnUntraced(function*<R>(destination: OpenSink<R>, options: WorkerOptions) {
@@ -62,6 +95,12 @@ export const runForever = Effect.fnUntraced(function*<R>(
   options: WorkerOptions
 ) {
   const status = yield* Status
+  yield* status.set(
+    initialState(
+      { name: source, destination: "" },
+      Lists.all.map(({ label }) => ({ list: label, maxAgeSeconds: null }))
+    )
+  )
   let wasOpened = false
   let wait = firstWait
 
@@ -79,7 +118,7 @@ export const runForever = Effect.fnUntraced(function*<R>(
     const isUnavailable = error.reason._tag === "Unavailable"
     if (!wasOpened && !isUnavailable && !isTransient(error)) return yield* error
     if (isUnavailable) return { names, error }
-    yield* status.onDestinationProblem(error, names)
+    yield* noteProblem(status, error, names)
     yield* Effect.annotateLogs(Effect.logError("destination failed"), annotationsOf(error))
     return undefined
   })
@@ -88,7 +127,7 @@ export const runForever = Effect.fnUntraced(function*<R>(
     let unreached = yield* attempt(allLists)
     while (unreached !== undefined) {
       const { error, names } = unreached
-      yield* status.onDestinationProblem(error, names)
+      yield* noteProblem(status, error, names)
       yield* Effect.logWarning("destination waits").pipe(
         Effect.annotateLogs({ ...annotationsOf(error), waitMs: Duration.toMillis(wait) })
       )

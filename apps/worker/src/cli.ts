@@ -17,7 +17,8 @@ import {
 import { Duration, Effect, Layer } from "effect"
 import { Command, Flag } from "effect/cli"
 import { HttpRouter, HttpServer, type HttpServerError } from "effect/http"
-import { routes, Status } from "./Status.ts"
+import { routes } from "./Health.ts"
+import { Status } from "./Status.ts"
 import { runForever, runOnce } from "./Worker.ts"
 
 const flags = {
@@ -59,6 +60,7 @@ const interval: SettingParser<Duration.Duration> = {
 
 /** What the worker depends on. */
 export interface Services<R> {
+  readonly version: string
   readonly api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>
   readonly server: (host: string, port: number) => Layer.Layer<HttpServer.HttpServer, HttpServerError.ServeError>
   /** Runs before the first round, unless the worker runs only one round. From then on SIGTERM ends it with exit code 0. */
@@ -66,7 +68,7 @@ export interface Services<R> {
 }
 
 /** `payments-worker`. */
-export const worker = <R>({ api, onEndless, server }: Services<R>) =>
+export const worker = <R>({ api, onEndless, server, version }: Services<R>) =>
   Command.make("payments-worker").pipe(
     Command.withDescription("Keep a database or files up to date with the payments API."),
     Command.withSubcommands([
@@ -101,7 +103,7 @@ export const worker = <R>({ api, onEndless, server }: Services<R>) =>
             ? runOnce(destination, options)
             : Effect.provide(runForever(every ?? Duration.minutes(5), destination, options), health)
           yield* work.pipe(
-            Effect.provide(Status.layer),
+            Effect.provide(Status.layer(version)),
             Effect.provide(service),
             Effect.interruptible,
             Effect.onInterrupt(() => Effect.logInfo("stopped"))

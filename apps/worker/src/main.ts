@@ -33,6 +33,7 @@ process.once("SIGTERM", () => {
 })
 
 const services = {
+  version: PAYMENTS_VERSION,
   api: PaymentsApi.layerConfig.pipe(Layer.provide(layerHttpClient)),
   server: (host: string, port: number) =>
     NodeHttpServer.layer(createServer, { host, port, gracefulShutdownTimeout: "1 second" }),

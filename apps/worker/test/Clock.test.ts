@@ -24,7 +24,7 @@ describe("a worker whose wall clock is changed while it runs", () => {
       const clock = join(folder, "clock")
       const env = { ...yield* sandboxEnv({ records: 20 }), ...more, CLOCK_SET_BY: clock }
       const running = yield* startWorker(["--to", `sqlite:${folder}/p.db`, "--every", "1s"], env, ["--import", preload])
-      yield* running.untilOk("/health/ready")
+      yield* running.untilUpToDate
       writeFileSync(`${clock}.new`, String(byMs))
       renameSync(`${clock}.new`, clock)
       // Scans that ended after the change of the clock.

@@ -39,14 +39,17 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
       const running = yield* startWorker(["--to", to(before.port, schema), "--every", "1h"], env)
       yield* running.untilLogged("destination waits", 2)
       const { body, status } = yield* running.readiness
-      assert.deepStrictEqual([status, body.ready, body.destination?.reason], [503, false, "Unavailable"])
-      assert.include(body.destination?.message, "no server listens there")
+      assert.deepStrictEqual([status, body.ready, body.sources[0]?.problem?.reason], [503, false, "Unavailable"])
+      assert.include(body.sources[0]?.problem?.message, "no server listens there")
       const [first, second] = running.log("destination waits").map(({ annotations }) => annotations)
       assert.deepInclude(first, { reason: "Unavailable", waitMs: 1000 })
-      assert.deepInclude(second, { error: body.destination?.message, waitMs: 2000 })
+      assert.deepInclude(second, { error: body.sources[0]?.problem?.message, waitMs: 2000 })
       yield* before.open(server.port)
-      yield* running.untilOk("/health/ready")
-      assert.deepStrictEqual([(yield* running.readiness).body.destination, yield* completeScans(schema)], [null, 3])
+      yield* running.untilUpToDate
+      assert.deepStrictEqual([(yield* running.readiness).body.sources[0]?.problem, yield* completeScans(schema)], [
+        null,
+        3
+      ])
       assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
     }).pipe(Effect.scoped))
 
@@ -58,7 +61,7 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
         ["--to", to(before.port, schema), "--every", "5s"],
         yield* sandboxEnv({ records: 20 })
       )
-      yield* running.untilOk("/health/ready")
+      yield* running.untilUpToDate
       yield* before.refuse
       yield* running.untilLogged("destination waits", 1)
       assert.strictEqual(yield* running.statusOf("/health/ready"), 503)
@@ -92,13 +95,13 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
       yield* Effect.forkScoped(runForever(Duration.hours(1), destination, {}))
       const complete = () => rowsOf(file, "SELECT list FROM scans WHERE state = 'complete' ORDER BY list")
       const status = yield* Status
-      const { lists } = yield* Effect.repeat(Effect.andThen(Effect.sleep("20 millis"), status.current), {
-        until: ({ lists: now }) => now["invoices"]?.complete !== null
+      const { sources } = yield* Effect.repeat(Effect.andThen(Effect.sleep("20 millis"), status.current), {
+        until: (now) => now.sources[0]?.lists.every(({ completeScan }) => completeScan !== null) === true
       })
-      assert.deepStrictEqual(Object.values(lists).map(({ failure }) => failure), [null, null, null])
+      assert.deepStrictEqual(sources[0]?.lists.map(({ failure }) => failure), [null, null, null])
       assert.deepStrictEqual(complete().map(({ list }) => list), ["invoices", "payin-sources", "payout-requests"])
     }).pipe(
-      Effect.provide([Status.layer, layerTest({ invoices: [`{"id":"a"}`] }), NodeServices.layer]),
+      Effect.provide([Status.layer("0.0.0"), layerTest({ invoices: [`{"id":"a"}`] }), NodeServices.layer]),
       Effect.scoped
     ))
 

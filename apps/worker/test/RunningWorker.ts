@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { join } from "node:path"
-import type { WorkerStatus } from "../src/Status.ts"
+import type { Snapshot } from "../src/Snapshot.ts"
 
 /** The built program. */
 export const binary = join(import.meta.dirname, "../dist/payments-worker.js")
@@ -50,6 +50,12 @@ export const startWorker = Effect.fnUntraced(function*(
     )
   yield* until(Effect.sync(() => log("listening")), (lines) => lines.length > 0)
   const { host, port } = log("listening")[0]?.annotations ?? {}
+  const readiness = Effect.promise(() =>
+    fetch(`http://${host === "::1" ? "[::1]" : "127.0.0.1"}:${String(port)}/health/ready`).then(async (response) => ({
+      status: response.status,
+      body: await response.json() as Readiness // the worker's documented format
+    }))
+  )
   return {
     child,
     host,
@@ -62,12 +68,8 @@ export const startWorker = Effect.fnUntraced(function*(
     statusOf: (path: string, address = "127.0.0.1") => statusOf(`http://${address}:${String(port)}${path}`),
     until,
     /** The response to `/health/ready`. */
-    readiness: Effect.promise(() =>
-      fetch(`http://127.0.0.1:${String(port)}/health/ready`).then(async (response) => ({
-        status: response.status,
-        body: await response.json() as Readiness // the worker's documented format
-      }))
-    ),
+    readiness,
+    untilUpToDate: until(readiness, ({ body }) => isUpToDate(body)),
     untilOk: (path: string, address = "127.0.0.1") =>
       until(statusOf(`http://${address}:${String(port)}${path}`), (status) => status === 200),
     /** The exit code and signal, when the worker has ended. */
@@ -85,6 +87,15 @@ export const startWorker = Effect.fnUntraced(function*(
 const statusOf = (url: string) => Effect.promise(() => fetch(url).then(({ status }) => status, () => 0))
 
 /** The body of `/health/ready`. */
-export interface Readiness extends WorkerStatus {
+export interface Readiness extends Snapshot {
   readonly ready: boolean
 }
+
+/** Whether the last full scan of every list is complete, and no list has a problem. */
+export const isUpToDate = ({ ready, sources }: Readiness): boolean =>
+  ready &&
+  sources.every(({ lists }) =>
+    lists.every(({ completeScan, failure, progress, stall }) =>
+      completeScan !== null && failure === null && stall === null && (progress?.waiting ?? null) === null
+    )
+  )

@@ -2,12 +2,12 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { temporaryFolder } from "../../cli/test/Program.ts"
-import { type Readiness, startWorker } from "./RunningWorker.ts"
+import { isUpToDate, type Readiness, startWorker } from "./RunningWorker.ts"
 
 const records = Array.from({ length: 20 }, (_, index) => `{"id":"r${index}"}`)
 
-/** A ready worker. Its service has 20 records in pages of 10; `behave` changes how the service responds. */
-const readyWorker = Effect.gen(function*() {
+/** A worker that is up to date. Its service has 20 records in pages of 10; `behave` changes how the service responds. */
+const upToDateWorker = Effect.gen(function*() {
   let behaviour: "whole" | "503 after the first page" | "403" | "half" = "whole"
   const service = yield* scriptedServer((request, response) => {
     const isFirst = !request.url?.includes("cursor=")
@@ -21,59 +21,62 @@ const readyWorker = Effect.gen(function*() {
     PAYMENTS_BASE_URL: service.url,
     PAYMENTS_API_KEY: "k"
   })
-  yield* running.untilOk("/health/ready")
+  yield* running.untilUpToDate
   const until = (matches: (readiness: Readiness) => boolean) =>
     running.until(running.readiness, ({ body, status }) => {
-      assert.strictEqual(status, body.ready ? 200 : 503)
+      assert.deepStrictEqual([status, body.ready], [200, true], "the destination can be used")
       return matches(body)
     })
   return { until, behave: (as: typeof behaviour) => void (behaviour = as) }
 })
 
-const all = (body: Readiness) => Object.values(body.lists)
+const listsOf = (body: Readiness) => body.sources[0]?.lists ?? []
+const invoicesOf = (body: Readiness) =>
+  listsOf(body).find(({ list }) => list === "invoices") ?? assert.fail("invoices are a list of the source")
 
-describe("/health/ready of a worker", () => {
-  it.live("reports not ready and the reason while scans wait for a service that responds with 503", () =>
+describe("the state that a worker reports", () => {
+  it.live("has the reason while scans wait for a service that responds with 503", () =>
     Effect.gen(function*() {
-      const { behave, until } = yield* readyWorker
+      const { behave, until } = yield* upToDateWorker
       behave("503 after the first page")
-      const { body } = yield* until(({ lists }) => lists["invoices"]?.waiting?.reason === "ServerFailure")
-      assert.isFalse(body.ready)
-      assert.include(body.lists["invoices"]?.waiting?.message, "503")
-      assert.deepInclude(body.lists["invoices"], { scanned: 10, failure: null })
-      assert.deepInclude(body.lists["invoices"]?.complete, { records: 20 })
+      const { body } = yield* until((now) => invoicesOf(now).progress?.waiting?.reason === "ServerFailure")
+      const { completeScan, failure, progress } = invoicesOf(body)
+      assert.include(progress?.waiting?.message, "503")
+      assert.deepStrictEqual([progress?.kind, progress?.records, failure], ["full", 10, null])
+      assert.isNotNull(completeScan)
       behave("whole")
-      yield* until(({ ready }) => ready)
+      yield* until(isUpToDate)
     }).pipe(Effect.scoped))
 
-  it.live("reports not ready while rows are held back, because the destination is then not up to date", () =>
+  it.live("says that rows are held back, because the destination is then not up to date", () =>
     Effect.gen(function*() {
-      const { behave, until } = yield* readyWorker
+      const { behave, until } = yield* upToDateWorker
       behave("half")
-      const { body } = yield* until((now) => all(now).every(({ complete }) => complete?.heldBack === 10))
-      assert.isFalse(body.ready)
-      assert.deepInclude(body.lists["invoices"], { failure: null, waiting: null })
+      const { body } = yield* until((now) => listsOf(now).every(({ failure }) => failure !== null))
+      assert.deepInclude(invoicesOf(body).failure, {
+        reason: "HeldBack",
+        message: "10 rows would be missing at once, so none was marked missing."
+      })
       behave("whole")
-      yield* until(({ ready }) => ready)
+      yield* until(isUpToDate)
     }).pipe(Effect.scoped))
 
-  it.live("reports the start of a failure and the counts of the last complete scan", () =>
+  it.live("has the start of a failure, and the last complete scan", () =>
     Effect.gen(function*() {
-      const { behave, until } = yield* readyWorker
+      const { behave, until } = yield* upToDateWorker
       behave("403")
       const { body: first } = yield* until((now) =>
-        all(now).every(({ failure, scanned }) => failure?.reason === "Forbidden" && scanned === null)
+        listsOf(now).every(({ failure, progress }) => failure?.reason === "Forbidden" && progress === null)
       )
-      const { at, ...counts } = first.lists["invoices"]?.complete ?? assert.fail("the list was complete before")
-      assert.deepStrictEqual(counts, { records: 20, quarantined: 0, heldBack: 0 })
-      const failure = first.lists["invoices"]?.failure ?? assert.fail("the list has failed")
-      assert.isAtLeast(Date.parse(failure.since), Date.parse(at))
-      // The next rounds fail the same way.
+      const { completeScan, failure } = invoicesOf(first)
+      assert.isAtLeast(Date.parse(failure?.since ?? ""), Date.parse(completeScan?.endedAt ?? ""))
+      // The next scans fail the same way.
       yield* Effect.sleep("1500 millis")
-      const { body: later } = yield* until(() => true)
+      const { body: later } = yield* until((now) => invoicesOf(now).progress === null)
       assert.deepStrictEqual(
-        [later.lists["invoices"]?.failure?.since, later.lists["invoices"]?.complete?.at],
-        [failure.since, at]
+        [invoicesOf(later).failure?.since, invoicesOf(later).completeScan],
+        [failure?.since, completeScan]
       )
+      assert.isAbove(invoicesOf(later).ageSeconds ?? 0, 1)
     }).pipe(Effect.scoped))
 })

@@ -13,7 +13,7 @@ import { rowsIfAny } from "../../cli/test/Destinations.ts"
 import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
 import { services, size } from "../../cli/test/Services.ts"
 import { worker } from "../src/cli.ts"
-import { binary, logOf, startWorker } from "./RunningWorker.ts"
+import { binary, isUpToDate, logOf, startWorker } from "./RunningWorker.ts"
 
 const tables = ["payout_requests", "payin_sources", "invoices"]
 const counts = (file: string) => tables.map((table) => rowsOf(file, `SELECT count(*) AS n FROM ${table}`)[0]?.["n"])
@@ -28,7 +28,11 @@ describe.each(services)("payments-worker over %s", (_, api) => {
         ConfigProvider.fromEnvRecord({ PAYMENTS_TO: `sqlite:${file}`, PAYMENTS_ONCE: "true" })
       )
       for (let round = 0; round < 2; round++) {
-        const code = yield* run(worker({ api, server: listen, onEndless: Effect.void }), ["run"], "0.0.0").pipe(
+        const code = yield* run(
+          worker({ api, server: listen, onEndless: Effect.void, version: "0.0.0" }),
+          ["run"],
+          "0.0.0"
+        ).pipe(
           Effect.provide(Layer.merge(NodeServices.layer, env))
         )
         assert.deepStrictEqual([code, counts(file)], [0, tables.map(() => size)])
@@ -46,7 +50,7 @@ describe("the built worker", () => {
       })
       const running = yield* startWorker(["--to", `file:${folder}/files`, "--every", "1s"], env)
       yield* running.untilOk("/health/live")
-      yield* running.untilOk("/health/ready")
+      yield* running.untilUpToDate
       yield* running.untilLogged("scan complete", 6)
       assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
       const complete = running.log("scan complete")
@@ -72,7 +76,7 @@ describe("the built worker", () => {
             tables.every((table) => rowsIfAny(file, `SELECT count(*) AS n FROM ${table}`)[0]?.["n"] === 20)
           yield* running.until(Effect.sync(isFilled), (filled) => filled)
         }
-        yield* running.untilOk("/health/ready")
+        yield* running.untilUpToDate
         assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
       }
     }).pipe(Effect.scoped))
@@ -83,7 +87,7 @@ describe("the built worker", () => {
       const file = join(folder, "x.db")
       const env = yield* sandboxEnv({ records: 20 })
       const running = yield* startWorker(["--to", `sqlite:${file}`, "--every", "1s"], env)
-      yield* running.untilOk("/health/ready")
+      yield* running.untilUpToDate
       renameSync(file, `${file}.old`)
       mkdirSync(file)
       yield* running.until(
@@ -92,11 +96,11 @@ describe("the built worker", () => {
       )
       yield* running.until(running.statusOf("/health/ready"), (status) => status === 503)
       rmSync(file, { recursive: true })
-      yield* running.untilOk("/health/ready")
+      yield* running.untilUpToDate
       assert.deepStrictEqual(counts(file), [20, 20, 20])
     }).pipe(Effect.scoped))
 
-  it.live("is not ready while a list fails, scans the other lists, and logs the reason without the key", () =>
+  it.live("reports a list that fails, scans the other lists, and logs the reason without the key", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "payments.db")
       const env = yield* sandboxEnv({ records: 20 })
@@ -104,9 +108,10 @@ describe("the built worker", () => {
       const running = yield* startWorker(["--to", `sqlite:${file}`, "--every", "1s"], wrong)
       yield* running.untilOk("/health/live")
       yield* running.untilLogged("scan failed", 2)
-      const ready = yield* Effect.promise(() => fetch(`http://127.0.0.1:${running.port}/health/ready`))
-      assert.strictEqual(ready.status, 503)
-      assert.deepInclude(yield* Effect.promise(() => ready.json()), { ready: false })
+      const { body, status } = yield* running.readiness
+      assert.deepStrictEqual([status, body.ready], [200, true], "the destination can be used")
+      const lists = body.sources[0]?.lists ?? []
+      assert.deepStrictEqual(lists.map(({ failure }) => failure?.reason ?? null), [null, null, "Unauthorized"])
       assert.deepStrictEqual(counts(file), [20, 20, 0])
       const [failed] = running.log("scan failed")
       assert.deepInclude(failed?.annotations, { list: "invoices", reason: "Unauthorized", exitCode: 4 })
@@ -254,7 +259,7 @@ describe("the built worker", () => {
       assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
     }).pipe(Effect.scoped))
 
-  it.live("is ready again only when a list that failed is complete again", () =>
+  it.live("reports a failure until the list is complete again", () =>
     Effect.gen(function*() {
       let broken = false
       let invoiceRequests = 0
@@ -267,16 +272,16 @@ describe("the built worker", () => {
         PAYMENTS_BASE_URL: server.url,
         PAYMENTS_API_KEY: "k"
       })
-      yield* running.untilOk("/health/ready")
+      yield* running.untilUpToDate
       broken = true
-      while ((yield* running.statusOf("/health/ready")) === 200) yield* Effect.sleep("20 millis")
+      yield* running.until(running.readiness, ({ body }) => !isUpToDate(body))
       const before = invoiceRequests
       while (invoiceRequests < before + 2) {
-        assert.strictEqual(yield* running.statusOf("/health/ready"), 503)
+        assert.isFalse(isUpToDate((yield* running.readiness).body))
         yield* Effect.sleep("20 millis")
       }
       broken = false
-      yield* running.untilOk("/health/ready")
+      yield* running.untilUpToDate
     }).pipe(Effect.scoped))
 
   it("does not include the sandbox", () => {

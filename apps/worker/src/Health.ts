@@ -1,0 +1,55 @@
+/**
+ * The health checks over HTTP. `/health/live` answers while the process runs. `/health/ready` says whether every destination
+ * can be used, `/health/fresh` whether every list is younger than its `max_age`.
+ */
+import { Effect } from "effect"
+import { HttpRouter, HttpServerResponse } from "effect/http"
+import type { ListSnapshot, Snapshot, SourceSnapshot } from "./Snapshot.ts"
+import { Status } from "./Status.ts"
+
+/** Whether the destination is open. A standby is ready too, so that a rolling update can end the worker that has the locks. */
+const isReady = ({ problem, state }: SourceSnapshot): boolean =>
+  problem === null && (state === "running" || state === "standby")
+
+/** A list that is older than its `max_age`. */
+interface StaleList extends Pick<ListSnapshot, "list" | "ageSeconds" | "maxAgeSeconds"> {
+  readonly source: string
+  readonly why: string
+}
+
+const staleLists = ({ sources }: Snapshot): ReadonlyArray<StaleList> =>
+  sources.flatMap((source) =>
+    source.lists.filter(({ isFresh }) => !isFresh).map(({ ageSeconds, list, maxAgeSeconds, ...state }) => ({
+      source: source.name,
+      list,
+      ageSeconds,
+      maxAgeSeconds,
+      why: [source.problem, state.stall, state.progress?.waiting, state.failure].find((problem) => problem)?.message ??
+        (ageSeconds === null ? "no full scan is complete yet" : "no full scan has been complete since")
+    }))
+  )
+
+/** The health checks. */
+export const routes = HttpRouter.use((router) =>
+  Effect.gen(function*() {
+    const status = yield* Status
+    yield* router.add("GET", "/health/live", HttpServerResponse.jsonUnsafe({ live: true }))
+    yield* router.add(
+      "GET",
+      "/health/ready",
+      Effect.map(status.current, (snapshot) => {
+        const ready = snapshot.sources.every(isReady)
+        return HttpServerResponse.jsonUnsafe({ ready, ...snapshot }, { status: ready ? 200 : 503 })
+      })
+    )
+    yield* router.add(
+      "GET",
+      "/health/fresh",
+      Effect.map(status.current, (snapshot) => {
+        const stale = staleLists(snapshot)
+        const fresh = stale.length === 0
+        return HttpServerResponse.jsonUnsafe({ fresh, stale }, { status: fresh ? 200 : 503 })
+      })
+    )
+  })
+)

@@ -1,0 +1,106 @@
+/**
+ * What the worker knows about its sources at one moment. Health checks, metrics and the status page show it. It is plain JSON
+ * and contains no key, cursor, filter value or record.
+ */
+import type { Certificate } from "@payments/export"
+
+/** A reason why something does not work. */
+export interface Problem {
+  /** The tag of the error, such as `Unavailable`. */
+  readonly reason: string
+  readonly message: string
+  /** When the problem began, ISO 8601 UTC. */
+  readonly since: string
+}
+
+/** The state of the worker. All times are ISO 8601 UTC. */
+export interface Snapshot {
+  readonly version: string
+  /** When the worker started. */
+  readonly startedAt: string
+  /** When the snapshot was taken. */
+  readonly at: string
+  readonly sources: ReadonlyArray<SourceSnapshot>
+}
+
+/**
+ * The state of a source. `starting`: the destination is not open yet. `standby`: another worker has the lock of every list.
+ * `running`: this worker has the lock of a list. `stopped`: no later attempt would succeed, so a person has to act.
+ */
+export interface SourceSnapshot {
+  readonly name: string
+  /** The location of the destination, without a password. */
+  readonly destination: string
+  readonly state: "starting" | "standby" | "running" | "stopped"
+  /** Why the destination cannot be used, or why the source was stopped. */
+  readonly problem: Problem | null
+  readonly lists: ReadonlyArray<ListSnapshot>
+}
+
+/** The kinds of runs over a list. */
+export type RunKind = "full" | "window" | "head"
+
+/** The state of a list. */
+export interface ListSnapshot extends ListState {
+  /** The time since the start of the last complete full scan; null before the first. */
+  readonly ageSeconds: number | null
+  /** Whether the list is younger than its `max_age`. A list without `max_age` is always fresh. */
+  readonly isFresh: boolean
+}
+
+/** The state of a list, without what depends on the moment. */
+export interface ListState {
+  /** The list's name on the command line, such as `payout-requests`. */
+  readonly list: string
+  /** The rows of the destination; null before the destination was read. */
+  readonly rows: number | null
+  readonly missing: number
+  readonly quarantined: number
+  /** The last complete full scan. */
+  readonly completeScan: CompleteScan | null
+  /** The process that has the lock, if it is another one. */
+  readonly holder: string | null
+  readonly holdsLock: boolean
+  /** Why head passes of this list were stopped. */
+  readonly headProblem: string | null
+  readonly maxAgeSeconds: number | null
+  /** The run of this process over the list. */
+  readonly progress: Progress | null
+  /** Why the last run that ended did not succeed. */
+  readonly failure: Problem | null
+  /** Why a full scan committed no page for so long that it was ended twice. */
+  readonly stall: Problem | null
+  /** When the next runs begin; null for a kind that is not scheduled or is running. */
+  readonly next: { readonly [kind in RunKind]: string | null }
+}
+
+/** A full scan that reached the end of its list. */
+export interface CompleteScan {
+  readonly scan: number
+  readonly startedAt: string
+  readonly endedAt: string
+  readonly certificate: Certificate | null
+}
+
+/** A run that has not ended. */
+export interface Progress {
+  readonly kind: RunKind
+  readonly startedAt: string
+  readonly pages: number
+  readonly records: number
+  /** The number of records of the last complete full scan; null for a pass and before the first full scan. */
+  readonly expected: number | null
+  /** Why the run waits before it requests a page again. */
+  readonly waiting: Problem | null
+}
+
+/** Returns the snapshot of a list at a moment. */
+export const listSnapshot = (state: ListState, now: number): ListSnapshot => {
+  const { completeScan, maxAgeSeconds } = state
+  const ageSeconds = completeScan === null ? null : Math.max(0, (now - Date.parse(completeScan.startedAt)) / 1000)
+  return {
+    ...state,
+    ageSeconds,
+    isFresh: maxAgeSeconds === null || (ageSeconds !== null && ageSeconds < maxAgeSeconds)
+  }
+}
