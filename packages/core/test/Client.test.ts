@@ -3,7 +3,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Fiber, FileSystem, Layer, Stream, Tracer } from "effect"
 import { TestClock } from "effect/testing"
-import { PaymentsApi } from "../src/index.ts"
+import { type ObservedRequest, PaymentsApi, RequestObserver } from "../src/index.ts"
 import { layerHttpClient } from "../src/node.ts"
 import { advancingClock, apiOver, recordingTimes, service } from "./Clients.ts"
 import { pageOf, scriptedServer } from "./ScriptedServer.ts"
@@ -203,6 +203,31 @@ describe("telemetry of a request", () => {
           "http.response.status_code": 200
         }]
       ])
+    }))
+
+  it.effect("is passed to the observer of its context, with the rate limit after it", () =>
+    Effect.gen(function*() {
+      const seen: Array<ObservedRequest> = []
+      const statuses = [503, 429].map((status, index) => ({ fault: "status", status, nth: index + 1 }) as const)
+      yield* advancingClock(
+        PaymentsApi.use(({ invoices }) => invoices.page({ contract: "c", limit: 7 })).pipe(
+          Effect.provide(apiOver(service({ faults: statuses }))),
+          Effect.provideService(RequestObserver, (request) => void seen.push(request))
+        )
+      )
+      const facts = seen.map(({ list, maxPerSecond, result, seconds }) => [
+        list,
+        result,
+        maxPerSecond !== undefined,
+        seconds >= 0 && seconds < 1
+      ])
+      assert.deepStrictEqual(facts, [
+        ["invoices", "ServerFailure", false, true],
+        ["invoices", "RateLimited", true, true],
+        ["invoices", "Succeeded", true, true]
+      ])
+      // Every member is a number or a name from a closed set.
+      assert.notInclude(JSON.stringify(seen), "\"c\"")
     }))
 
   it.live("sends trace headers to the service only if the setting says so", () =>

@@ -26,6 +26,8 @@ export type TraversalEvent =
     readonly list: Lists.ListName
     readonly progress: ScanProgress
     readonly retries: number
+    /** The duration of the commit. */
+    readonly elapsed: Duration.Duration
   }
   | {
     readonly _tag: "Waiting"
@@ -155,10 +157,10 @@ const commit = (
   return Effect.flatMap(
     Effect.all([openSession(state), claim]),
     ([session, owner]) =>
-      Effect.flatMap(session.commit(toBatch(pages, owner)), (progress) => {
+      Effect.flatMap(Effect.timed(session.commit(toBatch(pages, owner))), ([elapsed, progress]) => {
         state.position = next ?? undefined
         for (const count of attempts) state.retries += count - 1
-        return emit({ _tag: "Committed", list: name, progress, retries: state.retries })
+        return emit({ _tag: "Committed", list: name, progress, retries: state.retries, elapsed })
       })
   )
 }

@@ -106,16 +106,17 @@ export const makeClient = (config: PaymentsConfig["Service"], send: SendRequest)
     return fresh
   })
 
-  const instrumented = Lists.map((list) => instrument(PaymentsConfig.addressOf(config, list), list))
+  const instrumented = Lists.map((list) => instrument(PaymentsConfig.addressOf(config, list), list, () => limiter.rate))
 
   const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) =>
     rateLimited(Effect.suspend(() => {
       for (const value of [...Object.values(request.filters), request.cursor ?? ""]) secrets.add(value)
-      return instrumented[request.list.name](count.made++, tryOnce(send(request, key), config.deadlines, secrets))
-    })).pipe(
-      Effect.map((arrived) => ({ ...arrived, key })),
-      Effect.tapError(({ reason }) => reason._tag === "RateLimited" ? onRateLimited(reason.retryAfter) : Effect.void)
-    )
+      const sent = Effect.tapError(
+        tryOnce(send(request, key), config.deadlines, secrets),
+        ({ reason }) => reason._tag === "RateLimited" ? onRateLimited(reason.retryAfter) : Effect.void
+      )
+      return instrumented[request.list.name](count.made++, sent)
+    })).pipe(Effect.map((arrived) => ({ ...arrived, key })))
 
   /**
    * Makes one attempt. If the service refuses the key and the key file has another one, sends the request once more.

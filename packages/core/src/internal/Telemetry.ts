@@ -4,6 +4,7 @@
  */
 import { Cause, Clock, Effect, Exit, Metric, Tracer } from "effect"
 import type { AnyList } from "../Lists.ts"
+import { RequestObserver } from "../RequestObserver.ts"
 import type { Failure } from "./Failure.ts"
 
 /** The duration in seconds, with the name and buckets of the conventions. */
@@ -28,8 +29,11 @@ const duration = Metric.histogram("http.client.request.duration", {
   ])
 })
 
-/** Returns a function that records a client span and the duration of each request of one list. */
-export const instrument = (address: URL, list: AnyList) => {
+/**
+ * Returns a function that records a client span and the duration of each request of one list, and calls the
+ * {@link RequestObserver}. `rate` returns the requests per second that the client may send; infinite without a limit.
+ */
+export const instrument = (address: URL, list: AnyList, rate: () => number) => {
   const attributes = {
     "http.request.method": "GET",
     "server.address": address.hostname,
@@ -75,7 +79,20 @@ export const instrument = (address: URL, list: AnyList) => {
           : failure.reason._tag
         if (status !== undefined) span.attribute("http.response.status_code", status)
         if (error !== undefined) span.attribute("error.type", error)
-        return Metric.update(metricOf(status, error), Number(elapsed) / 1e9)
+        const seconds = Number(elapsed) / 1e9
+        const result = Exit.isSuccess(exit) ? "Succeeded" : failure?.reason._tag
+        return Effect.flatMap(RequestObserver, (observe) => {
+          if (result !== undefined) {
+            const maxPerSecond = rate()
+            observe({
+              list: list.name,
+              result,
+              seconds,
+              maxPerSecond: Number.isFinite(maxPerSecond) ? maxPerSecond : undefined
+            })
+          }
+          return Metric.update(metricOf(status, error), seconds)
+        })
       }
     )
 }
