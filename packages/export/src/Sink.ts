@@ -5,6 +5,7 @@
 import type { Lists, RecordProblem } from "@payments/core"
 import { Context, Data, type Effect, type Scope } from "effect"
 import type { Counts } from "./engine/Counts.ts"
+import type { ListFreshness, Overview } from "./ListFreshness.ts"
 
 /** A record of a batch. */
 export interface BatchRecord {
@@ -156,6 +157,9 @@ export class Sink extends Context.Service<Sink, {
     readonly owner: Effect.Effect<Owner, SinkError>
     /** Whether any of these ids has a row in the list. */
     readonly hasAny: (list: Lists.AnyList, ids: ReadonlyArray<string>) => Effect.Effect<boolean, SinkError>
+    /** See `freshnessOf` and `overviewOf` of `Freshness.ts`. */
+    readonly freshness: (lists: ReadonlyArray<Lists.AnyList>) => Effect.Effect<ReadonlyArray<ListFreshness>, SinkError>
+    readonly overview: (list: Lists.AnyList) => Effect.Effect<Overview, SinkError>
   }
   /** Opens a scan of a locked list. Resumes the last scan if it was interrupted. */
   readonly begin: (list: Lists.AnyList, request: ScanRequest) => Effect.Effect<ScanSession, SinkError, Scope.Scope>

@@ -8,6 +8,8 @@ export { namesForLogs, namesForTerminal } from "./FieldNames.ts"
 export { replaceFile } from "./files/AtomicFile.ts"
 export { Manifest } from "./files/Manifest.ts"
 export { type FileDifference, verifyFiles } from "./files/VerifyFiles.ts"
+export { ageOf, freshnessOf, isFresh, overviewOf } from "./Freshness.ts"
+export type { ConsumerState, ListFreshness, Overview } from "./ListFreshness.ts"
 export { query, QueryError, type QueryResult } from "./query/Query.ts"
 export {
   type PartsOptions,

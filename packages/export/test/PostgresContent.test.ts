@@ -82,7 +82,14 @@ describe("a schema of version 1", () => {
       yield* ask(`CREATE ROLE "A reader"`)
       yield* ask(`GRANT SELECT ON "${schema}".destination TO "A reader", PUBLIC`)
       yield* ask(`ALTER TABLE "${schema}".quarantine ALTER COLUMN raw TYPE json USING raw::json`)
-      const laterTables = ["list_columns", "program_version", "consumers", "changes_pruned", "head_passes"]
+      const laterTables = [
+        "list_columns",
+        "program_version",
+        "consumers",
+        "changes_pruned",
+        "head_passes",
+        "change_counts"
+      ]
       for (const table of laterTables) yield* ask(`DROP TABLE "${schema}".${table}`)
       yield* ask(`ALTER TABLE "${schema}".scans DROP COLUMN kind, DROP COLUMN last_change`)
       yield* ask(

@@ -1,6 +1,5 @@
 /** The certificate of a complete scan: figures that can be recomputed from the destination alone. */
 import { Option, Schema } from "effect"
-import { digestText, type ScanTotals } from "./ScanTotals.ts"
 
 /** The certificate of a complete scan. */
 export const Certificate = Schema.Struct({
@@ -40,24 +39,3 @@ export const fromJson: (text: string) => Option.Option<Certificate> = Schema.dec
 /** Returns the certificate of a stored scan, or undefined if it has none or its text is invalid. */
 export const ofScan = (scan: { readonly certificate: string | undefined } | undefined): Certificate | undefined =>
   scan?.certificate === undefined ? undefined : Option.getOrUndefined(fromJson(scan.certificate))
-
-/** Makes the certificate of a scan that reached the null cursor. */
-export const certify = (
-  scan: { readonly scan: number; readonly startedAt: string },
-  totals: ScanTotals,
-  distinct: number,
-  completedAt: string
-): Certificate => ({
-  scan: scan.scan,
-  startedAt: scan.startedAt,
-  completedAt,
-  end: "null cursor",
-  pages: totals.counts.pages,
-  records: totals.counts.records,
-  distinct,
-  repeats: totals.counts.repeats,
-  quarantined: totals.counts.quarantined,
-  withoutId: totals.counts.withoutId,
-  sums: Object.fromEntries(Object.entries(totals.sums).map(([column, sum]) => [column, String(sum)])),
-  digest: digestText(totals.digest)
-})

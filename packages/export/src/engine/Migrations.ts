@@ -196,7 +196,14 @@ export const migrations: ReadonlyArray<Migration> = [
         only INTEGER PRIMARY KEY CHECK (only = 1), seq INTEGER NOT NULL, pruned_at TEXT NOT NULL
       ) STRICT`,
       // The lists whose head passes are stopped, and why.
-      "CREATE TABLE head_passes (list TEXT PRIMARY KEY, stopped_at TEXT NOT NULL, problem TEXT NOT NULL) STRICT"
+      "CREATE TABLE head_passes (list TEXT PRIMARY KEY, stopped_at TEXT NOT NULL, problem TEXT NOT NULL) STRICT",
+      // The number of changes by list, UTC day and kind. Removed changes still count. Earlier versions did not count, so only
+      // the last million changes are counted here: they are read once, in one transaction.
+      `CREATE TABLE change_counts (
+        list TEXT NOT NULL, day TEXT NOT NULL, kind TEXT NOT NULL, changes INTEGER NOT NULL, PRIMARY KEY (list, day, kind)
+      ) STRICT`,
+      `INSERT INTO change_counts SELECT list, substr(at, 1, 10), kind, count(*) FROM changes
+        WHERE seq > (SELECT max(seq) - 1000000 FROM changes) GROUP BY 1, 2, 3`
     ],
     postgres: (s) => [
       `ALTER TABLE ${s}.scans ADD COLUMN kind text NOT NULL DEFAULT 'full'
@@ -209,7 +216,12 @@ export const migrations: ReadonlyArray<Migration> = [
       `CREATE TABLE ${s}.changes_pruned (
         singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton), seq bigint NOT NULL, pruned_at timestamptz NOT NULL
       )`,
-      `CREATE TABLE ${s}.head_passes (list text PRIMARY KEY, stopped_at timestamptz NOT NULL, problem text NOT NULL)`
+      `CREATE TABLE ${s}.head_passes (list text PRIMARY KEY, stopped_at timestamptz NOT NULL, problem text NOT NULL)`,
+      `CREATE TABLE ${s}.change_counts (
+        list text NOT NULL, day date NOT NULL, kind text NOT NULL, changes bigint NOT NULL, PRIMARY KEY (list, day, kind)
+      )`,
+      `INSERT INTO ${s}.change_counts SELECT list, (at AT TIME ZONE 'UTC')::date, kind, count(*) FROM ${s}.changes
+        WHERE seq > (SELECT max(seq) - 1000000 FROM ${s}.changes) GROUP BY 1, 2, 3`
     ]
   }
 ]

@@ -1,5 +1,6 @@
 /** Converts rows of the databases' drivers to the engine's types. Both databases use the same names of columns. */
 import { Effect } from "effect"
+import type { ChangeCount, ConsumerState } from "../ListFreshness.ts"
 import { Damaged, SinkError } from "../Sink.ts"
 import type { RecordedColumn } from "./Columns.ts"
 import type { ChangeRow, FullRow, QuarantinedRow, ScanRow } from "./Store.ts"
@@ -88,6 +89,21 @@ export const toFullRow = (row: Row, cells: Row): FullRow => ({
   firstSeenAt: text(row, "first_seen_at"),
   changedAt: text(row, "changed_at"),
   missingSince: optional(row, "missing_since")
+})
+
+/** Converts a row of `consumers`, with the number of the last change as `last_change`. */
+export const toConsumerState = (row: Row): ConsumerState => ({
+  name: text(row, "name"),
+  position: number(row, "position"),
+  lag: Math.max(0, number(row, "last_change") - number(row, "position")),
+  movedAt: text(row, "moved_at")
+})
+
+/** Converts a row of `change_counts`. */
+export const toChangeCount = (row: Row): ChangeCount => ({
+  day: text(row, "day"),
+  kind: text(row, "kind") as ChangeCount["kind"], // a commit writes only kinds of changes
+  changes: number(row, "changes")
 })
 
 /** Converts a row of `list_columns`. */

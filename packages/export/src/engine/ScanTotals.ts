@@ -4,6 +4,7 @@
  */
 import { Effect, Option, Schema } from "effect"
 import { Damaged, SinkError } from "../Sink.ts"
+import type { Certificate } from "./Certificate.ts"
 import type { Column } from "./Columns.ts"
 import { Counts } from "./Counts.ts"
 
@@ -162,3 +163,24 @@ export class RunningTotals {
 
 /** Formats the digest as hex. */
 export const digestText = (digest: bigint): string => digest.toString(16).padStart(32, "0")
+
+/** Makes the certificate of a scan that reached the null cursor. */
+export const certify = (
+  scan: { readonly scan: number; readonly startedAt: string },
+  totals: ScanTotals,
+  distinct: number,
+  completedAt: string
+): Certificate => ({
+  scan: scan.scan,
+  startedAt: scan.startedAt,
+  completedAt,
+  end: "null cursor",
+  pages: totals.counts.pages,
+  records: totals.counts.records,
+  distinct,
+  repeats: totals.counts.repeats,
+  quarantined: totals.counts.quarantined,
+  withoutId: totals.counts.withoutId,
+  sums: Object.fromEntries(Object.entries(totals.sums).map(([column, sum]) => [column, String(sum)])),
+  digest: digestText(totals.digest)
+})

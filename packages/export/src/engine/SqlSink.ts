@@ -5,6 +5,7 @@
 import { Lists } from "@payments/core"
 import { Duration, Effect, Semaphore } from "effect"
 import { randomUUID } from "node:crypto"
+import { freshnessOf, overviewOf } from "../Freshness.ts"
 import {
   type Batch,
   Damaged,
@@ -60,7 +61,9 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
         }),
       owner,
       hasAny: (list, ids) =>
-        Effect.map(store.find(list, ids.map((id) => ({ id, hash: "" }))), ({ stored }) => stored.size > 0)
+        Effect.map(store.find(list, ids.map((id) => ({ id, hash: "" }))), ({ stored }) => stored.size > 0),
+      freshness: (of) => freshnessOf(store, of),
+      overview: (list) => overviewOf(store, list)
     },
     begin: (list, request) =>
       Effect.gen(function*() {
@@ -248,7 +251,7 @@ const makeSession = (
     const isCertain = part === "" || totals.counts.repeats === 0 ||
       !(yield* overlapsOtherPart(store, since, part, seen))
     const certificate = isCertain
-      ? Certificate.toJson(Certificate.certify({ scan, startedAt }, totals, seen.size, now))
+      ? Certificate.toJson(ScanTotals.certify({ scan, startedAt }, totals, seen.size, now))
       : undefined
     const forget = older.map((earlier) => earlier.scan).filter((earlier) =>
       earlier < scan && (part === "" || whole === undefined || earlier < whole.scan)

@@ -4,6 +4,7 @@
  */
 import type { Lists } from "@payments/core"
 import type { Effect, Scope } from "effect"
+import type { ChangeCount, ConsumerState, ListFreshness, StatusTotals } from "../ListFreshness.ts"
 import type { Owner, OwnerClaim, SinkError } from "../Sink.ts"
 import type { Cell, Column, RecordedColumn } from "./Columns.ts"
 import type { Plan, RowLookup, StoredRow } from "./Plan.ts"
@@ -136,6 +137,12 @@ export interface QuarantinedRow {
   readonly raw: string
 }
 
+/** The state of a list in a destination. `rows` is the next row number: exports leave no gaps and remove no rows. */
+export interface ListState extends Omit<ListFreshness, "list" | "consumers" | "completeScan"> {
+  /** The last complete full scan. Its certificate is JSON. */
+  readonly completeScan: Pick<ScanRow, "scan" | "startedAt" | "certificate"> & { readonly endedAt: string } | undefined
+}
+
 /** The maximum total size in bytes of the texts that one call of `rows` returns, unless the first text alone is larger. */
 export const maxBytes = 4 * 1024 * 1024
 
@@ -233,6 +240,20 @@ export interface Store {
     lists: ReadonlyArray<Lists.AnyList>,
     since?: string
   ) => Effect.Effect<ReadonlyArray<ChangeRow>, SinkError>
+  /** Returns the state of a list, without reading its rows. */
+  readonly state: (list: Lists.AnyList) => Effect.Effect<ListState, SinkError>
+  /** The consumers of changes, by name. */
+  readonly consumerStates: Effect.Effect<ReadonlyArray<ConsumerState>, SinkError>
+  /** Returns the numbers of a list's changes from a day on. Removed changes count too. */
+  readonly changeCounts: (list: Lists.AnyList, from: string) => Effect.Effect<ReadonlyArray<ChangeCount>, SinkError>
+  /**
+   * Returns counts and sums of the rows that are not missing, by status. Reads every row once, but not at one moment, so a row
+   * counts as it was when it was read. The list must have the columns `status` and `amounts`.
+   */
+  readonly statusTotals: (
+    list: Lists.AnyList,
+    amounts: ReadonlyArray<string>
+  ) => Effect.Effect<StatusTotals, SinkError>
   /** The problems that the database's own integrity check finds. No line contains data of a row. */
   readonly damage: Effect.Effect<ReadonlyArray<string>, SinkError>
 }
@@ -257,5 +278,9 @@ export type Reader = Pick<
   | "textsAt"
   | "quarantine"
   | "changes"
+  | "state"
+  | "consumerStates"
+  | "changeCounts"
+  | "statusTotals"
   | "damage"
 >

@@ -60,7 +60,8 @@ export const write = Effect.fnUntraced(function*(
   }
   if (plan.changes.length > 0) {
     yield* query(
-      `WITH last AS (UPDATE ${s}.destination SET changes = changes + $1::bigint RETURNING changes - $1::bigint AS seq)
+      `WITH last AS (UPDATE ${s}.destination SET changes = changes + $1::bigint RETURNING changes - $1::bigint AS seq),
+      counted AS (${countChanges(s, "$2", "$4", "kind", "unnest($5::text[]) AS u (kind) GROUP BY kind")})
       INSERT INTO ${s}.changes (seq, list, scan, at, kind, id, fields, before, after)
       SELECT last.seq + u.place, $2, $3::bigint, $4::timestamptz, u.kind, u.id, u.fields::json, u.before::json,
         u.after::json FROM last, unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[]) WITH ORDINALITY
@@ -127,7 +128,7 @@ export const write = Effect.fnUntraced(function*(
         UPDATE ${s}.${table} SET missing_since = $1::timestamptz WHERE "row" = ANY ($2) RETURNING "row", id
       ), last AS (
         UPDATE ${s}.destination SET changes = changes + (SELECT count(*) FROM missing) RETURNING changes
-      )
+      ), counted AS (${countChanges(s, "$3", "$1", "'missing'", "missing HAVING count(*) > 0")})
       INSERT INTO ${s}.changes (seq, list, scan, at, kind, id, fields)
       SELECT last.changes + 1 - row_number() OVER (ORDER BY missing."row" DESC), $3, $4::bigint, $1::timestamptz, 'missing',
         missing.id, '[]' FROM last, missing`,
@@ -140,6 +141,12 @@ export const write = Effect.fnUntraced(function*(
   }
   return "whole"
 })
+
+/** Returns the statement that adds changes to the counts of a list and the UTC day of a time. */
+const countChanges = (s: string, list: string, time: string, kind: string, changes: string): string =>
+  `INSERT INTO ${s}.change_counts AS c (list, day, kind, changes)
+  SELECT ${list}, (${time}::timestamptz AT TIME ZONE 'UTC')::date, ${kind}, count(*) FROM ${changes}
+  ON CONFLICT (list, day, kind) DO UPDATE SET changes = c.changes + excluded.changes`
 
 /** Fills columns of rows, and records how far they are filled. */
 export const fill = Effect.fnUntraced(function*(

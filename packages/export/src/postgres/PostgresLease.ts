@@ -7,6 +7,7 @@
 import { Duration, Effect, Fiber, Option, Schedule, type Scope } from "effect"
 import { randomUUID } from "node:crypto"
 import { hostname } from "node:os"
+import { optional } from "../engine/Rows.ts"
 import { joinWithTimeout, timeoutDetached } from "../engine/Timeouts.ts"
 import { LeaseLost, Locked, SinkError } from "../Sink.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
@@ -109,8 +110,7 @@ const tryAcquire = Effect.fnUntraced(function*(
   const locked = (holder: string | undefined) =>
     new SinkError({ location: client.location, reason: new Locked({ label, holder }) })
   const holder = client.query(
-    `SELECT holder FROM ${schema}.leases WHERE label = $1 AND owner <> $2
-      AND expires > clock_timestamp() AND expires <= clock_timestamp() + ${maxValidity(validity)}`,
+    `SELECT holder FROM ${schema}.leases WHERE label = $1 AND owner <> $2 AND ${isValid(validity)}`,
     [label, owner]
   ).pipe(Effect.map(([row]) => row === undefined ? undefined : String(row["holder"])))
   // Read the row without a lock first, so that a refusal need not wait for a commit of the current owner.
@@ -140,6 +140,17 @@ const tryAcquire = Effect.fnUntraced(function*(
 /** A lease that expires later than this was acquired before the server's clock was set back. It is treated as expired. */
 const maxValidity = (validity: Duration.Duration): string =>
   interval(Duration.max(Duration.minutes(5), Duration.times(validity, 2)))
+
+/** SQL that is true for a lease that has not expired. */
+const isValid = (validity: Duration.Duration): string =>
+  `expires > clock_timestamp() AND expires <= clock_timestamp() + ${maxValidity(validity)}`
+
+/** Returns the process that has a label's lease, or undefined if none has it. */
+export const holderOf = (query: Query, schema: string, label: string): Effect.Effect<string | undefined, SinkError> =>
+  Effect.map(
+    query(`SELECT holder FROM ${schema}.leases WHERE label = $1 AND ${isValid(times.validity)}`, [label]),
+    ([row]) => optional(row, "holder")
+  )
 
 const interval = (duration: Duration.Duration): string => `interval '${Duration.toMillis(duration)} milliseconds'`
 

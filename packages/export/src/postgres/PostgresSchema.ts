@@ -69,10 +69,8 @@ const keepReaders = Effect.fnUntraced(function*(query: Query, s: string) {
     const name = optional(reader, "name")
     yield* query(
       `GRANT SELECT ON ${
-        ["list_columns", "program_version", "consumers", "changes_pruned", "head_passes"].map((table) =>
-          `${s}.${table}`
-        )
-          .join(", ")
+        ["list_columns", "program_version", "consumers", "changes_pruned", "head_passes", "change_counts"]
+          .map((table) => `${s}.${table}`).join(", ")
       } TO ${name === undefined ? "PUBLIC" : quoted(name)}`
     )
   }

@@ -14,12 +14,16 @@ import {
   type Row,
   text,
   toChange,
+  toChangeCount,
+  toConsumerState,
   toFullRow,
   toQuarantined,
   toRecordedColumn,
   toScan
 } from "../engine/Rows.ts"
+import { stateQuery, toListState } from "../engine/StateQuery.ts"
 import { maxBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
+import { longestStatus, mostStatuses, type StatusTotals } from "../ListFreshness.ts"
 import type { SinkError } from "../Sink.ts"
 import { connect, integers, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
 import { fill, resultOf, write } from "./PostgresCommit.ts"
@@ -173,9 +177,58 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
       ),
       (rows) => decoded(location, () => rows.map(toChange))
     ),
+  state: (list) =>
+    Effect.zipWith(
+      query(stateQuery(list, `${s}.`, iso)),
+      Lease.holderOf(query, s, list.label),
+      ([row], holder) => toListState(row, holder)
+    ),
+  consumerStates: Effect.map(
+    query(
+      `SELECT name, position, ${iso("moved_at")}, (SELECT changes FROM ${s}.destination) AS last_change
+      FROM ${s}.consumers ORDER BY name`
+    ),
+    (rows) => rows.map(toConsumerState)
+  ),
+  changeCounts: (list, from) =>
+    Effect.map(
+      query(`SELECT day::text, kind, changes FROM ${s}.change_counts WHERE list = $1 AND day >= $2::date`, [
+        list.label,
+        from
+      ]),
+      (rows) => rows.map(toChangeCount)
+    ),
+  statusTotals: (list, amounts) =>
+    Effect.map(query(statusQuery(`${s}.${layoutOf(list).table}`, amounts)), (rows) => statusTotalsOf(rows, amounts)),
   // The server checks its pages itself.
   damage: Effect.succeed([])
 })
+
+/** Returns the statement for the most frequent statuses. Its last row has the rows of all other statuses. */
+const statusQuery = (table: string, amounts: ReadonlyArray<string>): string => {
+  const sums = (of: (column: string) => string) =>
+    amounts.map((name) => `, ${of(quoted(name))} AS ${quoted(name)}`).join("")
+  return `WITH by_status AS (
+      SELECT left(status, ${longestStatus}) AS status, count(*) AS rows${sums((name) => `sum(${name})`)}
+      FROM ${table} WHERE missing_since IS NULL GROUP BY 1
+    ), ranked AS (SELECT *, row_number() OVER (ORDER BY rows DESC, status) AS rank FROM by_status)
+    SELECT least(rank, ${mostStatuses + 1}) AS rank, min(status) AS status, sum(rows) AS rows${
+    sums((name) => `sum(${name})::text`)
+  } FROM ranked GROUP BY 1 ORDER BY 1`
+}
+
+const statusTotalsOf = (found: ReadonlyArray<Row>, amounts: ReadonlyArray<string>): StatusTotals => {
+  const totals = found.map((row) => ({
+    status: optional(row, "status") ?? null,
+    rows: number(row, "rows"),
+    sums: Object.fromEntries(amounts.map((name) => [name, optional(row, name) ?? "0"]))
+  }))
+  const [other] = totals.splice(mostStatuses)
+  return {
+    statuses: totals,
+    other: { rows: other?.rows ?? 0, sums: other?.sums ?? Object.fromEntries(amounts.map((name) => [name, "0"])) }
+  }
+}
 
 const columnsOver = (query: Query, s: string): Reader["columns"] => (list) =>
   Effect.map(

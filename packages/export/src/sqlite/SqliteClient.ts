@@ -4,10 +4,11 @@
  */
 import { Lists, Monotonic } from "@payments/core"
 import { Duration, Effect, Schedule, type Scope } from "effect"
+import { existsSync } from "node:fs"
 import { hostname } from "node:os"
 import { basename, dirname } from "node:path"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
-import { number, type Row, text } from "../engine/Rows.ts"
+import { number, optional, type Row, text } from "../engine/Rows.ts"
 import type { PathUse } from "../Permission.ts"
 import { Damaged, LeaseLost, Locked, NotADestination, SinkError } from "../Sink.ts"
 import { locate, OpenFile, openUnreplaced, readNote, removeNote, requireOwned, writeNote } from "./DatabaseFile.ts"
@@ -196,10 +197,7 @@ export class Database {
         throw new NotADestination({ problem: `${basename(file)} is not a lock file of this program. Remove it.` })
       }
       if (!isBusy(error)) throw denialIn(error, [{ path: file }]) ?? error
-      // A program of an earlier version wrote its name only into the database.
-      const row = this.get("SELECT holder FROM holders WHERE label = ?", label)
-      const holder = readNote(holderFile) ?? (row === undefined ? undefined : text(row, "holder"))
-      throw new Locked({ label, holder })
+      throw new Locked({ label, holder: this.#recordedHolder(label) })
     }
     let before: Lock["before"]
     try {
@@ -219,6 +217,32 @@ export class Database {
         if (readNote(holderFile) === holder) removeNote(holderFile)
         lock.close()
       }
+    }
+  }
+
+  /** Returns the last holder that was recorded. It may no longer have the lock. */
+  #recordedHolder(label: string): string | undefined {
+    // A program of an earlier version wrote its name only into the database.
+    return readNote(`${this.#file}.${label}.holder`) ??
+      optional(this.get("SELECT holder FROM holders WHERE label = ?", label), "holder")
+  }
+
+  /**
+   * Returns the process that has the label's lock, or undefined if none has it. Reading the lock file fails while a process has
+   * the exclusive lock. Otherwise it takes a shared lock for a moment; `lock` retries for longer than that.
+   */
+  holderOf(label: string): string | undefined {
+    const file = `${this.#file}.${label}.lock`
+    if (!existsSync(file)) return undefined
+    let lock: DatabaseSync | undefined
+    try {
+      lock = new DatabaseSync(file, { timeout: 0, readOnly: true })
+      lock.prepare("SELECT 1 FROM sqlite_schema").all()
+      return undefined
+    } catch (error) {
+      return isBusy(error) ? this.#recordedHolder(label) ?? "another program" : "unknown: the lock file cannot be read"
+    } finally {
+      lock?.close()
     }
   }
 

@@ -45,6 +45,14 @@ export const write = (
   for (const { after, before = null, fields, id, kind } of plan.changes) {
     insertChange.run(list.label, scan, now, kind, id, JSON.stringify(fields), before, after)
   }
+  const countChanges = db.prepare(
+    `INSERT INTO change_counts (list, day, kind, changes) VALUES (?, ?, ?, ?)
+    ON CONFLICT (list, day, kind) DO UPDATE SET changes = changes + excluded.changes`
+  )
+  const day = now.slice(0, "2024-05-01".length)
+  for (const [kind, { length }] of Map.groupBy(plan.changes, (change) => change.kind)) {
+    countChanges.run(list.label, day, kind, length)
+  }
   for (const { expected, id = null, path, raw } of plan.quarantined) {
     db.run(
       "INSERT INTO quarantine (scan, list, id, path, expected, raw) VALUES (?, ?, ?, ?, ?, ?)",
@@ -83,17 +91,16 @@ export const write = (
     now,
     scan
   )
+  const insertMissing = db.prepare(
+    `INSERT INTO changes (list, scan, at, kind, id, fields) SELECT ?, ?, ?, 'missing', id, '[]' FROM ${table}
+    WHERE row = ?`
+  )
+  let missing = 0
   for (const row of end.missing) {
     db.run(`UPDATE ${table} SET missing_since = ? WHERE row = ?`, now, row)
-    db.run(
-      `INSERT INTO changes (list, scan, at, kind, id, fields) SELECT ?, ?, ?, 'missing', id, '[]' FROM ${table}
-      WHERE row = ?`,
-      list.label,
-      scan,
-      now,
-      row
-    )
+    missing += Number(insertMissing.run(list.label, scan, now, row).changes)
   }
+  if (missing > 0) countChanges.run(list.label, day, "missing", missing)
   for (const obsolete of end.forget) {
     db.run("DELETE FROM seen WHERE scan = ?", obsolete)
     db.run("DELETE FROM quarantine WHERE scan = ?", obsolete)

@@ -9,16 +9,20 @@ import {
   type Row,
   text,
   toChange,
+  toChangeCount,
+  toConsumerState,
   toFullRow,
   toQuarantined,
   toRecordedColumn,
   toScan
 } from "../engine/Rows.ts"
+import { stateQuery, toListState } from "../engine/StateQuery.ts"
 import { maxBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
 import { Damaged, type SinkError } from "../Sink.ts"
 import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
 import { fill, sourceOf, write } from "./SqliteCommit.ts"
 import { integrityOf } from "./SqliteDamage.ts"
+import { statusTotalsOver } from "./SqliteStatuses.ts"
 
 /** A reader of a file that other programs may write. */
 export interface SqliteReader extends Reader, Pick<SqliteClient, "run" | "lock"> {
@@ -193,6 +197,19 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
         count
       ).map(toChange)
     ),
+  state: (list) => run((db) => toListState(db.get(stateQuery(list, "", (column) => column)), db.holderOf(list.label))),
+  consumerStates: run((db) =>
+    db.all(
+      `SELECT name, position, moved_at, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0) AS last_change
+      FROM consumers ORDER BY name`
+    ).map(toConsumerState)
+  ),
+  changeCounts: (list, from) =>
+    run((db) =>
+      db.all("SELECT day, kind, changes FROM change_counts WHERE list = ? AND day >= ?", list.label, from)
+        .map(toChangeCount)
+    ),
+  statusTotals: statusTotalsOver(run),
   damage: run((db) => integrityOf(db))
 })
 

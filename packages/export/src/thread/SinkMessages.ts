@@ -2,6 +2,7 @@
 import { Lists } from "@payments/core"
 import { Redacted } from "effect"
 import type { StoredDestination } from "../DestinationUrl.ts"
+import type { ListFreshness, Overview } from "../ListFreshness.ts"
 import {
   type Batch,
   Damaged,
@@ -36,6 +37,8 @@ export interface SinkRequests {
   readonly preview: { readonly sink: number; readonly list: Lists.ListName; readonly request: ScanRequest }
   readonly owner: { readonly sink: number }
   readonly hasAny: { readonly sink: number; readonly list: Lists.ListName; readonly ids: ReadonlyArray<string> }
+  readonly freshness: { readonly sink: number; readonly lists: ReadonlyArray<Lists.ListName> }
+  readonly overview: { readonly sink: number; readonly list: Lists.ListName }
   readonly begin: { readonly sink: number; readonly list: Lists.ListName; readonly request: ScanRequest }
   readonly publish: { readonly sink: number; readonly list: Lists.ListName }
   readonly commit: { readonly session: number; readonly batch: BatchMessage }
@@ -53,6 +56,8 @@ export interface SinkResponses {
   readonly preview: ScanPreview
   readonly owner: Owner
   readonly hasAny: boolean
+  readonly freshness: ReadonlyArray<ListFreshness>
+  readonly overview: Overview
   /** The number of the session is the number of the request. */
   readonly begin: Pick<ScanSession, "scan" | "start" | "resumeAt"> & { readonly progress: ScanProgress }
   readonly publish: void

@@ -104,6 +104,14 @@ const perform = (request: Exclude<SinkRequest, { readonly type: "cancel" }>): Ef
       const { ids, list, sink } = request.parameters
       return Effect.flatMap(inspectionOf(sink), ({ hasAny }) => hasAny(listOf(list), ids))
     }
+    case "freshness": {
+      const { lists, sink } = request.parameters
+      return Effect.flatMap(inspectionOf(sink), ({ freshness }) => freshness(lists.map(listOf)))
+    }
+    case "overview": {
+      const { list, sink } = request.parameters
+      return Effect.flatMap(inspectionOf(sink), ({ overview }) => overview(listOf(list)))
+    }
     case "begin":
       return openResource(id, begin(id, request.parameters))
     case "publish": {

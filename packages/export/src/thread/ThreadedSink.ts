@@ -42,7 +42,9 @@ const make = Effect.fnUntraced(function*(
     inspect: {
       scan: ({ name }, scanRequest) => request("preview", { sink, list: name, request: scanRequest }),
       owner: request("owner", { sink }),
-      hasAny: ({ name }, ids) => request("hasAny", { sink, list: name, ids })
+      hasAny: ({ name }, ids) => request("hasAny", { sink, list: name, ids }),
+      freshness: (lists) => request("freshness", { sink, lists: lists.map(({ name }) => name) }),
+      overview: ({ name }) => request("overview", { sink, list: name })
     },
     begin: ({ name }, scanRequest) =>
       Effect.map(
