@@ -3,7 +3,7 @@ import type { PaymentsApi, PaymentsConfigError } from "@payments/core"
 import { Destination } from "@payments/export"
 import {
   checkAll,
-  duration,
+  interval,
   listenProblem,
   scanFlags,
   scanOptionsOf,
@@ -47,15 +47,6 @@ const yesOrNo: SettingParser<boolean> = {
 const port: SettingParser<number> = {
   expected: "a whole number from 0 to 65535",
   parse: (given) => /^\d{1,5}$/.test(given) && Number(given) <= 65_535 ? Number(given) : undefined
-}
-
-/** At least 1 s: rounds without a pause would overload the service. */
-const interval: SettingParser<Duration.Duration> = {
-  expected: `${duration.expected}, not shorter than 1s`,
-  parse: (given) => {
-    const every = duration.parse(given)
-    return every !== undefined && Duration.isGreaterThanOrEqualTo(every, Duration.seconds(1)) ? every : undefined
-  }
 }
 
 /** What the worker depends on. */

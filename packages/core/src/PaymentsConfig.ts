@@ -3,7 +3,7 @@
  * request. Reports never repeat a value, because it may contain a secret.
  */
 import { Config, Context, Data, Duration, Effect, FileSystem, Layer, Redacted, Result } from "effect"
-import { type Checked, type KeyFile, makeKeyFile } from "./internal/KeyFile.ts"
+import { type Checked, type KeySource, makeKeyFile } from "./internal/KeySource.ts"
 import { proxyProblem, proxyVariables } from "./internal/ProxyAddress.ts"
 import { defaultSlowDown, type SlowDown } from "./internal/RateLimiter.ts"
 import { all, type AnyList, type InvoiceParameters, type ListName, parseInvoiceParameters } from "./Lists.ts"
@@ -11,7 +11,7 @@ import { defaultRetryPolicy, type RetryPolicy } from "./RetryPolicy.ts"
 
 /** The problem of one setting. */
 export interface ConfigProblem {
-  /** The name of the environment variable. */
+  /** The name of the environment variable or of another setting. */
   readonly setting: string
   /** What is wrong. It does not contain the value. */
   readonly problem: string
@@ -36,12 +36,14 @@ export interface Settings {
   /** The API key (§5). Set either this or `PAYMENTS_API_KEY_FILE`. */
   readonly PAYMENTS_API_KEY?: Redacted.Redacted<string> | undefined
   /**
-   * Reads the key file. It is read again when the service no longer accepts the key. If this member is present, even as
-   * undefined, the report of a missing key mentions the key file.
+   * The file or the command that the key comes from. It is read again when the service no longer accepts the key. If
+   * this member is present, even as undefined, the report of a missing key mentions the key file.
    */
-  readonly PAYMENTS_API_KEY_FILE?: KeyFile | undefined
-  /** Default: `PAYMENTS_API_KEY`. */
+  readonly PAYMENTS_API_KEY_FILE?: KeySource | undefined
+  /** The API key for invoices. Default: the other key. */
   readonly PAYMENTS_INVOICES_API_KEY?: Redacted.Redacted<string> | undefined
+  /** The same as `PAYMENTS_API_KEY_FILE`, for invoices. */
+  readonly PAYMENTS_INVOICES_API_KEY_FILE?: KeySource | undefined
   /** The name of the account that the data belongs to. */
   readonly PAYMENTS_ACCOUNT?: string | undefined
   /** Renamed query parameters of the invoice list, such as `settlementTime=settlementCycle,limit=pageSize`. */
@@ -91,10 +93,10 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
   /** The key for invoices (§5). */
   readonly invoicesApiKey: Redacted.Redacted<string>
   /**
-   * Reads the key file again, if the key comes from a file. It runs once when the service no longer accepts the current
-   * key.
+   * Reads the key again, if it comes from a file or a command. It runs once when the service no longer accepts the
+   * current key.
    */
-  readonly freshKey: { readonly [Address in AnyList["baseAddress"]]?: KeyFile }
+  readonly freshKey: { readonly [Address in AnyList["baseAddress"]]?: KeySource["read"] }
   /** The names of the invoice list's query parameters (§4.3). */
   readonly invoiceParameters: InvoiceParameters
   /** The source of the data: both base addresses and the account. A destination belongs to one source. */
@@ -133,108 +135,162 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
     invoices: config.invoicesApiKey
   })
 
-  /** Checks all settings. Fails with all problems. */
+  /** Checks all settings and reads the keys. Fails with all problems. */
   static readonly fromSettings = Effect.fnUntraced(function*(
     settings: Settings
   ): Effect.fn.Return<PaymentsConfig["Service"], PaymentsConfigError> {
-    const problems: Array<ConfigProblem> = []
-    const checked = <A>(setting: keyof Settings, result: Checked<A>): A | undefined => {
-      if ("problem" in result) problems.push({ setting, problem: result.problem })
-      return "problem" in result ? undefined : result.value
-    }
-    const baseUrl = checked("PAYMENTS_BASE_URL", checkAddress(settings.PAYMENTS_BASE_URL))
-    const given = keyIn(settings.PAYMENTS_API_KEY)
-    const file = settings.PAYMENTS_API_KEY_FILE
-    const apiKey = given !== undefined && file !== undefined
-      ? checked<Redacted.Redacted<string>>("PAYMENTS_API_KEY", {
-        problem: "and PAYMENTS_API_KEY_FILE are both set: unset one of them"
-      })
-      : file === undefined
-      ? checked("PAYMENTS_API_KEY", checkKey(given, "PAYMENTS_API_KEY_FILE" in settings ? neither : undefined))
-      : checked("PAYMENTS_API_KEY_FILE", checkFile(yield* file))
-    const invoicesBaseUrl = isSet(settings.PAYMENTS_INVOICES_BASE_URL)
-      ? checked("PAYMENTS_INVOICES_BASE_URL", checkAddress(settings.PAYMENTS_INVOICES_BASE_URL))
-      : baseUrl
-    const ownInvoicesKey = settings.PAYMENTS_INVOICES_API_KEY !== undefined
-    const invoicesApiKey = ownInvoicesKey
-      ? checked("PAYMENTS_INVOICES_API_KEY", checkKey(settings.PAYMENTS_INVOICES_API_KEY))
-      : apiKey
-    const invoiceParameters = checked(
-      "PAYMENTS_INVOICE_PARAMS",
-      checkParameters(settings.PAYMENTS_INVOICE_PARAMS ?? "")
-    )
-    const ceiling = checked("PAYMENTS_MAX_REQUESTS_PER_SECOND", checkRate(settings.PAYMENTS_MAX_REQUESTS_PER_SECOND))
-    const unchecked = checked("PAYMENTS_UNCHECKED_FILTERS", checkFilters(settings.PAYMENTS_UNCHECKED_FILTERS ?? ""))
-    const traceHeaders = checked("PAYMENTS_TRACE_HEADERS", checkSwitch(settings.PAYMENTS_TRACE_HEADERS))
-    for (const name of proxyVariables) checked(name, checkProxy(settings[name]))
-    if (
-      problems.length > 0 || baseUrl === undefined || invoicesBaseUrl === undefined || apiKey === undefined ||
-      invoicesApiKey === undefined || invoiceParameters === undefined || unchecked === undefined
-    ) {
-      return yield* new PaymentsConfigError({ problems })
-    }
-    const account = isSet(settings.PAYMENTS_ACCOUNT) ? [settings.PAYMENTS_ACCOUNT] : []
-    const fresh = file === undefined ? undefined : Effect.map(file, (result) => {
-      const read = checkFile(result)
-      return "problem" in read ? { problem: `PAYMENTS_API_KEY_FILE ${read.problem}` } : read
-    })
-    return {
-      baseUrl,
-      invoicesBaseUrl,
-      apiKey,
-      invoicesApiKey,
-      freshKey: fresh === undefined ? {} : ownInvoicesKey ? { payments: fresh } : { payments: fresh, invoices: fresh },
-      invoiceParameters,
-      source: [...new Set([baseUrl.href, invoicesBaseUrl.href]), ...account].join(" "),
-      retry: defaultRetryPolicy,
-      deadlines: { headers: Duration.seconds(15), stalled: Duration.seconds(20), attempt: Duration.seconds(30) },
-      largestBodyBytes: 32 * 1024 * 1024,
-      progress: { emptyPages: 1000, repeatedPages: 10 },
-      maxRequestsPerSecond: ceiling,
-      slowDown: defaultSlowDown,
-      uncheckedFilters: unchecked,
-      traceHeaders: traceHeaders === true
-    }
+    const key = yield* readKey(settings, "PAYMENTS_API_KEY")
+    const invoicesKey = yield* readKey(settings, "PAYMENTS_INVOICES_API_KEY")
+    const { problems, service } = check(settings, { key, invoicesKey })
+    return service ?? (yield* new PaymentsConfigError({ problems }))
   })
+
+  /** Returns the problems of all settings except the keys. Reads no key. */
+  static readonly problemsOf = (settings: Settings): ReadonlyArray<ConfigProblem> => check(settings, undefined).problems
 
   /**
    * Reads {@link Settings} from the environment through the current `ConfigProvider`. `PAYMENTS_API_KEY_FILE` can name
    * a file with the key instead of `PAYMENTS_API_KEY`: a plain file of at most 64 KiB. Logs a warning if other users
    * may read that file.
    */
+  static readonly fromEnvironment: Effect.Effect<
+    PaymentsConfig["Service"],
+    PaymentsConfigError,
+    FileSystem.FileSystem
+  > = Effect.gen(function*() {
+    const fs = yield* FileSystem.FileSystem
+    const text = (name: string) => Effect.orDie(Config.String(name).pipe(Config.withDefault(undefined)))
+    const secret = (name: string) => Effect.orDie(Config.Redacted(name).pipe(Config.withDefault(undefined)))
+    const keyFile = (name: string) =>
+      Effect.map(text(name), (path) => isSet(path) ? makeKeyFile(fs, name, path) : undefined)
+    return yield* PaymentsConfig.fromSettings({
+      PAYMENTS_BASE_URL: yield* text("PAYMENTS_BASE_URL"),
+      PAYMENTS_INVOICES_BASE_URL: yield* text("PAYMENTS_INVOICES_BASE_URL"),
+      PAYMENTS_API_KEY: yield* secret("PAYMENTS_API_KEY"),
+      PAYMENTS_API_KEY_FILE: yield* keyFile("PAYMENTS_API_KEY_FILE"),
+      PAYMENTS_INVOICES_API_KEY: yield* secret("PAYMENTS_INVOICES_API_KEY"),
+      PAYMENTS_INVOICES_API_KEY_FILE: yield* keyFile("PAYMENTS_INVOICES_API_KEY_FILE"),
+      PAYMENTS_ACCOUNT: yield* text("PAYMENTS_ACCOUNT"),
+      PAYMENTS_INVOICE_PARAMS: yield* text("PAYMENTS_INVOICE_PARAMS"),
+      PAYMENTS_MAX_REQUESTS_PER_SECOND: yield* text("PAYMENTS_MAX_REQUESTS_PER_SECOND"),
+      PAYMENTS_UNCHECKED_FILTERS: yield* text("PAYMENTS_UNCHECKED_FILTERS"),
+      ...yield* processSettings
+    })
+  })
+
+  /** {@link PaymentsConfig.fromEnvironment} as a layer. */
   static readonly layerConfig: Layer.Layer<PaymentsConfig, PaymentsConfigError, FileSystem.FileSystem> = Layer.effect(
     PaymentsConfig,
-    Effect.gen(function*() {
-      const text = (name: string) => Effect.orDie(Config.String(name).pipe(Config.withDefault(undefined)))
-      const secret = (name: string) => Effect.orDie(Config.Redacted(name).pipe(Config.withDefault(undefined)))
-      return yield* PaymentsConfig.fromSettings({
-        PAYMENTS_BASE_URL: yield* text("PAYMENTS_BASE_URL"),
-        PAYMENTS_INVOICES_BASE_URL: yield* text("PAYMENTS_INVOICES_BASE_URL"),
-        PAYMENTS_API_KEY: yield* secret("PAYMENTS_API_KEY"),
-        PAYMENTS_API_KEY_FILE: makeKeyFile(
-          yield* FileSystem.FileSystem,
-          "PAYMENTS_API_KEY_FILE",
-          yield* text("PAYMENTS_API_KEY_FILE")
-        ),
-        PAYMENTS_INVOICES_API_KEY: yield* secret("PAYMENTS_INVOICES_API_KEY"),
-        PAYMENTS_ACCOUNT: yield* text("PAYMENTS_ACCOUNT"),
-        PAYMENTS_INVOICE_PARAMS: yield* text("PAYMENTS_INVOICE_PARAMS"),
-        PAYMENTS_MAX_REQUESTS_PER_SECOND: yield* text("PAYMENTS_MAX_REQUESTS_PER_SECOND"),
-        PAYMENTS_UNCHECKED_FILTERS: yield* text("PAYMENTS_UNCHECKED_FILTERS"),
-        PAYMENTS_TRACE_HEADERS: yield* text("PAYMENTS_TRACE_HEADERS"),
-        HTTPS_PROXY: yield* text("HTTPS_PROXY"),
-        https_proxy: yield* text("https_proxy"),
-        HTTP_PROXY: yield* text("HTTP_PROXY"),
-        http_proxy: yield* text("http_proxy")
-      })
-    })
+    PaymentsConfig.fromEnvironment
   )
 }
 
-const isSet = (text: string | undefined): text is string => text !== undefined && text !== ""
+/** The settings of the whole process. They come from the environment only. */
+export const processSettings: Effect.Effect<
+  Pick<Settings, "PAYMENTS_TRACE_HEADERS" | typeof proxyVariables[number]>
+> = Effect.gen(function*() {
+  const text = (name: string) => Effect.orDie(Config.String(name).pipe(Config.withDefault(undefined)))
+  return {
+    PAYMENTS_TRACE_HEADERS: yield* text("PAYMENTS_TRACE_HEADERS"),
+    HTTPS_PROXY: yield* text("HTTPS_PROXY"),
+    https_proxy: yield* text("https_proxy"),
+    HTTP_PROXY: yield* text("HTTP_PROXY"),
+    http_proxy: yield* text("http_proxy")
+  }
+})
 
-const keyIn = (key: Redacted.Redacted<string> | undefined): Redacted.Redacted<string> | undefined =>
-  key === undefined || Redacted.value(key) === "" ? undefined : key
+/** A key that was read, and how to read it again. */
+interface ReadKey {
+  readonly setting: string
+  /** Undefined if neither the key nor its source is set. */
+  readonly result: Checked<Redacted.Redacted<string>> | undefined
+  readonly again: KeySource["read"] | undefined
+}
+
+const readKey = Effect.fnUntraced(function*(
+  settings: Settings,
+  name: "PAYMENTS_API_KEY" | "PAYMENTS_INVOICES_API_KEY"
+): Effect.fn.Return<ReadKey> {
+  const given = settings[name]
+  const source = settings[`${name}_FILE`]
+  if (source === undefined) {
+    return { setting: name, result: given === undefined ? undefined : checkKey(given), again: undefined }
+  }
+  const { setting } = source
+  if (given !== undefined && Redacted.value(given) !== "") {
+    const problem = `and ${setting} are both set: unset one of them`
+    return { setting: name, result: { problem }, again: undefined }
+  }
+  const read = Effect.map(source.read, (key) => "problem" in key ? key : checkKey(key.value))
+  const again = Effect.map(read, (key) => "problem" in key ? { problem: `${setting} ${key.problem}` } : key)
+  return { setting, result: yield* read, again }
+})
+
+/** Checks all settings, and the keys if they are given. */
+const check = (settings: Settings, keys: { readonly key: ReadKey; readonly invoicesKey: ReadKey } | undefined) => {
+  const problems: Array<ConfigProblem> = []
+  const checked = <A>(setting: string, result: Checked<A>): A | undefined => {
+    if ("problem" in result) problems.push({ setting, problem: result.problem })
+    return "problem" in result ? undefined : result.value
+  }
+  const baseUrl = checked("PAYMENTS_BASE_URL", checkAddress(settings.PAYMENTS_BASE_URL))
+  const apiKey = keys && checked(
+    keys.key.setting,
+    keys.key.result ?? { problem: "PAYMENTS_API_KEY_FILE" in settings ? neither : "is not set" }
+  )
+  const invoicesBaseUrl = isSet(settings.PAYMENTS_INVOICES_BASE_URL)
+    ? checked("PAYMENTS_INVOICES_BASE_URL", checkAddress(settings.PAYMENTS_INVOICES_BASE_URL))
+    : baseUrl
+  const ownInvoicesKey = keys?.invoicesKey.result
+  const invoicesApiKey = keys && ownInvoicesKey ? checked(keys.invoicesKey.setting, ownInvoicesKey) : apiKey
+  const invoiceParameters = checked(
+    "PAYMENTS_INVOICE_PARAMS",
+    checkParameters(settings.PAYMENTS_INVOICE_PARAMS ?? "")
+  )
+  const maxRequestsPerSecond = checked(
+    "PAYMENTS_MAX_REQUESTS_PER_SECOND",
+    checkRate(settings.PAYMENTS_MAX_REQUESTS_PER_SECOND)
+  )
+  const uncheckedFilters = checked(
+    "PAYMENTS_UNCHECKED_FILTERS",
+    checkFilters(settings.PAYMENTS_UNCHECKED_FILTERS ?? "")
+  )
+  const traceHeaders = checked("PAYMENTS_TRACE_HEADERS", checkSwitch(settings.PAYMENTS_TRACE_HEADERS))
+  for (const name of proxyVariables) checked(name, checkProxy(settings[name]))
+  if (
+    problems.length > 0 || keys === undefined || baseUrl === undefined || invoicesBaseUrl === undefined ||
+    apiKey === undefined || invoicesApiKey === undefined || invoiceParameters === undefined ||
+    uncheckedFilters === undefined
+  ) {
+    return { problems, service: undefined }
+  }
+  const payments = keys.key.again
+  const invoices = ownInvoicesKey === undefined ? payments : keys.invoicesKey.again
+  const account = isSet(settings.PAYMENTS_ACCOUNT) ? [settings.PAYMENTS_ACCOUNT] : []
+  const service: PaymentsConfig["Service"] = {
+    baseUrl,
+    invoicesBaseUrl,
+    apiKey,
+    invoicesApiKey,
+    freshKey: {
+      ...(payments === undefined ? {} : { payments }),
+      ...(invoices === undefined ? {} : { invoices })
+    },
+    invoiceParameters,
+    source: [...new Set([baseUrl.href, invoicesBaseUrl.href]), ...account].join(" "),
+    retry: defaultRetryPolicy,
+    deadlines: { headers: Duration.seconds(15), stalled: Duration.seconds(20), attempt: Duration.seconds(30) },
+    largestBodyBytes: 32 * 1024 * 1024,
+    progress: { emptyPages: 1000, repeatedPages: 10 },
+    maxRequestsPerSecond,
+    slowDown: defaultSlowDown,
+    uncheckedFilters,
+    traceHeaders: traceHeaders === true
+  }
+  return { problems, service }
+}
+
+const isSet = (text: string | undefined): text is string => text !== undefined && text !== ""
 
 const neither = "is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that contains the key"
 
@@ -243,19 +299,15 @@ const checkProxy = (address: string | undefined): Checked<undefined> => {
   return problem === undefined ? { value: undefined } : { problem }
 }
 
-const checkFile = (read: Checked<Redacted.Redacted<string>>): Checked<Redacted.Redacted<string>> =>
-  "problem" in read ? read : checkKey(read.value, "names an empty file")
-
 /** Checks that a key contains only visible ASCII, since it is sent in a header (RFC 9110 §5.5, RFC 6750 §2.1). */
 const checkKey = (
-  key: Redacted.Redacted<string> | undefined,
-  missing = "is not set"
-): Checked<Redacted.Redacted<string>> => {
-  if (key === undefined || Redacted.value(key) === "") return { problem: missing }
-  return /^[\x21-\x7e]+$/.test(Redacted.value(key))
+  key: Redacted.Redacted<string>
+): Checked<Redacted.Redacted<string>> =>
+  Redacted.value(key) === ""
+    ? { problem: "is not set" }
+    : /^[\x21-\x7e]+$/.test(Redacted.value(key))
     ? { value: key }
     : { problem: "contains a character that is not allowed in a header, such as a space or a line break" }
-}
 
 const checkAddress = (text: string | undefined): Checked<URL> => {
   if (!isSet(text)) return { problem: "is not set" }

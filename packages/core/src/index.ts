@@ -1,7 +1,7 @@
 /** The public surface of `@payments/core`. */
 export * as Days from "./Days.ts"
 export { membersOf, parseText } from "./ExactText.ts"
-export type { Checked, KeyFile } from "./internal/KeyFile.ts"
+export { type Checked, type KeySource, largestKeyBytes, makeKeyFile } from "./internal/KeySource.ts"
 export type { SlowDown } from "./internal/RateLimiter.ts"
 export type {
   BadRecordOption,
@@ -21,6 +21,7 @@ export {
   type Deadlines,
   PaymentsConfig,
   PaymentsConfigError,
+  processSettings,
   type ProgressLimits,
   type Settings
 } from "./PaymentsConfig.ts"

@@ -63,6 +63,35 @@ describe("PaymentsConfig", () => {
       assert.strictEqual(empty.message, "PAYMENTS_API_KEY_FILE names an empty file")
     }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
 
+  it.effect("reads the key for invoices from its own file, and reads both files again", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const [file, invoicesFile] = [yield* fs.makeTempFileScoped(), yield* fs.makeTempFileScoped()]
+      yield* fs.writeFileString(file, "payments-key")
+      yield* fs.writeFileString(invoicesFile, "invoices-key")
+      const config = yield* read({
+        PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL,
+        PAYMENTS_API_KEY_FILE: file,
+        PAYMENTS_INVOICES_API_KEY_FILE: invoicesFile
+      })
+      assert.strictEqual(Redacted.value(config.apiKey), "payments-key")
+      assert.strictEqual(Redacted.value(config.invoicesApiKey), "invoices-key")
+      yield* fs.writeFileString(invoicesFile, "new-invoices-key")
+      const again = yield* config.freshKey.invoices ?? Effect.die("not read again")
+      assert.isTrue("value" in again && Redacted.value(again.value) === "new-invoices-key")
+      yield* fs.remove(invoicesFile)
+      assert.deepStrictEqual(yield* config.freshKey.invoices ?? Effect.die("not read again"), {
+        problem: `PAYMENTS_INVOICES_API_KEY_FILE cannot be used: ${invoicesFile} does not exist`
+      })
+      const both = yield* Effect.flip(
+        read({ ...valid, PAYMENTS_INVOICES_API_KEY: "x", PAYMENTS_INVOICES_API_KEY_FILE: file })
+      )
+      assert.strictEqual(
+        both.message,
+        "PAYMENTS_INVOICES_API_KEY and PAYMENTS_INVOICES_API_KEY_FILE are both set: unset one of them"
+      )
+    }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
+
   it.effect("mentions the key file if there is no key, and refuses a key together with a key file", () =>
     Effect.gen(function*() {
       const url = { PAYMENTS_BASE_URL: valid.PAYMENTS_BASE_URL }

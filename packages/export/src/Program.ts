@@ -3,13 +3,21 @@
  * stdout. Any other error is one line on stderr. This is a separate entry of the package, so that the library does not load
  * the command line's code.
  */
-import { Cause, Config, Console, Duration, Effect, Exit, Layer, Option, type Runtime } from "effect"
+import { Cause, Config, Console, Effect, Exit, Layer, Option, type Runtime } from "effect"
 import { CliConfig, CliError, CliOutput, Command, Flag, GlobalFlag } from "effect/cli"
-import ms from "ms"
 import { logLine } from "./ConsoleOutput.ts"
 import * as Destination from "./Destination.ts"
 import { ExitCode } from "./ExitCode.ts"
 import { checkAll, CommandExit, type ProgramError, programExitCodeOf, usage } from "./ProgramError.ts"
+import {
+  duration,
+  fieldNames,
+  numberParser,
+  onLocked,
+  percentage,
+  type SettingParser,
+  wholeNumber
+} from "./SettingParser.ts"
 import { unknownSettings } from "./Settings.ts"
 import { canColor, canRedraw } from "./TerminalRules.ts"
 import { usageText } from "./UsageText.ts"
@@ -26,6 +34,7 @@ export {
   requireOutput
 } from "./ConsoleOutput.ts"
 export { type ListenProblem, listenProblem } from "./ListenProblem.ts"
+export { duration, interval, type SettingParser, wholeNumber } from "./SettingParser.ts"
 
 /** Runs a command line and returns its exit code. */
 export const run = <const Name extends string, Input, R, Context>(
@@ -95,14 +104,6 @@ export const teardown = (interrupted: () => ExitCode): Runtime.Teardown => (exit
       : ExitCode.done
   )
 
-/** Parses the text of a setting. */
-export interface SettingParser<A> {
-  /** Returns undefined for an invalid text. */
-  readonly parse: (text: string) => A | undefined
-  /** What a valid text is, for the error message. */
-  readonly expected: string
-}
-
 /** Reads a flag, or without the flag an environment variable. The error of an invalid value names where it came from. */
 export const setting = Effect.fnUntraced(function*<A>(
   flag: { readonly name: string; readonly text: string | undefined },
@@ -170,38 +171,6 @@ export const fromDestination = (text: string | undefined) =>
     "An export to - (stdout) stores nothing. Name a database or a folder of files."
   )
 
-/** A duration as people write it. A number without a unit is invalid, because the unit would be a guess. */
-export const duration: SettingParser<Duration.Duration> = {
-  expected: "a duration such as 90s, 5m or 2h",
-  parse: (text) => {
-    // `ms` accepts any text, but returns undefined for one that it cannot parse.
-    const millis = /^\d+(\.\d+)? ?[a-z]+$/i.test(text) && text.length <= 100 ? ms(text as ms.StringValue) : undefined
-    return millis !== undefined && millis > 0 ? Duration.millis(millis) : undefined
-  }
-}
-
-/** A share, as a percentage. */
-const percentage: SettingParser<number> = {
-  expected: "a percentage from 0% to 100%",
-  parse: (text) => {
-    const share = /^\d{1,3}(\.\d+)?%$/.test(text) ? Number.parseFloat(text) / 100 : Number.NaN
-    return share >= 0 && share <= 1 ? share : undefined
-  }
-}
-
-const onLocked: SettingParser<"refuse" | "wait"> = {
-  expected: "refuse or wait",
-  parse: (text) => text === "refuse" || text === "wait" ? text : undefined
-}
-
-const names: SettingParser<ReadonlyArray<string>> = {
-  expected: "names of fields, separated by commas",
-  parse: (text) => {
-    const fields = text.split(",").map((name) => name.trim())
-    return fields.every((name) => name !== "") ? fields : undefined
-  }
-}
-
 /** The flags of a scan, for both programs. Each has an environment variable too. */
 export const scanFlags = {
   patience: textFlag(
@@ -236,7 +205,7 @@ export const scanOptionsOf = (given: {
   checkAll({
     patience: setting({ name: "patience", text: given.patience }, "PAYMENTS_PATIENCE", duration),
     onLocked: setting({ name: "on-locked", text: given.onLocked }, "PAYMENTS_ON_LOCKED", onLocked),
-    ignoredFields: setting({ name: "ignore-field", text: given.ignoreFields }, "PAYMENTS_IGNORE_FIELD", names),
+    ignoredFields: setting({ name: "ignore-field", text: given.ignoreFields }, "PAYMENTS_IGNORE_FIELD", fieldNames),
     missingLimit: setting({ name: "missing-limit", text: given.missingLimit }, "PAYMENTS_MISSING_LIMIT", percentage)
   })
 
@@ -244,21 +213,6 @@ export const scanOptionsOf = (given: {
 export function optionalFlag<A>(flag: Flag.Flag<A>): Flag.Flag<A | undefined> {
   return Flag.map(Flag.optional(flag), Option.getOrUndefined)
 }
-
-const numberParser = (expected: string, isExpected: (number: number) => boolean): SettingParser<number> => ({
-  expected,
-  parse: (text) => {
-    const number = /^[+-]?(\d+(\.\d*)?|\.\d+)(e\d+)?$/i.test(text) ? Number(text) : Number.NaN
-    return Number.isFinite(number) && isExpected(number) ? number : undefined
-  }
-})
-
-/** A whole number from `minimum` to `maximum`. Without `maximum` there is no upper limit. */
-export const wholeNumber = (minimum: number, maximum?: number): SettingParser<number> =>
-  numberParser(
-    maximum === undefined ? `a whole number, ${minimum} or more` : `a whole number from ${minimum} to ${maximum}`,
-    (number) => Number.isSafeInteger(number) && number >= minimum && number <= (maximum ?? Infinity)
-  )
 
 /** A flag with a number. Its error is reported alone: use {@link setting} to report it with other errors. */
 const numberFlag = (name: string, { expected, parse }: SettingParser<number>): Flag.Flag<number> =>

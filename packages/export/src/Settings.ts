@@ -2,33 +2,47 @@
 import type { Settings as CoreSettings } from "@payments/core"
 import { closest, distance } from "fastest-levenshtein"
 
-/** The settings of the payments service. */
-const serviceSettings: { readonly [Name in keyof CoreSettings as Extract<Name, `PAYMENTS_${string}`>]-?: true } = {
-  PAYMENTS_BASE_URL: true,
-  PAYMENTS_INVOICES_BASE_URL: true,
-  PAYMENTS_API_KEY: true,
-  PAYMENTS_API_KEY_FILE: true,
-  PAYMENTS_INVOICES_API_KEY: true,
-  PAYMENTS_ACCOUNT: true,
-  PAYMENTS_INVOICE_PARAMS: true,
-  PAYMENTS_MAX_REQUESTS_PER_SECOND: true,
-  PAYMENTS_UNCHECKED_FILTERS: true,
-  PAYMENTS_TRACE_HEADERS: true
+/** The settings of the payments service, and their meaning. */
+const serviceSettings: { readonly [Name in keyof CoreSettings as Extract<Name, `PAYMENTS_${string}`>]-?: string } = {
+  PAYMENTS_BASE_URL:
+    "address of payout requests and payin sources, without `/v0`; `https://`, or `http://` to `localhost`, `127.0.0.1`, `[::1]`",
+  PAYMENTS_INVOICES_BASE_URL: "address of invoices, without `/v1`; default: `PAYMENTS_BASE_URL`",
+  PAYMENTS_API_KEY: "the key. Set this or `PAYMENTS_API_KEY_FILE`, not both",
+  PAYMENTS_API_KEY_FILE:
+    "a file that contains the key. It is read again when the service no longer accepts the key. If other users can read it, there is a warning: use mode 0600",
+  PAYMENTS_INVOICES_API_KEY: "the key for invoices; default: the other key",
+  PAYMENTS_INVOICES_API_KEY_FILE: "a file that contains the key for invoices",
+  PAYMENTS_ACCOUNT: "a name for the account whose data this is; part of the source that a destination is bound to",
+  PAYMENTS_INVOICE_PARAMS:
+    "renamed query parameters of the invoice list, such as `settlementTime=settlementCycle,limit=pageSize`",
+  PAYMENTS_MAX_REQUESTS_PER_SECOND:
+    "the most requests per second for all lists together, such as `10` or `0.5`; default: no limit",
+  PAYMENTS_UNCHECKED_FILTERS:
+    "filters, such as `invoices.paymentDate`, whose value is not checked on the returned records",
+  PAYMENTS_TRACE_HEADERS: "`true` sends `traceparent` to the service; default: no trace data is sent"
 }
 
-/** Every setting of `payments` and `payments-worker`. */
-export const settings: ReadonlyArray<string> = [
-  ...Object.keys(serviceSettings),
-  "PAYMENTS_TO",
-  "PAYMENTS_EVERY",
-  "PAYMENTS_ONCE",
-  "PAYMENTS_HOST",
-  "PAYMENTS_PORT",
-  "PAYMENTS_PATIENCE",
-  "PAYMENTS_ON_LOCKED",
-  "PAYMENTS_IGNORE_FIELD",
-  "PAYMENTS_MISSING_LIMIT"
-]
+/** The other settings of both programs, and their meaning. */
+const programSettings = {
+  PAYMENTS_TO:
+    "`--to` and `--from` of both programs. The URL of a PostgreSQL database may contain its password only here",
+  PAYMENTS_EVERY: "`payments-worker --every`, 1s or longer; default: 5m",
+  PAYMENTS_ONCE: "`payments-worker --once`: `true` or `false`",
+  PAYMENTS_HOST: "`payments-worker --host`; default: 127.0.0.1",
+  PAYMENTS_PORT: "`payments-worker --port`; default: 9464",
+  PAYMENTS_PATIENCE: "`--patience` of both programs: how long a failing page is requested again; default: 15m",
+  PAYMENTS_ON_LOCKED: "`--on-locked` of both programs: `refuse` or `wait`; default: `refuse`",
+  PAYMENTS_IGNORE_FIELD:
+    "`--ignore-field` of both programs: fields to ignore when comparing records, such as `authUrl`",
+  PAYMENTS_MISSING_LIMIT:
+    "`--missing-limit` of both programs: the largest share of a list that may be marked missing at once; default: 10%"
+}
+
+/** The meaning of every environment variable of `payments` and `payments-worker`. */
+export const settingMeanings: { readonly [name: string]: string } = { ...serviceSettings, ...programSettings }
+
+/** Every environment variable of `payments` and `payments-worker`. */
+export const settings: ReadonlyArray<string> = Object.keys(settingMeanings)
 
 /** Variables that `bin/payments` and the tests set. They are not settings, and they get no warning. */
 export const internalVariables: ReadonlyArray<string> = [

@@ -51,6 +51,7 @@ export const makeClient = (config: PaymentsConfig["Service"], send: SendRequest)
 
   /** Requests that wait for the rate limiter, in order. */
   const queue = Semaphore.makeUnsafe(1)
+  const keyReading = Semaphore.makeUnsafe(1)
 
   /** Records a request if the limiter allows one now. Returns whether it does. */
   const tryAcquire = (clock: Clock.Clock): boolean => {
@@ -90,7 +91,8 @@ export const makeClient = (config: PaymentsConfig["Service"], send: SendRequest)
 
   /**
    * Returns the key to use after the service refused a key, or undefined if there is no other one. If another request
-   * has already replaced the refused key, returns the replacement. Otherwise reads the key file again.
+   * has already replaced the refused key, returns the replacement. Otherwise reads the key again. Only one request does
+   * so at a time, because reading the key can start a command.
    */
   const freshKey = Effect.fnUntraced(function*({ baseAddress }: Lists.AnyList, refused: Redacted.Redacted<string>) {
     const known = keys[baseAddress]
@@ -104,7 +106,7 @@ export const makeClient = (config: PaymentsConfig["Service"], send: SendRequest)
     // Several base addresses may have the same key.
     for (const address of Record.keys(keys)) if (keys[address] === known) keys[address] = fresh
     return fresh
-  })
+  }, keyReading.withPermits(1))
 
   const instrumented = Lists.map((list) => instrument(PaymentsConfig.addressOf(config, list), list, () => limiter.rate))
 
