@@ -25,6 +25,8 @@ export type TraversalEvent =
     readonly _tag: "Committed"
     readonly list: Lists.ListName
     readonly progress: ScanProgress
+    /** The progress before the commit. */
+    readonly before: ScanProgress
     readonly retries: number
     /** The duration of the commit. */
     readonly elapsed: Duration.Duration
@@ -157,11 +159,15 @@ const commit = (
   return Effect.flatMap(
     Effect.all([openSession(state), claim]),
     ([session, owner]) =>
-      Effect.flatMap(Effect.timed(session.commit(toBatch(pages, owner))), ([elapsed, progress]) => {
-        state.position = next ?? undefined
-        for (const count of attempts) state.retries += count - 1
-        return emit({ _tag: "Committed", list: name, progress, retries: state.retries, elapsed })
-      })
+      Effect.flatMap(
+        session.progress,
+        (before) =>
+          Effect.flatMap(Effect.timed(session.commit(toBatch(pages, owner))), ([elapsed, progress]) => {
+            state.position = next ?? undefined
+            for (const count of attempts) state.retries += count - 1
+            return emit({ _tag: "Committed", list: name, before, progress, retries: state.retries, elapsed })
+          })
+      )
   )
 }
 
