@@ -57,7 +57,8 @@ export const definitions = {
     type: "gauge",
     per: "list",
     unit: "{record}",
-    help: "Records of the list that are in the quarantine."
+    help:
+      "Records of the list that its last complete full scan has quarantined, or a later one that has quarantined more."
   },
   payments_list_held_back_rows: {
     type: "gauge",
@@ -87,13 +88,14 @@ export const definitions = {
   },
   payments_consumer_lag_changes: {
     type: "gauge",
-    per: "list",
+    per: "source",
     unit: "{change}",
-    help: "Changes of the list that its slowest consumer has not acknowledged. No series without consumers."
+    help:
+      "Changes that the slowest consumer of the source's destination has not acknowledged. No series without consumers."
   },
   payments_consumer_idle_seconds: {
     type: "gauge",
-    per: "list",
+    per: "source",
     unit: "s",
     help: "Time since the consumer that has been unused for longest acknowledged a change. No series without consumers."
   },
@@ -285,7 +287,9 @@ const make = (version: string): Metrics["Service"] => {
       for (const { lists, name, state } of observed) {
         const source = sourceOf(name)
         source.series.set("payments_source_stopped", state === "stopped" ? 1 : 0)
-        for (const list of lists) setGauges(listOf(name, list.list), list, now)
+        // Each list names the consumers of the whole destination.
+        setConsumers(source.series, lists.flatMap(({ consumers = [] }) => consumers), now)
+        for (const list of lists) setGauges(listOf(name, list.list), list)
         removeOthers(source.lists, lists.map(({ list }) => list), (series) => series.clear())
       }
       removeOthers(sources, observed.map(({ name }) => name), ({ lists, series }) => {
@@ -445,8 +449,20 @@ const failureReason = (tag: string): FailureReason =>
     ? "unauthorized"
     : "service"
 
-const setGauges = (series: Series, list: ObservedList, now: number): void => {
-  const { ageSeconds, consumers = [], failure, headProblem, holdsLock, maxAgeSeconds, stall } = list
+const setConsumers = (
+  series: Series,
+  consumers: ReadonlyArray<{ readonly lag: number; readonly movedAt: string }>,
+  now: number
+): void => {
+  const known = consumers.length > 0
+  const lag = consumers.reduce((most, consumer) => Math.max(most, consumer.lag), 0)
+  const idle = consumers.reduce((most, { movedAt }) => Math.max(most, (now - Date.parse(movedAt)) / 1000), 0)
+  series.set("payments_consumer_lag_changes", known ? lag : null)
+  series.set("payments_consumer_idle_seconds", known ? idle : null)
+}
+
+const setGauges = (series: Series, list: ObservedList): void => {
+  const { ageSeconds, failure, headProblem, holdsLock, maxAgeSeconds, stall } = list
   series.set("payments_list_age_seconds", ageSeconds)
   series.set("payments_list_max_age_seconds", maxAgeSeconds)
   series.set("payments_list_rows", list.rows)
@@ -456,12 +472,6 @@ const setGauges = (series: Series, list: ObservedList, now: number): void => {
   series.set("payments_list_head_passes_stopped", headProblem === null ? 0 : 1)
   const reason = stall !== null ? "stalled" : failure === null ? undefined : failureReason(failure.reason)
   series.set("payments_list_failure", reason === undefined ? null : 1, { reason: reason ?? "other" })
-  const hasConsumers = consumers.length > 0
-  series.set("payments_consumer_lag_changes", hasConsumers ? Math.max(...consumers.map(({ lag }) => lag)) : null)
-  series.set(
-    "payments_consumer_idle_seconds",
-    hasConsumers ? Math.max(0, ...consumers.map(({ movedAt }) => (now - Date.parse(movedAt)) / 1000)) : null
-  )
 }
 
 const countEvent = (series: Series, event: ScanEvent): void => {

@@ -53,8 +53,8 @@ describe("the registry", () => {
       "payments_list_lock_held gauge list",
       "payments_list_failure gauge list reason=unauthorized|service|destination|held_back|stalled|other",
       "payments_list_head_passes_stopped gauge list",
-      "payments_consumer_lag_changes gauge list",
-      "payments_consumer_idle_seconds gauge list",
+      "payments_consumer_lag_changes gauge source",
+      "payments_consumer_idle_seconds gauge source",
       "payments_scan_duration_seconds gauge list kind=full|window|head",
       "payments_rate_limit_requests_per_second gauge source",
       "payments_source_stopped gauge source",
@@ -203,7 +203,7 @@ describe("100 sources with 3 lists each", () => {
     Effect.gen(function*() {
       const metrics = yield* Metrics
       // A service that answers with each status that a server can send, then with 1,000 undocumented fields.
-      const service = yield* scriptedServer((_, response, count) => {
+      const service = yield* scriptedServer((_request, response, count) => {
         const status = count + 199
         if (status < 1000) {
           response.writeHead(status, `Reason ${status}`, { "x-request-id": `r${status}` }).end(`{"e":${status}}`)
