@@ -22,6 +22,14 @@ export const rowFormatFlag = optionalFlag(
   )
 )
 
+/** Returns the format to print, and the width of the terminal, which is Infinity if stdout is none. */
+export const formatOf = Effect.fnUntraced(function*(wanted: RowFormat | undefined) {
+  const stdio = yield* Stdio.Stdio
+  const onTerminal = yield* stdio.stdoutIsTerminal
+  const format: RowFormat = wanted ?? (onTerminal ? "table" : "ndjson")
+  return { format, onTerminal, width: onTerminal ? yield* terminalWidth : Infinity }
+})
+
 /** A row: a cell for each column. */
 export type Cells = ReadonlyArray<Cell>
 
@@ -52,16 +60,9 @@ export const printRows = Effect.fnUntraced(function*<E, R>(
   wanted: RowFormat | undefined,
   emptyMessage: string
 ) {
-  const stdio = yield* Stdio.Stdio
-  const onTerminal = yield* stdio.stdoutIsTerminal
-  const format = wanted ?? (onTerminal ? "table" : "ndjson")
+  const { format, onTerminal, width } = yield* formatOf(wanted)
   yield* requireOutput
-  const formatter = yield* formatterOf(
-    format,
-    columns,
-    onTerminal ? yield* terminalWidth : Infinity,
-    onTerminal ? printable : (text) => text
-  )
+  const formatter = yield* formatterOf(format, columns, width, onTerminal ? printable : (text) => text)
   yield* printOrEnd(formatter.head)
   let count = 0
   yield* Stream.runForEach(
@@ -74,13 +75,14 @@ export const printRows = Effect.fnUntraced(function*<E, R>(
   )
   yield* printOrEnd(formatter.end)
   if (count === 0) yield* logLine(emptyMessage)
-  const omitted = formatter.omittedColumns()
-  if (omitted.length > 0) {
-    yield* logLine(
-      `The terminal has no room for: ${omitted.map(printable).join(", ")}. Widen it, or use --format json.`
-    )
-  }
+  yield* logOmitted(formatter.omittedColumns())
 })
+
+/** Names the columns that did not fit on the terminal. */
+export const logOmitted = (columns: ReadonlyArray<string>) =>
+  columns.length === 0
+    ? Effect.void
+    : logLine(`The terminal has no room for: ${columns.map(printable).join(", ")}. Widen it, or use --format json.`)
 
 const none = () => []
 

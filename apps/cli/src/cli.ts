@@ -11,6 +11,7 @@ import { quarantineCommand } from "./commands/quarantine.ts"
 import { queryCommand } from "./commands/query.ts"
 import { sandboxCommand } from "./commands/sandbox.ts"
 import { startCommand } from "./commands/start.ts"
+import { statusCommand } from "./commands/status.ts"
 import { verifyCommand } from "./commands/verify.ts"
 
 const titles = new Intl.ListFormat("en-GB").format(Lists.all.map(({ title }) => title))
@@ -30,6 +31,7 @@ export const payments = <R, R2>(
       quarantineCommand,
       queryCommand,
       verifyCommand(api),
+      statusCommand,
       sandboxCommand,
       conformanceCommand(config, http),
       startCommand(api, http)

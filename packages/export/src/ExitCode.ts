@@ -17,6 +17,7 @@ export const ExitCode = {
   destination: 9,
   incomplete: 10,
   differs: 11,
+  stale: 12,
   interrupted: 130
 } as const
 

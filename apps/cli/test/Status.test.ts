@@ -1,0 +1,182 @@
+import { assert, describe, it } from "@effect/vitest"
+import { layerTest } from "@payments/core/testing"
+import { Effect } from "effect"
+import { randomUUID } from "node:crypto"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import { afterAll, beforeAll } from "vitest"
+import { execute } from "../../../packages/export/test/Folder.ts"
+import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
+import { runInProcess } from "./InProcess.ts"
+import { payments, temporaryFolder } from "./Program.ts"
+
+const emptyApi = layerTest()
+const api = layerTest({
+  payoutRequests: [`{"id":"a"}`, `{"id":"b"}`, `{"id":"bad","amount":"1"}`],
+  payinSources: [],
+  invoices: [`{"id":"c"}`]
+})
+
+let server: PostgresServer
+beforeAll(async () => void (server = await startServer()))
+afterAll(() => server.stop())
+
+const destinations = {
+  sqlite: Effect.map(temporaryFolder, (folder) => `sqlite:${folder}/p.db`),
+  file: Effect.map(temporaryFolder, (folder) => `file:${folder}/files`),
+  postgres: Effect.sync(() => `postgres://${user}@127.0.0.1:${server.port}/postgres?schema=t_${randomUUID()}`)
+}
+
+const exportInto = (to: string, ...args: ReadonlyArray<string>) => runInProcess(api, ["export", ...args, "--to", to])
+
+const status = (from: string, ...args: ReadonlyArray<string>) =>
+  runInProcess(emptyApi, ["status", "--from", from, ...args])
+
+const rowsIn = (out: string): ReadonlyArray<Record<string, unknown>> =>
+  out.trimEnd().split("\n").map((line) => JSON.parse(line))
+
+/** Locks a list as another program does, and names its holder, until the scope closes. */
+const lockedBy = (file: string, holder: string) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const lock = new DatabaseSync(`${file}.invoices.lock`)
+      lock.exec("BEGIN EXCLUSIVE")
+      writeFileSync(`${file}.invoices.holder`, holder)
+      return lock
+    }),
+    (lock) => Effect.sync(() => lock.close())
+  )
+
+describe("payments status", () => {
+  it.live.each(Object.keys(destinations) as ReadonlyArray<keyof typeof destinations>)(
+    "shows the age and the last certificate of each list in %s, and fails with code 12 if one is older than allowed",
+    (kind) =>
+      Effect.gen(function*() {
+        const from = yield* destinations[kind]
+        yield* exportInto(from, "payout-requests", "payin-sources")
+        const { code, err, out } = yield* status(from)
+        assert.deepStrictEqual([code, err], [0, ""])
+        const rows = rowsIn(out)
+        assert.deepStrictEqual(
+          rows.map(({ ageSeconds, isFresh, list, missing, quarantined, rows: all }) => [
+            list,
+            typeof ageSeconds,
+            isFresh,
+            all,
+            missing,
+            quarantined
+          ]),
+          [
+            ["payout-requests", "number", null, 3, 0, 1],
+            ["payin-sources", "number", null, 0, 0, 0],
+            ["invoices", "object", null, 0, 0, 0]
+          ]
+        )
+        assert.deepStrictEqual(JSON.parse((yield* status(from, "--format", "json")).out).length, 3)
+        const certificates = JSON.stringify(rows.map(({ completeScan }) => completeScan))
+        assert.match(certificates, /"certificate":\{"scan":\d,.*"records":3,"distinct":3,/)
+
+        const some = yield* status(from, "--max-age", "1h", "--resource", "payout-requests")
+        assert.deepStrictEqual([some.code, some.err, rowsIn(some.out)[0]?.["isFresh"]], [0, "", true])
+        const all = yield* status(from, "--max-age", "1h")
+        assert.deepStrictEqual(
+          [all.code, all.err],
+          [12, "payments: invoices was never read completely, so it counts as older than 1h\n"]
+        )
+        assert.deepStrictEqual(rowsIn(all.out).map(({ isFresh }) => isFresh), [true, true, false])
+        yield* Effect.sleep("20 millis")
+        const old = yield* status(from, "--max-age", "10ms", "--resource", "payin-sources")
+        assert.strictEqual(old.code, 12)
+        assert.match(
+          old.err,
+          /^payments: payin-sources is 0s old, but 0s is allowed: its last complete scan began at \S+Z\n$/
+        )
+      }).pipe(Effect.scoped)
+  )
+
+  it.live("prints a table that fits the terminal, with notes and consumers, and escapes control characters", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "p.db")
+      const from = `sqlite:${file}`
+      yield* exportInto(from)
+      execute(
+        file,
+        `UPDATE scans SET started_at = '2026-01-01T00:00:00.000Z', ended_at = '2026-01-01T00:00:01.000Z';
+        INSERT INTO scans (list, kind, part, asked, state, first_row, tally, started_at, pages, records)
+        SELECT list, kind, part, asked, 'running', first_row, tally, started_at, 1200, 1
+        FROM scans WHERE list <> 'payin-sources';
+        INSERT INTO head_passes VALUES ('payin-sources', '', 'oh' || char(27) || '[2J');
+        INSERT INTO consumers VALUES ('warehouse', 0, '', '2026-01-02T00:00:00.000Z')`
+      )
+      yield* lockedBy(file, "process 7 on h\u001b[2J")
+      for (const width of [20, 40, 60, 80, 200]) {
+        const { code, out } = yield* runInProcess(emptyApi, ["status", "--from", from], true, width)
+        assert.strictEqual(code, 0)
+        assert.notInclude(out, "\u001b")
+        for (const line of out.split("\n")) assert.isAtMost(line.length, width, line)
+      }
+      const wide = yield* runInProcess(emptyApi, ["status", "--from", from], true, 200)
+      assert.match(wide.out, /^list +age +rows +missing +quarantined +scan +records +ended at\n/)
+      assert.match(wide.out, /\npayout-requests +\d+d(?: \d+h)? +3 +0 +1 +\d +3 +2026-01-01T00:00:01\.000Z\n/)
+      const began = "that began at 2026-01-01T00:00:00.000Z"
+      for (
+        const note of [
+          `payout-requests: a scan (4) ${began} was interrupted after 1,200 pages and 1 record; the next export`,
+          `invoices: a scan (5) ${began} is running after 1,200 pages and 1 record\n`,
+          String.raw`invoices: locked by process 7 on h\u001b[2J`,
+          String.raw`payin-sources: head passes are stopped: oh\u001b[2J`
+        ]
+      ) assert.include(wide.out, note)
+      assert.match(wide.out, /\n\nconsumer +changes behind +position +moved at\nwarehouse +0 +0 +2026-01-02T00/)
+      const narrow = yield* runInProcess(emptyApi, ["status", "--from", from], true, 60)
+      assert.include(narrow.err, "The terminal has no room for: records, ended at")
+      const forPrograms = yield* runInProcess(emptyApi, ["status", "--from", from, "--format", "json"], true, 80)
+      assert.notInclude(forPrograms.out, "\u001b")
+    }).pipe(Effect.scoped))
+
+  it.live("says that a clock was set back, and counts the list as older than allowed", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "p.db")
+      yield* exportInto(`sqlite:${file}`)
+      execute(file, "UPDATE scans SET started_at = '2999-01-01T00:00:00.000Z' WHERE list = 'invoices'")
+      const { code, err, out } = yield* status(`sqlite:${file}`, "--max-age", "24h", "--format", "table")
+      assert.strictEqual(code, 12)
+      assert.match(out, /\ninvoices +unknown +1 /)
+      assert.include(err, "its last complete scan began in the future (2999-01-01T00:00:00.000Z). Check the clocks.")
+    }).pipe(Effect.scoped))
+
+  it.live("fails with code 9 if nothing can be read, and with code 2 for invalid flags", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const old = join(folder, "old.db")
+      yield* exportInto(`sqlite:${old}`)
+      execute(old, "PRAGMA user_version = 4")
+      for (
+        const [from, message] of [
+          [`sqlite:${folder}/absent.db`, "there is nothing there. Export into it first."],
+          [`file:${folder}/absent`, "its folder does not exist."],
+          [`sqlite:${old}`, "it was written by an earlier version of this program. Export into it first."],
+          ["postgres://127.0.0.1:1/payments", "no server listens there. Check host and port (ECONNREFUSED)."],
+          [`postgres://${user}@127.0.0.1:${server.port}/postgres?schema=none`, "nothing has been exported into it."]
+        ] as const
+      ) {
+        const { code, err, out } = yield* status(from, "--max-age", "24h")
+        assert.deepStrictEqual([code, out, err.split("\n").length], [9, "", 2], from)
+        assert.include(err, message)
+      }
+      const wrong = yield* status("-", "--max-age", "24")
+      assert.strictEqual(wrong.code, 2)
+      assert.include(wrong.err, "Invalid value for --max-age. Expected: a duration such as 90s, 5m or 2h")
+      assert.include(wrong.err, "stores nothing")
+    }).pipe(Effect.scoped))
+
+  it.live("needs no address and reads no key", () =>
+    Effect.gen(function*() {
+      const to = `sqlite:${yield* temporaryFolder}/p.db`
+      yield* exportInto(to)
+      const env = { PAYMENTS_TO: to, PAYMENTS_API_KEY_FILE: "/does/not/exist" }
+      const { code, stderr, stdout } = yield* payments(["status", "--max-age", "1h"], { env })
+      assert.deepStrictEqual([code, stderr, rowsIn(stdout).length], [0, "", 3])
+    }).pipe(Effect.scoped))
+})
