@@ -61,7 +61,7 @@ ${command.replace("--port 8787", `--port ${port}`)} > ../sandbox.log 2>&1 & sand
 for _ in {1..200}; do (: < /dev/tcp/127.0.0.1/${port}) 2> /dev/null && break; sleep 0.05; done`
     : command
 
-/** Removes times, durations and the padding before them, because they differ from run to run. */
+/** Removes times, durations, ages and the padding around them, because they differ from run to run. */
 export const withoutTimes = (text: string): string =>
   text.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, "TIME").replaceAll(/-\d{17}-/g, "-TIME-")
-    .replaceAll(/ +(?:seconds|\d+\.\d)$/gm, " SECONDS")
+    .replaceAll(/ +(?:seconds|\d+\.\d)$/gm, " SECONDS").replaceAll(/ +\d+s +/g, " AGE ")

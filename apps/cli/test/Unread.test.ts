@@ -27,6 +27,17 @@ describe("a reader that closes the pipe early", () => {
       )
     }).pipe(Effect.scoped))
 
+  it.live("does not hide a list that is older than allowed", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const env = yield* sandboxEnv({ records: 5 })
+      assert.strictEqual((yield* payments(["export", "invoices", "--to", "sqlite:p.db"], { env, cwd })).code, 0)
+      for (const format of ["table", "json"]) {
+        const { code } = yield* piped(`status --from sqlite:p.db --max-age 1h --format ${format}`, "true", {}, cwd)
+        assert.strictEqual(code, 12, format)
+      }
+    }).pipe(Effect.scoped))
+
   it.live("does not hide a list that could not be exported", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder

@@ -17,7 +17,7 @@ import {
   duration,
   fromDestination,
   fromFlag,
-  printOrEnd,
+  print,
   requireOutput,
   setting,
   textFlag
@@ -69,11 +69,16 @@ export const statusCommand = Command.make(
       yield* requireOutput
       const { makeTable } = yield* Effect.promise(() => import("../Table.ts"))
       const { omittedColumns, text } = textOf(statuses, makeTable, width)
-      yield* printOrEnd(text)
+      yield* print(text)
       yield* logOmitted(omittedColumns)
     } else {
       const rows = statuses.map((status) => columns.map(({ of }) => of(status)))
-      yield* printRows(columns, Stream.make(rows), format, "")
+      // A reader that closes the pipe early must not hide that a list is too old.
+      yield* Effect.catchIf(
+        printRows(columns, Stream.make(rows), format, ""),
+        ({ exitCode }) => exitCode === ExitCode.done,
+        () => Effect.void
+      )
     }
     const problems = statuses.filter((status) => status.isFresh === false).map(problemOf)
     if (problems.length > 0) {
