@@ -78,8 +78,8 @@ export const isFresh = (
 const overviewDays = 30
 
 /**
- * Reads the figures for charts. It reads every row of the list: about 1 s for 1,000,000 rows of 1 KB. In SQLite it pauses
- * every 10,000 rows, so that commits of the same thread are delayed by some milliseconds at most.
+ * Reads the figures for charts. It reads every row of the list: about 0.5 s for 1,000,000 rows of 1.4 KB, in both databases. In
+ * SQLite it pauses after every 10,000 rows, about 5 ms, so that commits of the same thread pass.
  */
 export const overviewOf = (reader: Reader, list: Lists.AnyList): Effect.Effect<Overview, SinkError> =>
   Effect.gen(function*() {

@@ -10,6 +10,7 @@ import { afterAll, beforeAll } from "vitest"
 import * as Destination from "../src/Destination.ts"
 import { defaultFormat } from "../src/files/FileSink.ts"
 import { ageOf, freshnessOf, isFresh, overviewOf, scan, type ScanEvent, type ScanOptions, Sink } from "../src/index.ts"
+import { batchOf, recordOf } from "./Batches.ts"
 import { execute, temporaryFolder } from "./Folder.ts"
 import { type PostgresServer, startServer } from "./PostgresServer.ts"
 import { query, urlOf } from "./PostgresTest.ts"
@@ -23,6 +24,8 @@ interface TestDestination {
   readonly destination: Destination.StoredDestination
   /** Runs a statement. `prefix` precedes the names of the tables. */
   readonly run: (statement: (prefix: string) => string) => Effect.Effect<void>
+  /** Replaces the content of a lock file. */
+  readonly replaceLock: (content: string) => Effect.Effect<void>
   /** Leaves what a killed process leaves behind: a holder without a lock. */
   readonly leaveHolder: (holder: string) => Effect.Effect<void>
 }
@@ -30,6 +33,7 @@ interface TestDestination {
 const sqliteIn = (file: string, destination: Destination.StoredDestination): TestDestination => ({
   destination,
   run: (statement) => Effect.sync(() => execute(file, statement(""))),
+  replaceLock: (content) => Effect.sync(() => writeFileSync(`${file}.payout-requests.lock`, content)),
   leaveHolder: (holder) =>
     Effect.sync(() => {
       writeFileSync(`${file}.payout-requests.holder`, holder)
@@ -53,6 +57,7 @@ const kinds = {
     return {
       destination: { _tag: "Postgres", url: urlOf(server, schema) },
       run,
+      replaceLock: () => Effect.die("PostgreSQL has no lock file"),
       leaveHolder: (holder) =>
         run((s) => `UPDATE ${s}leases SET holder = '${holder}', expires = clock_timestamp() - interval '1 second'`)
     }
@@ -353,4 +358,40 @@ describe.each(Object.keys(kinds) as ReadonlyArray<keyof typeof kinds>)("the over
       assert.strictEqual(named + otherStatuses.rows, 1060)
       assert.strictEqual(otherStatuses.sums["amount"], String(otherStatuses.rows))
     }))
+})
+
+describe("the freshness of an SQLite destination", () => {
+  it.live("says that the holder is unknown if the lock file cannot be read", () =>
+    Effect.gen(function*() {
+      const destination = yield* kinds["sqlite:"]
+      yield* run(destination, payouts(5))
+      yield* destination.replaceLock("no database".repeat(100))
+      assert.strictEqual((yield* freshnessIn(destination)).holder, "unknown: the lock file cannot be read")
+    }).pipe(Effect.scoped))
+
+  it.live("lets a commit of the same thread pass while the overview reads rows", () =>
+    Effect.gen(function*() {
+      const destination = yield* kinds["sqlite:"]
+      yield* run(destination, payouts(5))
+      yield* destination.run((s) =>
+        `WITH RECURSIVE n (i) AS (SELECT 5 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
+        INSERT INTO ${s}payout_requests (row, id, raw, hash, first_seen_at, changed_at) SELECT i, i, '', '', '', '' FROM n`
+      )
+      const built = yield* Layer.build(Destination.layer(destination.destination)).pipe(
+        Effect.provide(NodeServices.layer)
+      )
+      const { begin, inspect, lock } = yield* Effect.provideContext(Sink, built)
+      yield* lock(list, "refuse")
+      const session = yield* begin(list, { source: "memory", limit: 10, parameters: {} })
+      const order: Array<string> = []
+      const overview = (inspect?.overview(list) ?? Effect.die("no inspection")).pipe(
+        Effect.tap(() => Effect.sync(() => order.push("overview")))
+      )
+      const reading = yield* Effect.forkChild(overview, { startImmediately: true })
+      yield* session.commit(batchOf(list, [recordOf(list, "new", `{"id":"new"}`)], "next"))
+      order.push("commit")
+      const { statuses } = yield* Fiber.join(reading)
+      assert.deepStrictEqual(order, ["commit", "overview"])
+      assert.deepStrictEqual(statuses.map(({ rows, status }) => [status, rows]), [[null, 99_996], ["PAID", 5]])
+    }).pipe(Effect.scoped))
 })

@@ -269,6 +269,29 @@ describe("a destination of version 2", () => {
       )
     }).pipe(Effect.scoped))
 
+  it.live("counts the changes that it has by day and kind", () =>
+    Effect.gen(function*() {
+      const file = yield* ofVersion2
+      execute(
+        file,
+        `DELETE FROM changes;
+        INSERT INTO changes (list, scan, at, kind, id, fields) SELECT column1, 1, column2, column3, 'a', '[]' FROM (VALUES
+          ('invoices', '2026-01-01T23:59:59.999Z', 'update'), ('invoices', '2026-01-02T00:00:00.000Z', 'update'),
+          ('invoices', '2026-01-02T10:00:00.000Z', 'update'), ('invoices', '2026-01-02T10:00:00.000Z', 'missing'),
+          ('payin-sources', '2026-01-02T10:00:00.000Z', 'insert'))`
+      )
+      yield* run(file, {}, "payinSources")
+      assert.deepStrictEqual(
+        rowsOf(file, "SELECT * FROM change_counts ORDER BY list, day, kind").map((row) => Object.values(row)),
+        [
+          ["invoices", "2026-01-01", "update", 1],
+          ["invoices", "2026-01-02", "missing", 1],
+          ["invoices", "2026-01-02", "update", 2],
+          ["payin-sources", "2026-01-02", "insert", 1]
+        ]
+      )
+    }).pipe(Effect.scoped))
+
   it.live("gets the kind of each scan", () =>
     Effect.gen(function*() {
       const file = yield* ofVersion2

@@ -96,6 +96,11 @@ describe("a schema of version 1", () => {
         `INSERT INTO "${schema}".scans (list, part, asked, state, first_row, tally, started_at)
         SELECT list, '["reference","r"]', asked, state, first_row, tally, started_at FROM "${schema}".scans`
       )
+      yield* ask(
+        `INSERT INTO "${schema}".changes (seq, list, scan, at, kind, id, fields)
+        SELECT n, 'invoices', 1, CASE n WHEN 1 THEN '2026-01-01T23:59:59.999Z' ELSE '2026-01-02T00:00:00Z' END::timestamptz,
+          'update', 'a', '[]' FROM generate_series(1, 3) AS n`
+      )
       yield* ask(`UPDATE "${schema}".destination SET version = 1`)
       const refused = yield* Effect.flip(PostgresSink.reader(urlOf(server, schema)))
       assert.include(refused.message, "it was written by an earlier version of this program. Export into it first.")
@@ -109,6 +114,15 @@ describe("a schema of version 1", () => {
       assert.deepStrictEqual(
         yield* ask(`SELECT kind, last_change FROM "${schema}".scans ORDER BY scan`),
         ["full", "part"].map((kind) => ({ kind, last_change: null }))
+      )
+      assert.deepStrictEqual(
+        yield* ask(`SELECT list, day::text, kind, changes FROM "${schema}".change_counts ORDER BY day`),
+        [["2026-01-01", 1n], ["2026-01-02", 2n]].map(([day, changes]) => ({
+          list: "invoices",
+          day,
+          kind: "update",
+          changes
+        }))
       )
       for (const table of laterTables) {
         const [readers] = yield* ask(
