@@ -1,11 +1,13 @@
 /** The command line `payments`. */
 import { Lists, type PaymentsApi, type PaymentsConfig, type PaymentsConfigError } from "@payments/core"
-import type { Layer } from "effect"
+import { Metrics, observeSink } from "@payments/export"
+import * as Telemetry from "@payments/export/telemetry"
+import { Layer } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
 import { changesCommand } from "./commands/changes.ts"
 import { conformanceCommand } from "./commands/conformance.ts"
-import { exportCommand } from "./commands/export.ts"
+import { exportCommand, source } from "./commands/export.ts"
 import { listCommand } from "./commands/list.ts"
 import { quarantineCommand } from "./commands/quarantine.ts"
 import { queryCommand } from "./commands/query.ts"
@@ -16,17 +18,24 @@ import { verifyCommand } from "./commands/verify.ts"
 
 const titles = new Intl.ListFormat("en-GB").format(Lists.all.map(({ title }) => title))
 
-/** Makes the command line. `api` and `config` take their settings from environment variables. `http` reaches the embedded sandbox. */
+/**
+ * Makes the command line. `api` and `config` take their settings from environment variables. `http` reaches the embedded
+ * sandbox and the collector of telemetry.
+ */
 export const payments = <R, R2>(
   api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>,
   config: Layer.Layer<PaymentsConfig, PaymentsConfigError, R2>,
-  http: Layer.Layer<HttpClient.HttpClient>
-) =>
-  Command.make("payments").pipe(
+  http: Layer.Layer<HttpClient.HttpClient>,
+  version: string
+) => {
+  const telemetry = Telemetry.layer(http, { name: "payments", version, refresh: observeSink(source) }).pipe(
+    Layer.provideMerge(Metrics.layer(version))
+  )
+  return Command.make("payments").pipe(
     Command.withDescription(`Read ${titles}, and export them.`),
     Command.withSubcommands([
       ...Lists.all.map((list) => listCommand(list, api)),
-      exportCommand(api),
+      exportCommand(api, telemetry),
       changesCommand,
       quarantineCommand,
       queryCommand,
@@ -37,3 +46,4 @@ export const payments = <R, R2>(
       startCommand(api, http)
     ])
   )
+}

@@ -17,7 +17,7 @@ process.umask(0o077)
 
 const api = PaymentsApi.layerConfig.pipe(Layer.provide(layerHttpClient))
 
-const command = payments(api, PaymentsConfig.layerConfig, layerHttpClient)
+const command = payments(api, PaymentsConfig.layerConfig, layerHttpClient, PAYMENTS_VERSION)
 
 run(command, process.argv.slice(2), PAYMENTS_VERSION, Object.keys(process.env)).pipe(
   Effect.provide(Layer.merge(NodeServices.layer, lineLogger("payments"))),

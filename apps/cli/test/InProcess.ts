@@ -54,7 +54,7 @@ export const runInProcess = Effect.fnUntraced(
     onOut: Screen["onOut"] = () => Effect.void
   ) {
     const screen: Screen = { terminal, out: "", err: "", merged: "", onOut }
-    const code = yield* run(payments(api, PaymentsConfig.layerConfig, layerHttpClient), args, "0.0.0").pipe(
+    const code = yield* run(payments(api, PaymentsConfig.layerConfig, layerHttpClient, "0.0.0"), args, "0.0.0").pipe(
       Effect.provide(Layer.mergeAll(NodeServices.layer, terminalOf(columns), stdio(screen)))
     )
     return { code, ...screen }

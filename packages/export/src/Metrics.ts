@@ -6,10 +6,12 @@
  * list has at most 60 series, each further list less than that, and a process at most 100 of its own.
  */
 import { Lists, type ObservedRequest } from "@payments/core"
-import { Context, Duration, Layer, Metric, Result } from "effect"
+import { Context, DateTime, Duration, Effect, Layer, Metric, Result } from "effect"
 import { ExitCode } from "./ExitCode.ts"
+import { ageOf } from "./Freshness.ts"
+import type { ListFreshness } from "./ListFreshness.ts"
 import type { ScanEvent, ScanOutcome } from "./Scan.ts"
-import type { SinkReason } from "./Sink.ts"
+import { Sink, type SinkReason } from "./Sink.ts"
 
 /** A metric. */
 export interface Definition {
@@ -223,12 +225,46 @@ export interface ObservedList {
   readonly consumers?: ReadonlyArray<{ readonly lag: number; readonly movedAt: string }> | undefined
 }
 
+/** Sets the gauges of a source from the current destination. A destination that cannot be read leaves them as they are. */
+export const observeSink = (source: string): Effect.Effect<void, never, Metrics | Sink> =>
+  Effect.gen(function*() {
+    const metrics = yield* Metrics
+    const { inspect } = yield* Sink
+    if (inspect === undefined) return
+    const lists = yield* inspect.freshness(Lists.all)
+    const now = yield* DateTime.now
+    metrics.observe(
+      [{ name: source, state: "running", lists: lists.map((list) => observedList(list, now)) }],
+      DateTime.toEpochMillis(now)
+    )
+  }).pipe(Effect.ignore)
+
+const observedList = (
+  { completeScan, consumers, headProblem, list, missing, quarantined, rows }: ListFreshness,
+  now: DateTime.DateTime
+): ObservedList => {
+  const age = ageOf({ completeScan }, now)
+  return {
+    list,
+    rows,
+    missing,
+    quarantined,
+    ageSeconds: age === undefined ? null : Duration.toSeconds(age),
+    maxAgeSeconds: null,
+    holdsLock: true,
+    headProblem: headProblem ?? null,
+    failure: null,
+    stall: null,
+    consumers
+  }
+}
+
 /** The metrics of this process. */
 export class Metrics extends Context.Service<Metrics, {
   /** The registry in which Effect's formatter and exporter find the series. It has no other series. */
   readonly registry: Metric.MetricRegistry
   /** Counts an event of a run of this source. */
-  readonly onEvent: (source: string, event: ScanEvent) => void
+  readonly onEvent: (source: string, event: ScanEvent) => Effect.Effect<void>
   /** Returns the function that counts the requests of this source, for `RequestObserver`. */
   readonly requestsOf: (source: string) => (request: ObservedRequest) => void
   /** Counts a wait for the source's destination. */
@@ -269,7 +305,7 @@ const make = (version: string): Metrics["Service"] => {
 
   return {
     registry,
-    onEvent: (source, event) => countEvent(listOf(source, Lists.byName[event.list].label), event),
+    onEvent: (source, event) => Effect.sync(() => countEvent(listOf(source, Lists.byName[event.list].label), event)),
     requestsOf: (source) => ({ list, maxPerSecond, result, seconds }) => {
       const series = listOf(source, Lists.byName[list].label)
       series.add("payments_requests_total", 1, { result: requestResults[result] })

@@ -11,7 +11,7 @@ export { type FileDifference, verifyFiles } from "./files/VerifyFiles.ts"
 export { ageOf, freshnessOf, isFresh, overviewOf } from "./Freshness.ts"
 export type { ConsumerState, ListFreshness, Overview } from "./ListFreshness.ts"
 export * as MetricsRegistry from "./Metrics.ts"
-export { Metrics } from "./Metrics.ts"
+export { Metrics, observeSink } from "./Metrics.ts"
 export { query, QueryError, type QueryResult } from "./query/Query.ts"
 export {
   type PartsOptions,

@@ -100,7 +100,7 @@ describe("the metrics of a scan", () => {
         scanAll(["invoices"], {
           limit: 10,
           missingLimit: 1,
-          onEvent: (event) => Effect.sync(() => metrics.onEvent("acme", event))
+          onEvent: (event) => metrics.onEvent("acme", event)
         }).pipe(
           Effect.provide(layerTest({ invoices, faults: [{ fault: "status", status, nth: 2 }] })),
           Effect.provide(SqliteSink.layer(join(folder, "p.db")), { local: true }),
@@ -241,18 +241,18 @@ describe("100 sources with 3 lists each", () => {
       for (const source of sourceNames) {
         for (const { name } of Lists.all) {
           for (const exitCode of Object.values(ExitCode)) {
-            metrics.onEvent(source, {
+            yield* metrics.onEvent(source, {
               _tag: "Ended",
               list: name,
               outcome: { list: name, exitCode, result: Result.succeed([summary(name)]) }
             })
-            metrics.onEvent(source, {
+            yield* metrics.onEvent(source, {
               _tag: "Ended",
               list: name,
               outcome: { list: name, exitCode, result: Result.fail(forbidden) }
             })
           }
-          metrics.onEvent(source, {
+          yield* metrics.onEvent(source, {
             _tag: "Committed",
             list: name,
             before: nothing,

@@ -1,8 +1,9 @@
 /** `payments export`. */
-import { Days, Lists, PaymentsApi, type PaymentsConfigError, readPlainFile } from "@payments/core"
+import { Days, Lists, PaymentsApi, type PaymentsConfigError, readPlainFile, RequestObserver } from "@payments/core"
 import {
   Destination,
   lowestExitCode,
+  Metrics,
   namesForLogs,
   namesForTerminal,
   printable,
@@ -33,6 +34,9 @@ import { terminalWidth } from "../Output.ts"
 import { logFailures, makeProgress } from "../Progress.ts"
 import { problemsOf, summarize } from "../Summary.ts"
 
+/** The name of the source whose settings are environment variables, for metrics. */
+export const source = "default"
+
 /** The lists by their names on the command line. */
 const listChoices = Lists.all.map(({ label, name }) => [label, name] as const)
 
@@ -45,8 +49,11 @@ const dividedBy = (field: string): string =>
     Lists.all.filter((list) => canDivide(list, field)).map(({ label }) => label)
   )
 
-/** Makes the command. `api` is the service to read. */
-export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>) =>
+/** Makes the command. `api` is the service to read. `telemetry` exports what happens, for the time of the export. */
+export const exportCommand = <R>(
+  api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>,
+  telemetry: Layer.Layer<Metrics, never, Sink>
+) =>
   Command.make(
     "export",
     {
@@ -87,13 +94,25 @@ export const exportCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigErr
         concurrency: setting({ name: "concurrency", text: input.concurrency }, undefined, wholeNumber(1, 64)),
         service: Layer.build(api)
       })
-      const options = { ...scanOptions, rebind: input.rebind }
       const isStored = destination._tag !== "Stdout"
       if (!isStored) yield* requireOutput
-      const exported = parts === undefined
-        ? exportLists(names, options, isStored)
-        : exportParts({ ...parts, concurrency }, options, isStored)
-      yield* exported.pipe(Effect.provide(Destination.layer(destination)), Effect.provide(service))
+      yield* Effect.gen(function*() {
+        const metrics = yield* Metrics
+        const options: ScanOptions = {
+          ...scanOptions,
+          rebind: input.rebind,
+          onEvent: (event) => metrics.onEvent(source, event)
+        }
+        const exported = parts === undefined
+          ? exportLists(names, options, isStored)
+          : exportParts({ ...parts, concurrency }, options, isStored)
+        yield* Effect.provideService(exported, RequestObserver, metrics.requestsOf(source))
+      }).pipe(
+        Effect.withSpan("payments export"),
+        Effect.provide(telemetry),
+        Effect.provide(Destination.layer(destination)),
+        Effect.provide(service)
+      )
     }, Effect.scoped)
   ).pipe(
     Command.withDescription("Copy lists into a database or files; resumes an interrupted run"),
@@ -200,7 +219,7 @@ const daysOf = (range: string): ReadonlyArray<string> | undefined => {
 
 /** Exports the lists concurrently, shows the progress, and prints a summary at the end. */
 export const exportLists = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}, isStored = true) =>
-  withProgress(isStored, (onEvent) => scanAll(names, { ...options, onEvent }))
+  withProgress(isStored, options, (onEvent) => scanAll(names, { ...options, onEvent }))
 
 const exportParts = (
   { list, ...parts }: Parts & { readonly concurrency: number | undefined },
@@ -209,17 +228,21 @@ const exportParts = (
 ) =>
   withProgress(
     isStored,
+    options,
     (onEvent) => Effect.map(scanAllParts(list, { ...options, ...parts, onEvent }), (outcome) => [outcome])
   )
 
 /** Runs the scans, shows their progress and prints the summary. Fails with the exit code of the outcomes. */
 const withProgress = Effect.fnUntraced(function*<R>(
   isStored: boolean,
+  options: ScanOptions,
   scans: (onEvent: ScanOptions["onEvent"]) => Effect.Effect<ReadonlyArray<ScanOutcome>, never, R>
 ) {
   const sink = yield* Sink
   const progress = yield* makeProgress(isStored)
-  const outcomes = yield* scans(progress.onEvent).pipe(
+  const outcomes = yield* scans((event) =>
+    Effect.andThen(options.onEvent?.(event) ?? Effect.void, progress.onEvent(event))
+  ).pipe(
     Effect.ensuring(progress.clear),
     Effect.onInterrupt(() =>
       logLine(

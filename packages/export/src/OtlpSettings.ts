@@ -1,0 +1,176 @@
+/**
+ * The settings of the OTLP export: the environment variables of the OpenTelemetry specification. An invalid setting gets a
+ * warning and turns its signal off. It never ends the program, because platforms set these variables for all programs.
+ *
+ * https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+ */
+import { Config, Duration, Effect, Redacted } from "effect"
+
+/** What is exported, as the names of the variables spell it. */
+export const signals = ["TRACES", "METRICS", "LOGS"] as const
+/** One of {@link signals}. */
+export type Signal = typeof signals[number]
+
+/** How one signal is exported. */
+export interface SignalSettings {
+  readonly url: string
+  readonly protocol: "http/protobuf" | "http/json"
+  /** They often contain a key. */
+  readonly headers: Redacted.Redacted<Readonly<Record<string, string>>>
+  readonly compression: "gzip" | "none"
+  /** The limit of one request. */
+  readonly timeout: Duration.Duration
+}
+
+/** The settings of the export. */
+export interface OtlpSettings {
+  /** The signals that are exported. */
+  readonly signals: { readonly [name in Signal]?: SignalSettings }
+  readonly serviceName: string | undefined
+  readonly attributes: Readonly<Record<string, string>>
+  readonly metricInterval: Duration.Duration
+  readonly temporality: "cumulative" | "delta"
+  /** One sentence for each setting that is invalid. It does not contain the value, which may be a secret. */
+  readonly problems: ReadonlyArray<string>
+}
+
+const perSignal = ["ENDPOINT", "PROTOCOL", "HEADERS", "COMPRESSION", "TIMEOUT"] as const
+
+/** The variables that are read. */
+export const otlpVariables: ReadonlyArray<string> = [
+  ...perSignal.map((name) => `OTEL_EXPORTER_OTLP_${name}`),
+  ...signals.flatMap((signal) => perSignal.map((name) => `OTEL_EXPORTER_OTLP_${signal}_${name}`)),
+  ...signals.map((signal) => `OTEL_${signal}_EXPORTER`),
+  "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE",
+  "OTEL_METRIC_EXPORT_INTERVAL",
+  "OTEL_RESOURCE_ATTRIBUTES",
+  "OTEL_SDK_DISABLED",
+  "OTEL_SERVICE_NAME"
+]
+
+/** Reads the settings from the environment, through the current `ConfigProvider`. */
+export const readOtlpSettings: Effect.Effect<OtlpSettings> = Effect.gen(function*() {
+  const values = new Map<string, string>()
+  for (const name of otlpVariables) {
+    const value = yield* Effect.orDie(Config.String(name).pipe(Config.withDefault("")))
+    // The specification treats empty values as unset.
+    if (value.trim() !== "") values.set(name, value.trim())
+  }
+  return parseOtlpSettings(values)
+})
+
+const parseOtlpSettings = (values: ReadonlyMap<string, string>): OtlpSettings => {
+  const problems: Array<string> = []
+  /** Parses the first of these variables that is set. Records a problem if its value is invalid. */
+  const first = <A>(
+    names: ReadonlyArray<string>,
+    expected: string,
+    fallback: A,
+    parse: (text: string) => A | undefined
+  ): A | undefined => {
+    const name = names.find((candidate) => values.has(candidate))
+    if (name === undefined) return fallback
+    const value = parse(values.get(name) ?? "")
+    if (value === undefined) problems.push(`${name} is ignored. Expected: ${expected}.`)
+    return value
+  }
+  const isOff = values.get("OTEL_SDK_DISABLED")?.toLowerCase() === "true" ||
+    ![...values.keys()].some((name) => name.endsWith("_ENDPOINT"))
+  const settingsOf = (signal: Signal): SignalSettings | undefined => {
+    const own = `OTEL_EXPORTER_OTLP_${signal}_`
+    const read = <A>(name: string, expected: string, fallback: A, parse: (text: string) => A | undefined) =>
+      first([`${own}${name}`, `OTEL_EXPORTER_OTLP_${name}`], expected, fallback, parse)
+    const isOn = first(
+      [`OTEL_${signal}_EXPORTER`],
+      "otlp or none",
+      true,
+      (text) => text === "otlp" ? true : text === "none" ? false : undefined
+    )
+    if (isOn !== true) return undefined
+    const url = values.has(`${own}ENDPOINT`)
+      ? first([`${own}ENDPOINT`], "an address such as http://127.0.0.1:4318/v1/traces", "", addressOf)
+      : first(["OTEL_EXPORTER_OTLP_ENDPOINT"], "an address such as http://127.0.0.1:4318", "", (text) => {
+        const base = addressOf(text)
+        return base === undefined ? undefined : `${base.replace(/\/+$/, "")}/v1/${signal.toLowerCase()}`
+      })
+    if (url === undefined || url === "") return undefined
+    const protocol = read(
+      "PROTOCOL",
+      "http/protobuf or http/json",
+      "http/protobuf" as const,
+      (text) => text === "http/protobuf" || text === "http/json" ? text : undefined
+    )
+    const headers = read("HEADERS", "NAME=VALUE,… with percent-encoded values", {}, pairsOf)
+    const compression = read(
+      "COMPRESSION",
+      "gzip or none",
+      "none" as const,
+      (text) => text === "gzip" || text === "none" ? text : undefined
+    )
+    const timeout = read("TIMEOUT", "milliseconds", Duration.seconds(10), millisOf)
+    // With another protocol or without its headers, the collector would refuse the signal.
+    if (protocol === undefined || headers === undefined) return undefined
+    return {
+      url,
+      protocol,
+      headers: Redacted.make(headers),
+      compression: compression ?? "none",
+      timeout: timeout ?? Duration.seconds(10)
+    }
+  }
+  const used: { [name in Signal]?: SignalSettings } = {}
+  for (const signal of isOff ? [] : signals) {
+    const settings = settingsOf(signal)
+    if (settings !== undefined) used[signal] = settings
+  }
+  if (Object.keys(used).length === 0) return { ...off, problems: [...new Set(problems)] }
+  const minute = Duration.minutes(1)
+  const { "service.name": name, ...attributes } =
+    first(["OTEL_RESOURCE_ATTRIBUTES"], "NAME=VALUE,… with percent-encoded values", {}, pairsOf) ?? {}
+  return {
+    signals: used,
+    serviceName: values.get("OTEL_SERVICE_NAME") ?? name,
+    attributes,
+    metricInterval: first(["OTEL_METRIC_EXPORT_INTERVAL"], "milliseconds", minute, millisOf) ?? minute,
+    temporality: first(
+      ["OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"],
+      "cumulative or delta",
+      "cumulative" as const,
+      (text) => {
+        const preference = text.toLowerCase()
+        return preference === "cumulative" || preference === "delta" ? preference : undefined
+      }
+    ) ?? "cumulative",
+    // The same problem of a setting for all signals is reported once.
+    problems: [...new Set(problems)]
+  }
+}
+
+const off: Omit<OtlpSettings, "problems"> = {
+  signals: {},
+  serviceName: undefined,
+  attributes: {},
+  metricInterval: Duration.zero,
+  temporality: "cumulative"
+}
+
+const addressOf = (text: string): string | undefined =>
+  URL.canParse(text) && /^https?:$/.test(new URL(text).protocol) ? text : undefined
+
+const millisOf = (text: string): Duration.Duration | undefined =>
+  /^\d{1,9}$/.test(text) && Number(text) > 0 ? Duration.millis(Number(text)) : undefined
+
+/** Parses `NAME=VALUE,…`. Both are percent-encoded. */
+const pairsOf = (text: string): Readonly<Record<string, string>> | undefined => {
+  const pairs: Record<string, string> = {}
+  for (const pair of text.split(",").filter((part) => part.trim() !== "")) {
+    const [, name, value] = /^\s*([^=\s]+)\s*=(.*)$/.exec(pair) ?? []
+    if (name === undefined || value === undefined) return undefined
+    try {
+      pairs[decodeURIComponent(name)] = decodeURIComponent(value.trim())
+    } catch {
+      return undefined
+    }
+  }
+  return pairs
+}
