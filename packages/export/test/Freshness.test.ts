@@ -3,8 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { DateTime, Deferred, Duration, Effect, Fiber, Layer, type Scope } from "effect"
+import { spawnSync } from "node:child_process"
 import { randomUUID } from "node:crypto"
-import { writeFileSync } from "node:fs"
+import { readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import * as Destination from "../src/Destination.ts"
@@ -367,6 +368,33 @@ describe("the freshness of an SQLite destination", () => {
       yield* run(destination, payouts(5))
       yield* destination.replaceLock("no database".repeat(100))
       assert.strictEqual((yield* freshnessIn(destination)).holder, "unknown: the lock file cannot be read")
+    }).pipe(Effect.scoped))
+
+  it.live("is read by the process that has the lock without releasing the lock or keeping files open", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      const { inspect, lock } = yield* Effect.provideContext(
+        Sink,
+        yield* Layer.build(Destination.layer({ _tag: "Sqlite", file })).pipe(Effect.provide(NodeServices.layer))
+      )
+      yield* lock(list, "refuse")
+      const reader = yield* Destination.reader({ _tag: "Sqlite", file })
+      const openFiles = () => readdirSync("/dev/fd").length
+      let before = 0
+      for (let round = 0; round < 100; round++) {
+        if (round === 10) before = openFiles()
+        const [own] = yield* inspect?.freshness([list]) ?? Effect.die("no inspection")
+        const [other] = yield* freshnessOf(reader, [list])
+        assert.deepStrictEqual(own, other)
+        assert.include(own?.holder, `process ${process.pid} on `)
+      }
+      assert.isAtMost(openFiles(), before)
+      const script = `const { DatabaseSync } = require("node:sqlite")
+        new DatabaseSync(process.argv[1], { timeout: 0 }).exec("BEGIN EXCLUSIVE")`
+      const { stderr } = spawnSync(process.execPath, ["-e", script, `${file}.payout-requests.lock`], {
+        encoding: "utf8"
+      })
+      assert.include(stderr, "database is locked")
     }).pipe(Effect.scoped))
 
   it.live("lets a commit of the same thread pass while the overview reads rows", () =>
