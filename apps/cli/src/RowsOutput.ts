@@ -52,13 +52,14 @@ interface RowsFormatter {
 
 /**
  * Prints the rows as they arrive. If there are none, prints `emptyMessage` on stderr. Ends the command when the reader of stdout
- * has closed it.
+ * has closed it. `afterBatch` runs after each batch was written.
  */
-export const printRows = Effect.fnUntraced(function*<E, R>(
+export const printRows = Effect.fnUntraced(function*<E, R, E2 = never, R2 = never>(
   columns: ReadonlyArray<Column>,
   rows: Stream.Stream<ReadonlyArray<Cells>, E, R>,
   wanted: RowFormat | undefined,
-  emptyMessage: string
+  emptyMessage: string,
+  afterBatch: Effect.Effect<void, E2, R2> = Effect.void as never
 ) {
   const { format, onTerminal, width } = yield* formatOf(wanted)
   yield* requireOutput
@@ -70,7 +71,7 @@ export const printRows = Effect.fnUntraced(function*<E, R>(
     (batch) =>
       Effect.suspend(() => {
         count += batch.length
-        return printOrEnd(formatter.rows(batch))
+        return Effect.andThen(batch.length === 0 ? Effect.void : printOrEnd(formatter.rows(batch)), afterBatch)
       })
   )
   yield* printOrEnd(formatter.end)

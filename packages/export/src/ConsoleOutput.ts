@@ -1,5 +1,5 @@
 /** The output of a program: results go to stdout; messages and a line of progress go to stderr. */
-import { Effect, Logger, Stdio, Stream } from "effect"
+import { Effect, Logger, type PlatformError, Stdio, Stream } from "effect"
 import { ExitCode } from "./ExitCode.ts"
 import { CommandExit } from "./ProgramError.ts"
 import * as Stdout from "./Stdout.ts"
@@ -12,9 +12,14 @@ export const print = (text: string) =>
   Effect.orDie(Effect.catchIf(Stdout.write(text), Stdout.isBrokenPipe, () => Effect.void))
 
 /** Writes text as {@link print} does, for a command that only prints: if the reader has closed the pipe, the command ends. */
-export const printOrEnd = (text: string) =>
+export const printOrEnd = (text: string) => endWithReader(Stdout.write(text))
+
+/** Waits as {@link Stdout.flush} does. If the reader has closed the pipe, the command ends. */
+export const flushOrEnd = Effect.suspend(() => endWithReader(Stdout.flush))
+
+const endWithReader = <R>(output: Effect.Effect<void, PlatformError.PlatformError, R>) =>
   Effect.catch(
-    Stdout.write(text),
+    output,
     (error) =>
       Stdout.isBrokenPipe(error) ? new CommandExit({ exitCode: ExitCode.done, problem: "" }) : Effect.die(error)
   )

@@ -2,11 +2,11 @@
 import { Effect, type FileSystem, Layer, type Path, type Scope, type Stdio } from "effect"
 import { join } from "node:path"
 import type { Destination, StoredDestination } from "./DestinationUrl.ts"
-import type { Reader } from "./engine/Store.ts"
+import type { Maintenance, Reader } from "./engine/Store.ts"
 import * as FileSink from "./files/FileSink.ts"
 import type { Sink, SinkError } from "./Sink.ts"
 import * as SqliteSink from "./sqlite/SqliteSink.ts"
-import { openReader } from "./sqlite/SqliteStore.ts"
+import { openMaintenance, openReader } from "./sqlite/SqliteStore.ts"
 import * as StdoutSink from "./StdoutSink.ts"
 import * as ThreadedSink from "./thread/ThreadedSink.ts"
 
@@ -48,5 +48,20 @@ export const reader = (destination: StoredDestination): Effect.Effect<Reader, Si
       return Effect.flatMap(postgres, (sink) => sink.reader(destination.url))
     case "Files":
       return openReader(join(destination.folder, FileSink.copyFile), `file:${destination.folder}`)
+  }
+}
+
+/**
+ * Opens an existing destination for maintenance, until the scope closes. It needs no lock of a list. Opening writes nothing, and
+ * in PostgreSQL needs no other privilege than {@link reader}.
+ */
+export const maintenance = (destination: StoredDestination): Effect.Effect<Maintenance, SinkError, Scope.Scope> => {
+  switch (destination._tag) {
+    case "Sqlite":
+      return openMaintenance(destination.file, `sqlite:${destination.file}`)
+    case "Postgres":
+      return Effect.flatMap(postgres, (sink) => sink.maintenance(destination.url))
+    case "Files":
+      return openMaintenance(join(destination.folder, FileSink.copyFile), `file:${destination.folder}`)
   }
 }

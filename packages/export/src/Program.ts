@@ -26,6 +26,7 @@ export { canRedraw, checkAll, CommandExit, type ProgramError, usage }
 export {
   drawProgress,
   eraseProgress,
+  flushOrEnd,
   handleOutputErrors,
   lineLogger,
   logLine,

@@ -1,6 +1,6 @@
 /** Writes text to stdout with backpressure, and escapes text that would control a terminal. */
-import { Effect, type PlatformError, Stdio, Stream } from "effect"
-import { fstatSync, readFileSync, statSync } from "node:fs"
+import { Effect, PlatformError, Stdio, Stream } from "effect"
+import { fstatSync, fsync, readFileSync, statSync } from "node:fs"
 
 let closed = false
 
@@ -29,9 +29,28 @@ const isReplaced = (): boolean => {
   }
 }
 
-/** Writes text and waits until the system accepts it. */
+/** Writes text and waits while the queue of stdout is full. */
 export const write = (text: string): Effect.Effect<void, PlatformError.PlatformError, Stdio.Stdio> =>
   Effect.flatMap(Stdio.Stdio, (stdio) => Stream.run(Stream.make(text), stdio.stdout()))
+
+/**
+ * Waits until the system has everything that was written, and a file's content is on disk. {@link write} waits only until the
+ * text is in this process's queue.
+ */
+export const flush: Effect.Effect<void, PlatformError.PlatformError> = Effect.callback((resume) => {
+  const fail = (cause: unknown) =>
+    resume(Effect.fail(PlatformError.systemError({ module: "Stdio", method: "stdout", _tag: "Unknown", cause })))
+  // Writes are in order, so this one ends after all earlier ones.
+  process.stdout.write("", (error) => {
+    if (error != null) return fail(error)
+    // Only a file can be synced: a pipe, a terminal and /dev/null fail with EINVAL, and some devices with ENOTSUP.
+    fsync(1, (notSynced) => {
+      const code = notSynced?.code
+      if (notSynced === null || code === "EINVAL" || code === "ENOTSUP") resume(Effect.void)
+      else fail(notSynced)
+    })
+  })
+})
 
 /** Returns the system's code of the error, such as `ENOSPC`. */
 export const systemCodeOf = ({ reason: { cause } }: PlatformError.PlatformError): string =>

@@ -1,8 +1,16 @@
 /** The public surface of `@payments/export`. */
 export type { Cell } from "./Cell.ts"
+export {
+  BeyondLastChange,
+  type ChangeBatch,
+  changesAfter,
+  ChangesRemoved,
+  isConsumerName,
+  moveConsumer
+} from "./Consumers.ts"
 export * as Destination from "./Destination.ts"
 export { Certificate } from "./engine/Certificate.ts"
-export type { ChangeRow, FullRow, QuarantinedRow, Reader } from "./engine/Store.ts"
+export type { ChangeRow, FullRow, Maintenance, QuarantinedRow, Reader } from "./engine/Store.ts"
 export { ExitCode, exitCodeOf, lowestExitCode } from "./ExitCode.ts"
 export { namesForLogs, namesForTerminal } from "./FieldNames.ts"
 export { replaceFile } from "./files/AtomicFile.ts"
@@ -13,6 +21,7 @@ export type { ConsumerState, ListFreshness, Overview } from "./ListFreshness.ts"
 export * as MetricsRegistry from "./Metrics.ts"
 export { Metrics, observeSink } from "./Metrics.ts"
 export { query, QueryError, type QueryResult } from "./query/Query.ts"
+export { type HeldBack, prune, type Pruned, type Retention } from "./Retention.ts"
 export {
   type PartsOptions,
   scan,

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import type { ChangeCount, ConsumerState } from "../ListFreshness.ts"
 import { Damaged, SinkError } from "../Sink.ts"
 import type { RecordedColumn } from "./Columns.ts"
-import type { ChangeRow, FullRow, QuarantinedRow, ScanRow } from "./Store.ts"
+import type { CertifiedScan, ChangeRange, ChangeRow, FullRow, OldChange, QuarantinedRow, ScanRow } from "./Store.ts"
 
 /** A row of a driver. Integers are `number` or `bigint`, and times are text. */
 export type Row = { readonly [column: string]: unknown }
@@ -104,6 +104,27 @@ export const toChangeCount = (row: Row): ChangeCount => ({
   day: text(row, "day"),
   kind: text(row, "kind") as ChangeCount["kind"], // a commit writes only kinds of changes
   changes: number(row, "changes")
+})
+
+/** Converts a row with the highest number of a removed change and that of any change. */
+export const toChangeRange = (row: Row | undefined): ChangeRange => ({
+  pruned: number(row, "pruned"),
+  last: number(row, "last")
+})
+
+/** Converts a row of `changes` without its texts. */
+export const toOldChange = (row: Row): OldChange => ({
+  seq: number(row, "seq"),
+  list: text(row, "list"),
+  scan: number(row, "scan"),
+  at: text(row, "at")
+})
+
+/** Converts a row of `scans` to what a certificate needs. */
+export const toCertifiedScan = (row: Row): CertifiedScan => ({
+  list: text(row, "list"),
+  scan: number(row, "scan"),
+  lastChange: optional(row, "last_change") === undefined ? undefined : number(row, "last_change")
 })
 
 /** Converts a row of `list_columns`. */

@@ -143,6 +143,14 @@ export interface ListState extends Omit<ListFreshness, "list" | "consumers" | "c
   readonly completeScan: Pick<ScanRow, "scan" | "startedAt" | "certificate"> & { readonly endedAt: string } | undefined
 }
 
+/** The destination has the changes after the number `pruned`, up to the number `last`. */
+export interface ChangeRange {
+  /** The highest number of a removed change, or 0. */
+  readonly pruned: number
+  /** The highest number of any change so far, or 0. */
+  readonly last: number
+}
+
 /** The maximum total size in bytes of the texts that one call of `rows` returns, unless the first text alone is larger. */
 export const maxBytes = 4 * 1024 * 1024
 
@@ -254,6 +262,7 @@ export interface Store {
     list: Lists.AnyList,
     amounts: ReadonlyArray<string>
   ) => Effect.Effect<StatusTotals, SinkError>
+  readonly changeRange: Effect.Effect<ChangeRange, SinkError>
   /** The problems that the database's own integrity check finds. No line contains data of a row. */
   readonly damage: Effect.Effect<ReadonlyArray<string>, SinkError>
 }
@@ -282,5 +291,71 @@ export type Reader = Pick<
   | "consumerStates"
   | "changeCounts"
   | "statusTotals"
+  | "changeRange"
   | "damage"
 >
+
+/** A new position of a consumer. */
+export interface ConsumerMove {
+  readonly name: string
+  readonly position: number
+  /** `create`: only for a new consumer. `forward`: for a new one, or if its position is lower. `any`: always. */
+  readonly when: "create" | "forward" | "any"
+  readonly now: string
+}
+
+/** A change that may be old enough to be removed. */
+export interface OldChange extends Pick<ChangeRow, "seq" | "list" | "scan" | "at"> {}
+
+/** A list whose certificate needs the changes after a scan. */
+export interface CertifiedScan {
+  /** The name of the list, as on the command line. */
+  readonly list: string
+  /** The last complete full scan of the list; without one, its running full scan. */
+  readonly scan: number
+  /** The number of the last change when the scan became complete, if it is known. */
+  readonly lastChange: number | undefined
+}
+
+/** What still needs changes. */
+export interface ChangeNeeds {
+  readonly consumers: ReadonlyArray<Pick<ConsumerState, "name" | "position">>
+  readonly certified: ReadonlyArray<CertifiedScan>
+}
+
+/** Chooses which of the oldest changes are removed: all up to the number `through`. */
+export type ChooseChanges<A extends { readonly through: number }> = (
+  changes: ReadonlyArray<OldChange>,
+  needs: ChangeNeeds
+) => A
+
+/**
+ * A destination that is open for short transactions without the lock of a list, next to programs that export into it. The
+ * functions that move consumers or remove changes exclude each other.
+ */
+export interface Maintenance extends Reader {
+  /**
+   * Moves a consumer, if the destination has all changes after the position and the position is not beyond the last change.
+   * Returns the range in which positions are valid, and the consumer's position after the call, if the consumer exists.
+   */
+  readonly moveConsumer: (
+    move: ConsumerMove
+  ) => Effect.Effect<{ readonly range: ChangeRange; readonly position: number | undefined }, SinkError>
+  /** Removes a consumer. Returns whether it existed. */
+  readonly removeConsumer: (name: string) => Effect.Effect<boolean, SinkError>
+  /**
+   * Reads the next changes after a number, at most `count`, and removes those that `choose` returns. A dry run removes nothing.
+   * The choice and the removal are one transaction.
+   */
+  readonly pruneChanges: <A extends { readonly through: number }>(
+    batch: { readonly after: number; readonly count: number; readonly isDryRun: boolean; readonly now: string },
+    choose: ChooseChanges<A>
+  ) => Effect.Effect<A, SinkError>
+  /**
+   * Removes scans that ended before a time, at most `count`: those before the last complete full scan of their list, and those
+   * before the last complete scan of the same part. A dry run only counts all of them. Returns their number.
+   */
+  readonly pruneScans: (
+    batch: { readonly before: string; readonly count: number; readonly isDryRun: boolean }
+  ) => Effect.Effect<number, SinkError>
+}

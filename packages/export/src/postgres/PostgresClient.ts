@@ -68,6 +68,10 @@ const array = (values: ReadonlyArray<unknown>, type: number): Parameter => {
   return parameter.success
 }
 
+/** SQL that formats a time as JavaScript does, under the column's name. */
+export const iso = (column: string): string =>
+  `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${column}`
+
 /** Retries of a lost connection. 10 s are enough for a restart of the server; a program must end within 15 s of SIGTERM. */
 const reconnectSchedule = Schedule.min([Schedule.exponential("10 millis"), Schedule.spaced("500 millis")]).pipe(
   Schedule.jittered,

@@ -2,11 +2,11 @@
 import { Lists } from "@payments/core"
 import { Effect, Layer, type Scope } from "effect"
 import { makeSink } from "../engine/SqlSink.ts"
-import type { Reader } from "../engine/Store.ts"
+import type { Maintenance, Reader } from "../engine/Store.ts"
 import { Sink, type SinkError } from "../Sink.ts"
 import type { Times } from "./PostgresLease.ts"
 import { settingsOf } from "./PostgresSettings.ts"
-import { openReader, openStore } from "./PostgresStore.ts"
+import { openMaintenance, openReader, openStore } from "./PostgresStore.ts"
 import type { PostgresUrl } from "./PostgresUrl.ts"
 
 /** A sink that writes these lists into the schema. Creates a missing schema. */
@@ -29,3 +29,10 @@ export const reader = (
   lists?: ReadonlyArray<Lists.AnyList>
 ): Effect.Effect<Reader, SinkError, Scope.Scope> =>
   Effect.flatMap(settingsOf(url), (settings) => openReader(settings, lists))
+
+/** Opens an existing schema for maintenance, until the scope closes. */
+export const maintenance = (
+  url: PostgresUrl,
+  lists?: ReadonlyArray<Lists.AnyList>
+): Effect.Effect<Maintenance, SinkError, Scope.Scope> =>
+  Effect.flatMap(settingsOf(url), (settings) => openMaintenance(settings, lists))

@@ -15,6 +15,7 @@ import {
   text,
   toChange,
   toChangeCount,
+  toChangeRange,
   toConsumerState,
   toFullRow,
   toQuarantined,
@@ -22,12 +23,13 @@ import {
   toScan
 } from "../engine/Rows.ts"
 import { stateQuery, toListState } from "../engine/StateQuery.ts"
-import { maxBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
+import { type Maintenance, maxBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
 import { longestStatus, mostStatuses, type StatusTotals } from "../ListFreshness.ts"
 import type { SinkError } from "../Sink.ts"
-import { connect, integers, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
+import { connect, integers, iso, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
 import { fill, resultOf, write } from "./PostgresCommit.ts"
 import * as Lease from "./PostgresLease.ts"
+import { maintain, rangeQuery } from "./PostgresMaintenance.ts"
 import { migrate, quoted, requireCurrent } from "./PostgresSchema.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
 
@@ -49,11 +51,26 @@ export const openReader = (
   settings: PostgresSettings,
   lists?: ReadonlyArray<Lists.AnyList>
 ): Effect.Effect<Reader, SinkError, Scope.Scope> =>
-  Effect.gen(function*() {
-    const client = yield* connect(settings)
-    yield* requireCurrent(client, settings.schema, lists)
-    return readerOver(client, quoted(settings.schema))
-  })
+  Effect.map(openExisting(settings, lists), ({ client, schema }) => readerOver(client, schema))
+
+/** Opens an existing schema for maintenance, until the scope closes, for a program that knows these lists. */
+export const openMaintenance = (
+  settings: PostgresSettings,
+  lists?: ReadonlyArray<Lists.AnyList>
+): Effect.Effect<Maintenance, SinkError, Scope.Scope> =>
+  Effect.map(
+    openExisting(settings, lists),
+    ({ client, schema }) => ({ ...readerOver(client, schema), ...maintain(client, schema) })
+  )
+
+const openExisting = Effect.fnUntraced(function*(
+  settings: PostgresSettings,
+  lists: ReadonlyArray<Lists.AnyList> | undefined
+): Effect.fn.Return<{ readonly client: PostgresClient; readonly schema: string }, SinkError, Scope.Scope> {
+  const client = yield* connect(settings)
+  yield* requireCurrent(client, settings.schema, lists)
+  return { client, schema: quoted(settings.schema) }
+})
 
 const readerOver = ({ location, query }: PostgresClient, s: string): Reader => ({
   location,
@@ -200,6 +217,7 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
     ),
   statusTotals: (list, amounts) =>
     Effect.map(query(statusQuery(`${s}.${layoutOf(list).table}`, amounts)), (rows) => statusTotalsOf(rows, amounts)),
+  changeRange: Effect.map(query(rangeQuery(s)), ([row]) => toChangeRange(row)),
   // The server checks its pages itself.
   damage: Effect.succeed([])
 })
@@ -386,10 +404,6 @@ const running = (query: Query, s: string, { list, part }: NewScan) =>
     query(`SELECT scan FROM ${s}.scans WHERE list = $1 AND part = $2 AND state = 'running'`, [list.label, part]),
     ([row]) => number(row, "scan")
   )
-
-/** SQL that formats a time as JavaScript does, under the column's name. */
-const iso = (column: string): string =>
-  `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${column}`
 
 /** Converts cells to the common types of all destinations: text, and numbers for integers and booleans. */
 const cellsOf = (columns: ReadonlyArray<Column>, row: Row): Row =>

@@ -26,18 +26,18 @@ const ownerOnly = 0o600
 type Identity = Pick<BigIntStats, "dev" | "ino">
 
 /**
- * Returns the real path of the database that the path names. For writing, it creates a missing file with permissions for its
+ * Returns the real path of the database that the path names. With `create`, it creates a missing file with permissions for its
  * owner only, also as the target of a dangling symbolic link. Throws if the path names anything except a plain file with one
  * name.
  */
-export const locate = (path: string, access: "read" | "write"): string => {
+export const locate = (path: string, access: "read" | "write" | "create"): string => {
   const given = resolve(path)
   requirePlainFile(given)
   const file = realPathOf(given)
-  if (access === "write") requireOwned(file)
+  if (access === "create") requireOwned(file)
   else if (statsOf(file) === undefined) {
     throw new NotADestination({ problem: "there is nothing there. Export into it first." })
-  }
+  } else if (access === "write") accessSync(file, constants.R_OK | constants.W_OK)
   requirePlainFile(file)
   return file
 }

@@ -21,8 +21,11 @@ const sqliteTimeoutMs = 50
 /** How long a step waits for another writer of the same database. Writers of other lists commit between its batches. */
 const busyTimeout = Duration.seconds(30)
 
-/** How to open the file. `read` sees later commits, `snapshot` does not, and `write` creates a missing file. */
-export type Access = "read" | "snapshot" | "write"
+/**
+ * How to open the file. `read` sees later commits, `snapshot` does not. `maintain` writes without the lock of a list. `write`
+ * creates a missing file and migrates an older one.
+ */
+export type Access = "read" | "snapshot" | "maintain" | "write"
 
 /** An open database. */
 export interface SqliteClient {
@@ -36,6 +39,8 @@ export interface SqliteClient {
   readonly takeOver: (label: string) => Effect.Effect<void, SinkError>
   /** Runs a step as a transaction of the label's holder. If another program has taken the label over, fails without writing. */
   readonly transaction: <A>(label: string, step: (db: Database) => A) => Effect.Effect<A, SinkError>
+  /** Runs a step as a transaction that needs no lock of a label. */
+  readonly unlockedTransaction: <A>(step: (db: Database) => A) => Effect.Effect<A, SinkError>
 }
 
 /** Opens the file until the scope closes, for a program that knows these lists. */
@@ -54,7 +59,7 @@ export const open = (
       const run: SqliteClient["run"] = (step) =>
         whileBusy(busyTimeout)(once(location, () => {
           // A writer's transactions check the path themselves.
-          if (access === "read") db.requireInPlace()
+          if (access === "read" || access === "maintain") db.requireInPlace()
           return db.explaining(() => step(db))
         }))
       const locks = new Map<string, Lock>()
@@ -87,7 +92,8 @@ export const open = (
           ),
         takeOver: (label) =>
           Effect.suspend(() => locks.get(label)?.epoch === undefined ? transaction(label, () => {}) : Effect.void),
-        transaction
+        transaction,
+        unlockedTransaction: (step) => run((db) => db.transaction(() => step(db)))
       }
     })
   )
@@ -105,23 +111,23 @@ interface Lock {
 /** A connection, with a cache of its prepared statements. */
 export class Database {
   readonly #db: DatabaseSync
-  readonly #access: Access
+  readonly #isReadOnly: boolean
   readonly #file: string
   readonly #place: OpenFile
   readonly #statements = new Map<string, StatementSync>()
 
   constructor(path: string, access: Access, lists: ReadonlyArray<Lists.AnyList>) {
-    this.#access = access
+    this.#isReadOnly = access === "read" || access === "snapshot"
     // SQLite gives names such as :memory: a meaning of its own. The real path is never such a name.
     this.#file = explainDenial(
-      [{ path, isReadOnly: access !== "write" }],
-      () => locate(path, access === "write" ? "write" : "read")
+      [{ path, isReadOnly: this.#isReadOnly }],
+      () => locate(path, this.#isReadOnly ? "read" : access === "write" ? "create" : "write")
     )
     refuseLater(this.#file, lists)
     this.#place = new OpenFile(path, this.#file)
     this.#db = explainDenial(
       this.#files(),
-      () => new DatabaseSync(this.#file, { timeout: sqliteTimeoutMs, readOnly: access !== "write" })
+      () => new DatabaseSync(this.#file, { timeout: sqliteTimeoutMs, readOnly: this.#isReadOnly })
     )
     try {
       this.#place.requireInPlace()
@@ -130,6 +136,7 @@ export class Database {
         migrate(this.#db, lists)
         this.#db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; SELECT 1 FROM sqlite_schema")
       } else requireCurrent(this.#db, lists)
+      if (access === "maintain") this.#db.exec("PRAGMA synchronous = FULL")
       this.#place.rememberCompanions()
       // A read transaction starts with its first read. In WAL mode it blocks no writer.
       if (access === "snapshot") this.#db.exec("BEGIN; SELECT 1 FROM sqlite_schema")
@@ -159,7 +166,7 @@ export class Database {
   /** The paths that SQLite uses: the database, its log and index, and their folder. */
   #files(): ReadonlyArray<PathUse> {
     const companions = [`${this.#file}-wal`, `${this.#file}-shm`, dirname(this.#file)].map((path) => ({ path }))
-    return [{ path: this.#file, isReadOnly: this.#access !== "write" }, ...companions]
+    return [{ path: this.#file, isReadOnly: this.#isReadOnly }, ...companions]
   }
 
   close(): void {

@@ -10,6 +10,7 @@ import {
   text,
   toChange,
   toChangeCount,
+  toChangeRange,
   toConsumerState,
   toFullRow,
   toQuarantined,
@@ -17,11 +18,12 @@ import {
   toScan
 } from "../engine/Rows.ts"
 import { stateQuery, toListState } from "../engine/StateQuery.ts"
-import { maxBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
+import { type Maintenance, maxBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
 import { Damaged, type SinkError } from "../Sink.ts"
 import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
 import { fill, sourceOf, write } from "./SqliteCommit.ts"
 import { integrityOf } from "./SqliteDamage.ts"
+import { lastChange, maintain, rangeQuery } from "./SqliteMaintenance.ts"
 import { statusTotalsOver } from "./SqliteStatuses.ts"
 
 /** A reader of a file that other programs may write. */
@@ -60,6 +62,17 @@ export const openStore = (
     requireInPlace: client.run((db) => db.requireInPlace()),
     snapshot: snapshotOf(file, location, lists)
   }))
+
+/** Opens an existing file for maintenance, until the scope closes, for a program that knows these lists. */
+export const openMaintenance = (
+  file: string,
+  location: string,
+  lists?: ReadonlyArray<Lists.AnyList>
+): Effect.Effect<Maintenance, SinkError, Scope.Scope> =>
+  Effect.map(
+    open(file, location, "maintain", lists),
+    (client) => ({ ...readerOver(client, location), ...maintain(client) })
+  )
 
 const snapshotOf = (file: string, location: string, lists: ReadonlyArray<Lists.AnyList> | undefined) =>
   Effect.map(open(file, location, "snapshot", lists), (snapshot) => readerOver(snapshot, location))
@@ -200,8 +213,7 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
   state: (list) => run((db) => toListState(db.get(stateQuery(list, "", (column) => column)), db.holderOf(list.label))),
   consumerStates: run((db) =>
     db.all(
-      `SELECT name, position, moved_at, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0) AS last_change
-      FROM consumers ORDER BY name`
+      `SELECT name, position, moved_at, ${lastChange} AS last_change FROM consumers ORDER BY name`
     ).map(toConsumerState)
   ),
   changeCounts: (list, from) =>
@@ -210,6 +222,7 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
         .map(toChangeCount)
     ),
   statusTotals: statusTotalsOver(run),
+  changeRange: run((db) => toChangeRange(db.get(rangeQuery))),
   damage: run((db) => integrityOf(db))
 })
 

@@ -1,0 +1,96 @@
+/** The consumers of changes in an SQLite file, and the removal of old changes and scans. */
+import { number, text, toCertifiedScan, toChangeRange, toOldChange } from "../engine/Rows.ts"
+import type { Maintenance } from "../engine/Store.ts"
+import type { SqliteClient } from "./SqliteClient.ts"
+
+/** SQL for the number of the last change. It grows also after all changes were removed. */
+export const lastChange = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0)"
+
+/** SQL for a row of `toChangeRange`. */
+export const rangeQuery = `SELECT coalesce((SELECT seq FROM changes_pruned), 0) AS pruned, ${lastChange} AS last`
+
+const positionQuery = "SELECT position FROM consumers WHERE name = ?"
+
+/** SQL conditions for a consumer that exists. */
+const moves = { create: "false", forward: "excluded.position > consumers.position", any: "true" } as const
+
+/** SQL for the last complete full scan of each list; without one, for its running full scan. */
+const certifiedQuery = `SELECT list, scan, last_change FROM scans AS s
+  WHERE kind = 'full' AND part = '' AND state IN ('complete', 'running') AND scan = coalesce(
+    (SELECT max(scan) FROM scans WHERE list = s.list AND kind = 'full' AND part = '' AND state = 'complete'),
+    (SELECT max(scan) FROM scans WHERE list = s.list AND kind = 'full' AND part = '' AND state = 'running')
+  )`
+
+/** SQL for the scans that ended before `?1` and that nothing needs any more. */
+const oldScans = `SELECT scan FROM scans AS s
+  WHERE state <> 'running' AND coalesce(ended_at, started_at) < ?1 AND (
+    scan < (SELECT max(scan) FROM scans
+      WHERE list = s.list AND kind = 'full' AND part = '' AND state = 'complete')
+    OR scan < (SELECT max(scan) FROM scans
+      WHERE list = s.list AND part = s.part AND kind = 'part' AND state = 'complete')
+  )`
+
+/** Makes the functions of {@link Maintenance} that write. */
+export const maintain = (
+  { unlockedTransaction }: Pick<SqliteClient, "unlockedTransaction">
+): Pick<Maintenance, "moveConsumer" | "removeConsumer" | "pruneChanges" | "pruneScans"> => ({
+  moveConsumer: ({ name, now, position, when }) =>
+    unlockedTransaction((db) => {
+      const range = toChangeRange(db.get(rangeQuery))
+      if (position >= range.pruned && position <= range.last) {
+        db.run(
+          `INSERT INTO consumers (name, position, created_at, moved_at) VALUES (?1, ?2, ?3, ?3)
+          ON CONFLICT (name) DO UPDATE SET position = excluded.position, moved_at = excluded.moved_at WHERE ${
+            moves[when]
+          }`,
+          name,
+          position,
+          now
+        )
+      }
+      const row = db.get(positionQuery, name)
+      return { range, position: row === undefined ? undefined : number(row, "position") }
+    }),
+  removeConsumer: (name) =>
+    unlockedTransaction((db) => db.get("DELETE FROM consumers WHERE name = ? RETURNING name", name) !== undefined),
+  pruneChanges: ({ after, count, isDryRun, now }, choose) =>
+    unlockedTransaction((db) => {
+      const chosen = choose(
+        db.all("SELECT seq, list, scan, at FROM changes WHERE seq > ? ORDER BY seq LIMIT ?", after, count).map(
+          toOldChange
+        ),
+        {
+          consumers: db.all("SELECT name, position FROM consumers ORDER BY name").map((row) => ({
+            name: text(row, "name"),
+            position: number(row, "position")
+          })),
+          certified: db.all(certifiedQuery).map(toCertifiedScan)
+        }
+      )
+      if (!isDryRun && chosen.through > after) {
+        db.run("DELETE FROM changes WHERE seq <= ?", chosen.through)
+        db.run(
+          `INSERT INTO changes_pruned (only, seq, pruned_at) VALUES (1, ?, ?)
+          ON CONFLICT (only) DO UPDATE SET seq = excluded.seq, pruned_at = excluded.pruned_at WHERE excluded.seq > seq`,
+          chosen.through,
+          now
+        )
+      }
+      return chosen
+    }),
+  pruneScans: ({ before, count, isDryRun }) =>
+    unlockedTransaction((db) => {
+      if (isDryRun) return number(db.get(`SELECT count(*) AS scans FROM (${oldScans})`, before), "scans")
+      const removed = db.all(
+        `DELETE FROM scans WHERE scan IN (${oldScans} ORDER BY scan LIMIT ?2) RETURNING scan`,
+        before,
+        count
+      )
+      // The end of a later scan has deleted these already, unless another program has changed the tables.
+      for (const { scan } of removed) {
+        db.run("DELETE FROM seen WHERE scan = ?", Number(scan))
+        db.run("DELETE FROM quarantine WHERE scan = ?", Number(scan))
+      }
+      return removed.length
+    })
+})
