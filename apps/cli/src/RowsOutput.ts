@@ -59,7 +59,7 @@ export const printRows = Effect.fnUntraced(function*<E, R, E2 = never, R2 = neve
   rows: Stream.Stream<ReadonlyArray<Cells>, E, R>,
   wanted: RowFormat | undefined,
   emptyMessage: string,
-  afterBatch: Effect.Effect<void, E2, R2> = Effect.void as never
+  afterBatch?: Effect.Effect<void, E2, R2>
 ) {
   const { format, onTerminal, width } = yield* formatOf(wanted)
   yield* requireOutput
@@ -71,7 +71,10 @@ export const printRows = Effect.fnUntraced(function*<E, R, E2 = never, R2 = neve
     (batch) =>
       Effect.suspend(() => {
         count += batch.length
-        return Effect.andThen(batch.length === 0 ? Effect.void : printOrEnd(formatter.rows(batch)), afterBatch)
+        return Effect.andThen(
+          batch.length === 0 ? Effect.void : printOrEnd(formatter.rows(batch)),
+          afterBatch ?? Effect.void
+        )
       })
   )
   yield* printOrEnd(formatter.end)

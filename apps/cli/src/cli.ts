@@ -9,6 +9,7 @@ import { changesCommand } from "./commands/changes.ts"
 import { conformanceCommand } from "./commands/conformance.ts"
 import { exportCommand, source } from "./commands/export.ts"
 import { listCommand } from "./commands/list.ts"
+import { pruneCommand } from "./commands/prune.ts"
 import { quarantineCommand } from "./commands/quarantine.ts"
 import { queryCommand } from "./commands/query.ts"
 import { sandboxCommand } from "./commands/sandbox.ts"
@@ -37,6 +38,7 @@ export const payments = <R, R2>(
       ...Lists.all.map((list) => listCommand(list, api)),
       exportCommand(api, telemetry),
       changesCommand,
+      pruneCommand,
       quarantineCommand,
       queryCommand,
       verifyCommand(api),

@@ -11,7 +11,7 @@ interface ReplayedRow {
 }
 
 /** Reads every row of the list. */
-export const rowsIn = Effect.fnUntraced(function*(reader: Reader): Effect.fn.Return<ReadonlyArray<FullRow>, SinkError> {
+export const rowsIn = Effect.fnUntraced(function*(reader: Pick<Reader, "rows">): Effect.fn.Return<ReadonlyArray<FullRow>, SinkError> {
   return yield* reader.rows(Lists.invoices, -1, Number.MAX_SAFE_INTEGER)
 })
 
@@ -25,6 +25,11 @@ export class ChangeReplay {
   readonly #rows = new Map<string, ReplayedRow>()
   #after = 0
   #complete: "none" | "part" | "whole" = "none"
+
+  /** The number of the last change that was replayed. */
+  get position(): number {
+    return this.#after
+  }
 
   readonly replay = Effect.fnUntraced(function*(this: ChangeReplay, reader: Reader): Effect.fn.Return<void, SinkError> {
     const changes = yield* reader.changes(this.#after, Number.MAX_SAFE_INTEGER, Lists.all)

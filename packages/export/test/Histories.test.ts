@@ -1,20 +1,22 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists, type PaymentsApi, type PaymentsError } from "@payments/core"
-import { Console, Deferred, Effect, Fiber, type Layer, type Scope } from "effect"
+import { Console, Deferred, Duration, Effect, Fiber, type Layer, type Scope } from "effect"
 import { createHash } from "node:crypto"
 import { basename, join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import * as Certificate from "../src/engine/Certificate.ts"
-import type { Reader, ScanRow } from "../src/engine/Store.ts"
+import { moveConsumer } from "../src/Consumers.ts"
+import type { Maintenance, ScanRow } from "../src/engine/Store.ts"
 import * as FileSink from "../src/files/FileSink.ts"
 import { verifyFiles } from "../src/files/VerifyFiles.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
+import { prune } from "../src/Retention.ts"
 import { scan, scanParts } from "../src/Scan.ts"
 import type { ScanEvent, ScanOptions, ScanSummary } from "../src/Scan.ts"
 import type { Sink, SinkError } from "../src/Sink.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
-import { openReader } from "../src/sqlite/SqliteStore.ts"
+import { openMaintenance } from "../src/sqlite/SqliteStore.ts"
 import { verify } from "../src/Verify.ts"
 import { ChangeReplay, rowsIn } from "./ChangeReplay.ts"
 import { ChangingList, type Shape } from "./ChangingList.ts"
@@ -37,7 +39,7 @@ interface DestinationCase {
   readonly name: string
   readonly histories: number
   readonly layer: (folder: string) => Layer.Layer<Sink, SinkError, NodeServices.NodeServices>
-  readonly reader: (folder: string) => Effect.Effect<Reader, SinkError, Scope.Scope>
+  readonly open: (folder: string) => Effect.Effect<Maintenance, SinkError, Scope.Scope>
   /** Further assertions after each run that was not interrupted. */
   readonly assertComplete?: (
     folder: string,
@@ -53,6 +55,8 @@ interface Figures {
   restarts: number
   parts: number
   heldBack: number
+  /** Changes and scans that were removed between the runs. */
+  removed: number
   changes: ChangeReplay["counts"]
   /** Of the records that existed throughout a scan: how many the scan did not return, by the kind of cursor. */
   lost: Record<Shape["cursors"], number>
@@ -69,8 +73,8 @@ const play = (destination: DestinationCase, number: number, figures: Figures) =>
     const model = new ReferenceModel()
     const changes = new ChangeReplay()
     const layer = recordingSink(list, model, destination.layer(folder))
-    const withReader = <A, E, R>(use: (reader: Reader) => Effect.Effect<A, E, R>) =>
-      Effect.scoped(Effect.flatMap(destination.reader(folder), use))
+    const withOpened = <A, E, R>(use: (opened: Maintenance) => Effect.Effect<A, E, R>) =>
+      Effect.scoped(Effect.flatMap(destination.open(folder), use))
     const checked = new Set<Traversal>()
 
     /** Returns the summaries of a run, or undefined if the run is interrupted after the given number of commits. */
@@ -86,7 +90,7 @@ const play = (destination: DestinationCase, number: number, figures: Figures) =>
           }
           // With concurrent scans, the end of one scan and the changes of another have no defined order.
           if (event._tag === "Begun" && options.concurrency === 1) {
-            return Effect.orDie(withReader((reader) => changes.replay(reader)))
+            return Effect.orDie(withOpened((reader) => changes.replay(reader)))
           }
           if (event._tag === "Restarted") figures.restarts++
           return event._tag === "Committed" && ++commits === interruptAfter
@@ -102,7 +106,7 @@ const play = (destination: DestinationCase, number: number, figures: Figures) =>
       })
 
     const check = (summaries: ReadonlyArray<ScanSummary> | undefined) =>
-      withReader(Effect.fnUntraced(function*(reader) {
+      withOpened(Effect.fnUntraced(function*(reader) {
         yield* assertRows(model, reader)
         yield* changes.replay(reader)
         assert.deepStrictEqual((yield* verify(reader, Lists.invoices)).differences, [])
@@ -158,6 +162,15 @@ const play = (destination: DestinationCase, number: number, figures: Figures) =>
       }
       const summaries = yield* run(runs, options, interruptAfter)
       yield* check(summaries)
+      if (dice.chance(0.3)) {
+        yield* withOpened(Effect.fnUntraced(function*(opened) {
+          yield* moveConsumer(opened, { name: "replay", position: changes.position, when: "forward" })
+          const pruned = yield* prune(opened, { keepChanges: Duration.zero, keepScans: Duration.zero })
+          figures.removed += pruned.changes.removed + pruned.scans.removed
+          yield* assertRows(model, opened)
+          assert.deepStrictEqual((yield* verify(opened, Lists.invoices)).differences, [])
+        }))
+      }
       if (summaries !== undefined) yield* destination.assertComplete?.(folder, model) ?? Effect.void
     }
     for (const kind of kinds) figures.changes[kind] += changes.counts[kind]
@@ -199,7 +212,7 @@ const digestOf = (texts: ReadonlyArray<string>): string =>
 
 const sha256 = (text: string) => createHash("sha256").update(text).digest("hex")
 
-const assertRows = Effect.fnUntraced(function*(model: ReferenceModel, reader: Reader) {
+const assertRows = Effect.fnUntraced(function*(model: ReferenceModel, reader: Pick<Maintenance, "rows">) {
   const rows = yield* rowsIn(reader)
   assert.strictEqual(rows.length, model.texts.size)
   for (const { hash, id, missingSince, raw } of rows) {
@@ -212,7 +225,7 @@ const assertRows = Effect.fnUntraced(function*(model: ReferenceModel, reader: Re
 /** Asserts that the files are intact, have all rows, and have a certificate only if it matches the rendered rows. */
 const assertFiles = Effect.fnUntraced(function*(folder: string, model: ReferenceModel) {
   assert.deepStrictEqual(yield* verifyFiles(folder), [])
-  const rows = yield* Effect.scoped(Effect.flatMap(readerOf(join(folder, FileSink.copyFile)), rowsIn))
+  const rows = yield* Effect.scoped(Effect.flatMap(opened(join(folder, FileSink.copyFile)), rowsIn))
   assert.sameMembers([...yield* textsOf(folder, Lists.invoices)], rows.map(({ raw }) => raw))
   const certificate = manifestOf(folder).lists["invoices"]?.certificate
   if (certificate === undefined) return
@@ -221,7 +234,7 @@ const assertFiles = Effect.fnUntraced(function*(folder: string, model: Reference
   assert.strictEqual(certificate.digest, digestOf([...seen].map((id) => texts.get(id) ?? "")))
 })
 
-const readerOf = (file: string) => openReader(file, "here")
+const opened = (file: string) => openMaintenance(file, "here")
 
 let server: PostgresServer
 beforeAll(async () => void (server = await startServer()))
@@ -232,20 +245,20 @@ const destinations: ReadonlyArray<DestinationCase> = [
     name: "sqlite:FILE",
     histories: isLongRun ? 1000 : 50,
     layer: (folder) => SqliteSink.layer(join(folder, "payments.db")),
-    reader: (folder) => readerOf(join(folder, "payments.db"))
+    open: (folder) => opened(join(folder, "payments.db"))
   },
   {
     name: "file:FOLDER",
     histories: isLongRun ? 200 : 10,
     layer: (folder) => FileSink.layer(folder),
-    reader: (folder) => readerOf(join(folder, FileSink.copyFile)),
+    open: (folder) => opened(join(folder, FileSink.copyFile)),
     assertComplete: assertFiles
   },
   {
     name: "postgres://HOST",
     histories: isLongRun ? 100 : 5,
     layer: (folder) => PostgresSink.layer(urlOf(server, basename(folder))),
-    reader: (folder) => PostgresSink.reader(urlOf(server, basename(folder)))
+    open: (folder) => PostgresSink.maintenance(urlOf(server, basename(folder)))
   }
 ]
 
@@ -262,6 +275,7 @@ describe(`a list that changes during interrupted and resumed scans, whole and in
           restarts: 0,
           parts: 0,
           heldBack: 0,
+          removed: 0,
           changes: { insert: 0, update: 0, missing: 0, returned: 0 },
           lost: { keyset: 0, offset: 0 },
           throughout: { keyset: 0, offset: 0 }
@@ -276,7 +290,7 @@ describe(`a list that changes during interrupted and resumed scans, whole and in
         )
         // A few histories need not contain every kind of event.
         if (destination.histories < 50) return
-        const { changes, heldBack, interruptions, parts: partScans, restarts, resumed } = figures
+        const { changes, heldBack, interruptions, parts: partScans, removed, restarts, resumed } = figures
         for (
           const count of [
             interruptions,
@@ -284,6 +298,7 @@ describe(`a list that changes during interrupted and resumed scans, whole and in
             restarts,
             partScans,
             heldBack,
+            removed,
             ...kinds.map((kind) => changes[kind])
           ]
         ) {

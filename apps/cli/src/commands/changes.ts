@@ -1,16 +1,34 @@
 /** `payments changes`: prints the changes that exports found, in order. */
 import { Lists } from "@payments/core"
-import { type Cell, type ChangeRow, Destination, type Reader, unfilledColumns } from "@payments/export"
-import { fromDestination, fromFlag, logLine, textFlag, usage, wholeNumberFlag } from "@payments/export/program"
-import { DateTime, Effect, Option, Stream } from "effect"
+import {
+  type Cell,
+  type ChangeRow,
+  changesAfter,
+  Destination,
+  type Maintenance,
+  moveConsumer,
+  type Reader,
+  unfilledColumns
+} from "@payments/export"
+import {
+  checkAll,
+  flushOrEnd,
+  fromDestination,
+  fromFlag,
+  logLine,
+  setting,
+  type SettingParser,
+  textFlag,
+  usage,
+  wholeNumber
+} from "@payments/export/program"
+import { DateTime, Effect, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import { changedFields, fieldsIn, namesIn } from "../ChangedFields.ts"
-import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
+import { type Column, printRows, type RowFormat, rowFormatFlag } from "../RowsOutput.ts"
 import { expected, sinceMs } from "../Since.ts"
 import type * as Table from "../Table.ts"
-
-/** The largest number of changes that one read of the destination returns. */
-const batchSize = 1000
+import { ackCommand, consumerName, consumersCommand, positionProblems } from "./consumers.ts"
 
 /** The lists to print; all by default. */
 export const resourceFlag = Flag.ChoiceWithValue("resource", Lists.all.map((list) => [list.label, list] as const)).pipe(
@@ -23,10 +41,10 @@ export const changesCommand = Command.make(
   "changes",
   {
     from: fromFlag,
-    after: wholeNumberFlag("after", 0).pipe(
-      Flag.withMetavar("SEQ"),
-      Flag.withDescription("only changes after this sequence number"),
-      Flag.withDefault(0)
+    after: textFlag(
+      "after",
+      "SEQ",
+      "only changes after this sequence number, or after the last change so far (last); with --consumer, where a new one starts"
     ),
     since: textFlag(
       "since",
@@ -37,23 +55,39 @@ export const changesCommand = Command.make(
       Flag.withDescription("continue with the changes of later exports, until interrupted"),
       Flag.withDefault(false)
     ),
+    consumer: textFlag(
+      "consumer",
+      "NAME",
+      "only changes after the position of this consumer, which the destination stores"
+    ),
+    ack: Flag.Boolean("ack").pipe(
+      Flag.withDescription(
+        "store the consumer's position after all changes were written; with --follow, after each batch"
+      ),
+      Flag.withDefault(false)
+    ),
     resource: resourceFlag,
     format: rowFormatFlag
   },
-  Effect.fnUntraced(function*({ after, follow, format, from, resource, since }) {
-    const moment = since === undefined ? undefined : sinceMs(since, DateTime.toEpochMillis(yield* DateTime.now))
-    if (since !== undefined && moment === undefined) {
-      return yield* usage(`Invalid value for --since. Expected: ${expected}`)
-    }
-    if (follow && format === "json") {
-      return yield* usage("--format json is one document, which --follow never completes. Use --format ndjson.")
-    }
-    const destination = yield* fromDestination(from)
+  Effect.fnUntraced(function*(given) {
+    const { ack, follow, format, resource } = given
+    const now = DateTime.toEpochMillis(yield* DateTime.now)
+    const { after, consumer, destination, since } = yield* checkAll({
+      flags: checkFlags(given),
+      after: setting({ name: "after", text: given.after }, undefined, changeNumber),
+      consumer: setting({ name: "consumer", text: given.consumer }, undefined, consumerName),
+      since: setting({ name: "since", text: given.since }, undefined, {
+        expected,
+        parse: (text) => sinceMs(text, now)
+      }),
+      destination: fromDestination(given.from)
+    })
     // Loaded only here, because most commands print no table.
     const columns = columnsOf(yield* Effect.promise(() => import("../Table.ts")))
+    const lists = resource.length === 0 ? Lists.all : resource
     yield* Effect.scoped(Effect.gen(function*() {
-      const reader = yield* Destination.reader(destination)
-      const lists = resource.length === 0 ? Lists.all : resource
+      const maintenance = ack ? yield* Destination.maintenance(destination) : undefined
+      const reader = maintenance ?? (yield* Destination.reader(destination))
       for (const { columns: names, label } of yield* unfilledColumns(reader, lists)) {
         yield* logLine(
           `payments: columns of ${label} are not filled yet: ${
@@ -61,16 +95,28 @@ export const changesCommand = Command.make(
           }. The next export of the list fills them.`
         )
       }
-      const found = changes(
-        reader,
-        lists,
-        after,
-        moment === undefined ? undefined : new Date(moment).toISOString(),
-        follow
-      )
-      const rows = Stream.map(found, (batch) => batch.map((row) => columns.map(({ of }) => of(row))))
-      yield* printRows(columns, rows, format, "No changes.")
-    }))
+      const timeOfFirst = since === undefined ? undefined : new Date(since).toISOString()
+      const start = consumer === undefined
+        ? yield* startOf(reader, after, timeOfFirst)
+        : yield* startOfConsumer(reader, maintenance, consumer, after)
+      let [delivered, acknowledged] = [start, start]
+      const acknowledge = Effect.suspend(() => {
+        if (maintenance === undefined || consumer === undefined || delivered === acknowledged) return Effect.void
+        acknowledged = delivered
+        return Effect.andThen(
+          flushOrEnd,
+          Effect.asVoid(moveConsumer(maintenance, { name: consumer, position: acknowledged, when: "forward" }))
+        )
+      })
+      const batches = changesAfter(reader, start, { lists, since: timeOfFirst, isFollowing: follow })
+      const rows = Stream.map(batches, (batch) => {
+        delivered = batch.through
+        return batch.rows.map((row) => columns.map(({ of }) => of(row)))
+      })
+      // Without --follow, the output is one document, so it is delivered only at its end.
+      yield* printRows(columns, rows, format, "No changes.", follow ? acknowledge : undefined)
+      yield* acknowledge
+    })).pipe(Effect.catchTags(positionProblems(consumer)))
   })
 ).pipe(
   Command.withDescription("Print the changes between exports: inserted, updated, missing and returned records"),
@@ -83,9 +129,69 @@ export const changesCommand = Command.make(
     {
       command: "payments changes --from sqlite:./payments.db --after 120 --resource invoices --follow",
       description: "the changes of invoices after number 120, and later ones as they are written"
+    },
+    {
+      command: "payments changes --from sqlite:./payments.db --consumer reports --ack",
+      description: "the changes that the consumer reports has not read yet"
     }
-  ])
+  ]),
+  Command.withSubcommands([ackCommand, consumersCommand])
 )
+
+/** A sequence number, or `last` for that of the last change so far. */
+const changeNumber: SettingParser<number | "last"> = {
+  expected: "a whole number, 0 or more, or last",
+  parse: (text) => text === "last" ? text : wholeNumber(0).parse(text)
+}
+
+const checkFlags = ({ ack, consumer, follow, format, since }: {
+  readonly ack: boolean
+  readonly consumer: string | undefined
+  readonly follow: boolean
+  readonly format: RowFormat | undefined
+  readonly since: string | undefined
+}) => {
+  if (ack && consumer === undefined) return usage("--ack needs --consumer NAME: the consumer whose position it stores.")
+  if (since !== undefined && consumer !== undefined) {
+    return usage("--since and --consumer exclude each other: a consumer reads every change after its position.")
+  }
+  if (follow && format === "json") {
+    return usage("--format json is one document, which --follow never completes. Use --format ndjson.")
+  }
+  return Effect.void
+}
+
+type ChangeNumber = number | "last" | undefined
+
+/** Returns the number after which to read. Without `after`, says whether changes were removed that would be printed. */
+const startOf = Effect.fnUntraced(function*(reader: Reader, after: ChangeNumber, since: string | undefined) {
+  const { last, pruned } = yield* reader.changeRange
+  if (after !== undefined) return after === "last" ? last : after
+  const [oldest] = pruned === 0 ? [] : yield* reader.changes(pruned, 1, Lists.all)
+  // The changes before the oldest one are older than it is.
+  if (pruned > 0 && (since === undefined || oldest === undefined || since <= oldest.at)) {
+    yield* logLine(`payments: changes up to ${pruned} were removed.`)
+  }
+  return pruned
+})
+
+/** Returns the position of the consumer. With `maintenance`, stores a new consumer, so that no change after it is removed. */
+const startOfConsumer = Effect.fnUntraced(function*(
+  reader: Reader,
+  maintenance: Maintenance | undefined,
+  name: string,
+  after: ChangeNumber
+) {
+  const stored = (yield* reader.consumerStates).find((consumer) => consumer.name === name)
+  if (stored !== undefined) {
+    if (after !== undefined) {
+      yield* logLine(`payments: ${name} continues after change ${stored.position}. --after is only for a new consumer.`)
+    }
+    return stored.position
+  }
+  const position = after === "last" ? (yield* reader.changeRange).last : after ?? 0
+  return maintenance === undefined ? position : yield* moveConsumer(maintenance, { name, position, when: "create" })
+})
 
 const columnsOf = (
   { firstNames }: typeof Table
@@ -110,20 +216,3 @@ const columnsOf = (
   { name: "before", hidden: true, of: ({ before }) => before === undefined ? null : { json: before } },
   { name: "after", hidden: true, of: ({ after }) => after === undefined ? null : { json: after } }
 ]
-
-/** Reads the changes after a sequence number, in batches. With `follow`, waits for the changes of later exports. */
-const changes = (
-  reader: Reader,
-  lists: ReadonlyArray<Lists.AnyList>,
-  afterSeq: number,
-  since: string | undefined,
-  follow: boolean
-) =>
-  Stream.paginate(afterSeq, (after) =>
-    Effect.map(reader.changes(after, batchSize, lists, since), (rows) =>
-      [
-        rows.length === 0 ? [] : [rows],
-        rows.length === batchSize || follow ? Option.some(rows.at(-1)?.seq ?? after) : Option.none()
-      ] as const).pipe(
-        Effect.tap(([batches]) => follow && batches.length === 0 ? Effect.sleep("1 second") : Effect.void)
-      ))

@@ -352,8 +352,8 @@ export interface Maintenance extends Reader {
     choose: ChooseChanges<A>
   ) => Effect.Effect<A, SinkError>
   /**
-   * Removes scans that ended before a time, at most `count`: those before the last complete full scan of their list, and those
-   * before the last complete scan of the same part. A dry run only counts all of them. Returns their number.
+   * Removes scans that ended before a time, at most `count`: those before the last complete full scan of their list, or if there
+   * is none, those before the last complete scan of the same part. A dry run only counts all of them. Returns their number.
    */
   readonly pruneScans: (
     batch: { readonly before: string; readonly count: number; readonly isDryRun: boolean }

@@ -20,11 +20,9 @@ const certifiedQuery = (s: string): string =>
 /** SQL for the scans that ended before `$1` and that nothing needs any more. */
 const oldScans = (s: string): string =>
   `SELECT scan FROM ${s}.scans AS s
-  WHERE state <> 'running' AND coalesce(ended_at, started_at) < $1::timestamptz AND (
-    scan < (SELECT max(scan) FROM ${s}.scans
-      WHERE list = s.list AND kind = 'full' AND part = '' AND state = 'complete')
-    OR scan < (SELECT max(scan) FROM ${s}.scans
-      WHERE list = s.list AND part = s.part AND kind = 'part' AND state = 'complete')
+  WHERE state <> 'running' AND coalesce(ended_at, started_at) < $1::timestamptz AND scan < coalesce(
+    (SELECT max(scan) FROM ${s}.scans WHERE list = s.list AND kind = 'full' AND part = '' AND state = 'complete'),
+    (SELECT max(scan) FROM ${s}.scans WHERE list = s.list AND kind = 'part' AND part = s.part AND state = 'complete')
   )`
 
 /** Makes the functions of {@link Maintenance} that write. Each of them can be run again without further effect. */

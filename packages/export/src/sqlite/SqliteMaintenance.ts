@@ -23,11 +23,9 @@ const certifiedQuery = `SELECT list, scan, last_change FROM scans AS s
 
 /** SQL for the scans that ended before `?1` and that nothing needs any more. */
 const oldScans = `SELECT scan FROM scans AS s
-  WHERE state <> 'running' AND coalesce(ended_at, started_at) < ?1 AND (
-    scan < (SELECT max(scan) FROM scans
-      WHERE list = s.list AND kind = 'full' AND part = '' AND state = 'complete')
-    OR scan < (SELECT max(scan) FROM scans
-      WHERE list = s.list AND part = s.part AND kind = 'part' AND state = 'complete')
+  WHERE state <> 'running' AND coalesce(ended_at, started_at) < ?1 AND scan < coalesce(
+    (SELECT max(scan) FROM scans WHERE list = s.list AND kind = 'full' AND part = '' AND state = 'complete'),
+    (SELECT max(scan) FROM scans WHERE list = s.list AND kind = 'part' AND part = s.part AND state = 'complete')
   )`
 
 /** Makes the functions of {@link Maintenance} that write. */

@@ -1,0 +1,135 @@
+/** `payments changes ack` and `payments changes consumers`: the stored positions of the consumers of changes. */
+import {
+  type BeyondLastChange,
+  type Cell,
+  type ChangesRemoved,
+  type ConsumerState,
+  Destination,
+  ExitCode,
+  isConsumerName,
+  moveConsumer
+} from "@payments/export"
+import {
+  checkAll,
+  CommandExit,
+  fromDestination,
+  fromFlag,
+  logLine,
+  print,
+  setting,
+  type SettingParser,
+  textFlag,
+  usage,
+  wholeNumber
+} from "@payments/export/program"
+import { Effect, Stream } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
+import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
+
+/** The name of a consumer. */
+export const consumerName: SettingParser<string> = {
+  expected: "a name of 1 to 40 characters out of a-z, 0-9, _ and -",
+  parse: (text) => isConsumerName(text) ? text : undefined
+}
+
+/** Handlers of the errors about a position. Their line says how to continue. */
+export const positionProblems = (consumer: string | undefined) => ({
+  BeyondLastChange: ({ message }: BeyondLastChange) => usage(message),
+  ChangesRemoved: ({ message, through }: ChangesRemoved) =>
+    new CommandExit({
+      exitCode: ExitCode.incomplete,
+      problem: `${message} Copy the rows again, then continue with ${
+        consumer === undefined ? `--after ${through}` : `payments changes ack ${consumer} ${through}`
+      }.`
+    })
+})
+
+/** `payments changes ack`. */
+export const ackCommand = Command.make(
+  "ack",
+  {
+    name: Argument.String("name").pipe(Argument.withDescription("the consumer; a new one is created")),
+    seq: Argument.String("seq").pipe(Argument.withDescription("the number of the last change that it has processed")),
+    back: Flag.Boolean("back").pipe(
+      Flag.withDescription("move the consumer back, so that it reads changes again"),
+      Flag.withDefault(false)
+    ),
+    from: fromFlag
+  },
+  Effect.fnUntraced(function*(given) {
+    const { destination, name, seq } = yield* checkAll({
+      name: argument("NAME", given.name, consumerName),
+      seq: argument("SEQ", given.seq, wholeNumber(0)),
+      destination: fromDestination(given.from)
+    })
+    yield* Effect.scoped(Effect.gen(function*() {
+      const maintenance = yield* Destination.maintenance(destination)
+      const position = yield* moveConsumer(maintenance, { name, position: seq, when: given.back ? "any" : "forward" })
+      if (position > seq) {
+        yield* logLine(`payments: ${name} stays after change ${position}. To move it back, use --back.`)
+      }
+    })).pipe(Effect.catchTags(positionProblems(name)))
+  })
+).pipe(
+  Command.withDescription("Store the position of a consumer after it has processed its changes"),
+  Command.withExamples([
+    {
+      command: "payments changes ack reports 120 --from sqlite:./payments.db",
+      description: "reports has processed change 120"
+    }
+  ])
+)
+
+const argument = <A>(name: string, text: string, { expected, parse }: SettingParser<A>) => {
+  const value = parse(text)
+  return value === undefined ? usage(`Invalid value for ${name}. Expected: ${expected}`) : Effect.succeed(value)
+}
+
+/** `payments changes consumers`. */
+export const consumersCommand = Command.make(
+  "consumers",
+  {
+    from: fromFlag,
+    remove: textFlag("remove", "NAME", "remove this consumer, so that changes which it has not read can be removed"),
+    format: rowFormatFlag
+  },
+  Effect.fnUntraced(function*(given) {
+    const { destination, remove } = yield* checkAll({
+      remove: setting({ name: "remove", text: given.remove }, undefined, consumerName),
+      destination: fromDestination(given.from)
+    })
+    yield* Effect.scoped(
+      remove === undefined
+        ? Effect.flatMap(Destination.reader(destination), ({ consumerStates }) =>
+          printRows(
+            columns,
+            Stream.fromEffect(
+              Effect.map(consumerStates, (states) => states.map((state) => columns.map(({ of }) => of(state))))
+            ),
+            given.format,
+            "No consumers."
+          ))
+        : Effect.gen(function*() {
+          const { removeConsumer } = yield* Destination.maintenance(destination)
+          if (!(yield* removeConsumer(remove))) return yield* usage(`There is no consumer ${remove}.`)
+          yield* print(`${remove}: removed\n`)
+        })
+    )
+  })
+).pipe(
+  Command.withDescription("List the consumers of changes with their positions, or remove one"),
+  Command.withExamples([
+    { command: "payments changes consumers --from sqlite:./payments.db", description: "all consumers" },
+    {
+      command: "payments changes consumers --from sqlite:./payments.db --remove reports",
+      description: "forget the consumer reports and its position"
+    }
+  ])
+)
+
+const columns: ReadonlyArray<Column & { readonly of: (consumer: ConsumerState) => Cell }> = [
+  { name: "consumer", wholeUpTo: 40, of: ({ name }) => name },
+  { name: "position", of: ({ position }) => ({ json: String(position) }) },
+  { name: "lag", of: ({ lag }) => ({ json: String(lag) }) },
+  { name: "moved_at", minWidth: 24, of: ({ movedAt }) => movedAt }
+]

@@ -1,0 +1,72 @@
+/** `payments prune`: removes old changes and scans from a destination. */
+import { Destination, type HeldBack, prune, type Pruned } from "@payments/export"
+import {
+  checkAll,
+  duration,
+  fromDestination,
+  fromFlag,
+  print,
+  setting,
+  textFlag,
+  usage
+} from "@payments/export/program"
+import { Effect } from "effect"
+import { Command, Flag } from "effect/cli"
+
+/** `payments prune`. */
+export const pruneCommand = Command.make(
+  "prune",
+  {
+    from: fromFlag,
+    keepChanges: textFlag("keep-changes", "DURATION", "remove changes that are older, such as 90d"),
+    keepScans: textFlag("keep-scans", "DURATION", "remove scans that ended longer ago, such as 400d"),
+    dryRun: Flag.Boolean("dry-run").pipe(
+      Flag.withDescription("remove nothing, and print what would be removed"),
+      Flag.withDefault(false)
+    )
+  },
+  Effect.fnUntraced(function*({ dryRun, from, ...given }) {
+    const { destination, keepChanges, keepScans } = yield* checkAll({
+      flags: given.keepChanges === undefined && given.keepScans === undefined
+        ? usage("There is nothing to remove: give --keep-changes, --keep-scans or both.")
+        : Effect.void,
+      keepChanges: setting({ name: "keep-changes", text: given.keepChanges }, undefined, duration),
+      keepScans: setting({ name: "keep-scans", text: given.keepScans }, undefined, duration),
+      destination: fromDestination(from)
+    })
+    yield* Effect.scoped(Effect.gen(function*() {
+      const maintenance = yield* Destination.maintenance(destination)
+      const pruned = yield* prune(maintenance, { keepChanges, keepScans, isDryRun: dryRun })
+      yield* print(textOf(pruned, dryRun ? "would be removed" : "removed"))
+    }))
+  })
+).pipe(
+  Command.withDescription("Remove old changes and scans, except those that consumers and verify still need"),
+  Command.withExamples([
+    {
+      command: "payments prune --from sqlite:./payments.db --keep-changes 90d --keep-scans 400d",
+      description: "keep changes for 90 days and scans for 400"
+    },
+    {
+      command: "payments prune --from sqlite:./payments.db --keep-changes 90d --dry-run",
+      description: "only print what would be removed, and what keeps the rest"
+    }
+  ])
+)
+
+const count = new Intl.NumberFormat("en-US")
+
+const textOf = ({ changes, scans }: Pruned, action: string): string =>
+  [
+    `changes: ${count.format(changes.removed)} ${action}${changes.removed === 0 ? "" : `, up to ${changes.through}`}`,
+    ...changes.heldBack.map((reason) =>
+      `changes: older ones after ${changes.through} are kept for ${reasonText(reason)}`
+    ),
+    `scans: ${count.format(scans.removed)} ${action}`,
+    ""
+  ].join("\n")
+
+const reasonText = (reason: HeldBack): string =>
+  reason.by === "consumer"
+    ? `the consumer ${reason.name}, which is after ${reason.position}`
+    : `verify, which needs those of ${reason.list} after scan ${reason.scan}`
