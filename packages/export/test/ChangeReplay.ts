@@ -11,9 +11,11 @@ interface ReplayedRow {
 }
 
 /** Reads every row of the list. */
-export const rowsIn = Effect.fnUntraced(function*(reader: Pick<Reader, "rows">): Effect.fn.Return<ReadonlyArray<FullRow>, SinkError> {
-  return yield* reader.rows(Lists.invoices, -1, Number.MAX_SAFE_INTEGER)
-})
+export const rowsIn = Effect.fnUntraced(
+  function*(reader: Pick<Reader, "rows">): Effect.fn.Return<ReadonlyArray<FullRow>, SinkError> {
+    return yield* reader.rows(Lists.invoices, -1, Number.MAX_SAFE_INTEGER)
+  }
+)
 
 /**
  * Replays the new changes at each call. Until a scan is complete, rows may change without an entry in `changes`. Until a scan

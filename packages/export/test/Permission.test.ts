@@ -16,8 +16,8 @@ const exportTo = (to: string) =>
       Effect.provide(Layer.merge(Destination.layer(destination), layerTest({ invoices: [{ id: "a" }] })))
     )).pipe(Effect.provide(NodeServices.layer))
 
-/** Returns the error of an export or a reader in a child process. The child runs as another user if this one is root. */
-const messageOf = Effect.fnUntraced(function*(to: string, access: "write" | "read") {
+/** Returns the error of an access in a child process. The child runs as another user if this one is root. */
+const messageOf = Effect.fnUntraced(function*(to: string, access: "export" | "reader" | "maintenance") {
   const child = yield* startChild(`
     import * as NodeServices from "@effect/platform-node/NodeServices"
     import { layerTest } from "@payments/core/testing"
@@ -29,8 +29,9 @@ const messageOf = Effect.fnUntraced(function*(to: string, access: "write" | "rea
       process.setuid(65534)
     }
     const destination = await Effect.runPromise(Destination.parse(${JSON.stringify(to)}))
-    const attempt = ${JSON.stringify(access)} === "read"
-      ? Effect.scoped(Destination.reader(destination))
+    const access = ${JSON.stringify(access)}
+    const attempt = access !== "export"
+      ? Effect.scoped(Destination[access](destination))
       : scan("invoices").pipe(Effect.provide(Layer.merge(Destination.layerInThisThread(destination), layerTest({}))))
     console.log(await Effect.runPromise(attempt.pipe(
       Effect.match({ onFailure: ({ message }) => message, onSuccess: () => "done" }),
@@ -45,7 +46,7 @@ interface Case {
   /** Creates the destination and returns the path to which access is denied. */
   readonly prepare: (folder: string) => Effect.Effect<string, unknown>
   readonly problem: string
-  readonly access?: "read"
+  readonly access?: "reader" | "maintenance"
 }
 
 const sqlite = (folder: string) => `sqlite:${join(folder, "x.db")}`
@@ -64,6 +65,13 @@ const cases: ReadonlyArray<Case> = [
     problem: "may not be written"
   },
   {
+    title: "a database that may not be written, by an acknowledgement",
+    to: sqlite,
+    prepare: (folder) => exportAndChmod(sqlite(folder), join(folder, "x.db"), 0o444),
+    problem: "may not be written",
+    access: "maintenance"
+  },
+  {
     title: "a database that may not be read",
     to: sqlite,
     prepare: (folder) => exportAndChmod(sqlite(folder), join(folder, "x.db"), 0o000),
@@ -74,7 +82,7 @@ const cases: ReadonlyArray<Case> = [
     to: sqlite,
     prepare: (folder) => exportAndChmod(sqlite(folder), join(folder, "x.db"), 0o000),
     problem: "may not be read",
-    access: "read"
+    access: "reader"
   },
   {
     title: "a database in a folder that may not be written, by a reader",
@@ -86,7 +94,7 @@ const cases: ReadonlyArray<Case> = [
       return folder
     }),
     problem: "is a folder in which this program may not create files",
-    access: "read"
+    access: "reader"
   },
   {
     title: "a lock file that may not be written",
@@ -180,7 +188,7 @@ describe("an error about a denied path", () => {
             chmodSync(path, 0o700)
           })
         )
-        const message = yield* messageOf(to(folder), access ?? "write")
+        const message = yield* messageOf(to(folder), access ?? "export")
         assert.include(message, `${path} ${problem} (EACCES).`)
         const mode = `0${(statSync(path).mode & 0o7777).toString(8)}`
         assert.include(message, `with the permissions ${mode}`)
