@@ -68,5 +68,5 @@ const textOf = ({ changes, scans }: Pruned, action: string): string =>
 
 const reasonText = (reason: HeldBack): string =>
   reason.by === "consumer"
-    ? `the consumer ${reason.name}, which is after ${reason.position}`
+    ? `the consumer ${reason.name}, which has read up to ${reason.position}`
     : `verify, which needs those of ${reason.list} after scan ${reason.scan}`
