@@ -56,23 +56,23 @@ export const changesAfter = (
 ): Stream.Stream<ChangeBatch, SinkError | ChangesRemoved> =>
   Stream.unwrap(
     Effect.map(reader.changeRange, (range) =>
-      Stream.paginate({ position, last: range.last }, ({ last, position }) =>
+      Stream.paginate({ after: position, last: range.last }, ({ after, last }) =>
         Effect.gen(function*() {
-          const rows = yield* reader.changes(position, batchSize, lists, since)
+          const rows = yield* reader.changes(after, batchSize, lists, since)
           // Read the range after the rows: changes that were removed before the rows were read are then in the range.
           const later = yield* reader.changeRange
-          if (later.pruned > position) {
-            return yield* new ChangesRemoved({ position, through: later.pruned })
+          if (later.pruned > after) {
+            return yield* new ChangesRemoved({ position: after, through: later.pruned })
           }
           const isFull = rows.length === batchSize
           // All changes up to `last` had been committed before the rows were read.
-          const through = Math.max(position, rows.at(-1)?.seq ?? 0, isFull ? 0 : last)
-          if (isFollowing && through === position) {
+          const through = Math.max(after, rows.at(-1)?.seq ?? 0, isFull ? 0 : last)
+          if (isFollowing && through === after) {
             yield* Effect.sleep("1 second")
           }
           return [
             [{ rows, through }],
-            isFull || isFollowing ? Option.some({ position: through, last: later.last }) : Option.none()
+            isFull || isFollowing ? Option.some({ after: through, last: later.last }) : Option.none()
           ] as const
         })))
   )
@@ -82,10 +82,10 @@ export const changesAfter = (
  * change.
  */
 export const moveConsumer = Effect.fnUntraced(function*(
-  { moveConsumer }: Pick<Maintenance, "moveConsumer">,
+  maintenance: Pick<Maintenance, "moveConsumer">,
   move: Omit<ConsumerMove, "now">
 ): Effect.fn.Return<number, SinkError | ChangesRemoved | BeyondLastChange> {
-  const { position, range } = yield* moveConsumer({ ...move, now: DateTime.formatIso(yield* DateTime.now) })
+  const { position, range } = yield* maintenance.moveConsumer({ ...move, now: DateTime.formatIso(yield* DateTime.now) })
   if (position === move.position || (position !== undefined && isSatisfied(move, position))) return position
   return yield* move.position < range.pruned
     ? new ChangesRemoved({ position: move.position, through: range.pruned })

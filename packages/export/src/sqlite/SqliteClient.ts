@@ -93,7 +93,7 @@ export const open = (
         takeOver: (label) =>
           Effect.suspend(() => locks.get(label)?.epoch === undefined ? transaction(label, () => {}) : Effect.void),
         transaction,
-        unlockedTransaction: (step) => run((db) => db.transaction(() => step(db)))
+        unlockedTransaction: (step) => run(() => db.transaction(() => step(db)))
       }
     })
   )
