@@ -30,9 +30,14 @@ export const recordsOf = (reader: string): ReadonlyArray<string> =>
   Array.from({ length: 300 }, (_, index) => `{"id":"por_${index}","reference":"${reader}"}`)
 
 /** Runs one statement. */
-export const query = ({ port }: Pick<PostgresServer, "port">, sql: string, parameters: ReadonlyArray<unknown> = []) =>
+export const query = (
+  { port }: Pick<PostgresServer, "port">,
+  sql: string,
+  parameters: ReadonlyArray<unknown> = [],
+  database = "postgres"
+) =>
   Effect.runPromise(
-    PgConnection.make({ host: "127.0.0.1", port, username: user, database: "postgres" }).pipe(
+    PgConnection.make({ host: "127.0.0.1", port, username: user, database }).pipe(
       Effect.flatMap((connection) => connection.query(sql, parameters)),
       Effect.map(({ rows }) => rows),
       Effect.scoped

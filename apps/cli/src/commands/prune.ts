@@ -37,7 +37,9 @@ export const pruneCommand = Command.make(
     yield* Effect.scoped(Effect.gen(function*() {
       const maintenance = yield* Destination.maintenance(destination)
       const pruned = yield* prune(maintenance, { keepChanges, keepScans, isDryRun: dryRun })
-      yield* print(textOf(pruned, dryRun ? "would be removed" : "removed"))
+      const action = dryRun ? "would be removed" : "removed"
+      if (keepChanges !== undefined) yield* print(changesText(pruned.changes, action))
+      if (keepScans !== undefined) yield* print(`scans: ${count.format(pruned.scans.removed)} ${action}\n`)
     }))
   })
 ).pipe(
@@ -56,15 +58,11 @@ export const pruneCommand = Command.make(
 
 const count = new Intl.NumberFormat("en-US")
 
-const textOf = ({ changes, scans }: Pruned, action: string): string =>
+const changesText = ({ heldBack, removed, through }: Pruned["changes"], action: string): string =>
   [
-    `changes: ${count.format(changes.removed)} ${action}${changes.removed === 0 ? "" : `, up to ${changes.through}`}`,
-    ...changes.heldBack.map((reason) =>
-      `changes: older ones after ${changes.through} are kept for ${reasonText(reason)}`
-    ),
-    `scans: ${count.format(scans.removed)} ${action}`,
-    ""
-  ].join("\n")
+    `changes: ${count.format(removed)} ${action}${removed === 0 ? "" : `, up to ${through}`}\n`,
+    ...heldBack.map((reason) => `changes: older ones after ${through} are kept for ${reasonText(reason)}\n`)
+  ].join("")
 
 const reasonText = (reason: HeldBack): string =>
   reason.by === "consumer"
