@@ -99,7 +99,8 @@ export const definitions = {
     type: "gauge",
     per: "source",
     unit: "s",
-    help: "Time since the consumer that has been unused for longest acknowledged a change. No series without consumers."
+    help:
+      "Time since the last acknowledgement of the consumer that has been unused for longest, of those with changes to read; 0 if there is none. No series without consumers."
   },
   payments_scan_duration_seconds: {
     type: "gauge",
@@ -492,7 +493,8 @@ const setConsumers = (
 ): void => {
   const known = consumers.length > 0
   const lag = consumers.reduce((most, consumer) => Math.max(most, consumer.lag), 0)
-  const idle = consumers.reduce((most, { movedAt }) => Math.max(most, (now - Date.parse(movedAt)) / 1000), 0)
+  const idle = consumers.filter((consumer) => consumer.lag > 0)
+    .reduce((most, { movedAt }) => Math.max(most, (now - Date.parse(movedAt)) / 1000), 0)
   series.set("payments_consumer_lag_changes", known ? lag : null)
   series.set("payments_consumer_idle_seconds", known ? idle : null)
 }

@@ -140,8 +140,10 @@ describe("the metrics of a scan", () => {
       const metrics = yield* Metrics
       const now = DateTime.toEpochMillis(DateTime.makeUnsafe("2026-01-01T00:01:00Z"))
       const consumers = [
-        { lag: 3, movedAt: "2026-01-01T00:00:59Z" },
-        { lag: 9, movedAt: "2026-01-01T00:00:00Z" }
+        { lag: 3, movedAt: "2026-01-01T00:00:00Z" },
+        { lag: 9, movedAt: "2026-01-01T00:00:59Z" },
+        // It has read all changes, so it is not late.
+        { lag: 0, movedAt: "2020-01-01T00:00:00Z" }
       ]
       const other = { ...observed, list: "payin-sources", ageSeconds: null, maxAgeSeconds: null, rows: null }
       metrics.observe([

@@ -1,0 +1,43 @@
+/** The metrics of the worker: over HTTP in Prometheus' text format, and over OTLP with its traces and logs. */
+import { Metrics } from "@payments/export"
+import * as Telemetry from "@payments/export/telemetry"
+import { Context, Effect, type Layer, Metric } from "effect"
+import { type HttpClient, HttpRouter, HttpServerResponse } from "effect/http"
+import { PrometheusMetrics } from "effect/observability"
+import { Status } from "./Status.ts"
+
+/** Sets the gauges from the state of the sources. */
+const observe = Effect.gen(function*() {
+  const metrics = yield* Metrics
+  const { at, sources } = yield* (yield* Status).current
+  metrics.observe(sources, Date.parse(at))
+})
+
+/** `/metrics`. */
+export const routes = HttpRouter.use((router) =>
+  Effect.gen(function*() {
+    const status = yield* Status
+    const metrics = yield* Metrics
+    const context = Context.make(Metric.MetricRegistry, metrics.registry)
+    yield* router.add(
+      "GET",
+      "/metrics",
+      observe.pipe(
+        Effect.provideService(Status, status),
+        Effect.provideService(Metrics, metrics),
+        Effect.map(() =>
+          HttpServerResponse.text(PrometheusMetrics.formatUnsafe(context), {
+            contentType: "text/plain; version=0.0.4; charset=utf-8"
+          })
+        )
+      )
+    )
+  })
+)
+
+/** Exports over OTLP if the environment names a collector. `http` reaches it. */
+export const layerOtlp = (
+  http: Layer.Layer<HttpClient.HttpClient>,
+  version: string
+): Layer.Layer<never, never, Metrics | Status> =>
+  Telemetry.layer(http, { name: "payments-worker", version, refresh: observe })
