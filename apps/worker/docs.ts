@@ -1,0 +1,34 @@
+/** Writes the table of metrics in `docs/operating.md`. `npm run docs` runs it, and a test compares the page with the registry. */
+import { MetricsRegistry } from "@payments/export"
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+
+/** The page that contains the table. */
+export const pageFile = join(import.meta.dirname, "../../docs/operating.md")
+
+const begin = "<!-- metrics: made by `npm run docs` -->"
+const end = "<!-- end of metrics -->"
+
+/** Returns the page with the current table. */
+export const withMetrics = (page: string): string =>
+  `${page.slice(0, page.indexOf(begin) + begin.length)}\n\n${table}\n\n${page.slice(page.indexOf(end))}`
+
+const ownLabels = { list: ["source", "list"], source: ["source"], process: [] }
+
+const row = (name: string, { buckets, help, labels = {}, per, type }: MetricsRegistry.Definition): string => {
+  const closed = Object.entries(labels).map(([label, values]) =>
+    values.length === 0 ? `\`${label}\`` : `\`${label}\`: ${values.map((value) => `\`${value}\``).join(", ")}`
+  )
+  const others = ownLabels[per].map((label) => `\`${label}\``)
+  const bounds = buckets === undefined ? "" : ` Buckets: ${buckets.join(", ")} s.`
+  const text = [others.join(", "), ...closed].filter((part) => part !== "").join("; ")
+  return `| \`${name}\` | ${type} | ${text} | ${help.replaceAll(/payments_[a-z_]+/g, "`$&`")}${bounds} |`
+}
+
+const table = [
+  "| name | type | labels | meaning |",
+  "| --- | --- | --- | --- |",
+  ...Object.entries(MetricsRegistry.definitions).map(([name, definition]) => row(name, definition))
+].join("\n")
+
+if (import.meta.main) writeFileSync(pageFile, withMetrics(readFileSync(pageFile, "utf8")))
