@@ -1,4 +1,5 @@
 /** The public surface of `@payments/core`. */
+export { BeforePage } from "./BeforePage.ts"
 export * as Days from "./Days.ts"
 export { membersOf, parseText } from "./ExactText.ts"
 export { type Checked, type KeySource, largestKeyBytes, makeKeyFile } from "./internal/KeySource.ts"

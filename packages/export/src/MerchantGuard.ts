@@ -75,7 +75,7 @@ export interface GuardedScan {
   readonly api: PaymentsApi["Service"]
   readonly location: string
   readonly inspect: NonNullable<Sink["Service"]["inspect"]>
-  readonly preview: ScanPreview
+  readonly preview: Pick<ScanPreview, "owner" | "resumeAt">
   /** Whether the user has allowed data of another merchant, so that the guard admits all pages. */
   readonly rebind: boolean
   readonly run: GuardedRun

@@ -10,7 +10,7 @@ import { Context, DateTime, Duration, Effect, Layer, Metric, Result } from "effe
 import { ExitCode } from "./ExitCode.ts"
 import { ageOf } from "./Freshness.ts"
 import type { ListFreshness } from "./ListFreshness.ts"
-import type { ScanEvent, ScanOutcome } from "./Scan.ts"
+import type { PassOutcome, ScanEvent, ScanOutcome } from "./Scan.ts"
 import { Sink, type SinkReason } from "./Sink.ts"
 
 /** A metric. */
@@ -528,13 +528,24 @@ const countEvent = (series: Series, event: ScanEvent): void => {
       return
     }
     case "Ended":
-      countOutcome(series, event.outcome)
+      if (event.kind === "full") countOutcome(series, event.outcome)
+      else countPass(series, event.outcome)
       return
     case "Begun":
     case "Filling":
     case "Restarted":
       return
   }
+}
+
+const countPass = (series: Series, { exitCode, kind, result }: PassOutcome): void => {
+  if (Result.isFailure(result)) {
+    const isUnauthorized = exitCode === ExitCode.notAuthorized
+    series.add("payments_scans_total", 1, { kind, result: isUnauthorized ? "unauthorized" : "failed" })
+    return
+  }
+  series.add("payments_scans_total", 1, { kind, result: "complete" })
+  series.set("payments_scan_duration_seconds", Duration.toSeconds(result.success.elapsed), { kind })
 }
 
 const countOutcome = (series: Series, { exitCode, result }: ScanOutcome): void => {

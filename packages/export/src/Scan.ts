@@ -3,12 +3,15 @@
  * resumes after the last committed page.
  */
 import { Lists, Monotonic, PaymentsApi, type PaymentsError, Position } from "@payments/core"
-import { Duration, Effect, Option, Result, Scope } from "effect"
+import { Duration, Effect, Option, Result, Scope, Semaphore } from "effect"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
 import { endList, type GuardedRun, makeGuard, makeRun } from "./MerchantGuard.ts"
+import { makePageGate, type PageGate } from "./PageGate.ts"
+import { headPass, type PassBegun, type PassContext, type PassSummary, windowPass } from "./Passes.ts"
 import {
   type Filling,
   type Part,
+  type PassKind,
   type ScanProgress,
   type ScanRequest,
   type ScanStart,
@@ -45,19 +48,22 @@ export interface ScanOptions {
   readonly onEvent?: ((event: ScanEvent) => Effect.Effect<void>) | undefined
 }
 
-/** What happens during a scan. */
+/** What happens during a full scan, the scan of a part, or a pass. */
 export type ScanEvent =
   | {
     readonly _tag: "Begun"
     readonly list: Lists.ListName
+    readonly kind: "full"
     readonly part: Part | undefined
     readonly start: ScanStart
     readonly progress: ScanProgress
   }
   /** The destination lacks values of these columns. They are filled before the first commit. */
-  | { readonly _tag: "Filling"; readonly list: Lists.ListName; readonly filling: Filling }
+  | { readonly _tag: "Filling"; readonly list: Lists.ListName; readonly kind: "full"; readonly filling: Filling }
+  | PassBegun
   | TraversalEvent
-  | { readonly _tag: "Ended"; readonly list: Lists.ListName; readonly outcome: ScanOutcome }
+  | { readonly _tag: "Ended"; readonly list: Lists.ListName; readonly kind: "full"; readonly outcome: ScanOutcome }
+  | { readonly _tag: "Ended"; readonly list: Lists.ListName; readonly kind: PassKind; readonly outcome: PassOutcome }
 
 /** A scan that reached the end of its list. */
 export interface ScanSummary extends ScanProgress {
@@ -83,15 +89,91 @@ export const scan = (name: Lists.ListName, options: ScanOptions = {}) =>
 const listOf = (name: Lists.ListName, { lists = Lists.all }: ScanOptions): Lists.AnyList =>
   lists.find((list) => list.name === name) ?? Lists.byName[name]
 
-const scanIn = Effect.fn("Export.scan")(function*(run: GuardedRun, name: Lists.ListName, options: ScanOptions) {
+const scanIn = Effect.fnUntraced(function*(run: GuardedRun, name: Lists.ListName, options: ScanOptions) {
   const sink = yield* Sink
-  const list = listOf(name, options)
-  yield* sink.lock(list, options.onLocked ?? "refuse")
-  const started = yield* Monotonic.millis
-  const summary = yield* traversal(run, name, undefined, options, { at: undefined })
-  yield* sink.publish(list)
-  return { ...summary, elapsed: Duration.millis((yield* Monotonic.millis) - started) }
+  yield* sink.lock(listOf(name, options), options.onLocked ?? "refuse")
+  return yield* scanLocked(run, name, options, undefined)
 }, Effect.scoped)
+
+const scanLocked = Effect.fn("Export.scan")(function*(
+  run: GuardedRun,
+  name: Lists.ListName,
+  options: ScanOptions,
+  gate: PageGate | undefined
+) {
+  const sink = yield* Sink
+  const started = yield* Monotonic.millis
+  const summary = yield* traversal(run, name, undefined, options, { at: undefined }, gate)
+  yield* sink.publish(listOf(name, options))
+  return { ...summary, elapsed: Duration.millis((yield* Monotonic.millis) - started) }
+})
+
+/** The full scans and passes of a locked list. */
+export interface ListScanner {
+  /** Scans the whole list. Resumes an interrupted full scan. Only one full scan runs at a time. */
+  readonly full: Effect.Effect<ScanSummary, PaymentsError | SinkError>
+  /** Reads the invoices with these settlement dates. Only one pass runs at a time, and a full scan pauses meanwhile. */
+  readonly window: (days: ReadonlyArray<string>) => Effect.Effect<PassSummary, PaymentsError | SinkError>
+  /**
+   * Reads pages from the first one on, until `pages` of them in a row have nothing new or changed. It may be called while
+   * {@link full} runs. Reads nothing before the first full scan is complete.
+   */
+  readonly head: (pages: number) => Effect.Effect<PassSummary, PaymentsError | SinkError>
+  /** Why the head passes of this list are stopped in the destination, or undefined. {@link head} does not check it. */
+  readonly headProblem: Effect.Effect<string | undefined, SinkError>
+  /** Stops the head passes of this list in the destination. */
+  readonly stopHead: (problem: string) => Effect.Effect<void, SinkError>
+  /** Allows head passes of this list again. */
+  readonly resumeHead: Effect.Effect<void, SinkError>
+}
+
+/** Locks a list until the scope closes, and returns its full scans and passes. */
+export const openScanner = Effect.fnUntraced(function*(
+  name: Lists.ListName,
+  options: ScanOptions = {}
+): Effect.fn.Return<ListScanner, SinkError, PaymentsApi | Sink | Scope.Scope> {
+  const sink = yield* Sink
+  const api = yield* PaymentsApi
+  const context = yield* Effect.context<PaymentsApi | Sink>()
+  const list = listOf(name, options)
+  const emit = options.onEvent ?? (() => Effect.void)
+  yield* sink.lock(list, options.onLocked ?? "refuse")
+  const gate = makePageGate()
+  const fullScans = Semaphore.makeUnsafe(1)
+  const passes = Semaphore.makeUnsafe(1)
+  const passContext: PassContext = {
+    list,
+    request: requestOf(api, name, undefined, { ...options, rebind: false }),
+    largestBatch: options.largestBatch ?? defaultLargestBatch,
+    emit
+  }
+  const full = Effect.suspend(() => scanLocked(makeRun([name]), name, options, gate)).pipe(
+    Effect.ensuring(Effect.sync(gate.clear)),
+    Effect.scoped,
+    (scanned) => outcomeOf(name, Effect.map(scanned, (summary) => [summary]), options),
+    Effect.flatMap(({ result }) => Effect.fromResult(result)),
+    Effect.flatMap(([summary]) =>
+      summary === undefined ? Effect.die("a full scan has one summary") : Effect.succeed(summary)
+    )
+  )
+  const pass = (kind: PassKind, run: Effect.Effect<PassSummary, PaymentsError | SinkError, PaymentsApi | Sink>) =>
+    passes.withPermits(1)(gate.withPass(Effect.flatMap(Effect.result(run), (result) => {
+      const exitCode = Result.isFailure(result) ? exitCodeOf(result.failure) : ExitCode.done
+      return Effect.andThen(
+        emit({ _tag: "Ended", list: name, kind, outcome: { list: name, kind, result, exitCode } }),
+        Effect.fromResult(result)
+      )
+    }))).pipe(Effect.provide(context))
+  const head = sink.passes?.head
+  return {
+    full: fullScans.withPermits(1)(full).pipe(Effect.provide(context)),
+    window: (days) => pass("window", windowPass(passContext, days)),
+    head: (pages) => pass("head", headPass(passContext, pages)),
+    headProblem: head?.problem(list) ?? Effect.undefined,
+    stopHead: (problem) => head?.stop(list, problem) ?? Effect.void,
+    resumeHead: head?.resume(list) ?? Effect.void
+  }
+})
 
 /** The parts of a list to scan. */
 export interface PartsOptions extends ScanOptions {
@@ -114,7 +196,7 @@ export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.Lis
   const run = makeRun([name])
   const summaries = yield* Effect.forEach(
     new Set(options.values),
-    (value) => traversal(run, name, { field: options.field, value }, options, lastProgress),
+    (value) => traversal(run, name, { field: options.field, value }, options, lastProgress, undefined),
     { concurrency: options.concurrency ?? 4 }
   )
   yield* sink.publish(list)
@@ -136,7 +218,8 @@ const attempt = Effect.fnUntraced(function*(
   name: Lists.ListName,
   part: Part | undefined,
   options: ScanOptions,
-  lastProgress: LastProgress
+  lastProgress: LastProgress,
+  gate: PageGate | undefined
 ): Effect.fn.Return<ScanSummary, PaymentsError | SinkError, PaymentsApi | Sink | Scope.Scope> {
   const api = yield* PaymentsApi
   const sink = yield* Sink
@@ -144,15 +227,7 @@ const attempt = Effect.fnUntraced(function*(
   const limit = options.limit ?? Lists.pageLimit.default
   const started = yield* Monotonic.millis
   const list = listOf(name, options)
-  const request: ScanRequest = {
-    source: api.source,
-    limit,
-    parameters: api[name].parameters,
-    part,
-    ignoredFields: options.ignoredFields,
-    missingLimit: options.missingLimit,
-    rebind: options.rebind
-  }
+  const request = requestOf(api, name, part, options)
   const scope = yield* Effect.scope
   const { inspect, location } = sink
   // A stored destination is not written until the guard has admitted the first pages.
@@ -160,7 +235,7 @@ const attempt = Effect.fnUntraced(function*(
   const filling = preview?.filling
   const begin = yield* Effect.cached(
     Effect.andThen(
-      filling === undefined ? Effect.void : emit({ _tag: "Filling", list: name, filling }),
+      filling === undefined ? Effect.void : emit({ _tag: "Filling", list: name, kind: "full", filling }),
       Scope.provide(sink.begin(list, request), scope)
     )
   )
@@ -171,6 +246,8 @@ const attempt = Effect.fnUntraced(function*(
     ? undefined
     : makeGuard({ name, limit, isWhole, api, location, inspect, preview, rebind, run })
   const state: Traversal = {
+    kind: "full",
+    gate,
     begin,
     session: undefined,
     guard,
@@ -187,6 +264,7 @@ const attempt = Effect.fnUntraced(function*(
   yield* emit({
     _tag: "Begun",
     list: name,
+    kind: "full",
     part,
     start,
     progress: preview?.progress ?? (yield* (yield* begin).progress)
@@ -207,6 +285,29 @@ const attempt = Effect.fnUntraced(function*(
     ...(yield* session.progress)
   }
 }, Effect.scoped)
+
+const requestOf = (
+  api: PaymentsApi["Service"],
+  name: Lists.ListName,
+  part: Part | undefined,
+  { ignoredFields, limit = Lists.pageLimit.default, missingLimit, rebind }: ScanOptions
+): ScanRequest => ({
+  source: api.source,
+  limit,
+  parameters: api[name].parameters,
+  part,
+  ignoredFields,
+  missingLimit,
+  rebind
+})
+
+/** The result of a pass. */
+export interface PassOutcome {
+  readonly list: Lists.ListName
+  readonly kind: PassKind
+  readonly result: Result.Result<PassSummary, PaymentsError | SinkError>
+  readonly exitCode: ExitCode
+}
 
 /** The result of the scan of one list, or of all requested parts of it. */
 export interface ScanOutcome {
@@ -240,7 +341,7 @@ const outcomeOf = Effect.fnUntraced(function*<R>(
 ) {
   const result = yield* Effect.result(scans)
   const outcome: ScanOutcome = { list, result, exitCode: codeOf(result) }
-  yield* onEvent?.({ _tag: "Ended", list, outcome }) ?? Effect.void
+  yield* onEvent?.({ _tag: "Ended", list, kind: "full", outcome }) ?? Effect.void
   return outcome
 })
 

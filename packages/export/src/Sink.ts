@@ -72,6 +72,11 @@ export interface ScanProgress extends Counts {
   readonly missing: number
   /** Rows that were not marked missing, because they are too many at once. */
   readonly heldBack: number
+  /**
+   * Records of a full scan that are new to the destination, although the scan returned them after a record on the last page of
+   * the last head pass. They show that the list is not served newest first. 0 if no head pass ended before the scan began.
+   */
+  readonly behindHead: number
   /** The number of records with each undocumented field, by its path. */
   readonly undocumented: { readonly [path: string]: number }
   /** Texts in which characters were replaced, because not every database can store them. `raw` has the exact text. */
@@ -123,6 +128,33 @@ export interface ScanSession {
   readonly giveUp: Effect.Effect<void, SinkError>
 }
 
+/** The kind of a traversal that writes: a full scan (of the whole list or a part of it), or a pass. */
+export type ScanKind = "full" | PassKind
+
+/** A pass reads some pages of a list between two full scans: from the first page on, or the last days. */
+export type PassKind = "head" | "window"
+
+/**
+ * An open pass over a list. It writes new and changed records, but has no checkpoint and no certificate, and marks no row
+ * missing. It writes nothing if no record is new or changed.
+ */
+export interface PassSession extends Pick<ScanSession, "progress" | "commit" | "restart" | "giveUp"> {
+  /** Whether a full scan of the list is complete. Before that, a pass reads nothing that the full scan will not read. */
+  readonly isLoaded: boolean
+  /** Ends a pass that has read all its pages. Full scans compare the last page of a head pass with the list's order. */
+  readonly end: Effect.Effect<void>
+}
+
+/** The stopped head passes of a destination. They stay stopped, in all processes, until {@link resume}. */
+export interface HeadPasses {
+  /** Returns why the head passes of the list are stopped, or undefined if they are not. */
+  readonly problem: (list: Lists.AnyList) => Effect.Effect<string | undefined, SinkError>
+  /** Stops the head passes of a locked list. */
+  readonly stop: (list: Lists.AnyList, problem: string) => Effect.Effect<void, SinkError>
+  /** Allows head passes of a locked list again. */
+  readonly resume: (list: Lists.AnyList) => Effect.Effect<void, SinkError>
+}
+
 /** The part of a list that has this value of a filter. */
 export interface Part {
   readonly field: string
@@ -160,6 +192,16 @@ export class Sink extends Context.Service<Sink, {
     /** See `freshnessOf` and `overviewOf` of `Freshness.ts`. */
     readonly freshness: (lists: ReadonlyArray<Lists.AnyList>) => Effect.Effect<ReadonlyArray<ListFreshness>, SinkError>
     readonly overview: (list: Lists.AnyList) => Effect.Effect<Overview, SinkError>
+  }
+  /** The passes over locked lists. Undefined for a destination that stores nothing. */
+  readonly passes?: {
+    /** Opens a pass over a locked list. It may run while a full scan of the list is open, but not while another pass is. */
+    readonly begin: (
+      list: Lists.AnyList,
+      kind: PassKind,
+      request: ScanRequest
+    ) => Effect.Effect<PassSession, SinkError, Scope.Scope>
+    readonly head: HeadPasses
   }
   /** Opens a scan of a locked list. Resumes the last scan if it was interrupted. */
   readonly begin: (list: Lists.AnyList, request: ScanRequest) => Effect.Effect<ScanSession, SinkError, Scope.Scope>

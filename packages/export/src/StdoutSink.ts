@@ -37,6 +37,7 @@ export const layer: Layer.Layer<Sink, never, Stdio.Stdio> = Layer.effect(
             ...ScanTotals.none.counts,
             missing: 0,
             heldBack: 0,
+            behindHead: 0,
             undocumented: {},
             replaced: 0
           }

@@ -3,6 +3,7 @@
  * that fails is requested again.
  */
 import {
+  BeforePage,
   type Lists,
   Monotonic,
   type Page,
@@ -11,12 +12,13 @@ import {
   Position,
   RetryPolicy
 } from "@payments/core"
-import { type Cause, Duration, Effect, Pull, Queue, type Scope, Stream } from "effect"
+import { type Cause, Duration, Effect, Exit, Pull, Queue, type Scope, Stream } from "effect"
 import { type Backlog, backlogOf } from "./Backlog.ts"
 import { countPath } from "./engine/ScanTotals.ts"
 import { maxBufferedRecords, type MerchantGuard } from "./MerchantGuard.ts"
+import type { PageGate } from "./PageGate.ts"
 import { type ReadPage, toReadPage } from "./ReadPage.ts"
-import type { Batch, OwnerClaim, Part, ScanProgress, ScanSession, Sink, SinkError } from "./Sink.ts"
+import type { Batch, OwnerClaim, Part, ScanKind, ScanProgress, ScanSession, Sink, SinkError } from "./Sink.ts"
 
 /** What happens during a traversal. */
 export type TraversalEvent =
@@ -24,6 +26,7 @@ export type TraversalEvent =
   | {
     readonly _tag: "Committed"
     readonly list: Lists.ListName
+    readonly kind: ScanKind
     readonly progress: ScanProgress
     /** The progress before the commit. */
     readonly before: ScanProgress
@@ -34,10 +37,11 @@ export type TraversalEvent =
   | {
     readonly _tag: "Waiting"
     readonly list: Lists.ListName
+    readonly kind: "full"
     readonly error: PaymentsError
     readonly wait: Duration.Duration
   }
-  | { readonly _tag: "Restarted"; readonly list: Lists.ListName }
+  | { readonly _tag: "Restarted"; readonly list: Lists.ListName; readonly kind: "full" }
 
 /** The number of restarts after a refused cursor. If a third cursor is refused, the list's cursors expire too fast. */
 const maxRestarts = 2
@@ -50,12 +54,18 @@ export interface LastProgress {
   at: number | undefined
 }
 
-/** The state of a running scan. */
+/** The functions of a session, of a scan or a pass, that a traversal uses. */
+type Session = Pick<ScanSession, "progress" | "commit" | "restart" | "giveUp">
+
+/** The state of a running scan, or of a pass over a part of a list. */
 export interface Traversal {
+  readonly kind: ScanKind
+  /** Pauses a full scan while a pass runs. */
+  readonly gate: PageGate | undefined
   /** Opens the session. Later calls return the same session. */
-  readonly begin: Effect.Effect<ScanSession, SinkError>
+  readonly begin: Effect.Effect<Session, SinkError>
   /** The session, after the first commit. */
-  session: ScanSession | undefined
+  session: Session | undefined
   readonly guard: MerchantGuard | undefined
   /** Whether the next commit restarts the scan. */
   restart: boolean
@@ -89,7 +99,13 @@ export const traverse = Effect.fnUntraced(function*(
   )
   const maxPages = Math.max(1, Math.floor(largestBatch / limit))
   const backlog = yield* backlogOf(sink)
-  const queue = yield* prefetch(Stream.map(listing, toReadPage(list)), maxPages, backlog)
+  const { gate } = state
+  if (gate !== undefined) {
+    yield* Effect.addFinalizer((exit) => Exit.isSuccess(exit) ? Effect.void : Effect.sync(gate.clear))
+  }
+  const queue = yield* prefetch(Stream.map(listing, toReadPage(list)), maxPages, backlog).pipe(
+    Effect.provideService(BeforePage, gate?.request ?? Effect.void)
+  )
   /** Pages that are not committed yet. */
   const pending: Array<ReadPage> = []
   /** How many of them, from the first one on, the guard needs for a decision. They no longer count in the backlog. */
@@ -111,6 +127,7 @@ export const traverse = Effect.fnUntraced(function*(
   const leaveUndecided = Effect.sync(() => {
     for (const { characters } of pending.slice(undecided)) backlog.remove(characters)
     undecided = pending.length
+    if (undecided > 0) gate?.requireMore()
   })
   /** Commits the first pending pages. A generator would keep the texts of the last batch alive until the next batch. */
   const write = (count: number): Effect.Effect<void, SinkError> => {
@@ -119,6 +136,7 @@ export const traverse = Effect.fnUntraced(function*(
     undecided = Math.max(0, undecided - count)
     return Effect.flatMap(commit(name, pages, state, emit), () => {
       for (const characters of inBacklog) backlog.remove(characters)
+      gate?.commit(pages.filter(({ next }) => next !== null).length)
       return noteProgress
     })
   }
@@ -165,14 +183,22 @@ const commit = (
           Effect.flatMap(Effect.timed(session.commit(toBatch(pages, owner))), ([elapsed, progress]) => {
             state.position = next ?? undefined
             for (const count of attempts) state.retries += count - 1
-            return emit({ _tag: "Committed", list: name, before, progress, retries: state.retries, elapsed })
+            return emit({
+              _tag: "Committed",
+              list: name,
+              kind: state.kind,
+              before,
+              progress,
+              retries: state.retries,
+              elapsed
+            })
           })
       )
   )
 }
 
 /** Opens the session, and restarts the scan if the traversal was restarted. */
-const openSession = (state: Traversal): Effect.Effect<ScanSession, SinkError> =>
+const openSession = (state: Traversal): Effect.Effect<Session, SinkError> =>
   Effect.flatMap(state.begin, (session) => {
     state.session = session
     const { restart } = state
@@ -180,7 +206,8 @@ const openSession = (state: Traversal): Effect.Effect<ScanSession, SinkError> =>
     return restart ? Effect.as(session.restart, session) : Effect.succeed(session)
   })
 
-const toBatch = (pages: ReadonlyArray<ReadPage>, owner: OwnerClaim | undefined): Batch => {
+/** Makes one batch of pages. */
+export const toBatch = (pages: ReadonlyArray<ReadPage>, owner: OwnerClaim | undefined): Batch => {
   const undocumented = new Map<string, number>()
   for (const page of pages) for (const [path, records] of page.undocumented) countPath(undocumented, path, records)
   const next = pages.at(-1)?.next ?? null
@@ -211,7 +238,7 @@ export const recover = Effect.fnUntraced(function*(
     // The restart is written with the first page that follows, because the guard must admit that page first: a cursor may be
     // refused because the key now belongs to another merchant.
     state.restart = true
-    yield* emit({ _tag: "Restarted", list: error.list })
+    yield* emit({ _tag: "Restarted", list: error.list, kind: "full" })
     return "again"
   }
   // End this scan as incomplete, so that the next run starts a new one.
@@ -228,7 +255,7 @@ export const recover = Effect.fnUntraced(function*(
   if (until - since > Duration.toMillis(patience)) return yield* error
   state.retries += error.attempts
   state.wait = Duration.min(Duration.times(state.wait, 2), maxWait)
-  yield* emit({ _tag: "Waiting", list: error.list, error, wait })
+  yield* emit({ _tag: "Waiting", list: error.list, kind: "full", error, wait })
   yield* Effect.sleep(wait)
   return "again"
 })

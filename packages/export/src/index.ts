@@ -20,10 +20,14 @@ export { ageOf, freshnessOf, isFresh, overviewOf } from "./Freshness.ts"
 export type { ConsumerState, ListFreshness, Overview } from "./ListFreshness.ts"
 export * as MetricsRegistry from "./Metrics.ts"
 export { Metrics, observeSink } from "./Metrics.ts"
+export type { PassSummary } from "./Passes.ts"
 export { query, QueryError, type QueryResult } from "./query/Query.ts"
 export { type HeldBack, prune, type Pruned, type Retention } from "./Retention.ts"
 export {
+  type ListScanner,
+  openScanner,
   type PartsOptions,
+  type PassOutcome,
   scan,
   scanAll,
   scanAllParts,
@@ -36,6 +40,8 @@ export {
 export * as SinkReason from "./Sink.ts"
 export {
   type Batch,
+  type PassKind,
+  type ScanKind,
   type ScanProgress,
   type ScanRequest,
   type ScanSession,

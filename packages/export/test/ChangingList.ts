@@ -14,6 +14,7 @@ interface Held {
   /** The constant position of the record in the order. */
   readonly rank: number
   readonly contract: string
+  readonly settlementDate: string | undefined
   readonly text: string
 }
 
@@ -43,9 +44,13 @@ export class ChangingList {
   #born = 0
   #version = 0
 
-  constructor(dice: Dice, shape: Shape, size: number) {
+  readonly #days: ReadonlyArray<string>
+
+  /** Without days, records have no settlement date. */
+  constructor(dice: Dice, shape: Shape, size: number, days: ReadonlyArray<string> = []) {
     this.#dice = dice
     this.#shape = shape
+    this.#days = days
     const cursors = ListCursor.make("invoices", { kind: shape.cursors })
     for (let count = 0; count < size; count++) this.#insert()
     this.server = (request) => {
@@ -56,8 +61,9 @@ export class ChangingList {
         return { _tag: "CursorRefused" }
       }
       const [place = 0] = from
-      const all = (this.isEmpty ? [] : this.#sorted()).filter(({ contract }) =>
-        (request.filters["contract"] ?? contract) === contract
+      const all = (this.isEmpty ? [] : this.#sorted()).filter(({ contract, settlementDate }) =>
+        (request.filters["contract"] ?? contract) === contract &&
+        (request.filters["settlementDate"] ?? settlementDate) === settlementDate
       )
       const rest = shape.cursors === "offset" ? all.slice(place) : all.filter(({ rank }) => rank >= place)
       const page = rest.slice(0, request.limit)
@@ -80,6 +86,11 @@ export class ChangingList {
     return new Set([...this.#held.keys()].filter((id) => id !== this.#hidden))
   }
 
+  /** Returns the texts of the existing records by id. */
+  texts(): ReadonlyMap<string, string> {
+    return new Map([...this.#held].map(([id, { text }]) => [id, text]))
+  }
+
   /** Leaves out this record from now on. */
   hide(id: string | undefined): void {
     this.#hidden = id
@@ -96,6 +107,21 @@ export class ChangingList {
       else if (kind === 2 && this.#dice.chance(0.3)) this.restoreRemoved()
       else this.#put(this.#dice.pick(ids))
     }
+  }
+
+  /** Adds records, which are the newest ones. */
+  insert(count: number): void {
+    for (let added = 0; added < count; added++) this.#insert()
+  }
+
+  /** Adds records at the end of a list that is served newest first. */
+  insertOldest(count: number): void {
+    for (let added = 0; added < count; added++) this.#put(`inv_${this.#born++}`, farAway + this.#born)
+  }
+
+  /** Changes the newest records. */
+  changeNewest(count: number): void {
+    for (const id of [...this.#held.keys()].slice(-count)) this.#put(id)
   }
 
   /** Removes a share of the records at once. */
@@ -123,16 +149,23 @@ export class ChangingList {
     this.#put(`inv_${this.#born++}`)
   }
 
-  #put(id: string): void {
+  #put(id: string, newRank?: number): void {
     const { order } = this.#shape
     const born = Number(id.slice("inv_".length))
-    const rank = this.#held.get(id)?.rank ??
+    const rank = this.#held.get(id)?.rank ?? newRank ??
       (order === "oldest" ? born : order === "newest" ? farAway - born : this.#dice.below(farAway) * 1000 + born)
     const contract = this.#dice.pick(contracts)
     const version = ++this.#version
     // One record in ten does not match the document, but has an id.
     const amount = this.#dice.chance(0.1) ? `"${version}"` : `${version}`
-    this.#held.set(id, { rank, contract, text: `{"id":"${id}","amount":${amount},"contract":"${contract}"}` })
+    const settlementDate = this.#days[born % this.#days.length]
+    const day = settlementDate === undefined ? "" : `,"settlementDate":"${settlementDate}"`
+    this.#held.set(id, {
+      rank,
+      contract,
+      settlementDate,
+      text: `{"id":"${id}","amount":${amount},"contract":"${contract}"${day}}`
+    })
   }
 
   #sorted(): ReadonlyArray<Held> {

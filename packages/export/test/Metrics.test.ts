@@ -246,17 +246,20 @@ describe("100 sources with 3 lists each", () => {
             yield* metrics.onEvent(source, {
               _tag: "Ended",
               list: name,
+              kind: "full",
               outcome: { list: name, exitCode, result: Result.succeed([summary(name)]) }
             })
             yield* metrics.onEvent(source, {
               _tag: "Ended",
               list: name,
+              kind: "full",
               outcome: { list: name, exitCode, result: Result.fail(forbidden) }
             })
           }
           yield* metrics.onEvent(source, {
             _tag: "Committed",
             list: name,
+            kind: "full",
             before: nothing,
             progress: summary(name),
             retries: 3,
@@ -317,7 +320,14 @@ const forbidden = new PaymentsError({
   position: undefined
 })
 
-const nothing: ScanProgress = { ...ScanTotals.none.counts, missing: 0, heldBack: 0, undocumented: {}, replaced: 0 }
+const nothing: ScanProgress = {
+  ...ScanTotals.none.counts,
+  missing: 0,
+  heldBack: 0,
+  behindHead: 0,
+  undocumented: {},
+  replaced: 0
+}
 
 const summary = (list: Lists.ListName): ScanSummary => ({
   ...nothing,

@@ -4,6 +4,7 @@
  * continue from, if there is one.
  */
 import { Effect, Option, Result, Stream } from "effect"
+import { BeforePage } from "../BeforePage.ts"
 import type { ListOperation, ListOptions } from "../ListOperation.ts"
 import type * as Lists from "../Lists.ts"
 import type { Page, PageRecord } from "../Page.ts"
@@ -106,7 +107,9 @@ export const makeListOperation = <Record, Filters extends object>(
       if (maxRecords === 0) return Stream.empty
       const ahead = query.prefetch ?? 1
       const guard = makeProgressGuard(first, config.progress)
-      const nextPage = makePrefetch({ first, fetch: fetchNext, guard, ahead, maxRecords }, scope)
+      const before = yield* BeforePage
+      const fetchPage = (request: PageRequest) => Effect.andThen(before, fetchNext(request))
+      const nextPage = makePrefetch({ first, fetch: fetchPage, guard, ahead, maxRecords }, scope)
       return Stream.paginate(
         { remaining: maxRecords, fault: undefined },
         Effect.fnUntraced(

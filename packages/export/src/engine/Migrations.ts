@@ -185,8 +185,12 @@ export const migrations: ReadonlyArray<Migration> = [
     sqlite: [
       "ALTER TABLE scans ADD COLUMN kind TEXT NOT NULL DEFAULT 'full' CHECK (kind IN ('full', 'part', 'head', 'window'))",
       "UPDATE scans SET kind = 'part' WHERE part <> ''",
-      // The number of the last row of `changes` when the scan became complete.
+      // The number of the last row of `changes` when the scan became complete, or when the pass last wrote.
       "ALTER TABLE scans ADD COLUMN last_change INTEGER",
+      // Passes are many, and most queries ignore them.
+      "DROP INDEX IF EXISTS scans_of_a_part",
+      "CREATE INDEX scans_of_a_part ON scans (list, part, state, scan) WHERE kind IN ('full', 'part')",
+      "CREATE INDEX passes_of_a_list ON scans (list, last_change) WHERE kind IN ('head', 'window')",
       // The position is the number of the last change that the consumer has acknowledged.
       `CREATE TABLE consumers (
         name TEXT PRIMARY KEY, position INTEGER NOT NULL, created_at TEXT NOT NULL, moved_at TEXT NOT NULL
@@ -209,6 +213,9 @@ export const migrations: ReadonlyArray<Migration> = [
       `ALTER TABLE ${s}.scans ADD COLUMN kind text NOT NULL DEFAULT 'full'
         CHECK (kind IN ('full', 'part', 'head', 'window')), ADD COLUMN last_change bigint`,
       `UPDATE ${s}.scans SET kind = 'part' WHERE part <> ''`,
+      `DROP INDEX IF EXISTS ${s}.scans_of_a_part`,
+      `CREATE INDEX scans_of_a_part ON ${s}.scans (list, part, state, scan) WHERE kind IN ('full', 'part')`,
+      `CREATE INDEX passes_of_a_list ON ${s}.scans (list, last_change) WHERE kind IN ('head', 'window')`,
       `CREATE TABLE ${s}.consumers (
         name text COLLATE "C" PRIMARY KEY, position bigint NOT NULL, created_at timestamptz NOT NULL,
         moved_at timestamptz NOT NULL

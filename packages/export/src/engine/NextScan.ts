@@ -17,6 +17,8 @@ export interface OpenScan {
   /** {@inheritDoc ScanPreview.resumeAt} */
   readonly resumeAt: string | undefined
   readonly totals: ScanTotals.ScanTotals
+  /** The text of the totals in the destination. */
+  readonly storedTotals: string
   readonly seen: RowSet
   /** The kinds of changes that are written to the table of changes. */
   readonly emitChanges: PlanInput["emitChanges"]
@@ -25,7 +27,8 @@ export interface OpenScan {
 export const partOf = ({ part }: ScanRequest): string =>
   part === undefined ? "" : JSON.stringify([part.field, part.value])
 
-const requestText = ({ ignoredFields = [], limit, parameters }: ScanRequest): string =>
+/** Returns the request as it is stored with a scan. */
+export const requestText = ({ ignoredFields = [], limit, parameters }: ScanRequest): string =>
   JSON.stringify([limit, Object.entries(parameters).toSorted(), ignoredFields.toSorted()])
 
 /** Returns the members that a stored scan ignores when it compares records. */
@@ -47,8 +50,7 @@ export const open = Effect.fnUntraced(function*(
 ): Effect.fn.Return<OpenScan, SinkError> {
   const { scan, ...found } = yield* nextScan(store, list, request)
   if (scan !== undefined) return { ...found, scan }
-  const { firstRow, startedAt } = found
-  const totals = ScanTotals.toJson(ScanTotals.none)
+  const { firstRow, startedAt, storedTotals: totals } = found
   return {
     ...found,
     scan: yield* store.start({
@@ -83,7 +85,7 @@ export const nextScan = Effect.fnUntraced(function*(
     const start = resumeAt === undefined ? startAfter(scans, false) : "resumed"
     const seen = new RowSet(yield* store.seen([last.scan]))
     const totals = yield* ScanTotals.ofScan(store, last)
-    return { ...last, start, resumeAt, totals, seen, emitChanges }
+    return { ...last, start, resumeAt, totals, storedTotals: last.totals, seen, emitChanges }
   }
   const { nextRow } = yield* store.find(list, [])
   return {
@@ -93,6 +95,7 @@ export const nextScan = Effect.fnUntraced(function*(
     start: startAfter(scans, overtaken),
     resumeAt: undefined,
     totals: ScanTotals.none,
+    storedTotals: ScanTotals.toJson(ScanTotals.none),
     seen: new RowSet(),
     emitChanges
   }

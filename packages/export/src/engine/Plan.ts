@@ -142,7 +142,7 @@ export const plan = (input: PlanInput): Plan => {
     replaced += made.replaced
     writes.set(row, { row, id, cells: made.cells, raw: text, hash, isNew })
   }
-  const amountsIn = (text = "null") => amountsOf(layout, withoutRoundedAmounts(layout, parseText(text), text))
+  const amountsIn = (text?: string) => amountsOfText(layout, text)
   for (const record of records) {
     counts.records++
     if (record.problem !== undefined) {
@@ -210,6 +210,10 @@ export const plan = (input: PlanInput): Plan => {
     totals: { ...input.totals, counts, sums, digest, replaced }
   }
 }
+
+/** Returns the amounts of a stored text. */
+export const amountsOfText = (layout: Layout, text = "null"): ReadonlyArray<number> =>
+  amountsOf(layout, withoutRoundedAmounts(layout, parseText(text), text))
 
 /** Returns the members whose texts differ, except ignored ones, in the order of the later text. */
 export const differingMembers = (

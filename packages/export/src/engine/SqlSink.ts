@@ -3,15 +3,12 @@
  * and whether the scan gets a certificate. It is the same for every database.
  */
 import { Lists } from "@payments/core"
-import { Duration, Effect, Semaphore } from "effect"
+import { Duration, Effect } from "effect"
 import { randomUUID } from "node:crypto"
 import { freshnessOf, overviewOf } from "../Freshness.ts"
 import {
-  type Batch,
-  Damaged,
   OtherSource,
   type OwnerClaim,
-  type Problem,
   RowsRemoved,
   type ScanProgress,
   type ScanRequest,
@@ -24,10 +21,13 @@ import { layoutOf } from "./Columns.ts"
 import { missingRows, overlapsOtherPart } from "./EarlierScans.ts"
 import { fillColumns, pending } from "./Filling.ts"
 import { nextScan, open, type OpenScan, partOf, timestamp } from "./NextScan.ts"
+import { type OpenFullScan, OpenList } from "./OpenList.ts"
 import { mergeClaims, ownerOf } from "./Owner.ts"
-import { contentHash, differingRows, hashed, lookupsOf, plan, type StoredRow } from "./Plan.ts"
+import { makePass } from "./Pass.ts"
+import { differingRows, hashed, type HashedRecord, lookupsOf, plan, type RowWrite, type StoredRow } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import * as ScanTotals from "./ScanTotals.ts"
+import { commitSlices, isRejectedContent, type Slice, textsOf } from "./Slices.ts"
 import type { Commit, Store } from "./Store.ts"
 import { timeoutDetached } from "./Timeouts.ts"
 
@@ -39,12 +39,11 @@ const finalFlushTimeout = Duration.seconds(3)
 
 /** Makes a sink over a store, for a program that knows these lists. */
 export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lists.all): Sink["Service"] => {
-  /** A mutex for each list. Parts of a list are scanned concurrently, but a plan depends on the commits before it. */
-  const mutexes = new Map<Lists.ListName, Semaphore.Semaphore>()
-  const mutexOf = (list: Lists.AnyList) => {
-    const mutex = mutexes.get(list.name) ?? Semaphore.makeUnsafe(1)
-    mutexes.set(list.name, mutex)
-    return mutex
+  const states = new Map<Lists.ListName, OpenList>()
+  const stateOf = (list: Lists.AnyList) => {
+    const state = states.get(list.name) ?? new OpenList()
+    states.set(list.name, state)
+    return state
   }
   const owner = ownerOf(store, randomUUID(), lists)
   return Sink.of({
@@ -54,10 +53,10 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
       scan: (list, request) =>
         Effect.gen(function*() {
           yield* requireSource(store, request)
-          const found = yield* mutexOf(list).withPermits(1)(nextScan(store, list, request))
+          const found = yield* stateOf(list).mutex.withPermits(1)(nextScan(store, list, request))
           const { resumeAt, start, totals } = found
           const filling = yield* pending(store, list)
-          return { start, resumeAt, progress: progressOf(totals, noConclusion), owner: yield* owner, filling }
+          return { start, resumeAt, progress: progressOf(totals, noFindings), owner: yield* owner, filling }
         }),
       owner,
       hasAny: (list, ids) =>
@@ -69,16 +68,35 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
       Effect.gen(function*() {
         yield* store.takeOver(list.label)
         if ((yield* requireSource(store, request)) === "other") yield* store.rebind(list, request.source)
-        const mutex = mutexOf(list)
-        yield* mutex.withPermits(1)(fillColumns(store, list))
-        const opened = yield* mutex.withPermits(1)(open(store, list, request))
-        const session = makeSession(store, list, request, opened, mutex)
+        const state = stateOf(list)
+        const withMutex = state.mutex.withPermits(1)
+        yield* withMutex(fillColumns(store, list))
+        const session = yield* withMutex(
+          Effect.map(open(store, list, request), (opened) => makeSession(store, list, request, opened, state))
+        )
+        yield* Effect.addFinalizer(() => session.detach)
         // Pending unchanged batches are flushed when the scope closes and while the next page is awaited. The next commit
         // reports any error.
         yield* Effect.addFinalizer(() => session.finalFlush)
         yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(session.flush), unchangedLimit.time)))
         return session
       }),
+    passes: {
+      begin: (list, kind, request) =>
+        Effect.gen(function*() {
+          yield* store.takeOver(list.label)
+          yield* requireSource(store, { ...request, rebind: false })
+          const state = stateOf(list)
+          return yield* state.mutex.withPermits(1)(
+            Effect.andThen(fillColumns(store, list), makePass(store, list, kind, request, state))
+          )
+        }),
+      head: {
+        problem: (list) => Effect.map(store.state(list), ({ headProblem }) => headProblem),
+        stop: (list, problem) => Effect.flatMap(timestamp, (now) => store.setHeadProblem(list, problem, now)),
+        resume: (list) => Effect.flatMap(timestamp, (now) => store.setHeadProblem(list, undefined, now))
+      }
+    },
     publish: () => Effect.void
   })
 }
@@ -92,16 +110,16 @@ const requireSource = (store: Store, { rebind = false, source }: ScanRequest) =>
       ? Effect.succeed("other" as const)
       : Effect.fail(new SinkError({ location: store.location, reason: new OtherSource({ bound, given: source }) })))
 
-/** The results of the end of a scan. */
-type Conclusion = Pick<ScanProgress, "missing" | "heldBack">
-const noConclusion: Conclusion = { missing: 0, heldBack: 0 }
+/** What a scan finds in addition to its totals, most of it at its end. */
+type Findings = Pick<ScanProgress, "missing" | "heldBack" | "behindHead">
+const noFindings: Findings = { missing: 0, heldBack: 0, behindHead: 0 }
 
 const progressOf = (
   { counts, replaced, undocumented }: ScanTotals.ScanTotals,
-  conclusion: Conclusion
+  findings: Findings
 ): ScanProgress => ({
   ...counts,
-  ...conclusion,
+  ...findings,
   undocumented,
   replaced
 })
@@ -111,6 +129,8 @@ interface Session extends ScanSession {
   readonly flush: Effect.Effect<void, SinkError>
   /** Commits pending unchanged batches, unless that takes too long. */
   readonly finalFlush: Effect.Effect<void>
+  /** From now on, passes correct the stored totals instead of those of this session. */
+  readonly detach: Effect.Effect<void>
 }
 
 const makeSession = (
@@ -118,13 +138,19 @@ const makeSession = (
   list: Lists.AnyList,
   request: ScanRequest,
   opened: OpenScan,
-  mutex: Semaphore.Semaphore
+  state: OpenList
 ): Session => {
   const layout = layoutOf(list)
   const ignored = new Set(request.ignoredFields)
+  const isFull = partOf(request) === ""
   const { scan, seen, startedAt, emitChanges } = opened
-  let { totals } = opened
-  let conclusion: Conclusion = noConclusion
+  let { storedTotals, totals } = opened
+  let findings = noFindings
+  /** The rows where the last head pass ended before this scan began. */
+  const headEnd: ReadonlySet<number> = isFull && opened.start !== "resumed" ? state.headEnd : new Set()
+  let hasPassedHeadEnd = false
+  /** Whether a pass may have corrected the stored totals, so that they are read again. */
+  let isOutdated = false
   /** The claim that the next commit binds. */
   let owner: OwnerClaim | undefined
   /** The pending unchanged batches: the checkpoint after them, and the number of their records. */
@@ -132,35 +158,53 @@ const makeSession = (
   /** The checkpoint after the last batch. */
   let lastCheckpoint = opened.resumeAt
 
-  const progress = () => progressOf(totals, conclusion)
+  const progress = () => progressOf(totals, findings)
 
   const write = (
     commit: Pick<Commit, "plan" | "end" | "restart" | "checkpoint">,
     now: string
   ) =>
-    Effect.tap(
-      store.commit({
-        list,
-        scan,
-        source: request.source,
-        now,
-        totals: ScanTotals.toJson(totals),
-        seen: seen.changed(),
-        owner,
-        ...commit
-      }),
-      () =>
-        Effect.sync(() => {
-          seen.markStored()
-          owner = undefined
-          pendingUnchanged = undefined
-        })
-    )
+    Effect.suspend(() => {
+      const json = ScanTotals.toJson(totals)
+      return Effect.tap(
+        store.commit({
+          list,
+          scan,
+          source: request.source,
+          now,
+          totals: json,
+          seen: seen.changed(),
+          owner,
+          ...commit
+        }),
+        () =>
+          Effect.sync(() => {
+            storedTotals = json
+            seen.markStored()
+            owner = undefined
+            pendingUnchanged = undefined
+          })
+      )
+    })
+
+  /** Reads the totals again if a pass may have corrected them. Nothing is pending then, because a pass flushes first. */
+  const refresh: Effect.Effect<void, SinkError> = Effect.suspend(() =>
+    isOutdated
+      ? Effect.gen(function*() {
+        yield* store.takeOver(list.label)
+        const stored = (yield* store.scansFrom(list, scan)).find((row) => row.scan === scan)
+        if (stored === undefined) return yield* rowsRemoved
+        totals = yield* ScanTotals.ofScan(store, stored)
+        storedTotals = stored.totals
+        isOutdated = false
+      })
+      : Effect.void
+  )
 
   const emptyPlan = { writes: [], reappeared: [], changes: [], quarantined: [] }
 
   const commitOnce = Effect.fnUntraced(function*(batch: Slice): Effect.fn.Return<ScanProgress, SinkError> {
-    const before = { totals, pendingUnchanged }
+    const before = { totals, pendingUnchanged, findings, hasPassedHeadEnd }
     seen.mark()
     const records = batch.records.map(hashed)
     const { nextRow, stored } = yield* store.find(list, lookupsOf(records))
@@ -180,6 +224,7 @@ const makeSession = (
       counts: { ...counts, pages: counts.pages + batch.pages },
       undocumented: ScanTotals.addPaths(undocumented, batch.undocumented)
     }
+    countBehindHead(records, stored, planned.writes)
     const isUnchanged = planned.writes.length + planned.reappeared.length + planned.quarantined.length === 0
     if (typeof batch.checkpoint === "string" && isUnchanged) {
       pendingUnchanged = {
@@ -193,25 +238,48 @@ const makeSession = (
     }
     // If this commit fails, nothing may flush the pending batches: the totals already include this batch.
     pendingUnchanged = undefined
-    const now = yield* timestamp
-    const end = batch.checkpoint === null ? yield* conclude(now) : undefined
     const checkpoint = batch.checkpoint ?? undefined
-    const committed = yield* write({ plan: planned, checkpoint, ...(end === undefined ? {} : { end }) }, now).pipe(
+    let isDirty = true
+    const committed = yield* Effect.gen(function*() {
+      const now = yield* timestamp
+      const end = batch.checkpoint === null ? yield* conclude(now) : undefined
+      return yield* write({ plan: planned, checkpoint, ...(end === undefined ? {} : { end }) }, now)
+    }).pipe(
       Effect.tapError((error) =>
         Effect.sync(() => {
           if (!isRejectedContent(error)) return
           seen.undo()
-          ;({ totals, pendingUnchanged } = before)
+          ;({ totals, pendingUnchanged, findings, hasPassedHeadEnd } = before)
+          isDirty = false
         })
-      )
+      ),
+      // The totals in memory may now include a batch that is not stored.
+      Effect.onError(() => isDirty ? detach : Effect.void)
     )
+    if (batch.checkpoint === null) yield* detach
     if (committed === "rowsRemoved") {
-      conclusion = noConclusion
+      findings = noFindings
       return yield* rowsRemoved
     }
+    if (isFull && batch.checkpoint === null) state.completeFullScan(scan)
     lastCheckpoint = checkpoint
     return progress()
   })
+
+  /** Counts the new records that the service returned after a record where the last head pass ended. */
+  const countBehindHead = (
+    records: ReadonlyArray<HashedRecord>,
+    stored: ReadonlyMap<string, StoredRow>,
+    writes: ReadonlyArray<RowWrite>
+  ): void => {
+    if (headEnd.size === 0) return
+    const newIds = new Set(writes.filter(({ isNew }) => isNew).map(({ id }) => id))
+    for (const { id } of records) {
+      if (id === undefined) continue
+      if (headEnd.has(stored.get(id)?.row ?? -1)) hasPassedHeadEnd = true
+      else if (newIds.delete(id) && hasPassedHeadEnd) findings = { ...findings, behindHead: findings.behindHead + 1 }
+    }
+  }
 
   const rowsRemoved = new SinkError({ location: store.location, reason: new RowsRemoved({ label: list.label }) })
 
@@ -220,25 +288,7 @@ const makeSession = (
       plan: emptyPlan,
       checkpoint: undefined,
       end: { state: "incomplete", certificate: undefined, missing: [], forget: [] }
-    }, now))
-
-  /**
-   * Commits the batch. If the database rejects the content of a record, the batch is halved until that record is found. It is
-   * quarantined, and the other records are written. The last slice of the batch has its checkpoint, page count and
-   * undocumented fields.
-   */
-  const commit = (batch: Slice): Effect.Effect<ScanProgress, SinkError> =>
-    Effect.catchIf(commitOnce(batch), isRejectedContent, (error) => {
-      const { records } = batch
-      const [only] = records
-      if (only === undefined || (records.length === 1 && only.problem?.isUnstorable === true)) return Effect.fail(error)
-      if (records.length === 1) return commit({ ...batch, records: [{ ...only, problem: rejected }] })
-      const half = records.length >> 1
-      return Effect.andThen(
-        commit({ pages: 0, records: records.slice(0, half), undocumented: new Map(), checkpoint: lastCheckpoint }),
-        commit({ ...batch, records: records.slice(half) })
-      )
-    })
+    }, now)).pipe(Effect.ensuring(Effect.suspend(() => detach)))
 
   /** Decides at the end of a scan which rows are missing and whether the scan gets a certificate. */
   const conclude = Effect.fnUntraced(function*(now: string): Effect.fn.Return<Commit["end"], SinkError> {
@@ -263,18 +313,22 @@ const makeSession = (
     const rows = unseen.length === 0 ? [] : yield* store.missing(list)
     // A row that this scan has seen is no longer missing.
     const knownMissing = new Set(rows.filter((row) => !seen.has(row)))
-    const newlyUnseen = unseen.filter((row) => !knownMissing.has(row))
-    const candidates = whole === undefined ? [] : yield* missingRows(store, older, whole, scan, newlyUnseen)
+    // A row that a pass has read since the previous full scan began exists.
+    const newlyUnseen = unseen.filter((row) => !knownMissing.has(row) && !state.isReadByPass(row))
+    const candidates = whole === undefined || state.hasPassWithoutId
+      ? []
+      : yield* missingRows(store, older, whole, scan, newlyUnseen)
     // The number of rows that existed when the scan began.
     const before = opened.firstRow - (numbers.length - unseen.length)
     const maxMissing = (before - knownMissing.size) * (request.missingLimit ?? 0.1)
     // If more rows are newly unseen, the service's answer is doubtful, so no row is marked missing.
     const isHeldBack = newlyUnseen.length > maxMissing
     const missing = isHeldBack ? [] : candidates
-    conclusion = { missing: missing.length, heldBack: isHeldBack ? newlyUnseen.length : 0 }
+    findings = { ...findings, missing: missing.length, heldBack: isHeldBack ? newlyUnseen.length : 0 }
     const { withoutId, quarantined } = totals.counts
     const certified = certificate === undefined ? undefined : { rows: seen, withoutId, quarantined }
-    return { state: "complete", certificate, missing, forget, certified }
+    const previous = part === "" ? whole?.scan : undefined
+    return { state: "complete", certificate, missing, forget, previous, certified }
   })
 
   const flush = Effect.suspend(() => {
@@ -284,7 +338,28 @@ const makeSession = (
       : Effect.flatMap(timestamp, (now) => write({ plan: emptyPlan, checkpoint }, now))
   })
 
-  const withMutex = mutex.withPermits(1)
+  const asFullScan: OpenFullScan = {
+    scan,
+    seen,
+    stored: Effect.map(Effect.andThen(refresh, flush), () => ({ totals, text: storedTotals })),
+    correct: (corrected, text) => {
+      totals = corrected
+      storedTotals = text
+    },
+    invalidate: () => {
+      isOutdated = true
+    }
+  }
+  const detach = Effect.sync(() => {
+    if (state.full === asFullScan) state.full = undefined
+  })
+  if (isFull) {
+    state.beginFullScan(scan)
+    state.full = asFullScan
+  }
+
+  const withMutex = <A>(effect: Effect.Effect<A, SinkError>): Effect.Effect<A, SinkError> =>
+    state.mutex.withPermits(1)(Effect.andThen(refresh, effect))
   return {
     scan,
     start: opened.start,
@@ -293,10 +368,11 @@ const makeSession = (
     commit: (batch) =>
       withMutex(Effect.suspend(() => {
         owner = mergeClaims(owner, batch.owner)
-        return commit(batch)
+        return commitSlices(batch, commitOnce, () => lastCheckpoint)
       })),
     flush: withMutex(flush),
-    finalFlush: withMutex(Effect.ignore(timeoutDetached(finalFlushTimeout)(flush))),
+    finalFlush: state.mutex.withPermits(1)(Effect.ignore(timeoutDetached(finalFlushTimeout)(flush))),
+    detach,
     restart: withMutex(Effect.flatMap(timestamp, (now) => {
       // If the commit below fails, nothing may flush the pending batches: the totals no longer include them.
       pendingUnchanged = undefined
@@ -305,48 +381,9 @@ const makeSession = (
       const { inserted, returned, updated } = totals.counts
       totals = { ...ScanTotals.none, counts: { ...ScanTotals.none.counts, inserted, returned, updated } }
       seen.clear()
-      return write({ plan: emptyPlan, checkpoint: undefined, restart: true }, now)
+      hasPassedHeadEnd = false
+      return Effect.onError(write({ plan: emptyPlan, checkpoint: undefined, restart: true }, now), () => detach)
     })),
     giveUp: Effect.asVoid(withMutex(giveUp))
-  }
-}
-
-/** A batch, or a slice of one. A slice before the last one has the checkpoint before the batch, or undefined at the start. */
-interface Slice extends Omit<Batch, "checkpoint"> {
-  readonly checkpoint: Batch["checkpoint"] | undefined
-}
-
-/**
- * Whether the database rejected the content of a record: data exceptions and limits of PostgreSQL (classes 22 and 54 of
- * https://www.postgresql.org/docs/current/errcodes-appendix.html), SQLite's SQLITE_TOOBIG (https://sqlite.org/rescode.html).
- */
-const isRejectedContent = ({ reason }: SinkError): boolean =>
-  reason._tag === "Failed" && (/^(22|54)[0-9A-Z]{3}$/.test(reason.code) || reason.code === "SQLite 18")
-
-const rejected: Problem = { path: "", expected: "expected a record that the database can store", isUnstorable: true }
-
-/** Returns the texts of rows for a comparison. Fails if a text was altered and is not JSON, because it has no members. */
-const textsOf = Effect.fnUntraced(function*(
-  store: Store,
-  list: Lists.AnyList,
-  rows: ReadonlyArray<number>,
-  stored: ReadonlyMap<string, StoredRow>
-): Effect.fn.Return<ReadonlyMap<number, string>, SinkError> {
-  const texts = yield* store.textsOf(list, rows)
-  for (const { hash, row } of stored.values()) {
-    const text = texts.get(row)
-    if (text === undefined || contentHash(text) === hash || isJson(text)) continue
-    const problem = `the text of a row of ${list.label} is not JSON`
-    return yield* new SinkError({ location: store.location, reason: new Damaged({ problem }) })
-  }
-  return texts
-})
-
-const isJson = (text: string): boolean => {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
   }
 }

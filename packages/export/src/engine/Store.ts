@@ -5,12 +5,12 @@
 import type { Lists } from "@payments/core"
 import type { Effect, Scope } from "effect"
 import type { ChangeCount, ConsumerState, ListFreshness, StatusTotals } from "../ListFreshness.ts"
-import type { Owner, OwnerClaim, SinkError } from "../Sink.ts"
+import type { Owner, OwnerClaim, PassKind, SinkError } from "../Sink.ts"
 import type { Cell, Column, RecordedColumn } from "./Columns.ts"
 import type { Plan, RowLookup, StoredRow } from "./Plan.ts"
 import type { Piece, RowSet } from "./RowSet.ts"
 
-/** A stored scan. */
+/** A stored full scan, or a stored scan of a part. */
 export interface ScanRow {
   readonly scan: number
   /** The part's field and value as JSON, or empty for the whole list. */
@@ -62,6 +62,8 @@ export interface Commit {
     readonly missing: ReadonlyArray<number>
     /** The scans whose sets of seen rows are no longer needed. */
     readonly forget: ReadonlyArray<number>
+    /** The previous complete full scan. What passes quarantined between it and this scan is no longer needed. */
+    readonly previous?: number | undefined
     /** The rows and counts that the certificate claims. */
     readonly certified?: Certified | undefined
   }
@@ -69,6 +71,24 @@ export interface Commit {
   readonly owner?: OwnerClaim | undefined
   /** Whether the scan restarts. The store then first deletes the scan's seen rows and quarantined records. */
   readonly restart?: boolean
+}
+
+/** One transaction of a pass. */
+export interface PassCommit extends Pick<Commit, "list" | "source" | "now" | "plan" | "owner"> {
+  /** The stored pass. Its first transaction stores it as a complete scan, and returns its number. */
+  readonly pass: {
+    readonly scan: number | undefined
+    readonly kind: PassKind
+    readonly request: string
+    readonly startedAt: string
+    readonly firstRow: number
+    readonly totals: string
+  }
+  /**
+   * If the pass changes rows that the running full scan has seen: the totals of that scan without and with these changes.
+   * They are replaced only if the stored totals equal `before`.
+   */
+  readonly correction?: { readonly scan: number; readonly before: string; readonly totals: string } | undefined
 }
 
 /** The content that a destination must have when a scan is certified. */
@@ -170,13 +190,17 @@ export interface Store {
   readonly owner: Effect.Effect<Pick<Owner, "keys" | "merchants">, SinkError>
   /** Binds the destination to another source. The caller has the lock of the list. */
   readonly rebind: (list: Lists.AnyList, source: string) => Effect.Effect<void, SinkError>
-  /** Returns the scans of a list or of one part, newest first, without those before the last complete scan of each part. */
+  /**
+   * Returns the scans of a list or of one part, newest first, without those before the last complete scan of each part, and
+   * without passes.
+   */
   readonly scans: (list: Lists.AnyList, part?: string) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
-  /** Returns all scans of a list from this number on. */
+  /** Returns all scans of a list from this number on, without passes. */
   readonly scansFrom: (list: Lists.AnyList, scan: number) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
   /**
-   * Returns `anyComplete`: whether any scan of the list is complete. Returns `overtaken`: whether a scan that began after the
-   * scan with this number has committed. For a part, only scans of the whole list count; for the whole list, those of parts.
+   * Returns `anyComplete`: whether any scan of the list is complete, except passes. Returns `overtaken`: whether a scan that
+   * began after the scan with this number has committed. For a part, only passes and scans of the whole list count; for the
+   * whole list, scans of parts.
    */
   readonly otherScans: (
     list: Lists.AnyList,
@@ -220,6 +244,17 @@ export interface Store {
    * compares the certified content with the tables.
    */
   readonly commit: (commit: Commit) => Effect.Effect<Committed, SinkError>
+  /**
+   * Writes a commit of a pass durably in one transaction, under the same conditions as {@link commit}. Returns the number of the
+   * pass, or `outdated` if nothing was written because the totals of the running scan have changed.
+   */
+  readonly commitPass: (commit: PassCommit) => Effect.Effect<number | "outdated", SinkError>
+  /** Stops the head passes of a locked list, or allows them again if `problem` is undefined. */
+  readonly setHeadProblem: (
+    list: Lists.AnyList,
+    problem: string | undefined,
+    now: string
+  ) => Effect.Effect<void, SinkError>
   /** Returns the columns that the destination has recorded for a list's table, or none if it has no such table. */
   readonly columns: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<RecordedColumn>, SinkError>
   /** Fills columns in one transaction. Fails if another program has taken the list over. */
@@ -229,7 +264,7 @@ export interface Store {
    * {@link maxBytes}. Returns none only at the end.
    */
   readonly rows: (list: Lists.AnyList, after: number, count: number) => Effect.Effect<ReadonlyArray<FullRow>, SinkError>
-  /** Returns, by id, the texts that records had at the end of a scan, if a later scan has changed them. */
+  /** Returns, by id, the texts that records had at the end of a complete scan, if they have changed since. */
   readonly textsAt: (
     list: Lists.AnyList,
     scan: number,

@@ -68,6 +68,8 @@ export const layer = (
             if (columns.length > 0) yield* publish()
             return session
           }),
+        // Passes render no files: a list is rendered after its full scans.
+        ...(copySink.passes === undefined ? {} : { passes: copySink.passes }),
         publish
       })
     })

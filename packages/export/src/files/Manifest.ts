@@ -81,20 +81,20 @@ export type Evidence = Pick<RenderedList, "scan" | "certificate" | "parts">
 
 /**
  * Returns the evidence for a list's rows, or undefined if no scan is complete. `scans` are the scans, newest first.
- * `changedSince`: a scan after the last complete one of the whole list has changed rows. The rows are consistent unless an
- * incomplete scan has changed some, and no later scan of the same part is complete.
+ * `changedSince`: whether scans or passes have changed rows after the last complete scan of the whole list. The rows are
+ * consistent unless a pass has changed some, or an incomplete scan has and no later scan of the same part is complete.
  */
 export const evidenceOf = (
   scans: ReadonlyArray<
     Pick<ScanRow, "scan" | "part" | "state" | "certificate"> & { readonly totals: ScanTotals.ScanTotals }
   >,
-  changedSince: boolean
+  changedSince: { readonly byScan: boolean; readonly byPass: boolean }
 ): { readonly evidence: Evidence; readonly isConsistent: boolean } | undefined => {
   const newest = scans.find(({ state }) => state === "complete")
   if (newest === undefined) return undefined
   const whole = scans.find(({ part, state }) => part === "" && state === "complete")
   const later = scans.filter(({ scan }) => whole === undefined || scan > whole.scan)
-  const wholeCertificate = changedSince ? undefined : Certificate.ofScan(whole)
+  const wholeCertificate = changedSince.byScan || changedSince.byPass ? undefined : Certificate.ofScan(whole)
   const parts = later.flatMap((scan) => {
     const certificate = scan.state === "complete" && scan.part !== "" ? Certificate.ofScan(scan) : undefined
     if (certificate === undefined) return []
@@ -109,7 +109,8 @@ export const evidenceOf = (
       ...(wholeCertificate === undefined ? {} : { certificate: wholeCertificate }),
       ...(parts.length === 0 ? {} : { parts })
     },
-    isConsistent: later.every((scan) => scan.state === "complete" || !ScanTotals.hasWritten(scan.totals))
+    isConsistent: !changedSince.byPass &&
+      later.every((scan) => scan.state === "complete" || !ScanTotals.hasWritten(scan.totals))
   }
 }
 

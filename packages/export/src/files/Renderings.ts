@@ -132,11 +132,20 @@ export const evidenceOf = Effect.fnUntraced(function*(
   // `scans` omits scans before the last complete one of each part, so this query reads the table.
   const changed = yield* store.run((db) =>
     db.get(
-      `SELECT 1 FROM scans WHERE list = ? AND scan > ? AND (tally ->> '$.counts.inserted')
+      `SELECT 1 FROM scans WHERE list = ? AND kind IN ('full', 'part') AND scan > ? AND (tally ->> '$.counts.inserted')
         + (tally ->> '$.counts.updated') + (tally ->> '$.counts.returned') > 0 LIMIT 1`,
       list.label,
       whole?.scan ?? 0
     )
   )
-  return Manifest.evidenceOf(scans, changed !== undefined)
+  // A pass may begin during a full scan and write before its end, so their numbers do not show which one wrote last.
+  const changedByPass = yield* store.run((db) =>
+    db.get(
+      `SELECT 1 FROM scans WHERE list = ?1 AND kind IN ('head', 'window')
+        AND last_change > coalesce((SELECT last_change FROM scans WHERE scan = ?2), 0) LIMIT 1`,
+      list.label,
+      whole?.scan ?? 0
+    )
+  )
+  return Manifest.evidenceOf(scans, { byScan: changed !== undefined, byPass: changedByPass !== undefined })
 })

@@ -1,9 +1,10 @@
 /** The statements of a commit into PostgreSQL. Each statement writes all its rows. */
+import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { type Cell, type Column, layoutOf } from "../engine/Columns.ts"
 import type { RowWrite } from "../engine/Plan.ts"
 import { number as numberIn } from "../engine/Rows.ts"
-import { type Certified, type Commit, type Committed, type Fill, maxKeys } from "../engine/Store.ts"
+import { type Certified, type Commit, type Committed, type Fill, maxKeys, type PassCommit } from "../engine/Store.ts"
 import { OtherMerchant, OtherSource, type OwnerClaim, RowsRemoved, SinkError } from "../Sink.ts"
 import { binaries, booleans, integers, type Parameter, type Query, texts } from "./PostgresClient.ts"
 import { quoted } from "./PostgresSchema.ts"
@@ -16,27 +17,170 @@ export const write = Effect.fnUntraced(function*(
   bound: string | undefined,
   { checkpoint, end, list, now, owner, plan, restart = false, scan, seen, source, totals }: Commit
 ): Effect.fn.Return<Committed, SinkError> {
-  const { columns, table } = layoutOf(list)
-  if (bound !== source) {
-    // The first rows bind the destination, not the first attempt, because an address may be mistyped. Another program may bind
-    // the destination at the same time, so the source is read again.
-    if (bound === undefined) {
-      yield* query(`UPDATE ${s}.destination SET source = $1 WHERE source IS NULL`, [source])
-    }
-    const [row] = yield* query(`SELECT source FROM ${s}.destination`)
-    if (row?.["source"] !== source) {
-      return yield* new SinkError({
-        location,
-        reason: new OtherSource({ bound: String(row?.["source"] ?? ""), given: source })
-      })
-    }
-  }
+  const { table } = layoutOf(list)
+  yield* bindSource(query, location, s, bound, source)
   if (owner !== undefined) yield* bindOwner(query, location, s, owner)
   const number = String(scan)
   if (restart) {
     yield* query(`DELETE FROM ${s}.quarantine WHERE scan = $1::bigint`, [number])
     yield* query(`DELETE FROM ${s}.seen WHERE scan = $1::bigint`, [number])
   }
+  yield* writePlan(query, s, list, plan, number, now)
+  const updatedScans = yield* query(
+    `WITH pieces AS (
+      INSERT INTO ${s}.seen (scan, piece, bits) SELECT $1::bigint, u.piece, u.bits FROM unnest($2::bigint[], $3::bytea[])
+        AS u (piece, bits) ON CONFLICT (scan, piece) DO UPDATE SET bits = excluded.bits
+    )
+    UPDATE ${s}.scans SET tally = $4::json, checkpoint = $5, pages = ($4::json #>> '{counts,pages}')::bigint,
+      records = ($4::json #>> '{counts,records}')::bigint, state = coalesce($6, state),
+      certificate = coalesce($7::json, certificate), ended_at = coalesce($8::timestamptz, ended_at)
+    WHERE scan = $1::bigint RETURNING scan`,
+    [
+      number,
+      integers(seen.map(({ index }) => index)),
+      binaries(seen.map(({ bits }) => bits)),
+      totals,
+      checkpoint ?? null,
+      end?.state ?? null,
+      end?.certificate ?? null,
+      end === undefined ? null : now
+    ]
+  )
+  if (updatedScans.length === 0) {
+    return yield* new SinkError({ location, reason: new RowsRemoved({ label: list.label }) })
+  }
+  if (end === undefined) return "whole"
+  if (end.certified !== undefined && !(yield* isPresent(query, s, table, number, end.certified))) {
+    yield* query(`UPDATE ${s}.scans SET state = 'incomplete', certificate = NULL WHERE scan = $1::bigint`, [number])
+    return "rowsRemoved"
+  }
+  if (end.missing.length > 0) {
+    yield* query(
+      `WITH missing AS (
+        UPDATE ${s}.${table} SET missing_since = $1::timestamptz WHERE "row" = ANY ($2) RETURNING "row", id
+      ), last AS (
+        UPDATE ${s}.destination SET changes = changes + (SELECT count(*) FROM missing) RETURNING changes
+      ), counted AS (${countChanges(s, "$3", "$1", "'missing'", "missing HAVING count(*) > 0")})
+      INSERT INTO ${s}.changes (seq, list, scan, at, kind, id, fields)
+      SELECT last.changes + 1 - row_number() OVER (ORDER BY missing."row" DESC), $3, $4::bigint, $1::timestamptz, 'missing',
+        missing.id, '[]' FROM last, missing`,
+      [now, integers(end.missing), list.label, number]
+    )
+  }
+  if (end.state === "complete") {
+    // The number of the last change. A transaction of another list may be assigning further numbers.
+    yield* query(
+      `UPDATE ${s}.scans SET last_change = (SELECT changes FROM ${s}.destination) WHERE scan = $1::bigint`,
+      [number]
+    )
+  }
+  if (end.previous !== undefined) {
+    yield* query(
+      `DELETE FROM ${s}.quarantine WHERE scan IN (
+        SELECT scan FROM ${s}.scans WHERE list = $1 AND kind IN ('head', 'window') AND scan > $2::bigint
+          AND scan < $3::bigint
+      )`,
+      [list.label, String(end.previous), number]
+    )
+  }
+  if (end.forget.length > 0) {
+    yield* query(`DELETE FROM ${s}.seen WHERE scan = ANY ($1)`, [integers(end.forget)])
+    yield* query(`DELETE FROM ${s}.quarantine WHERE scan = ANY ($1)`, [integers(end.forget)])
+  }
+  return "whole"
+})
+
+/** Writes a commit of a pass. Returns its number. If the totals to correct have changed, writes nothing. */
+export const writePass = Effect.fnUntraced(function*(
+  query: Query,
+  location: string,
+  s: string,
+  bound: string | undefined,
+  { correction, list, now, owner, pass, plan, source }: PassCommit
+): Effect.fn.Return<number | "outdated", SinkError> {
+  if (correction !== undefined) {
+    const corrected = yield* query(
+      `UPDATE ${s}.scans SET tally = $1::json WHERE scan = $2::bigint AND tally::text = $3 RETURNING scan`,
+      [correction.totals, String(correction.scan), correction.before]
+    )
+    if (corrected.length === 0) return "outdated"
+  }
+  yield* bindSource(query, location, s, bound, source)
+  if (owner !== undefined) yield* bindOwner(query, location, s, owner)
+  const { firstRow, kind, request, startedAt, totals } = pass
+  const scan = pass.scan ?? numberIn(
+    (yield* query(
+      `INSERT INTO ${s}.scans (list, kind, part, asked, state, first_row, tally, started_at)
+      VALUES ($1, $2, '', $3, 'complete', $4::bigint, $5::json, $6::timestamptz) RETURNING scan`,
+      [list.label, kind, request, String(firstRow), totals, startedAt]
+    ))[0],
+    "scan"
+  )
+  yield* writePlan(query, s, list, plan, String(scan), now)
+  yield* query(
+    `UPDATE ${s}.scans SET tally = $2::json, pages = ($2::json #>> '{counts,pages}')::bigint,
+      records = ($2::json #>> '{counts,records}')::bigint, ended_at = $3::timestamptz,
+      last_change = (SELECT changes FROM ${s}.destination) WHERE scan = $1::bigint`,
+    [String(scan), totals, now]
+  )
+  return scan
+})
+
+/** Returns the result of an earlier run of the same commit. A pass that it stored is the last one of its kind. */
+export const passOf = Effect.fnUntraced(function*(
+  query: Query,
+  s: string,
+  { correction, list, pass }: PassCommit
+): Effect.fn.Return<number | "outdated", SinkError> {
+  if (correction !== undefined) {
+    const corrected = yield* query(
+      `SELECT FROM ${s}.scans WHERE scan = $1::bigint AND tally::text = $2`,
+      [String(correction.scan), correction.totals]
+    )
+    if (corrected.length === 0) return "outdated"
+  }
+  if (pass.scan !== undefined) return pass.scan
+  const [row] = yield* query(
+    `SELECT max(scan) AS scan FROM ${s}.scans WHERE list = $1 AND kind = $2`,
+    [list.label, pass.kind]
+  )
+  return numberIn(row, "scan")
+})
+
+/**
+ * Binds the destination to its source. The first rows bind it, not the first attempt, because an address may be mistyped.
+ * Another program may bind it at the same time, so the source is read again.
+ */
+const bindSource = Effect.fnUntraced(function*(
+  query: Query,
+  location: string,
+  s: string,
+  bound: string | undefined,
+  source: string
+): Effect.fn.Return<void, SinkError> {
+  if (bound === source) return
+  if (bound === undefined) {
+    yield* query(`UPDATE ${s}.destination SET source = $1 WHERE source IS NULL`, [source])
+  }
+  const [row] = yield* query(`SELECT source FROM ${s}.destination`)
+  if (row?.["source"] !== source) {
+    return yield* new SinkError({
+      location,
+      reason: new OtherSource({ bound: String(row?.["source"] ?? ""), given: source })
+    })
+  }
+})
+
+/** Writes the rows, changes and quarantined records of a batch. */
+const writePlan = Effect.fnUntraced(function*(
+  query: Query,
+  s: string,
+  list: Lists.AnyList,
+  plan: Commit["plan"],
+  number: string,
+  now: string
+): Effect.fn.Return<void, SinkError> {
+  const { columns, table } = layoutOf(list)
   const names = [...columns.map(({ name }) => quoted(name)), "raw", "hash"]
   const rowSource = rowsFrom(columns)
   const [inserts, updates] = [plan.writes.filter(({ isNew }) => isNew), plan.writes.filter(({ isNew }) => !isNew)]
@@ -94,52 +238,6 @@ export const write = Effect.fnUntraced(function*(
       ]
     )
   }
-  const updatedScans = yield* query(
-    `WITH pieces AS (
-      INSERT INTO ${s}.seen (scan, piece, bits) SELECT $1::bigint, u.piece, u.bits FROM unnest($2::bigint[], $3::bytea[])
-        AS u (piece, bits) ON CONFLICT (scan, piece) DO UPDATE SET bits = excluded.bits
-    )
-    UPDATE ${s}.scans SET tally = $4::json, checkpoint = $5, pages = ($4::json #>> '{counts,pages}')::bigint,
-      records = ($4::json #>> '{counts,records}')::bigint, state = coalesce($6, state),
-      certificate = coalesce($7::json, certificate), ended_at = coalesce($8::timestamptz, ended_at)
-    WHERE scan = $1::bigint RETURNING scan`,
-    [
-      number,
-      integers(seen.map(({ index }) => index)),
-      binaries(seen.map(({ bits }) => bits)),
-      totals,
-      checkpoint ?? null,
-      end?.state ?? null,
-      end?.certificate ?? null,
-      end === undefined ? null : now
-    ]
-  )
-  if (updatedScans.length === 0) {
-    return yield* new SinkError({ location, reason: new RowsRemoved({ label: list.label }) })
-  }
-  if (end === undefined) return "whole"
-  if (end.certified !== undefined && !(yield* isPresent(query, s, table, number, end.certified))) {
-    yield* query(`UPDATE ${s}.scans SET state = 'incomplete', certificate = NULL WHERE scan = $1::bigint`, [number])
-    return "rowsRemoved"
-  }
-  if (end.missing.length > 0) {
-    yield* query(
-      `WITH missing AS (
-        UPDATE ${s}.${table} SET missing_since = $1::timestamptz WHERE "row" = ANY ($2) RETURNING "row", id
-      ), last AS (
-        UPDATE ${s}.destination SET changes = changes + (SELECT count(*) FROM missing) RETURNING changes
-      ), counted AS (${countChanges(s, "$3", "$1", "'missing'", "missing HAVING count(*) > 0")})
-      INSERT INTO ${s}.changes (seq, list, scan, at, kind, id, fields)
-      SELECT last.changes + 1 - row_number() OVER (ORDER BY missing."row" DESC), $3, $4::bigint, $1::timestamptz, 'missing',
-        missing.id, '[]' FROM last, missing`,
-      [now, integers(end.missing), list.label, number]
-    )
-  }
-  if (end.forget.length > 0) {
-    yield* query(`DELETE FROM ${s}.seen WHERE scan = ANY ($1)`, [integers(end.forget)])
-    yield* query(`DELETE FROM ${s}.quarantine WHERE scan = ANY ($1)`, [integers(end.forget)])
-  }
-  return "whole"
 })
 
 /** Returns the statement that adds changes to the counts of a list and the UTC day of a time. */

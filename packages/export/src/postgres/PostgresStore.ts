@@ -27,7 +27,7 @@ import { type Maintenance, maxBytes, type NewScan, type Reader, type Store } fro
 import { longestStatus, mostStatuses, type StatusTotals } from "../ListFreshness.ts"
 import type { SinkError } from "../Sink.ts"
 import { connect, integers, iso, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
-import { fill, resultOf, write } from "./PostgresCommit.ts"
+import { fill, passOf, resultOf, write, writePass } from "./PostgresCommit.ts"
 import * as Lease from "./PostgresLease.ts"
 import { maintain, rangeQuery } from "./PostgresMaintenance.ts"
 import { migrate, quoted, requireCurrent } from "./PostgresSchema.ts"
@@ -89,13 +89,13 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
         // There may be many complete scans, so read only the last complete one of each part.
         `WITH last AS (
           SELECT part AS of, max(scan) AS latest FROM ${s}.scans
-          WHERE list = $1 AND part = coalesce($2, part) AND state = 'complete' GROUP BY part
+          WHERE list = $1 AND part = coalesce($2, part) AND state = 'complete' AND ${noPass} GROUP BY part
         )
         SELECT ${scanColumns} FROM ${s}.scans WHERE scan IN (SELECT latest FROM last)
         UNION ALL
         SELECT ${scanColumns} FROM ${s}.scans LEFT JOIN last ON of = part
         WHERE list = $1 AND part = coalesce($2, part) AND state IN ('running', 'incomplete', 'abandoned')
-          AND scan > coalesce(latest, 0)
+          AND scan > coalesce(latest, 0) AND ${noPass}
         ORDER BY scan DESC`,
         [list.label, part ?? null]
       ),
@@ -103,13 +103,16 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
     ),
   scansFrom: (list, scan) =>
     Effect.map(
-      query(`SELECT ${scanColumns} FROM ${s}.scans WHERE list = $1 AND scan >= $2::bigint`, [list.label, String(scan)]),
+      query(
+        `SELECT ${scanColumns} FROM ${s}.scans WHERE list = $1 AND scan >= $2::bigint AND ${noPass}`,
+        [list.label, String(scan)]
+      ),
       (rows) => rows.map(toScan)
     ),
   otherScans: (list, part, scan) =>
     Effect.map(
       query(
-        `SELECT EXISTS (SELECT FROM ${s}.scans WHERE list = $1 AND state = 'complete') AS complete,
+        `SELECT EXISTS (SELECT FROM ${s}.scans WHERE list = $1 AND state = 'complete' AND ${noPass}) AS complete,
         EXISTS (SELECT FROM ${s}.scans WHERE scan > $3::bigint AND list = $1 AND (part = '') <> ($2 = '') AND (pages > 0
           OR (tally #>> '{counts,inserted}')::bigint + (tally #>> '{counts,updated}')::bigint
             + (tally #>> '{counts,returned}')::bigint > 0)) AS overtaken`,
@@ -169,8 +172,11 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
   textsAt: (list, scan, ids) =>
     Effect.map(
       query(
-        `SELECT DISTINCT ON (id) id, before::text FROM ${s}.changes
-        WHERE list = $1 AND id = ANY ($2) AND scan > $3::bigint AND before IS NOT NULL ORDER BY id, seq`,
+        // Scans of earlier versions of the tables did not store their last change, and there were no passes.
+        `SELECT DISTINCT ON (id) id, before::text FROM ${s}.changes,
+          (SELECT max(last_change) AS last_change FROM ${s}.scans WHERE scan = $3::bigint) AS certified
+        WHERE list = $1 AND id = ANY ($2) AND before IS NOT NULL
+          AND (CASE WHEN last_change IS NULL THEN scan > $3::bigint ELSE seq > last_change END) ORDER BY id, seq`,
         [list.label, texts(ids), String(scan)]
       ),
       (rows) => new Map(rows.map((row) => [text(row, "id"), text(row, "before")]))
@@ -221,6 +227,9 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
   // The server checks its pages itself.
   damage: Effect.succeed([])
 })
+
+/** SQL for scans that are no passes. It is also the condition of an index. */
+const noPass = "kind IN ('full', 'part')"
 
 /** Returns the statement for the most frequent statuses. Its last row has the rows of all other statuses. */
 const statusQuery = (table: string, amounts: ReadonlyArray<string>): string => {
@@ -337,7 +346,18 @@ const findScattered = (query: Query, table: string, next: string, lookups: Reado
 
 const writerOver = (
   leases: Lease.Leases
-): Pick<Store, "lockAndTakeOver" | "lock" | "takeOver" | "rebind" | "start" | "fillRows" | "commit"> => {
+): Pick<
+  Store,
+  | "lockAndTakeOver"
+  | "lock"
+  | "takeOver"
+  | "rebind"
+  | "start"
+  | "fillRows"
+  | "commit"
+  | "commitPass"
+  | "setHeadProblem"
+> => {
   const { client, schema: s } = leases
   const acquired = new Map<string, Lease.Lease>()
   const leaseOf = (list: Lists.AnyList) =>
@@ -350,8 +370,12 @@ const writerOver = (
   return {
     lockAndTakeOver: lock,
     lock,
-    // Acquiring a lease takes it over.
-    takeOver: () => Effect.void,
+    // Acquiring a lease takes it over. An interrupted transaction of an earlier scan may still run.
+    takeOver: (label) =>
+      Effect.suspend(() => {
+        const lease = acquired.get(label)
+        return lease === undefined ? Effect.void : Lease.settle(leases, lease)
+      }),
     rebind: (list, source) =>
       Effect.flatMap(leaseOf(list), (lease) =>
         Lease.commit(
@@ -377,7 +401,33 @@ const writerOver = (
           Lease.commit(leases, lease, (query, bound) =>
             write(query, client.location, s, bound, commit), (query) =>
             resultOf(query, s, commit))
-      )
+      ),
+    commitPass: (commit) =>
+      Effect.flatMap(
+        leaseOf(commit.list),
+        (lease) =>
+          Lease.commit(
+            leases,
+            lease,
+            (query, bound) => writePass(query, client.location, s, bound, commit),
+            (query) => passOf(query, s, commit)
+          )
+      ),
+    setHeadProblem: (list, problem, now) =>
+      Effect.flatMap(leaseOf(list), (lease) =>
+        Lease.commit(
+          leases,
+          lease,
+          Effect.fnUntraced(function*(query) {
+            yield* query(`DELETE FROM ${s}.head_passes WHERE list = $1`, [list.label])
+            if (problem === undefined) return
+            yield* query(
+              `INSERT INTO ${s}.head_passes (list, stopped_at, problem) VALUES ($1, $2::timestamptz, $3)`,
+              [list.label, now, problem]
+            )
+          }),
+          () => Effect.void
+        ))
   }
 }
 

@@ -1,7 +1,16 @@
 /** The statements of a commit into SQLite. */
+import type { Lists } from "@payments/core"
 import { layoutOf } from "../engine/Columns.ts"
 import { number, optional } from "../engine/Rows.ts"
-import { type Certified, type Commit, type Committed, type Fill, maxKeys } from "../engine/Store.ts"
+import {
+  type Certified,
+  type ChangeRow,
+  type Commit,
+  type Committed,
+  type Fill,
+  maxKeys,
+  type PassCommit
+} from "../engine/Store.ts"
 import { OtherMerchant, OtherSource, type OwnerClaim, RowsRemoved } from "../Sink.ts"
 import type { Database } from "./SqliteClient.ts"
 
@@ -14,16 +23,114 @@ export const write = (
   db: Database,
   { checkpoint, end, list, now, owner, plan, restart = false, scan, seen, source, totals }: Commit
 ): Committed => {
-  const { columns, table } = layoutOf(list)
-  // The first rows bind the destination, not the first attempt, because an address may be mistyped.
-  const bound = sourceOf(db)
-  if (bound === undefined) db.run("INSERT INTO destination (only, source) VALUES (1, ?)", source)
-  else if (bound !== source) throw new OtherSource({ bound, given: source })
+  const { table } = layoutOf(list)
+  bindSource(db, source)
   if (owner !== undefined) bindOwner(db, owner)
   if (restart) {
     db.run("DELETE FROM quarantine WHERE scan = ?", scan)
     db.run("DELETE FROM seen WHERE scan = ?", scan)
   }
+  writePlan(db, list, plan, scan, now)
+  for (const { bits, index } of seen) {
+    db.run("INSERT OR REPLACE INTO seen (scan, piece, bits) VALUES (?, ?, ?)", scan, index, bits)
+  }
+  const pages = "json_extract(?1, '$.counts.pages')"
+  const records = "json_extract(?1, '$.counts.records')"
+  const { changes } = db.prepare(
+    `UPDATE scans SET tally = ?1, pages = ${pages}, records = ${records}, checkpoint = ?2 WHERE scan = ?3`
+  ).run(totals, checkpoint ?? null, scan)
+  if (changes === 0) throw new RowsRemoved({ label: list.label })
+  if (plan.writes.length + plan.reappeared.length + (end?.missing.length ?? 0) > 0) incrementRevision(db, list)
+  if (end === undefined) return "whole"
+  if (end.certified !== undefined && !isPresent(db, table, scan, end.certified)) {
+    db.run("UPDATE scans SET state = 'incomplete', ended_at = ? WHERE scan = ?", now, scan)
+    return "rowsRemoved"
+  }
+  const insertMissing = db.prepare(
+    `INSERT INTO changes (list, scan, at, kind, id, fields) SELECT ?, ?, ?, 'missing', id, '[]' FROM ${table}
+    WHERE row = ?`
+  )
+  let missing = 0
+  for (const row of end.missing) {
+    db.run(`UPDATE ${table} SET missing_since = ? WHERE row = ?`, now, row)
+    missing += Number(insertMissing.run(list.label, scan, now, row).changes)
+  }
+  if (missing > 0) countChanges(db, list, now, "missing", missing)
+  db.run(
+    `UPDATE scans SET state = ?1, certificate = ?2, ended_at = ?3,
+    last_change = CASE ?1 WHEN 'complete' THEN ${lastChange} END WHERE scan = ?4`,
+    end.state,
+    end.certificate ?? null,
+    now,
+    scan
+  )
+  for (const obsolete of end.forget) {
+    db.run("DELETE FROM seen WHERE scan = ?", obsolete)
+    db.run("DELETE FROM quarantine WHERE scan = ?", obsolete)
+  }
+  if (end.previous !== undefined) {
+    db.run(
+      `DELETE FROM quarantine WHERE scan IN (
+        SELECT scan FROM scans WHERE list = ? AND kind IN ('head', 'window') AND scan > ? AND scan < ?
+      )`,
+      list.label,
+      end.previous,
+      scan
+    )
+  }
+  return "whole"
+}
+
+/** Writes a commit of a pass. Returns its number. If the totals to correct have changed, writes nothing. */
+export const writePass = (
+  db: Database,
+  { correction, list, now, owner, pass, plan, source }: PassCommit
+): number | "outdated" => {
+  if (correction !== undefined) {
+    const { changes } = db.prepare("UPDATE scans SET tally = ? WHERE scan = ? AND tally = ?")
+      .run(correction.totals, correction.scan, correction.before)
+    if (changes === 0) return "outdated"
+  }
+  bindSource(db, source)
+  if (owner !== undefined) bindOwner(db, owner)
+  const { firstRow, kind, request, startedAt, totals } = pass
+  const scan = pass.scan ?? Number(
+    db.prepare(
+      `INSERT INTO scans (list, kind, part, asked, state, first_row, tally, started_at)
+      VALUES (?, ?, '', ?, 'complete', ?, ?, ?)`
+    ).run(list.label, kind, request, firstRow, totals, startedAt).lastInsertRowid
+  )
+  writePlan(db, list, plan, scan, now)
+  if (plan.writes.length + plan.reappeared.length > 0) incrementRevision(db, list)
+  db.run(
+    `UPDATE scans SET tally = ?1, pages = json_extract(?1, '$.counts.pages'),
+    records = json_extract(?1, '$.counts.records'), ended_at = ?2, last_change = ${lastChange} WHERE scan = ?3`,
+    totals,
+    now,
+    scan
+  )
+  return scan
+}
+
+/** SQL for the number of the last change. Removing changes does not lower it. */
+const lastChange = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0)"
+
+/** The first rows bind the destination to its source, not the first attempt, because an address may be mistyped. */
+const bindSource = (db: Database, source: string): void => {
+  const bound = sourceOf(db)
+  if (bound === undefined) db.run("INSERT INTO destination (only, source) VALUES (1, ?)", source)
+  else if (bound !== source) throw new OtherSource({ bound, given: source })
+}
+
+/** Writes the rows, changes and quarantined records of a batch. */
+const writePlan = (
+  db: Database,
+  list: Lists.AnyList,
+  { changes, quarantined, reappeared, writes }: Commit["plan"],
+  scan: number,
+  now: string
+): void => {
+  const { columns, table } = layoutOf(list)
   const names = columns.map(({ name }) => name)
   const insert = db.prepare(
     `INSERT INTO ${table} (${names.join(", ")}, raw, hash, changed_at, first_seen_at, row) VALUES (${
@@ -34,26 +141,21 @@ export const write = (
     `UPDATE ${table} SET ${names.map((name) => `${name} = ?`).join(", ")}, raw = ?, hash = ?, changed_at = ?,
     missing_since = NULL WHERE row = ?`
   )
-  for (const { cells, hash, isNew, raw, row } of plan.writes) {
+  for (const { cells, hash, isNew, raw, row } of writes) {
     if (isNew) insert.run(...cells, raw, hash, now, now, row)
     else update.run(...cells, raw, hash, now, row)
   }
-  for (const row of plan.reappeared) db.run(`UPDATE ${table} SET missing_since = NULL WHERE row = ?`, row)
+  for (const row of reappeared) db.run(`UPDATE ${table} SET missing_since = NULL WHERE row = ?`, row)
   const insertChange = db.prepare(
     "INSERT INTO changes (list, scan, at, kind, id, fields, before, after) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
   )
-  for (const { after, before = null, fields, id, kind } of plan.changes) {
+  for (const { after, before = null, fields, id, kind } of changes) {
     insertChange.run(list.label, scan, now, kind, id, JSON.stringify(fields), before, after)
   }
-  const countChanges = db.prepare(
-    `INSERT INTO change_counts (list, day, kind, changes) VALUES (?, ?, ?, ?)
-    ON CONFLICT (list, day, kind) DO UPDATE SET changes = changes + excluded.changes`
-  )
-  const day = now.slice(0, "2024-05-01".length)
-  for (const [kind, { length }] of Map.groupBy(plan.changes, (change) => change.kind)) {
-    countChanges.run(list.label, day, kind, length)
+  for (const [kind, { length }] of Map.groupBy(changes, (change) => change.kind)) {
+    countChanges(db, list, now, kind, length)
   }
-  for (const { expected, id = null, path, raw } of plan.quarantined) {
+  for (const { expected, id = null, path, raw } of quarantined) {
     db.run(
       "INSERT INTO quarantine (scan, list, id, path, expected, raw) VALUES (?, ?, ?, ?, ?, ?)",
       scan,
@@ -64,49 +166,24 @@ export const write = (
       raw
     )
   }
-  for (const { bits, index } of seen) {
-    db.run("INSERT OR REPLACE INTO seen (scan, piece, bits) VALUES (?, ?, ?)", scan, index, bits)
-  }
-  const pages = "json_extract(?1, '$.counts.pages')"
-  const records = "json_extract(?1, '$.counts.records')"
-  const { changes } = db.prepare(
-    `UPDATE scans SET tally = ?1, pages = ${pages}, records = ${records}, checkpoint = ?2 WHERE scan = ?3`
-  ).run(totals, checkpoint ?? null, scan)
-  if (changes === 0) throw new RowsRemoved({ label: list.label })
-  if (plan.writes.length + plan.reappeared.length + (end?.missing.length ?? 0) > 0) {
-    db.run(
-      "INSERT INTO revisions (list, revision) VALUES (?, 1) ON CONFLICT (list) DO UPDATE SET revision = revision + 1",
-      list.label
-    )
-  }
-  if (end === undefined) return "whole"
-  if (end.certified !== undefined && !isPresent(db, table, scan, end.certified)) {
-    db.run("UPDATE scans SET state = 'incomplete', ended_at = ? WHERE scan = ?", now, scan)
-    return "rowsRemoved"
-  }
-  db.run(
-    "UPDATE scans SET state = ?, certificate = ?, ended_at = ? WHERE scan = ?",
-    end.state,
-    end.certificate ?? null,
-    now,
-    scan
-  )
-  const insertMissing = db.prepare(
-    `INSERT INTO changes (list, scan, at, kind, id, fields) SELECT ?, ?, ?, 'missing', id, '[]' FROM ${table}
-    WHERE row = ?`
-  )
-  let missing = 0
-  for (const row of end.missing) {
-    db.run(`UPDATE ${table} SET missing_since = ? WHERE row = ?`, now, row)
-    missing += Number(insertMissing.run(list.label, scan, now, row).changes)
-  }
-  if (missing > 0) countChanges.run(list.label, day, "missing", missing)
-  for (const obsolete of end.forget) {
-    db.run("DELETE FROM seen WHERE scan = ?", obsolete)
-    db.run("DELETE FROM quarantine WHERE scan = ?", obsolete)
-  }
-  return "whole"
 }
+
+/** Adds changes to the counts of the list and the UTC day. */
+const countChanges = (db: Database, list: Lists.AnyList, now: string, kind: ChangeRow["kind"], count: number): void =>
+  db.run(
+    `INSERT INTO change_counts (list, day, kind, changes) VALUES (?, ?, ?, ?)
+    ON CONFLICT (list, day, kind) DO UPDATE SET changes = changes + excluded.changes`,
+    list.label,
+    now.slice(0, "2024-05-01".length),
+    kind,
+    count
+  )
+
+const incrementRevision = (db: Database, list: Lists.AnyList): void =>
+  db.run(
+    "INSERT INTO revisions (list, revision) VALUES (?, 1) ON CONFLICT (list) DO UPDATE SET revision = revision + 1",
+    list.label
+  )
 
 /** Fills columns of rows, and records how far they are filled. */
 export const fill = (db: Database, { columns, list, rows, unfilledFrom }: Fill): void => {

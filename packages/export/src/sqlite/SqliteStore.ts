@@ -21,7 +21,7 @@ import { stateQuery, toListState } from "../engine/StateQuery.ts"
 import { type Maintenance, maxBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
 import { Damaged, type SinkError } from "../Sink.ts"
 import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
-import { fill, sourceOf, write } from "./SqliteCommit.ts"
+import { fill, sourceOf, write, writePass } from "./SqliteCommit.ts"
 import { integrityOf } from "./SqliteDamage.ts"
 import { lastChange, maintain, rangeQuery } from "./SqliteMaintenance.ts"
 import { statusTotalsOver } from "./SqliteStatuses.ts"
@@ -93,24 +93,25 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
       (part === undefined
         ? db.all(
           `SELECT s.* FROM scans AS s LEFT JOIN (
-            SELECT part, max(scan) AS scan FROM scans WHERE list = ?1 AND state = 'complete' GROUP BY part
-          ) AS last ON last.part = s.part WHERE s.list = ?1 AND s.scan >= coalesce(last.scan, 0) ORDER BY s.scan DESC`,
+            SELECT part, max(scan) AS scan FROM scans WHERE list = ?1 AND state = 'complete' AND ${noPass} GROUP BY part
+          ) AS last ON last.part = s.part
+          WHERE s.list = ?1 AND s.scan >= coalesce(last.scan, 0) AND s.${noPass} ORDER BY s.scan DESC`,
           list.label
         )
         : db.all(
-          `SELECT * FROM scans WHERE list = ?1 AND part = ?2 AND scan >= coalesce((
-            SELECT max(scan) FROM scans WHERE list = ?1 AND part = ?2 AND state = 'complete'
+          `SELECT * FROM scans WHERE list = ?1 AND part = ?2 AND ${noPass} AND scan >= coalesce((
+            SELECT max(scan) FROM scans WHERE list = ?1 AND part = ?2 AND state = 'complete' AND ${noPass}
           ), 0) ORDER BY scan DESC`,
           list.label,
           part
         )).map(toScan)
     ),
   scansFrom: (list, scan) =>
-    run((db) => db.all("SELECT * FROM scans WHERE scan >= ? AND list = ?", scan, list.label).map(toScan)),
+    run((db) => db.all(`SELECT * FROM scans WHERE scan >= ? AND list = ? AND ${noPass}`, scan, list.label).map(toScan)),
   otherScans: (list, part, scan) =>
     run((db) => {
       const row = db.get(
-        `SELECT EXISTS (SELECT 1 FROM scans WHERE list = ?1 AND state = 'complete') AS complete,
+        `SELECT EXISTS (SELECT 1 FROM scans WHERE list = ?1 AND state = 'complete' AND ${noPass}) AS complete,
         EXISTS (SELECT 1 FROM scans WHERE scan > ?3 AND list = ?1 AND (part = '') <> (?2 = '') AND (pages > 0
           OR (tally ->> '$.counts.inserted') + (tally ->> '$.counts.updated') + (tally ->> '$.counts.returned') > 0
         )) AS overtaken`,
@@ -182,11 +183,14 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
     }),
   textsAt: (list, scan, ids) =>
     run((db) => {
+      // Scans of earlier versions of the tables did not store their last change, and there were no passes.
+      const lastChange = db.get("SELECT last_change FROM scans WHERE scan = ?", scan)?.["last_change"] ?? null
       const first = db.prepare(
-        `SELECT before FROM changes WHERE list = ? AND id = ? AND scan > ? AND before IS NOT NULL ORDER BY seq LIMIT 1`
+        `SELECT before FROM changes WHERE list = ? AND id = ? AND ${lastChange === null ? "scan" : "seq"} > ?
+        AND before IS NOT NULL ORDER BY seq LIMIT 1`
       )
       return new Map(ids.flatMap((id) => {
-        const change = first.get(list.label, id, scan)
+        const change = first.get(list.label, id, lastChange === null ? scan : Number(lastChange))
         return change === undefined ? [] : [[id, text(change, "before")]]
       }))
     }),
@@ -226,10 +230,24 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
   damage: run((db) => integrityOf(db))
 })
 
+/** SQL for scans that are no passes. It is also the condition of an index. */
+const noPass = "kind IN ('full', 'part')"
+
 const writerOver = (
   { lock, takeOver, transaction }: SqliteClient
 ):
-  & Pick<Store, "lockAndTakeOver" | "lock" | "takeOver" | "rebind" | "start" | "fillRows" | "commit">
+  & Pick<
+    Store,
+    | "lockAndTakeOver"
+    | "lock"
+    | "takeOver"
+    | "rebind"
+    | "start"
+    | "fillRows"
+    | "commit"
+    | "commitPass"
+    | "setHeadProblem"
+  >
   & Pick<SqliteClient, "transaction"> => ({
     lockAndTakeOver: (label, onLocked) => Effect.andThen(lock(label, onLocked), takeOver(label)),
     lock,
@@ -238,7 +256,14 @@ const writerOver = (
     rebind: (list, source) => transaction(list.label, (db) => db.run("UPDATE destination SET source = ?", source)),
     start: (scan) => transaction(scan.list.label, (db) => start(db, scan)),
     fillRows: (filled) => transaction(filled.list.label, (db) => fill(db, filled)),
-    commit: (commit) => transaction(commit.list.label, (db) => write(db, commit))
+    commit: (commit) => transaction(commit.list.label, (db) => write(db, commit)),
+    commitPass: (commit) => transaction(commit.list.label, (db) => writePass(db, commit)),
+    setHeadProblem: (list, problem, now) =>
+      transaction(list.label, (db) => {
+        db.run("DELETE FROM head_passes WHERE list = ?", list.label)
+        if (problem === undefined) return
+        db.run("INSERT INTO head_passes (list, stopped_at, problem) VALUES (?, ?, ?)", list.label, now, problem)
+      })
   })
 
 /**

@@ -17,6 +17,8 @@ import {
   OtherSource,
   type Owner,
   type OwnerClaim,
+  type PassKind,
+  type PassSession,
   type Problem,
   RowsRemoved,
   type ScanPreview,
@@ -40,6 +42,16 @@ export interface SinkRequests {
   readonly freshness: { readonly sink: number; readonly lists: ReadonlyArray<Lists.ListName> }
   readonly overview: { readonly sink: number; readonly list: Lists.ListName }
   readonly begin: { readonly sink: number; readonly list: Lists.ListName; readonly request: ScanRequest }
+  readonly beginPass: {
+    readonly sink: number
+    readonly list: Lists.ListName
+    readonly kind: PassKind
+    readonly request: ScanRequest
+  }
+  readonly endPass: { readonly session: number }
+  readonly headProblem: { readonly sink: number; readonly list: Lists.ListName }
+  readonly stopHead: { readonly sink: number; readonly list: Lists.ListName; readonly problem: string }
+  readonly resumeHead: { readonly sink: number; readonly list: Lists.ListName }
   readonly publish: { readonly sink: number; readonly list: Lists.ListName }
   readonly commit: { readonly session: number; readonly batch: BatchMessage }
   readonly restart: { readonly session: number }
@@ -60,6 +72,11 @@ export interface SinkResponses {
   readonly overview: Overview
   /** The number of the session is the number of the request. */
   readonly begin: Pick<ScanSession, "scan" | "start" | "resumeAt"> & { readonly progress: ScanProgress }
+  readonly beginPass: Pick<PassSession, "isLoaded"> & { readonly progress: ScanProgress }
+  readonly endPass: void
+  readonly headProblem: string | undefined
+  readonly stopHead: void
+  readonly resumeHead: void
   readonly publish: void
   readonly commit: ScanProgress
   readonly restart: ScanProgress

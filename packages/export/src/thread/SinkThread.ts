@@ -5,7 +5,7 @@ import { Cause, Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { parentPort } from "node:worker_threads"
 import * as Destination from "../Destination.ts"
 import { collectGarbage } from "../GarbageCollection.ts"
-import { type ScanSession, Sink, type SinkError } from "../Sink.ts"
+import { type PassSession, type ScanSession, Sink, type SinkError } from "../Sink.ts"
 import {
   fromError,
   isLarge,
@@ -22,7 +22,7 @@ import {
 const fibers = new Map<number, Fiber.Fiber<unknown, SinkError>>()
 const scopes = new Map<number, Scope.Closeable>()
 const sinks = new Map<number, Sink["Service"]>()
-const sessions = new Map<number, ScanSession>()
+const sessions = new Map<number, ScanSession | PassSession>()
 
 const responseOf = (id: number, exit: Exit.Exit<unknown, SinkError>): SinkResponse => {
   if (Exit.isSuccess(exit)) return { id, value: exit.value }
@@ -71,6 +71,15 @@ const begin = Effect.fnUntraced(function*(id: number, { list, request, sink }: S
   return { scan, start, resumeAt, progress: yield* session.progress } satisfies SinkResponses["begin"]
 })
 
+const beginPass = Effect.fnUntraced(function*(
+  id: number,
+  { kind, list, request, sink }: SinkRequests["beginPass"]
+) {
+  const session = yield* (yield* passesOf(sink)).begin(listOf(list), kind, request)
+  sessions.set(id, session)
+  return { isLoaded: session.isLoaded, progress: yield* session.progress } satisfies SinkResponses["beginPass"]
+})
+
 /** Returns the open resource with that number. */
 const findOpen = <A>(opened: ReadonlyMap<number, A>, number: number): Effect.Effect<A> =>
   Effect.suspend(() => {
@@ -83,6 +92,13 @@ const inspectionOf = (sink: number) =>
   Effect.flatMap(
     findOpen(sinks, sink),
     ({ inspect }) => inspect === undefined ? Effect.die("the sink stores nothing") : Effect.succeed(inspect)
+  )
+
+/** Returns the passes of a sink. Every sink in this thread has them. */
+const passesOf = (sink: number) =>
+  Effect.flatMap(
+    findOpen(sinks, sink),
+    ({ passes }) => passes === undefined ? Effect.die("the sink has no passes") : Effect.succeed(passes)
   )
 
 const perform = (request: Exclude<SinkRequest, { readonly type: "cancel" }>): Effect.Effect<unknown, SinkError> => {
@@ -114,6 +130,25 @@ const perform = (request: Exclude<SinkRequest, { readonly type: "cancel" }>): Ef
     }
     case "begin":
       return openResource(id, begin(id, request.parameters))
+    case "beginPass":
+      return openResource(id, beginPass(id, request.parameters))
+    case "endPass":
+      return Effect.flatMap(
+        findOpen(sessions, request.parameters.session),
+        (session) => "end" in session ? session.end : Effect.die("the session is no pass")
+      )
+    case "headProblem": {
+      const { list, sink } = request.parameters
+      return Effect.flatMap(passesOf(sink), ({ head }) => head.problem(listOf(list)))
+    }
+    case "stopHead": {
+      const { list, problem, sink } = request.parameters
+      return Effect.flatMap(passesOf(sink), ({ head }) => head.stop(listOf(list), problem))
+    }
+    case "resumeHead": {
+      const { list, sink } = request.parameters
+      return Effect.flatMap(passesOf(sink), ({ head }) => head.resume(listOf(list)))
+    }
     case "publish": {
       const { list, sink } = request.parameters
       return Effect.flatMap(findOpen(sinks, sink), ({ publish }) => publish(listOf(list)))

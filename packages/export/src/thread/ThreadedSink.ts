@@ -9,7 +9,7 @@ import { extname } from "node:path"
 import { Worker } from "node:worker_threads"
 import type { StoredDestination } from "../DestinationUrl.ts"
 import { collectGarbage } from "../GarbageCollection.ts"
-import { type ScanProgress, Sink, type SinkError } from "../Sink.ts"
+import { type Batch, type ScanProgress, Sink, type SinkError } from "../Sink.ts"
 import {
   fromBatch,
   fromDestination,
@@ -36,6 +36,21 @@ const make = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Sink["Service"], SinkError, Scope.Scope> {
   const { request, requestResource } = yield* acquireThread
   const [sink, location] = yield* requestResource("open", { destination: fromDestination(destination) })
+  /** Makes the functions that scans and passes have in common. */
+  const sessionOver = (session: number, before: ScanProgress) => {
+    let progress = before
+    const trackProgress = (response: Effect.Effect<ScanProgress, SinkError>) =>
+      Effect.tap(response, (now) => Effect.sync(() => void (progress = now)))
+    return {
+      progress: Effect.sync(() => progress),
+      commit: (batch: Batch) => {
+        const message = fromBatch(batch)
+        return trackProgress(request("commit", { session, batch: message }, transferred(message)))
+      },
+      restart: Effect.asVoid(trackProgress(request("restart", { session }))),
+      giveUp: request("giveUp", { session })
+    }
+  }
   return Sink.of({
     location,
     lock: ({ name }, onLocked) => Effect.asVoid(requestResource("lock", { sink, list: name, onLocked })),
@@ -49,22 +64,25 @@ const make = Effect.fnUntraced(function*(
     begin: ({ name }, scanRequest) =>
       Effect.map(
         requestResource("begin", { sink, list: name, request: scanRequest }),
-        ([session, begun]) => {
-          let { progress } = begun
-          const trackProgress = (response: Effect.Effect<ScanProgress, SinkError>) =>
-            Effect.tap(response, (now) => Effect.sync(() => void (progress = now)))
-          return {
-            ...begun,
-            progress: Effect.sync(() => progress),
-            commit: (batch) => {
-              const message = fromBatch(batch)
-              return trackProgress(request("commit", { session, batch: message }, transferred(message)))
-            },
-            restart: Effect.asVoid(trackProgress(request("restart", { session }))),
-            giveUp: request("giveUp", { session })
-          }
-        }
+        ([session, begun]) => ({ ...begun, ...sessionOver(session, begun.progress) })
       ),
+    passes: {
+      begin: ({ name }, kind, scanRequest) =>
+        Effect.map(
+          requestResource("beginPass", { sink, list: name, kind, request: scanRequest }),
+          ([session, { isLoaded, progress }]) => ({
+            isLoaded,
+            ...sessionOver(session, progress),
+            // A pass stays usable after its end, so only a stopped thread can fail here.
+            end: Effect.orDie(request("endPass", { session }))
+          })
+        ),
+      head: {
+        problem: ({ name }) => request("headProblem", { sink, list: name }),
+        stop: ({ name }, problem) => request("stopHead", { sink, list: name, problem }),
+        resume: ({ name }) => request("resumeHead", { sink, list: name })
+      }
+    },
     publish: ({ name }) => request("publish", { sink, list: name })
   })
 })
@@ -147,7 +165,10 @@ const acquireThread = Effect.map(
       transfer?: ReadonlyArray<ArrayBuffer>
     ) => Effect.suspend(() => send(++thread.lastId, type, parameters, transfer))
     /** Requests a resource that stays open until the scope closes. Returns its number and the response. */
-    const requestResource = <Type extends "open" | "lock" | "begin">(type: Type, parameters: SinkRequests[Type]) =>
+    const requestResource = <Type extends "open" | "lock" | "begin" | "beginPass">(
+      type: Type,
+      parameters: SinkRequests[Type]
+    ) =>
       Effect.suspend(() => {
         const opened = ++thread.lastId
         // If the thread has ended, it has no resource to close, so the error of the close is ignored.

@@ -1,0 +1,64 @@
+/** What a sink knows about a list while it is open, and what the full scans and passes of the list share. */
+import { type Effect, Semaphore } from "effect"
+import type { SinkError } from "../Sink.ts"
+import { RowSet } from "./RowSet.ts"
+import type { ScanTotals } from "./ScanTotals.ts"
+
+/** The open full scan of a list, for a pass that changes rows that this scan has seen. */
+export interface OpenFullScan {
+  readonly scan: number
+  readonly seen: RowSet
+  /** Commits pending unchanged batches. Returns the totals, and their text in the destination. The caller has the mutex. */
+  readonly stored: Effect.Effect<{ readonly totals: ScanTotals; readonly text: string }, SinkError>
+  /** Replaces the totals, after a pass has stored the corrected ones with this text. */
+  readonly correct: (totals: ScanTotals, text: string) => void
+  /** Makes the scan read its totals from the destination again, because it is unknown which ones are stored. */
+  readonly invalidate: () => void
+}
+
+/** The rows that passes have read while a full scan was the last one. */
+interface PassRows {
+  /** The number of that scan, or 0 if this sink has opened none yet. */
+  readonly scan: number
+  readonly rows: RowSet
+  /** Whether a pass has read a record without an id, which may belong to any row. */
+  hasRecordWithoutId: boolean
+}
+
+/** The state of a list. */
+export class OpenList {
+  /** Scans of parts, the full scan and passes may run concurrently, but a plan depends on the commits before it. */
+  readonly mutex = Semaphore.makeUnsafe(1)
+  /** The open full scan, unless one of its commits has failed. */
+  full: OpenFullScan | undefined
+  /** The rows on the last page that the last complete head pass has read. */
+  headEnd: ReadonlySet<number> = new Set()
+  #passRows: ReadonlyArray<PassRows> = [{ scan: 0, rows: new RowSet(), hasRecordWithoutId: false }]
+
+  /** Notes that a full scan was opened. */
+  beginFullScan(scan: number): void {
+    if (this.passRows.scan !== scan) {
+      this.#passRows = [...this.#passRows, { scan, rows: new RowSet(), hasRecordWithoutId: false }]
+    }
+  }
+
+  /** Notes that a full scan is complete: the next one needs only the rows that passes have read since this one began. */
+  completeFullScan(scan: number): void {
+    this.#passRows = this.#passRows.filter((since) => since.scan >= scan)
+  }
+
+  /** The rows that passes have read since the last full scan was opened. */
+  get passRows(): PassRows {
+    return this.#passRows.at(-1) ?? { scan: 0, rows: new RowSet(), hasRecordWithoutId: false }
+  }
+
+  /** Whether a pass has read the row since the last complete full scan began. */
+  isReadByPass(row: number): boolean {
+    return this.#passRows.some(({ rows }) => rows.has(row))
+  }
+
+  /** Whether a pass has read a record without an id since the last complete full scan began. */
+  get hasPassWithoutId(): boolean {
+    return this.#passRows.some(({ hasRecordWithoutId }) => hasRecordWithoutId)
+  }
+}

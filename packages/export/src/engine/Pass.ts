@@ -1,0 +1,183 @@
+/**
+ * A pass over a list: head or window. It writes new and changed records as a scan does. If the running full scan has seen a row
+ * that the pass changes, the same transaction corrects the totals of that scan, so that its certificate stays right.
+ */
+import type { Lists } from "@payments/core"
+import { Effect } from "effect"
+import {
+  type OwnerClaim,
+  type PassKind,
+  type PassSession,
+  RowsRemoved,
+  type ScanProgress,
+  type ScanRequest,
+  SinkError
+} from "../Sink.ts"
+import { type Layout, layoutOf } from "./Columns.ts"
+import { requestText, timestamp } from "./NextScan.ts"
+import type { OpenFullScan, OpenList } from "./OpenList.ts"
+import { mergeClaims } from "./Owner.ts"
+import { amountsOfText, differingRows, hashed, lookupsOf, plan, type RowWrite, type StoredRow } from "./Plan.ts"
+import { RowSet } from "./RowSet.ts"
+import * as ScanTotals from "./ScanTotals.ts"
+import { commitSlices, type Slice, textsOf } from "./Slices.ts"
+import type { PassCommit, Store } from "./Store.ts"
+
+/** Makes the session of a pass. The caller has the mutex of the list. */
+export const makePass = Effect.fnUntraced(function*(
+  store: Store,
+  list: Lists.AnyList,
+  kind: PassKind,
+  request: ScanRequest,
+  state: OpenList
+): Effect.fn.Return<PassSession, SinkError> {
+  const layout = layoutOf(list)
+  const ignored = new Set(request.ignoredFields)
+  const isLoaded = (yield* store.scans(list, "")).some((scan) => scan.state === "complete")
+  const { nextRow: firstRow } = yield* store.find(list, [])
+  const startedAt = yield* timestamp
+  let totals = ScanTotals.none
+  /** The number of the stored pass, after its first write. */
+  let scan: number | undefined
+  /** The claim that the next commit binds. */
+  let owner: OwnerClaim | undefined
+  /** The rows of the last batch. */
+  let lastRows: ReadonlySet<number> = new Set()
+
+  const progress = (): ScanProgress => ({
+    ...totals.counts,
+    missing: 0,
+    heldBack: 0,
+    behindHead: 0,
+    undocumented: totals.undocumented,
+    replaced: totals.replaced
+  })
+
+  const commitOnce = Effect.fnUntraced(function*(batch: Slice): Effect.fn.Return<void, SinkError> {
+    const records = batch.records.map(hashed)
+    const { nextRow, stored } = yield* store.find(list, lookupsOf(records))
+    const rows = differingRows(records, stored)
+    const texts = rows.length === 0 ? new Map<number, string>() : yield* textsOf(store, list, rows, stored)
+    const emitChanges = { inserts: isLoaded, updates: isLoaded }
+    const planned = plan({
+      layout,
+      ignored,
+      emitChanges,
+      totals,
+      seen: new RowSet(),
+      nextRow,
+      records,
+      stored,
+      texts
+    })
+    // Passes read the same pages again and again, so they quarantine only records that they write. Full scans report the rest.
+    const written = new Set(planned.writes.map(({ raw }) => raw))
+    const quarantined = planned.quarantined.filter(({ id, raw }) => id !== undefined && written.has(raw))
+    const { counts, undocumented } = totals
+    const next: ScanTotals.ScanTotals = {
+      ...ScanTotals.none,
+      counts: {
+        ...planned.totals.counts,
+        pages: counts.pages + batch.pages,
+        quarantined: counts.quarantined + quarantined.length
+      },
+      undocumented: ScanTotals.addPaths(undocumented, batch.undocumented),
+      replaced: planned.totals.replaced
+    }
+    if (planned.writes.length + planned.reappeared.length > 0) {
+      yield* write({ ...planned, quarantined }, next, nextRow, stored, texts)
+    }
+    totals = next
+    lastRows = new Set([...[...stored.values()].map(({ row }) => row), ...planned.writes.map(({ row }) => row)])
+    for (const row of lastRows) state.passRows.rows.add(row)
+    state.passRows.hasRecordWithoutId ||= planned.totals.counts.withoutId > counts.withoutId
+  })
+
+  /** Commits a plan that changes rows. */
+  const write = Effect.fnUntraced(function*(
+    planned: PassCommit["plan"],
+    next: ScanTotals.ScanTotals,
+    nextRow: number,
+    stored: ReadonlyMap<string, StoredRow>,
+    texts: ReadonlyMap<number, string>
+  ): Effect.fn.Return<void, SinkError> {
+    const pass = { scan, kind, request: requestText(request), startedAt, firstRow, totals: ScanTotals.toJson(next) }
+    const commit = { list, source: request.source, plan: planned, owner, pass }
+    for (let attempts = 0; attempts < maxAttempts; attempts++) {
+      const full = state.full ?? (yield* storedFullScan(store, list))
+      // As a scan does: other rows would get the numbers of removed rows that the full scan has seen.
+      if (full !== undefined && full.seen.highest >= nextRow) break
+      const changed = full === undefined ? [] : planned.writes.filter(({ isNew, row }) => !isNew && full.seen.has(row))
+      if (full === undefined || changed.length === 0) {
+        const number = yield* store.commitPass({ ...commit, now: yield* timestamp })
+        if (number !== "outdated") return void (scan = number, owner = undefined)
+        continue
+      }
+      const { text, totals: before } = yield* full.stored
+      const corrected = correctedTotals(layout, before, changed, stored, texts)
+      const correction = { scan: full.scan, before: text, totals: ScanTotals.toJson(corrected) }
+      const number = yield* store.commitPass({ ...commit, now: yield* timestamp, correction }).pipe(
+        Effect.onError(() => Effect.sync(full.invalidate))
+      )
+      if (number === "outdated") full.invalidate()
+      else {
+        full.correct(corrected, correction.totals)
+        return void (scan = number, owner = undefined)
+      }
+    }
+    return yield* new SinkError({ location: store.location, reason: new RowsRemoved({ label: list.label }) })
+  })
+
+  const withMutex = state.mutex.withPermits(1)
+  return {
+    isLoaded,
+    progress: Effect.sync(progress),
+    commit: (batch) =>
+      withMutex(Effect.suspend(() => {
+        owner = mergeClaims(owner, batch.owner)
+        return Effect.map(commitSlices(batch, commitOnce, () => undefined), progress)
+      })),
+    // A pass has no checkpoint: it is always read from its first page.
+    restart: Effect.void,
+    giveUp: Effect.void,
+    end: Effect.sync(() => {
+      if (kind === "head" && lastRows.size > 0) state.headEnd = lastRows
+    })
+  }
+})
+
+/** How often a commit is repeated if the totals of the running scan have changed since they were read. */
+const maxAttempts = 3
+
+/** Returns the running full scan in the destination, if it is not open: it was interrupted, and the next run resumes it. */
+const storedFullScan = Effect.fnUntraced(function*(
+  store: Store,
+  list: Lists.AnyList
+): Effect.fn.Return<OpenFullScan | undefined, SinkError> {
+  const running = (yield* store.scans(list, "")).find((scan) => scan.state === "running")
+  if (running === undefined) return undefined
+  const { scan, totals: text } = running
+  return {
+    scan,
+    seen: new RowSet(yield* store.seen([scan])),
+    stored: Effect.map(ScanTotals.ofScan(store, running), (totals) => ({ totals, text })),
+    correct: () => {},
+    invalidate: () => {}
+  }
+})
+
+/** Returns the totals of a scan that has seen these rows, after the rows have changed. */
+const correctedTotals = (
+  layout: Layout,
+  totals: ScanTotals.ScanTotals,
+  changed: ReadonlyArray<RowWrite>,
+  stored: ReadonlyMap<string, StoredRow>,
+  texts: ReadonlyMap<number, string>
+): ScanTotals.ScanTotals => {
+  const running = new ScanTotals.RunningTotals(layout.amounts, totals)
+  for (const { hash, id, raw, row } of changed) {
+    running.remove(stored.get(id)?.hash ?? hash, amountsOfText(layout, texts.get(row) ?? raw))
+    running.add(hash, amountsOfText(layout, raw))
+  }
+  return { ...totals, digest: running.digest, sums: running.sums }
+}

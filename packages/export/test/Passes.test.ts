@@ -1,0 +1,154 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Lists, type PaymentsApi } from "@payments/core"
+import { layerTest } from "@payments/core/testing"
+import { Deferred, Effect, Fiber, Layer } from "effect"
+import { join } from "node:path"
+import { openScanner, type ScanEvent, type ScanOptions } from "../src/Scan.ts"
+import type { Sink, SinkError } from "../src/Sink.ts"
+import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
+import { openReader } from "../src/sqlite/SqliteStore.ts"
+import * as ThreadedSink from "../src/thread/ThreadedSink.ts"
+import { verify } from "../src/Verify.ts"
+import { ChangingList, layerOver } from "./ChangingList.ts"
+import { rowsOf, temporaryFolder } from "./Folder.ts"
+import { diceOf, seed } from "./Seed.ts"
+
+const days = ["2024-05-01", "2024-05-02", "2024-05-03"]
+
+/** Opens the scanner until the scope closes. */
+const openIn = (layer: Layer.Layer<PaymentsApi | Sink, SinkError>, options: ScanOptions = {}) =>
+  Effect.flatMap(Layer.build(layer), (context) => Effect.provide(openScanner("invoices", options), context))
+
+/** A list of invoices, newest first, and its scanner over a new SQLite file. */
+const opened = (size: number, options: ScanOptions = {}) =>
+  Effect.gen(function*() {
+    const file = join(yield* temporaryFolder, "payments.db")
+    const list = new ChangingList(diceOf(seed, "passes"), { order: "newest", cursors: "keyset" }, size, days)
+    const scanner = yield* openIn(Layer.merge(layerOver(list), SqliteSink.layer(file)), {
+      limit: 5,
+      largestBatch: 5,
+      ...options
+    })
+    const differences = Effect.scoped(
+      Effect.flatMap(openReader(file, "here"), (reader) => verify(reader, Lists.invoices))
+    ).pipe(Effect.map((verified) => verified.differences))
+    const texts = () =>
+      new Map(rowsOf(file, "SELECT id, raw FROM invoices").map(({ id, raw }) => [String(id), String(raw)]))
+    return { file, list, scanner, differences, texts }
+  })
+
+describe("a head pass", () => {
+  it.live("reads nothing before a full scan is complete", () =>
+    Effect.gen(function*() {
+      const { file, scanner } = yield* opened(20)
+      assert.deepInclude(yield* scanner.head(2), { kind: "head", pages: 0, records: 0 })
+      assert.deepStrictEqual(rowsOf(file, "SELECT * FROM scans"), [])
+    }).pipe(Effect.scoped))
+
+  it.live("writes new and changed records, and ends after quiet pages", () =>
+    Effect.gen(function*() {
+      const { differences, file, list, scanner, texts } = yield* opened(60)
+      yield* scanner.full
+      const before = rowsOf(file, "SELECT * FROM scans")
+      assert.deepInclude(yield* scanner.head(2), { pages: 2, records: 10, inserted: 0, updated: 0 })
+      assert.deepStrictEqual(rowsOf(file, "SELECT * FROM scans"), before, "a pass without changes writes nothing")
+      list.insert(3)
+      assert.deepInclude(yield* scanner.head(2), { pages: 3, inserted: 3, updated: 0 })
+      assert.deepStrictEqual(texts(), list.texts())
+      assert.deepStrictEqual(
+        rowsOf(file, "SELECT kind, state, part, certificate IS NULL AS uncertified FROM scans ORDER BY scan"),
+        [
+          { kind: "full", state: "complete", part: "", uncertified: 0 },
+          { kind: "head", state: "complete", part: "", uncertified: 1 }
+        ]
+      )
+      assert.deepStrictEqual(yield* differences, [])
+    }).pipe(Effect.scoped))
+
+  it.live("interrupts a full scan at a page boundary, and keeps its certificate right", () =>
+    Effect.gen(function*() {
+      const reached = yield* Deferred.make<void>()
+      let pages = 0
+      const onEvent = (event: ScanEvent) =>
+        Effect.suspend(() =>
+          event._tag === "Committed" && event.kind === "full" && ++pages === 16
+            ? Deferred.succeed(reached, undefined)
+            : Effect.void
+        )
+      const { differences, list, scanner, texts } = yield* opened(60, { onEvent })
+      yield* scanner.full
+      const full = yield* Effect.forkChild(scanner.full)
+      yield* Deferred.await(reached)
+      list.insert(2)
+      list.changeNewest(4)
+      const pass = yield* scanner.head(1)
+      assert.deepInclude(pass, { inserted: 2 })
+      assert.isAtLeast(pass.updated, 2)
+      assert.deepInclude(yield* Fiber.join(full), { behindHead: 0, missing: 0, heldBack: 0 })
+      assert.deepStrictEqual(yield* differences, [])
+      assert.deepStrictEqual(texts(), list.texts())
+    }).pipe(Effect.scoped))
+})
+
+describe("a window pass", () => {
+  it.live("reads the records of its days and no others", () =>
+    Effect.gen(function*() {
+      const { differences, list, scanner, texts } = yield* opened(60)
+      yield* scanner.full
+      list.insert(9)
+      assert.deepInclude(yield* scanner.window(days.slice(1)), { kind: "window", inserted: 6, records: 46 })
+      const stored = texts()
+      for (const [id, text] of list.texts()) {
+        assert.strictEqual(stored.get(id), text.includes(days[0] ?? "") && Number(id.slice(4)) >= 60 ? undefined : text)
+      }
+      assert.deepStrictEqual(yield* differences, [])
+    }).pipe(Effect.scoped))
+
+  it.live("fails alone if the service ignores the filter", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      const invoices = days.map((day) => `{"id":"${day}","settlementDate":"${day}"}`)
+      const api = layerTest({ invoices, faults: [{ fault: "ignoreFilter" }] })
+      const scanner = yield* openIn(Layer.merge(api, SqliteSink.layer(file)))
+      yield* scanner.full
+      const error = yield* Effect.flip(scanner.window(days))
+      assert.strictEqual(error.reason._tag, "FilterNotApplied")
+      assert.deepInclude(yield* scanner.full, { records: 3 })
+    }).pipe(Effect.scoped))
+})
+
+describe("the order of a list that is read newest first", () => {
+  it.live("is contradicted by a record that is new behind the place where the last head pass ended", () =>
+    Effect.gen(function*() {
+      const { list, scanner } = yield* opened(60)
+      yield* scanner.full
+      list.insert(1)
+      yield* scanner.head(2)
+      list.insert(2)
+      assert.deepInclude(yield* scanner.full, { inserted: 2, behindHead: 0 })
+      yield* scanner.head(2)
+      list.insertOldest(3)
+      assert.deepInclude(yield* scanner.full, { inserted: 3, behindHead: 3 })
+      assert.isUndefined(yield* scanner.headProblem)
+      yield* scanner.stopHead("3 records")
+      assert.strictEqual(yield* scanner.headProblem, "3 records")
+      yield* scanner.resumeHead
+      assert.isUndefined(yield* scanner.headProblem)
+    }).pipe(Effect.scoped))
+})
+
+it.live("passes run in the thread of the sink", () =>
+  Effect.gen(function*() {
+    const file = join(yield* temporaryFolder, "payments.db")
+    const list = new ChangingList(diceOf(seed, "thread"), { order: "newest", cursors: "keyset" }, 20, days)
+    const sink = ThreadedSink.layer({ _tag: "Sqlite", file })
+    const scanner = yield* openIn(Layer.merge(layerOver(list), sink), { limit: 5 })
+    yield* scanner.full
+    list.insert(2)
+    assert.deepInclude(yield* scanner.head(1), { inserted: 2, pages: 2 })
+    assert.deepInclude(yield* scanner.window(days), { inserted: 0, records: 22 })
+    yield* scanner.stopHead("why")
+    assert.strictEqual(yield* scanner.headProblem, "why")
+    yield* scanner.resumeHead
+    assert.isUndefined(yield* scanner.headProblem)
+  }).pipe(Effect.scoped))
