@@ -116,7 +116,7 @@ export const listAfter = (event: ScanEvent, list: ListState, now: string): ListS
     case "Begun": {
       const { pages, records } = event.progress
       const expected = list.completeScan?.certificate?.records ?? null
-      return { ...list, progress: { kind: "full", startedAt: now, pages, records, expected, waiting: null } }
+      return { ...list, progress: { kind: event.kind, startedAt: now, pages, records, expected, waiting: null } }
     }
     case "Committed": {
       const { pages, records } = event.progress
@@ -128,7 +128,9 @@ export const listAfter = (event: ScanEvent, list: ListState, now: string): ListS
     case "Restarted":
       return withProgress(list, { waiting: null })
     case "Ended":
-      return { ...list, progress: null, failure: failureOf(event.outcome, list.failure, now) }
+      return event.kind === "full"
+        ? { ...list, progress: null, failure: failureOf(event.outcome, list.failure, now) }
+        : { ...list, progress: null }
   }
 }
 

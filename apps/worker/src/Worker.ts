@@ -49,7 +49,7 @@ const note = (status: Status["Service"], event: ScanEvent) =>
   status.update(source, (state, now) =>
     updateList(state, Lists.byName[event.list].label, (list) => {
       const next = listAfter(event, list, now)
-      if (event._tag !== "Ended" || Result.isFailure(event.outcome.result)) return next
+      if (event._tag !== "Ended" || event.kind !== "full" || Result.isFailure(event.outcome.result)) return next
       const [summary] = event.outcome.result.success
       if (summary === undefined) return next
       const startedAt = DateTime.formatIso(
@@ -189,7 +189,7 @@ const logEvent = (event: ScanEvent, isSecret: IsSecret): Effect.Effect<void> => 
         Effect.annotateLogs({ list, ...annotationsOf(event.error), waitMs: Duration.toMillis(event.wait) })
       )
     case "Ended":
-      return logOutcome(event.outcome, isSecret)
+      return event.kind === "full" ? logOutcome(event.outcome, isSecret) : Effect.void
     case "Restarted":
       return Effect.logWarning("scan restarted: the service no longer accepts its cursor").pipe(
         Effect.annotateLogs({ list })
