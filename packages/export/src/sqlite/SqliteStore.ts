@@ -184,13 +184,13 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
   textsAt: (list, scan, ids) =>
     run((db) => {
       // Scans of earlier versions of the tables did not store their last change, and there were no passes.
-      const lastChange = db.get("SELECT last_change FROM scans WHERE scan = ?", scan)?.["last_change"] ?? null
+      const end = db.get("SELECT last_change FROM scans WHERE scan = ?", scan)?.["last_change"] ?? null
       const first = db.prepare(
-        `SELECT before FROM changes WHERE list = ? AND id = ? AND ${lastChange === null ? "scan" : "seq"} > ?
+        `SELECT before FROM changes WHERE list = ? AND id = ? AND ${end === null ? "scan" : "seq"} > ?
         AND before IS NOT NULL ORDER BY seq LIMIT 1`
       )
       return new Map(ids.flatMap((id) => {
-        const change = first.get(list.label, id, lastChange === null ? scan : Number(lastChange))
+        const change = first.get(list.label, id, end === null ? scan : Number(end))
         return change === undefined ? [] : [[id, text(change, "before")]]
       }))
     }),
