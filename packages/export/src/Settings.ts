@@ -24,6 +24,9 @@ const serviceSettings: { readonly [Name in keyof CoreSettings as Extract<Name, `
 
 /** The other settings of both programs, and their meaning. */
 const programSettings = {
+  PAYMENTS_CONFIG:
+    "`--config` of both programs: the sources file; default: `payments/payments.toml` in the platform's configuration folder",
+  PAYMENTS_SOURCE: "`payments --source`: the source of the sources file to use",
   PAYMENTS_TO:
     "`--to` and `--from` of both programs. The URL of a PostgreSQL database may contain its password only here",
   PAYMENTS_EVERY: "`payments-worker --every`, 1s or longer; default: 5m",
