@@ -2,7 +2,7 @@
  * What the worker knows about its sources at one moment. Health checks, metrics and the status page show it. It is plain JSON
  * and contains no key, cursor, filter value or record.
  */
-import type { Certificate } from "@payments/export"
+import type { Certificate, ConsumerState, ListFreshness, Overview } from "@payments/export"
 
 /** A reason why something does not work. */
 export interface Problem {
@@ -72,6 +72,11 @@ export interface ListState {
   readonly stall: Problem | null
   /** When the next runs begin; null for a kind that is not scheduled or is running. */
   readonly next: { readonly [kind in RunKind]: string | null }
+  /** The full scan that the destination has as running or interrupted. */
+  readonly running: ListFreshness["running"] | null
+  readonly consumers: ReadonlyArray<ConsumerState>
+  /** Figures for charts, some minutes old. */
+  readonly overview: Overview | null
 }
 
 /** A full scan that reached the end of its list. */

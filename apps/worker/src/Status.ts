@@ -89,6 +89,9 @@ export const initialState = (
     failure: null,
     stall: null,
     next: { full: null, window: null, head: null },
+    running: null,
+    consumers: [],
+    overview: null,
     ...list
   }))
 })

@@ -18,6 +18,7 @@ import { Duration, Effect, Layer } from "effect"
 import { Command, Flag } from "effect/cli"
 import { HttpRouter, HttpServer, type HttpServerError } from "effect/http"
 import { routes } from "./Health.ts"
+import { routes as pageRoutes } from "./page/Page.ts"
 import { Status } from "./Status.ts"
 import { runForever, runOnce } from "./Worker.ts"
 
@@ -106,7 +107,7 @@ export const worker = <R>({ api, onEndless, server, version }: Services<R>) =>
 
 const healthAt = (server: Services<never>["server"], host: string, wanted: number) =>
   Layer.mergeAll(
-    HttpRouter.serve(routes, { disableLogger: true, disableListenLog: true }),
+    HttpRouter.serve(Layer.mergeAll(routes, pageRoutes), { disableLogger: true, disableListenLog: true }),
     Layer.effectDiscard(Effect.flatMap(HttpServer.HttpServer, ({ address }) =>
       Effect.annotateLogs(Effect.logInfo("listening"), { host, port: "port" in address ? address.port : wanted })))
   ).pipe(
