@@ -70,12 +70,9 @@ export const runProgram = (
     return Effect.sync(() => child.kill("SIGKILL"))
   })
 
-/** Runs `payments`. A sources file of this user does not change the result. */
+/** Runs `payments`. */
 export const payments = (args: ReadonlyArray<string>, options?: RunOptions) =>
-  runProgram(process.execPath, [binary, ...args], {
-    ...options,
-    env: { XDG_CONFIG_HOME: "/dev/null", ...options?.env }
-  })
+  runProgram(process.execPath, [binary, ...args], options)
 
 /** A temporary folder. Closing the scope removes it. */
 export const temporaryFolder = Effect.acquireRelease(

@@ -20,7 +20,6 @@ import {
   print,
   requireOutput,
   setting,
-  sourceOfDestination,
   textFlag
 } from "@payments/export/program"
 import { DateTime, Duration, Effect, Stream } from "effect"
@@ -50,15 +49,11 @@ export const statusCommand = Command.make(
     format: rowFormatFlag
   },
   Effect.fnUntraced(function*(given) {
-    const { destination, flag, source } = yield* checkAll({
+    const { destination, maxAge } = yield* checkAll({
       destination: fromDestination(given.from),
-      source: sourceOfDestination(given.from),
-      flag: setting({ name: "max-age", text: given.maxAge }, undefined, duration)
+      maxAge: setting({ name: "max-age", text: given.maxAge }, undefined, duration)
     })
-    const maxAge = flag ?? source?.maxAge
-    const lists = given.resource.length > 0
-      ? given.resource
-      : source?.lists.map((name) => Lists.byName[name]) ?? Lists.all
+    const lists = given.resource.length === 0 ? Lists.all : given.resource
     const found = yield* Effect.scoped(
       Effect.flatMap(Destination.reader(destination), (reader) => freshnessOf(reader, lists))
     )
