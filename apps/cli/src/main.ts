@@ -1,10 +1,10 @@
 import "effect/schema/SchemaJITCompiler/enable"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { PaymentsApi, PaymentsConfig } from "@payments/core"
+import { PaymentsApi } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { ExitCode } from "@payments/export"
-import { handleOutputErrors, handOverSignals, lineLogger, run, teardown } from "@payments/export/program"
+import { chosenConfig, handleOutputErrors, handOverSignals, lineLogger, run, teardown } from "@payments/export/program"
 import { Effect, Layer } from "effect"
 import { payments } from "./cli.ts"
 
@@ -15,9 +15,9 @@ handleOutputErrors("payments")
 // Only the owner may read the files that this process creates. Libraries create some of them.
 process.umask(0o077)
 
-const api = PaymentsApi.layerConfig.pipe(Layer.provide(layerHttpClient))
+const api = PaymentsApi.layer.pipe(Layer.provide(layerHttpClient), Layer.provide(chosenConfig))
 
-const command = payments(api, PaymentsConfig.layerConfig, layerHttpClient, PAYMENTS_VERSION)
+const command = payments(api, chosenConfig, layerHttpClient, PAYMENTS_VERSION)
 
 run(command, process.argv.slice(2), PAYMENTS_VERSION, Object.keys(process.env)).pipe(
   Effect.provide(Layer.merge(NodeServices.layer, lineLogger("payments"))),

@@ -1,10 +1,10 @@
 /**
  * The examples in the documents: blocks marked `console`. A command follows `$ `, and the next lines are its output. All blocks
  * of a page run in one folder, in order. `payments sandbox …` runs in the background until the next such command, as in a
- * second terminal.
+ * second terminal. A block marked `toml` whose first line is `# NAME.toml` is a file in that folder.
  */
 import { Effect } from "effect"
-import { mkdirSync, symlinkSync, writeFileSync } from "node:fs"
+import { mkdirSync, realpathSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { freePort } from "../../../packages/export/test/FreePort.ts"
 import { binary, runProgram, temporaryFolder } from "./Program.ts"
@@ -14,6 +14,8 @@ const root = join(import.meta.dirname, "../../..")
 /** The documents with examples. */
 export const pageFiles = ["README.md", "docs/export.md", "docs/operating.md", "docs/sandbox.md"]
   .map((file) => join(root, file))
+
+const tomlFile = /^```toml\n(# ([\w-]+\.toml)\n.*?)^```$/gms
 
 const block = /^```console\n(.*?)^```$/gms
 
@@ -32,6 +34,7 @@ export const withOutput = Effect.fnUntraced(function*(page: string) {
   const script = ["trap 'kill $sandbox' EXIT", ...commands.flatMap((line) => [inShell(line, port), `echo '${mark}'`])]
   const work = join(folder, "work")
   mkdirSync(work)
+  for (const [, body = "", name = ""] of page.matchAll(tomlFile)) writeFileSync(join(work, name), body)
   const { stdout } = yield* runProgram("bash", ["-c", `exec 2>&1\n${script.join("\n")}`], {
     cwd: work,
     env: {
@@ -40,7 +43,8 @@ export const withOutput = Effect.fnUntraced(function*(page: string) {
       PAYMENTS_API_KEY: "sandbox_key"
     }
   })
-  const outputs = stdout.replaceAll("\r\n", "\n").replaceAll(`127.0.0.1:${port}`, "127.0.0.1:8787").split(`${mark}\n`)
+  const outputs = stdout.replaceAll("\r\n", "\n").replaceAll(`127.0.0.1:${port}`, "127.0.0.1:8787")
+    .replaceAll(realpathSync(work), "/etc/payments").split(`${mark}\n`)
   let next = 0
   return page.replaceAll(block, (_, body: string) => {
     const lines = commandsOf(body).map((command) => `$ ${command}\n${outputs[next++] ?? ""}`)

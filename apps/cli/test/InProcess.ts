@@ -1,8 +1,8 @@
 /** Runs the command line in this process, over any service, with or without a terminal. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { type PaymentsApi, PaymentsConfig } from "@payments/core"
+import type { PaymentsApi } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
-import { run } from "@payments/export/program"
+import { chosenConfig, run } from "@payments/export/program"
 import { Effect, Layer, Sink, Stdio, Terminal } from "effect"
 import { payments } from "../src/cli.ts"
 
@@ -54,7 +54,7 @@ export const runInProcess = Effect.fnUntraced(
     onOut: Screen["onOut"] = () => Effect.void
   ) {
     const screen: Screen = { terminal, out: "", err: "", merged: "", onOut }
-    const code = yield* run(payments(api, PaymentsConfig.layerConfig, layerHttpClient, "0.0.0"), args, "0.0.0").pipe(
+    const code = yield* run(payments(api, chosenConfig, layerHttpClient, "0.0.0"), args, "0.0.0").pipe(
       Effect.provide(Layer.mergeAll(NodeServices.layer, terminalOf(columns), stdio(screen)))
     )
     return { code, ...screen }

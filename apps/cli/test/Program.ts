@@ -70,9 +70,12 @@ export const runProgram = (
     return Effect.sync(() => child.kill("SIGKILL"))
   })
 
-/** Runs `payments`. */
+/** Runs `payments`. A sources file of this user does not change the result. */
 export const payments = (args: ReadonlyArray<string>, options?: RunOptions) =>
-  runProgram(process.execPath, [binary, ...args], options)
+  runProgram(process.execPath, [binary, ...args], {
+    ...options,
+    env: { XDG_CONFIG_HOME: "/dev/null", ...options?.env }
+  })
 
 /** A temporary folder. Closing the scope removes it. */
 export const temporaryFolder = Effect.acquireRelease(

@@ -177,11 +177,18 @@ describe("the docs", () => {
     const operating = text("docs/operating.md")
     const codes = Array.from(operating.matchAll(/^\| (\d+) \|/gm), ([, code]) => Number(code))
     assert.deepStrictEqual(codes, Object.values(ExitCode))
-    const settings = new Set(Array.from(operating.matchAll(/^\| `(PAYMENTS_[A-Z_]+)` \|/gm), ([, name]) => name))
-    const sources = ["packages/core/src/PaymentsConfig.ts", "apps/worker/src/cli.ts", "packages/export/src/Program.ts"]
-      .map(text).join("\n")
-    const used = new Set(Array.from(sources.matchAll(/\bPAYMENTS_[A-Z_]+\b/g), ([name]) => name))
-    assert.deepStrictEqual([...settings].toSorted(), [...used].toSorted())
+    const documented = text("docs/settings.md").matchAll(/^\| `(PAYMENTS_[A-Z_]+)` \|/gm)
+    const folder = "packages/export/src/sources"
+    const files = [
+      "packages/core/src/PaymentsConfig.ts",
+      "apps/worker/src/cli.ts",
+      "packages/export/src/Program.ts",
+      ...readdirSync(join(root, folder)).map((name) => join(folder, name))
+    ]
+    const used = new Set(
+      Array.from(files.map(text).join("\n").matchAll(/\bPAYMENTS_[A-Z_]+\b/g), ([name]) => name)
+    )
+    assert.deepStrictEqual(Array.from(documented, ([, name]) => name).toSorted(), [...used].toSorted())
   })
 
   it("list every reason of an error, its exit code and whether it is retried", () => {
@@ -226,7 +233,8 @@ describe("the docs", () => {
         "docs/export.md",
         "docs/library.md",
         "docs/operating.md",
-        "docs/sandbox.md"
+        "docs/sandbox.md",
+        "docs/settings.md"
       ]
     ) {
       const named = Array.from(text(file).matchAll(/`((?:packages|apps)\/[^`*]+\.ts)`/g), ([, path = ""]) => path)

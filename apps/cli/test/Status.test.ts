@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Effect } from "effect"
 import { randomUUID } from "node:crypto"
-import { writeFileSync } from "node:fs"
+import { existsSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { afterAll, beforeAll } from "vitest"
@@ -178,5 +178,40 @@ describe("payments status", () => {
       const env = { PAYMENTS_TO: to, PAYMENTS_API_KEY_FILE: "/does/not/exist" }
       const { code, stderr, stdout } = yield* payments(["status", "--max-age", "1h"], { env })
       assert.deepStrictEqual([code, stderr, rowsIn(stdout).length], [0, "", 3])
+    }).pipe(Effect.scoped))
+
+  it.live("takes the destination, the lists and the allowed age from a source, and neither reads nor makes its key", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      yield* exportInto(`sqlite:${folder}/p.db`, "payout-requests", "payin-sources")
+      yield* exportInto(`file:${folder}/q`, "payout-requests", "payin-sources")
+      const config = join(folder, "payments.toml")
+      writeFileSync(
+        config,
+        `[defaults]
+        base_url = "https://api.example.com"
+        [sources.north]
+        to = "sqlite:p.db"
+        api_key_file = "absent"
+        lists = ["payout-requests", "payin-sources"]
+        max_age = "1h"
+        [sources.south]
+        to = "file:q"
+        api_key_command = ["touch", "${folder}/made"]
+        max_age = "10ms"
+        `
+      )
+      const run = (...args: ReadonlyArray<string>) => payments(["status", "--config", config, ...args], { env: {} })
+      const north = yield* run("--source", "north")
+      assert.deepStrictEqual([north.code, north.stderr], [0, ""])
+      assert.deepStrictEqual(
+        rowsIn(north.stdout).map(({ isFresh, list, maxAgeSeconds }) => [list, maxAgeSeconds, isFresh]),
+        [["payout-requests", 3600, true], ["payin-sources", 3600, true]]
+      )
+      const south = yield* run("--source", "south")
+      assert.deepStrictEqual([south.code, rowsIn(south.stdout).length, south.stderr.split("\n").length], [12, 3, 4])
+      assert.strictEqual((yield* run("--source", "south", "--max-age", "1h", "--resource", "payin-sources")).code, 0)
+      assert.isFalse(existsSync(join(folder, "made")))
+      assert.strictEqual((yield* run()).code, 2)
     }).pipe(Effect.scoped))
 })

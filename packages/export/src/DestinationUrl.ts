@@ -20,13 +20,18 @@ export class DestinationError extends Data.TaggedError("DestinationError")<{ rea
   }
 }
 
-/**
- * Parses a text such as `sqlite:./payments.db`. A text from the environment may contain a password. An argument may not,
- * because every user of the machine can read the arguments.
- */
+/** Why a text from this place may not contain a password. A text from the environment may. */
+const passwordProblems = {
+  argument:
+    "Other users of this machine can read a password in an argument. Set PGPASSWORD, PGPASSFILE or PAYMENTS_TO instead.",
+  file: "No password stands in this file. Set PGPASSFILE or PGPASSWORD instead.",
+  environment: undefined
+}
+
+/** Parses a text such as `sqlite:./payments.db`. */
 export const parse = (
   text: string,
-  from: "argument" | "environment" = "argument"
+  from: keyof typeof passwordProblems = "argument"
 ): Effect.Effect<Destination, DestinationError> => {
   if (text === "-") return Effect.succeed({ _tag: "Stdout" })
   const [, scheme, rest = ""] = /^([a-z]+):(.*)$/s.exec(text) ?? []
@@ -41,10 +46,9 @@ export const parse = (
     }
     const url = PostgresUrl.parse(text)
     if (Result.isFailure(url)) return refuse(url.failure)
-    return from === "argument" && url.success.password !== undefined
-      ? refuse(
-        "Other users of this machine can read a password in an argument. Set PGPASSWORD, PGPASSFILE or PAYMENTS_TO instead."
-      )
+    const passwordProblem = passwordProblems[from]
+    return passwordProblem !== undefined && url.success.password !== undefined
+      ? refuse(passwordProblem)
       : Effect.succeed({ _tag: "Postgres", url: url.success })
   }
   if (scheme !== "file") return refuse(DestinationPath.suggestionFor(text))
@@ -55,4 +59,18 @@ export const parse = (
     onFailure: (failure) => refuse(`file: ${failure}.`),
     onSuccess: (format) => Effect.succeed({ _tag: "Files", folder, format })
   })
+}
+
+/** Returns the destination as text, without the password. */
+export const shown = (destination: StoredDestination): string => {
+  switch (destination._tag) {
+    case "Sqlite":
+      return `sqlite:${destination.file}`
+    case "Files": {
+      const { compress, format } = destination.format
+      return `file:${destination.folder}?format=${format}&compress=${compress}`
+    }
+    case "Postgres":
+      return PostgresUrl.shown(destination.url)
+  }
 }

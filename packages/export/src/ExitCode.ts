@@ -2,6 +2,7 @@
 import type { PaymentsConfigError, PaymentsError } from "@payments/core"
 import type { DestinationError } from "./DestinationUrl.ts"
 import type { SinkError } from "./Sink.ts"
+import type { SourcesError } from "./sources/SourcesError.ts"
 
 /** The exit codes of `payments` and `payments-worker`. */
 export const ExitCode = {
@@ -25,11 +26,14 @@ export const ExitCode = {
 export type ExitCode = typeof ExitCode[keyof typeof ExitCode]
 
 /** Returns the exit code of an error. */
-export const exitCodeOf = (error: PaymentsError | PaymentsConfigError | SinkError | DestinationError): ExitCode => {
+export const exitCodeOf = (
+  error: PaymentsError | PaymentsConfigError | SinkError | SourcesError | DestinationError
+): ExitCode => {
   switch (error._tag) {
     case "DestinationError":
       return ExitCode.usage
     case "PaymentsConfigError":
+    case "SourcesError":
       return ExitCode.configuration
     case "SinkError":
       return error.reason._tag === "WrongSetting" ? ExitCode.configuration : ExitCode.destination

@@ -10,7 +10,7 @@ import { Context, DateTime, Duration, Effect, Layer, Metric, Result } from "effe
 import { ExitCode } from "./ExitCode.ts"
 import { ageOf } from "./Freshness.ts"
 import type { ListFreshness } from "./ListFreshness.ts"
-import type { PassOutcome, ScanEvent, ScanOutcome } from "./Scan.ts"
+import type { ScanEvent } from "./Scan.ts"
 import { Sink, type SinkReason } from "./Sink.ts"
 
 /** A metric. */
@@ -127,7 +127,8 @@ export const definitions = {
     per: "list",
     unit: "{scan}",
     labels: { kind: kinds, result: ["complete", "incomplete", "unauthorized", "failed"] },
-    help: "Runs that ended. incomplete: the end of the list was reached, but records are quarantined or rows held back."
+    help:
+      "Runs that ended, without scans of parts. incomplete: the end of the list was reached, but records are quarantined or rows held back."
   },
   payments_records_total: {
     type: "counter",
@@ -528,8 +529,7 @@ const countEvent = (series: Series, event: ScanEvent): void => {
       return
     }
     case "Ended":
-      if (event.kind === "full") countOutcome(series, event.outcome)
-      else countPass(series, event.outcome)
+      countEnd(series, event)
       return
     case "Begun":
     case "Filling":
@@ -538,26 +538,18 @@ const countEvent = (series: Series, event: ScanEvent): void => {
   }
 }
 
-const countPass = (series: Series, { exitCode, kind, result }: PassOutcome): void => {
-  if (Result.isFailure(result)) {
+const countEnd = (series: Series, event: Extract<ScanEvent, { readonly _tag: "Ended" }>): void => {
+  const { kind, outcome: { exitCode, result } } = event
+  if (Result.isFailure<unknown, unknown>(result)) {
     const isUnauthorized = exitCode === ExitCode.notAuthorized
     series.add("payments_scans_total", 1, { kind, result: isUnauthorized ? "unauthorized" : "failed" })
     return
   }
-  series.add("payments_scans_total", 1, { kind, result: "complete" })
-  series.set("payments_scan_duration_seconds", Duration.toSeconds(result.success.elapsed), { kind })
-}
-
-const countOutcome = (series: Series, { exitCode, result }: ScanOutcome): void => {
-  const kind = "full"
-  if (Result.isFailure(result)) {
-    const isUnauthorized = exitCode === ExitCode.notAuthorized
-    series.add("payments_scans_total", 1, { kind, result: isUnauthorized ? "unauthorized" : "failed" })
-    return
-  }
-  series.add("payments_scans_total", 1, { kind, result: exitCode === ExitCode.done ? "complete" : "incomplete" })
-  for (const { elapsed, heldBack } of result.success) {
-    series.set("payments_scan_duration_seconds", Duration.toSeconds(elapsed), { kind })
-    series.set("payments_list_held_back_rows", heldBack)
+  // Scans of parts do not read the whole list.
+  const runs = "kind" in result.success ? [result.success] : result.success.filter(({ part }) => part === undefined)
+  for (const run of runs) {
+    series.add("payments_scans_total", 1, { kind, result: exitCode === ExitCode.done ? "complete" : "incomplete" })
+    series.set("payments_scan_duration_seconds", Duration.toSeconds(run.elapsed), { kind })
+    if ("heldBack" in run) series.set("payments_list_held_back_rows", run.heldBack)
   }
 }

@@ -3,12 +3,13 @@
  * stdout. Any other error is one line on stderr. This is a separate entry of the package, so that the library does not load
  * the command line's code.
  */
-import { Cause, Config, Console, Effect, Exit, Layer, Option, type Runtime } from "effect"
+import { Cause, Console, Effect, Exit, Layer, Option, type Runtime } from "effect"
 import { CliConfig, CliError, CliOutput, Command, Flag, GlobalFlag } from "effect/cli"
 import { logLine } from "./ConsoleOutput.ts"
 import * as Destination from "./Destination.ts"
 import { ExitCode } from "./ExitCode.ts"
 import { checkAll, CommandExit, type ProgramError, programExitCodeOf, usage } from "./ProgramError.ts"
+import { setting } from "./Setting.ts"
 import {
   duration,
   fieldNames,
@@ -19,6 +20,8 @@ import {
   wholeNumber
 } from "./SettingParser.ts"
 import { unknownSettings } from "./Settings.ts"
+import { ChosenSource } from "./sources/ChosenSource.ts"
+import type { Source } from "./sources/Source.ts"
 import { canColor, canRedraw } from "./TerminalRules.ts"
 import { usageText } from "./UsageText.ts"
 
@@ -35,7 +38,9 @@ export {
   requireOutput
 } from "./ConsoleOutput.ts"
 export { type ListenProblem, listenProblem } from "./ListenProblem.ts"
+export { setting } from "./Setting.ts"
 export { duration, interval, type SettingParser, wholeNumber } from "./SettingParser.ts"
+export { chosenConfig, ChosenSource, ConfigFlag, SourceFlag } from "./sources/ChosenSource.ts"
 
 /** Runs a command line and returns its exit code. */
 export const run = <const Name extends string, Input, R, Context>(
@@ -105,23 +110,6 @@ export const teardown = (interrupted: () => ExitCode): Runtime.Teardown => (exit
       : ExitCode.done
   )
 
-/** Reads a flag, or without the flag an environment variable. The error of an invalid value names where it came from. */
-export const setting = Effect.fnUntraced(function*<A>(
-  flag: { readonly name: string; readonly text: string | undefined },
-  variable: string | undefined,
-  { expected, parse }: SettingParser<A>
-) {
-  const text = flag.text ?? (variable === undefined
-    ? undefined
-    : yield* Effect.orDie(Config.String(variable).pipe(Config.withDefault(undefined))))
-  if (text === undefined) return undefined
-  const value = parse(text)
-  if (value !== undefined) return value
-  return yield* usage(
-    `Invalid value for ${flag.text === undefined ? variable : `--${flag.name}`}. Expected: ${expected}`
-  )
-})
-
 /** The destination of an export. `more` is help text about further kinds of destination. */
 export const toFlag = (more = "") =>
   textFlag(
@@ -165,12 +153,31 @@ export const storedDestinationOf = Effect.fnUntraced(
   }
 )
 
-/** Returns the destination that `--from`, or without it PAYMENTS_TO, names. */
-export const fromDestination = (text: string | undefined) =>
-  storedDestinationOf(
-    { name: "from", text },
-    "An export to - (stdout) stores nothing. Name a database or a folder of files."
-  )
+/** Returns the source whose destination a command reads. Undefined if `--from` or PAYMENTS_TO names the destination. */
+export const sourceOfDestination = (from: string | undefined) =>
+  from === undefined ? Effect.flatMap(ChosenSource, ({ forDestination }) => forDestination) : Effect.undefined
+
+/** Returns the destination that `--from` names, or without it the destination of the chosen source or PAYMENTS_TO. */
+export const fromDestination = Effect.fnUntraced(function*(text: string | undefined) {
+  const source = yield* sourceOfDestination(text)
+  return source === undefined
+    ? yield* storedDestinationOf(
+      { name: "from", text },
+      "An export to - (stdout) stores nothing. Name a database or a folder of files."
+    )
+    : yield* destinationIn(source, "from")
+})
+
+/** Returns the destination that `--to` names, or without it the destination of the chosen source or PAYMENTS_TO. */
+export const toDestination = Effect.fnUntraced(function*(text: string | undefined) {
+  const source = text === undefined ? yield* (yield* ChosenSource).forService : undefined
+  return source === undefined ? yield* destinationOf({ name: "to", text }) : yield* destinationIn(source, "to")
+})
+
+const destinationIn = ({ name, to }: Source, flag: string) =>
+  to === undefined
+    ? Effect.fail(usage(`The source ${name} has no destination: give --${flag}, or set to in the sources file.`))
+    : Effect.succeed(to)
 
 /** The flags of a scan, for both programs. Each has an environment variable too. */
 export const scanFlags = {
@@ -182,7 +189,7 @@ export const scanFlags = {
   onLocked: textFlag(
     "on-locked",
     "refuse|wait",
-    "what to do while another program writes the same list; default refuse, for an endless worker wait (PAYMENTS_ON_LOCKED)"
+    "what to do while another program writes the same list; default refuse (PAYMENTS_ON_LOCKED)"
   ),
   ignoreFields: textFlag(
     "ignore-field",
@@ -196,13 +203,30 @@ export const scanFlags = {
   )
 }
 
-/** Parses the {@link scanFlags} or their environment variables. */
-export const scanOptionsOf = (given: {
+/** The texts of the {@link scanFlags}. */
+interface GivenScanFlags {
   readonly patience: string | undefined
   readonly onLocked: string | undefined
   readonly ignoreFields: string | undefined
   readonly missingLimit: string | undefined
-}) =>
+}
+
+/** Parses the {@link scanFlags} or their environment variables. What they leave out comes from the chosen source. */
+export const chosenScanOptionsOf = Effect.fnUntraced(function*(given: GivenScanFlags) {
+  const { options, source } = yield* checkAll({
+    options: scanOptionsOf(given),
+    source: (yield* ChosenSource).forService
+  })
+  return source === undefined ? options : {
+    patience: options.patience ?? source.scan.patience,
+    onLocked: options.onLocked ?? source.scan.onLocked,
+    ignoredFields: options.ignoredFields ?? source.scan.ignoredFields,
+    missingLimit: options.missingLimit ?? source.scan.missingLimit
+  }
+})
+
+/** Parses the {@link scanFlags} or their environment variables. */
+export const scanOptionsOf = (given: GivenScanFlags) =>
   checkAll({
     patience: setting({ name: "patience", text: given.patience }, "PAYMENTS_PATIENCE", duration),
     onLocked: setting({ name: "on-locked", text: given.onLocked }, "PAYMENTS_ON_LOCKED", onLocked),

@@ -5,6 +5,7 @@ import { CliError } from "effect/cli"
 import type { DestinationError } from "./DestinationUrl.ts"
 import { ExitCode, exitCodeOf, lowestExitCode } from "./ExitCode.ts"
 import type { SinkError } from "./Sink.ts"
+import type { SourcesError } from "./sources/SourcesError.ts"
 
 /** Ends the command with the exit code. */
 export class CommandExit extends Data.TaggedError("CommandExit")<{
@@ -26,6 +27,7 @@ export type ProgramError =
   | PaymentsError
   | PaymentsConfigError
   | SinkError
+  | SourcesError
   | DestinationError
   | CliError.CliError
 

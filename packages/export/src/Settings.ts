@@ -24,16 +24,17 @@ const serviceSettings: { readonly [Name in keyof CoreSettings as Extract<Name, `
 
 /** The other settings of both programs, and their meaning. */
 const programSettings = {
+  PAYMENTS_CONFIG:
+    "`--config` of both programs: the sources file; default: `payments/payments.toml` in the platform's configuration folder",
+  PAYMENTS_SOURCE: "`payments --source`: the source of the sources file to use",
   PAYMENTS_TO:
     "`--to` and `--from` of both programs. The URL of a PostgreSQL database may contain its password only here",
   PAYMENTS_EVERY: "`payments-worker --every`, 1s or longer; default: 5m",
   PAYMENTS_ONCE: "`payments-worker --once`: `true` or `false`",
   PAYMENTS_HOST: "`payments-worker --host`; default: 127.0.0.1",
   PAYMENTS_PORT: "`payments-worker --port`; default: 9464",
-  PAYMENTS_LOG_FORMAT: "`payments-worker --log-format`: `json` or `text`; default: `json`",
   PAYMENTS_PATIENCE: "`--patience` of both programs: how long a failing page is requested again; default: 15m",
-  PAYMENTS_ON_LOCKED:
-    "`--on-locked` of both programs: `refuse` or `wait`; default: `wait` for `payments-worker` without `--once`, else `refuse`",
+  PAYMENTS_ON_LOCKED: "`--on-locked` of both programs: `refuse` or `wait`; default: `refuse`",
   PAYMENTS_IGNORE_FIELD:
     "`--ignore-field` of both programs: fields to ignore when comparing records, such as `authUrl`",
   PAYMENTS_MISSING_LIMIT:

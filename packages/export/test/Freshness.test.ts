@@ -9,10 +9,11 @@ import { readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import * as Destination from "../src/Destination.ts"
+import { stateQuery } from "../src/engine/StateQuery.ts"
 import { defaultFormat } from "../src/files/FileSink.ts"
 import { ageOf, freshnessOf, isFresh, overviewOf, scan, type ScanEvent, type ScanOptions, Sink } from "../src/index.ts"
 import { batchOf, recordOf } from "./Batches.ts"
-import { execute, temporaryFolder } from "./Folder.ts"
+import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
 import { type PostgresServer, startServer } from "./PostgresServer.ts"
 import { query, urlOf } from "./PostgresTest.ts"
 
@@ -362,6 +363,20 @@ describe.each(Object.keys(kinds) as ReadonlyArray<keyof typeof kinds>)("the over
 })
 
 describe("the freshness of an SQLite destination", () => {
+  it.live("is read through indexes, so that it costs the same on any number of rows and scans", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      yield* run(sqliteIn(file, { _tag: "Sqlite", file }), payouts(5))
+      const plan = rowsOf(file, `EXPLAIN QUERY PLAN ${stateQuery(list, "", (column) => column)}`)
+        .map(({ detail }) => String(detail))
+      // Only the results of subqueries are scanned, and an index of missing rows only.
+      const scanned = plan.filter((step) => step.startsWith("SCAN"))
+      const allowed =
+        /^SCAN (?:q|quarantined|complete|running|CONSTANT ROW|payout_requests USING .*INDEX missing_.*)(?: LEFT-JOIN)?$/
+      assert.deepStrictEqual(scanned.filter((step) => !allowed.test(step)), [])
+      assert.isNotEmpty(plan.filter((step) => step.includes("INDEX scans_of_a_part (list=? AND part=? AND state=?)")))
+    }).pipe(Effect.scoped))
+
   it.live("says that the holder is unknown if the lock file cannot be read", () =>
     Effect.gen(function*() {
       const destination = yield* kinds["sqlite:"]

@@ -7,7 +7,7 @@ import { PrometheusMetrics } from "effect/observability"
 import { join } from "node:path"
 import { pageOf, scriptedServer } from "../../core/test/ScriptedServer.ts"
 import * as ScanTotals from "../src/engine/ScanTotals.ts"
-import { ExitCode, Metrics, scanAll, type ScanProgress, type ScanSummary } from "../src/index.ts"
+import { ExitCode, Metrics, openScanner, scanAll, type ScanProgress, type ScanSummary } from "../src/index.ts"
 import { type Definition, definitions, type ObservedList } from "../src/Metrics.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { temporaryFolder } from "./Folder.ts"
@@ -111,6 +111,14 @@ describe("the metrics of a scan", () => {
       const limit = "payments_rate_limit_requests_per_second"
       assert.isAbove(valueOf(yield* families, limit, { source: "acme" }) ?? 0, 0)
       yield* scanned([...records.slice(1, 24), { id: "inv_0", amount: 7 }], 401)
+      yield* Effect.flatMap(
+        openScanner("invoices", { limit: 10, onEvent: (event) => metrics.onEvent("acme", event) }),
+        (scanner) => scanner.head(1)
+      ).pipe(
+        Effect.scoped,
+        Effect.provide(layerTest({ invoices: [{ id: "inv_new", amount: 1 }, ...records] })),
+        Effect.provide(SqliteSink.layer(join(folder, "p.db")), { local: true })
+      )
       const all = yield* families
       const value = (name: string, labels = {}) => valueOf(all, name, { source: "acme", list: "invoices", ...labels })
       assert.deepStrictEqual(
@@ -124,12 +132,14 @@ describe("the metrics of a scan", () => {
       assert.isUndefined(valueOf(all, limit, { source: "acme" }))
       assert.deepStrictEqual(
         ["inserted", "updated", "unchanged", "missing"].map((outcome) => value("payments_records_total", { outcome })),
-        [25, 0, 34, 0]
+        [25 + 1, 0, 34 + 19, 0]
       )
       assert.deepStrictEqual(
         ["complete", "unauthorized", "failed"].map((result) => value("payments_scans_total", { kind: "full", result })),
         [2, 1, 0]
       )
+      assert.strictEqual(value("payments_scans_total", { kind: "head", result: "complete" }), 1)
+      assert.isAbove(value("payments_scan_duration_seconds", { kind: "head" }) ?? 0, 0)
       assert.isAbove(value("payments_commit_duration_seconds_count") ?? 0, 2)
       assert.isAbove(value("payments_scan_duration_seconds", { kind: "full" }) ?? 0, 0)
       assert.strictEqual(value("payments_list_held_back_rows"), 0)

@@ -1,5 +1,5 @@
 /** `payments conformance`. */
-import { Lists, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
+import { Lists, PaymentsConfig } from "@payments/core"
 import { ExitCode, printable } from "@payments/export"
 import {
   checkAll,
@@ -8,6 +8,7 @@ import {
   logLine,
   optionalFlag,
   print,
+  type ProgramError,
   setting,
   wholeNumberFlag
 } from "@payments/export/program"
@@ -20,7 +21,7 @@ import type * as TextWidth from "../TextWidth.ts"
 
 /** Makes the command. `config` takes its settings from environment variables. */
 export const conformanceCommand = <R>(
-  config: Layer.Layer<PaymentsConfig, PaymentsConfigError, R>,
+  config: Layer.Layer<PaymentsConfig, ProgramError, R>,
   http: Layer.Layer<HttpClient.HttpClient>
 ) =>
   Command.make(

@@ -1,5 +1,5 @@
 /** `payments export`. */
-import { Days, Lists, PaymentsApi, type PaymentsConfigError, readPlainFile, RequestObserver } from "@payments/core"
+import { Days, Lists, PaymentsApi, readPlainFile, RequestObserver } from "@payments/core"
 import {
   Destination,
   lowestExitCode,
@@ -15,15 +15,17 @@ import {
 } from "@payments/export"
 import {
   checkAll,
+  chosenScanOptionsOf,
+  ChosenSource,
   CommandExit,
-  destinationOf,
   logLine,
   print,
+  type ProgramError,
   requireOutput,
   scanFlags,
-  scanOptionsOf,
   setting,
   textFlag,
+  toDestination,
   toFlag,
   usage,
   wholeNumber
@@ -33,9 +35,6 @@ import { Argument, Command, Flag } from "effect/cli"
 import { terminalWidth } from "../Output.ts"
 import { logFailures, makeProgress } from "../Progress.ts"
 import { problemsOf, summarize } from "../Summary.ts"
-
-/** The name of the source whose settings are environment variables, for metrics. */
-export const source = "default"
 
 /** The lists by their names on the command line. */
 const listChoices = Lists.all.map(({ label, name }) => [label, name] as const)
@@ -51,8 +50,8 @@ const dividedBy = (field: string): string =>
 
 /** Makes the command. `api` is the service to read. `telemetry` exports what happens, for the time of the export. */
 export const exportCommand = <R>(
-  api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>,
-  telemetry: Layer.Layer<Metrics, never, Sink>
+  api: Layer.Layer<PaymentsApi, ProgramError, R>,
+  telemetry: (source: string) => Layer.Layer<Metrics, never, Sink>
 ) =>
   Command.make(
     "export",
@@ -85,11 +84,16 @@ export const exportCommand = <R>(
       ...scanFlags
     },
     Effect.fnUntraced(function*(input) {
-      const names = input.lists.length === 0 ? Lists.all.map(({ name }) => name) : [...new Set(input.lists)]
+      // `checkAll` reports the error of the source, which the service needs too.
+      const source = yield* Effect.orElseSucceed((yield* ChosenSource).forService, () => undefined)
+      const sourceName = source?.name ?? "default"
+      const names = input.lists.length > 0
+        ? [...new Set(input.lists)]
+        : source?.lists ?? Lists.all.map(({ name }) => name)
       // All settings are checked together, before anything is opened: a wrong setting leaves no empty destination.
       const { concurrency, destination, parts, scanOptions, service } = yield* checkAll({
         destination: destinationFor(input, names),
-        scanOptions: scanOptionsOf(input),
+        scanOptions: chosenScanOptionsOf(input),
         parts: partsOf(input, names),
         concurrency: setting({ name: "concurrency", text: input.concurrency }, undefined, wholeNumber(1, 64)),
         service: Layer.build(api)
@@ -101,15 +105,15 @@ export const exportCommand = <R>(
         const options: ScanOptions = {
           ...scanOptions,
           rebind: input.rebind,
-          onEvent: (event) => metrics.onEvent(source, event)
+          onEvent: (event) => metrics.onEvent(sourceName, event)
         }
         const exported = parts === undefined
           ? exportLists(names, options, isStored)
           : exportParts({ ...parts, concurrency }, options, isStored)
-        yield* Effect.provideService(exported, RequestObserver, metrics.requestsOf(source))
+        yield* Effect.provideService(exported, RequestObserver, metrics.requestsOf(sourceName))
       }).pipe(
         Effect.withSpan("payments export"),
-        Effect.provide(telemetry),
+        Effect.provide(telemetry(sourceName)),
         Effect.provide(Destination.layer(destination)),
         Effect.provide(service)
       )
@@ -133,7 +137,7 @@ const destinationFor = Effect.fnUntraced(function*(
   input: Parameters<typeof conflictOf>[0] & { readonly to: string | undefined },
   names: ReadonlyArray<Lists.ListName>
 ) {
-  const destination = yield* destinationOf({ name: "to", text: input.to })
+  const destination = yield* toDestination(input.to)
   const conflict = destination._tag === "Stdout" ? conflictOf(input, names) : undefined
   return conflict === undefined ? destination : yield* usage(conflict)
 })

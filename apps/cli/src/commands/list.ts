@@ -1,11 +1,12 @@
 /** `payments <list> list`: reads a list, for example `payments payout-requests list`. */
-import { Days, type ListOperation, Lists, PaymentsApi, type PaymentsConfigError, Position } from "@payments/core"
+import { Days, type ListOperation, Lists, PaymentsApi, Position } from "@payments/core"
 import { ExitCode, printable } from "@payments/export"
 import {
   checkAll,
   CommandExit,
   logLine,
   optionalFlag,
+  type ProgramError,
   setting,
   type SettingParser,
   textFlag,
@@ -67,7 +68,7 @@ const format = optionalFlag(
 )
 
 /** Makes the command of a list. `api` is the service to read. */
-export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>) => {
+export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi, ProgramError, R>) => {
   const filters = filtersOf(list)
   return Command.make(list.label).pipe(
     Command.withDescription(`Read ${list.title}`),

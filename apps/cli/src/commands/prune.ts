@@ -7,6 +7,7 @@ import {
   fromFlag,
   print,
   setting,
+  sourceOfDestination,
   textFlag,
   usage
 } from "@payments/export/program"
@@ -26,14 +27,17 @@ export const pruneCommand = Command.make(
     )
   },
   Effect.fnUntraced(function*({ dryRun, from, ...given }) {
-    const { destination, keepChanges, keepScans } = yield* checkAll({
-      flags: given.keepChanges === undefined && given.keepScans === undefined
-        ? usage("There is nothing to remove: give --keep-changes, --keep-scans or both.")
-        : Effect.void,
+    const { destination, source, ...flags } = yield* checkAll({
       keepChanges: setting({ name: "keep-changes", text: given.keepChanges }, undefined, duration),
       keepScans: setting({ name: "keep-scans", text: given.keepScans }, undefined, duration),
-      destination: fromDestination(from)
+      destination: fromDestination(from),
+      source: sourceOfDestination(from)
     })
+    const keepChanges = flags.keepChanges ?? source?.keepChanges
+    const keepScans = flags.keepScans ?? source?.keepScans
+    if (keepChanges === undefined && keepScans === undefined) {
+      return yield* usage("There is nothing to remove: give --keep-changes, --keep-scans or both.")
+    }
     yield* Effect.scoped(Effect.gen(function*() {
       const maintenance = yield* Destination.maintenance(destination)
       const pruned = yield* prune(maintenance, { keepChanges, keepScans, isDryRun: dryRun })

@@ -2,9 +2,9 @@
  * `payments start`, which `npm start` runs. Exports all lists of the API in `PAYMENTS_BASE_URL` into ./payments.db. If no API
  * is configured, it exports the lists of an embedded sandbox into ./payments-sandbox.db.
  */
-import { Lists, PaymentsApi, type PaymentsApi as Api, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
+import { Lists, PaymentsApi, type PaymentsApi as Api, PaymentsConfig } from "@payments/core"
 import { Destination } from "@payments/export"
-import { logLine, print } from "@payments/export/program"
+import { logLine, print, type ProgramError } from "@payments/export/program"
 import { Config, Effect, Layer } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
@@ -23,7 +23,7 @@ const demonstration = {
 
 /** Makes the command. `api` takes its settings from environment variables. `http` reaches the embedded sandbox. */
 export const startCommand = <R>(
-  api: Layer.Layer<Api, PaymentsConfigError, R>,
+  api: Layer.Layer<Api, ProgramError, R>,
   http: Layer.Layer<HttpClient.HttpClient>
 ) =>
   Command.make(

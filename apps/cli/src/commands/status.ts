@@ -20,6 +20,7 @@ import {
   print,
   requireOutput,
   setting,
+  sourceOfDestination,
   textFlag
 } from "@payments/export/program"
 import { DateTime, Duration, Effect, Stream } from "effect"
@@ -49,11 +50,15 @@ export const statusCommand = Command.make(
     format: rowFormatFlag
   },
   Effect.fnUntraced(function*(given) {
-    const { destination, maxAge } = yield* checkAll({
+    const { destination, flag, source } = yield* checkAll({
       destination: fromDestination(given.from),
-      maxAge: setting({ name: "max-age", text: given.maxAge }, undefined, duration)
+      source: sourceOfDestination(given.from),
+      flag: setting({ name: "max-age", text: given.maxAge }, undefined, duration)
     })
-    const lists = given.resource.length === 0 ? Lists.all : given.resource
+    const maxAge = flag ?? source?.maxAge
+    const lists = given.resource.length > 0
+      ? given.resource
+      : source?.lists.map((name) => Lists.byName[name]) ?? Lists.all
     const found = yield* Effect.scoped(
       Effect.flatMap(Destination.reader(destination), (reader) => freshnessOf(reader, lists))
     )

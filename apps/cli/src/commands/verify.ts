@@ -1,5 +1,5 @@
 /** `payments verify`: compares a destination with its certificates and, if requested, with the API. */
-import { Lists, PaymentsApi, type PaymentsConfigError } from "@payments/core"
+import { Lists, PaymentsApi } from "@payments/core"
 import {
   Destination,
   ExitCode,
@@ -11,14 +11,22 @@ import {
   verifyAgainstApi,
   verifyFiles
 } from "@payments/export"
-import { checkAll, CommandExit, fromDestination, fromFlag, logLine, print } from "@payments/export/program"
+import {
+  checkAll,
+  CommandExit,
+  fromDestination,
+  fromFlag,
+  logLine,
+  print,
+  type ProgramError
+} from "@payments/export/program"
 import { Effect, Layer } from "effect"
 import { Command, Flag } from "effect/cli"
 
 const count = new Intl.NumberFormat("en-US")
 
 /** Makes the command. `api` is the service for `--against-api`. */
-export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>) =>
+export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =>
   Command.make(
     "verify",
     {

@@ -12,7 +12,9 @@ import type { ListState } from "./Store.ts"
 export const stateQuery = (list: Lists.AnyList, prefix: string, time: (column: string) => string): string => {
   const table = `${prefix}${tableOf(list)}`
   const scans = `FROM ${prefix}scans WHERE list = '${list.label}'`
-  const lastComplete = `${scans} AND part = '' AND state = 'complete' AND kind = 'full' ORDER BY scan DESC LIMIT 1`
+  // SQLite uses the index of full scans and parts only if the query has the condition of the index.
+  const lastComplete =
+    `${scans} AND part = '' AND state = 'complete' AND kind IN ('full', 'part') ORDER BY scan DESC LIMIT 1`
   return `SELECT (SELECT max("row") FROM ${table}) AS highest_row,
     (SELECT count(*) FROM ${table} WHERE missing_since IS NOT NULL) AS missing,
     quarantined.full_scan, quarantined.parts, complete.scan AS complete_scan, complete.started_at AS complete_started_at,

@@ -63,6 +63,15 @@ export const parse = (text: string): Result.Result<PostgresUrl, string> => {
   })
 }
 
+/** Returns the URL as text, without the password. */
+export const shown = ({ database = "", host = "", port, schema, user }: PostgresUrl): string => {
+  const isSocket = host.startsWith("/")
+  const place = isSocket ? "" : host.includes(":") ? `[${host}]` : encodeURIComponent(host)
+  const login = user === undefined ? "" : `${encodeURIComponent(user)}@`
+  const query = new URLSearchParams({ ...(isSocket ? { host } : {}), schema })
+  return `postgres://${login}${place}${port === undefined ? "" : `:${port}`}/${encodeURIComponent(database)}?${query}`
+}
+
 const emptyToUndefined = (text: string): string | undefined => text === "" ? undefined : text
 
 const decoded = (text: string): string | undefined => {

@@ -1,0 +1,190 @@
+/** The details of a source: charts of the changes and amounts of each list, certificates, runs, and consumers of changes. */
+import type { Overview } from "@payments/export"
+import type { ListSnapshot, SourceSnapshot } from "../Snapshot.ts"
+import { freshness } from "./Diagnosis.ts"
+import { type Content, type Html, html } from "./Html.ts"
+import { badge, bar } from "./Parts.ts"
+import { counted, dayWords, durationWords, grouped, kindTitle, listTitle, secondsBetween, time } from "./Words.ts"
+
+/** The heading of a source's details, with the consumers of its changes. */
+export const sourceDetails = ({ lists, name }: SourceSnapshot, isOneOfSeveral: boolean, at: string): Html => {
+  // Consumers read the changes of all lists, so each list has the same ones.
+  const consumers = lists[0]?.consumers ?? []
+  return html`<section id="source-details:${name}" class="source-details">
+    <h2>${isOneOfSeveral ? html`Details of <bdi>${name}</bdi>` : "Details"}</h2>
+    ${
+    consumers.length === 0 ? undefined : html`<table class="card plain consumers" role="table">
+      <caption>Consumers of changes</caption>
+      <thead role="rowgroup"><tr role="row">${
+      ["Name", "Behind", "Position", "Last moved"].map(columnHeader)
+    }</tr></thead>
+      <tbody role="rowgroup">${
+      consumers.map(({ lag, movedAt, name: consumer, position }) =>
+        html`<tr role="row">
+        <th role="rowheader" scope="row"><bdi>${consumer}</bdi></th>
+        <td role="cell" data-label="Behind">${counted(lag, "change")}</td>
+        <td role="cell" data-label="Position">${grouped(position)}</td>
+        <td role="cell" data-label="Last moved"><time datetime="${movedAt}">${
+          durationWords(secondsBetween(movedAt, at))
+        } ago</time></td>
+      </tr>`
+      )
+    }</tbody>
+    </table>`
+  }
+  </section>`
+}
+
+const columnHeader = (text: string): Html => html`<th role="columnheader" scope="col">${text}</th>`
+
+/** The details of a list. */
+export const listDetails = (
+  source: SourceSnapshot,
+  list: ListSnapshot,
+  isOneOfSeveral: boolean,
+  at: string
+): Html => {
+  const id = `details:${source.name}/${list.list}`
+  return html`<article id="${id}" class="card details" aria-labelledby="title:${id}">
+    <header><h3 id="title:${id}">${
+    isOneOfSeveral ? html`<span class="of"><bdi>${source.name}</bdi> · </span>` : undefined
+  }${listTitle(list.list)}</h3>${badge(freshness(list))}</header>
+    <div class="charts">
+      ${list.overview === null ? undefined : [changes(id, list.overview), amounts(list, list.overview)]}
+    </div>
+    <div class="facts">${lastScan(list, at)}${runs(list, at)}</div>
+  </article>`
+}
+
+const kinds = [
+  ["insert", "Inserted"],
+  ["update", "Updated"],
+  ["missing", "Missing"],
+  ["returned", "Returned"]
+] as const
+
+/** The chart is drawn from `data-points`: the day as seconds since 1970, then the number of changes of each kind. */
+const changes = (id: string, { days }: Overview): Html => {
+  const withChanges = days.filter((day) => kinds.some(([kind]) => day[kind] > 0)).toReversed()
+  const title = `Changes per day, last ${days.length} days (UTC)`
+  if (withChanges.length === 0) {
+    return html`<section class="chart"><h4>${title}</h4><p class="empty">No changes.</p></section>`
+  }
+  const points = days.map((day) => [Date.parse(day.day) / 1000, ...kinds.map(([kind]) => day[kind])])
+  return html`<section class="chart"><h4>${title}</h4>
+    <ul class="legend">${kinds.map(([kind, words]) => html`<li><span class="swatch ${kind}"></span>${words}</li>`)}</ul>
+    <div class="plot" data-points="${JSON.stringify(points)}" aria-hidden="true"></div>
+    <details id="days:${id}"><summary>As a table<span class="unseen">: ${title}</span></summary>
+      <div class="scroll" tabindex="0" role="group" aria-label="${title}"><table class="plain numbers">
+        <thead><tr>${
+    ["Day", ...kinds.map(([, words]) => words)].map((text) => html`<th scope="col">${text}</th>`)
+  }</tr></thead>
+        <tbody>${
+    withChanges.map((day) =>
+      html`<tr><th scope="row">${dayWords(day.day)}</th>${
+        kinds.map(([kind]) => html`<td>${grouped(day[kind])}</td>`)
+      }</tr>`
+    )
+  }</tbody>
+      </table></div>
+    </details>
+  </section>`
+}
+
+/** Sums have any number of digits, so they stay text. A bar shows the share of the largest sum, to a thousandth. */
+const amounts = (list: ListSnapshot, { otherStatuses, statuses }: Overview): Html => {
+  const all = [
+    ...statuses.map(({ status, ...totals }) => ({
+      label: status === null ? "(none)" : html`<bdi>${status}</bdi>`,
+      ...totals
+    })),
+    ...(otherStatuses.rows === 0 ? [] : [{ label: "(others)", ...otherStatuses }])
+  ]
+  const columns = [...new Set(all.flatMap(({ sums }) => Object.keys(sums)))]
+  const [first] = columns
+  const title = first === undefined ? "Rows by status" : "Amounts by status"
+  if (all.length === 0) return html`<section class="chart"><h4>${title}</h4><p class="empty">No rows.</p></section>`
+  const measure = (totals: { readonly rows: number; readonly sums: { readonly [column: string]: string } }) =>
+    magnitude(first === undefined ? String(totals.rows) : totals.sums[first] ?? "0")
+  const largest = all.reduce((most, totals) => measure(totals) > most ? measure(totals) : most, 1n)
+  return html`<section class="chart"><h4>${title}</h4>
+    <div class="scroll" tabindex="0" role="group" aria-label="${title} of ${list.list}"><table class="plain numbers amounts">
+      <thead><tr><th scope="col">Status</th><th scope="col">Rows</th>${
+    columns.map((column) => html`<th scope="col">${listTitle(column.replaceAll("_", " "))}</th>`)
+  }</tr></thead>
+      <tbody>${
+    all.map((totals) =>
+      html`<tr>
+        <th scope="row">${totals.label}${bar(Number(measure(totals) * 1000n / largest) / 1000, "amount")}</th>
+        <td>${grouped(totals.rows)}</td>
+        ${columns.map((column) => html`<td>${grouped(totals.sums[column] ?? "0")}</td>`)}
+      </tr>`
+    )
+  }</tbody>
+    </table></div>
+    <p class="muted">${
+    first === undefined ? "" : "Exact sums in the API's own unit, without the missing rows. "
+  }The bars compare ${first === undefined ? "rows" : `the sums of ${first.replaceAll("_", " ")}`}.</p>
+  </section>`
+}
+
+/** Text that is no integer, which only another program can have written, counts as 0. */
+const magnitude = (digits: string): bigint => {
+  const value = /^-?\d+$/.test(digits) ? BigInt(digits) : 0n
+  return value < 0n ? -value : value
+}
+
+const lastScan = ({ completeScan }: ListSnapshot, at: string): Html => {
+  if (completeScan === null) return facts("Last full scan", [["Result", "No full scan is complete yet."]])
+  const { certificate, endedAt, scan, startedAt } = completeScan
+  const times = html`${time(startedAt, at)} to ${time(endedAt, at)}, ${
+    durationWords(secondsBetween(startedAt, endedAt))
+  }`
+  if (certificate === null) {
+    return facts("Last full scan", [["Scan", grouped(scan)], ["Time", times], ["Certificate", "Not readable."]])
+  }
+  return facts("Certificate of the last full scan", [
+    ["Scan", grouped(scan)],
+    ["Time", times],
+    [
+      "Read",
+      `${counted(certificate.records, "record")} on ${counted(certificate.pages, "page")}, to the ${certificate.end}`
+    ],
+    ["Different ids", grouped(certificate.distinct)],
+    ["Repeats", grouped(certificate.repeats)],
+    ["Quarantined", grouped(certificate.quarantined)],
+    ...(certificate.withoutId === 0 ? [] : [["Without id", grouped(certificate.withoutId)] as const]),
+    ...Object.entries(certificate.sums).map(([column, sum]) =>
+      [`Sum of ${column.replaceAll("_", " ")}`, grouped(sum)] as const
+    ),
+    ["Digest", html`<code>${certificate.digest}</code>`]
+  ])
+}
+
+const runs = (list: ListSnapshot, at: string): Html =>
+  facts("Runs", [
+    [
+      "Now",
+      list.progress === null ?
+        "Idle" :
+        html`${kindTitle[list.progress.kind]} since ${time(list.progress.startedAt, at)}, ${
+          counted(list.progress.records, "record")
+        } on ${counted(list.progress.pages, "page")}`
+    ],
+    ...(["full", "window", "head"] as const).flatMap((kind) => {
+      const iso = list.next[kind]
+      return iso === null ? [] : [[`Next ${kindTitle[kind].toLowerCase()}`, time(iso, at)] as const]
+    }),
+    ...(list.running === null || list.running === undefined || list.progress !== null ? [] : [
+      [
+        "Unfinished scan",
+        `${counted(list.running.records, "record")} on ${counted(list.running.pages, "page")}`
+      ] as const
+    ]),
+    ["Lock", list.holdsLock ? "This worker" : list.holder === null ? "Nobody" : html`<bdi>${list.holder}</bdi>`]
+  ])
+
+const facts = (title: string, entries: ReadonlyArray<readonly [string, Content]>): Html =>
+  html`<section><h4>${title}</h4><dl>${
+    entries.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)
+  }</dl></section>`

@@ -1,0 +1,169 @@
+/** What the state of a list or a source means for a person: how bad it is, in one word and in sentences. */
+import type { ListSnapshot, Snapshot, SourceSnapshot } from "../Snapshot.ts"
+import { type Html, html } from "./Html.ts"
+import { counted, durationWords, grouped, kindTitle, secondsBetween, time } from "./Words.ts"
+
+/** `bad`: a person has to look. `warn`: it may end by itself, or needs a look some day. `idle`: neither good nor bad. */
+export type Tone = "bad" | "warn" | "good" | "idle"
+
+/** One word with its tone. */
+export interface Verdict {
+  readonly tone: Tone
+  readonly word: string
+}
+
+/** A sentence about something that is wrong. */
+export interface Finding {
+  readonly tone: "bad" | "warn"
+  readonly sentence: Html
+}
+
+/** Whether the list is as fresh as it has to be. */
+export const freshness = (list: ListSnapshot): Verdict => {
+  if (list.stall !== null) return { tone: "bad", word: "Stalled" }
+  if (list.ageSeconds === null) {
+    const tone = list.isFresh ? "idle" : "bad"
+    if (list.completeScan !== null) return { tone, word: "Age unknown" }
+    if (list.progress !== null) return { tone: "idle", word: "First scan" }
+    // Nothing is there, and the last attempt to change that failed.
+    return { tone: list.failure === null ? tone : "bad", word: "Never scanned" }
+  }
+  if (!list.isFresh) return { tone: "bad", word: "Stale" }
+  return list.maxAgeSeconds === null ? { tone: "idle", word: "No limit" } : { tone: "good", word: "Fresh" }
+}
+
+/** The state of the source's process. */
+export const sourceState = ({ problem, state }: SourceSnapshot): Verdict => {
+  switch (state) {
+    case "stopped":
+      return { tone: "bad", word: "Stopped" }
+    case "standby":
+      return { tone: "idle", word: "Standby" }
+    case "starting":
+      return problem === null ? { tone: "idle", word: "Starting" } : { tone: "bad", word: "Waiting" }
+    case "running":
+      return problem === null ? { tone: "good", word: "Running" } : { tone: "bad", word: "Waiting" }
+  }
+}
+
+/** Everything that is wrong with a source itself. */
+export const sourceFindings = ({ problem, state }: SourceSnapshot, at: string): ReadonlyArray<Finding> =>
+  problem === null ? [] : [{
+    tone: "bad",
+    sentence: html`${
+      state === "stopped" ? "The source is stopped until a person acts" : "The destination cannot be used"
+    }: ${said(problem.message)} ${since(problem.since, at)}`
+  }]
+
+/** Everything that is wrong with a list, the worst first. */
+export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Finding> => {
+  const { tone } = freshness(list)
+  const found: Array<Finding> = []
+  const add = (severity: Finding["tone"], sentence: Html) => found.push({ tone: severity, sentence })
+  if (list.stall !== null) {
+    add("bad", html`A full scan makes no progress: ${said(list.stall.message)} ${since(list.stall.since, at)}`)
+  }
+  if (list.maxAgeSeconds !== null && !list.isFresh) {
+    const allowed = durationWords(list.maxAgeSeconds)
+    if (list.ageSeconds !== null) {
+      add("bad", html`The data is ${durationWords(list.ageSeconds)} old. At most ${allowed} is allowed.`)
+    } else if (list.completeScan !== null) {
+      add("bad", html`The age is unknown until the next full scan: a clock was set back.`)
+    } else if (tone === "bad") add("bad", html`No full scan is complete. An age of at most ${allowed} is allowed.`)
+  }
+  const waiting = list.progress?.waiting ?? null
+  if (waiting !== null && list.progress !== null) {
+    add("warn", html`${kindTitle[list.progress.kind]} waits: ${said(waiting.message)} ${since(waiting.since, at)}`)
+  }
+  // A run that waits for the reason that ended the run before is one problem.
+  if (list.failure !== null && list.failure.message !== waiting?.message) {
+    const { message, reason } = list.failure
+    const what = reason === "HeldBack" ? "The last full scan held rows back" : "The last run failed"
+    add(tone === "bad" ? "bad" : "warn", html`${what}: ${said(message)} ${since(list.failure.since, at)}`)
+  }
+  if (list.headProblem !== null) add("warn", html`Head passes are stopped: ${said(list.headProblem)}`)
+  if (list.quarantined > 0) {
+    add(
+      "warn",
+      html`${counted(list.quarantined, "record")} in quarantine: not of the form that the API's document describes.`
+    )
+  }
+  return found
+}
+
+/** Text of an error: isolated from the direction of the text around it, and ended as a sentence. */
+const said = (message: string): Html => html`<bdi>${/[.!?]$/.test(message) ? message : `${message}.`}</bdi>`
+
+const since = (from: string, at: string): Html =>
+  html`<span class="since">Since ${time(from, at)}, ${durationWords(secondsBetween(from, at))} ago.</span>`
+
+const ranks: { readonly [tone in Tone]: number } = { bad: 0, warn: 1, idle: 2, good: 2 }
+
+/** The rank of a source in the page: the worst has 0. */
+export const rankOf = (source: SourceSnapshot, at: string): number =>
+  Math.min(
+    ranks[sourceState(source).tone],
+    ...source.lists.flatMap((list) => [
+      ranks[freshness(list).tone],
+      ...listFindings(list, at).map((finding) => ranks[finding.tone])
+    ])
+  )
+
+/** The state of all sources in one sentence, and the rest in a second one. */
+export const summary = ({ sources }: Snapshot): Verdict & { readonly more: string } => {
+  const lists = sources.flatMap((source) => source.lists)
+  const count = (matches: (list: ListSnapshot) => boolean) => lists.filter(matches).length
+  const withWord = (word: string) => count((list) => freshness(list).word === word)
+  const stalled = withWord("Stalled")
+  const stale = withWord("Stale")
+  const never = count((list) => list.ageSeconds === null && freshness(list).tone === "bad")
+  const stopped = sources.filter(({ state }) => state === "stopped").length
+  const unusable = sources.filter(({ problem, state }) => problem !== null && state !== "stopped").length
+  const first = withWord("First scan")
+  const waiting = count(({ progress }) => progress !== null && progress.waiting !== null)
+  const failed = count(({ failure }) => failure !== null)
+  const standby = sources.filter(({ state }) => state === "standby").length
+  const quarantined = lists.reduce((sum, list) => sum + list.quarantined, 0)
+  const are = (n: number) => n === 1 ? "is" : "are"
+  const bad = [
+    stale === 0 ? "" : `${grouped(stale)} of ${counted(lists.length, "list")} ${are(stale)} stale`,
+    stalled === 0 ? "" : `${counted(stalled, "list")} ${are(stalled)} stalled`,
+    never === 0 ? "" : `${counted(never, "list")} ${never === 1 ? "has" : "have"} no complete scan`,
+    stopped === 0 ? "" : `${counted(stopped, "source")} ${are(stopped)} stopped`,
+    unusable === 0 ? "" : `${counted(unusable, "destination")} cannot be used`
+  ].filter((text) => text !== "")
+  const others = [
+    first === 0 ? "" : `${counted(first, "first full scan")} running`,
+    waiting === 0 ? "" : `${counted(waiting, "run")} waiting`,
+    failed === 0 ? "" : `${counted(failed, "list")} whose last run failed`,
+    quarantined === 0 ? "" : `${counted(quarantined, "record")} in quarantine`,
+    standby === 0 ? "" : `${counted(standby, "source")} on standby`
+  ].filter((text) => text !== "")
+  const more = others.length === 0 ? "" : `${others.join(", ")}.`
+  if (bad.length > 0) return { tone: "bad", word: joinWords(bad), more }
+  if (lists.length === 0) return { tone: "idle", word: "No source is set up", more }
+  const needsLook = waiting + failed + quarantined > 0
+  const complete = count((list) => list.ageSeconds !== null)
+  if (complete < lists.length) {
+    const has = complete === 1 ? "has" : "have"
+    const word = complete === 0
+      ? "No list has a complete full scan yet"
+      : `${grouped(complete)} of ${counted(lists.length, "list")} ${has} a complete full scan`
+    const hint = complete + first === 0
+      ? "The first full scans begin by themselves, and their progress appears here."
+      : ""
+    return { tone: needsLook ? "warn" : "idle", word, more: `${hint} ${more}`.trim() }
+  }
+  const hasLimit = lists.some((list) => list.maxAgeSeconds !== null)
+  const word = hasLimit
+    ? lists.length === 1 ? "The list is fresh" : `All ${grouped(lists.length)} lists are fresh`
+    : "All lists have a complete full scan"
+  return {
+    tone: needsLook ? "warn" : hasLimit ? "good" : "idle",
+    word: needsLook ? `${word}, but something needs a look` : word,
+    more: hasLimit ? more : `No source sets max_age. ${more}`.trim()
+  }
+}
+
+const joinWords = (texts: ReadonlyArray<string>): string =>
+  texts.length < 2 ? texts.join("") : `${texts.slice(0, -1).join(", ")} and ${texts.at(-1) ?? ""}`

@@ -1,0 +1,209 @@
+/**
+ * The state of the page for all browsers. A snapshot is rendered once per view, and the message about what has changed since
+ * a version is encoded once for all browsers with that version. A browser takes a message when it has received the one
+ * before, so a slow one skips states. Without browsers nothing is rendered.
+ */
+import { Monotonic } from "@payments/core"
+import { Clock, Context, Deferred, Effect, Latch, Layer, Stream } from "effect"
+import { randomUUID } from "node:crypto"
+import type { Snapshot } from "../Snapshot.ts"
+import { Status } from "../Status.ts"
+import { Assets } from "./Assets.ts"
+import { document } from "./Document.ts"
+import type { Beat, Container, Fragment, Message } from "./Message.ts"
+import { fragments } from "./View.ts"
+
+/** The shortest time between two messages to a browser. */
+const pause = "500 millis"
+const pauseMs = 500
+
+/** Without a change, a browser gets a message after this time, so that it notices a connection that is gone. */
+const heartbeat = "10 seconds"
+
+/** The messages of one version that are kept. Almost all browsers have the last version or none. */
+const mostMessages = 4
+
+/** The browsers that are served at the same time. */
+export const mostClients = 200
+
+/** A part of the page that is sent by itself, with the version of its last change. */
+interface Sent extends Fragment {
+  readonly version: number
+}
+
+/** The page of all sources, or of one. */
+interface View {
+  snapshot: Snapshot | undefined
+  version: number
+  order: ReadonlyArray<Sent>
+  orderVersion: number
+  clients: number
+  /** The encoded messages since older versions, at most {@link mostMessages}. Cleared with each version. */
+  readonly messages: Map<number, Uint8Array>
+  /** Done when the next version is there. */
+  next: Deferred.Deferred<void>
+}
+
+/** The page and its changes. */
+export class Feed extends Context.Service<Feed, {
+  /** The whole page of all sources, or of the one with this name. Undefined if there is no such source. */
+  readonly page: (source: string | undefined) => Effect.Effect<string | undefined>
+  /**
+   * The encoded messages since the version, which the page or the last message had. Undefined if there are too many
+   * browsers, or no such source.
+   */
+  readonly events: (source: string | undefined, since: string) => Effect.Effect<Stream.Stream<Uint8Array> | undefined>
+}>()("@payments/worker/Feed") {
+  static readonly layer = Layer.effect(
+    Feed,
+    Effect.gen(function*() {
+      const status = yield* Status
+      const { build } = yield* Assets
+      const clock = yield* Clock.Clock
+      /** Versions of another process of the worker mean nothing here. */
+      const process = randomUUID().slice(0, 8)
+      const views = new Map<string | undefined, View>()
+      const hasClients = Latch.makeUnsafe()
+      let clients = 0
+      let latest: { readonly snapshot: Snapshot; readonly takenMs: number } | undefined
+
+      /** The snapshot is at most as old as the pause, so that many requests cost as much as one. */
+      const snapshot = Effect.suspend(() => {
+        const takenMs = Monotonic.millisUnsafe(clock)
+        if (latest !== undefined && takenMs - latest.takenMs < pauseMs) return Effect.succeed(latest.snapshot)
+        return Effect.map(status.current, (taken) => {
+          latest = { snapshot: taken, takenMs }
+          for (const [name, view] of views) if (view.clients === 0 && !has(taken, name)) views.delete(name)
+          return taken
+        })
+      })
+
+      const viewOf = (name: string | undefined, current: Snapshot): View | undefined => {
+        let view = views.get(name)
+        if (view === undefined) {
+          if (!has(current, name)) return undefined
+          view = emptyView()
+          views.set(name, view)
+        }
+        update(view, name, current)
+        return view
+      }
+
+      const idOf = ({ version }: View) => `${process}.${version}`
+
+      const messageSince = (view: View, since: number): Uint8Array => {
+        let encoded = view.messages.get(since)
+        if (encoded === undefined) {
+          const message: Message = {
+            build,
+            at: view.snapshot?.at ?? "",
+            ...view.orderVersion > since && { order: orderOf(view) },
+            changed: view.order.filter(({ version }) => version > since).map(fragmentOf)
+          }
+          encoded = encode(`id: ${idOf(view)}\ndata: ${JSON.stringify(message)}\n\n`)
+          if (view.messages.size < mostMessages) view.messages.set(since, encoded)
+        }
+        return encoded
+      }
+
+      const updateViews = Effect.map(snapshot, (current) => {
+        for (const [name, view] of views) if (view.clients > 0) update(view, name, current)
+      })
+      yield* Effect.forkScoped(Effect.forever(
+        Effect.andThen(hasClients.await, updateViews).pipe(
+          // A bug in the page must not end its updates for ever: it may be able to show the next state.
+          Effect.catchDefect((defect) => Effect.logError("the page cannot show the state", defect)),
+          Effect.andThen(Effect.sleep(pause))
+        )
+      ))
+
+      return Feed.of({
+        page: Effect.fnUntraced(function*(source) {
+          const current = yield* snapshot
+          const view = viewOf(source, current)
+          return view && document({ build, version: idOf(view), source, snapshot: current, fragments: view.order })
+        }),
+        events: Effect.fnUntraced(function*(source, since) {
+          const view = viewOf(source, yield* snapshot)
+          if (view === undefined || clients >= mostClients) return undefined
+          const connect = Effect.sync(() => {
+            view.clients++
+            if (++clients === 1) hasClients.openUnsafe()
+          })
+          const disconnect = Effect.sync(() => {
+            view.clients--
+            if (--clients === 0) hasClients.closeUnsafe()
+          })
+          const [sender, number] = since.split(".")
+          const known = sender === process && /^\d{1,15}$/.test(number ?? "") ? Number(number) : 0
+          // The first event says that the connection works.
+          const greeting = Stream.fromEffect(Effect.map(snapshot, beat))
+          const changes = Stream.unfold(Math.min(known, view.version), (sent) =>
+            Effect.gen(function*() {
+              if (view.version === sent) {
+                yield* Effect.timeoutOption(Deferred.await(view.next), heartbeat)
+              }
+              // Without a change the message is empty. It says that the worker still answers, and when.
+              if (view.version === sent) return [beat(yield* snapshot), sent] as const
+              return [messageSince(view, sent), view.version] as const
+            }))
+          return Stream.unwrap(
+            Effect.as(Effect.acquireRelease(connect, () => disconnect), Stream.concat(greeting, changes))
+          )
+        })
+      })
+    })
+  )
+}
+
+const fragmentOf = ({ html, id, in: container }: Sent): Fragment => ({ id, in: container, html })
+
+const encoder = new TextEncoder()
+const encode = (text: string): Uint8Array => encoder.encode(text)
+
+const beat = ({ at }: Snapshot): Uint8Array => encode(`event: beat\ndata: ${JSON.stringify({ at } satisfies Beat)}\n\n`)
+
+const has = ({ sources }: Snapshot, name: string | undefined): boolean =>
+  name === undefined || sources.some((source) => source.name === name)
+
+const emptyView = (): View => ({
+  snapshot: undefined,
+  version: 0,
+  order: [],
+  orderVersion: 0,
+  clients: 0,
+  messages: new Map(),
+  next: Deferred.makeUnsafe()
+})
+
+/** Renders a new snapshot. If a fragment or their order has changed, this makes a new version. */
+const update = (view: View, name: string | undefined, snapshot: Snapshot): void => {
+  if (view.snapshot === snapshot) return
+  view.snapshot = snapshot
+  const sources = name === undefined ? snapshot.sources : snapshot.sources.filter((source) => source.name === name)
+  const before = new Map(view.order.map((sent) => [sent.id, sent]))
+  const version = view.version + 1
+  const order = fragments({ ...snapshot, sources }).map((fragment): Sent => {
+    const sent = before.get(fragment.id)
+    return sent !== undefined && sent.html === fragment.html ? sent : { ...fragment, version }
+  })
+  const isReordered = order.length !== view.order.length || order.some(({ id }, index) => view.order[index]?.id !== id)
+  if (!isReordered && order.every((sent) => sent.version < version)) return
+  view.version = version
+  view.order = order
+  if (isReordered) view.orderVersion = version
+  view.messages.clear()
+  const { next } = view
+  view.next = Deferred.makeUnsafe()
+  Deferred.doneUnsafe(next, Effect.void)
+}
+
+const orderOf = ({ order }: View): { readonly [container in Container]: ReadonlyArray<string> } => ({
+  summary: idsIn(order, "summary"),
+  findings: idsIn(order, "findings"),
+  sources: idsIn(order, "sources"),
+  details: idsIn(order, "details")
+})
+
+const idsIn = (order: ReadonlyArray<Fragment>, container: Container): ReadonlyArray<string> =>
+  order.filter((fragment) => fragment.in === container).map(({ id }) => id)

@@ -1,0 +1,217 @@
+/** The status page in a real browser: over a real worker with a sandbox, and over states that a worker reaches rarely. */
+import { assert, describe, layer } from "@effect/vitest"
+import { Sandbox } from "@payments/sandbox"
+import { Effect, Layer } from "effect"
+import { readFileSync } from "node:fs"
+import { createRequire } from "node:module"
+import { join } from "node:path"
+import { temporaryFolder } from "../../../cli/test/Program.ts"
+import type { Snapshot } from "../../src/Snapshot.ts"
+import { startWorker } from "../RunningWorker.ts"
+import { Chromium, show } from "./Browser.ts"
+import { pageServer } from "./PageServer.ts"
+import { list, snapshots, source } from "./Snapshots.ts"
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
+
+/** Opens an address and records what the page must never do: leave the worker, violate its policy, fail. */
+const open = Effect.fnUntraced(function*(url: string, isScripted = true) {
+  const chromium = yield* Chromium
+  // A context of its own: no cache, no other tabs.
+  const context = yield* Effect.acquireRelease(
+    Effect.promise(() => chromium.createBrowserContext()),
+    (created) => Effect.promise(() => created.close())
+  )
+  const page = yield* Effect.promise(() => context.newPage())
+  const wrong: Array<string> = []
+  const requests: Array<string> = []
+  page.on("request", (request) => {
+    requests.push(new URL(request.url()).pathname)
+    if (new URL(request.url()).origin !== new URL(url).origin) wrong.push(`request to ${request.url()}`)
+  })
+  page.on("console", (message) => {
+    if (message.type() === "error") wrong.push(message.text())
+  })
+  page.on("pageerror", (error) => wrong.push(String(error)))
+  yield* Effect.promise(() => page.setJavaScriptEnabled(isScripted))
+  yield* Effect.promise(() => page.goto(url))
+  const evaluate = (expression: string): Effect.Effect<unknown> => Effect.promise(() => page.evaluate(expression))
+  return {
+    page,
+    wrong,
+    requests,
+    evaluate,
+    text: (selector: string) =>
+      Effect.promise(() => page.$eval(selector, (element) => String(Reflect.get(element, "innerText")))),
+    until: (expression: string) =>
+      Effect.promise(() =>
+        page.waitForFunction(expression, { timeout: 40_000 }).catch(async () => {
+          throw new Error(`${expression} stays false: ${String(await page.evaluate("document.body.innerText"))}`)
+        })
+      ),
+    press: (key: "Tab" | "Enter" | "Space") => Effect.promise(() => page.keyboard.press(key))
+  }
+})
+
+const axeRun =
+  "axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations.map(({ id, nodes }) =>" +
+  " id + ': ' + nodes.map(({ failureSummary, html }) => html + ' ' + failureSummary).join('; ')))"
+
+layer(Chromium.layer, { excludeTestServices: true })("the page", (it) => {
+  describe("of a worker", () => {
+    it.effect("shows an export from its first second to the end, and loads nothing from elsewhere", () =>
+      Effect.gen(function*() {
+        const context = yield* Layer.build(
+          Sandbox.layer({ records: 4_000, hostileText: 0.2, faults: [{ fault: "latency", ms: 80 }] })
+        )
+        const { url } = yield* Sandbox.pipe(Effect.provide(context))
+        const folder = yield* temporaryFolder
+        const running = yield* startWorker(["--to", `sqlite:${join(folder, "payments.db")}`, "--every", "1m"], {
+          PAYMENTS_BASE_URL: url,
+          PAYMENTS_API_KEY: "sandbox_canary5ecret"
+        })
+        const { evaluate, text, until, wrong } = yield* open(`http://127.0.0.1:${String(running.port)}/`)
+        assert.match(yield* text("h1"), /No list has a complete full scan yet/)
+        const records =
+          "Number(/([\\d,]+) record/.exec(document.querySelector('.run').innerText)?.[1].replace(',', '') ?? 0)"
+        yield* until(`${records} > 0`)
+        const first = Number(yield* evaluate(records))
+        yield* until(`${records} > ${first}`)
+        assert.deepStrictEqual(wrong, [])
+        assert.notInclude(String(yield* evaluate("document.documentElement.outerHTML")), "sandbox_canary5ecret")
+        // An open page does not keep the worker from ending.
+        assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
+        yield* until("document.getElementById('live').innerText.includes('No connection')")
+      }))
+  })
+
+  it.effect("turns a list red, in colour and words, when it gets stale, and says so once", () =>
+    Effect.gen(function*() {
+      const server = yield* pageServer(snapshots.fresh)
+      const { evaluate, text, until, wrong } = yield* open(server.url)
+      const color = evaluate("getComputedStyle(document.querySelector('.summary')).color")
+      assert.deepStrictEqual([yield* text("h1"), yield* color], ["All 6 lists are fresh", "rgb(20, 108, 60)"])
+      server.set(snapshots.stale)
+      yield* until("document.querySelector('h1').innerText.includes('stale')")
+      assert.strictEqual(yield* color, "rgb(176, 31, 22)")
+      // The worst source is the first.
+      assert.match(yield* text("#sources tbody"), /^nordic[^]*Stale[^]*27 min old, limit 15 min/)
+      assert.match(yield* text("#findings"), /The data is 27 min old. At most 15 min is allowed./)
+      assert.strictEqual(yield* text("#spoken"), "1 of 6 lists is stale and 1 list is stalled")
+      assert.deepStrictEqual(wrong, [])
+    }))
+
+  it.effect("has nothing that axe-core finds, in both colour schemes and at both widths, and fits", () =>
+    Effect.gen(function*() {
+      const server = yield* pageServer(snapshots.stale)
+      const { evaluate, page, until, wrong } = yield* open(server.url)
+      // A script of the debugger is not subject to the page's policy.
+      yield* evaluate(axe)
+      const check = Effect.fnUntraced(function*(state: Snapshot, width: number, scheme: "light" | "dark") {
+        yield* Effect.promise(() => show(page, { width, scheme }))
+        server.set(state)
+        yield* until(`document.querySelectorAll('.source').length === ${state.sources.length}`)
+        assert.deepStrictEqual(yield* evaluate(axeRun), [], `${width} px, ${scheme}`)
+        assert.isAtMost(Number(yield* evaluate("document.documentElement.scrollWidth")), width)
+      })
+      for (const width of [1280, 390]) {
+        for (const scheme of ["light", "dark"] as const) {
+          yield* check(snapshots.stale, width, scheme)
+          yield* check(snapshots.empty, width, scheme)
+        }
+      }
+      yield* check(snapshots.many, 390, "light")
+      assert.deepStrictEqual(wrong, [])
+    }))
+
+  it.effect("is complete without JavaScript", () =>
+    Effect.gen(function*() {
+      const server = yield* pageServer(snapshots.stale)
+      const { requests, text } = yield* open(server.url, false)
+      assert.match(yield* text("h1"), /1 of 6 lists is stale/)
+      assert.match(yield* text("#sources"), /Stale[^]*27 min old, limit 15 min[^]*184,220/)
+      assert.match(yield* text("#details"), /processing\s+35,002/)
+      assert.match(yield* text("#live"), /As of 14:05:09 UTC/)
+      assert.match(yield* text("footer"), /does not update itself/)
+      assert.notInclude(requests, "/events")
+    }))
+
+  it.effect("filters 100 sources by text and state with the keyboard, and keeps the filter while states change", () =>
+    Effect.gen(function*() {
+      const server = yield* pageServer(snapshots.many)
+      const { evaluate, page, press, text, until } = yield* open(server.url)
+      yield* until("document.getElementById('live').dataset.state === 'live'")
+      const shown = evaluate(
+        "[...document.querySelectorAll('.source:not([hidden]) .source-name')].map((e) => e.innerText).join()"
+      )
+      // The skip link, the name and the filter.
+      yield* press("Tab")
+      assert.strictEqual(yield* evaluate("document.activeElement.className"), "skip")
+      yield* press("Tab")
+      yield* press("Tab")
+      yield* Effect.promise(() => page.keyboard.type("stale"))
+      assert.strictEqual(yield* shown, "merchant-068")
+      assert.strictEqual(yield* text("#filter-count"), "1 of 100 sources")
+      yield* Effect.promise(() => page.click("#filter-text", { count: 3 }))
+      yield* press("Space")
+      yield* press("Tab")
+      yield* press("Space")
+      assert.strictEqual(yield* shown, "merchant-042,merchant-068")
+      const { sources } = snapshots.many
+      server.set({
+        ...snapshots.many,
+        sources: [source("merchant-000", { lists: [list("invoices", 7, 5_000)] }), ...sources.slice(1)]
+      })
+      yield* until("document.querySelectorAll('.source:not([hidden])').length === 3")
+      assert.strictEqual(yield* shown, "merchant-000,merchant-042,merchant-068")
+      assert.strictEqual(yield* evaluate("document.activeElement.id"), "filter-wrong")
+    }))
+
+  it.effect("shows text from outside as text", () =>
+    Effect.gen(function*() {
+      const hostile = "<img src=x onerror=alert(1)>\"'&\u202E\u0000</td>"
+      const problem = { reason: "Transport", message: hostile, since: snapshots.fresh.at }
+      const lists = [list("invoices", 9, 60, {
+        failure: problem,
+        holder: hostile,
+        headProblem: hostile,
+        consumers: [{ name: hostile, position: 1, lag: 2, movedAt: snapshots.fresh.at }],
+        overview: {
+          at: snapshots.fresh.at,
+          days: [],
+          statuses: [{ status: hostile, rows: 9, sums: { amount: "123456789012345678901234567890" } }],
+          otherStatuses: { rows: 0, sums: {} }
+        }
+      })]
+      const server = yield* pageServer({
+        ...snapshots.fresh,
+        sources: [source("a", { destination: hostile, problem, lists })]
+      })
+      const { evaluate, text, wrong } = yield* open(server.url)
+      assert.strictEqual(yield* evaluate("document.images.length"), 0)
+      const visible = "<img src=x onerror=alert(1)>\"'&\uFFFD\uFFFD</td>"
+      for (const place of ["#findings", "#sources", "#details"]) assert.include(yield* text(place), visible)
+      assert.include(yield* text("#details"), "123,456,789,012,345,678,901,234,567,890")
+      assert.deepStrictEqual(wrong, [])
+    }))
+
+  it.effect("costs nothing while it is hidden, and is current as soon as it is shown again", () =>
+    Effect.gen(function*() {
+      const server = yield* pageServer(snapshots.fresh)
+      const { evaluate, text, until } = yield* open(server.url)
+      yield* until("document.getElementById('live').dataset.state === 'live'")
+      const setHidden = (isHidden: boolean) =>
+        evaluate(
+          `Object.defineProperty(document, "hidden", { value: ${isHidden}, configurable: true });` +
+            `document.dispatchEvent(new Event("visibilitychange"))`
+        )
+      yield* setHidden(true)
+      yield* Effect.sleep("700 millis")
+      const taken = server.taken()
+      server.set(snapshots.stale)
+      yield* Effect.sleep("1200 millis")
+      assert.deepStrictEqual([server.taken(), yield* text("h1")], [taken, "All 6 lists are fresh"])
+      yield* setHidden(false)
+      yield* until("document.querySelector('h1').innerText.includes('stale')")
+    }))
+})

@@ -1,0 +1,76 @@
+/**
+ * Writes `docs/settings.md` and `docs/payments.schema.json` from the schema of the sources file and the list of environment
+ * variables. `npm run docs` runs it, and a test compares both files with their sources.
+ */
+import { SchemaAST } from "effect"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { settingMeanings } from "./src/Settings.ts"
+import { jsonSchema, SourceSettings, SourcesFile } from "./src/sources/SourceSchema.ts"
+
+const docs = join(import.meta.dirname, "../../docs")
+
+/** The files that this program writes, with their content. */
+export const generatedFiles = (): ReadonlyArray<{ readonly file: string; readonly text: string }> => [
+  { file: join(docs, "settings.md"), text: page() },
+  { file: join(docs, "payments.schema.json"), text: `${JSON.stringify(jsonSchema(), null, 2)}\n` }
+]
+
+const descriptionOf = (ast: SchemaAST.AST): string => {
+  // If a type has checks, Effect adds its annotations to the last check.
+  const description = ast.annotations?.["description"] ?? ast.checks?.at(-1)?.annotations?.["description"]
+  if (typeof description !== "string") throw new Error("A setting has no description.")
+  return description
+}
+
+/** The rows of a table's settings. The settings of an inner table follow it. */
+const rowsOf = (ast: SchemaAST.AST, prefix = ""): ReadonlyArray<string> =>
+  SchemaAST.isObjects(ast)
+    ? ast.propertySignatures.flatMap(({ name, type }) => [
+      `| \`${prefix}${String(name)}\` | ${descriptionOf(type).replaceAll("|", "\\|")} |`,
+      ...rowsOf(type, `${String(name)}.`)
+    ])
+    : []
+
+const page = (): string =>
+  `# Settings
+
+<!-- made by \`npm run docs\` from packages/export/src/sources/SourceSchema.ts and packages/export/src/Settings.ts -->
+
+Both programs read the sources file or the environment. [How they are used together](operating.md#which-settings-are-there)
+
+## What can the sources file contain?
+
+It is [TOML](https://toml.io). For completion in an editor, its first line can name [the JSON
+Schema](payments.schema.json): \`#:schema ./payments.schema.json\`.
+
+| at the top | meaning |
+| --- | --- |
+${
+    SourcesFile.ast.propertySignatures.map(({ name, type }) =>
+      `| ${
+        name === "concurrency"
+          ? `\`concurrency\` | ${descriptionOf(type)}`
+          : name === "defaults"
+          ? "`[defaults]` | settings that all sources share"
+          : "`[sources.NAME]` | a source: 1 to 40 small letters, digits, `_` and `-`"
+      } |`
+    ).join("\n")
+  }
+
+A source, or \`[defaults]\`, has these settings. A source needs \`base_url\` and a key, and for exports \`to\`. Durations have a
+unit: \`90s\`, \`5m\`, \`2h\`, \`90d\`. Relative paths are relative to the folder of the file. A setting of a source replaces the
+whole setting of \`[defaults]\`; one way to get a key, or one schedule, replaces the other ways.
+
+| setting of a source | meaning |
+| --- | --- |
+${rowsOf(SourceSettings.ast).join("\n")}
+
+## Which environment variables are there?
+
+| variable | meaning |
+| --- | --- |
+${Object.entries(settingMeanings).map(([name, meaning]) => `| \`${name}\` | ${meaning} |`).join("\n")}
+`
+
+if (import.meta.main) { for (const { file, text } of generatedFiles()) writeFileSync(file, text) }

@@ -1,0 +1,145 @@
+/**
+ * The source that a command of `payments` uses. `--source` or PAYMENTS_SOURCE names it. Without a name, it is the environment if
+ * PAYMENTS_BASE_URL is set, else the only source of the sources file. The file is read only if it is needed, and once.
+ */
+import { PaymentsConfig } from "@payments/core"
+import { Context, Effect, FileSystem, Layer, Option } from "effect"
+import { Flag, GlobalFlag } from "effect/cli"
+import { closest } from "fastest-levenshtein"
+import { type ProgramError, usage } from "../ProgramError.ts"
+import { variableText } from "../Setting.ts"
+import { printable } from "../Stdout.ts"
+import type { LoadedSource } from "./LoadSources.ts"
+import { existingUsualFile, namedFile, usualFile } from "./Location.ts"
+
+const globalText = (name: string, metavar: string, description: string) =>
+  Flag.String(name).pipe(
+    Flag.withMetavar(metavar),
+    Flag.withDescription(description),
+    Flag.optional,
+    Flag.map(Option.getOrUndefined)
+  )
+
+/** `--source`, which every command accepts. */
+export const SourceFlag = GlobalFlag.Setting("source")({
+  flag: globalText("source", "NAME", "the source in the sources file (PAYMENTS_SOURCE)")
+})
+
+/** `--config`, which every command accepts. */
+export const ConfigFlag = GlobalFlag.Setting("config")({
+  flag: globalText(
+    "config",
+    "FILE",
+    "the sources file; default: payments/payments.toml in the configuration folder (PAYMENTS_CONFIG)"
+  )
+})
+
+/** The source that a command uses; undefined for the environment. */
+type Choice = Effect.Effect<LoadedSource | undefined, ProgramError>
+
+/** The source that a command uses. */
+export class ChosenSource extends Context.Service<ChosenSource, {
+  /** The source of a command that reads the service. */
+  readonly forService: Choice
+  /** The source of a command that only needs a destination. The environment has one if PAYMENTS_TO is set. */
+  readonly forDestination: Choice
+  /** The named source; without a name, the environment if it is used, and all sources of the file. */
+  readonly listed: Effect.Effect<ReadonlyArray<LoadedSource>, ProgramError>
+}>()("@payments/export/ChosenSource") {
+  static readonly layer = Layer.effect(
+    ChosenSource,
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const sourceFlag = yield* SourceFlag
+      const configFlag = yield* ConfigFlag
+      const name = sourceFlag ?? (yield* variableText("PAYMENTS_SOURCE"))
+      const file = yield* Effect.cached(
+        Effect.flatMap(
+          namedFile(configFlag),
+          (named) =>
+            named === undefined
+              ? Effect.provideService(existingUsualFile, FileSystem.FileSystem, fs)
+              : Effect.succeed(named)
+        )
+      )
+      // Most commands need no file, so they do not load its parser.
+      const loader = Effect.promise(() => import("./LoadSources.ts"))
+      const load = (path: string) =>
+        Effect.flatMap(
+          loader,
+          ({ sourcesOfFile }) => Effect.provideService(sourcesOfFile(path), FileSystem.FileSystem, fs)
+        )
+      const flagName = sourceFlag === undefined ? "PAYMENTS_SOURCE" : "--source"
+      /** Whether the environment has what the command needs, and nothing names a source. */
+      const isEnvironment = Effect.fnUntraced(function*(variables: ReadonlyArray<string>) {
+        if (name !== undefined || configFlag !== undefined) return false
+        const texts = yield* Effect.forEach(variables, variableText)
+        return texts.some((text) => text !== undefined)
+      })
+      const fromFile = yield* Effect.cached(
+        Effect.gen(function*() {
+          const path = yield* file
+          if (path === undefined) {
+            if (name === undefined || name === "default") return undefined
+            return yield* usage(
+              `${flagName}: there is no sources file. Write ${yield* usualPlace}, or name one with --config or PAYMENTS_CONFIG.`
+            )
+          }
+          const { sources } = yield* load(path)
+          const { warnAboutIgnoredVariables } = yield* loader
+          yield* warnAboutIgnoredVariables(path)
+          const [first, second] = sources
+          if (name === undefined && second === undefined) return first
+          const names = new Intl.ListFormat("en-GB").format(sources.slice(0, mostNames).map((source) => source.name))
+          const more = sources.length > mostNames ? `, and ${sources.length - mostNames} more` : ""
+          if (name === undefined) {
+            return yield* usage(
+              `${printable(path)} has several sources. Choose one with --source or PAYMENTS_SOURCE: ${names}${more}.`
+            )
+          }
+          const found = sources.find((source) => source.name === name)
+          if (found !== undefined) return found
+          const nearest = closest(name, sources.map((source) => source.name))
+          return yield* usage(
+            `${flagName}: ${
+              printable(path)
+            } has no source of that name. The nearest one is ${nearest}; its sources are ${names}${more}.`
+          )
+        })
+      )
+      const choose = (variables: ReadonlyArray<string>): Choice =>
+        Effect.flatMap(isEnvironment(variables), (isUsed) => isUsed ? Effect.undefined : fromFile)
+      const forService = choose(["PAYMENTS_BASE_URL"])
+      const listed = Effect.gen(function*() {
+        const { checkEnvironment, sourcesOfEnvironment } = yield* loader
+        const path = yield* file
+        const chosen = name === undefined ? undefined : yield* forService
+        if (chosen !== undefined) return [chosen]
+        const inFile = name === undefined && path !== undefined ? (yield* load(path)).sources : []
+        if (inFile.length > 0 && !(yield* isEnvironment(["PAYMENTS_BASE_URL"]))) return inFile
+        yield* checkEnvironment
+        const { sources } = yield* Effect.provideService(sourcesOfEnvironment(), FileSystem.FileSystem, fs)
+        return [...sources, ...inFile]
+      })
+      return ChosenSource.of({
+        forService,
+        forDestination: choose(["PAYMENTS_BASE_URL", "PAYMENTS_TO"]),
+        listed
+      })
+    })
+  )
+}
+
+const mostNames = 20
+
+const usualPlace = Effect.map(usualFile(), (path) => path === undefined ? "payments.toml" : printable(path))
+
+/** The configuration of the chosen source's service. */
+export const chosenConfig: Layer.Layer<PaymentsConfig, ProgramError, ChosenSource | FileSystem.FileSystem> = Layer
+  .effect(
+    PaymentsConfig,
+    Effect.gen(function*() {
+      const source = yield* (yield* ChosenSource).forService
+      return yield* source?.service ?? PaymentsConfig.fromEnvironment
+    })
+  )

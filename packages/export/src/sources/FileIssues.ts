@@ -1,0 +1,66 @@
+/** Checks the values of the sources file against its schema. No message repeats a value. */
+import { Result, Schema, SchemaAST, SchemaIssue } from "effect"
+import { closest } from "fastest-levenshtein"
+import { SourcesFile } from "./SourceSchema.ts"
+import type { TomlPath } from "./Toml.ts"
+
+/** A value that does not match the schema. */
+export interface FileIssue {
+  readonly path: TomlPath
+  /** A sentence. */
+  readonly problem: string
+}
+
+/** Returns all values that do not match the schema. */
+export const issuesIn = (value: unknown): ReadonlyArray<FileIssue> => {
+  const decoded = Schema.decodeUnknownResult(SourcesFile)(value, { errors: "all", onExcessProperty: "error" })
+  if (Result.isSuccess(decoded)) return []
+  return format(decoded.failure.issue).issues.map(({ message, path }) => {
+    const keys = (path ?? []).map((part) => typeof part === "object" ? part.key : part)
+    return { path: keys, problem: sentenceOf(keys, message) }
+  })
+}
+
+const unknownKey = "unknown key"
+
+const format = SchemaIssue.makeFormatterStandardSchemaV1({
+  leafHook: (issue) =>
+    issue._tag === "UnexpectedKey"
+      ? unknownKey
+      : issue._tag === "MissingKey"
+      ? "is not set"
+      : issue._tag === "InvalidType" && issue.ast.annotations?.["message"] === undefined
+      ? issue.ast._tag === "Arrays" ? "must be an array" : "must be a table"
+      : SchemaIssue.defaultLeafHook(issue)
+})
+
+const sentenceOf = (path: TomlPath, message: string): string => {
+  if (message !== unknownKey) return `${nameOf(path)} ${message}.`
+  const parent = path.slice(0, -1)
+  const key = String(path.at(-1))
+  if (parent.length === 1 && parent[0] === "sources") {
+    return "The name of a source has 1 to 40 small letters, digits, _ and -."
+  }
+  const name = /^[a-z_-]{1,40}$/i.test(key)
+    ? nameOf(path)
+    : `A setting of ${parent.length === 0 ? "the file" : nameOf(parent)}`
+  if (/^(invoices_)?(api_)?(key|token|secret|password)$/i.test(key)) {
+    return `${name} is not a setting, because no key stands in this file. Set api_key_file, api_key_env or api_key_command.`
+  }
+  return `${name} is not a setting. The nearest one is ${closest(key, [...settingsAt(parent)])}.`
+}
+
+/** Writes a path as in TOML: `sources.north.window.days`. An index is left out: its line says which element it is. */
+const nameOf = (path: TomlPath): string => path.filter((key) => typeof key === "string").join(".")
+
+/** Returns the names of the settings of a table, from the schema. */
+const settingsAt = (path: TomlPath): ReadonlyArray<string> => {
+  let ast: SchemaAST.AST | undefined = SourcesFile.ast
+  for (const key of path) {
+    ast = SchemaAST.isObjects(ast)
+      ? ast.propertySignatures.find(({ name }) => name === key)?.type ?? ast.indexSignatures[0]?.type
+      : undefined
+    if (ast === undefined) return []
+  }
+  return SchemaAST.isObjects(ast) ? ast.propertySignatures.map(({ name }) => String(name)) : []
+}

@@ -1,0 +1,72 @@
+/**
+ * Runs the command that prints an API key. It runs without a shell, and with limits on its time and its output. Nothing that
+ * it prints is ever shown: of a command that fails, messages have only the exit code.
+ */
+import { type Checked, type KeySource, largestKeyBytes } from "@payments/core"
+import { Duration, Effect, Redacted } from "effect"
+import { spawn } from "node:child_process"
+
+/** The longest time that a command may take. */
+export const keyCommandTime = Duration.seconds(30)
+
+/** Returns the key that the command prints, without the white space around it. */
+export const makeKeyCommand = (
+  setting: string,
+  [program = "", ...args]: ReadonlyArray<string>,
+  folder: string,
+  time: Duration.Duration = keyCommandTime
+): KeySource => ({
+  setting,
+  read: output(program, args, folder).pipe(
+    Effect.timeoutOrElse({
+      duration: time,
+      orElse: () => Effect.succeed({ problem: `did not end within ${Duration.toSeconds(time)} s` })
+    })
+  )
+})
+
+/** Runs the command and returns its output. An interruption kills it, with the processes that it started. */
+const output = (program: string, args: ReadonlyArray<string>, folder: string) =>
+  Effect.callback<Checked<Redacted.Redacted<string>>>((resume) => {
+    const child = spawn(program, args, {
+      cwd: folder,
+      stdio: ["ignore", "pipe", "ignore"],
+      // A group of its own, so that the processes that it starts can be killed with it. Windows has no groups.
+      detached: process.platform !== "win32",
+      windowsHide: true
+    })
+    /** Ends the command early. */
+    const kill = (): void => {
+      // A process that the command started may keep the pipe open.
+      child.stdout.destroy()
+      if (child.pid === undefined) return
+      try {
+        process.kill(process.platform === "win32" ? child.pid : -child.pid, "SIGKILL")
+      } catch {
+        // All of its processes have ended.
+      }
+    }
+    const chunks: Array<Buffer> = []
+    let size = 0
+    const end = (result: Checked<Redacted.Redacted<string>>): void => resume(Effect.succeed(result))
+    child.stdout.on("data", (chunk: Buffer) => {
+      chunks.push(chunk)
+      size += chunk.length
+      if (size <= largestKeyBytes) return
+      kill()
+      end({ problem: `printed more than ${largestKeyBytes / 1024} KiB` })
+    })
+    child.on("error", (error) => {
+      const code = "code" in error && typeof error.code === "string" ? error.code : "unknown"
+      end({ problem: `cannot be started (${code})` })
+    })
+    // Not "exit": output may arrive after it.
+    child.on("close", (code, signal) => {
+      if (code !== 0) {
+        return end({ problem: code === null ? `was ended by ${signal}` : `failed with exit code ${code}` })
+      }
+      const key = Buffer.concat(chunks).toString("utf8").trim()
+      end(key === "" ? { problem: "printed nothing" } : { value: Redacted.make(key) })
+    })
+    return Effect.sync(kill)
+  })

@@ -1,0 +1,184 @@
+/**
+ * The sources of a program: those of the sources file, or the environment as one source. A flag overrides the environment,
+ * which overrides the file. But the service and the destination of a source in the file come from the file only, so that a
+ * key never goes to the address of another source.
+ */
+import { Lists, PaymentsConfig, PaymentsConfigError } from "@payments/core"
+import { Duration, Effect, FileSystem } from "effect"
+import * as DestinationUrl from "../DestinationUrl.ts"
+import { checkAll, type ProgramError, usage } from "../ProgramError.ts"
+import { variableText } from "../Setting.ts"
+import { duration, percentage } from "../SettingParser.ts"
+import { printable } from "../Stdout.ts"
+import { type FileSource, serviceSettings } from "./FileSource.ts"
+import { existingUsualFile, namedFile } from "./Location.ts"
+import { type Overrides, overridesOf, type SourceOverrides } from "./Overrides.ts"
+import { keyVariables, shownInEnvironment, shownInFile, type ShownSetting } from "./ShownSettings.ts"
+import type { Schedule, Source, SourceSet } from "./Source.ts"
+import type { SourceSettings } from "./SourceSchema.ts"
+import { SourcesError } from "./SourcesError.ts"
+import { serviceOf } from "./SourceService.ts"
+import { readSourcesFile } from "./SourcesFile.ts"
+
+/** A source, and where its settings come from. */
+export interface LoadedSource extends Source {
+  /** In the order of the schema. */
+  readonly settings: ReadonlyArray<ShownSetting>
+}
+
+/** The sources of a program. */
+export interface LoadedSources extends SourceSet {
+  readonly sources: ReadonlyArray<LoadedSource>
+}
+
+type Loading = Effect.fn.Return<LoadedSources, ProgramError, FileSystem.FileSystem>
+
+const defaultConcurrency = 32
+const defaultSchedule: Schedule = { _tag: "Every", every: Duration.minutes(5) }
+
+/**
+ * Loads the sources of the worker. `--config` or PAYMENTS_CONFIG names the file. Without them, the sources are the environment
+ * if PAYMENTS_BASE_URL is set, else the file in the configuration folder if it exists, else the environment. Every source needs
+ * a destination.
+ */
+export const loadSources = Effect.fnUntraced(function*(
+  { config, flags = {} }: { readonly config?: string | undefined; readonly flags?: SourceOverrides }
+): Loading {
+  const file = (yield* namedFile(config)) ??
+    ((yield* variableText("PAYMENTS_BASE_URL")) === undefined ? yield* existingUsualFile : undefined)
+  if (file === undefined) {
+    const text = flags.to ?? (yield* variableText("PAYMENTS_TO"))
+    if (text === undefined) return yield* usage("There is no destination: give --to or set PAYMENTS_TO.")
+    if (text === "-") {
+      return yield* usage(
+        "The worker cannot write to stdout (-), because its stdout is its log. Use payments export --to - instead."
+      )
+    }
+    return yield* sourcesOfEnvironment(flags)
+  }
+  const loaded = yield* sourcesOfFile(file, flags)
+  yield* warnAboutIgnoredVariables(file)
+  const findings = loaded.sources.flatMap(({ name, to }) =>
+    to === undefined ? [{ line: undefined, problem: `sources.${name} has no destination. Set to.` }] : []
+  )
+  return findings.length === 0 ? loaded : yield* new SourcesError({ file, findings })
+})
+
+/** Loads the sources of a file. */
+export const sourcesOfFile = Effect.fnUntraced(function*(file: string, flags: SourceOverrides = {}): Loading {
+  const fs = yield* FileSystem.FileSystem
+  const { document, overrides, to } = yield* checkAll({
+    document: readSourcesFile(file),
+    overrides: overridesOf(flags),
+    to: flags.to === undefined ? Effect.undefined : parseDestination(flags.to, "--to")
+  })
+  if (to !== undefined && document.sources.length > 1) {
+    return yield* usage(
+      `--to is for one source, and ${printable(file)} has ${document.sources.length}. Set to in the file.`
+    )
+  }
+  const sources = document.sources.map((source): LoadedSource => ({
+    ...inFile(source, overrides),
+    to: to ?? source.to,
+    service: serviceOf(file, source, fs),
+    settings: shownInFile(file, source, to, overrides)
+  }))
+  return { file, concurrency: document.concurrency ?? defaultConcurrency, sources }
+})
+
+/** Returns the environment as one source. */
+export const sourcesOfEnvironment = Effect.fnUntraced(function*(flags: SourceOverrides = {}): Loading {
+  const fs = yield* FileSystem.FileSystem
+  const [text, from] = flags.to === undefined
+    ? [yield* variableText("PAYMENTS_TO"), "PAYMENTS_TO"] as const
+    : [flags.to, "--to"] as const
+  const { overrides, to } = yield* checkAll({
+    overrides: overridesOf(flags),
+    // Stdout is a destination of `payments export` only.
+    to: text === undefined || text === "-" ? Effect.undefined : parseDestination(text, from)
+  })
+  const source: LoadedSource = {
+    ...withOverrides({}, overrides),
+    name: "default",
+    service: Effect.provideService(PaymentsConfig.fromEnvironment, FileSystem.FileSystem, fs),
+    to,
+    full: fullSchedule(undefined, overrides),
+    window: undefined,
+    head: undefined,
+    settings: yield* shownInEnvironment(to === undefined ? undefined : { to, from }, overrides)
+  }
+  return { file: undefined, concurrency: defaultConcurrency, sources: [source] }
+})
+
+/** Checks the settings of the service in the environment, except the keys. */
+export const checkEnvironment = Effect.gen(function*() {
+  const texts = yield* Effect.forEach(
+    serviceSettings,
+    ([variable]) => Effect.map(variableText(variable), (text) => [variable, text] as const)
+  )
+  const problems = PaymentsConfig.problemsOf(Object.fromEntries(texts))
+  if (problems.length > 0) return yield* new PaymentsConfigError({ problems })
+})
+
+const parseDestination = Effect.fnUntraced(function*(text: string, from: "--to" | "PAYMENTS_TO") {
+  const destination = yield* Effect.mapError(
+    DestinationUrl.parse(text, from === "--to" ? "argument" : "environment"),
+    ({ problem }) => new DestinationUrl.DestinationError({ problem: `${from}: ${problem}` })
+  )
+  return destination._tag === "Stdout"
+    ? yield* usage(`${from}: stdout (-) stores nothing. Name a database or a folder of files.`)
+    : destination
+})
+
+const inFile = ({ full, head, name, settings, window }: FileSource, overrides: Overrides) => ({
+  ...withOverrides(settings, overrides),
+  name,
+  full: fullSchedule(full, overrides),
+  window: window === undefined || settings.window === undefined
+    ? undefined
+    : { days: settings.window.days, schedule: window },
+  head: head === undefined || settings.head === undefined
+    ? undefined
+    : { pages: settings.head.pages, schedule: head }
+})
+
+const fullSchedule = (own: Schedule | undefined, { every }: Overrides): Schedule =>
+  every === undefined ? own ?? defaultSchedule : { _tag: "Every", every: every.value }
+
+/** Returns the settings that are neither schedules, nor of the service, nor the destination. */
+const withOverrides = (settings: SourceSettings, overrides: Overrides) => {
+  const durationOf = (text: string | undefined) => text === undefined ? undefined : duration.parse(text)
+  return {
+    lists: Lists.all.filter(({ label }) => settings.lists?.includes(label) ?? true).map(({ name }) => name),
+    order: settings.order ?? "unknown",
+    maxAge: durationOf(settings.max_age),
+    scan: {
+      patience: overrides.patience?.value ?? durationOf(settings.patience),
+      onLocked: overrides.on_locked?.value ?? settings.on_locked,
+      ignoredFields: overrides.ignore_fields?.value ?? settings.ignore_fields,
+      missingLimit: overrides.missing_limit?.value ??
+        (settings.missing_limit === undefined ? undefined : percentage.parse(settings.missing_limit))
+    },
+    keepChanges: durationOf(settings.keep_changes),
+    keepScans: durationOf(settings.keep_scans)
+  }
+}
+
+/** The variables that a source of the file ignores. */
+const ignoredVariables = [
+  ...serviceSettings.map(([variable]) => variable),
+  ...keyVariables.map(([variable]) => variable),
+  "PAYMENTS_TO"
+]
+
+/** Logs which variables are set but have no effect on the sources of the file. */
+export const warnAboutIgnoredVariables = Effect.fnUntraced(function*(file: string) {
+  const set = yield* Effect.filter(
+    ignoredVariables,
+    (name) => Effect.map(variableText(name), (text) => text !== undefined)
+  )
+  if (set.length === 0) return
+  yield* Effect.logWarning(
+    `${set.join(", ")}: ignored, because the sources come from ${printable(file)}.`
+  )
+})

@@ -1,0 +1,105 @@
+/** The settings of sources for people: each with the place that it comes from, and without keys. */
+import { Lists } from "@payments/core"
+import { Effect } from "effect"
+import * as DestinationUrl from "../DestinationUrl.ts"
+import * as Setting from "../Setting.ts"
+import { printable } from "../Stdout.ts"
+import { type FileSource, serviceSettings } from "./FileSource.ts"
+import type { Overrides } from "./Overrides.ts"
+import { SourceSettings } from "./SourceSchema.ts"
+
+/** A setting of a source, for people. */
+export interface ShownSetting {
+  /** Its name in the sources file. */
+  readonly name: string
+  /** Its value. Keys, and how to get them, are masked. */
+  readonly value: string
+  /** Where it comes from: a flag, a variable, `FILE:LINE` or `default`. */
+  readonly from: string
+}
+
+/** A value and its place. */
+type Shown = Omit<ShownSetting, "name">
+
+/** The defaults that people may want to see. */
+const defaultTexts: { readonly [Name in keyof SourceSettings]?: string } = {
+  lists: Lists.all.map(({ label }) => label).join(", "),
+  every: "5m",
+  order: "unknown",
+  patience: "15m",
+  on_locked: "refuse",
+  missing_limit: "10%"
+}
+
+const masked = "***"
+
+/** The environment variables of keys, and the settings of the file that they resemble. */
+export const keyVariables = [
+  ["PAYMENTS_API_KEY", "api_key"],
+  ["PAYMENTS_API_KEY_FILE", "api_key_file"],
+  ["PAYMENTS_INVOICES_API_KEY", "invoices_api_key"],
+  ["PAYMENTS_INVOICES_API_KEY_FILE", "invoices_api_key_file"]
+] as const
+
+const isKey = (name: string): boolean => /^(invoices_)?api_key/.test(name)
+
+const settingNames = Object.keys(SourceSettings.fields) as ReadonlyArray<keyof SourceSettings> // the keys of its own fields
+
+const textOf = (value: NonNullable<SourceSettings[keyof SourceSettings]>): string =>
+  typeof value !== "object"
+    ? String(value)
+    : Array.isArray(value)
+    ? value.join(", ")
+    : Object.entries(value).map(([name, part]) => `${name} = ${part}`).join(", ")
+
+/** Returns the settings of a source in the file. `to` is the destination that a flag names. */
+export const shownInFile = (
+  file: string,
+  source: FileSource,
+  to: DestinationUrl.StoredDestination | undefined,
+  overrides: Overrides
+): ReadonlyArray<ShownSetting> => {
+  const set = new Map<string, Shown>()
+  for (const name of settingNames) {
+    const value = source.settings[name]
+    if (value === undefined) continue
+    const from = `${printable(file)}:${source.lineOf(name)}`
+    set.set(name, { value: isKey(name) ? masked : textOf(value), from })
+    if (name === "to" && source.to !== undefined) set.set(name, { value: DestinationUrl.shown(source.to), from })
+  }
+  if (to !== undefined) set.set("to", { value: DestinationUrl.shown(to), from: "--to" })
+  return shownSettings(set, overrides)
+}
+
+/** Returns the settings of the environment. `destination` is the one that a flag or a variable names. */
+export const shownInEnvironment = Effect.fnUntraced(function*(
+  destination: { readonly to: DestinationUrl.StoredDestination; readonly from: string } | undefined,
+  overrides: Overrides
+) {
+  const set = new Map<string, Shown>()
+  for (const [variable, name] of [...serviceSettings, ...keyVariables]) {
+    const text = yield* Setting.variableText(variable)
+    if (text !== undefined) set.set(name, { value: isKey(name) ? masked : text, from: variable })
+  }
+  if (destination !== undefined) {
+    set.set("to", { value: DestinationUrl.shown(destination.to), from: destination.from })
+  }
+  return shownSettings(set, overrides)
+})
+
+/** Adds overrides and defaults to the settings that are set. */
+const shownSettings = (
+  set: ReadonlyMap<string, Shown>,
+  overrides: Overrides
+): ReadonlyArray<ShownSetting> =>
+  [...new Set(["api_key", "invoices_api_key", ...settingNames])].flatMap((name) => {
+    const override = Object.entries(overrides).find(([setting]) => setting === name)?.[1]
+    const hasOtherSchedule = name === "cron" ? overrides.every !== undefined : name === "every" && set.has("cron")
+    const fallback = Object.entries(defaultTexts).find(([setting]) => setting === name)?.[1]
+    const shown = override !== undefined
+      ? { value: override.text, from: override.from }
+      : hasOtherSchedule
+      ? undefined
+      : set.get(name) ?? (fallback === undefined ? undefined : { value: fallback, from: "default" })
+    return shown === undefined ? [] : [{ name, ...shown }]
+  })

@@ -1,0 +1,108 @@
+/**
+ * Reads the sources file and reports all of its mistakes at once, each with its line. No message repeats a value, because it
+ * may be a secret in the wrong place.
+ */
+import { readPlainFile } from "@payments/core"
+import { Effect, type FileSystem, Result } from "effect"
+import { dirname } from "node:path"
+import { printable } from "../Stdout.ts"
+import { issuesIn } from "./FileIssues.ts"
+import { checkTable, type FileSource, identityOf, type Note, sourceOf, tableOf } from "./FileSource.ts"
+import { namePattern } from "./SourceSchema.ts"
+import { type Finding, SourcesError } from "./SourcesError.ts"
+import { type Container, parseToml, type TomlDocument } from "./Toml.ts"
+
+/** A file without mistakes. */
+export interface SourcesDocument {
+  /** Its absolute path. */
+  readonly file: string
+  readonly concurrency: number | undefined
+  /** In the order of the file; at least one. */
+  readonly sources: ReadonlyArray<FileSource>
+}
+
+/** Larger than any file that people write: enough for thousands of sources. */
+const maxBytes = 1024 * 1024
+
+/** Reads the file. Fails with all of its mistakes. */
+export const readSourcesFile = Effect.fnUntraced(function*(
+  file: string
+): Effect.fn.Return<SourcesDocument, SourcesError, FileSystem.FileSystem> {
+  const fail = (findings: ReadonlyArray<Finding>) => new SourcesError({ file, findings })
+  const { mode, text } = yield* Effect.mapError(
+    readPlainFile(file, { maxBytes }),
+    ({ problem }) => fail([{ line: undefined, problem: `The sources file ${problem}.` }])
+  )
+  const parsed = parseToml(text)
+  if (Result.isFailure(parsed)) return yield* fail([parsed.failure])
+  const document = parsed.success
+  const findings: Array<Finding> = []
+  const sources = yield* sourcesIn(
+    document,
+    dirname(file),
+    (path, problem) => void findings.push({ line: document.lineOf(path), problem })
+  )
+  if (findings.length > 0) return yield* fail(inOrder(findings))
+  if (sources.some(hasCommand) && (mode & 0o002) !== 0) {
+    yield* Effect.logWarning(
+      `${printable(file)} names commands, and every user may change it (mode ${
+        mode.toString(8)
+      }). Restrict it: chmod 600.`
+    )
+  }
+  const { concurrency } = document.value
+  return { file, concurrency: typeof concurrency === "number" ? concurrency : undefined, sources }
+})
+
+/** Sorts findings by line and drops repetitions: every source inherits the mistakes of `[defaults]`. */
+const inOrder = (findings: ReadonlyArray<Finding>): ReadonlyArray<Finding> =>
+  [...new Map(findings.map((finding) => [`${finding.line} ${finding.problem}`, finding])).values()]
+    .toSorted((one, other) => (one.line ?? 0) - (other.line ?? 0))
+
+const hasCommand = ({ settings }: FileSource): boolean =>
+  settings.api_key_command !== undefined || settings.invoices_api_key_command !== undefined
+
+const sourcesIn = Effect.fnUntraced(function*(document: TomlDocument, folder: string, note: Note) {
+  const issues = issuesIn(document.value)
+  for (const { path, problem } of issues) note(path, problem)
+  const invalid = new Set(
+    issues.flatMap(({ path }) => path.map((_, index) => JSON.stringify(path.slice(0, index + 1))))
+  )
+  const isInvalid = (path: ReadonlyArray<PropertyKey>) => invalid.has(JSON.stringify(path))
+  const defaults = tableOf(["defaults"], tableIn(document.value, "defaults"), isInvalid)
+  checkTable(defaults, note)
+  const tables = tableIn(document.value, "sources")
+  if (Object.keys(tables).length === 0 && !isInvalid(["sources"])) {
+    note(["sources"], "The file has no source. Describe each one in a table [sources.NAME].")
+  }
+  const sources: Array<FileSource> = []
+  const destinations = new Map<string, string>()
+  for (const name of Object.keys(tables)) {
+    if (!namePattern.test(name) || !isTable(tables[name])) continue
+    const own = tableOf(["sources", name], tables[name], isInvalid)
+    checkTable(own, note)
+    const source = yield* sourceOf(name, own, defaults, document, folder, note)
+    sources.push(source)
+    if (source.to === undefined) continue
+    const identity = yield* identityOf(source.to)
+    const other = destinations.get(identity)
+    if (other === undefined) destinations.set(identity, name)
+    else {
+      note(
+        ["sources", name, "to"],
+        `sources.${name} has the same destination as sources.${other}. Each source needs its own.`
+      )
+    }
+  }
+  const lineOf = ({ name }: FileSource) => document.lineOf(["sources", name])
+  return sources.toSorted((one, other) => lineOf(one) - lineOf(other))
+})
+
+const isTable = (value: unknown): value is Container =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date)
+
+/** Returns a table of the document, or an empty one. */
+const tableIn = (document: Container, name: string): Container => {
+  const table = document[name]
+  return isTable(table) ? table : {}
+}
