@@ -11,7 +11,17 @@ import { afterAll, beforeAll } from "vitest"
 import * as Destination from "../src/Destination.ts"
 import { stateQuery } from "../src/engine/StateQuery.ts"
 import { defaultFormat } from "../src/files/FileSink.ts"
-import { ageOf, freshnessOf, isFresh, overviewOf, scan, type ScanEvent, type ScanOptions, Sink } from "../src/index.ts"
+import {
+  ageOf,
+  freshnessOf,
+  isFresh,
+  openScanner,
+  overviewOf,
+  scan,
+  type ScanEvent,
+  type ScanOptions,
+  Sink
+} from "../src/index.ts"
 import { batchOf, recordOf } from "./Batches.ts"
 import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
 import { type PostgresServer, startServer } from "./PostgresServer.ts"
@@ -192,16 +202,33 @@ describe.each(Object.keys(kinds) as ReadonlyArray<keyof typeof kinds>)("the fres
       })
   )
 
-  inDestination("reads a complete full scan only, not a part", (destination) =>
+  inDestination(
+    "counts what a head pass has written, but its age is that of the full scan",
+    (destination) =>
+      Effect.gen(function*() {
+        yield* run(destination, payouts(25))
+        const before = yield* freshnessIn(destination)
+        const records = [payout(25), `{"id":"por_bad","amount":"1"}`, ...payouts(25)]
+        const passed = yield* openScanner("payoutRequests", { limit: 10 }).pipe(
+          Effect.flatMap(({ head }) => head(1)),
+          Effect.scoped,
+          Effect.provide(Layer.merge(
+            Destination.layer(destination.destination).pipe(Layer.provide(NodeServices.layer)),
+            layerTest({ payoutRequests: records })
+          ))
+        )
+        assert.deepInclude(passed, { inserted: 2, quarantined: 1 })
+        assert.deepStrictEqual(yield* freshnessIn(destination), { ...before, rows: 27 })
+        assert.strictEqual((yield* overviewIn(destination)).days.reduce((sum, { insert }) => sum + insert, 0), 2)
+      })
+  )
+
+  inDestination("does not come from a scan of a part", (destination) =>
     Effect.gen(function*() {
       yield* run(destination, payouts(5))
       yield* destination.run((s) =>
         `INSERT INTO ${s}scans (list, kind, part, asked, state, first_row, tally, started_at, ended_at)
         SELECT list, 'part', '["status","PAID"]', asked, state, first_row, tally, started_at, ended_at FROM ${s}scans`
-      )
-      yield* destination.run((s) =>
-        `INSERT INTO ${s}scans (list, kind, part, asked, state, first_row, tally, started_at, ended_at)
-        SELECT list, 'head', '', asked, state, first_row, tally, started_at, ended_at FROM ${s}scans WHERE scan = 1`
       )
       assert.strictEqual((yield* freshnessIn(destination)).completeScan?.scan, 1)
     }))

@@ -7,9 +7,10 @@ import { basename, join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { moveConsumer } from "../src/Consumers.ts"
 import * as Certificate from "../src/engine/Certificate.ts"
-import type { Maintenance, ScanRow } from "../src/engine/Store.ts"
+import type { Maintenance, Reader, ScanRow } from "../src/engine/Store.ts"
 import * as FileSink from "../src/files/FileSink.ts"
 import { verifyFiles } from "../src/files/VerifyFiles.ts"
+import { freshnessOf, overviewOf } from "../src/Freshness.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
 import { prune } from "../src/Retention.ts"
 import { scan, scanParts } from "../src/Scan.ts"
@@ -110,6 +111,7 @@ const play = (destination: DestinationCase, number: number, figures: Figures) =>
         yield* assertRows(model, reader)
         yield* changes.replay(reader)
         assert.deepStrictEqual((yield* verify(reader, Lists.invoices)).differences, [])
+        yield* assertFreshness(model, changes, reader)
         const scans = yield* reader.scans(Lists.invoices)
         for (const traversal of model.traversals) {
           if (!traversal.ended || checked.has(traversal)) continue
@@ -220,6 +222,20 @@ const assertRows = Effect.fnUntraced(function*(model: ReferenceModel, reader: Pi
     assert.strictEqual(hash, sha256(raw))
     assert.strictEqual(missingSince !== undefined, model.missing.has(id), `${id} is missing`)
   }
+})
+
+/** Asserts that the figures, which are read from indexes and counters, match the rows and the changes. */
+const assertFreshness = Effect.fnUntraced(function*(model: ReferenceModel, changes: ChangeReplay, reader: Reader) {
+  const [freshness] = yield* freshnessOf(reader, [Lists.invoices])
+  assert.deepInclude(freshness, { rows: model.texts.size, missing: model.missing.size })
+  const lastFull = model.traversals.findLast(({ ended, part }) => ended && part === "")
+  assert.strictEqual(freshness?.completeScan?.scan, lastFull?.scan)
+  const { days, otherStatuses, statuses } = yield* overviewOf(reader, Lists.invoices)
+  const counts = { insert: 0, update: 0, missing: 0, returned: 0 }
+  for (const day of days) for (const kind of kinds) counts[kind] += day[kind]
+  assert.deepStrictEqual(counts, changes.counts)
+  const present = statuses.reduce((sum, { rows }) => sum + rows, otherStatuses.rows)
+  assert.strictEqual(present, model.texts.size - model.missing.size)
 })
 
 /** Asserts that the files are intact, have all rows, and have a certificate only if it matches the rendered rows. */
