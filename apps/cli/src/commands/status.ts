@@ -28,12 +28,12 @@ import { Command } from "effect/cli"
 import { ageText } from "../AgeText.ts"
 import { type Column, formatOf, logOmitted, printRows, rowFormatFlag } from "../RowsOutput.ts"
 import type * as Table from "../Table.ts"
-import { wrapWords } from "../TextWidth.ts"
+import type * as TextWidth from "../TextWidth.ts"
 import { resourceFlag } from "./changes.ts"
 
 /** A list with its age. */
 interface ListStatus extends ListFreshness {
-  /** Undefined if the age is unknown or there is no complete scan. */
+  /** Undefined if the age is unknown or there is no complete full scan. */
   readonly age: Duration.Duration | undefined
   readonly maxAge: Duration.Duration | undefined
   /** Undefined if no age is allowed or forbidden. */
@@ -72,8 +72,9 @@ export const statusCommand = Command.make(
     const { format, width } = yield* formatOf(given.format)
     if (format === "table") {
       yield* requireOutput
-      const { makeTable } = yield* Effect.promise(() => import("../Table.ts"))
-      const { omittedColumns, text } = textOf(statuses, makeTable, width)
+      // Loaded only here, because most commands print no table.
+      const modules = yield* Effect.promise(() => Promise.all([import("../Table.ts"), import("../TextWidth.ts")]))
+      const { omittedColumns, text } = textOf(statuses, modules, width)
       yield* print(text)
       yield* logOmitted(omittedColumns)
     } else {
@@ -96,7 +97,7 @@ export const statusCommand = Command.make(
     { command: "payments status --from sqlite:./payments.db", description: "age, rows and last scan of each list" },
     {
       command: "payments status --from file:./payments --resource invoices --max-age 24h",
-      description: "exit with code 12 if the last complete scan of the invoices began more than 24 hours ago"
+      description: "exit with code 12 if the last complete full scan of the invoices began more than 24 hours ago"
     }
   ])
 )
@@ -125,8 +126,12 @@ const count = new Intl.NumberFormat("en-US")
 const plural = (number: number, thing: string) => `${count.format(number)} ${thing}${number === 1 ? "" : "s"}`
 
 /** Formats the lists for people: a table, notes, and a table of the consumers. No line is wider than the terminal. */
-const textOf = (statuses: ReadonlyArray<ListStatus>, table: typeof Table.makeTable, width: number) => {
-  const lists = table([
+const textOf = (
+  statuses: ReadonlyArray<ListStatus>,
+  [{ makeTable }, { wrapWords }]: readonly [typeof Table, typeof TextWidth],
+  width: number
+) => {
+  const lists = makeTable([
     { name: "list", minWidth: 15 },
     { name: "age", wholeUpTo: 12 },
     ...["rows", "missing", "quarantined", "scan", "records"].map((name) => ({
@@ -136,7 +141,7 @@ const textOf = (statuses: ReadonlyArray<ListStatus>, table: typeof Table.makeTab
     })),
     { name: "ended at", wholeUpTo: 24 }
   ], width)
-  const consumers = table([
+  const consumers = makeTable([
     { name: "consumer", minWidth: 12 },
     { name: "changes behind", align: "right", wholeUpTo: 20 },
     { name: "position", align: "right", wholeUpTo: 20 },
@@ -177,7 +182,7 @@ const notesOf = ({ headProblem, holder, list, running }: ListStatus): ReadonlyAr
   const scan = running === undefined
     ? undefined
     : `${
-      running.kind === "part" ? "a scan of a part" : "a scan"
+      running.kind === "part" ? "a scan of a part" : "a full scan"
     } (${running.scan}) that began at ${running.startedAt} ${
       holder === undefined ? "was interrupted" : "is running"
     } after ${plural(running.pages, "page")} and ${plural(running.records, "record")}`
@@ -193,8 +198,8 @@ const problemOf = ({ age, completeScan, list, maxAge = Duration.zero }: ListStat
   const limit = ageText(maxAge)
   if (completeScan === undefined) return `${list} was never read completely, so it counts as older than ${limit}`
   return age === undefined
-    ? `${list} has an unknown age, which counts as older than ${limit}: its last complete scan began in the future (${completeScan.startedAt}). Check the clocks.`
+    ? `${list} has an unknown age, which counts as older than ${limit}: its last complete full scan began in the future (${completeScan.startedAt}). Check the clocks.`
     : `${list} is ${
       ageText(age)
-    } old, but ${limit} is allowed: its last complete scan began at ${completeScan.startedAt}`
+    } old, but ${limit} is allowed: its last complete full scan began at ${completeScan.startedAt}`
 }
