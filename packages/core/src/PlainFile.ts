@@ -24,7 +24,16 @@ export interface PlainFile {
   readonly text: string
   /** The permission bits, such as `0o600`. */
   readonly mode: number
+  /** The user id of the owner, if the file system has one. */
+  readonly owner: number | undefined
 }
+
+/**
+ * Returns the permission bits that users other than the owner have. A file of root may be readable by its group: Kubernetes
+ * mounts a secret that way for a program that does not run as root.
+ */
+export const bitsOfOthers = ({ mode, owner }: Pick<PlainFile, "mode" | "owner">): number =>
+  mode & (owner === 0 ? 0o037 : 0o077)
 
 /** Reads a plain file of UTF-8 text. Fails if it contains more than `maxBytes` bytes. */
 export const readPlainFile = (
@@ -37,7 +46,7 @@ export const readPlainFile = (
     // replaced.
     yield* checkPlain(fs.stat(path), maxBytes)
     const file = yield* Effect.mapError(fs.open(path), unreadable)
-    const { mode } = yield* checkPlain(file.stat, maxBytes)
+    const { mode, uid } = yield* checkPlain(file.stat, maxBytes)
     const read = new BodyBytes(maxBytes)
     // Count the bytes: the file may grow after the check, and files in /proc report no size.
     for (;;) {
@@ -51,7 +60,7 @@ export const readPlainFile = (
       try: () => decode(bytes),
       catch: () => new PlainFileError({ kind: "notText", problem: `is not UTF-8 text (line ${firstBadLine(bytes)})` })
     })
-    return { text, mode: mode & 0o777 }
+    return { text, mode: mode & 0o777, owner: Option.getOrUndefined(uid) }
   }).pipe(Effect.scoped)
 
 const decode = (bytes: Uint8Array): string => new TextDecoder("utf-8", { fatal: true }).decode(bytes)

@@ -29,7 +29,7 @@ export {
 export { BearerKey, PaymentsContract } from "./PaymentsContract.ts"
 export * as Reason from "./PaymentsError.ts"
 export { type ErrorBody, PaymentsError } from "./PaymentsError.ts"
-export { type PlainFile, PlainFileError, readPlainFile } from "./PlainFile.ts"
+export { bitsOfOthers, type PlainFile, PlainFileError, readPlainFile } from "./PlainFile.ts"
 export * as Position from "./Position.ts"
 export * from "./Records.ts"
 export { type ObservedRequest, RequestObserver } from "./RequestObserver.ts"

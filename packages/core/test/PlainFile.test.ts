@@ -2,7 +2,7 @@ import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, FileSystem } from "effect"
 import { execFileSync } from "node:child_process"
-import { readPlainFile } from "../src/index.ts"
+import { bitsOfOthers, readPlainFile } from "../src/index.ts"
 
 const limit = 1024
 
@@ -25,6 +25,14 @@ describe("a plain file", () => {
       yield* fs.writeFileString(file, "x".repeat(limit + 1))
       assert.deepStrictEqual(yield* problemOf(link), ["tooLarge", "contains more than 1 KiB"])
     }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
+
+  it("may be readable by its group if it belongs to root, as a secret that Kubernetes mounts", () => {
+    const modes = [0o600, 0o400, 0o640, 0o440, 0o660, 0o644, 0o604]
+    const others = (owner: number | undefined) => modes.map((mode) => bitsOfOthers({ mode, owner }))
+    assert.deepStrictEqual(others(1000), [0, 0, 0o40, 0o40, 0o60, 0o44, 0o4])
+    assert.deepStrictEqual(others(undefined), others(1000))
+    assert.deepStrictEqual(others(0), [0, 0, 0, 0, 0o20, 0o4, 0o4])
+  })
 
   it.live("is not a pipe, a device or a folder: these are refused without opening them", () =>
     Effect.gen(function*() {

@@ -1,6 +1,6 @@
 /** Where an API key comes from, and the file as such a place. */
 import { Effect, FileSystem, Redacted } from "effect"
-import { readPlainFile } from "../PlainFile.ts"
+import { bitsOfOthers, readPlainFile } from "../PlainFile.ts"
 
 /** The value of a setting, or what is wrong with it. */
 export type Checked<A> = { readonly value: A } | { readonly problem: string }
@@ -29,8 +29,9 @@ export const makeKeyFile = (
 ): KeySource => {
   let warned = false
   const read = Effect.gen(function*() {
-    const { mode, text } = yield* readPlainFile(resolve(path), { maxBytes: largestKeyBytes })
-    if ((mode & 0o044) !== 0 && !warned) {
+    const file = yield* readPlainFile(resolve(path), { maxBytes: largestKeyBytes })
+    const { mode, text } = file
+    if ((bitsOfOthers(file) & 0o044) !== 0 && !warned) {
       warned = true
       yield* Effect.logWarning(
         `${setting}: other users may read ${path} (mode ${

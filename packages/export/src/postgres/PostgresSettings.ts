@@ -3,7 +3,7 @@
  * (https://www.postgresql.org/docs/current/libpq-envars.html), then from the usual defaults.
  */
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
-import { readPlainFile } from "@payments/core"
+import { bitsOfOthers, readPlainFile } from "@payments/core"
 import { Config, Effect, type FileSystem, Redacted } from "effect"
 import { homedir, userInfo } from "node:os"
 import { join } from "node:path"
@@ -95,7 +95,7 @@ const passwordIn = Effect.fnUntraced(function*(file: string, wanted: ReadonlyArr
     Effect.mapError(({ problem }) => `${file} ${problem}.`)
   )
   if (found === undefined) return undefined
-  if ((found.mode & 0o077) !== 0) {
+  if (bitsOfOthers(found) !== 0) {
     return yield* Effect.fail(`other users may read ${file}. Restrict it to its owner (chmod 600).`)
   }
   for (const line of found.text.split(/\r?\n/)) {
