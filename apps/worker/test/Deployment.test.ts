@@ -1,3 +1,4 @@
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { spawnSync } from "node:child_process"
@@ -6,6 +7,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { parse, parseAllDocuments } from "yaml"
 import { settings } from "../../../packages/export/src/Settings.ts"
+import { sourcesOfFile } from "../../../packages/export/src/sources/LoadSources.ts"
 import { startWorker } from "./RunningWorker.ts"
 
 const root = join(import.meta.dirname, "../../..")
@@ -109,6 +111,18 @@ describe("the deployment files", () => {
       if (source.startsWith(".")) assert.isTrue(existsSync(join(root, "deploy/docker", source)), source)
     }
   })
+
+  it.live("have sources files without a mistake", () =>
+    Effect.gen(function*() {
+      for (const file of ["docker/payments.toml", "kubernetes/payments.toml"]) {
+        const { sources } = yield* sourcesOfFile(join(root, "deploy", file))
+        assert.deepStrictEqual(sources.map(({ lists, name, to }) => [name, lists.length, to?._tag]), [[
+          "main",
+          3,
+          "Postgres"
+        ]], file)
+      }
+    }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
 
   it("have a systemd unit that waits longer for the worker than the worker needs, and that systemd accepts", () => {
     const unit = read("systemd/payments-worker.service")
