@@ -31,7 +31,7 @@ export const payments = <R, R2>(
   http: Layer.Layer<HttpClient.HttpClient>,
   version: string
 ) => {
-  const telemetry = (source: string) =>
+  const telemetry = (source: Parameters<typeof observeSink>[0]) =>
     Telemetry.layer(http, { name: "payments", version, refresh: observeSink(source) }).pipe(
       Layer.provideMerge(Metrics.layer(version))
     )

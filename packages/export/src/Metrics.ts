@@ -12,6 +12,7 @@ import { ageOf } from "./Freshness.ts"
 import type { ListFreshness } from "./ListFreshness.ts"
 import type { ScanEvent } from "./Scan.ts"
 import { Sink, type SinkReason } from "./Sink.ts"
+import type { Source } from "./sources/Source.ts"
 
 /** A metric. */
 export interface Definition {
@@ -228,21 +229,24 @@ export interface ObservedList {
 }
 
 /** Sets the gauges of a source from the current destination. A destination that cannot be read leaves them as they are. */
-export const observeSink = (source: string): Effect.Effect<void, never, Metrics | Sink> =>
+export const observeSink = (
+  { lists: names, maxAge, name }: Pick<Source, "name" | "lists" | "maxAge">
+): Effect.Effect<void, never, Metrics | Sink> =>
   Effect.gen(function*() {
     const metrics = yield* Metrics
     const { inspect } = yield* Sink
     if (inspect === undefined) return
-    const lists = yield* inspect.freshness(Lists.all)
+    const lists = yield* inspect.freshness(names.map((list) => Lists.byName[list]))
     const now = yield* DateTime.now
     metrics.observe(
-      [{ name: source, state: "running", lists: lists.map((list) => observedList(list, now)) }],
+      [{ name, state: "running", lists: lists.map((list) => observedList(list, maxAge, now)) }],
       DateTime.toEpochMillis(now)
     )
   }).pipe(Effect.ignore)
 
 const observedList = (
   { completeScan, consumers, headProblem, list, missing, quarantined, rows }: ListFreshness,
+  maxAge: Duration.Duration | undefined,
   now: DateTime.DateTime
 ): ObservedList => {
   const age = ageOf({ completeScan }, now)
@@ -252,7 +256,7 @@ const observedList = (
     missing,
     quarantined,
     ageSeconds: age === undefined ? null : Duration.toSeconds(age),
-    maxAgeSeconds: null,
+    maxAgeSeconds: maxAge === undefined ? null : Duration.toSeconds(maxAge),
     holdsLock: true,
     headProblem: headProblem ?? null,
     failure: null,

@@ -30,6 +30,7 @@ import {
   usage,
   wholeNumber
 } from "@payments/export/program"
+import type { Source } from "@payments/export/sources"
 import { Effect, type FileSystem, Layer, Result, Stdio } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { terminalWidth } from "../Output.ts"
@@ -51,7 +52,7 @@ const dividedBy = (field: string): string =>
 /** Makes the command. `api` is the service to read. `telemetry` exports what happens, for the time of the export. */
 export const exportCommand = <R>(
   api: Layer.Layer<PaymentsApi, ProgramError, R>,
-  telemetry: (source: string) => Layer.Layer<Metrics, never, Sink>
+  telemetry: (source: Pick<Source, "name" | "lists" | "maxAge">) => Layer.Layer<Metrics, never, Sink>
 ) =>
   Command.make(
     "export",
@@ -113,7 +114,7 @@ export const exportCommand = <R>(
         yield* Effect.provideService(exported, RequestObserver, metrics.requestsOf(sourceName))
       }).pipe(
         Effect.withSpan("payments export"),
-        Effect.provide(telemetry(sourceName)),
+        Effect.provide(telemetry({ name: sourceName, lists: names, maxAge: source?.maxAge })),
         Effect.provide(Destination.layer(destination)),
         Effect.provide(service)
       )
