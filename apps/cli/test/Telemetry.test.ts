@@ -1,7 +1,7 @@
 /** `payments export` with a collector, as cron runs it. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { cpSync, readdirSync, rmSync } from "node:fs"
+import { cpSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { lastMetrics, startCollector } from "./Collector.ts"
 import { canary, echoingEnv } from "./EchoingService.ts"
@@ -64,6 +64,29 @@ describe("an export with a collector", () => {
       for (const span of ["payments export", "Export.scan", "GET /v1/invoices"]) assert.include(traces, `"${span}"`)
       const ids = new Set([...traces.matchAll(/"traceId":"(\w+)"/g)].map(([, id]) => id))
       assert.strictEqual(ids.size, 1)
+    }).pipe(Effect.scoped))
+
+  it.live("names the source of a file and its max_age", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const { received, url } = yield* startCollector()
+      const service = yield* sandboxEnv({ records: 3 })
+      writeFileSync(
+        join(folder, "payments.toml"),
+        `[sources.acme]
+base_url = "${service.PAYMENTS_BASE_URL}"
+api_key_env = "ACME_KEY"
+to = "sqlite:p.db"
+lists = ["invoices"]
+max_age = "24h"
+`
+      )
+      const env = { ...json, ACME_KEY: service.PAYMENTS_API_KEY, OTEL_EXPORTER_OTLP_ENDPOINT: url }
+      const { code, stderr } = yield* payments(["export", "--config", join(folder, "payments.toml")], { env })
+      assert.strictEqual(code, 0, stderr)
+      const { valueOf } = lastMetrics(received)
+      assert.strictEqual(valueOf("payments_list_max_age_seconds", { source: "acme", list: "invoices" }), 24 * 3600)
+      assert.isUndefined(valueOf("payments_list_age_seconds", { list: "payin-sources" }))
     }).pipe(Effect.scoped))
 
   it.live("follows the variables of each signal, protobuf and gzip", () =>
