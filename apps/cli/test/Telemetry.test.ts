@@ -125,8 +125,8 @@ max_age = "24h"
             /payments: telemetry was not delivered: metrics, the collector (cannot|did not|answered)/
           )
           assert.include(stdout, "invoices")
-          // The rest is the time in which three programs start side by side.
-          assert.isBelow(elapsedMs - without.elapsedMs, 3000)
+          // Without the limit, the requests and their retries would take 40 s. The rest is for a busy machine.
+          assert.isBelow(elapsedMs - without.elapsedMs, 6000)
         }), { concurrency: "unbounded" })
     }).pipe(Effect.scoped))
 
