@@ -4,7 +4,7 @@
  */
 import { Lists, PaymentsApi, type PaymentsApi as Api, PaymentsConfig } from "@payments/core"
 import { Destination } from "@payments/export"
-import { logLine, print, type ProgramError } from "@payments/export/program"
+import { ChosenSource, logLine, print, type ProgramError, usage } from "@payments/export/program"
 import { Config, Effect, Layer } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
@@ -30,6 +30,11 @@ export const startCommand = <R>(
     "start",
     {},
     Effect.fnUntraced(function*() {
+      if ((yield* ChosenSource).isNamed) {
+        return yield* usage(
+          "start reads the environment or a sandbox. For a source, use payments export --source NAME."
+        )
+      }
       if (yield* isConfigured) return yield* run("./payments.db").pipe(Effect.provide(api))
       yield* logLine(
         "PAYMENTS_BASE_URL and PAYMENTS_API_KEY are not set. Reading the embedded sandbox, with made-up records; some requests fail on purpose."

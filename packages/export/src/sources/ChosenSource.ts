@@ -39,6 +39,8 @@ type Choice = Effect.Effect<LoadedSource | undefined, ProgramError>
 
 /** The source that a command uses. */
 export class ChosenSource extends Context.Service<ChosenSource, {
+  /** Whether a flag or PAYMENTS_SOURCE asks for a source of the file. */
+  readonly isNamed: boolean
   /** The source of a command that reads the service. */
   readonly forService: Choice
   /** The source of a command that only needs a destination. The environment has one if PAYMENTS_TO is set. */
@@ -53,6 +55,7 @@ export class ChosenSource extends Context.Service<ChosenSource, {
       const sourceFlag = yield* SourceFlag
       const configFlag = yield* ConfigFlag
       const name = sourceFlag ?? (yield* variableText("PAYMENTS_SOURCE"))
+      const isNamed = name !== undefined || configFlag !== undefined
       const file = yield* Effect.cached(
         Effect.flatMap(
           namedFile(configFlag),
@@ -72,7 +75,7 @@ export class ChosenSource extends Context.Service<ChosenSource, {
       const flagName = sourceFlag === undefined ? "PAYMENTS_SOURCE" : "--source"
       /** Whether the environment has what the command needs, and nothing names a source. */
       const isEnvironment = Effect.fnUntraced(function*(variables: ReadonlyArray<string>) {
-        if (name !== undefined || configFlag !== undefined) return false
+        if (isNamed) return false
         const texts = yield* Effect.forEach(variables, variableText)
         return texts.some((text) => text !== undefined)
       })
@@ -122,6 +125,7 @@ export class ChosenSource extends Context.Service<ChosenSource, {
         return [...sources, ...inFile]
       })
       return ChosenSource.of({
+        isNamed,
         forService,
         forDestination: choose(["PAYMENTS_BASE_URL", "PAYMENTS_TO"]),
         listed

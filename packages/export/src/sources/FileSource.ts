@@ -168,7 +168,14 @@ const destinationOf = Effect.fnUntraced(function*(
     note(problem)
     return undefined
   }
-  if (Result.isFailure(parsed)) return refuse(parsed.failure.problem)
+  if (Result.isFailure(parsed)) {
+    // The problem can repeat a path. Without a known scheme, the text may be anything.
+    return refuse(
+      /^(sqlite|file|postgres(ql)?):/.test(text)
+        ? parsed.failure.problem
+        : "It must begin with sqlite:, postgres:// or file:."
+    )
+  }
   const destination = parsed.success
   switch (destination._tag) {
     case "Stdout":

@@ -5,6 +5,7 @@
  */
 import { Lists, PaymentsConfig, PaymentsConfigError } from "@payments/core"
 import { Duration, Effect, FileSystem } from "effect"
+import { createHash } from "node:crypto"
 import * as DestinationUrl from "../DestinationUrl.ts"
 import { checkAll, type ProgramError, usage } from "../ProgramError.ts"
 import { variableText } from "../Setting.ts"
@@ -24,6 +25,8 @@ import { readSourcesFile } from "./SourcesFile.ts"
 export interface LoadedSource extends Source {
   /** In the order of the schema. */
   readonly settings: ReadonlyArray<ShownSetting>
+  /** A digest of all settings. If it is the same after the file was read again, the source has not changed. */
+  readonly revision: string
 }
 
 /** The sources of a program. */
@@ -81,7 +84,8 @@ export const sourcesOfFile = Effect.fnUntraced(function*(file: string, flags: So
     ...inFile(source, overrides),
     to: to ?? source.to,
     service: serviceOf(file, source, fs),
-    settings: shownInFile(file, source, to, overrides)
+    settings: shownInFile(file, source, to, overrides),
+    revision: digestOf([file, source.settings, to, overrides])
   }))
   return { file, concurrency: document.concurrency ?? defaultConcurrency, sources }
 })
@@ -105,10 +109,15 @@ export const sourcesOfEnvironment = Effect.fnUntraced(function*(flags: SourceOve
     full: fullSchedule(undefined, overrides),
     window: undefined,
     head: undefined,
-    settings: yield* shownInEnvironment(to === undefined ? undefined : { to, from }, overrides)
+    settings: yield* shownInEnvironment(to === undefined ? undefined : { to, from }, overrides),
+    // The environment of a process does not change.
+    revision: ""
   }
   return { file: undefined, concurrency: defaultConcurrency, sources: [source] }
 })
+
+/** A digest, because arguments of commands can be secrets. */
+const digestOf = (value: unknown): string => createHash("sha256").update(JSON.stringify(value)).digest("hex")
 
 /** Checks the settings of the service in the environment, except the keys. */
 export const checkEnvironment = Effect.gen(function*() {
