@@ -66,8 +66,8 @@ export interface ListState {
   readonly maxAgeSeconds: number | null
   /** The run of this process over the list. */
   readonly progress: Progress | null
-  /** Why the last run that ended did not succeed. */
-  readonly failure: Problem | null
+  /** Why the last run of this kind did not succeed. A failed full scan counts more than a failed pass. */
+  readonly failure: Failure | null
   /** Why a full scan committed no page for so long that it was ended twice. */
   readonly stall: Problem | null
   /** When the next runs begin; null for a kind that is not scheduled or is running. */
@@ -77,6 +77,11 @@ export interface ListState {
   readonly consumers: ReadonlyArray<ConsumerState>
   /** Figures for charts, some minutes old. */
   readonly overview: Overview | null
+}
+
+/** Why a run did not succeed. */
+export interface Failure extends Problem {
+  readonly kind: RunKind
 }
 
 /** A full scan that reached the end of its list. */
@@ -97,15 +102,4 @@ export interface Progress {
   readonly expected: number | null
   /** Why the run waits before it requests a page again. */
   readonly waiting: Problem | null
-}
-
-/** Returns the snapshot of a list at a moment. */
-export const listSnapshot = (state: ListState, now: number): ListSnapshot => {
-  const { completeScan, maxAgeSeconds } = state
-  const ageSeconds = completeScan === null ? null : Math.max(0, (now - Date.parse(completeScan.startedAt)) / 1000)
-  return {
-    ...state,
-    ageSeconds,
-    isFresh: maxAgeSeconds === null || (ageSeconds !== null && ageSeconds < maxAgeSeconds)
-  }
 }

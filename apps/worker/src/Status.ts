@@ -1,14 +1,19 @@
 /** The state of the worker's sources, which their loops update and health checks, metrics and the status page read. */
-import type { ScanEvent, ScanOutcome } from "@payments/export"
-import { Context, DateTime, Effect, Layer, PubSub, Result, Stream } from "effect"
+import { Lists, type PaymentsError } from "@payments/core"
 import {
-  listSnapshot,
-  type ListState,
-  type Problem,
-  type Progress,
-  type Snapshot,
-  type SourceSnapshot
-} from "./Snapshot.ts"
+  ageOf,
+  type ListFreshness,
+  type PassOutcome,
+  type PassSummary,
+  type ScanEvent,
+  type ScanOutcome,
+  type ScanSummary,
+  type SinkError
+} from "@payments/export"
+import type { Source } from "@payments/export/sources"
+import { Context, DateTime, Duration, Effect, Layer, PubSub, Result, Stream } from "effect"
+import { problemAnnotations } from "./Log.ts"
+import type { Failure, ListSnapshot, ListState, Problem, Progress, Snapshot, SourceSnapshot } from "./Snapshot.ts"
 
 /** The state of a source. */
 export interface SourceState extends Omit<SourceSnapshot, "lists"> {
@@ -43,7 +48,7 @@ export class Status extends Context.Service<Status, {
           at: DateTime.formatIso(now),
           sources: [...sources.values()].map((source) => ({
             ...source,
-            lists: source.lists.map((list) => listSnapshot(list, DateTime.toEpochMillis(now)))
+            lists: source.lists.map((list) => listSnapshot(list, now))
           }))
         }))
         const change = (update: (now: string) => void) =>
@@ -69,15 +74,26 @@ export class Status extends Context.Service<Status, {
 
 const timestamp = Effect.map(DateTime.now, DateTime.formatIso)
 
+const listSnapshot = (state: ListState, now: DateTime.DateTime): ListSnapshot => {
+  const { completeScan, maxAgeSeconds } = state
+  const complete = completeScan === null ? undefined : { ...completeScan, certificate: undefined }
+  const age = ageOf({ completeScan: complete }, now)
+  const ageSeconds = age === undefined ? null : Duration.toSeconds(age)
+  return {
+    ...state,
+    ageSeconds,
+    isFresh: maxAgeSeconds === null || (ageSeconds !== null && ageSeconds <= maxAgeSeconds)
+  }
+}
+
 /** Returns the state of a source of which nothing is known yet. */
-export const initialState = (
-  source: Pick<SourceState, "name" | "destination">,
-  lists: ReadonlyArray<Pick<ListState, "list" | "maxAgeSeconds">>
-): SourceState => ({
-  ...source,
+export const initialState = ({ lists, maxAge, name }: Source, destination: string): SourceState => ({
+  name,
+  destination,
   state: "starting",
   problem: null,
   lists: lists.map((list) => ({
+    list: Lists.byName[list].label,
     rows: null,
     missing: 0,
     quarantined: 0,
@@ -85,15 +101,31 @@ export const initialState = (
     holder: null,
     holdsLock: false,
     headProblem: null,
+    maxAgeSeconds: maxAge === undefined ? null : Duration.toSeconds(maxAge),
     progress: null,
     failure: null,
     stall: null,
     next: { full: null, window: null, head: null },
     running: null,
     consumers: [],
-    overview: null,
-    ...list
+    overview: null
   }))
+})
+
+/** Returns the state of a list after its destination was read. */
+export const listFrom = (
+  { completeScan, consumers, headProblem, holder, missing, quarantined, rows, running }: ListFreshness,
+  list: ListState
+): ListState => ({
+  ...list,
+  rows,
+  missing,
+  quarantined,
+  completeScan: completeScan === undefined ? null : { ...completeScan, certificate: completeScan.certificate ?? null },
+  holder: list.holdsLock ? null : holder ?? null,
+  headProblem: headProblem ?? null,
+  running: running ?? null,
+  consumers
 })
 
 /** Returns the state of a source with one list updated. */
@@ -102,50 +134,66 @@ export const updateList = (state: SourceState, label: string, update: (list: Lis
   lists: state.lists.map((list) => list.list === label ? update(list) : list)
 })
 
-/** Returns the error as a problem. If the reason is the same as before, `since` stays. */
+/** Returns a problem. If the reason is the same as before, `since` stays. */
 export const problemOf = (
-  { message, reason }: { readonly message: string; readonly reason: { readonly _tag: string } },
+  { error, reason }: { readonly error: string; readonly reason: string },
   before: Problem | null,
   now: string
-): Problem => ({
-  reason: reason._tag,
-  message,
-  since: before?.reason === reason._tag ? before.since : now
-})
+): Problem => ({ reason, message: error, since: before?.reason === reason ? before.since : now })
 
 /** Returns the state of a list after an event of a run. */
 export const listAfter = (event: ScanEvent, list: ListState, now: string): ListState => {
+  // A head pass may run within a full scan, whose progress matters more.
+  if (event.kind === "head" && list.progress?.kind === "full" && event._tag !== "Ended") return list
   switch (event._tag) {
     case "Begun": {
       const { pages, records } = event.progress
-      const expected = list.completeScan?.certificate?.records ?? null
+      const expected = event.kind === "full" ? list.completeScan?.certificate?.records ?? null : null
       return { ...list, progress: { kind: event.kind, startedAt: now, pages, records, expected, waiting: null } }
     }
     case "Committed": {
       const { pages, records } = event.progress
-      return withProgress(list, { pages, records, waiting: null })
+      return {
+        ...withProgress(list, { pages, records, waiting: null }),
+        stall: event.kind === "full" ? null : list.stall
+      }
     }
     case "Waiting":
-      return withProgress(list, { waiting: problemOf(event.error, list.progress?.waiting ?? null, now) })
+      return withProgress(list, {
+        waiting: problemOf(problemAnnotations(event.error), list.progress?.waiting ?? null, now)
+      })
     case "Filling":
     case "Restarted":
       return withProgress(list, { waiting: null })
     case "Ended":
-      return event.kind === "full"
-        ? { ...list, progress: null, failure: failureOf(event.outcome, list.failure, now) }
-        : { ...list, progress: null }
+      return {
+        ...list,
+        progress: list.progress?.kind === event.kind ? null : list.progress,
+        failure: failureAfter(event, list.failure, now)
+      }
   }
 }
 
 const withProgress = (list: ListState, change: Partial<Progress>): ListState =>
   list.progress === null ? list : { ...list, progress: { ...list.progress, ...change } }
 
-const failureOf = ({ result }: ScanOutcome, before: Problem | null, now: string): Problem | null => {
-  if (Result.isFailure(result)) return problemOf(result.failure, before, now)
-  const heldBack = result.success.reduce((sum, summary) => sum + summary.heldBack, 0)
-  return heldBack === 0 ? null : problemOf(
-    { reason: { _tag: "HeldBack" }, message: `${heldBack} rows would be missing at once, so none was marked missing.` },
-    before,
-    now
-  )
+/** Returns the failure of a list after a run has ended. A pass does not replace the failure of a full scan. */
+const failureAfter = (
+  { kind, outcome }: Extract<ScanEvent, { readonly _tag: "Ended" }>,
+  before: Failure | null,
+  now: string
+): Failure | null => {
+  if (before?.kind === "full" && kind !== "full") return before
+  const reason = reasonOf(outcome)
+  if (reason === undefined) return before === null || before.kind === kind || kind === "full" ? null : before
+  return { ...problemOf(reason, before?.kind === kind ? before : null, now), kind }
+}
+
+const reasonOf = ({ result }: ScanOutcome | PassOutcome) => {
+  const ended: Result.Result<ReadonlyArray<ScanSummary> | PassSummary, PaymentsError | SinkError> = result
+  if (Result.isFailure(ended)) return problemAnnotations(ended.failure)
+  const heldBack = "kind" in ended.success ? 0 : ended.success.reduce((sum, scan) => sum + scan.heldBack, 0)
+  return heldBack === 0
+    ? undefined
+    : { reason: "HeldBack", error: `${heldBack} rows would be missing at once, so none was marked missing.` }
 }

@@ -1,221 +1,213 @@
-/**
- * Rounds of scans. A round scans all lists concurrently. Each round opens the destination again, because it may have been
- * moved, replaced or restarted since. If a round fails, the worker logs the error, and the next round resumes from the
- * last commit. If the destination cannot be reached, the worker tries again until it can.
- */
-import { Lists, Monotonic, PaymentsApi, type PaymentsError } from "@payments/core"
+/** Runs all sources of a {@link SourceSet}, each by itself: what happens to one source does not reach the others. */
+import { PaymentsApi, type PaymentsConfigError } from "@payments/core"
 import {
   ExitCode,
+  exitCodeOf,
+  type ListFreshness,
   lowestExitCode,
-  namesForLogs,
   scanAll,
   type ScanEvent,
-  type ScanOptions,
-  type ScanOutcome,
-  type ScanProgress,
   type Sink,
   type SinkError
 } from "@payments/export"
-import { CommandExit } from "@payments/export/program"
-import { DateTime, Duration, Effect, type Layer, Result } from "effect"
-import { initialState, listAfter, problemOf, Status, updateList } from "./Status.ts"
+import { CommandExit, type ProgramError } from "@payments/export/program"
+import type { Source, SourceSet } from "@payments/export/sources"
+import { Cause, Context, Deferred, type Duration, Effect, FiberMap, Latch, Layer, Queue, Result } from "effect"
+import { logEvent, problemAnnotations } from "./Log.ts"
+import { makePlaces } from "./Places.ts"
+import { runSource } from "./SourceLoop.ts"
+import type { Found } from "./SourceOptions.ts"
+import { Status } from "./Status.ts"
 
-/** The options of each scan. */
-export type WorkerOptions = Omit<ScanOptions, "onEvent">
+/** What a worker needs for its sources. */
+export interface WorkerOptions<R> {
+  readonly api: (source: Source) => Layer.Layer<PaymentsApi, PaymentsConfigError, R>
+  readonly open: (source: Source) => Layer.Layer<Sink, SinkError, R>
+  /** The settings of a source for the log, without secrets. */
+  readonly settingsOf?: ((source: Source) => { readonly [name: string]: string }) | undefined
+  /** Called with each event of a run. */
+  readonly onEvent?: ((source: string, event: ScanEvent) => Effect.Effect<void>) | undefined
+  /** How long a full scan may commit no page. Default: 10 minutes. */
+  readonly stallAfter?: Duration.Duration | undefined
+}
 
-/** Opens the destination. */
-export type OpenSink<R> = Layer.Layer<Sink, SinkError, R>
+/** Reads the sources again. */
+export interface Reload {
+  /** Has an element for each request to read the sources again. */
+  readonly requests: Queue.Dequeue<void>
+  readonly sources: Effect.Effect<SourceSet, ProgramError>
+}
 
-const allLists = Lists.all.map(({ name }) => name)
+const noEvent = () => Effect.void
 
-/** Scans these lists once and logs every step. Fails if the destination cannot be opened. */
-const runRound = <R>(
-  destination: OpenSink<R>,
-  options: WorkerOptions,
-  names: ReadonlyArray<Lists.ListName> = allLists
-) =>
-  Effect.gen(function*() {
-    const status = yield* Status
-    yield* status.update(source, (state) => ({ ...state, state: "running", problem: null }))
-    const { isSecret } = yield* PaymentsApi
-    const onEvent = (event: ScanEvent) => Effect.andThen(note(status, event), logEvent(event, isSecret))
-    return yield* scanAll(names, { ...options, onEvent })
-  }).pipe(Effect.provide(destination, { local: true }))
-
-/** The name of the only source. */
-const source = "default"
-
-const note = (status: Status["Service"], event: ScanEvent) =>
-  status.update(source, (state, now) =>
-    updateList(state, Lists.byName[event.list].label, (list) => {
-      const next = listAfter(event, list, now)
-      if (event._tag !== "Ended" || event.kind !== "full" || Result.isFailure(event.outcome.result)) return next
-      const [summary] = event.outcome.result.success
-      if (summary === undefined) return next
-      const startedAt = DateTime.formatIso(
-        DateTime.subtractDuration(DateTime.makeUnsafe(now), summary.elapsed)
-      )
-      return {
-        ...next,
-        quarantined: summary.quarantined,
-        completeScan: { scan: summary.scan, startedAt, endedAt: now, certificate: null }
-      }
-    }))
-
-/** Stores why the destination could not be opened or reached. These lists were therefore not scanned. */
-const noteProblem = (status: Status["Service"], error: SinkError, names: ReadonlyArray<Lists.ListName>) =>
-  status.update(source, (state, now) => ({
-    ...state,
-    state: "starting",
-    problem: problemOf(error, state.problem, now),
-    lists: state.lists.map((list) =>
-      names.some((name) => Lists.byName[name].label === list.list)
-        ? { ...list, failure: problemOf(error, list.failure, now) }
-        : list
+/** Scans all lists of all sources once. Fails with the lowest exit code, unless all succeed. */
+export const runOnce = Effect.fnUntraced(
+  function*<R>({ concurrency, file, sources }: SourceSet, options: WorkerOptions<R>) {
+    const onEvent = options.onEvent ?? noEvent
+    const scanned = (source: Source) =>
+      Effect.gen(function*() {
+        const api = Context.get(yield* Layer.build(Layer.fresh(options.api(source))), PaymentsApi)
+        const sink = yield* Layer.build(Layer.fresh(options.open(source)))
+        const outcomes = yield* scanAll(source.lists, {
+          ...source.scan,
+          onEvent: (event) => Effect.andThen(onEvent(source.name, event), logEvent(event, api.isSecret))
+        }).pipe(Effect.provideService(PaymentsApi, api), Effect.provide(sink))
+        return outcomes.map(({ exitCode }) => exitCode)
+      }).pipe(Effect.scoped, Effect.annotateLogs({ source: source.name }))
+    const codes = yield* Effect.forEach(
+      sources,
+      (source) =>
+        file === undefined
+          ? scanned(source)
+          : Effect.catch(scanned(source), (error) =>
+            Effect.as(
+              Effect.annotateLogs(Effect.logError("source failed"), {
+                source: source.name,
+                ...problemAnnotations(error)
+              }),
+              [exitCodeOf(error)]
+            )),
+      { concurrency: Math.max(1, Math.floor(concurrency / listsPerSource)) }
     )
-  }))
+    const exitCode = lowestExitCode(codes.flat())
+    if (exitCode !== ExitCode.done) return yield* new CommandExit({ exitCode, problem: "" })
+  }
+)
 
-/** Runs one round. Fails with the lowest exit code of its lists, unless all succeed. */
-export const runOnce = Effect.fnUntraced(function*<R>(destination: OpenSink<R>, options: WorkerOptions) {
-  const exitCode = lowestExitCode((yield* runRound(destination, options)).map((outcome) => outcome.exitCode))
-  if (exitCode !== ExitCode.done) return yield* new CommandExit({ exitCode, problem: "" })
-})
+/** The lists of a source are scanned at the same time. */
+const listsPerSource = 3
 
-const firstWait = Duration.seconds(1)
-const longestWait = Duration.minutes(1)
+/** How long the line at the start waits for destinations that do not answer. */
+const startTimeout = "3 seconds"
+
+/** Logs one line when every source has opened its destination or failed to. */
+const startLine = Effect.fnUntraced(
+  function*<R>({ concurrency, file, sources }: SourceSet, { settingsOf }: WorkerOptions<R>) {
+    const { version } = yield* Effect.flatMap(Status, ({ current }) => current)
+    const found = new Map<string, Found>()
+    const isComplete = Latch.makeUnsafe(false)
+    const describe = (source: Source) => {
+      const at = found.get(source.name) ?? { error: "no answer yet" }
+      return {
+        ...settingsOf?.(source),
+        ...("error" in at ? at : { destination: at.destination, lists: Object.fromEntries(at.lists.map(foundList)) })
+      }
+    }
+    yield* isComplete.await.pipe(
+      Effect.timeoutOption(startTimeout),
+      Effect.andThen(Effect.suspend(() =>
+        Effect.annotateLogs(Effect.logInfo("started"), {
+          version,
+          file,
+          concurrency,
+          sources: Object.fromEntries(sources.map((source) => [source.name, describe(source)]))
+        })
+      )),
+      Effect.forkScoped
+    )
+    return {
+      note: (source: Source, state: Found) =>
+        Effect.sync(() => {
+          if (!found.has(source.name)) found.set(source.name, state)
+          if (found.size >= sources.length) isComplete.openUnsafe()
+        })
+    }
+  }
+)
+
+const foundList = ({ completeScan, list, rows, running }: ListFreshness) => [list, {
+  rows,
+  complete: completeScan?.startedAt ?? null,
+  checkpoint: running === undefined ? null : { scan: running.scan, records: running.records }
+}]
+
+/** The wait before a source that ended unexpectedly runs again. */
+const unexpectedWait = "1 minute"
 
 /**
- * Runs a round at once and then one per interval. If a round takes longer than the interval, the next round starts as soon as
- * it ends. Ends in three cases: the worker is interrupted, the destination belongs to another source or merchant, or the first
- * round cannot open the destination for a reason that waiting does not change.
+ * Runs all sources until it is interrupted. The only source of the environment ends the worker if it cannot work: if its
+ * destination belongs to another source or merchant, or cannot be opened at the start and waiting would not help. A source of a
+ * file never does.
  */
-export const runForever = Effect.fnUntraced(function*<R>(
-  every: Duration.Duration,
-  destination: OpenSink<R>,
-  options: WorkerOptions
-) {
+export const runForever = Effect.fnUntraced(function*<R>(set: SourceSet, options: WorkerOptions<R>, reload?: Reload) {
   const status = yield* Status
-  yield* status.set(
-    initialState(
-      { name: source, destination: "" },
-      Lists.all.map(({ label }) => ({ list: label, maxAgeSeconds: null }))
-    )
-  )
-  let wasOpened = false
-  let wait = firstWait
+  const places = makePlaces(set.concurrency)
+  const fibers = yield* FiberMap.make<string>()
+  const failed = yield* Deferred.make<never, SinkError | PaymentsConfigError>()
+  const isStrict = set.file === undefined
+  const onEvent = options.onEvent ?? noEvent
 
-  /** Runs a round. Returns the lists that it did not scan because the destination could not be reached. */
-  const attempt = Effect.fnUntraced(function*(names: ReadonlyArray<Lists.ListName>) {
-    const result = yield* Effect.result(runRound(destination, options, names))
-    if (Result.isSuccess(result)) {
-      const outcomes = result.success
-      if (outcomes.some(isForeign)) return yield* new CommandExit({ exitCode: ExitCode.destination, problem: "" })
-      wasOpened = true
-      wait = firstWait
-      return unreachedIn(outcomes)
+  const start = yield* startLine(set, options)
+
+  const supervised = (source: Source) => {
+    const running = runSource({
+      source,
+      api: options.api(source),
+      open: options.open(source),
+      places,
+      isStrict,
+      stallAfter: options.stallAfter,
+      onStart: (found) => start.note(source, found),
+      onEvent: (event) => onEvent(source.name, event)
+    })
+    const endless: Effect.Effect<void, never, R | Status> = running.pipe(
+      Effect.catchTag("SourceStopped", ({ error }) => isStrict ? Deferred.fail(failed, error) : Effect.void),
+      Effect.catchCauseIf(
+        (cause) => !Cause.hasInterruptsOnly(cause),
+        (cause) =>
+          isStrict
+            ? Deferred.failCause(failed, cause)
+            : Effect.logError("source ended unexpectedly", cause).pipe(
+              Effect.andThen(Effect.sleep(unexpectedWait)),
+              Effect.andThen(Effect.suspend(() => endless))
+            )
+      )
+    )
+    return Effect.annotateLogs(endless, { source: source.name })
+  }
+  const run = (source: Source) => FiberMap.run(fibers, source.name, supervised(source))
+
+  let current = set.sources
+  /** Starts sources that are new, changed or stopped, and ends those that are changed or removed. */
+  const replace = Effect.fnUntraced(function*(next: SourceSet) {
+    places.resize(next.concurrency)
+    const before = new Map(current.map((source) => [source.name, source]))
+    current = next.sources
+    const names = new Set(current.map(({ name }) => name))
+    const removed = [...before.keys()].filter((name) => !names.has(name))
+    const added = current.filter(({ name }) => !before.has(name))
+    const changed: Array<Source> = []
+    for (const source of current) {
+      const old = before.get(source.name)
+      if (old !== undefined && (!isSame(old, source) || !FiberMap.hasUnsafe(fibers, source.name))) changed.push(source)
     }
-    const error = result.failure
-    const isUnavailable = error.reason._tag === "Unavailable"
-    if (!wasOpened && !isUnavailable && !isTransient(error)) return yield* error
-    if (isUnavailable) return { names, error }
-    yield* noteProblem(status, error, names)
-    yield* Effect.annotateLogs(Effect.logError("destination failed"), annotationsOf(error))
-    return undefined
+    for (const name of removed) {
+      yield* FiberMap.remove(fibers, name)
+      yield* status.remove(name)
+    }
+    for (const { name } of changed) yield* FiberMap.remove(fibers, name)
+    for (const source of [...added, ...changed]) yield* run(source)
+    yield* Effect.annotateLogs(Effect.logInfo("settings read again"), {
+      added: added.map(({ name }) => name),
+      changed: changed.map(({ name }) => name),
+      removed
+    })
   })
 
-  const attemptUntilReached = Effect.gen(function*() {
-    let unreached = yield* attempt(allLists)
-    while (unreached !== undefined) {
-      const { error, names } = unreached
-      yield* noteProblem(status, error, names)
-      yield* Effect.logWarning("destination waits").pipe(
-        Effect.annotateLogs({ ...annotationsOf(error), waitMs: Duration.toMillis(wait) })
-      )
-      yield* Effect.sleep(wait)
-      wait = Duration.min(Duration.times(wait, 2), longestWait)
-      unreached = yield* attempt(names)
-    }
-  })
-
-  yield* Effect.repeat(attemptUntilReached, Monotonic.fixed(every))
-})
-
-interface Unreached {
-  readonly names: ReadonlyArray<Lists.ListName>
-  readonly error: SinkError
-}
-
-const unreachedIn = (outcomes: ReadonlyArray<ScanOutcome>): Unreached | undefined => {
-  const names: Array<Lists.ListName> = []
-  let error: SinkError | undefined
-  for (const { list, result } of outcomes) {
-    if (Result.isSuccess(result) || !isSinkError(result.failure, "Unavailable")) continue
-    names.push(list)
-    error = result.failure
-  }
-  return error === undefined ? undefined : { names, error }
-}
-
-const isSinkError = (error: PaymentsError | SinkError, tag: SinkError["reason"]["_tag"]): error is SinkError =>
-  error._tag === "SinkError" && error.reason._tag === tag
-
-/** Whether the destination belongs to another source or merchant. No later round would change that. */
-const isForeign = ({ result }: ScanOutcome): boolean =>
-  Result.isFailure(result) &&
-  (isSinkError(result.failure, "OtherSource") || isSinkError(result.failure, "OtherMerchant"))
-
-/** Whether the problem may end by itself. */
-const isTransient = ({ reason }: SinkError): boolean => reason._tag === "Locked" || reason._tag === "Full"
-
-const annotationsOf = ({ message, reason }: PaymentsError | SinkError) => ({ reason: reason._tag, error: message })
-
-type IsSecret = PaymentsApi["Service"]["isSecret"]
-
-const logEvent = (event: ScanEvent, isSecret: IsSecret): Effect.Effect<void> => {
-  const list = Lists.byName[event.list].label
-  switch (event._tag) {
-    case "Begun":
-      return Effect.logInfo("scan begun").pipe(
-        Effect.annotateLogs({ list, start: event.start, records: event.progress.records })
-      )
-    case "Filling":
-      return Effect.logInfo("filling columns").pipe(Effect.annotateLogs({ list, ...event.filling }))
-    case "Committed":
-      return Effect.logDebug("page committed").pipe(
-        Effect.annotateLogs({ list, ...loggable(event.progress, isSecret) })
-      )
-    case "Waiting":
-      return Effect.logWarning("scan waits").pipe(
-        Effect.annotateLogs({ list, ...annotationsOf(event.error), waitMs: Duration.toMillis(event.wait) })
-      )
-    case "Ended":
-      return event.kind === "full" ? logOutcome(event.outcome, isSecret) : Effect.void
-    case "Restarted":
-      return Effect.logWarning("scan restarted: the service no longer accepts its cursor").pipe(
-        Effect.annotateLogs({ list })
-      )
-  }
-}
-
-/** The progress of a scan for the log, without field names that could be values. */
-const loggable = <Progress extends ScanProgress>(progress: Progress, isSecret: IsSecret): Progress => ({
-  ...progress,
-  undocumented: namesForLogs(progress.undocumented, isSecret)
-})
-
-const logOutcome = ({ exitCode, list, result }: ScanOutcome, isSecret: IsSecret): Effect.Effect<void> => {
-  const { label } = Lists.byName[list]
-  if (Result.isFailure(result)) {
-    return Effect.logError("scan failed").pipe(
-      Effect.annotateLogs({ list: label, ...annotationsOf(result.failure), exitCode })
+  yield* Effect.forEach(current, run, { discard: true })
+  const reloads = reload === undefined ? Effect.never : Effect.forever(
+    Effect.flatMap(
+      Queue.take(reload.requests),
+      () =>
+        Effect.flatMap(Effect.result(reload.sources), (read) =>
+          Result.isSuccess(read)
+            ? replace(read.success)
+            : Effect.annotateLogs(Effect.logError("settings not changed: the file has a mistake"), {
+              error: read.failure.message
+            }))
     )
-  }
-  return Effect.forEach(
-    result.success,
-    ({ elapsed, list: _list, part: _part, ...scan }) =>
-      Effect.logInfo("scan complete").pipe(
-        Effect.annotateLogs({ list: label, ...loggable(scan, isSecret), elapsedMs: Duration.toMillis(elapsed) })
-      ),
-    { discard: true }
   )
-}
+  return yield* Effect.raceFirst(Deferred.await(failed), reloads)
+})
+
+const isSame = (one: Source, other: Source): boolean => one === other

@@ -1,6 +1,6 @@
 /** The worker's command line. Each flag has an environment variable. */
-import type { PaymentsApi, PaymentsConfigError } from "@payments/core"
-import { Destination } from "@payments/export"
+import { Lists, type PaymentsApi, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
+import { Destination, Sink } from "@payments/export"
 import {
   checkAll,
   interval,
@@ -14,10 +14,12 @@ import {
   toFlag,
   usage
 } from "@payments/export/program"
-import { Duration, Effect, Layer } from "effect"
+import type { Source, SourceSet } from "@payments/export/sources"
+import { Duration, Effect, FileSystem, Layer } from "effect"
 import { Command, Flag } from "effect/cli"
 import { HttpRouter, HttpServer, type HttpServerError } from "effect/http"
 import { routes } from "./Health.ts"
+import { layer as logLayer, type LogFormat } from "./Log.ts"
 import { routes as pageRoutes } from "./page/Page.ts"
 import { Status } from "./Status.ts"
 import { runForever, runOnce } from "./Worker.ts"
@@ -35,7 +37,8 @@ const flags = {
   ),
   ...scanFlags,
   host: textFlag("host", "HOST", "the address of the HTTP server; default 127.0.0.1 (PAYMENTS_HOST)"),
-  port: textFlag("port", "PORT", "the port of the HTTP server; 0 selects a free port; default 9464 (PAYMENTS_PORT)")
+  port: textFlag("port", "PORT", "the port of the HTTP server; 0 selects a free port; default 9464 (PAYMENTS_PORT)"),
+  logFormat: textFlag("log-format", "json|text", "the format of the log on stdout; default json (PAYMENTS_LOG_FORMAT)")
 }
 
 const text: SettingParser<string> = { expected: "text", parse: (given) => given === "" ? undefined : given }
@@ -50,12 +53,18 @@ const port: SettingParser<number> = {
   parse: (given) => /^\d{1,5}$/.test(given) && Number(given) <= 65_535 ? Number(given) : undefined
 }
 
+const logFormat: SettingParser<LogFormat> = {
+  expected: "json or text",
+  parse: (given) => given === "json" || given === "text" ? given : undefined
+}
+
 /** What the worker depends on. */
 export interface Services<R> {
   readonly version: string
-  readonly api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>
+  /** The client of a source. Each source has its own. */
+  readonly api: (source: Pick<Source, "service">) => Layer.Layer<PaymentsApi, PaymentsConfigError, R>
   readonly server: (host: string, port: number) => Layer.Layer<HttpServer.HttpServer, HttpServerError.ServeError>
-  /** Runs before the first round, unless the worker runs only one round. From then on SIGTERM ends it with exit code 0. */
+  /** Runs before the first scan, unless the worker scans only once. From then on SIGTERM ends it with exit code 0. */
   readonly onEndless: Effect.Effect<void>
 }
 
@@ -70,8 +79,14 @@ export const worker = <R>({ api, onEndless, server, version }: Services<R>) =>
         Effect.fnUntraced(function*(given) {
           const read = <A>(name: "every" | "host" | "port", reading: SettingParser<A>) =>
             setting({ name, text: given[name] }, `PAYMENTS_${name.toUpperCase()}`, reading)
+          const environment = Effect.provide(
+            PaymentsConfig,
+            PaymentsConfig.layerConfig.pipe(
+              Layer.provide(Layer.succeed(FileSystem.FileSystem, yield* FileSystem.FileSystem))
+            )
+          )
           // All settings are checked together, before anything is opened: a wrong setting leaves no empty destination.
-          const { every, host, isOnce, listenOn, options, service, to } = yield* checkAll({
+          const { every, format, host, isOnce, listenOn, options, service, to } = yield* checkAll({
             flags: given.once && given.every !== undefined
               ? usage("--once and --every exclude each other.")
               : Effect.void,
@@ -82,28 +97,51 @@ export const worker = <R>({ api, onEndless, server, version }: Services<R>) =>
             options: scanOptionsOf(given),
             isOnce: setting({ name: "once", text: undefined }, "PAYMENTS_ONCE", yesOrNo),
             every: read("every", interval),
+            format: setting({ name: "log-format", text: given.logFormat }, "PAYMENTS_LOG_FORMAT", logFormat),
             host: read("host", text),
             listenOn: read("port", port),
-            service: Layer.build(api)
+            service: Layer.build(api({ service: environment }))
           })
-          const destination = Destination.layer(to)
+          const set: SourceSet = {
+            file: undefined,
+            concurrency: 32,
+            sources: [{
+              name: "default",
+              service: environment,
+              to,
+              lists: Lists.all.map(({ name }) => name),
+              full: { _tag: "Every", every: every ?? Duration.minutes(5) },
+              window: undefined,
+              head: undefined,
+              order: "unknown",
+              maxAge: undefined,
+              scan: options,
+              keepChanges: undefined,
+              keepScans: undefined
+            }]
+          }
+          const workerOptions = { api: () => Layer.succeedContext(service), open: destinationOf }
           // A flag overrides the environment.
           const single = given.once || (given.every === undefined && isOnce === true)
           const health = healthAt(server, host ?? "127.0.0.1", listenOn ?? 9464)
           if (!single) yield* onEndless
           const work = single
-            ? runOnce(destination, options)
-            : Effect.provide(runForever(every ?? Duration.minutes(5), destination, options), health)
+            ? runOnce(set, workerOptions)
+            : Effect.provide(runForever(set, workerOptions), health)
           yield* work.pipe(
-            Effect.provide(Status.layer(version)),
-            Effect.provide(service),
             Effect.interruptible,
-            Effect.onInterrupt(() => Effect.logInfo("stopped"))
+            Effect.onInterrupt(() => Effect.logInfo("stopped")),
+            Effect.provide([Status.layer(version), logLayer(format ?? "json", false)])
           )
         }, Effect.scoped)
       ).pipe(Command.withDescription("Scan all lists concurrently, again and again"))
     ])
   )
+
+const destinationOf = ({ name, to }: Source) =>
+  to === undefined
+    ? Layer.effect(Sink, Effect.die(new Error(`the source ${name} has no destination`)))
+    : Destination.layer(to)
 
 const healthAt = (server: Services<never>["server"], host: string, wanted: number) =>
   Layer.mergeAll(

@@ -2,11 +2,12 @@ import "effect/schema/SchemaJITCompiler/enable"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { PaymentsApi } from "@payments/core"
+import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { ExitCode } from "@payments/export"
 import { handleOutputErrors, handOverSignals, run, teardown } from "@payments/export/program"
-import { Effect, Layer, Logger } from "effect"
+import type { Source } from "@payments/export/sources"
+import { Effect, Layer, Logger, Queue } from "effect"
 import { createServer } from "node:http"
 import { worker } from "./cli.ts"
 
@@ -24,7 +25,8 @@ const stopCode = () => isSigterm && isEndless ? ExitCode.done : ExitCode.interru
 
 /** The longest wait for the destination after SIGTERM. Commits are atomic, so an interrupted commit changes nothing. */
 const stopWithinMs = 15_000
-process.once("SIGTERM", () => {
+process.on("SIGTERM", () => {
+  if (isSigterm) process.exit(stopCode())
   isSigterm = true
   setTimeout(() => {
     process.stderr.write("payments-worker: stopped. The destination did not answer for 15 s.\n")
@@ -34,11 +36,25 @@ process.once("SIGTERM", () => {
 
 const services = {
   version: PAYMENTS_VERSION,
-  api: PaymentsApi.layerConfig.pipe(Layer.provide(layerHttpClient)),
+  api: ({ service }: Pick<Source, "service">) =>
+    PaymentsApi.layer.pipe(
+      Layer.provide(Layer.effect(PaymentsConfig, service)),
+      Layer.provide(Layer.fresh(layerHttpClient))
+    ),
   server: (host: string, port: number) =>
     NodeHttpServer.layer(createServer, { host, port, gracefulShutdownTimeout: "1 second" }),
   onEndless: Effect.sync(() => {
     isEndless = true
+  }),
+  /** Each SIGHUP is a request. Requests that wait are one request. */
+  reloads: Effect.gen(function*() {
+    const requests = yield* Queue.sliding<void>(1)
+    const request = () => Queue.offerUnsafe(requests, undefined)
+    yield* Effect.acquireRelease(
+      Effect.sync(() => process.on("SIGHUP", request)),
+      () => Effect.sync(() => process.off("SIGHUP", request))
+    )
+    return requests
   })
 }
 

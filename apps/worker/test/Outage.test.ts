@@ -1,7 +1,9 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Destination, Sink, SinkError, SinkReason } from "@payments/export"
+import type { Source } from "@payments/export/sources"
 import { Duration, Effect, Layer } from "effect"
 import { randomUUID } from "node:crypto"
 import { join } from "node:path"
@@ -76,6 +78,20 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
       const file = join(yield* temporaryFolder, "payments.db")
       let isLost = false
       // A real destination whose connection is lost once.
+      const source: Source = {
+        name: "default",
+        service: Effect.die("the client is given"),
+        to: undefined,
+        lists: Lists.all.map(({ name }) => name),
+        full: { _tag: "Every", every: Duration.hours(1) },
+        window: undefined,
+        head: undefined,
+        order: "unknown",
+        maxAge: undefined,
+        scan: {},
+        keepChanges: undefined,
+        keepScans: undefined
+      }
       const destination = Layer.effect(
         Sink,
         Effect.map(Sink, (sink): Sink["Service"] => ({
@@ -92,7 +108,10 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
             }))
         }))
       ).pipe(Layer.provide(Destination.layerInThisThread({ _tag: "Sqlite", file })))
-      yield* Effect.forkScoped(runForever(Duration.hours(1), destination, {}))
+      yield* Effect.forkScoped(runForever({ file: undefined, concurrency: 3, sources: [source] }, {
+        api: () => layerTest({ invoices: [`{"id":"a"}`] }),
+        open: () => destination
+      }))
       const complete = () => rowsOf(file, "SELECT list FROM scans WHERE state = 'complete' ORDER BY list")
       const status = yield* Status
       const { sources } = yield* Effect.repeat(Effect.andThen(Effect.sleep("20 millis"), status.current), {
@@ -101,7 +120,7 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
       assert.deepStrictEqual(sources[0]?.lists.map(({ failure }) => failure), [null, null, null])
       assert.deepStrictEqual(complete().map(({ list }) => list), ["invoices", "payin-sources", "payout-requests"])
     }).pipe(
-      Effect.provide([Status.layer("0.0.0"), layerTest({ invoices: [`{"id":"a"}`] }), NodeServices.layer]),
+      Effect.provide([Status.layer("0.0.0"), NodeServices.layer]),
       Effect.scoped
     ))
 

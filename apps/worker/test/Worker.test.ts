@@ -29,7 +29,7 @@ describe.each(services)("payments-worker over %s", (_, api) => {
       )
       for (let round = 0; round < 2; round++) {
         const code = yield* run(
-          worker({ api, server: listen, onEndless: Effect.void, version: "0.0.0" }),
+          worker({ api: () => api, server: listen, onEndless: Effect.void, version: "0.0.0" }),
           ["run"],
           "0.0.0"
         ).pipe(

@@ -189,7 +189,7 @@ export const scanFlags = {
   onLocked: textFlag(
     "on-locked",
     "refuse|wait",
-    "what to do while another program writes the same list; default refuse (PAYMENTS_ON_LOCKED)"
+    "what to do while another program writes the same list; default refuse, for an endless worker wait (PAYMENTS_ON_LOCKED)"
   ),
   ignoreFields: textFlag(
     "ignore-field",

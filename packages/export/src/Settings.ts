@@ -33,8 +33,10 @@ const programSettings = {
   PAYMENTS_ONCE: "`payments-worker --once`: `true` or `false`",
   PAYMENTS_HOST: "`payments-worker --host`; default: 127.0.0.1",
   PAYMENTS_PORT: "`payments-worker --port`; default: 9464",
+  PAYMENTS_LOG_FORMAT: "`payments-worker --log-format`: `json` or `text`; default: `json`",
   PAYMENTS_PATIENCE: "`--patience` of both programs: how long a failing page is requested again; default: 15m",
-  PAYMENTS_ON_LOCKED: "`--on-locked` of both programs: `refuse` or `wait`; default: `refuse`",
+  PAYMENTS_ON_LOCKED:
+    "`--on-locked` of both programs: `refuse` or `wait`; default: `wait` for `payments-worker` without `--once`, else `refuse`",
   PAYMENTS_IGNORE_FIELD:
     "`--ignore-field` of both programs: fields to ignore when comparing records, such as `authUrl`",
   PAYMENTS_MISSING_LIMIT:

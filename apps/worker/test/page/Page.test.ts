@@ -172,7 +172,7 @@ layer(Chromium.layer, { excludeTestServices: true })("the page", (it) => {
       const hostile = "<img src=x onerror=alert(1)>\"'&\u202E\u0000</td>"
       const problem = { reason: "Transport", message: hostile, since: snapshots.fresh.at }
       const lists = [list("invoices", 9, 60, {
-        failure: problem,
+        failure: { ...problem, kind: "full" },
         holder: hostile,
         headProblem: hostile,
         consumers: [{ name: hostile, position: 1, lag: 2, movedAt: snapshots.fresh.at }],

@@ -190,7 +190,7 @@ export const snapshots = {
             expected: 184_220,
             waiting: refused
           },
-          failure: { ...refused, since: before(1_320) },
+          failure: { ...refused, kind: "full", since: before(1_320) },
           next: { full: null, window: null, head: null }
         }),
         list("payin-sources", 9_314, 131, { quarantined: 12 }),

@@ -1,0 +1,198 @@
+/**
+ * Runs one source: opens its destination, locks its lists, and runs full scans and passes when they are due (`ListLoop.ts`). If
+ * the destination is lost, it is opened again. A source fails alone.
+ */
+import { Lists, Monotonic, PaymentsApi, type PaymentsConfigError } from "@payments/core"
+import { Sink, type SinkError } from "@payments/export"
+import type { Source } from "@payments/export/sources"
+import { Context, Data, Duration, Effect, Layer, Result } from "effect"
+import { makeListLoop } from "./ListLoop.ts"
+import { problemAnnotations } from "./Log.ts"
+import type { SourceOptions } from "./SourceOptions.ts"
+import { initialState, listFrom, problemOf, Status, updateList } from "./Status.ts"
+
+/** The source cannot continue. A person has to act. */
+export class SourceStopped extends Data.TaggedError("SourceStopped")<{
+  readonly error: SinkError | PaymentsConfigError
+}> {}
+
+/** The wait before the settings are read or the destination is opened again. It doubles up to the maximum. */
+const firstWait = Duration.seconds(1)
+const longestWait = Duration.minutes(1)
+/** A destination that was open for so long is opened again after the first wait. */
+const steadyAfter = Duration.minutes(1)
+/** The time between two reads of what the destination knows about its lists. */
+const refreshInterval = Duration.seconds(15)
+/** If another worker still has the locks after this time, the source is a standby. */
+const standbyAfter = Duration.millis(500)
+
+/** Runs a source until it is interrupted or stopped. */
+export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R>) {
+  const { isStrict, source } = options
+  const status = yield* Status
+  yield* status.set(initialState(source, locationOf(source)))
+  let wait = firstWait
+  /** Notes why the source does not work now, and waits before the next attempt. */
+  const waitAfter = Effect.fnUntraced(
+    function*(error: SinkError | PaymentsConfigError, level: "Warn" | "Error", message: string) {
+      yield* options.onStart({ error: error.message })
+      yield* note(options, status, error, "starting")
+      yield* Effect.logWithLevel(level)(message).pipe(
+        Effect.annotateLogs({ ...problemAnnotations(error), waitMs: Duration.toMillis(wait) })
+      )
+      yield* Effect.sleep(wait)
+      wait = Duration.min(Duration.times(wait, 2), longestWait)
+    }
+  )
+  const stop = Effect.fnUntraced(function*(error: SinkError | PaymentsConfigError) {
+    yield* options.onStart({ error: error.message })
+    yield* note(options, status, error, "stopped")
+    yield* Effect.annotateLogs(Effect.logError("source stopped"), problemAnnotations(error))
+    return yield* new SourceStopped({ error })
+  })
+
+  let api: Context.Context<PaymentsApi> | undefined
+  while (api === undefined) {
+    const built = yield* Effect.result(Layer.build(Layer.fresh(options.api)))
+    if (Result.isSuccess(built)) api = built.success
+    else if (isStrict) return yield* new SourceStopped({ error: built.failure })
+    else yield* waitAfter(built.failure, "Error", "settings cannot be read")
+  }
+  wait = firstWait
+
+  let wasOpened = false
+  while (true) {
+    let openedAt: number | undefined
+    const onOpen = Effect.map(Monotonic.millis, (now) => {
+      wasOpened = true
+      openedAt = now
+    })
+    const error = yield* useDestination(options, status, onOpen).pipe(
+      Effect.provide(api),
+      Effect.scoped,
+      Effect.flip
+    )
+    if (isForeign(error)) return yield* stop(error)
+    if (isStrict && !wasOpened && !isTransient(error)) return yield* new SourceStopped({ error })
+    if (openedAt !== undefined && (yield* Monotonic.millis) - openedAt >= Duration.toMillis(steadyAfter)) {
+      wait = firstWait
+    }
+    yield* error.reason._tag === "Unavailable"
+      ? waitAfter(error, "Warn", "destination waits")
+      : waitAfter(error, "Error", "destination failed")
+  }
+}, Effect.scoped)
+
+/** Whether the destination belongs to another source or merchant. No later attempt would change that. */
+const isForeign = ({ reason }: SinkError): boolean => reason._tag === "OtherSource" || reason._tag === "OtherMerchant"
+
+/** Whether the problem may end by itself. */
+const isTransient = ({ reason }: SinkError): boolean =>
+  reason._tag === "Unavailable" || reason._tag === "Locked" || reason._tag === "Full"
+
+const note = <R>(
+  { source }: SourceOptions<R>,
+  status: Status["Service"],
+  error: SinkError | PaymentsConfigError,
+  state: "starting" | "stopped"
+) =>
+  status.update(source.name, (before, now) => ({
+    ...before,
+    state,
+    problem: problemOf(problemAnnotations(error), before.problem, now),
+    lists: before.lists.map((list) => ({
+      ...list,
+      holdsLock: false,
+      progress: null,
+      next: { full: null, window: null, head: null }
+    }))
+  }))
+
+/** Opens the destination and runs its lists until the destination fails. */
+const useDestination = Effect.fnUntraced(function*<R>(
+  options: SourceOptions<R>,
+  status: Status["Service"],
+  onOpen: Effect.Effect<void>
+) {
+  const { source } = options
+  const api = yield* PaymentsApi
+  const sink = Context.get(yield* Layer.build(Layer.fresh(options.open)), Sink)
+  yield* onOpen
+  // Another worker may have the locks, and the next scan may be far away. A foreign destination is reported at once anyway.
+  yield* Effect.forEach(source.lists, (name) =>
+    sink.inspect?.scan(Lists.byName[name], {
+      source: api.source,
+      limit: Lists.pageLimit.default,
+      parameters: api[name].parameters
+    }) ?? Effect.void)
+  const definitions = source.lists.map((name) => Lists.byName[name])
+  const refresh = Effect.gen(function*() {
+    const lists = yield* sink.inspect?.freshness(definitions) ?? Effect.succeed([])
+    yield* status.update(
+      source.name,
+      (state) =>
+        lists.reduce((next, freshness) => updateList(next, freshness.list, (list) => listFrom(freshness, list)), state)
+    )
+    return lists
+  })
+  yield* options.onStart({ destination: sink.location, lists: yield* refresh })
+  yield* status.update(source.name, (state) => ({ ...state, destination: sink.location, problem: null }))
+  const loops = source.lists.map((name) => makeListLoop({ ...options, name, isSecret: api.isSecret, status, refresh }))
+  /** The sink of all lists. A list that is rendered or opened commits no page, but it does not stall. */
+  const watched: Sink["Service"] = {
+    ...sink,
+    begin: (list, request) => longStep(list.name, sink.begin(list, request)),
+    publish: (list) => longStep(list.name, sink.publish(list))
+  }
+  const longStep = <A, E, R2>(name: Lists.ListName, effect: Effect.Effect<A, E, R2>): Effect.Effect<A, E, R2> => {
+    const loop = loops.find((one) => one.name === name)
+    return loop === undefined ? effect : loop.longStep(effect)
+  }
+  const charts = makeCharts(sink, source.name, status)
+  const becomeStandby = Effect.delay(
+    status.update(source.name, (state) => state.state === "starting" ? { ...state, state: "standby" } : state),
+    standbyAfter
+  )
+  return yield* Effect.all([
+    Effect.andThen(becomeStandby, Effect.forever(Effect.andThen(charts, Effect.delay(refresh, refreshInterval)))),
+    ...loops.map(({ run }) => Effect.provideService(run, Sink, watched))
+  ], { concurrency: "unbounded" }).pipe(Effect.andThen(Effect.never))
+})
+
+/** Figures for charts are read again after this time, or sooner after a complete full scan. */
+const chartInterval = Duration.minutes(5)
+const chartIntervalAfterScan = Duration.seconds(30)
+
+/** Returns an effect that reads the figures for charts of those lists whose figures are old. */
+const makeCharts = (sink: Sink["Service"], source: string, status: Status["Service"]) => {
+  const readAt = new Map<string, { readonly at: number; readonly scan: number | undefined }>()
+  return Effect.gen(function*() {
+    const { sources } = yield* status.current
+    for (const { completeScan, list: label } of sources.find(({ name }) => name === source)?.lists ?? []) {
+      const list = Lists.all.find((one) => one.label === label)
+      const now = yield* Monotonic.millis
+      const before = readAt.get(label)
+      const interval = before?.scan === completeScan?.scan ? chartInterval : chartIntervalAfterScan
+      if (list === undefined || (before !== undefined && now - before.at < Duration.toMillis(interval))) continue
+      readAt.set(label, { at: now, scan: completeScan?.scan })
+      const overview = yield* sink.inspect?.overview(list) ?? Effect.succeed(null)
+      yield* status.update(source, (state) => updateList(state, label, (charted) => ({ ...charted, overview })))
+    }
+  })
+}
+
+/** The location of a destination before it is open, for people. It has no password. */
+const locationOf = ({ to }: Source): string => {
+  switch (to?._tag) {
+    case undefined:
+      return ""
+    case "Sqlite":
+      return `sqlite:${to.file}`
+    case "Files":
+      return `file:${to.folder}`
+    case "Postgres": {
+      const { database, host, schema } = to.url
+      return `postgres://${host ?? ""}/${encodeURIComponent(database ?? "")}?schema=${encodeURIComponent(schema)}`
+    }
+  }
+}

@@ -1,0 +1,145 @@
+/** A worker with many sources: what happens to one of them does not reach the others. */
+import { assert, describe, it } from "@effect/vitest"
+import { PaymentsConfigError } from "@payments/core"
+import type { Source } from "@payments/export/sources"
+import type { SourceSet } from "@payments/export/sources"
+import { Duration, Effect, Layer, Queue } from "effect"
+import { join } from "node:path"
+import { scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
+import { rowsOf, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
+import { everyList, makeSource, sourceIn, startSources, testStatus } from "./TestSources.ts"
+
+const tables = ["payout_requests", "payin_sources", "invoices"]
+const countOf = (file: string) => tables.map((table) => rowsOf(file, `SELECT count(*) AS n FROM ${table}`)[0]?.["n"])
+const scansOf = (file: string) =>
+  Number(rowsOf(file, "SELECT count(*) AS n FROM scans WHERE state = 'complete'")[0]?.["n"])
+
+const sandboxUrl = (records: number, seed = 1) =>
+  Effect.map(sandboxEnv({ records, seed, hostileText: 0 }), ({ PAYMENTS_BASE_URL }) => PAYMENTS_BASE_URL)
+
+describe("a worker with sources that fail", () => {
+  it.live("keeps the other sources fresh, and writes no row into a wrong destination", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const file = (name: string) => join(folder, `${name}.db`)
+      const good = yield* sandboxUrl(20)
+      const names = ["a", "b", "c", "d", "e", "f"]
+      const refused = yield* scriptedServer((_, response) => void response.writeHead(401).end())
+      const silent = yield* scriptedServer(() => {})
+      const limited = yield* scriptedServer((_, response) =>
+        void response.writeHead(429, { "retry-after": "3600" }).end()
+      )
+      // Another source has filled this destination.
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { until } = yield* startSources([makeSource("owner", yield* sandboxUrl(5, 2), file("foreign"))])
+        yield* until((now) => everyList(sourceIn(now, "owner"), ({ completeScan }) => completeScan !== null))
+      }))
+      const owned = [countOf(file("foreign")), scansOf(file("foreign"))]
+      const { until } = yield* startSources([
+        makeSource("refused", refused.url, file("refused")),
+        makeSource("silent", silent.url, file("silent")),
+        makeSource("limited", limited.url, file("limited")),
+        makeSource("foreign", good, file("foreign")),
+        makeSource("keyless", good, file("keyless"), {
+          service: new PaymentsConfigError({ problems: [{ setting: "api_key_file", problem: "does not exist" }] })
+        }),
+        ...names.map((name) => makeSource(name, good, file(name)))
+      ], { concurrency: 2 })
+      const snapshot = yield* until((now) =>
+        names.every((name) => everyList(sourceIn(now, name), ({ completeScan }) => (completeScan?.scan ?? 0) > 6)) &&
+        everyList(sourceIn(now, "refused"), ({ failure }) => failure !== null) &&
+        everyList(sourceIn(now, "limited"), ({ failure, progress }) => (failure ?? progress?.waiting) !== null)
+      )
+      const stateOf = (name: string) => {
+        const source = sourceIn(snapshot, name)
+        return [source?.state, source?.problem?.reason ?? null]
+      }
+      assert.deepStrictEqual(stateOf("foreign"), ["stopped", "OtherSource"])
+      assert.deepStrictEqual(stateOf("keyless"), ["starting", "PaymentsConfigError"])
+      assert.deepStrictEqual(stateOf("refused"), ["running", null])
+      assert.isTrue(everyList(sourceIn(snapshot, "refused"), ({ failure }) => failure?.reason === "Unauthorized"))
+      assert.deepStrictEqual(names.map(stateOf), names.map(() => ["running", null]))
+      for (const name of names) assert.deepStrictEqual(countOf(file(name)), [20, 20, 20], name)
+      assert.deepStrictEqual([countOf(file("foreign")), scansOf(file("foreign"))], owned)
+      assert.deepStrictEqual(countOf(file("silent")), [0, 0, 0])
+    }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
+
+  it.live("ends a full scan that commits no page and begins it again once, and then reports the stall", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      let isSilent = true
+      const service = yield* scriptedServer((_, response) => {
+        if (!isSilent) response.end(`{"items":[{"id":"a"}],"cursor":null,"count":1}`)
+      })
+      const requests: Array<number> = []
+      const { until } = yield* startSources(
+        [makeSource("stalling", service.url, join(folder, "p.db"), { lists: ["invoices"] })],
+        {
+          stallAfter: Duration.millis(400),
+          onEvent: (_, event) =>
+            Effect.sync(() => {
+              if (event._tag === "Begun") requests.push(Date.now())
+            })
+        }
+      )
+      const stalled = yield* until((now) => everyList(sourceIn(now, "stalling"), ({ stall }) => stall !== null))
+      assert.deepInclude(sourceIn(stalled, "stalling")?.lists[0]?.stall, {
+        reason: "NoPage",
+        message: "no page was committed for 400ms"
+      })
+      assert.strictEqual(requests.length, 2)
+      isSilent = false
+      const fresh = yield* until((now) =>
+        everyList(sourceIn(now, "stalling"), ({ completeScan }) => completeScan !== null)
+      )
+      assert.isNull(sourceIn(fresh, "stalling")?.lists[0]?.stall)
+    }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
+})
+
+describe("a worker whose file is read again", () => {
+  it.live("starts and ends only the sources that changed, and changes nothing if the file has a mistake", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const url = yield* sandboxUrl(20)
+      const source = (name: string, more: Partial<Source> = {}) =>
+        makeSource(name, url, join(folder, `${name}.db`), {
+          full: { _tag: "Every", every: Duration.hours(1) },
+          ...more
+        })
+      const kept = source("kept")
+      const requests = yield* Queue.sliding<void>(1)
+      let next: Effect.Effect<SourceSet, PaymentsConfigError> = Effect.never
+      const { status, until } = yield* startSources(
+        [kept, source("changed"), source("removed")],
+        {},
+        { requests, sources: Effect.suspend(() => next) }
+      )
+      const isComplete = (name: string) => (now: Parameters<typeof sourceIn>[0]) =>
+        everyList(sourceIn(now, name), ({ completeScan, holdsLock }) => holdsLock && completeScan !== null)
+      const before = yield* until((now) => ["kept", "changed", "removed"].every((name) => isComplete(name)(now)))
+      next = Effect.fail(new PaymentsConfigError({ problems: [{ setting: "to", problem: "is wrong" }] }))
+      yield* Queue.offer(requests, undefined)
+      yield* Effect.sleep("200 millis")
+      const unchanged = yield* status.current
+      assert.deepStrictEqual(
+        unchanged.sources.map(({ lists, name, state }) => [name, state, lists.map(({ next: runs }) => runs)]),
+        before.sources.map(({ lists, name, state }) => [name, state, lists.map(({ next: runs }) => runs)])
+      )
+      next = Effect.succeed({
+        file: "/payments.toml",
+        concurrency: 3,
+        sources: [kept, source("changed", { maxAge: Duration.hours(2) }), source("added")]
+      })
+      yield* Queue.offer(requests, undefined)
+      const after = yield* until((now) =>
+        sourceIn(now, "removed") === undefined && isComplete("added")(now) && isComplete("changed")(now) &&
+        everyList(sourceIn(now, "changed"), ({ maxAgeSeconds }) => maxAgeSeconds === 7200)
+      )
+      assert.deepStrictEqual(after.sources.map(({ name }) => name).toSorted(), ["added", "changed", "kept"])
+      assert.deepStrictEqual(
+        sourceIn(after, "kept")?.lists.map(({ next: runs }) => runs),
+        sourceIn(before, "kept")?.lists.map(({ next: runs }) => runs)
+      )
+      assert.strictEqual(scansOf(join(folder, "changed.db")), 3, "the lists are still fresh")
+    }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
+})
