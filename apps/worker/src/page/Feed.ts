@@ -35,6 +35,8 @@ interface Sent extends Fragment {
 interface View {
   snapshot: Snapshot | undefined
   version: number
+  /** Whether the source of the view was removed. */
+  isGone: boolean
   order: ReadonlyArray<Sent>
   orderVersion: number
   clients: number
@@ -50,7 +52,7 @@ export class Feed extends Context.Service<Feed, {
   readonly page: (source: string | undefined) => Effect.Effect<string | undefined>
   /**
    * The encoded messages since the version, which the page or the last message had. Undefined if there are too many
-   * browsers, or no such source.
+   * browsers. If there is no such source, the only message makes the browser load the page again.
    */
   readonly events: (source: string | undefined, since: string) => Effect.Effect<Stream.Stream<Uint8Array> | undefined>
 }>()("@payments/worker/Feed") {
@@ -86,7 +88,7 @@ export class Feed extends Context.Service<Feed, {
           views.set(name, view)
         }
         update(view, name, current)
-        return view
+        return view.isGone ? undefined : view
       }
 
       const idOf = ({ version }: View) => `${process}.${version}`
@@ -95,7 +97,8 @@ export class Feed extends Context.Service<Feed, {
         let encoded = view.messages.get(since)
         if (encoded === undefined) {
           const message: Message = {
-            build,
+            // A page of a source that was removed loads again, and so becomes the page of all sources.
+            build: view.isGone ? "" : build,
             at: view.snapshot?.at ?? "",
             ...view.orderVersion > since && { order: orderOf(view) },
             changed: view.order.filter(({ version }) => version > since).map(fragmentOf)
@@ -125,7 +128,8 @@ export class Feed extends Context.Service<Feed, {
         }),
         events: Effect.fnUntraced(function*(source, since) {
           const view = viewOf(source, yield* snapshot)
-          if (view === undefined || clients >= mostClients) return undefined
+          if (view === undefined) return Stream.succeed(encode(`data: ${JSON.stringify(unknownSource)}\n\n`))
+          if (clients >= mostClients) return undefined
           const connect = Effect.sync(() => {
             view.clients++
             if (++clients === 1) hasClients.openUnsafe()
@@ -156,6 +160,8 @@ export class Feed extends Context.Service<Feed, {
   )
 }
 
+const unknownSource: Message = { build: "", at: "", changed: [] }
+
 const fragmentOf = ({ html, id, in: container }: Sent): Fragment => ({ id, in: container, html })
 
 const encoder = new TextEncoder()
@@ -169,6 +175,7 @@ const has = ({ sources }: Snapshot, name: string | undefined): boolean =>
 const emptyView = (): View => ({
   snapshot: undefined,
   version: 0,
+  isGone: false,
   order: [],
   orderVersion: 0,
   clients: 0,
@@ -180,6 +187,7 @@ const emptyView = (): View => ({
 const update = (view: View, name: string | undefined, snapshot: Snapshot): void => {
   if (view.snapshot === snapshot) return
   view.snapshot = snapshot
+  view.isGone = !has(snapshot, name)
   const sources = name === undefined ? snapshot.sources : snapshot.sources.filter((source) => source.name === name)
   const before = new Map(view.order.map((sent) => [sent.id, sent]))
   const version = view.version + 1

@@ -167,6 +167,16 @@ layer(Chromium.layer, { excludeTestServices: true })("the page", (it) => {
       assert.strictEqual(yield* evaluate("document.activeElement.id"), "filter-wrong")
     }))
 
+  it.effect("shows all sources when its own source is removed", () =>
+    Effect.gen(function*() {
+      const server = yield* pageServer(snapshots.many)
+      const { page, until } = yield* open(`${server.url}/?source=merchant-003`)
+      yield* until("document.getElementById('live').dataset.state === 'live'")
+      server.set({ ...snapshots.many, sources: snapshots.many.sources.filter(({ name }) => name !== "merchant-003") })
+      yield* until("document.querySelectorAll('.source').length === 99")
+      assert.strictEqual(page.url(), `${server.url}/`)
+    }))
+
   it.effect("shows text from outside as text", () =>
     Effect.gen(function*() {
       const hostile = "<img src=x onerror=alert(1)>\"'&\u202E\u0000</td>"
