@@ -50,7 +50,7 @@ export const listDetails = (
     isOneOfSeveral ? html`<span class="of"><bdi>${source.name}</bdi> · </span>` : undefined
   }${listTitle(list.list)}</h3>${badge(freshness(list))}</header>
     <div class="charts">
-      ${list.overview === null ? undefined : [changes(id, list.overview), amounts(list, list.overview)]}
+      ${list.overview === null ? undefined : [changes(id, list.overview), amounts(list, list.overview, at)]}
     </div>
     <div class="facts">${lastScan(list, at)}${runs(list, at)}</div>
   </article>`
@@ -92,7 +92,7 @@ const changes = (id: string, { days }: Overview): Html => {
 }
 
 /** Sums have any number of digits, so they stay text. A bar shows the share of the largest sum, to a thousandth. */
-const amounts = (list: ListSnapshot, { otherStatuses, statuses }: Overview): Html => {
+const amounts = (list: ListSnapshot, { at: readAt, otherStatuses, statuses }: Overview, at: string): Html => {
   const all = [
     ...statuses.map(({ status, ...totals }) => ({
       label: status === null ? "(none)" : html`<bdi>${status}</bdi>`,
@@ -123,8 +123,12 @@ const amounts = (list: ListSnapshot, { otherStatuses, statuses }: Overview): Htm
   }</tbody>
     </table></div>
     <p class="muted">${
-    first === undefined ? "" : "Exact sums in the API's own unit, without the missing rows. "
-  }The bars compare ${first === undefined ? "rows" : `the sums of ${first.replaceAll("_", " ")}`}.</p>
+    first === undefined
+      ? "The bars compare rows."
+      : `Exact sums in the API's own unit, without the missing rows. The bars compare the sums of ${
+        first.replaceAll("_", " ")
+      }.`
+  } As of ${time(readAt, at)}.</p>
   </section>`
 }
 
@@ -175,9 +179,10 @@ const runs = (list: ListSnapshot, at: string): Html =>
       const iso = list.next[kind]
       return iso === null ? [] : [[`Next ${kindTitle[kind].toLowerCase()}`, time(iso, at)] as const]
     }),
-    ...(list.running === null || list.running === undefined || list.progress !== null ? [] : [
+    // This worker shows its own scan as progress. What it has read about it before is older.
+    ...(list.running === null || list.running === undefined || list.holdsLock ? [] : [
       [
-        "Unfinished scan",
+        list.holder === null ? "Interrupted scan" : "Its scan",
         `${counted(list.running.records, "record")} on ${counted(list.running.pages, "page")}`
       ] as const
     ]),

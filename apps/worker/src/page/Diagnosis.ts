@@ -61,7 +61,7 @@ export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Find
   const found: Array<Finding> = []
   const add = (severity: Finding["tone"], sentence: Html) => found.push({ tone: severity, sentence })
   if (list.stall !== null) {
-    add("bad", html`A full scan makes no progress: ${said(list.stall.message)} ${since(list.stall.since, at)}`)
+    add("bad", html`A full scan makes no progress: ${saidOf(list, list.stall.message)} ${since(list.stall.since, at)}`)
   }
   if (list.maxAgeSeconds !== null && !list.isFresh) {
     const allowed = durationWords(list.maxAgeSeconds)
@@ -73,15 +73,18 @@ export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Find
   }
   const waiting = list.progress?.waiting ?? null
   if (waiting !== null && list.progress !== null) {
-    add("warn", html`${kindTitle[list.progress.kind]} waits: ${said(waiting.message)} ${since(waiting.since, at)}`)
+    add(
+      "warn",
+      html`${kindTitle[list.progress.kind]} waits: ${saidOf(list, waiting.message)} ${since(waiting.since, at)}`
+    )
   }
   // A run that waits for the reason that ended the run before is one problem.
   if (list.failure !== null && list.failure.message !== waiting?.message) {
     const { message, reason } = list.failure
     const what = reason === "HeldBack" ? "The last full scan held rows back" : "The last run failed"
-    add(tone === "bad" ? "bad" : "warn", html`${what}: ${said(message)} ${since(list.failure.since, at)}`)
+    add(tone === "bad" ? "bad" : "warn", html`${what}: ${saidOf(list, message)} ${since(list.failure.since, at)}`)
   }
-  if (list.headProblem !== null) add("warn", html`Head passes are stopped: ${said(list.headProblem)}`)
+  if (list.headProblem !== null) add("warn", html`Head passes are stopped: ${saidOf(list, list.headProblem)}`)
   if (list.quarantined > 0) {
     add(
       "warn",
@@ -93,6 +96,10 @@ export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Find
 
 /** Text of an error: isolated from the direction of the text around it, and ended as a sentence. */
 const said = (message: string): Html => html`<bdi>${/[.!?]$/.test(message) ? message : `${message}.`}</bdi>`
+
+/** Errors of a list begin with its name, which stands above them already. */
+const saidOf = ({ list }: ListSnapshot, message: string): Html =>
+  said(message.startsWith(`${list}: `) ? message.slice(list.length + 2) : message)
 
 const since = (from: string, at: string): Html =>
   html`<span class="since">Since ${time(from, at)}, ${durationWords(secondsBetween(from, at))} ago.</span>`

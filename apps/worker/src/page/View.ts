@@ -142,7 +142,9 @@ const age = ({ ageSeconds, maxAgeSeconds }: ListSnapshot, { tone }: Verdict): Ht
 const activity = (source: SourceSnapshot, list: ListSnapshot, at: string): Html => {
   if (list.progress !== null) return progress(list.progress, at)
   if (!list.holdsLock && list.holder !== null) {
-    return html`<span class="note">Held by <bdi>${list.holder}</bdi></span>`
+    return html`<span class="note">Another worker <span class="limit"><bdi>${
+      list.holder.replace(/ since \S+$/, "")
+    }</bdi></span></span>`
   }
   if (list.failure !== null) return html`<span class="note warn">${icon("warn")}Last run failed</span>`
   if (source.state === "stopped") return html`<span class="note">Stopped</span>`

@@ -20,6 +20,7 @@ export const counted = (count: number, noun: string, nouns = `${noun}s`): string
  * with every snapshot. Below 1 min it has steps of 5 s.
  */
 export const durationWords = (seconds: number): string => {
+  if (seconds < 5) return "under 5 s"
   if (seconds < 60) return `${Math.floor(seconds / 5) * 5} s`
   const minutes = Math.floor(seconds / 60)
   if (minutes < 60) return `${minutes} min`

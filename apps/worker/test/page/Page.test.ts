@@ -114,10 +114,10 @@ layer(Chromium.layer, { excludeTestServices: true })("the page", (it) => {
         assert.deepStrictEqual(yield* evaluate(axeRun), [], `${width} px, ${scheme}`)
         assert.isAtMost(Number(yield* evaluate("document.documentElement.scrollWidth")), width)
       })
+      // The source that has a list in each state.
+      const worst = { ...snapshots.stale, sources: snapshots.stale.sources.slice(1) }
       for (const width of [1280, 390]) {
-        for (const scheme of ["light", "dark"] as const) {
-          yield* check(snapshots.stale, width, scheme)
-        }
+        for (const scheme of ["light", "dark"] as const) yield* check(worst, width, scheme)
       }
       yield* check(snapshots.empty, 390, "dark")
       yield* check(snapshots.many, 390, "light")

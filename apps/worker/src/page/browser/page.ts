@@ -41,6 +41,7 @@ const setLive = (state: "live" | "lost", text: string) => {
   const label = byId("live-text")
   if (live === null || label === null) return
   live.dataset["state"] = state
+  root.dataset["live"] = state
   label.textContent = text
 }
 
