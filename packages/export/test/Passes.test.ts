@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists, type PaymentsApi } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Deferred, Effect, Fiber, Layer } from "effect"
+import { copyFileSync } from "node:fs"
 import { join } from "node:path"
 import { openScanner, type ScanEvent, type ScanOptions } from "../src/Scan.ts"
 import type { Sink, SinkError } from "../src/Sink.ts"
@@ -87,6 +88,44 @@ describe("a head pass", () => {
       assert.deepInclude(yield* Fiber.join(full), { behindHead: 0, missing: 0, heldBack: 0 })
       assert.deepStrictEqual(yield* differences, [])
       assert.deepStrictEqual(texts(), list.texts())
+    }).pipe(Effect.scoped))
+})
+
+describe("a full scan that is killed after a pass has changed rows that it has read", () => {
+  it.live("is resumed with the right totals", () =>
+    Effect.gen(function*() {
+      const reached = yield* Deferred.make<void>()
+      const copy = join(yield* temporaryFolder, "payments.db")
+      let commits = 0
+      let copyNow = () => {}
+      const onEvent = (event: ScanEvent) =>
+        Effect.suspend(() => {
+          // The pages of the second full scan are unchanged, so none of them is stored before the pass.
+          if (event._tag === "Committed" && event.kind === "full" && ++commits === 18) {
+            return Deferred.succeed(reached, undefined)
+          }
+          // The full scan continues only after this event.
+          if (event._tag === "Ended" && event.kind === "head") copyNow()
+          return Effect.void
+        })
+      const { file, list, scanner } = yield* opened(60, { onEvent })
+      copyNow = () => {
+        for (const suffix of ["", "-wal"]) copyFileSync(file + suffix, copy + suffix)
+      }
+      yield* scanner.full
+      const full = yield* Effect.forkChild(scanner.full)
+      yield* Deferred.await(reached)
+      list.changeNewest(4)
+      assert.deepInclude(yield* scanner.head(1), { updated: 4 })
+      yield* Fiber.interrupt(full)
+      const next = yield* openIn(Layer.merge(layerOver(list), SqliteSink.layer(copy)), { limit: 5 })
+      const summary = yield* next.full
+      assert.deepInclude(summary, { start: "resumed", pages: 12, records: 60 })
+      const verified = yield* Effect.scoped(
+        Effect.flatMap(openReader(copy, "here"), (reader) => verify(reader, Lists.invoices))
+      )
+      assert.deepInclude(verified.certificate, { records: 60, distinct: 60 })
+      assert.deepStrictEqual(verified.differences, [])
     }).pipe(Effect.scoped))
 })
 
