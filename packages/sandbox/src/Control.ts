@@ -46,10 +46,16 @@ export interface Controls {
    * live, or if virtual time ends before the new time.
    */
   readonly advance: (ms: number) => Effect.Effect<number, InvalidControl | NotLive>
+  /**
+   * Puts a share, 0 to 1, of the records that appear from now on at the end of the lists. Fails if the lists are not newest
+   * first, or not live.
+   */
+  readonly misplace: (share: number) => Effect.Effect<void, InvalidControl>
 }
 
 const Faults = Schema.Array(Fault)
 const Name = Schema.Literals(Object.keys(scenarios) as ReadonlyArray<ScenarioName>) // the scenarios' own names
+const Misplaced = Schema.Struct({ share: Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 })) })
 const Advance = Schema.Struct({ advanceMs: Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0)) })
 
 /** The contract of the endpoint. A refused request is answered with `{ "problem": "…" }`. */
@@ -68,7 +74,8 @@ export class ControlApi extends HttpApi.make("sandbox-control").add(
       payload: Advance,
       success: Schema.Struct({ nowMs: Schema.Finite }),
       error: [InvalidControl, NotLive]
-    })
+    }),
+    HttpApiEndpoint.put("misplace", "/misplaced", { payload: Misplaced, success: Misplaced, error: InvalidControl })
   )
 ) {}
 
@@ -103,6 +110,11 @@ export const serveControls = Effect.fnUntraced(
               Effect.flatMap((text) => orInvalid(readJson(Advance, text))),
               Effect.flatMap(({ advanceMs }) => controls.advance(advanceMs)),
               Effect.map((nowMs) => ({ nowMs }))
+            ))
+          .handleRaw("misplace", ({ request }) =>
+            textOf(request).pipe(
+              Effect.flatMap((text) => orInvalid(readJson(Misplaced, text))),
+              Effect.tap(({ share }) => controls.misplace(share))
             ))
       ))
     const guard = HttpRouter.middleware((answer) =>

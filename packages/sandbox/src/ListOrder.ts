@@ -23,6 +23,45 @@ export interface ListOrder {
   readonly rankOf: (index: number) => number
 }
 
+/** Which of the records that appear in a live list stand at its end, although the list is otherwise newest first. */
+export interface Misplacement {
+  /** The number of records that the list has at its start. They are in order. */
+  readonly initialCount: number
+  /** Whether any record is misplaced. */
+  readonly isActive: () => boolean
+  /** Whether the record is misplaced. It never changes for a record that has appeared. */
+  readonly isMisplaced: (index: number) => boolean
+}
+
+/**
+ * Makes the order "newest" with misplaced records. The slots of the list are read from the last one down: first one for each
+ * record, newest first, then one for each record that appeared later, oldest first. Each record lies in one of its two slots.
+ */
+export const newestExcept = ({ initialCount, isActive, isMisplaced }: Misplacement): ListOrder => {
+  const newest = make("newest", 0)
+  const later = (length: number) => length - initialCount
+  return {
+    step: -1,
+    get slotsDependOnLength() {
+      return isActive()
+    },
+    slotCount: (length) => isActive() ? length + later(length) : newest.slotCount(length),
+    indexAt: (slot, length) => {
+      if (!isActive()) return newest.indexAt(slot, length)
+      const isAtEnd = slot < later(length)
+      const index = isAtEnd ? length - 1 - slot : slot - later(length)
+      return isMisplaced(index) === isAtEnd ? index : length
+    },
+    slotOf: (index, length) =>
+      !isActive()
+        ? newest.slotOf(index, length)
+        : isMisplaced(index)
+        ? length - 1 - index
+        : later(length) + Math.min(index, length),
+    rankOf: (index) => isMisplaced(index) ? 1 + index : newest.rankOf(index)
+  }
+}
+
 /** Makes an order. `key` determines the shuffle. */
 export const make = (name: OrderName, key: number): ListOrder => {
   if (name !== "shuffled") {

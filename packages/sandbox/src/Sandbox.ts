@@ -74,7 +74,7 @@ export class Sandbox extends Context.Service<
       Sandbox,
       Effect.gen(function*() {
         const now = yield* serviceTime
-        const { advance, service } = makeService(options, now())
+        const { advance, misplace, service } = makeService(options, now())
         const log = RequestLog.make(options.onRequest)
         const url = yield* listen(options, (request) => {
           const answer = service.answer(request)
@@ -86,7 +86,8 @@ export class Sandbox extends Context.Service<
           setFaults: (faults) => Effect.sync(() => service.setFaults(faults, now())),
           counters: Effect.sync(log.counters),
           requests: Effect.sync(log.requests),
-          advance
+          advance,
+          misplace
         }
         const controlUrl = options.controlPort === undefined
           ? undefined
@@ -121,6 +122,7 @@ const accepts = (key: string): boolean => key.startsWith("sandbox_")
 interface SandboxService {
   readonly service: ListService
   readonly advance: Controls["advance"]
+  readonly misplace: Controls["misplace"]
 }
 
 const makeService = (options: SandboxOptions, now: number): SandboxService => {
@@ -152,6 +154,12 @@ const makeService = (options: SandboxOptions, now: number): SandboxService => {
         }
         advancedMs += ms
         return Effect.succeed(virtualNow())
+      }),
+    misplace: (share) =>
+      Effect.suspend(() => {
+        if (world?.misplace !== undefined) return Effect.sync(() => world.misplace?.(share))
+        const problem = "records can be misplaced only if the lists are live and newest first (--live --order newest)"
+        return Effect.fail(new InvalidControl({ problem }))
       })
   }
 }

@@ -9,7 +9,7 @@ import * as GeneratedList from "./GeneratedList.ts"
 import * as Generator from "./Generator.ts"
 import * as Lifecycle from "./Lifecycle.ts"
 import * as ListOrder from "./ListOrder.ts"
-import { draw } from "./SeededRandom.ts"
+import { draw, fraction } from "./SeededRandom.ts"
 import { createdMs } from "./Timeline.ts"
 
 /** The records of the lists, and behaviour that the document does not specify. */
@@ -25,6 +25,8 @@ export interface WorldOptions extends GeneratedList.ListOptions {
   readonly hostileText?: number | undefined
   /** The order of the records (§4.4 specifies none); default `oldest`, which is oldest first. */
   readonly order?: ListOrder.OrderName | undefined
+  /** The initial share that {@link World.misplace} sets, 0 to 1; default 0. Only with `order: "newest"` and `live`. */
+  readonly misplaced?: number | undefined
   /** Makes records appear, change and vanish. */
   readonly live?: LiveOptions | undefined
 }
@@ -51,6 +53,11 @@ export interface World {
   /** The servers of the lists, by name. */
   readonly servers: ListServer.ListServers
   /**
+   * Puts a share, 0 to 1, of the records that appear from now on at the end of the lists, although the lists are otherwise
+   * newest first. So the order of the lists breaks its promise. Undefined if the lists have another order, or are not live.
+   */
+  readonly misplace: ((share: number) => void) | undefined
+  /**
    * Returns all records of a list at a virtual time, by default now, in the list's order. It is slow, because it
    * examines every record that ever appeared. Tests compare the answers of the servers with it.
    */
@@ -66,6 +73,11 @@ export const make = (options: WorldOptions = {}): World => {
   return {
     endMs,
     servers: Lists.map(({ name }) => GeneratedList.serve(all[name], options, now)),
+    misplace: options.live === undefined || options.order !== "newest"
+      ? undefined
+      : (share) => {
+        for (const { lifecycle, misplace } of Object.values(all)) misplace(lifecycle.lengthAt(now()), share)
+      },
     snapshot: (name, time = now()) => {
       const timeMs = Math.min(time, endMs)
       const { generator, lifecycle, order } = all[name]
@@ -77,7 +89,13 @@ export const make = (options: WorldOptions = {}): World => {
   }
 }
 
-const makeList = (list: Lists.ListName, options: WorldOptions): GeneratedList.GeneratedList => {
+/** A generated list whose records can be misplaced. */
+interface WorldList extends GeneratedList.GeneratedList {
+  /** Sets the share of misplaced records from an index on. */
+  readonly misplace: (from: number, share: number) => void
+}
+
+const makeList = (list: Lists.ListName, options: WorldOptions): WorldList => {
   const seed = options.seed ?? 1
   const initialCount = typeof options.records === "object" ? options.records[list] : options.records ?? 1000
   const key = draw(draw(seed, 6), Lists.ListName.literals.indexOf(list))
@@ -90,12 +108,29 @@ const makeList = (list: Lists.ListName, options: WorldOptions): GeneratedList.Ge
     vanish: live.vanishPerHour ?? 30
   }, draw(key, 1))
   const generator = Generator.make(list, { seed, hostileText: options.hostileText, startMs: lifecycle.startMs })
+  /** The shares of misplaced records, each from an index on, in the order of the indexes. */
+  const shares: Array<{ readonly from: number; readonly share: number }> = []
+  const misplace = (from: number, share: number) => {
+    if (shares.length > 0 || share > 0) shares.push({ from, share })
+  }
+  misplace(initialCount, options.misplaced ?? 0)
+  const misplacedKey = draw(key, 3)
+  const misplacement: ListOrder.Misplacement = {
+    initialCount,
+    isActive: () => shares.length > 0,
+    isMisplaced: (index) =>
+      index >= initialCount &&
+      fraction(misplacedKey, index) < (shares.findLast(({ from }) => from <= index)?.share ?? 0)
+  }
   return {
     list,
     initialCount,
     lifecycle,
     model: generator.model,
     generator,
-    order: ListOrder.make(options.order ?? "oldest", draw(key, 2))
+    order: live !== undefined && options.order === "newest"
+      ? ListOrder.newestExcept(misplacement)
+      : ListOrder.make(options.order ?? "oldest", draw(key, 2)),
+    misplace
   }
 }

@@ -103,6 +103,28 @@ describe("the control endpoint", () => {
       assert.isBelow(later, 190)
     }).pipe(Effect.scoped))
 
+  it.live("misplaces new records of a live world that is newest first, and of no other", () =>
+    Effect.gen(function*() {
+      const { control, url } = yield* startSandbox({
+        records: 50,
+        order: "newest",
+        live: { speed: 0, vanishPerHour: 0, changePerHour: 0 }
+      })
+      const ids = PaymentsApi.use(({ payinSources }) => Stream.runCollect(payinSources.stream())).pipe(
+        Effect.provide(layerOf(url)),
+        Effect.map((records) => records.map(({ id }) => id))
+      )
+      const before = yield* ids
+      assert.deepStrictEqual(yield* control.misplace({ payload: { share: 1 } }), { share: 1 })
+      yield* control.advance({ payload: { advanceMs: 3_600_000 } })
+      const after = yield* ids
+      assert.isAbove(after.length, 80)
+      assert.deepStrictEqual(after.slice(0, 50), before)
+      const other = yield* startSandbox({ live: {} })
+      const refused = yield* Effect.flip(other.control.misplace({ payload: { share: 1 } }))
+      assert.include("problem" in refused ? refused.problem : "", "only if the lists are live and newest first")
+    }).pipe(Effect.scoped))
+
   it.live("refuses an unknown fault, and keeps the current ones", () =>
     Effect.gen(function*() {
       const { control, controlUrl } = yield* startSandbox({ faults: [{ fault: "reset", rate: 0.5 }] })

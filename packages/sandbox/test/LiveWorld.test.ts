@@ -43,6 +43,29 @@ describe(`a live world (WORLD_SEED=${testSeed})`, () => {
     }
   })
 
+  it("puts a share of new records at the end of a list that is otherwise newest first", () => {
+    const { clock, world } = makeLive({ records: 200, order: "newest", misplaced: 0.4, rates: [100, 0, 0] })
+    const read = () => readAll(world, "invoices", { limit: 30 }).map((text) => String(fieldsOf(text)["createdAt"]))
+    const atStart = read()
+    assert.deepStrictEqual(atStart, atStart.toSorted().toReversed())
+    const counts = (times: ReadonlyArray<string>) => {
+      const first = times.indexOf(atStart[0] ?? "")
+      assert.deepStrictEqual(times.slice(first, first + 200), atStart)
+      return [first, times.length - first - 200] as const
+    }
+    clock.ms = 2 * hourMs
+    const [atFront, atEnd] = counts(read())
+    assert.isAbove(atFront, 80)
+    assert.isAbove(atEnd, 40)
+    assert.approximately(atFront + atEnd, 200, 2)
+    world.misplace?.(0)
+    clock.ms = 4 * hourMs
+    const [laterAtFront, laterAtEnd] = counts(read())
+    assert.strictEqual(laterAtEnd, atEnd)
+    assert.approximately(laterAtFront - atFront, 200, 2)
+    assert.isUndefined(makeLive({ records: 1, order: "oldest" }).world.misplace)
+  })
+
   it("serves exactly the records of the current time in each list order, also after the clock goes back", () => {
     for (let run = 0; run < 25; run++) {
       const seed = testSeed + run

@@ -78,6 +78,7 @@ export const randomWorld = (seed: number): WorldOptions & { readonly clock: { ms
     records: pickOne([0, 1, 7, 100, 1500, 4000]),
     hostileText: pickOne([0, 0.02, 1]),
     order: pickOne(orders),
+    misplaced: pickOne([0, 0.3, 1]),
     cursors: pickOne(cursorKinds),
     count: pickOne(["page", "total", "remaining"] as const),
     reservedCursors: integerBelow(2) === 0,

@@ -55,6 +55,11 @@ export const sandboxCommand = Command.make(
         Flag.withDescription("the order of records: newest, oldest (default) or shuffled")
       )
     ),
+    misplaced: optionalFlag(
+      rangeFlag("misplaced", 0, 1).pipe(
+        Flag.withDescription("with --live --order newest: the share of new records at the end of a list; default 0")
+      )
+    ),
     cursors: optionalFlag(
       Flag.Literals("cursors", ["keyset", "offset"]).pipe(
         Flag.withDescription("what a cursor contains: the last record (keyset, default) or a count (offset)")
@@ -101,6 +106,9 @@ export const sandboxCommand = Command.make(
     const parameters = Lists.parseInvoiceParameters(input.invoiceParams ?? "")
     if (Result.isFailure(parameters)) return yield* usage(`--invoice-params ${parameters.failure}`)
     if (input.speed !== undefined && !input.live) return yield* usage("--speed needs --live.")
+    if (input.misplaced !== undefined && !(input.live && input.order === "newest")) {
+      return yield* usage("--misplaced needs --live and --order newest.")
+    }
     if (input.controlHost !== undefined && input.controlPort === undefined) {
       return yield* usage("--control-host needs --control-port.")
     }
@@ -110,6 +118,7 @@ export const sandboxCommand = Command.make(
       faults: yield* faultsOf(input.faults),
       live: input.live ? { speed: input.speed } : undefined,
       order: input.order,
+      misplaced: input.misplaced,
       cursors: input.cursors,
       count: input.count,
       hostileText: input.hostileText,
@@ -130,7 +139,7 @@ export const sandboxCommand = Command.make(
       yield* logLine(
         `Serving ${input.records} records in each list at ${url} until Ctrl-C. Paste the three lines above into another terminal.`
       )
-      if (controlUrl !== undefined) yield* logLine(`Controls: ${controlUrl}/faults, /counters, /requests, /clock`)
+      if (controlUrl !== undefined) yield* logLine(`Controls: ${controlUrl}/faults, /counters, /requests, /clock, /misplaced`)
       return yield* Effect.never
     }).pipe(
       Effect.provide(sandbox.Sandbox.layer({ ...options, host, port, controlPort, controlHost, onRequest })),
