@@ -1,9 +1,12 @@
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists, type PaymentsApi } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Deferred, Effect, Fiber, Layer } from "effect"
-import { copyFileSync } from "node:fs"
+import { copyFileSync, readFileSync } from "node:fs"
 import { join } from "node:path"
+import * as FileSink from "../src/files/FileSink.ts"
+import { verifyFiles } from "../src/files/VerifyFiles.ts"
 import { openScanner, type ScanEvent, type ScanOptions } from "../src/Scan.ts"
 import type { Sink, SinkError } from "../src/Sink.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
@@ -12,6 +15,7 @@ import * as ThreadedSink from "../src/thread/ThreadedSink.ts"
 import { verify } from "../src/Verify.ts"
 import { ChangingList, layerOver } from "./ChangingList.ts"
 import { rowsOf, temporaryFolder } from "./Folder.ts"
+import { manifestOf, textsOf } from "./RenderedFiles.ts"
 import { diceOf, seed } from "./Seed.ts"
 
 const days = ["2024-05-01", "2024-05-02", "2024-05-03"]
@@ -153,6 +157,28 @@ describe("a window pass", () => {
       const error = yield* Effect.flip(scanner.window(days))
       assert.strictEqual(error.reason._tag, "FilterNotApplied")
       assert.deepInclude(yield* scanner.full, { records: 3 })
+    }).pipe(Effect.scoped))
+})
+
+describe("a folder of files", () => {
+  it.live("is rendered after full scans only, and every manifest and file is right", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const list = new ChangingList(diceOf(seed, "files"), { order: "newest", cursors: "keyset" }, 20, days)
+      const sink = FileSink.layer(folder).pipe(Layer.provide(NodeServices.layer))
+      const scanner = yield* openIn(Layer.merge(layerOver(list), sink), { limit: 5 })
+      const differences = verifyFiles(folder).pipe(Effect.provide(NodeServices.layer))
+      const certificate = () => manifestOf(folder).lists["invoices"]?.certificate
+      yield* scanner.full
+      const before = readFileSync(join(folder, "manifest.json"), "utf8")
+      list.insert(2)
+      assert.deepInclude(yield* scanner.head(1), { inserted: 2 })
+      assert.strictEqual(readFileSync(join(folder, "manifest.json"), "utf8"), before)
+      assert.deepStrictEqual(yield* differences, [])
+      yield* scanner.full
+      assert.deepInclude(certificate(), { distinct: 22 })
+      assert.deepStrictEqual(yield* differences, [])
+      assert.sameMembers([...yield* textsOf(folder, Lists.invoices)], [...list.texts().values()])
     }).pipe(Effect.scoped))
 })
 

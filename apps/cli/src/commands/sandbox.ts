@@ -139,7 +139,9 @@ export const sandboxCommand = Command.make(
       yield* logLine(
         `Serving ${input.records} records in each list at ${url} until Ctrl-C. Paste the three lines above into another terminal.`
       )
-      if (controlUrl !== undefined) yield* logLine(`Controls: ${controlUrl}/faults, /counters, /requests, /clock, /misplaced`)
+      if (controlUrl !== undefined) {
+        yield* logLine(`Controls: ${controlUrl}/faults, /counters, /requests, /clock, /misplaced`)
+      }
       return yield* Effect.never
     }).pipe(
       Effect.provide(sandbox.Sandbox.layer({ ...options, host, port, controlPort, controlHost, onRequest })),
