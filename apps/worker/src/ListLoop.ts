@@ -33,6 +33,12 @@ export interface ListOptions<R> extends SourceOptions<R> {
 /** How long a full scan may commit no page. */
 const defaultStall = Duration.minutes(10)
 
+const spanNames: { readonly [kind in RunKind]: string } = {
+  full: "full scan",
+  window: "window pass",
+  head: "head pass"
+}
+
 /** A run that has not ended. */
 interface ActiveRun {
   readonly place: Place
@@ -88,7 +94,10 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
     places.run((place) =>
       Effect.flatMap(Monotonic.millis, (now) => {
         active.set(kind, { place, progressAt: now, busy: 0 })
-        return Effect.ensuring(run, Effect.sync(() => active.delete(kind)))
+        return run.pipe(
+          Effect.withSpan(spanNames[kind], { attributes: { source: source.name, list: label } }),
+          Effect.ensuring(Effect.sync(() => active.delete(kind)))
+        )
       })
     ).pipe(
       Effect.result,
@@ -122,6 +131,7 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
       const ended = yield* untilStalled(scanner.full)
       if (Option.isSome(ended)) return ended
       const problem = yield* noteStall(attempt === 2)
+      yield* options.metrics.onStall(source.name, name)
       yield* Effect.annotateLogs(Effect.logWarning("scan stalled"), { list: label, attempt, ...problem })
       yield* noteProgress("full")
     }

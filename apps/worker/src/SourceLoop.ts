@@ -37,6 +37,9 @@ export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R
     function*(error: SinkError | PaymentsConfigError, level: "Warn" | "Error", message: string) {
       yield* options.onStart({ error: error.message })
       yield* note(options, status, error, "starting")
+      if (error._tag === "SinkError") {
+        yield* Effect.forEach(source.lists, (name) => options.metrics.onDestinationWait(source.name, name))
+      }
       yield* Effect.logWithLevel(level)(message).pipe(
         Effect.annotateLogs({ ...problemAnnotations(error), waitMs: Duration.toMillis(wait) })
       )

@@ -35,6 +35,12 @@ export const routes = HttpRouter.use((router) =>
   })
 )
 
+/** Whether traces are exported, so that a line of the log can name its trace. */
+export const isTraced: Effect.Effect<boolean> = Effect.map(
+  Telemetry.readOtlpSettings,
+  ({ signals }) => signals.TRACES !== undefined
+)
+
 /** Exports over OTLP if the environment names a collector. `http` reaches it. */
 export const layerOtlp = (
   http: Layer.Layer<HttpClient.HttpClient>,

@@ -1,10 +1,11 @@
 /** Runs all sources of a {@link SourceSet}, each by itself: what happens to one source does not reach the others. */
-import { PaymentsApi, type PaymentsConfigError } from "@payments/core"
+import { PaymentsApi, type PaymentsConfigError, RequestObserver } from "@payments/core"
 import {
   ExitCode,
   exitCodeOf,
   type ListFreshness,
   lowestExitCode,
+  Metrics,
   scanAll,
   type ScanEvent,
   type Sink,
@@ -44,14 +45,24 @@ const noEvent = () => Effect.void
 export const runOnce = Effect.fnUntraced(
   function*<R>({ concurrency, file, sources }: SourceSet, options: WorkerOptions<R>) {
     const onEvent = options.onEvent ?? noEvent
+    const metrics = yield* Metrics
     const scanned = (source: Source) =>
       Effect.gen(function*() {
         const api = Context.get(yield* Layer.build(Layer.fresh(options.api(source))), PaymentsApi)
         const sink = yield* Layer.build(Layer.fresh(options.open(source)))
         const outcomes = yield* scanAll(source.lists, {
           ...source.scan,
-          onEvent: (event) => Effect.andThen(onEvent(source.name, event), logEvent(event, api.isSecret))
-        }).pipe(Effect.provideService(PaymentsApi, api), Effect.provide(sink))
+          onEvent: (event) =>
+            Effect.all([
+              metrics.onEvent(source.name, event),
+              onEvent(source.name, event),
+              logEvent(event, api.isSecret)
+            ])
+        }).pipe(
+          Effect.provideService(PaymentsApi, api),
+          Effect.provideService(RequestObserver, metrics.requestsOf(source.name)),
+          Effect.provide(sink)
+        )
         return outcomes.map(({ exitCode }) => exitCode)
       }).pipe(Effect.scoped, Effect.annotateLogs({ source: source.name }))
     const codes = yield* Effect.forEach(
@@ -136,6 +147,7 @@ export const runForever = Effect.fnUntraced(function*<R>(set: SourceSet, options
   const failed = yield* Deferred.make<never, SinkError | PaymentsConfigError>()
   const isStrict = set.file === undefined
   const onEvent = options.onEvent ?? noEvent
+  const metrics = yield* Metrics
 
   const start = yield* startLine(set, options)
 
@@ -148,7 +160,8 @@ export const runForever = Effect.fnUntraced(function*<R>(set: SourceSet, options
       isStrict,
       stallAfter: options.stallAfter,
       onStart: (found) => start.note(source, found),
-      onEvent: (event) => onEvent(source.name, event)
+      metrics,
+      onEvent: (event) => Effect.andThen(metrics.onEvent(source.name, event), onEvent(source.name, event))
     })
     const endless: Effect.Effect<void, never, R | Status> = running.pipe(
       Effect.catchTag("SourceStopped", ({ error }) => isStrict ? Deferred.fail(failed, error) : Effect.void),
@@ -163,7 +176,10 @@ export const runForever = Effect.fnUntraced(function*<R>(set: SourceSet, options
             )
       )
     )
-    return Effect.annotateLogs(endless, { source: source.name })
+    return endless.pipe(
+      Effect.provideService(RequestObserver, metrics.requestsOf(source.name)),
+      Effect.annotateLogs({ source: source.name })
+    )
   }
   const run = (source: Source) => FiberMap.run(fibers, source.name, supervised(source))
 

@@ -1,6 +1,6 @@
 /** The worker's command line. Each flag has an environment variable. */
 import { Lists, type PaymentsApi, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
-import { Destination, Sink } from "@payments/export"
+import { Destination, Metrics, Sink } from "@payments/export"
 import {
   checkAll,
   interval,
@@ -17,11 +17,12 @@ import {
 import type { Source, SourceSet } from "@payments/export/sources"
 import { Duration, Effect, FileSystem, Layer } from "effect"
 import { Command, Flag } from "effect/cli"
-import { HttpRouter, HttpServer, type HttpServerError } from "effect/http"
+import { type HttpClient, HttpMiddleware, HttpRouter, HttpServer, type HttpServerError } from "effect/http"
 import { routes } from "./Health.ts"
 import { layer as logLayer, type LogFormat } from "./Log.ts"
 import { routes as pageRoutes } from "./page/Page.ts"
 import { Status } from "./Status.ts"
+import * as Telemetry from "./Telemetry.ts"
 import { runForever, runOnce } from "./Worker.ts"
 
 const flags = {
@@ -63,13 +64,15 @@ export interface Services<R> {
   readonly version: string
   /** The client of a source. Each source has its own. */
   readonly api: (source: Pick<Source, "service">) => Layer.Layer<PaymentsApi, PaymentsConfigError, R>
+  /** Reaches the collector of telemetry. */
+  readonly http: Layer.Layer<HttpClient.HttpClient>
   readonly server: (host: string, port: number) => Layer.Layer<HttpServer.HttpServer, HttpServerError.ServeError>
   /** Runs before the first scan, unless the worker scans only once. From then on SIGTERM ends it with exit code 0. */
   readonly onEndless: Effect.Effect<void>
 }
 
 /** `payments-worker`. */
-export const worker = <R>({ api, onEndless, server, version }: Services<R>) =>
+export const worker = <R>({ api, http, onEndless, server, version }: Services<R>) =>
   Command.make("payments-worker").pipe(
     Command.withDescription("Keep a database or files up to date with the payments API."),
     Command.withSubcommands([
@@ -131,7 +134,12 @@ export const worker = <R>({ api, onEndless, server, version }: Services<R>) =>
           yield* work.pipe(
             Effect.interruptible,
             Effect.onInterrupt(() => Effect.logInfo("stopped")),
-            Effect.provide([Status.layer(version), logLayer(format ?? "json", false)])
+            Effect.provide(Telemetry.layerOtlp(http, version)),
+            Effect.provide([
+              Status.layer(version),
+              Metrics.layer(version),
+              logLayer(format ?? "json", yield* Telemetry.isTraced)
+            ])
           )
         }, Effect.scoped)
       ).pipe(Command.withDescription("Scan all lists concurrently, again and again"))
@@ -145,11 +153,17 @@ const destinationOf = ({ name, to }: Source) =>
 
 const healthAt = (server: Services<never>["server"], host: string, wanted: number) =>
   Layer.mergeAll(
-    HttpRouter.serve(Layer.mergeAll(routes, pageRoutes), { disableLogger: true, disableListenLog: true }),
+    HttpRouter.serve(Layer.mergeAll(routes, pageRoutes, Telemetry.routes), {
+      disableLogger: true,
+      disableListenLog: true
+    }),
     Layer.effectDiscard(Effect.flatMap(HttpServer.HttpServer, ({ address }) =>
       Effect.annotateLogs(Effect.logInfo("listening"), { host, port: "port" in address ? address.port : wanted })))
   ).pipe(
     Layer.provide(server(host, wanted)),
+    // Scrapes and health checks would outnumber all other traces.
+    Layer.provide(Layer.succeed(HttpMiddleware.TracerDisabledWhen, () =>
+      true)),
     Layer.catchTag("ServeError", ({ cause }) =>
       Layer.effectDiscard(usage(listenProblem({ cause, host, port: wanted, hostFlag: "--host", portFlag: "--port" }))))
   )

@@ -41,6 +41,7 @@ const services = {
       Layer.provide(Layer.effect(PaymentsConfig, service)),
       Layer.provide(Layer.fresh(layerHttpClient))
     ),
+  http: layerHttpClient,
   server: (host: string, port: number) =>
     NodeHttpServer.layer(createServer, { host, port, gracefulShutdownTimeout: "1 second" }),
   onEndless: Effect.sync(() => {

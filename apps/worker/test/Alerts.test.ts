@@ -1,6 +1,7 @@
 /** The alert rules and the dashboard in `deploy`, against the registry of metrics and the docs. */
 import { assert, describe, it } from "@effect/vitest"
 import { MetricsRegistry } from "@payments/export"
+import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { parse } from "yaml"
@@ -129,6 +130,16 @@ describe("the alert rules", () => {
         }
       }
     }
+  })
+})
+
+describe("promtool", () => {
+  it("agrees with the tests above, if it is installed: it is no npm package", () => {
+    const { error, output } = spawnSync("promtool", ["test", "rules", join(root, "deploy/prometheus/rules.test.yml")], {
+      encoding: "utf8"
+    })
+    if (error === undefined) assert.include(output.join(""), "SUCCESS")
+    else assert.propertyVal(error, "code", "ENOENT")
   })
 })
 

@@ -2,7 +2,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
-import { Destination, Sink, SinkError, SinkReason } from "@payments/export"
+import { Destination, Metrics, Sink, SinkError, SinkReason } from "@payments/export"
 import type { Source } from "@payments/export/sources"
 import { Duration, Effect, Layer } from "effect"
 import { randomUUID } from "node:crypto"
@@ -120,7 +120,7 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
       assert.deepStrictEqual(sources[0]?.lists.map(({ failure }) => failure), [null, null, null])
       assert.deepStrictEqual(complete().map(({ list }) => list), ["invoices", "payin-sources", "payout-requests"])
     }).pipe(
-      Effect.provide([Status.layer("0.0.0"), NodeServices.layer]),
+      Effect.provide([Status.layer("0.0.0"), Metrics.layer("0.0.0"), NodeServices.layer]),
       Effect.scoped
     ))
 

@@ -2,7 +2,7 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
-import { Destination, Sink } from "@payments/export"
+import { Destination, Metrics, Sink } from "@payments/export"
 import type { Source, SourceSet } from "@payments/export/sources"
 import { Duration, Effect, Layer, Logger, Redacted } from "effect"
 import { type ListSnapshot, type Snapshot, type SourceSnapshot } from "../src/Snapshot.ts"
@@ -58,7 +58,12 @@ export const startSources = Effect.fnUntraced(function*(
 })
 
 /** The state of a worker, without its log. */
-export const testStatus = Layer.mergeAll(Status.layer("0.0.0"), Logger.layer([]), NodeServices.layer)
+export const testStatus = Layer.mergeAll(
+  Status.layer("0.0.0"),
+  Metrics.layer("0.0.0"),
+  Logger.layer([]),
+  NodeServices.layer
+)
 
 /** Returns the state of a source. */
 export const sourceIn = ({ sources }: Snapshot, name: string): SourceSnapshot | undefined =>

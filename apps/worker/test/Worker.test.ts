@@ -1,6 +1,7 @@
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
+import { layerHttpClient } from "@payments/core/node"
 import { run } from "@payments/export/program"
 import { ConfigProvider, Effect, Layer } from "effect"
 import { spawn } from "node:child_process"
@@ -29,7 +30,7 @@ describe.each(services)("payments-worker over %s", (_, api) => {
       )
       for (let round = 0; round < 2; round++) {
         const code = yield* run(
-          worker({ api: () => api, server: listen, onEndless: Effect.void, version: "0.0.0" }),
+          worker({ api: () => api, http: layerHttpClient, server: listen, onEndless: Effect.void, version: "0.0.0" }),
           ["run"],
           "0.0.0"
         ).pipe(

@@ -274,9 +274,9 @@ export class Metrics extends Context.Service<Metrics, {
   /** Returns the function that counts the requests of this source, for `RequestObserver`. */
   readonly requestsOf: (source: string) => (request: ObservedRequest) => void
   /** Counts a wait for the source's destination. */
-  readonly onDestinationWait: (source: string, list: Lists.ListName) => void
+  readonly onDestinationWait: (source: string, list: Lists.ListName) => Effect.Effect<void>
   /** Counts a full scan that was ended because it committed no page for long. */
-  readonly onStall: (source: string, list: Lists.ListName) => void
+  readonly onStall: (source: string, list: Lists.ListName) => Effect.Effect<void>
   /** Sets the gauges, and removes the series of all other sources and lists. `now` is in milliseconds since 1970. */
   readonly observe: (sources: ReadonlyArray<ObservedSource>, now: number) => void
 }>()("@payments/export/Metrics") {
@@ -319,8 +319,11 @@ const make = (version: string): Metrics["Service"] => {
       sourceOf(source).series.set("payments_rate_limit_requests_per_second", maxPerSecond)
     },
     onDestinationWait: (source, list) =>
-      listOf(source, Lists.byName[list].label).add("payments_waits_total", 1, { reason: "destination" }),
-    onStall: (source, list) => listOf(source, Lists.byName[list].label).add("payments_stalls_total", 1),
+      Effect.sync(() =>
+        listOf(source, Lists.byName[list].label).add("payments_waits_total", 1, { reason: "destination" })
+      ),
+    onStall: (source, list) =>
+      Effect.sync(() => listOf(source, Lists.byName[list].label).add("payments_stalls_total", 1)),
     observe: (observed, now) => {
       const { system, user } = process.cpuUsage()
       ofProcess.add("process_cpu_seconds_total", Math.max(0, (system + user) / 1e6 - cpuSeconds))

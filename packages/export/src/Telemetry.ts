@@ -5,6 +5,8 @@ import type { Metrics } from "./Metrics.ts"
 import type { Exporting } from "./Otlp.ts"
 import { readOtlpSettings } from "./OtlpSettings.ts"
 
+export { readOtlpSettings }
+
 /**
  * Exports what happens in its context to the collector that `OTEL_EXPORTER_OTLP_ENDPOINT` or its like name. Without one, or
  * with `OTEL_SDK_DISABLED=true`, it does nothing, and loads neither the exporter nor the client. Logs a warning about each

@@ -275,8 +275,8 @@ describe("100 sources with 3 lists each", () => {
             retries: 3,
             elapsed: Duration.millis(5)
           })
-          metrics.onStall(source, name)
-          metrics.onDestinationWait(source, name)
+          yield* metrics.onStall(source, name)
+          yield* metrics.onDestinationWait(source, name)
         }
       }
       // A thousand reasons, one after the other.

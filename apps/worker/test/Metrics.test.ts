@@ -1,0 +1,141 @@
+/** The metrics of the built worker over HTTP, and what it sends to a collector. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { join } from "node:path"
+import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
+import { parsePrometheus, valueOf } from "../../../packages/export/test/PrometheusText.ts"
+import { lastMetrics, startCollector } from "../../cli/test/Collector.ts"
+import { canary, echoingEnv } from "../../cli/test/EchoingService.ts"
+import { sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
+import { startWorker } from "./RunningWorker.ts"
+
+/** Scrapes a worker. */
+const scrape = ({ port }: { readonly port: unknown }) =>
+  Effect.promise(async () => {
+    const response = await fetch(`http://127.0.0.1:${String(port)}/metrics`)
+    assert.deepStrictEqual(
+      [response.status, response.headers.get("content-type")],
+      [200, "text/plain; version=0.0.4; charset=utf-8"]
+    )
+    const text = await response.text()
+    return { text, families: parsePrometheus(text) }
+  })
+
+const invoices = { source: "default", list: "invoices" }
+
+describe("/metrics", () => {
+  it.live("shows what the worker did, and continues with the age after a restart", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "p.db")
+      const env = yield* sandboxEnv({ records: 30, faults: [{ fault: "status", status: 503, nth: 1 }] })
+      const first = yield* startWorker(["--every", "1h", "--to", `sqlite:${file}`], env)
+      yield* first.untilLogged("scan complete", 3)
+      const { families } = yield* first.until(scrape(first), (scraped) =>
+        valueOf(scraped.families, "payments_list_age_seconds", invoices) !== undefined)
+      assert.deepStrictEqual(
+        [
+          valueOf(families, "payments_list_rows", invoices),
+          valueOf(families, "payments_list_lock_held", invoices),
+          valueOf(families, "payments_records_total", { ...invoices, outcome: "inserted" }),
+          valueOf(families, "payments_scans_total", { ...invoices, kind: "full", result: "complete" }),
+          valueOf(families, "payments_scans_total", { ...invoices, kind: "full", result: "failed" }),
+          valueOf(families, "payments_requests_total", { ...invoices, result: "ok" }),
+          valueOf(families, "payments_source_stopped", { source: "default" }),
+          families.get("payments_requests_total")?.samples.filter(({ labels, value }) =>
+            labels["result"] === "server_error" && value > 0
+          ).length
+        ],
+        [30, 1, 30, 1, 0, 1, 0, 1]
+      )
+      assert.isAbove(valueOf(families, "payments_commit_duration_seconds_count", invoices) ?? 0, 0)
+      assert.isAbove(valueOf(families, "process_resident_memory_bytes") ?? 0, 1e7)
+      assert.isUndefined(valueOf(families, "payments_list_failure"))
+      assert.deepStrictEqual(yield* first.end("SIGTERM"), [0, null])
+      // No scan is due, so the second worker knows the age from the destination alone.
+      const second = yield* startWorker(["--every", "1h", "--to", `sqlite:${file}`], env)
+      const again = yield* second.until(scrape(second), (scraped) =>
+        valueOf(scraped.families, "payments_list_age_seconds", invoices) !== undefined)
+      assert.isAtLeast(
+        valueOf(again.families, "payments_list_age_seconds", invoices) ?? 0,
+        valueOf(families, "payments_list_age_seconds", invoices) ?? Infinity
+      )
+      assert.strictEqual(valueOf(again.families, "payments_scans_total", { ...invoices, result: "complete" }), 0)
+    }).pipe(Effect.scoped))
+
+  it.live("shows refused keys as such, and no secret that a service repeats", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "p.db")
+      const running = yield* startWorker(["--every", "1h", "--to", `sqlite:${file}`], yield* echoingEnv)
+      const unauthorized = { source: "default", list: "payin-sources", reason: "unauthorized" }
+      const { families, text } = yield* running.until(scrape(running), (scraped) =>
+        valueOf(scraped.families, "payments_list_failure", unauthorized) === 1 &&
+        valueOf(scraped.families, "payments_list_failure", { ...invoices, reason: "service" }) === 1)
+      assert.strictEqual(
+        valueOf(families, "payments_scans_total", {
+          source: "default",
+          list: "payin-sources",
+          kind: "full",
+          result: "unauthorized"
+        }),
+        1
+      )
+      assert.strictEqual(valueOf(families, "payments_requests_total", { ...invoices, result: "malformed" }), 1)
+      for (const secret of Object.values(canary)) {
+        assert.notInclude(text.toLowerCase(), secret.toLowerCase())
+      }
+    }).pipe(Effect.scoped))
+})
+
+describe("a worker with a collector", () => {
+  it.live("delivers traces, metrics and logs, and the rest of them on SIGTERM", () =>
+    Effect.gen(function*() {
+      const { received, url } = yield* startCollector()
+      const file = join(yield* temporaryFolder, "p.db")
+      const running = yield* startWorker(["--every", "1h", "--to", `sqlite:${file}`], {
+        ...(yield* echoingEnv),
+        OTEL_EXPORTER_OTLP_ENDPOINT: url,
+        OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
+        OTEL_EXPORTER_OTLP_HEADERS: "x-api-key=s3cret"
+      })
+      yield* running.untilLogged("scan failed", 2)
+      yield* running.untilLogged("scan complete", 1)
+      yield* scrape(running)
+      assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
+      const bodies = (path: string) => received.filter((one) => one.path === path).map(({ body }) => body).join("\n")
+      for (const expected of ["scan complete", "scan failed", "payout-requests", "stopped"]) {
+        assert.include(bodies("/v1/logs"), expected)
+      }
+      assert.include(bodies("/v1/traces"), "GET /v1/invoices")
+      assert.notInclude(bodies("/v1/traces"), "/metrics")
+      const { resource, valueOf: metric } = lastMetrics(received)
+      assert.strictEqual(resource["service.name"], "payments-worker")
+      assert.strictEqual(
+        metric("payments_scans_total", { source: "default", list: "payin-sources", result: "unauthorized" }),
+        1
+      )
+      assert.isAtLeast(metric("payments_list_age_seconds", { list: "payout-requests" }) ?? -1, 0)
+      // A line of the log names its trace.
+      const traceId = running.log("scan complete")[0]?.annotations["traceId"]
+      assert.match(String(traceId), /^[0-9a-f]{32}$/)
+      assert.include(bodies("/v1/traces"), String(traceId))
+      const all = received.map(({ body }) => body).join("\n") + running.out()
+      for (const secret of ["s3cret", ...Object.values(canary)]) {
+        assert.notInclude(all.toLowerCase(), secret.toLowerCase())
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("ends within 5 s of SIGTERM if the collector never answers", () =>
+    Effect.gen(function*() {
+      const { url } = yield* startCollector("never")
+      const service = yield* scriptedServer((_, response) => pageOf(response, [`{"id":"a"}`], null))
+      const running = yield* startWorker(["--every", "1h", "--to", `sqlite:${yield* temporaryFolder}/p.db`], {
+        PAYMENTS_BASE_URL: service.url,
+        PAYMENTS_API_KEY: "k",
+        OTEL_EXPORTER_OTLP_ENDPOINT: url
+      })
+      yield* running.untilLogged("scan complete", 3)
+      const startedAt = performance.now()
+      assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
+      assert.isBelow(performance.now() - startedAt, 5000)
+    }).pipe(Effect.scoped))
+})
