@@ -1,7 +1,7 @@
 /** What the state of a list or a source means for a person: how bad it is, in one word and in sentences. */
 import type { ListSnapshot, Snapshot, SourceSnapshot } from "../Snapshot.ts"
 import { type Html, html } from "./Html.ts"
-import { counted, durationWords, grouped, kindTitle, secondsBetween, time } from "./Words.ts"
+import { counted, durationWords, grouped, kindTitle, limitWords, secondsBetween, time } from "./Words.ts"
 
 /** `bad`: a person has to look. `warn`: it may end by itself, or needs a look some day. `idle`: neither good nor bad. */
 export type Tone = "bad" | "warn" | "good" | "idle"
@@ -64,7 +64,7 @@ export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Find
     add("bad", html`A full scan makes no progress: ${saidOf(list, list.stall.message)} ${since(list.stall.since, at)}`)
   }
   if (list.maxAgeSeconds !== null && !list.isFresh) {
-    const allowed = durationWords(list.maxAgeSeconds)
+    const allowed = limitWords(list.maxAgeSeconds)
     if (list.ageSeconds !== null) {
       add("bad", html`The data is ${durationWords(list.ageSeconds)} old. At most ${allowed} is allowed.`)
     } else if (list.completeScan !== null) {

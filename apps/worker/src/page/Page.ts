@@ -21,8 +21,11 @@ const headers = {
 const fresh = { ...headers, "cache-control": "no-store" }
 const kept = { ...headers, "cache-control": "public, max-age=31536000, immutable" }
 
-/** A browser that takes nothing for this long is disconnected. Heartbeats are more frequent. */
-const longestWriteMs = 60_000
+/**
+ * A browser that takes nothing is disconnected after this time, or twice this time if Node has seen progress in between.
+ * Heartbeats are more frequent.
+ */
+const longestWriteMs = 30_000
 
 /** The parameter `source` selects one source. Text of any length is harmless: it is only compared. */
 const selected = Effect.map(HttpServerRequest.ParsedSearchParams, ({ since, source }) => ({

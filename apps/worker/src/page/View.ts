@@ -17,7 +17,7 @@ import {
 import { type Html, html } from "./Html.ts"
 import type { Container, Fragment } from "./Message.ts"
 import { badge, bar, icon } from "./Parts.ts"
-import { counted, durationWords, grouped, kindTitle, listTitle, time } from "./Words.ts"
+import { counted, durationWords, grouped, kindTitle, limitWords, listTitle, time } from "./Words.ts"
 
 /** A view shows details only for this many sources. The details of others are one link away. */
 const detailedSources = 3
@@ -135,7 +135,7 @@ const age = ({ ageSeconds, maxAgeSeconds }: ListSnapshot, { tone }: Verdict): Ht
   if (ageSeconds === null) return html``
   const share = maxAgeSeconds === null ? undefined : Math.min(1, ageSeconds / maxAgeSeconds)
   return html`<span class="note"><b>${durationWords(ageSeconds)}</b> old${
-    maxAgeSeconds === null ? undefined : html`<span class="limit">, limit ${durationWords(maxAgeSeconds)}</span>`
+    maxAgeSeconds === null ? undefined : html`<span class="limit">, limit ${limitWords(maxAgeSeconds)}</span>`
   }</span>${share === undefined ? undefined : bar(share, tone)}`
 }
 

@@ -29,6 +29,9 @@ export const durationWords = (seconds: number): string => {
   return joined(Math.floor(hours / 24), "d", hours % 24, "h")
 }
 
+/** Returns a duration from the settings, exact below 1 min. */
+export const limitWords = (seconds: number): string => seconds < 60 ? `${seconds} s` : durationWords(seconds)
+
 const joined = (large: number, largeUnit: string, small: number, smallUnit: string) =>
   small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`
 

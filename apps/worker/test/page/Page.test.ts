@@ -1,15 +1,16 @@
 /** The status page in a real browser: over a real worker with a sandbox, and over states that a worker reaches rarely. */
 import { assert, describe, layer } from "@effect/vitest"
 import { Sandbox } from "@payments/sandbox"
-import { Effect, Layer } from "effect"
+import { Duration, Effect, Layer } from "effect"
 import { readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"
-import { temporaryFolder } from "../../../cli/test/Program.ts"
+import { sandboxEnv, temporaryFolder } from "../../../cli/test/Program.ts"
 import type { Snapshot } from "../../src/Snapshot.ts"
 import { startWorker } from "../RunningWorker.ts"
+import { makeSource, startSources, testStatus } from "../TestSources.ts"
 import { Chromium, show } from "./Browser.ts"
-import { pageServer } from "./PageServer.ts"
+import { pageServer, servePage } from "./PageServer.ts"
 import { list, snapshots, source } from "./Snapshots.ts"
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
@@ -62,7 +63,7 @@ layer(Chromium.layer, { excludeTestServices: true })("the page", (it) => {
     it.effect("shows an export from its first second to the end, and loads nothing from elsewhere", () =>
       Effect.gen(function*() {
         const context = yield* Layer.build(
-          Sandbox.layer({ records: 4_000, hostileText: 0.2, faults: [{ fault: "latency", ms: 80 }] })
+          Sandbox.layer({ records: 2_500, hostileText: 0.2, faults: [{ fault: "latency", ms: 80 }] })
         )
         const { url } = yield* Sandbox.pipe(Effect.provide(context))
         const folder = yield* temporaryFolder
@@ -77,12 +78,46 @@ layer(Chromium.layer, { excludeTestServices: true })("the page", (it) => {
         yield* until(`${records} > 0`)
         const first = Number(yield* evaluate(records))
         yield* until(`${records} > ${first}`)
+        yield* until("document.getElementById('sources').innerText.split('Idle').length === 4")
+        assert.match(yield* text("#sources"), /2,500[^]*2,500[^]*2,500/)
+        assert.match(yield* text("h1"), /All lists have a complete full scan/)
+        assert.match(String(yield* evaluate("document.title")), /full scan[^]* · payments-worker/)
+        assert.match(yield* text("#details"), /2,500 records on 25 pages, to the null cursor/)
+        yield* until("document.querySelectorAll('#details .amounts').length === 3")
         assert.deepStrictEqual(wrong, [])
         assert.notInclude(String(yield* evaluate("document.documentElement.outerHTML")), "sandbox_canary5ecret")
         // An open page does not keep the worker from ending.
         assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
         yield* until("document.getElementById('live').innerText.includes('No connection')")
       }))
+
+    it.effect("shows a source that stalls in red and in words, before another one that works, and its recovery", () =>
+      Effect.gen(function*() {
+        const context = yield* Layer.build(Sandbox.layer({ records: 300, hostileText: 0.2 }))
+        const sandbox = yield* Sandbox.pipe(Effect.provide(context))
+        const working = yield* sandboxEnv({ records: 200 })
+        const folder = yield* temporaryFolder
+        const limits = { maxAge: Duration.seconds(2), lists: ["invoices"] } as const
+        yield* startSources([
+          makeSource("working", working.PAYMENTS_BASE_URL, join(folder, "working.db"), limits),
+          makeSource("stalling", sandbox.url, join(folder, "stalling.db"), limits)
+        ], { stallAfter: Duration.millis(800) })
+        const { evaluate, text, until, wrong } = yield* open(yield* servePage)
+        yield* until("document.querySelector('h1').innerText === 'All 2 lists are fresh'")
+        assert.match(yield* text("#sources tbody"), /^working/)
+        const color = evaluate("getComputedStyle(document.querySelector('.list-row .badge')).color")
+        assert.strictEqual(yield* color, "rgb(20, 108, 60)")
+        yield* sandbox.setFaults([{ fault: "latency", ms: 60_000 }])
+        yield* until("document.querySelector('.list-row .badge').innerText === 'Stalled'")
+        assert.strictEqual(yield* color, "rgb(176, 31, 22)")
+        yield* until("document.getElementById('findings').innerText.includes('At most 2 s is allowed')")
+        assert.match(yield* text("#sources tbody"), /^stalling/)
+        assert.match(yield* text("#findings"), /stalling · Invoices[^]*A full scan makes no progress: /)
+        assert.match(yield* text("h1"), /1 list is stalled/)
+        yield* sandbox.setFaults([])
+        yield* until("document.querySelector('h1').innerText === 'All 2 lists are fresh'")
+        assert.deepStrictEqual(wrong, [])
+      }).pipe(Effect.provide(Layer.fresh(testStatus))))
   })
 
   it.effect("turns a list red, in colour and words, when it gets stale, and says so once", () =>

@@ -1,4 +1,4 @@
-/** Serves the page over a state that a test sets. */
+/** Servers of the page for tests. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Effect, Layer, Stream } from "effect"
 import { HttpRouter, HttpServer } from "effect/http"
@@ -7,7 +7,21 @@ import { routes } from "../../src/page/Page.ts"
 import type { Snapshot } from "../../src/Snapshot.ts"
 import { Status } from "../../src/Status.ts"
 
-/** A server of the page on a free port. Closing the scope stops it. */
+/** Serves the page on a free port, and returns its address. Closing the scope stops the server. */
+export const servePage = Effect.gen(function*() {
+  const status = yield* Status
+  const server = NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 0, gracefulShutdownTimeout: "1 second" })
+  const context = yield* Layer.build(
+    HttpRouter.serve(routes, { disableLogger: true, disableListenLog: true }).pipe(
+      Layer.provide(Layer.succeed(Status, status)),
+      Layer.provideMerge(server)
+    )
+  )
+  const { address } = yield* HttpServer.HttpServer.pipe(Effect.provide(context))
+  return `http://127.0.0.1:${"port" in address ? address.port : 0}`
+})
+
+/** Serves the page over a state that the test sets. */
 export const pageServer = Effect.fnUntraced(function*(initial: Snapshot) {
   let snapshot = initial
   let taken = 0
@@ -15,23 +29,15 @@ export const pageServer = Effect.fnUntraced(function*(initial: Snapshot) {
     taken++
     return snapshot
   })
-  const status = Layer.succeed(Status, {
+  const url = yield* Effect.provideService(servePage, Status, {
     current,
     changes: Stream.fromEffect(current),
     set: () => Effect.void,
     update: () => Effect.void,
     remove: () => Effect.void
   })
-  const server = NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 0, gracefulShutdownTimeout: "1 second" })
-  const context = yield* Layer.build(
-    HttpRouter.serve(routes, { disableLogger: true, disableListenLog: true }).pipe(
-      Layer.provide(status),
-      Layer.provideMerge(server)
-    )
-  )
-  const { address } = yield* HttpServer.HttpServer.pipe(Effect.provide(context))
   return {
-    url: `http://127.0.0.1:${"port" in address ? address.port : 0}`,
+    url,
     set: (next: Snapshot) => {
       snapshot = next
     },
