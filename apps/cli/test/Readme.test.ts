@@ -153,6 +153,7 @@ describe("the README", () => {
         PAYMENTS_API_KEY: "canary-5ecret",
         PAYMENTS_INVOICES_API_KEY: "canary-5ecret",
         PAYMENTS_API_KEY_FILE: "canary-5ecret",
+        PAYMENTS_INVOICES_API_KEY_FILE: "canary-5ecret",
         PAYMENTS_TO: "canary-5ecret",
         PGPASSWORD: "canary-5ecret"
       }

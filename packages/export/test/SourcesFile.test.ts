@@ -314,6 +314,10 @@ head = { pages = 3, every = "15s", cron = "* * * * *" }
             "1: sources.a has no key. Set api_key_file, api_key_env or api_key_command."
           ],
           [`[sources.a]\n${least}`, "-: sources.a has no destination. Set to."],
+          [
+            `[sources.a]\nbase_url='https://x'\napi_key_file='~/key'\nto='file:x'`,
+            "3: sources.a.api_key_file must be the path of a file, without ~, in quotes."
+          ],
           [`[sources.a]\n${least}to='file:x'\n[sources.a]`, "5: Defining a key multiple times is invalid."],
           [`[sources.a]\n${least}to='file:x`, "4: Unterminated string constant."],
           [
@@ -448,6 +452,7 @@ describe("one destination", () => {
         ["sqlite:real/a.db", "sqlite:link/a.db", true],
         ["sqlite:./real/../a.db", `sqlite:${folder}/a.db`, true],
         ["file:real", "file:link?format=csv", true],
+        ["file:real", "sqlite:link/copy.db", true],
         ["postgres://localhost/finance", "postgres://db@LOCALHOST:5432/finance?schema=payments", true],
         ["postgres:///finance", "postgres://localhost/finance", true],
         ["postgres://localhost/finance", "postgres://localhost/finance?schema=south", false],

@@ -3,6 +3,7 @@ import { Lists, PaymentsConfig, type Settings as ServiceSettings } from "@paymen
 import { Cron, Effect, FileSystem, Result, Schema } from "effect"
 import { basename, dirname, join, resolve } from "node:path"
 import * as DestinationUrl from "../DestinationUrl.ts"
+import { copyFile } from "../files/FileSink.ts"
 import { variableText } from "../Setting.ts"
 import { interval } from "../SettingParser.ts"
 import type { Schedule } from "./Source.ts"
@@ -196,7 +197,9 @@ const destinationOf = Effect.fnUntraced(function*(
 /** Returns a text that is the same for two spellings of one destination, as far as this machine can know. */
 export const identityOf = Effect.fnUntraced(function*(destination: DestinationUrl.StoredDestination) {
   if (destination._tag !== "Postgres") {
-    return `file ${yield* realPath(destination._tag === "Sqlite" ? destination.file : destination.folder)}`
+    return `file ${yield* realPath(
+      destination._tag === "Sqlite" ? destination.file : join(destination.folder, copyFile)
+    )}`
   }
   const { database, host, port, schema, user } = destination.url
   const place = host ?? (yield* variableText("PGHOST")) ?? "localhost"

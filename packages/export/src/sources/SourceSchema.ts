@@ -20,7 +20,7 @@ const parserOf = (expected: string, isValid: (given: string) => boolean) => ({
 const isPlain = (given: string): boolean => given !== "" && !/\p{Cc}/u.test(given) && given.trim() === given
 
 const plain = parserOf("text without control characters and without spaces at its ends", isPlain)
-const path = parserOf("the path of a file", isPlain)
+const path = parserOf("the path of a file, without ~", (given) => isPlain(given) && !given.startsWith("~"))
 const variable = parserOf("the name of an environment variable", (given) => /^[A-Za-z_]\w{0,127}$/.test(given))
 
 const list = <S extends Schema.Top>(element: S, expected: string, description: string) => {
