@@ -6,11 +6,12 @@ import { type HttpClient, HttpRouter, HttpServerResponse } from "effect/http"
 import { PrometheusMetrics } from "effect/observability"
 import { Status } from "./Status.ts"
 
-/** Sets the gauges from the state of the sources. */
+/** Sets the gauges from the state of the sources. A worker that scans only once has no such state. */
 const observe = Effect.gen(function*() {
   const metrics = yield* Metrics
   const { at, sources } = yield* (yield* Status).current
   metrics.observe(sources, Date.parse(at))
+  if (sources.length > 0) metrics.retain(sources)
 })
 
 /** `/metrics`. */

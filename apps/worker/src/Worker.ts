@@ -6,6 +6,7 @@ import {
   type ListFreshness,
   lowestExitCode,
   Metrics,
+  observeSink,
   scanAll,
   type ScanEvent,
   type Sink,
@@ -59,6 +60,7 @@ export const runOnce = Effect.fnUntraced(
               logEvent(event, api.isSecret)
             ])
         }).pipe(
+          Effect.tap(() => observeSink(source)),
           Effect.provideService(PaymentsApi, api),
           Effect.provideService(RequestObserver, metrics.requestsOf(source.name)),
           Effect.provide(sink)

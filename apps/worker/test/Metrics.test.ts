@@ -6,8 +6,8 @@ import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServ
 import { parsePrometheus, valueOf } from "../../../packages/export/test/PrometheusText.ts"
 import { lastMetrics, startCollector } from "../../cli/test/Collector.ts"
 import { canary, echoingEnv } from "../../cli/test/EchoingService.ts"
-import { sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
-import { startWorker } from "./RunningWorker.ts"
+import { runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
+import { binary, startWorker } from "./RunningWorker.ts"
 
 /** Scrapes a worker. */
 const scrape = ({ port }: { readonly port: unknown }) =>
@@ -122,6 +122,27 @@ describe("a worker with a collector", () => {
       for (const secret of ["s3cret", ...Object.values(canary)]) {
         assert.notInclude(all.toLowerCase(), secret.toLowerCase())
       }
+    }).pipe(Effect.scoped))
+
+  it.live("delivers the metrics of a single round", () =>
+    Effect.gen(function*() {
+      const { received, url } = yield* startCollector()
+      const env = {
+        ...(yield* sandboxEnv({ records: 7 })),
+        OTEL_EXPORTER_OTLP_ENDPOINT: url,
+        OTEL_EXPORTER_OTLP_PROTOCOL: "http/json"
+      }
+      const to = `sqlite:${yield* temporaryFolder}/p.db`
+      const { code, stderr } = yield* runProgram(process.execPath, [binary, "run", "--once", "--to", to], { env })
+      assert.deepStrictEqual([code, stderr], [0, ""])
+      const { valueOf: metric } = lastMetrics(received)
+      assert.deepStrictEqual(
+        [
+          metric("payments_scans_total", { ...invoices, kind: "full", result: "complete" }),
+          metric("payments_list_rows", invoices)
+        ],
+        [1, 7]
+      )
     }).pipe(Effect.scoped))
 
   it.live("ends within 5 s of SIGTERM if the collector never answers", () =>

@@ -277,8 +277,10 @@ export class Metrics extends Context.Service<Metrics, {
   readonly onDestinationWait: (source: string, list: Lists.ListName) => Effect.Effect<void>
   /** Counts a full scan that was ended because it committed no page for long. */
   readonly onStall: (source: string, list: Lists.ListName) => Effect.Effect<void>
-  /** Sets the gauges, and removes the series of all other sources and lists. `now` is in milliseconds since 1970. */
+  /** Sets the gauges of these sources and of the process. `now` is in milliseconds since 1970. */
   readonly observe: (sources: ReadonlyArray<ObservedSource>, now: number) => void
+  /** Removes the series of all other sources and lists. */
+  readonly retain: (sources: ReadonlyArray<ObservedSource>) => void
 }>()("@payments/export/Metrics") {
   static readonly layer = (version: string): Layer.Layer<Metrics> => Layer.sync(Metrics, () => make(version))
 }
@@ -335,7 +337,11 @@ const make = (version: string): Metrics["Service"] => {
         // Each list names the consumers of the whole destination.
         setConsumers(source.series, lists.flatMap(({ consumers = [] }) => consumers), now)
         for (const list of lists) setGauges(listOf(name, list.list), list)
-        removeOthers(source.lists, lists.map(({ list }) => list), (series) => series.clear())
+      }
+    },
+    retain: (observed) => {
+      for (const { lists, name } of observed) {
+        removeOthers(sourceOf(name).lists, lists.map(({ list }) => list), (series) => series.clear())
       }
       removeOthers(sources, observed.map(({ name }) => name), ({ lists, series }) => {
         series.clear()

@@ -176,9 +176,11 @@ describe("the metrics of a scan", () => {
       for (const name of ["payments_list_age_seconds", "payments_list_max_age_seconds", "payments_list_rows"]) {
         assert.isUndefined(valueOf(first, name, { list: "payin-sources" }))
       }
-      metrics.observe([
+      const left = [
         { name: "acme", state: "running", lists: [{ ...observed, stall: { reason: "Stalled" }, holdsLock: false }] }
-      ], now)
+      ]
+      metrics.observe(left, now)
+      metrics.retain(left)
       const second = yield* families
       const samples = [...second.values()].flatMap((family) => family.samples)
       assert.deepStrictEqual(
