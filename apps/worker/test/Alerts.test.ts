@@ -4,40 +4,10 @@ import { MetricsRegistry } from "@payments/export"
 import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { parse } from "yaml"
 import { pageFile, withMetrics } from "../docs.ts"
+import { root, rules, ruleTests, text } from "./AlertRules.ts"
 import { compile, firing, namesIn, parseSeries } from "./PromQL.ts"
 
-const root = join(import.meta.dirname, "../../..")
-const text = (file: string) => readFileSync(join(root, file), "utf8")
-
-interface Rule {
-  readonly alert: string
-  readonly expr: string
-  readonly for?: string
-  readonly labels: Readonly<Record<string, string>>
-  readonly annotations: Readonly<Record<string, string>>
-}
-
-interface RuleTest {
-  readonly name: string
-  readonly interval: string
-  readonly input_series: ReadonlyArray<{ readonly series: string; readonly values: string | number }>
-  readonly alert_rule_test: ReadonlyArray<{
-    readonly eval_time: string
-    readonly alertname: string
-    readonly exp_alerts?: ReadonlyArray<{
-      readonly exp_labels: Readonly<Record<string, string>>
-      readonly exp_annotations: Readonly<Record<string, string>>
-    }>
-  }>
-}
-
-// The casts name the formats of our own files.
-const rules = (parse(text("deploy/prometheus/rules.yml")) as {
-  readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<Rule> }>
-}).groups.flatMap((group) => group.rules)
-const ruleTests = (parse(text("deploy/prometheus/rules.test.yml")) as { readonly tests: ReadonlyArray<RuleTest> }).tests
 const dashboard = JSON.parse(text("deploy/grafana/dashboard.json")) as {
   readonly templating: { readonly list: ReadonlyArray<{ readonly query: string | { readonly query: string } }> }
   readonly panels: ReadonlyArray<

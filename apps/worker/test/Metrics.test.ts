@@ -1,13 +1,18 @@
 /** The metrics of the built worker over HTTP, and what it sends to a collector. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Metrics } from "@payments/export"
+import { Context, Duration, Effect, Metric } from "effect"
+import { PrometheusMetrics } from "effect/observability"
 import { join } from "node:path"
 import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { parsePrometheus, valueOf } from "../../../packages/export/test/PrometheusText.ts"
 import { lastMetrics, startCollector } from "../../cli/test/Collector.ts"
 import { canary, echoingEnv } from "../../cli/test/EchoingService.ts"
 import { runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
+import { rules } from "./AlertRules.ts"
+import { compile, firing } from "./PromQL.ts"
 import { binary, startWorker } from "./RunningWorker.ts"
+import { everyList, makeSource, sourceIn, startSources, testStatus } from "./TestSources.ts"
 
 /** Scrapes a worker. */
 const scrape = ({ port }: { readonly port: unknown }) =>
@@ -84,6 +89,54 @@ describe("/metrics", () => {
         assert.notInclude(text.toLowerCase(), secret.toLowerCase())
       }
     }).pipe(Effect.scoped))
+})
+
+describe("the alert rules, over the metrics of a worker", () => {
+  it.live("hold for the sources that have the problem, and for no other", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const file = (name: string) => join(folder, `${name}.db`)
+      const { PAYMENTS_BASE_URL: url } = yield* sandboxEnv({ records: 3 })
+      const { PAYMENTS_BASE_URL: otherUrl } = yield* sandboxEnv({ records: 3, seed: 2 })
+      const refusing = yield* scriptedServer((_, response) => void response.writeHead(401).end())
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { until } = yield* startSources([makeSource("owner", otherUrl, file("foreign"))])
+        yield* until((now) => everyList(sourceIn(now, "owner"), ({ completeScan }) => completeScan !== null))
+      }))
+      const { until } = yield* startSources([
+        makeSource("good", url, file("good"), { maxAge: Duration.minutes(1) }),
+        makeSource("refused", refusing.url, file("refused")),
+        makeSource("foreign", url, file("foreign")),
+        makeSource("stale", url, file("stale"), {
+          full: { _tag: "Every", every: Duration.hours(1) },
+          maxAge: Duration.millis(1)
+        }),
+        makeSource("down", url, file("no/such/folder"))
+      ])
+      const { sources } = yield* until((now) =>
+        ["good", "stale"].every((name) =>
+          everyList(sourceIn(now, name), ({ completeScan }) => completeScan !== null)
+        ) &&
+        everyList(sourceIn(now, "refused"), ({ failure }) => failure !== null) &&
+        sourceIn(now, "foreign")?.state === "stopped" && (sourceIn(now, "down")?.problem ?? null) !== null
+      )
+      const metrics = yield* Metrics
+      metrics.observe(sources, Date.now())
+      const text = PrometheusMetrics.formatUnsafe(Context.make(Metric.MetricRegistry, metrics.registry))
+      const series = [...parsePrometheus(text).values()].flatMap(({ samples }) =>
+        samples.map(({ labels, name, value }) => ({ labels: { __name__: name, ...labels }, samples: [value] }))
+      )
+      const held = rules.flatMap(({ alert, expr }) =>
+        firing(compile(expr), 0, series, 0).map(({ labels }) => `${alert} ${labels["source"] ?? ""}`)
+      )
+      assert.deepStrictEqual([...new Set(held)].toSorted(), [
+        "PaymentsListStale stale",
+        "PaymentsScansFailing down",
+        "PaymentsScansFailing foreign",
+        "PaymentsSourceStopped foreign",
+        "PaymentsUnauthorized refused"
+      ])
+    }).pipe(Effect.scoped, Effect.provide(testStatus)))
 })
 
 describe("a worker with a collector", () => {

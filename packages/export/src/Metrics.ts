@@ -209,6 +209,8 @@ type LabelArguments<Name extends MetricName> = LabelsOf<Name> extends undefined 
 export interface ObservedSource {
   readonly name: string
   readonly state: string
+  /** Why no list of the source can be scanned. */
+  readonly problem: { readonly reason: string } | null
   readonly lists: ReadonlyArray<ObservedList>
 }
 
@@ -239,7 +241,7 @@ export const observeSink = (
     const lists = yield* inspect.freshness(names.map((list) => Lists.byName[list]))
     const now = yield* DateTime.now
     metrics.observe(
-      [{ name, state: "running", lists: lists.map((list) => observedList(list, maxAge, now)) }],
+      [{ name, state: "running", problem: null, lists: lists.map((list) => observedList(list, maxAge, now)) }],
       DateTime.toEpochMillis(now)
     )
   }).pipe(Effect.ignore)
@@ -331,12 +333,14 @@ const make = (version: string): Metrics["Service"] => {
       ofProcess.add("process_cpu_seconds_total", Math.max(0, (system + user) / 1e6 - cpuSeconds))
       cpuSeconds = (system + user) / 1e6
       ofProcess.set("process_resident_memory_bytes", process.memoryUsage.rss())
-      for (const { lists, name, state } of observed) {
+      for (const { lists, name, problem, state } of observed) {
         const source = sourceOf(name)
         source.series.set("payments_source_stopped", state === "stopped" ? 1 : 0)
         // Each list names the consumers of the whole destination.
         setConsumers(source.series, lists.flatMap(({ consumers = [] }) => consumers), now)
-        for (const list of lists) setGauges(listOf(name, list.list), list)
+        for (const list of lists) {
+          setGauges(listOf(name, list.list), { ...list, failure: list.failure ?? problem })
+        }
       }
     },
     retain: (observed) => {

@@ -157,8 +157,8 @@ describe("the metrics of a scan", () => {
       ]
       const other = { ...observed, list: "payin-sources", ageSeconds: null, maxAgeSeconds: null, rows: null }
       metrics.observe([
-        { name: "acme", state: "running", lists: [{ ...observed, consumers }, other] },
-        { name: "globex", state: "stopped", lists: [{ ...observed, failure: { reason: "OtherSource" } }] }
+        { name: "acme", state: "running", problem: null, lists: [{ ...observed, consumers }, other] },
+        { name: "globex", state: "stopped", problem: { reason: "OtherSource" }, lists: [observed] }
       ], now)
       const first = yield* families
       assert.deepStrictEqual(
@@ -177,7 +177,12 @@ describe("the metrics of a scan", () => {
         assert.isUndefined(valueOf(first, name, { list: "payin-sources" }))
       }
       const left = [
-        { name: "acme", state: "running", lists: [{ ...observed, stall: { reason: "Stalled" }, holdsLock: false }] }
+        {
+          name: "acme",
+          state: "running",
+          problem: null,
+          lists: [{ ...observed, stall: { reason: "Stalled" }, holdsLock: false }]
+        }
       ]
       metrics.observe(left, now)
       metrics.retain(left)
@@ -195,7 +200,7 @@ describe("the metrics of a scan", () => {
       assert.deepStrictEqual(second.get("payments_list_failure")?.samples.map(({ labels }) => labels["reason"]), [
         "stalled"
       ])
-      metrics.observe([{ name: "acme", state: "running", lists: [observed] }], now)
+      metrics.observe([{ name: "acme", state: "running", problem: null, lists: [observed] }], now)
       assert.isUndefined((yield* families).get("payments_list_failure"))
     }).pipe(Effect.provide(Metrics.layer("1.2.3"))))
 })
@@ -288,6 +293,7 @@ describe("100 sources with 3 lists each", () => {
             sourceNames.map((name) => ({
               name,
               state: "stopped",
+              problem: null,
               lists: Lists.all.map(({ label }) => ({
                 ...observed,
                 list: label,
