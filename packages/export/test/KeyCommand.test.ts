@@ -72,7 +72,8 @@ describe("a key command", () => {
           [node(`${print}; process.kill(process.pid, "SIGTERM")`), "was ended by SIGTERM"],
           [["true"], "printed nothing"],
           [[folder], "cannot be started (EACCES)"],
-          [[canary], "cannot be started (ENOENT)"]
+          [[canary], "cannot be started (ENOENT)"],
+          [["true", canary.repeat(200_000)], "cannot be started (E2BIG)"]
         ] as const
       ) {
         assert.deepStrictEqual(yield* run(folder, command), { problem })

@@ -5,6 +5,7 @@
 import { type Checked, type KeySource, largestKeyBytes } from "@payments/core"
 import { Duration, Effect, Redacted } from "effect"
 import { spawn } from "node:child_process"
+import type { Readable } from "node:stream"
 
 /** The longest time that a command may take. */
 export const keyCommandTime = Duration.seconds(30)
@@ -28,45 +29,52 @@ export const makeKeyCommand = (
 /** Runs the command and returns its output. An interruption kills it, with the processes that it started. */
 const output = (program: string, args: ReadonlyArray<string>, folder: string) =>
   Effect.callback<Checked<Redacted.Redacted<string>>>((resume) => {
-    const child = spawn(program, args, {
-      cwd: folder,
-      stdio: ["ignore", "pipe", "ignore"],
-      // A group of its own, so that the processes that it starts can be killed with it. Windows has no groups.
-      detached: process.platform !== "win32",
-      windowsHide: true
-    })
-    /** Ends the command early. */
-    const kill = (): void => {
-      // A process that the command started may keep the pipe open.
-      child.stdout.destroy()
-      if (child.pid === undefined) return
-      try {
-        process.kill(process.platform === "win32" ? child.pid : -child.pid, "SIGKILL")
-      } catch {
-        // All of its processes have ended.
-      }
-    }
-    const chunks: Array<Buffer> = []
-    let size = 0
     const end = (result: Checked<Redacted.Redacted<string>>): void => resume(Effect.succeed(result))
-    child.stdout.on("data", (chunk: Buffer) => {
-      chunks.push(chunk)
-      size += chunk.length
-      if (size <= largestKeyBytes) return
-      kill()
-      end({ problem: `printed more than ${largestKeyBytes / 1024} KiB` })
-    })
-    child.on("error", (error) => {
-      const code = "code" in error && typeof error.code === "string" ? error.code : "unknown"
-      end({ problem: `cannot be started (${code})` })
-    })
-    // Not "exit": output may arrive after it.
-    child.on("close", (code, signal) => {
-      if (code !== 0) {
-        return end({ problem: code === null ? `was ended by ${signal}` : `failed with exit code ${code}` })
+    const onStartError = (error: unknown): void =>
+      end({ problem: `cannot be started (${error instanceof Error && "code" in error ? error.code : "unknown"})` })
+    try {
+      const child = spawn(program, args, {
+        cwd: folder,
+        stdio: ["ignore", "pipe", "ignore"],
+        // A group of its own, so that the processes that it starts can be killed with it. Windows has no groups.
+        detached: process.platform !== "win32",
+        windowsHide: true
+      })
+      child.on("error", onStartError)
+      // If the system has no more file descriptors, there is no pipe, contrary to the type of `spawn`.
+      const stdout: Readable | undefined = child.stdout
+      /** Ends the command early. */
+      const kill = (): void => {
+        // A process that the command started may keep the pipe open.
+        stdout?.destroy()
+        if (child.pid === undefined) return
+        try {
+          process.kill(process.platform === "win32" ? child.pid : -child.pid, "SIGKILL")
+        } catch {
+          // All of its processes have ended.
+        }
       }
-      const key = Buffer.concat(chunks).toString("utf8").trim()
-      end(key === "" ? { problem: "printed nothing" } : { value: Redacted.make(key) })
-    })
-    return Effect.sync(kill)
+      const chunks: Array<Buffer> = []
+      let size = 0
+      stdout?.on("data", (chunk: Buffer) => {
+        chunks.push(chunk)
+        size += chunk.length
+        if (size <= largestKeyBytes) return
+        kill()
+        end({ problem: `printed more than ${largestKeyBytes / 1024} KiB` })
+      })
+      // Not "exit": output may arrive after it.
+      child.on("close", (code, signal) => {
+        if (code !== 0) {
+          return end({ problem: code === null ? `was ended by ${signal}` : `failed with exit code ${code}` })
+        }
+        const key = Buffer.concat(chunks).toString("utf8").trim()
+        end(key === "" ? { problem: "printed nothing" } : { value: Redacted.make(key) })
+      })
+      return Effect.sync(kill)
+    } catch (error) {
+      // `spawn` throws some errors of the system, such as E2BIG.
+      onStartError(error)
+      return undefined
+    }
   })
