@@ -242,6 +242,11 @@ describe("payments prune", () => {
       }
       assert.deepStrictEqual((yield* run(to, "changes", "--after", "3")).seqs, [4, 5])
       assert.deepStrictEqual((yield* run(to, "changes", "--consumer", "a")).seqs, [4, 5])
+      const ahead = yield* run(to, "changes", "--after", "6")
+      assert.deepStrictEqual([ahead.code, ahead.err], [
+        0,
+        "payments: there is no change 6 yet: the last one is 5.\nNo changes.\n"
+      ])
       // Without a position, what is left is printed.
       const rest = yield* run(to, "changes")
       assert.deepStrictEqual([rest.code, rest.seqs, rest.err], [0, [4, 5], "payments: changes up to 3 were removed.\n"])

@@ -1,9 +1,9 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
-import { Lists } from "@payments/core"
+import { Lists, Monotonic } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Cause, Console, Deferred, Duration, Effect, Exit, Fiber, Layer, type Pull, Scope, Stream } from "effect"
-import { statSync } from "node:fs"
+import { readFileSync, statSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { afterAll, beforeAll } from "vitest"
@@ -355,6 +355,23 @@ describe("an SQLite file", () => {
       other.exec("ROLLBACK")
       other.close()
       assert.strictEqual(yield* Fiber.join(moved), 2)
+    }).pipe(Effect.scoped))
+
+  it.live("opens at once if a writer was killed between the header of its log and the first frame", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      yield* exporting(sqlite.layer(folder), [1])
+      const file = fileIn(folder)
+      const writer = new DatabaseSync(file)
+      writer.exec("UPDATE destination SET only = only")
+      const header = readFileSync(`${file}-wal`).subarray(0, 32)
+      writer.close()
+      writeFileSync(`${file}-wal`, header)
+      writeFileSync(`${file}-shm`, Buffer.alloc(32 * 1024))
+      const start = yield* Monotonic.millis
+      const opened = yield* sqlite.open(folder)
+      assert.isBelow((yield* Monotonic.millis) - start, 5000)
+      assert.strictEqual((yield* opened.scansFrom(Lists.invoices, 0)).length, 1)
     }).pipe(Effect.scoped))
 
   it.live("is not created and not migrated by an acknowledgement", () =>

@@ -163,10 +163,15 @@ const checkFlags = ({ ack, consumer, follow, format, since }: {
 
 type ChangeNumber = number | "last" | undefined
 
-/** Returns the number after which to read. Without `after`, says whether changes were removed that would be printed. */
+/** Returns the number after which to read. Says if changes were removed that would be printed, or if `after` is too high. */
 const startOf = Effect.fnUntraced(function*(reader: Reader, after: ChangeNumber, since: string | undefined) {
   const { last, pruned } = yield* reader.changeRange
-  if (after !== undefined) return after === "last" ? last : after
+  if (after === "last") return last
+  if (after !== undefined) {
+    // The destination may have been restored from a backup.
+    if (after > last) yield* logLine(`payments: there is no change ${after} yet: the last one is ${last}.`)
+    return after
+  }
   const [oldest] = pruned === 0 ? [] : yield* reader.changes(pruned, 1, Lists.all)
   // The changes before the oldest one are older than it is.
   if (pruned > 0 && (since === undefined || oldest === undefined || since <= oldest.at)) {

@@ -1,7 +1,7 @@
 /** Creates the tables of an SQLite destination, migrates those of earlier versions, and refuses other files. */
 import { Lists } from "@payments/core"
 import { Result } from "effect"
-import { existsSync } from "node:fs"
+import { existsSync, statSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import { pathToFileURL } from "node:url"
 import { type Column, columnsOf, type RecordedColumn, tableOf } from "../engine/Columns.ts"
@@ -16,6 +16,9 @@ import {
 import { currentVersion, migrationsAfter, oldestSqliteVersion } from "../engine/Migrations.ts"
 import { number, optional, toRecordedColumn } from "../engine/Rows.ts"
 import { Damaged, NotADestination } from "../Sink.ts"
+
+/** The size of the header of SQLite's log (https://sqlite.org/fileformat2.html#the_write_ahead_log). */
+const logHeaderBytes = 32
 
 /** Identifies a database of this program: "PAYR". */
 const applicationId = 0x50415952
@@ -34,7 +37,9 @@ export const refuseLater = (file: string, lists: AllLists = Lists.all): void => 
   // changing it. Only SQLite's source documents this option (src/os_unix.c). A log without an index is that of a copied
   // file, which no program uses: without locks, SQLite keeps the index in memory and leaves the log in place.
   const isIndexed = existsSync(`${file}-shm`)
-  url.search = !existsSync(`${file}-wal`) ? "?immutable=1" : isIndexed ? "?readonly_shm=1" : "?vfs=unix-none"
+  // A kill may leave a log with a header and no frame. SQLite then fails with `readonly_shm`, but only after 10 s.
+  const isEmpty = (statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) <= logHeaderBytes
+  url.search = isEmpty ? "?immutable=1" : isIndexed ? "?readonly_shm=1" : "?vfs=unix-none"
   let db: DatabaseSync | undefined
   try {
     db = new DatabaseSync(url, { readOnly: true })
