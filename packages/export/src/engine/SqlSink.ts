@@ -46,6 +46,10 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
     return state
   }
   const owner = ownerOf(store, randomUUID(), lists)
+  const setHeadProblem = (list: Lists.AnyList, problem: string | undefined) =>
+    stateOf(list).mutex.withPermits(1)(
+      Effect.flatMap(timestamp, (now) => store.setHeadProblem(list, problem, now))
+    )
   return Sink.of({
     location: store.location,
     lock: (list, onLocked) => store.lock(list.label, onLocked),
@@ -66,11 +70,14 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
     },
     begin: (list, request) =>
       Effect.gen(function*() {
-        yield* store.takeOver(list.label)
-        if ((yield* requireSource(store, request)) === "other") yield* store.rebind(list, request.source)
         const state = stateOf(list)
         const withMutex = state.mutex.withPermits(1)
-        yield* withMutex(fillColumns(store, list))
+        // The list's transactions must not overlap: another part of the list may be committing.
+        yield* withMutex(Effect.gen(function*() {
+          yield* store.takeOver(list.label)
+          if ((yield* requireSource(store, request)) === "other") yield* store.rebind(list, request.source)
+          yield* fillColumns(store, list)
+        }))
         const session = yield* withMutex(
           Effect.map(open(store, list, request), (opened) => makeSession(store, list, request, opened, state))
         )
@@ -84,17 +91,18 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
     passes: {
       begin: (list, kind, request) =>
         Effect.gen(function*() {
-          yield* store.takeOver(list.label)
-          yield* requireSource(store, { ...request, rebind: false })
           const state = stateOf(list)
-          return yield* state.mutex.withPermits(1)(
-            Effect.andThen(fillColumns(store, list), makePass(store, list, kind, request, state))
-          )
+          return yield* state.mutex.withPermits(1)(Effect.gen(function*() {
+            yield* store.takeOver(list.label)
+            yield* requireSource(store, { ...request, rebind: false })
+            yield* fillColumns(store, list)
+            return yield* makePass(store, list, kind, request, state)
+          }))
         }),
       head: {
         problem: (list) => Effect.map(store.state(list), ({ headProblem }) => headProblem),
-        stop: (list, problem) => Effect.flatMap(timestamp, (now) => store.setHeadProblem(list, problem, now)),
-        resume: (list) => Effect.flatMap(timestamp, (now) => store.setHeadProblem(list, undefined, now))
+        stop: (list, problem) => setHeadProblem(list, problem),
+        resume: (list) => setHeadProblem(list, undefined)
       }
     },
     publish: () => Effect.void
