@@ -89,9 +89,16 @@ interface Own {
   readonly shutdownTimeout: Duration.Duration
 }
 
-/** Ends a request at its deadline. Logs failures, at most once a minute. */
+/** The most requests of a signal at a time. More of them would keep too much in memory while the collector is slow. */
+const maxRequests = 4
+
+/**
+ * Ends a request at its deadline, and refuses requests beyond {@link maxRequests}; then Effect's exporter drops what it has
+ * and pauses for a minute. Logs failures, at most once a minute.
+ */
 const withDeadline = (client: HttpClient.HttpClient, signal: Signal, { timeout }: SignalSettings) => {
   let warnAt = 0
+  let active = 0
   const warn = (problem: string) =>
     Effect.clockWith((clock) => {
       const now = Number(clock.monotonicTimeNanosUnsafe()) / 1e9
@@ -100,7 +107,18 @@ const withDeadline = (client: HttpClient.HttpClient, signal: Signal, { timeout }
       return Effect.logWarning(`telemetry was not delivered: ${signal.toLowerCase()}, ${problem}`)
     })
   return HttpClient.transform(client, (response, request) =>
-    response.pipe(
+    Effect.suspend(() => {
+      // Effect's exporter does not repeat a request after this kind of error.
+      const busy = new HttpClientError.EncodeError({ request, description: "the collector is slow" })
+      if (active >= maxRequests) {
+        return Effect.andThen(
+          warn("the collector is too slow"),
+          Effect.fail(new HttpClientError.HttpClientError({ reason: busy }))
+        )
+      }
+      active++
+      return Effect.ensuring(response, Effect.sync(() => active--))
+    }).pipe(
       Effect.timeoutOrElse({
         duration: timeout,
         orElse: () =>
