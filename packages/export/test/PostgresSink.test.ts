@@ -8,11 +8,13 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { tableOf } from "../src/engine/Columns.ts"
+import { makeSink } from "../src/engine/SqlSink.ts"
 import { scan, scanAll, verify, verifyAgainstApi } from "../src/index.ts"
 import { settingsOf } from "../src/postgres/PostgresSettings.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
 import { openStore } from "../src/postgres/PostgresStore.ts"
 import { parse } from "../src/postgres/PostgresUrl.ts"
+import { batchOf, recordOf } from "./Batches.ts"
 import { guest, type PostgresServer, startServer, user } from "./PostgresServer.ts"
 import { contentOf, query, rowsOf, schemaOf, urlOf } from "./PostgresTest.ts"
 import { assertRowsAreBounded, layerOfLargeRecords } from "./RowsTest.ts"
@@ -47,6 +49,26 @@ const ask = (sql: string, parameters: ReadonlyArray<unknown> = []) =>
   Effect.promise(() => query(server, sql, parameters))
 
 describe("the PostgreSQL schema", () => {
+  it.live("begins a part only between the commits of other parts, because that ends transactions that still run", () =>
+    Effect.gen(function*() {
+      const list = Lists.invoices
+      const store = yield* openStore(yield* settingsOf(urlOf(server, newSchema())))
+      const { begin, lock } = makeSink(store)
+      yield* lock(list, "refuse")
+      const scanPart = (value: number) =>
+        Effect.scoped(Effect.gen(function*() {
+          const part = { field: "contract", value: `${value}` }
+          yield* Effect.sleep(value * 10)
+          const session = yield* begin(list, { source: "memory", limit: 10, parameters: {}, part })
+          for (const last of [false, true]) {
+            const id = `inv_${value}_${last}`
+            yield* session.commit(batchOf(list, [recordOf(list, id, `{"id":"${id}"}`)], last ? null : "next"))
+          }
+        }))
+      yield* Effect.forEach(Array.from({ length: 40 }, (_, index) => index), scanPart, { concurrency: "unbounded" })
+      assert.strictEqual((yield* store.scans(list)).filter(({ state }) => state === "complete").length, 40)
+    }).pipe(Effect.scoped))
+
   it.live("returns each part's scans from its last complete one on", () =>
     Effect.gen(function*() {
       const schema = newSchema()
