@@ -85,60 +85,24 @@ describe("a source", () => {
       assertEnds(yield* payments(named, { env: { PAYMENTS_CONFIG: "/missing.toml" } }), 0)
     }).pipe(Effect.scoped), 60_000)
 
-  it.live("is the environment, or the only one of the file, if none is named", () =>
+  it.live("never comes from the working folder", () =>
     Effect.gen(function*() {
-      const sandbox = yield* sandboxEnv({ records: 5 })
-      const { PAYMENTS_API_KEY: KEY, PAYMENTS_BASE_URL } = sandbox
-      const two = yield* written(twoSources(PAYMENTS_BASE_URL))
-      const [one = ""] = twoSources(PAYMENTS_BASE_URL).split("[sources.south]")
-      const single = yield* written(one)
-      const home = yield* temporaryFolder
-      mkdirSync(join(home, "payments"))
-      writeFileSync(join(home, "payments/payments.toml"), one)
-      const cases: ReadonlyArray<
-        readonly [
-          env: Record<string, string>,
-          code: number,
-          account: string | undefined,
-          ...stderr: ReadonlyArray<string>
-        ]
-      > = [
-        [{ ...sandbox, PAYMENTS_CONFIG: two.file }, 0, undefined],
-        [{ KEY, PAYMENTS_CONFIG: single.file }, 0, "north"],
-        [{ KEY, XDG_CONFIG_HOME: home }, 0, "north"],
-        [{ ...sandbox, KEY, XDG_CONFIG_HOME: home }, 0, undefined],
-        [
-          { ...sandbox, KEY, PAYMENTS_CONFIG: single.file, PAYMENTS_SOURCE: "north" },
-          0,
-          "north",
-          `PAYMENTS_BASE_URL, PAYMENTS_API_KEY: ignored, because the sources come from ${single.file}.\n`
-        ],
-        [{ KEY, PAYMENTS_CONFIG: two.file }, 2, undefined, "has several sources", "north and south"],
-        [{ KEY, PAYMENTS_CONFIG: two.file, PAYMENTS_SOURCE: "nort" }, 2, undefined, "The nearest one is north"],
-        [{ ...sandbox, PAYMENTS_SOURCE: "north" }, 2, undefined, "PAYMENTS_SOURCE: there is no sources file"],
-        [{ ...sandbox, PAYMENTS_SOURCE: "default" }, 0, undefined],
-        [{ KEY, PAYMENTS_CONFIG: "/missing.toml" }, 3, undefined, "/missing.toml: The sources file does not exist."],
-        [{ KEY }, 3, undefined, "PAYMENTS_BASE_URL is not set"],
-        [{ KEY, XDG_CONFIG_HOME: "relative", HOME: "/dev/null" }, 3, undefined, "PAYMENTS_BASE_URL is not set"]
-      ]
-      for (const [env, code, account, ...texts] of cases) {
-        // A sources file in the working folder is not read.
-        const cwd = yield* temporaryFolder
-        for (const folder of [".", "payments", "relative/payments"]) {
-          mkdirSync(join(cwd, folder), { recursive: true })
-          writeFileSync(join(cwd, folder, "payments.toml"), one.replaceAll("north", "wrong"))
-        }
-        const database = join(cwd, "x.db")
-        const ended = yield* payments(["export", "invoices", "--to", `sqlite:${database}`], { env, cwd })
-        assertEnds(ended, code, ...texts)
-        if (code !== 0) assert.isFalse(existsSync(database))
-        else {
-          const source = String(rowsOf(database, "SELECT source FROM destination")[0]?.["source"])
-          assert.strictEqual(/ (\w+)$/.exec(source)?.[1], account, JSON.stringify(env))
-        }
+      const cwd = yield* temporaryFolder
+      for (const folder of [".", "payments", "relative/payments", ".config/payments"]) {
+        mkdirSync(join(cwd, folder), { recursive: true })
+        writeFileSync(join(cwd, folder, "payments.toml"), twoSources("http://127.0.0.1:1"))
       }
-      assertEnds(yield* payments(["start"], { env: { PAYMENTS_SOURCE: "north" } }), 2, "payments export --source NAME")
-    }).pipe(Effect.scoped), 60_000)
+      for (const env of [{}, { XDG_CONFIG_HOME: "relative", HOME: "/dev/null" }]) {
+        const ended = yield* payments(["export", "--to", "sqlite:x.db"], { env, cwd })
+        assertEnds(ended, 3, "PAYMENTS_BASE_URL is not set")
+      }
+      assert.isFalse(existsSync(join(cwd, "x.db")))
+      assertEnds(
+        yield* payments(["start"], { env: { PAYMENTS_SOURCE: "north" }, cwd }),
+        2,
+        "payments export --source NAME"
+      )
+    }).pipe(Effect.scoped))
 
   it.live("gets a new key from its command when the service no longer accepts the old one", () =>
     Effect.gen(function*() {
