@@ -131,3 +131,34 @@ describe(`${acquirers} concurrent acquisitions of one lease`, () => {
       assert.deepStrictEqual(errors.map(({ reason }) => reason._tag), noneAcquired)
     }).pipe(Effect.scoped))
 })
+
+describe("a transaction that was interrupted", () => {
+  it.live("has ended on the server when the next scan or pass reads its data", () =>
+    Effect.gen(function*() {
+      const schema = `t_${randomUUID()}`
+      const leases = { ...(yield* leasesIn(schema)), times: { ...times, interruptTimeout: Duration.millis(100) } }
+      const lease = yield* Lease.acquire(leases, "invoices", "refuse")
+      const blocker = yield* blockade(schema)
+      const interrupted = yield* Effect.forkChild(
+        Lease.commit(
+          leases,
+          lease,
+          (run) => Effect.asVoid(run(`UPDATE ${leases.schema}.destination SET source = 'late'`)),
+          () => Effect.void
+        )
+      )
+      yield* blocker.blocked(1)
+      yield* Fiber.interrupt(interrupted)
+      yield* blocker.blocked(0)
+      // It locks the row of the lease, as the interrupted transaction does.
+      const settled = yield* Effect.forkChild(Lease.settle(leases, lease))
+      yield* blocker.blocked(1)
+      yield* blocker.end
+      yield* Fiber.join(settled)
+      const sources = yield* leases.client.query(`SELECT source FROM ${leases.schema}.destination`)
+      assert.deepStrictEqual(sources, [{ source: null }])
+      const { transactions } = lease
+      yield* Lease.settle(leases, lease)
+      assert.strictEqual(lease.transactions, transactions, "all transactions are settled")
+    }).pipe(Effect.scoped))
+})

@@ -10,6 +10,8 @@ import type { ScanRow, Store } from "./Store.ts"
 /** An open scan. */
 export interface OpenScan {
   readonly scan: number
+  /** Whether it has begun now. Another process may have begun a scan that is not new. */
+  readonly isNew: boolean
   readonly startedAt: string
   /** The first row number that did not exist when the scan began. */
   readonly firstRow: number
@@ -38,7 +40,7 @@ export const ignoredIn = ({ request }: Pick<ScanRow, "request">): ReadonlySet<st
 const StoredRequest = Schema.fromJsonString(Schema.Tuple([Schema.Unknown, Schema.Unknown, Schema.Array(Schema.String)]))
 
 /** The next scan. `scan` is undefined if it is a new one. */
-interface NextScan extends Omit<OpenScan, "scan"> {
+interface NextScan extends Omit<OpenScan, "scan" | "isNew"> {
   readonly scan: number | undefined
 }
 
@@ -49,10 +51,11 @@ export const open = Effect.fnUntraced(function*(
   request: ScanRequest
 ): Effect.fn.Return<OpenScan, SinkError> {
   const { scan, ...found } = yield* nextScan(store, list, request)
-  if (scan !== undefined) return { ...found, scan }
+  if (scan !== undefined) return { ...found, scan, isNew: false }
   const { firstRow, startedAt, storedTotals: totals } = found
   return {
     ...found,
+    isNew: true,
     scan: yield* store.start({
       list,
       part: partOf(request),

@@ -33,32 +33,31 @@ export class OpenList {
   full: OpenFullScan | undefined
   /** The rows on the last page that the last complete head pass has read. */
   headEnd: ReadonlySet<number> = new Set()
-  #passRows: ReadonlyArray<PassRows> = [{ scan: 0, rows: new RowSet(), hasRecordWithoutId: false }]
+  /** What passes have read since the last full scan was opened. */
+  passRows: PassRows = { scan: 0, rows: new RowSet(), hasRecordWithoutId: false }
+  /** What passes have read before, since the last complete full scan began. */
+  #earlierPassRows: ReadonlyArray<PassRows> = []
 
-  /** Notes that a full scan was opened. */
-  beginFullScan(scan: number): void {
-    if (this.passRows.scan !== scan) {
-      this.#passRows = [...this.#passRows, { scan, rows: new RowSet(), hasRecordWithoutId: false }]
-    }
+  /** Notes that a full scan was opened. If it is not new, it has begun before the passes since the last opened one. */
+  openFullScan(scan: number, isNew: boolean): void {
+    if (isNew) {
+      this.#earlierPassRows = [...this.#earlierPassRows, this.passRows]
+      this.passRows = { scan, rows: new RowSet(), hasRecordWithoutId: false }
+    } else this.passRows = { ...this.passRows, scan }
   }
 
-  /** Notes that a full scan is complete: the next one needs only the rows that passes have read since this one began. */
+  /** Notes that a full scan is complete: the next one needs only what passes have read since this one began. */
   completeFullScan(scan: number): void {
-    this.#passRows = this.#passRows.filter((since) => since.scan >= scan)
-  }
-
-  /** The rows that passes have read since the last full scan was opened. */
-  get passRows(): PassRows {
-    return this.#passRows.at(-1) ?? { scan: 0, rows: new RowSet(), hasRecordWithoutId: false }
+    this.#earlierPassRows = this.#earlierPassRows.filter((earlier) => earlier.scan >= scan)
   }
 
   /** Whether a pass has read the row since the last complete full scan began. */
   isReadByPass(row: number): boolean {
-    return this.#passRows.some(({ rows }) => rows.has(row))
+    return this.passRows.rows.has(row) || this.#earlierPassRows.some(({ rows }) => rows.has(row))
   }
 
   /** Whether a pass has read a record without an id since the last complete full scan began. */
   get hasPassWithoutId(): boolean {
-    return this.#passRows.some(({ hasRecordWithoutId }) => hasRecordWithoutId)
+    return [this.passRows, ...this.#earlierPassRows].some(({ hasRecordWithoutId }) => hasRecordWithoutId)
   }
 }

@@ -362,7 +362,7 @@ const makeSession = (
     if (state.full === asFullScan) state.full = undefined
   })
   if (isFull) {
-    state.beginFullScan(scan)
+    state.openFullScan(scan, opened.isNew)
     state.full = asFullScan
   }
 

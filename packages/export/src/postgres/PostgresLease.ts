@@ -55,8 +55,8 @@ export interface Lease {
   readonly epoch: bigint
   /** The number of transactions started under the lease. A retried transaction finds by its number that it was committed. */
   transactions: number
-  /** The number of transactions that still run. After an interrupt, a transaction may run for longer than its caller. */
-  running: number
+  /** Whether a transaction has failed or was interrupted, so that the server may still commit it. */
+  isUnsettled: boolean
 }
 
 /**
@@ -136,7 +136,9 @@ const tryAcquire = Effect.fnUntraced(function*(
     )
   ).pipe(Effect.catchIf(isLockTimeout, () => Effect.succeed([])))
   const epoch = acquired[0]?.["epoch"]
-  return typeof epoch === "bigint" ? { label, owner, epoch, transactions: 0, running: 0 } : yield* locked(yield* holder)
+  return typeof epoch === "bigint"
+    ? { label, owner, epoch, transactions: 0, isUnsettled: false }
+    : yield* locked(yield* holder)
 })
 
 /** A lease that expires later than this was acquired before the server's clock was set back. It is treated as expired. */
@@ -217,22 +219,22 @@ export const commit = <A>(
         reason: new LeaseLost({ label: lease.label, loss: "expired" })
       })
     })).pipe(
-      (transaction) =>
-        Effect.acquireUseRelease(
-          Effect.sync(() => void lease.running++),
-          () => transaction,
-          () => Effect.sync(() => void lease.running--)
-        ),
+      Effect.onError(() => Effect.sync(() => void (lease.isUnsettled = true))),
       completing(interruptTimeout)
     )
   })
 
 /**
- * Ends the transactions of the lease that still run after an interrupt: they are committed before this returns, or never. Call
- * it before reading data for a plan.
+ * Waits for transactions of the lease that failed or were interrupted: the server has committed them when this returns, or it
+ * never will. Call it before reading data for a plan.
  */
 export const settle = (leases: Leases, lease: Lease): Effect.Effect<void, SinkError> =>
-  Effect.suspend(() => lease.running === 0 ? Effect.void : commit(leases, lease, () => Effect.void, () => Effect.void))
+  Effect.suspend(() => {
+    if (!lease.isUnsettled) return Effect.void
+    lease.isUnsettled = false
+    // It locks the row that such a transaction has locked, and increases the number that such a transaction checks.
+    return commit(leases, lease, () => Effect.void, () => Effect.void)
+  })
 
 /** Lets the effect complete after an interrupt, for the given time at most. */
 const completing = (timeout: Duration.Duration) => <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
