@@ -98,6 +98,7 @@ describe("the alert rules, over the metrics of a worker", () => {
       const file = (name: string) => join(folder, `${name}.db`)
       const { PAYMENTS_BASE_URL: url } = yield* sandboxEnv({ records: 3 })
       const { PAYMENTS_BASE_URL: otherUrl } = yield* sandboxEnv({ records: 3, seed: 2 })
+      const silent = yield* scriptedServer(() => {})
       const refusing = yield* scriptedServer((_, response) => void response.writeHead(401).end())
       yield* Effect.scoped(Effect.gen(function*() {
         const { until } = yield* startSources([makeSource("owner", otherUrl, file("foreign"))])
@@ -111,18 +112,23 @@ describe("the alert rules, over the metrics of a worker", () => {
           full: { _tag: "Every", every: Duration.hours(1) },
           maxAge: Duration.millis(1)
         }),
-        makeSource("down", url, file("no/such/folder"))
-      ])
+        makeSource("down", url, file("no/such/folder")),
+        makeSource("stuck", silent.url, file("stuck"))
+      ], { stallAfter: Duration.millis(1500) })
       const { sources } = yield* until((now) =>
         ["good", "stale"].every((name) =>
           everyList(sourceIn(now, name), ({ completeScan }) => completeScan !== null)
         ) &&
         everyList(sourceIn(now, "refused"), ({ failure }) => failure !== null) &&
+        everyList(sourceIn(now, "stuck"), ({ stall }) => stall !== null) &&
         sourceIn(now, "foreign")?.state === "stopped" && (sourceIn(now, "down")?.problem ?? null) !== null
       )
       const metrics = yield* Metrics
       metrics.observe(sources, Date.now())
+      // It was ended twice.
+      const stalls = { source: "stuck", list: "invoices" }
       const text = PrometheusMetrics.formatUnsafe(Context.make(Metric.MetricRegistry, metrics.registry))
+      assert.isAtLeast(valueOf(parsePrometheus(text), "payments_stalls_total", stalls) ?? 0, 2)
       const series = [...parsePrometheus(text).values()].flatMap(({ samples }) =>
         samples.map(({ labels, name, value }) => ({ labels: { __name__: name, ...labels }, samples: [value] }))
       )
@@ -131,6 +137,7 @@ describe("the alert rules, over the metrics of a worker", () => {
       )
       assert.deepStrictEqual([...new Set(held)].toSorted(), [
         "PaymentsListStale stale",
+        "PaymentsScanStalled stuck",
         "PaymentsScansFailing down",
         "PaymentsScansFailing foreign",
         "PaymentsSourceStopped foreign",
