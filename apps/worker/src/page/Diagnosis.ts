@@ -80,8 +80,8 @@ export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Find
   }
   // A run that waits for the reason that ended the run before is one problem.
   if (list.failure !== null && list.failure.message !== waiting?.message) {
-    const { message, reason } = list.failure
-    const what = reason === "HeldBack" ? "The last full scan held rows back" : "The last run failed"
+    const { message } = list.failure
+    const what = hasHeldBack(list) ? "The last full scan held rows back" : "The last run failed"
     add(tone === "bad" ? "bad" : "warn", html`${what}: ${saidOf(list, message)} ${since(list.failure.since, at)}`)
   }
   if (list.headProblem !== null) add("warn", html`Head passes are stopped: ${saidOf(list, list.headProblem)}`)
@@ -93,6 +93,9 @@ export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Find
   }
   return found
 }
+
+/** Whether the last full scan ended, but has marked no row missing because too many would be. */
+export const hasHeldBack = ({ failure }: ListSnapshot): boolean => failure?.reason === "HeldBack"
 
 /** Text of an error: isolated from the direction of the text around it, and ended as a sentence. */
 const said = (message: string): Html => html`<bdi>${/[.!?]$/.test(message) ? message : `${message}.`}</bdi>`
@@ -117,7 +120,7 @@ export const rankOf = (source: SourceSnapshot, at: string): number =>
   )
 
 /** The state of all sources in one sentence, and the rest in a second one. */
-export const summary = ({ sources }: Snapshot): Verdict & { readonly more: string } => {
+export const summary = ({ at, sources }: Snapshot): Verdict & { readonly more: string } => {
   const lists = sources.flatMap((source) => source.lists)
   const count = (matches: (list: ListSnapshot) => boolean) => lists.filter(matches).length
   const withWord = (word: string) => count((list) => freshness(list).word === word)
@@ -128,7 +131,8 @@ export const summary = ({ sources }: Snapshot): Verdict & { readonly more: strin
   const unusable = sources.filter(({ problem, state }) => problem !== null && state !== "stopped").length
   const first = withWord("First scan")
   const waiting = count(({ progress }) => progress !== null && progress.waiting !== null)
-  const failed = count(({ failure }) => failure !== null)
+  const heldBack = count(hasHeldBack)
+  const failed = count(({ failure }) => failure !== null) - heldBack
   const standby = sources.filter(({ state }) => state === "standby").length
   const quarantined = lists.reduce((sum, list) => sum + list.quarantined, 0)
   const are = (n: number) => n === 1 ? "is" : "are"
@@ -143,13 +147,14 @@ export const summary = ({ sources }: Snapshot): Verdict & { readonly more: strin
     first === 0 ? "" : `${counted(first, "first full scan")} running`,
     waiting === 0 ? "" : `${counted(waiting, "run")} waiting`,
     failed === 0 ? "" : `${counted(failed, "list")} whose last run failed`,
+    heldBack === 0 ? "" : `${counted(heldBack, "list")} with rows held back`,
     quarantined === 0 ? "" : `${counted(quarantined, "record")} in quarantine`,
     standby === 0 ? "" : `${counted(standby, "source")} on standby`
   ].filter((text) => text !== "")
   const more = others.length === 0 ? "" : `${others.join(", ")}.`
   if (bad.length > 0) return { tone: "bad", word: joinWords(bad), more }
   if (lists.length === 0) return { tone: "idle", word: "No source is set up", more }
-  const needsLook = waiting + failed + quarantined > 0
+  const needsLook = lists.some((list) => listFindings(list, at).length > 0)
   const complete = count((list) => list.ageSeconds !== null)
   if (complete < lists.length) {
     const has = complete === 1 ? "has" : "have"

@@ -7,6 +7,7 @@ import { listDetails, sourceDetails } from "./Details.ts"
 import {
   type Finding,
   freshness,
+  hasHeldBack,
   listFindings,
   rankOf,
   sourceFindings,
@@ -146,7 +147,11 @@ const activity = (source: SourceSnapshot, list: ListSnapshot, at: string): Html 
       list.holder.replace(/ since \S+$/, "")
     }</bdi></span></span>`
   }
-  if (list.failure !== null) return html`<span class="note warn">${icon("warn")}Last run failed</span>`
+  if (list.failure !== null) {
+    return html`<span class="note warn">${icon("warn")}${
+      hasHeldBack(list) ? "Rows held back" : "Last run failed"
+    }</span>`
+  }
   if (source.state === "stopped") return html`<span class="note">Stopped</span>`
   if (source.state === "starting") return html`<span class="note">Opening the destination</span>`
   if (list.completeScan === null) return html`<span class="note">Idle</span>`
