@@ -50,9 +50,9 @@ export const sourceState = ({ problem, state }: SourceSnapshot): Verdict => {
 export const sourceFindings = ({ problem, state }: SourceSnapshot, at: string): ReadonlyArray<Finding> =>
   problem === null ? [] : [{
     tone: "bad",
-    sentence: html`${
-      state === "stopped" ? "The source is stopped until a person acts" : "The destination cannot be used"
-    }: ${said(problem.message)} ${since(problem.since, at)}`
+    sentence: html`${state === "stopped" ? "The source is stopped until a person acts" : "The source cannot run"}: ${
+      said(problem.message)
+    } ${since(problem.since, at)}`
   }]
 
 /** Everything that is wrong with a list, the worst first. */
@@ -80,8 +80,8 @@ export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Find
   }
   // A run that waits for the reason that ended the run before is one problem.
   if (list.failure !== null && list.failure.message !== waiting?.message) {
-    const { message } = list.failure
-    const what = hasHeldBack(list) ? "The last full scan held rows back" : "The last run failed"
+    const { kind, message } = list.failure
+    const what = `The last ${kindTitle[kind].toLowerCase()} ${hasHeldBack(list) ? "held rows back" : "failed"}`
     add(tone === "bad" ? "bad" : "warn", html`${what}: ${saidOf(list, message)} ${since(list.failure.since, at)}`)
   }
   if (list.headProblem !== null) add("warn", html`Head passes are stopped: ${saidOf(list, list.headProblem)}`)
@@ -120,60 +120,72 @@ export const rankOf = (source: SourceSnapshot, at: string): number =>
   )
 
 /** The state of all sources in one sentence, and the rest in a second one. */
-export const summary = ({ at, sources }: Snapshot): Verdict & { readonly more: string } => {
+export const summary = (snapshot: Snapshot): Verdict & { readonly more: string } => {
+  const { at, sources } = snapshot
   const lists = sources.flatMap((source) => source.lists)
-  const count = (matches: (list: ListSnapshot) => boolean) => lists.filter(matches).length
-  const withWord = (word: string) => count((list) => freshness(list).word === word)
-  const stalled = withWord("Stalled")
-  const stale = withWord("Stale")
-  const never = count((list) => list.ageSeconds === null && freshness(list).tone === "bad")
-  const stopped = sources.filter(({ state }) => state === "stopped").length
-  const unusable = sources.filter(({ problem, state }) => problem !== null && state !== "stopped").length
-  const first = withWord("First scan")
-  const waiting = count(({ progress }) => progress !== null && progress.waiting !== null)
-  const heldBack = count(hasHeldBack)
-  const failed = count(({ failure }) => failure !== null) - heldBack
-  const standby = sources.filter(({ state }) => state === "standby").length
-  const quarantined = lists.reduce((sum, list) => sum + list.quarantined, 0)
-  const are = (n: number) => n === 1 ? "is" : "are"
-  const bad = [
-    stale === 0 ? "" : `${grouped(stale)} of ${counted(lists.length, "list")} ${are(stale)} stale`,
-    stalled === 0 ? "" : `${counted(stalled, "list")} ${are(stalled)} stalled`,
-    never === 0 ? "" : `${counted(never, "list")} ${never === 1 ? "has" : "have"} no complete scan`,
-    stopped === 0 ? "" : `${counted(stopped, "source")} ${are(stopped)} stopped`,
-    unusable === 0 ? "" : `${counted(unusable, "destination")} cannot be used`
-  ].filter((text) => text !== "")
-  const others = [
-    first === 0 ? "" : `${counted(first, "first full scan")} running`,
-    waiting === 0 ? "" : `${counted(waiting, "run")} waiting`,
-    failed === 0 ? "" : `${counted(failed, "list")} whose last run failed`,
-    heldBack === 0 ? "" : `${counted(heldBack, "list")} with rows held back`,
-    quarantined === 0 ? "" : `${counted(quarantined, "record")} in quarantine`,
-    standby === 0 ? "" : `${counted(standby, "source")} on standby`
-  ].filter((text) => text !== "")
+  const { bad, others } = phrases(snapshot)
   const more = others.length === 0 ? "" : `${others.join(", ")}.`
   if (bad.length > 0) return { tone: "bad", word: joinWords(bad), more }
   if (lists.length === 0) return { tone: "idle", word: "No source is set up", more }
   const needsLook = lists.some((list) => listFindings(list, at).length > 0)
-  const complete = count((list) => list.ageSeconds !== null)
+  const complete = lists.filter((list) => list.ageSeconds !== null).length
   if (complete < lists.length) {
-    const has = complete === 1 ? "has" : "have"
     const word = complete === 0
       ? "No list has a complete full scan yet"
-      : `${grouped(complete)} of ${counted(lists.length, "list")} ${has} a complete full scan`
-    const hint = complete + first === 0
-      ? "The first full scans begin by themselves, and their progress appears here."
-      : ""
+      : `${grouped(complete)} of ${counted(lists.length, "list")} ${
+        complete === 1 ? "has" : "have"
+      } a complete full scan`
+    const isBefore = complete === 0 && lists.every(({ progress }) => progress === null)
+    const hint = isBefore ? "The first full scans begin by themselves, and their progress appears here." : ""
     return { tone: needsLook ? "warn" : "idle", word, more: `${hint} ${more}`.trim() }
   }
   const hasLimit = lists.some((list) => list.maxAgeSeconds !== null)
-  const word = hasLimit
-    ? lists.length === 1 ? "The list is fresh" : `All ${grouped(lists.length)} lists are fresh`
-    : "All lists have a complete full scan"
+  const word = !hasLimit
+    ? "All lists have a complete full scan"
+    : lists.length === 1
+    ? "The list is fresh"
+    : `All ${grouped(lists.length)} lists are fresh`
   return {
     tone: needsLook ? "warn" : hasLimit ? "good" : "idle",
     word: needsLook ? `${word}, but something needs a look` : word,
     more: hasLimit ? more : `No source sets max_age. ${more}`.trim()
+  }
+}
+
+/** Phrases about all that is wrong, and about what else is worth a word. */
+const phrases = ({ sources }: Snapshot) => {
+  const lists = sources.flatMap((source) => source.lists)
+  const count = (matches: (list: ListSnapshot) => boolean) => lists.filter(matches).length
+  const countSources = (matches: (source: SourceSnapshot) => boolean) => sources.filter(matches).length
+  const phrase = (n: number, words: (n: number) => string) => n === 0 ? [] : [words(n)]
+  const are = (n: number) => n === 1 ? "is" : "are"
+  const is = (word: string) => (list: ListSnapshot) => freshness(list).word === word
+  const quarantined = lists.reduce((sum, list) => sum + list.quarantined, 0)
+  return {
+    bad: [
+      ...phrase(count(is("Stale")), (n) => `${grouped(n)} of ${counted(lists.length, "list")} ${are(n)} stale`),
+      ...phrase(count(is("Stalled")), (n) => `${counted(n, "list")} ${are(n)} stalled`),
+      ...phrase(
+        count((list) => list.ageSeconds === null && freshness(list).tone === "bad"),
+        (n) => `${counted(n, "list")} ${n === 1 ? "has" : "have"} no complete scan`
+      ),
+      ...phrase(countSources(({ state }) => state === "stopped"), (n) => `${counted(n, "source")} ${are(n)} stopped`),
+      ...phrase(
+        countSources(({ problem, state }) => problem !== null && state !== "stopped"),
+        (n) => `${counted(n, "source")} cannot run`
+      )
+    ],
+    others: [
+      ...phrase(count(is("First scan")), (n) => `${counted(n, "first full scan")} running`),
+      ...phrase(count((list) => (list.progress?.waiting ?? null) !== null), (n) => `${counted(n, "run")} waiting`),
+      ...phrase(
+        count((list) => list.failure !== null && !hasHeldBack(list)),
+        (n) => `${counted(n, "list")} whose last run failed`
+      ),
+      ...phrase(count(hasHeldBack), (n) => `${counted(n, "list")} with rows held back`),
+      ...phrase(quarantined, (n) => `${counted(n, "record")} in quarantine`),
+      ...phrase(countSources(({ state }) => state === "standby"), (n) => `${counted(n, "source")} on standby`)
+    ]
   }
 }
 

@@ -149,7 +149,7 @@ const activity = (source: SourceSnapshot, list: ListSnapshot, at: string): Html 
   }
   if (list.failure !== null) {
     return html`<span class="note warn">${icon("warn")}${
-      hasHeldBack(list) ? "Rows held back" : "Last run failed"
+      hasHeldBack(list) ? "Rows held back" : `${kindTitle[list.failure.kind]} failed`
     }</span>`
   }
   if (source.state === "stopped") return html`<span class="note">Stopped</span>`

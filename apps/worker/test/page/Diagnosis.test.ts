@@ -1,0 +1,101 @@
+/** What the page says about the state of sources. */
+import { assert, describe, it } from "@effect/vitest"
+import { freshness, listFindings, sourceFindings, summary } from "../../src/page/Diagnosis.ts"
+import { durationWords, grouped } from "../../src/page/Words.ts"
+import type { ListSnapshot } from "../../src/Snapshot.ts"
+import { at, list, snapshots, source } from "./Snapshots.ts"
+
+const failure = { kind: "full", reason: "Unauthorized", message: "invoices: not authorized (401)", since: at } as const
+const unscanned: Partial<ListSnapshot> = { ageSeconds: null, completeScan: null, isFresh: false }
+
+const texts = (given: ListSnapshot) =>
+  listFindings(given, at).map(({ sentence, tone }) => `${tone}: ${sentence.markup.replaceAll(/<[^>]+>/g, "")}`)
+
+describe("a list", () => {
+  it.each<[string, Partial<ListSnapshot>, string, ReadonlyArray<string>]>([
+    ["is fresh", {}, "good Fresh", []],
+    ["has no limit", { maxAgeSeconds: null }, "idle No limit", []],
+    ["has never been scanned", unscanned, "bad Never scanned", [
+      "bad: No full scan is complete. An age of at most 15 min is allowed."
+    ]],
+    [
+      "has no limit, and its first scan failed",
+      { ...unscanned, maxAgeSeconds: null, isFresh: true, failure },
+      "bad Never scanned",
+      [
+        "bad: The last full scan failed: not authorized (401). Since 14:05:09 UTC, under 5 s ago."
+      ]
+    ],
+    ["failed, but is fresh", { failure: { ...failure, kind: "head" } }, "good Fresh", [
+      "warn: The last head pass failed: not authorized (401). Since 14:05:09 UTC, under 5 s ago."
+    ]],
+    [
+      "held rows back",
+      { failure: { ...failure, reason: "HeldBack", message: "9 rows would be missing at once." } },
+      "good Fresh",
+      [
+        "warn: The last full scan held rows back: 9 rows would be missing at once. Since 14:05:09 UTC, under 5 s ago."
+      ]
+    ],
+    ["has a scan from the future", { ageSeconds: null, isFresh: false }, "bad Age unknown", [
+      "bad: The age is unknown until the next full scan: a clock was set back."
+    ]],
+    ["has an order that is not the promised one", { headProblem: "2 records stood behind" }, "good Fresh", [
+      "warn: Head passes are stopped: 2 records stood behind."
+    ]]
+  ])("that %s", (_, change, verdict, findings) => {
+    const given = list("invoices", 10, 60, change)
+    const { tone, word } = freshness(given)
+    assert.deepStrictEqual([`${tone} ${word}`, texts(given)], [verdict, findings])
+  })
+})
+
+describe("the summary", () => {
+  const problem = { reason: "Unavailable", message: "the server could not be reached", since: at }
+  it.each(
+    [
+      ["good", "All 3 lists are fresh", "", [source("a")]],
+      ["idle", "No source is set up", "", []],
+      ["warn", "All 3 lists are fresh, but something needs a look", "1 list whose last run failed.", [
+        source("a", { lists: source("a").lists.map((each, index) => index === 0 ? { ...each, failure } : each) })
+      ]],
+      ["bad", "1 source is stopped and 1 source cannot run", "1 source on standby.", [
+        source("a", { state: "stopped", problem }),
+        source("b", { state: "starting", problem }),
+        source("c", { state: "standby" })
+      ]]
+    ] as const
+  )("is %s: %s", (tone, word, more, sources) => {
+    assert.deepStrictEqual(summary({ ...snapshots.fresh, sources }), { tone, word, more })
+  })
+})
+
+describe("words", () => {
+  it("group digits of any number of digits, and leave other text", () => {
+    assert.deepStrictEqual(
+      [0, 999, 1_000, -1_234_567, "123456789012345678901234567890", "1e9", ""].map(grouped),
+      ["0", "999", "1,000", "-1,234,567", "123,456,789,012,345,678,901,234,567,890", "1e9", ""]
+    )
+  })
+
+  it("have coarse durations", () => {
+    assert.deepStrictEqual(
+      [0, 14, 59, 60, 3_599, 3_600, 5_400, 86_400, 100_000].map(durationWords),
+      ["under 5 s", "10 s", "55 s", "1 min", "59 min", "1 h", "1 h 30 min", "1 d", "1 d 3 h"]
+    )
+  })
+
+  it("say that a source is stopped", () => {
+    const [finding] = sourceFindings(
+      source("a", {
+        state: "stopped",
+        problem: { reason: "OtherSource", message: "It has another source", since: at }
+      }),
+      at
+    )
+    assert.include(
+      finding?.sentence.markup,
+      "The source is stopped until a person acts: <bdi>It has another source.</bdi>"
+    )
+  })
+})
