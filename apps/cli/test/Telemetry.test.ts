@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { cpSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
+import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { lastMetrics, startCollector } from "./Collector.ts"
 import { canary, echoingEnv } from "./EchoingService.ts"
 import { binary, payments, rowsOf, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
@@ -173,6 +174,45 @@ max_age = "24h"
         for (const secret of Object.values(canary)) assert.notInclude(all.toLowerCase(), secret.toLowerCase())
       }).pipe(Effect.scoped)
   )
+})
+
+describe("a filter and the data of a record", () => {
+  it.live("do not reach the collector, although the service repeats them in its errors", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const { received, url } = yield* startCollector()
+      const secrets = ["CANARYCUSTOMER7", "canary.mail@example.com", "CANARYNAME", "4433221100", "c0ffee00c0ffee11"]
+      const [customer, email, name, document, cursor] = secrets
+      const service = yield* scriptedServer((request, response) => {
+        if (request.url?.includes("cursor=")) {
+          return void response.writeHead(422, { "x-request-id": document }).end(
+            JSON.stringify({ code: request.url, secrets })
+          )
+        }
+        const record = { id: "a", customerId: customer, customerDetails: { email, name, documentNumber: document } }
+        pageOf(response, [JSON.stringify(record)], cursor ?? null)
+      })
+      const file = join(folder, "customers.txt")
+      writeFileSync(file, `${customer}\n`)
+      const { code, stderr } = yield* payments(
+        ["export", "payin-sources", "--customer-ids", file, "--to", `sqlite:${join(folder, "p.db")}`],
+        {
+          env: {
+            ...json,
+            PAYMENTS_BASE_URL: service.url,
+            PAYMENTS_API_KEY: "sk_canarykey",
+            OTEL_EXPORTER_OTLP_ENDPOINT: url
+          }
+        }
+      )
+      assert.notStrictEqual(code, 0, stderr)
+      assert.include(service.requests.join(), "CANARYCUSTOMER7")
+      const all = received.map(({ body, headers }) => JSON.stringify(headers) + body).join("\n")
+      for (const expected of ["GET /v0/payinSources", "payments_scans_total", "exception"]) {
+        assert.include(all, expected)
+      }
+      for (const secret of ["sk_canarykey", ...secrets]) assert.notInclude(all, secret)
+    }).pipe(Effect.scoped))
 })
 
 describe("an export without a collector", () => {
