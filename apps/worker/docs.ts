@@ -1,5 +1,5 @@
 /** Writes the table of metrics in `docs/operating.md`. `npm run docs` runs it, and a test compares the page with the registry. */
-import { MetricsRegistry } from "@payments/export"
+import { MetricDefinitions } from "@payments/export"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 
@@ -15,7 +15,7 @@ export const withMetrics = (page: string): string =>
 
 const ownLabels = { list: ["source", "list"], source: ["source"], process: [] }
 
-const row = (name: string, { buckets, help, labels = {}, per, type }: MetricsRegistry.Definition): string => {
+const row = (name: string, { buckets, help, labels = {}, per, type }: MetricDefinitions.Definition): string => {
   const closed = Object.entries(labels).map(([label, values]) =>
     values.length === 0 ? `\`${label}\`` : `\`${label}\`: ${values.map((value) => `\`${value}\``).join(", ")}`
   )
@@ -28,7 +28,7 @@ const row = (name: string, { buckets, help, labels = {}, per, type }: MetricsReg
 const table = [
   "| name | type | labels | meaning |",
   "| --- | --- | --- | --- |",
-  ...Object.entries(MetricsRegistry.definitions).map(([name, definition]) => row(name, definition))
+  ...Object.entries(MetricDefinitions.definitions).map(([name, definition]) => row(name, definition))
 ].join("\n")
 
 if (import.meta.main) writeFileSync(pageFile, withMetrics(readFileSync(pageFile, "utf8")))

@@ -1,6 +1,6 @@
 /** The alert rules and the dashboard in `deploy`, against the registry of metrics and the docs. */
 import { assert, describe, it } from "@effect/vitest"
-import { MetricsRegistry } from "@payments/export"
+import { MetricDefinitions } from "@payments/export"
 import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -18,7 +18,7 @@ const dashboard = JSON.parse(text("deploy/grafana/dashboard.json")) as {
   >
 }
 
-const definitions: { readonly [name: string]: MetricsRegistry.Definition } = MetricsRegistry.definitions
+const definitions: { readonly [name: string]: MetricDefinitions.Definition } = MetricDefinitions.definitions
 
 /** The labels that Prometheus adds when it scrapes. */
 const scraped = ["job", "instance", "pod", "namespace"]

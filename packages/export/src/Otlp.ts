@@ -7,7 +7,8 @@ import { ConfigProvider, Context, Duration, Effect, Layer, Metric, Redacted, Sch
 import { HttpClient, HttpClientError } from "effect/http"
 import { type OtlpExporter, OtlpLogger, OtlpMetrics, OtlpSerialization, OtlpTracer } from "effect/observability"
 import { hostname } from "node:os"
-import { type Definition, definitions, Metrics } from "./Metrics.ts"
+import { type Definition, definitions } from "./MetricDefinitions.ts"
+import { Metrics } from "./Metrics.ts"
 import { type OtlpSettings, type Signal, signals, type SignalSettings } from "./OtlpSettings.ts"
 
 /** The most time that the end of the program waits for the collector. */
