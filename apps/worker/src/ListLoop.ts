@@ -50,7 +50,7 @@ interface ActiveRun {
 
 /** Makes the loop of a list. `run` locks the list. It ends only if the destination fails. */
 export const makeListLoop = <R>(options: ListOptions<R>) => {
-  const { isSecret, name, onEvent, places, refresh, source, status } = options
+  const { isSecret, metrics, name, places, refresh, source, status } = options
   const { label } = Lists.byName[name]
   const stallAfter = Duration.toMillis(options.stallAfter ?? defaultStall)
   const active = new Map<RunKind, ActiveRun>()
@@ -69,7 +69,7 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
     })
 
   const handle = Effect.fnUntraced(function*(event: ScanEvent) {
-    yield* onEvent(event)
+    yield* metrics.onEvent(source.name, event)
     yield* update((list, now) => listAfter(event, list, now))
     yield* logEvent(event, isSecret)
     if (event._tag === "Ended") return
@@ -131,7 +131,7 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
       const ended = yield* untilStalled(scanner.full)
       if (Option.isSome(ended)) return ended
       const problem = yield* noteStall(attempt === 2)
-      yield* options.metrics.onStall(source.name, name)
+      yield* metrics.onStall(source.name, name)
       yield* Effect.annotateLogs(Effect.logWarning("scan stalled"), { list: label, attempt, ...problem })
       yield* noteProgress("full")
     }
@@ -216,6 +216,8 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
       state: "running"
     }))
     const { head, window } = source
+    // Without the order, head passes do not run. If a person sets it again, they start again.
+    if (source.order !== "newest-first" && (yield* scanner.headProblem) !== undefined) yield* scanner.resumeHead
     return yield* Effect.all([
       fullScans(scanner),
       ...(window === undefined || name !== "invoices"

@@ -1,6 +1,6 @@
 /** What runs a source. */
 import type { PaymentsApi, PaymentsConfigError } from "@payments/core"
-import type { ListFreshness, Metrics, ScanEvent, Sink, SinkError } from "@payments/export"
+import type { ListFreshness, Metrics, Sink, SinkError } from "@payments/export"
 import type { Source } from "@payments/export/sources"
 import type { Duration, Effect, Layer } from "effect"
 import type { Places } from "./Places.ts"
@@ -19,8 +19,6 @@ export interface SourceOptions<R> {
   /** Called when the destination is open for the first time, and with each error before that. */
   readonly onStart: (found: Found) => Effect.Effect<void>
   readonly metrics: Metrics["Service"]
-  /** Called with each event of a run. */
-  readonly onEvent: (event: ScanEvent) => Effect.Effect<void>
 }
 
 /** What a source found in its destination, or why it could not be opened. */

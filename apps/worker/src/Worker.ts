@@ -1,4 +1,4 @@
-/** Runs all sources of a {@link SourceSet}, each by itself: what happens to one source does not reach the others. */
+/** Runs all sources of a {@link LoadedSources}, each by itself: what happens to one source does not reach the others. */
 import { PaymentsApi, type PaymentsConfigError, RequestObserver } from "@payments/core"
 import {
   ExitCode,
@@ -8,12 +8,11 @@ import {
   Metrics,
   observeSink,
   scanAll,
-  type ScanEvent,
   type Sink,
   type SinkError
 } from "@payments/export"
 import { CommandExit, type ProgramError } from "@payments/export/program"
-import type { Source, SourceSet } from "@payments/export/sources"
+import type { LoadedSource, LoadedSources, Source } from "@payments/export/sources"
 import { Cause, Context, Deferred, type Duration, Effect, FiberMap, Latch, Layer, Queue, Result } from "effect"
 import { logEvent, problemAnnotations } from "./Log.ts"
 import { makePlaces } from "./Places.ts"
@@ -25,10 +24,6 @@ import { Status } from "./Status.ts"
 export interface WorkerOptions<R> {
   readonly api: (source: Source) => Layer.Layer<PaymentsApi, PaymentsConfigError, R>
   readonly open: (source: Source) => Layer.Layer<Sink, SinkError, R>
-  /** The settings of a source for the log, without secrets. */
-  readonly settingsOf?: ((source: Source) => { readonly [name: string]: string }) | undefined
-  /** Called with each event of a run. */
-  readonly onEvent?: ((source: string, event: ScanEvent) => Effect.Effect<void>) | undefined
   /** How long a full scan may commit no page. Default: 10 minutes. */
   readonly stallAfter?: Duration.Duration | undefined
 }
@@ -37,36 +32,31 @@ export interface WorkerOptions<R> {
 export interface Reload {
   /** Has an element for each request to read the sources again. */
   readonly requests: Queue.Dequeue<void>
-  readonly sources: Effect.Effect<SourceSet, ProgramError>
+  readonly sources: Effect.Effect<LoadedSources, ProgramError>
 }
-
-const noEvent = () => Effect.void
 
 /** Scans all lists of all sources once. Fails with the lowest exit code, unless all succeed. */
 export const runOnce = Effect.fnUntraced(
-  function*<R>({ concurrency, file, sources }: SourceSet, options: WorkerOptions<R>) {
-    const onEvent = options.onEvent ?? noEvent
+  function*<R>({ concurrency, file, sources }: LoadedSources, options: WorkerOptions<R>) {
     const metrics = yield* Metrics
-    const scanned = (source: Source) =>
+    const scanned = (source: LoadedSource) =>
       Effect.gen(function*() {
         const api = Context.get(yield* Layer.build(Layer.fresh(options.api(source))), PaymentsApi)
         const sink = yield* Layer.build(Layer.fresh(options.open(source)))
         const outcomes = yield* scanAll(source.lists, {
           ...source.scan,
-          onEvent: (event) =>
-            Effect.all([
-              metrics.onEvent(source.name, event),
-              onEvent(source.name, event),
-              logEvent(event, api.isSecret)
-            ])
+          onEvent: (event) => Effect.andThen(metrics.onEvent(source.name, event), logEvent(event, api.isSecret))
         }).pipe(
           Effect.tap(() => observeSink(source)),
           Effect.provideService(PaymentsApi, api),
-          Effect.provideService(RequestObserver, metrics.requestsOf(source.name)),
           Effect.provide(sink)
         )
         return outcomes.map(({ exitCode }) => exitCode)
-      }).pipe(Effect.scoped, Effect.annotateLogs({ source: source.name }))
+      }).pipe(
+        Effect.scoped,
+        Effect.annotateLogs({ source: source.name }),
+        Effect.provideService(RequestObserver, metrics.requestsOf(source.name))
+      )
     const codes = yield* Effect.forEach(
       sources,
       (source) =>
@@ -95,14 +85,15 @@ const startTimeout = "3 seconds"
 
 /** Logs one line when every source has opened its destination or failed to. */
 const startLine = Effect.fnUntraced(
-  function*<R>({ concurrency, file, sources }: SourceSet, { settingsOf }: WorkerOptions<R>) {
+  function*({ concurrency, file, sources }: LoadedSources) {
     const { version } = yield* Effect.flatMap(Status, ({ current }) => current)
     const found = new Map<string, Found>()
     const isComplete = Latch.makeUnsafe(false)
-    const describe = (source: Source) => {
+    const describe = (source: LoadedSource) => {
       const at = found.get(source.name) ?? { error: "no answer yet" }
       return {
-        ...settingsOf?.(source),
+        ...Object.fromEntries(source.settings.map(({ name, value }) => [name, value])),
+        on_locked: source.scan.onLocked ?? "wait",
         ...("error" in at ? at : { destination: at.destination, lists: Object.fromEntries(at.lists.map(foundList)) })
       }
     }
@@ -142,90 +133,90 @@ const unexpectedWait = "1 minute"
  * destination belongs to another source or merchant, or cannot be opened at the start and waiting would not help. A source of a
  * file never does.
  */
-export const runForever = Effect.fnUntraced(function*<R>(set: SourceSet, options: WorkerOptions<R>, reload?: Reload) {
-  const status = yield* Status
-  const places = makePlaces(set.concurrency)
-  const fibers = yield* FiberMap.make<string>()
-  const failed = yield* Deferred.make<never, SinkError | PaymentsConfigError>()
-  const isStrict = set.file === undefined
-  const onEvent = options.onEvent ?? noEvent
-  const metrics = yield* Metrics
+export const runForever = Effect.fnUntraced(
+  function*<R>(set: LoadedSources, options: WorkerOptions<R>, reload?: Reload) {
+    const status = yield* Status
+    const metrics = yield* Metrics
+    const places = makePlaces(set.concurrency)
+    const fibers = yield* FiberMap.make<string>()
+    const failed = yield* Deferred.make<never, SinkError | PaymentsConfigError>()
+    const isStrict = set.file === undefined
 
-  const start = yield* startLine(set, options)
+    const start = yield* startLine(set)
 
-  const supervised = (source: Source) => {
-    const running = runSource({
-      source,
-      api: options.api(source),
-      open: options.open(source),
-      places,
-      isStrict,
-      stallAfter: options.stallAfter,
-      onStart: (found) => start.note(source, found),
-      metrics,
-      onEvent: (event) => Effect.andThen(metrics.onEvent(source.name, event), onEvent(source.name, event))
+    const supervised = (source: LoadedSource) => {
+      const running = runSource({
+        source,
+        api: options.api(source),
+        open: options.open(source),
+        places,
+        isStrict,
+        stallAfter: options.stallAfter,
+        onStart: (found) => start.note(source, found),
+        metrics
+      })
+      const endless: Effect.Effect<void, never, R | Metrics | Status> = running.pipe(
+        Effect.catchTag("SourceStopped", ({ error }) => isStrict ? Deferred.fail(failed, error) : Effect.void),
+        Effect.catchCauseIf(
+          (cause) => !Cause.hasInterruptsOnly(cause),
+          (cause) =>
+            isStrict
+              ? Deferred.failCause(failed, cause)
+              : Effect.logError("source ended unexpectedly", cause).pipe(
+                Effect.andThen(Effect.sleep(unexpectedWait)),
+                Effect.andThen(Effect.suspend(() => endless))
+              )
+        )
+      )
+      return endless.pipe(
+        Effect.annotateLogs({ source: source.name }),
+        Effect.provideService(RequestObserver, metrics.requestsOf(source.name))
+      )
+    }
+    const run = (source: LoadedSource) => FiberMap.run(fibers, source.name, supervised(source))
+
+    let current = set.sources
+    /** Starts sources that are new, changed or stopped, and ends those that are changed or removed. */
+    const replace = Effect.fnUntraced(function*(next: LoadedSources) {
+      places.resize(next.concurrency)
+      const before = new Map(current.map((source) => [source.name, source]))
+      current = next.sources
+      const names = new Set(current.map(({ name }) => name))
+      const removed = [...before.keys()].filter((name) => !names.has(name))
+      const added = current.filter(({ name }) => !before.has(name))
+      const changed: Array<LoadedSource> = []
+      for (const source of current) {
+        const old = before.get(source.name)
+        if (old !== undefined && (old.revision !== source.revision || !FiberMap.hasUnsafe(fibers, source.name))) {
+          changed.push(source)
+        }
+      }
+      for (const name of removed) {
+        yield* FiberMap.remove(fibers, name)
+        yield* status.remove(name)
+      }
+      for (const { name } of changed) yield* FiberMap.remove(fibers, name)
+      for (const source of [...added, ...changed]) yield* run(source)
+      yield* Effect.annotateLogs(Effect.logInfo("settings read again"), {
+        added: added.map(({ name }) => name),
+        changed: changed.map(({ name }) => name),
+        removed
+      })
     })
-    const endless: Effect.Effect<void, never, R | Status> = running.pipe(
-      Effect.catchTag("SourceStopped", ({ error }) => isStrict ? Deferred.fail(failed, error) : Effect.void),
-      Effect.catchCauseIf(
-        (cause) => !Cause.hasInterruptsOnly(cause),
-        (cause) =>
-          isStrict
-            ? Deferred.failCause(failed, cause)
-            : Effect.logError("source ended unexpectedly", cause).pipe(
-              Effect.andThen(Effect.sleep(unexpectedWait)),
-              Effect.andThen(Effect.suspend(() => endless))
-            )
+
+    yield* Effect.forEach(current, run, { discard: true })
+    const reloads = reload === undefined ? Effect.never : Effect.forever(
+      Effect.flatMap(
+        Queue.take(reload.requests),
+        () =>
+          Effect.flatMap(Effect.result(reload.sources), (read) =>
+            Result.isSuccess(read)
+              ? replace(read.success)
+              : Effect.annotateLogs(Effect.logError("settings not changed: the file has a mistake"), {
+                error: read.failure.message
+              }))
       )
     )
-    return endless.pipe(
-      Effect.provideService(RequestObserver, metrics.requestsOf(source.name)),
-      Effect.annotateLogs({ source: source.name })
-    )
+    return yield* Effect.raceFirst(Deferred.await(failed), reloads)
   }
-  const run = (source: Source) => FiberMap.run(fibers, source.name, supervised(source))
-
-  let current = set.sources
-  /** Starts sources that are new, changed or stopped, and ends those that are changed or removed. */
-  const replace = Effect.fnUntraced(function*(next: SourceSet) {
-    places.resize(next.concurrency)
-    const before = new Map(current.map((source) => [source.name, source]))
-    current = next.sources
-    const names = new Set(current.map(({ name }) => name))
-    const removed = [...before.keys()].filter((name) => !names.has(name))
-    const added = current.filter(({ name }) => !before.has(name))
-    const changed: Array<Source> = []
-    for (const source of current) {
-      const old = before.get(source.name)
-      if (old !== undefined && (!isSame(old, source) || !FiberMap.hasUnsafe(fibers, source.name))) changed.push(source)
-    }
-    for (const name of removed) {
-      yield* FiberMap.remove(fibers, name)
-      yield* status.remove(name)
-    }
-    for (const { name } of changed) yield* FiberMap.remove(fibers, name)
-    for (const source of [...added, ...changed]) yield* run(source)
-    yield* Effect.annotateLogs(Effect.logInfo("settings read again"), {
-      added: added.map(({ name }) => name),
-      changed: changed.map(({ name }) => name),
-      removed
-    })
-  })
-
-  yield* Effect.forEach(current, run, { discard: true })
-  const reloads = reload === undefined ? Effect.never : Effect.forever(
-    Effect.flatMap(
-      Queue.take(reload.requests),
-      () =>
-        Effect.flatMap(Effect.result(reload.sources), (read) =>
-          Result.isSuccess(read)
-            ? replace(read.success)
-            : Effect.annotateLogs(Effect.logError("settings not changed: the file has a mistake"), {
-              error: read.failure.message
-            }))
-    )
-  )
-  return yield* Effect.raceFirst(Deferred.await(failed), reloads)
-})
-
-const isSame = (one: Source, other: Source): boolean => one === other
+)

@@ -1,40 +1,46 @@
 /** The worker's command line. Each flag has an environment variable. */
-import { Lists, type PaymentsApi, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
+import { type PaymentsApi, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
 import { Destination, Metrics, Sink } from "@payments/export"
 import {
   checkAll,
-  interval,
   listenProblem,
+  type ProgramError,
   scanFlags,
-  scanOptionsOf,
   setting,
   type SettingParser,
-  storedDestinationOf,
   textFlag,
   toFlag,
   usage
 } from "@payments/export/program"
-import type { Source, SourceSet } from "@payments/export/sources"
-import { Duration, Effect, FileSystem, Layer } from "effect"
+import { type LoadedSources, loadSources, type Source } from "@payments/export/sources"
+import { Effect, FileSystem, Layer, type Queue, Result, type Scope } from "effect"
 import { Command, Flag } from "effect/cli"
 import { type HttpClient, HttpMiddleware, HttpRouter, HttpServer, type HttpServerError } from "effect/http"
-import { routes } from "./Health.ts"
+import { checkSources } from "./Check.ts"
+import { routes as healthRoutes } from "./Health.ts"
 import { layer as logLayer, type LogFormat } from "./Log.ts"
 import { routes as pageRoutes } from "./page/Page.ts"
 import { Status } from "./Status.ts"
 import * as Telemetry from "./Telemetry.ts"
-import { runForever, runOnce } from "./Worker.ts"
+import { runForever, runOnce, type WorkerOptions } from "./Worker.ts"
+
+const configFlag = textFlag(
+  "config",
+  "FILE",
+  "the sources file; default: the environment if PAYMENTS_BASE_URL is set, else payments/payments.toml in the configuration folder (PAYMENTS_CONFIG)"
+)
 
 const flags = {
+  config: configFlag,
   to: toFlag(),
   once: Flag.Boolean("once").pipe(
-    Flag.withDescription("run one round, then exit; no HTTP server (PAYMENTS_ONCE=true)"),
+    Flag.withDescription("scan each list once, then exit; no HTTP server (PAYMENTS_ONCE=true)"),
     Flag.withDefault(false)
   ),
   every: textFlag(
     "every",
     "DURATION",
-    "the time between the starts of two rounds, at least 1s; default 5m (PAYMENTS_EVERY)"
+    "the time between the starts of two full scans, at least 1s; default 5m (PAYMENTS_EVERY)"
   ),
   ...scanFlags,
   host: textFlag("host", "HOST", "the address of the HTTP server; default 127.0.0.1 (PAYMENTS_HOST)"),
@@ -64,86 +70,92 @@ export interface Services<R> {
   readonly version: string
   /** The client of a source. Each source has its own. */
   readonly api: (source: Pick<Source, "service">) => Layer.Layer<PaymentsApi, PaymentsConfigError, R>
+  readonly server: (host: string, port: number) => Layer.Layer<HttpServer.HttpServer, HttpServerError.ServeError>
   /** Reaches the collector of telemetry. */
   readonly http: Layer.Layer<HttpClient.HttpClient>
-  readonly server: (host: string, port: number) => Layer.Layer<HttpServer.HttpServer, HttpServerError.ServeError>
   /** Runs before the first scan, unless the worker scans only once. From then on SIGTERM ends it with exit code 0. */
   readonly onEndless: Effect.Effect<void>
+  /** The requests to read the sources again. */
+  readonly reloads: Effect.Effect<Queue.Dequeue<void>, never, Scope.Scope>
 }
 
 /** `payments-worker`. */
-export const worker = <R>({ api, http, onEndless, server, version }: Services<R>) =>
+export const worker = <R>(services: Services<R>) =>
   Command.make("payments-worker").pipe(
-    Command.withDescription("Keep a database or files up to date with the payments API."),
-    Command.withSubcommands([
-      Command.make(
-        "run",
-        flags,
-        Effect.fnUntraced(function*(given) {
-          const read = <A>(name: "every" | "host" | "port", reading: SettingParser<A>) =>
-            setting({ name, text: given[name] }, `PAYMENTS_${name.toUpperCase()}`, reading)
-          const environment = Effect.provide(
-            PaymentsConfig,
-            PaymentsConfig.layerConfig.pipe(
-              Layer.provide(Layer.succeed(FileSystem.FileSystem, yield* FileSystem.FileSystem))
-            )
+    Command.withDescription("Keep databases or files up to date with the payments API."),
+    Command.withSubcommands([runCommand(services), checkCommand(services)])
+  )
+
+const runCommand = <R>({ api, http, onEndless, reloads, server, version }: Services<R>) =>
+  Command.make(
+    "run",
+    flags,
+    Effect.fnUntraced(function*(given) {
+      const fs = yield* FileSystem.FileSystem
+      const load = Effect.provideService(loadSources({ config: given.config, flags: given }), FileSystem.FileSystem, fs)
+      const loaded = yield* Effect.result(load)
+      // All settings are checked together, before anything is opened: a wrong setting leaves no empty destination.
+      const { format, host, isOnce, listenOn, service, set } = yield* checkAll({
+        flags: given.once && given.every !== undefined
+          ? usage("--once and --every exclude each other.")
+          : Effect.void,
+        set: Effect.fromResult(loaded),
+        isOnce: setting({ name: "once", text: undefined }, "PAYMENTS_ONCE", yesOrNo),
+        format: setting({ name: "log-format", text: given.logFormat }, "PAYMENTS_LOG_FORMAT", logFormat),
+        host: setting({ name: "host", text: given.host }, "PAYMENTS_HOST", text),
+        listenOn: setting({ name: "port", text: given.port }, "PAYMENTS_PORT", port),
+        service: (yield* isEnvironment(given.config, loaded))
+          ? Layer.build(
+            api({ service: Effect.provideService(PaymentsConfig.fromEnvironment, FileSystem.FileSystem, fs) })
           )
-          // All settings are checked together, before anything is opened: a wrong setting leaves no empty destination.
-          const { every, format, host, isOnce, listenOn, options, service, to } = yield* checkAll({
-            flags: given.once && given.every !== undefined
-              ? usage("--once and --every exclude each other.")
-              : Effect.void,
-            to: storedDestinationOf(
-              { name: "to", text: given.to },
-              "The worker cannot write to stdout (-), because its stdout is its log. Use payments export --to - instead."
-            ),
-            options: scanOptionsOf(given),
-            isOnce: setting({ name: "once", text: undefined }, "PAYMENTS_ONCE", yesOrNo),
-            every: read("every", interval),
-            format: setting({ name: "log-format", text: given.logFormat }, "PAYMENTS_LOG_FORMAT", logFormat),
-            host: read("host", text),
-            listenOn: read("port", port),
-            service: Layer.build(api({ service: environment }))
-          })
-          const set: SourceSet = {
-            file: undefined,
-            concurrency: 32,
-            sources: [{
-              name: "default",
-              service: environment,
-              to,
-              lists: Lists.all.map(({ name }) => name),
-              full: { _tag: "Every", every: every ?? Duration.minutes(5) },
-              window: undefined,
-              head: undefined,
-              order: "unknown",
-              maxAge: undefined,
-              scan: options,
-              keepChanges: undefined,
-              keepScans: undefined
-            }]
-          }
-          const workerOptions = { api: () => Layer.succeedContext(service), open: destinationOf }
-          // A flag overrides the environment.
-          const single = given.once || (given.every === undefined && isOnce === true)
-          const health = healthAt(server, host ?? "127.0.0.1", listenOn ?? 9464)
-          if (!single) yield* onEndless
-          const work = single
-            ? runOnce(set, workerOptions)
-            : Effect.provide(runForever(set, workerOptions), health)
-          yield* work.pipe(
-            Effect.interruptible,
-            Effect.onInterrupt(() => Effect.logInfo("stopped")),
-            Effect.provide(Telemetry.layerOtlp(http, version)),
-            Effect.provide([
-              Status.layer(version),
-              Metrics.layer(version),
-              logLayer(format ?? "json", yield* Telemetry.isTraced)
-            ])
+          : Effect.undefined
+      })
+      const workerOptions: WorkerOptions<R | Layer.Services<ReturnType<typeof destinationOf>>> = {
+        api: service === undefined ? api : () => Layer.succeedContext(service),
+        open: destinationOf
+      }
+      // A flag overrides the environment.
+      const single = given.once || (given.every === undefined && isOnce === true)
+      const routes = httpAt(server, host ?? "127.0.0.1", listenOn ?? 9464)
+      if (!single) yield* onEndless
+      const reload = set.file === undefined ? undefined : { requests: yield* reloads, sources: load }
+      const work = single
+        ? runOnce(set, workerOptions)
+        : Effect.provide(runForever(set, workerOptions, reload), routes)
+      const logs = logLayer(format ?? "json", yield* Telemetry.isTraced)
+      yield* work.pipe(
+        Effect.interruptible,
+        Effect.onInterrupt(() => Effect.logInfo("stopped")),
+        Effect.provide(
+          Telemetry.layerOtlp(http, version).pipe(
+            Layer.provideMerge(Layer.mergeAll(Status.layer(version), Metrics.layer(version), logs))
           )
-        }, Effect.scoped)
-      ).pipe(Command.withDescription("Scan all lists concurrently, again and again"))
-    ])
+        )
+      )
+    }, Effect.scoped)
+  ).pipe(Command.withDescription("Scan the lists of all sources on their schedules"))
+
+/** Whether the environment is the only source, so that its settings have to be right at the start. */
+const isEnvironment = (config: string | undefined, loaded: Result.Result<LoadedSources, ProgramError>) =>
+  Effect.map(
+    setting({ name: "config", text: config }, "PAYMENTS_CONFIG", text),
+    (file) =>
+      file === undefined &&
+      (Result.isSuccess(loaded) ? loaded.success.file === undefined : loaded.failure._tag !== "SourcesError")
+  )
+
+const checkCommand = <R>({ api }: Services<R>) =>
+  Command.make(
+    "check",
+    { config: configFlag, to: toFlag() },
+    Effect.fnUntraced(function*(given) {
+      const set = yield* loadSources({ config: given.config, flags: given })
+      yield* checkSources(set, api)
+    }, Effect.scoped)
+  ).pipe(
+    Command.withDescription(
+      "Check the settings, services, keys and destinations of all sources, and print the next runs"
+    )
   )
 
 const destinationOf = ({ name, to }: Source) =>
@@ -151,9 +163,9 @@ const destinationOf = ({ name, to }: Source) =>
     ? Layer.effect(Sink, Effect.die(new Error(`the source ${name} has no destination`)))
     : Destination.layer(to)
 
-const healthAt = (server: Services<never>["server"], host: string, wanted: number) =>
+const httpAt = (server: Services<never>["server"], host: string, wanted: number) =>
   Layer.mergeAll(
-    HttpRouter.serve(Layer.mergeAll(routes, pageRoutes, Telemetry.routes), {
+    HttpRouter.serve(Layer.mergeAll(healthRoutes, Telemetry.routes, pageRoutes), {
       disableLogger: true,
       disableListenLog: true
     }),

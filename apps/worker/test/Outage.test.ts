@@ -1,9 +1,6 @@
-import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
-import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
-import { Destination, Metrics, Sink, SinkError, SinkReason } from "@payments/export"
-import type { Source } from "@payments/export/sources"
+import { Destination, Sink, SinkError, SinkReason } from "@payments/export"
 import { Duration, Effect, Layer } from "effect"
 import { randomUUID } from "node:crypto"
 import { join } from "node:path"
@@ -17,6 +14,7 @@ import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/
 import { Status } from "../src/Status.ts"
 import { runForever } from "../src/Worker.ts"
 import { binary, startWorker } from "./RunningWorker.ts"
+import { makeSource, testStatus } from "./TestSources.ts"
 
 let server: PostgresServer
 beforeAll(async () => void (server = await startServer()))
@@ -78,20 +76,9 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
       const file = join(yield* temporaryFolder, "payments.db")
       let isLost = false
       // A real destination whose connection is lost once.
-      const source: Source = {
-        name: "default",
-        service: Effect.die("the client is given"),
-        to: undefined,
-        lists: Lists.all.map(({ name }) => name),
-        full: { _tag: "Every", every: Duration.hours(1) },
-        window: undefined,
-        head: undefined,
-        order: "unknown",
-        maxAge: undefined,
-        scan: {},
-        keepChanges: undefined,
-        keepScans: undefined
-      }
+      const source = makeSource("default", "http://127.0.0.1:1", file, {
+        full: { _tag: "Every", every: Duration.hours(1) }
+      })
       const destination = Layer.effect(
         Sink,
         Effect.map(Sink, (sink): Sink["Service"] => ({
@@ -120,7 +107,7 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
       assert.deepStrictEqual(sources[0]?.lists.map(({ failure }) => failure), [null, null, null])
       assert.deepStrictEqual(complete().map(({ list }) => list), ["invoices", "payin-sources", "payout-requests"])
     }).pipe(
-      Effect.provide([Status.layer("0.0.0"), Metrics.layer("0.0.0"), NodeServices.layer]),
+      Effect.provide(testStatus),
       Effect.scoped
     ))
 

@@ -3,14 +3,19 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { Destination, Metrics, Sink } from "@payments/export"
-import type { Source, SourceSet } from "@payments/export/sources"
+import type { LoadedSource, LoadedSources } from "@payments/export/sources"
 import { Duration, Effect, Layer, Logger, Redacted } from "effect"
 import { type ListSnapshot, type Snapshot, type SourceSnapshot } from "../src/Snapshot.ts"
 import { Status } from "../src/Status.ts"
 import { type Reload, runForever, type WorkerOptions } from "../src/Worker.ts"
 
 /** Returns a source that writes into an SQLite file and is scanned every second. */
-export const makeSource = (name: string, url: string, file: string, more: Partial<Source> = {}): Source => ({
+export const makeSource = (
+  name: string,
+  url: string,
+  file: string,
+  more: Partial<LoadedSource> = {}
+): LoadedSource => ({
   name,
   service: PaymentsConfig.fromSettings({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: Redacted.make("sandbox_test") }),
   to: { _tag: "Sqlite", file },
@@ -23,16 +28,18 @@ export const makeSource = (name: string, url: string, file: string, more: Partia
   scan: {},
   keepChanges: undefined,
   keepScans: undefined,
+  settings: [],
+  revision: "",
   ...more
 })
 
 /** Runs sources as those of a file, with the Node client and real destinations, until the scope closes. */
 export const startSources = Effect.fnUntraced(function*(
-  sources: ReadonlyArray<Source>,
-  options: Pick<Partial<WorkerOptions<never>>, "onEvent" | "stallAfter"> & { readonly concurrency?: number } = {},
+  sources: ReadonlyArray<LoadedSource>,
+  options: Pick<Partial<WorkerOptions<never>>, "stallAfter"> & { readonly concurrency?: number } = {},
   reload?: Reload
 ) {
-  const set: SourceSet = { file: "/payments.toml", concurrency: options.concurrency ?? 32, sources }
+  const set: LoadedSources = { file: "/payments.toml", concurrency: options.concurrency ?? 32, sources }
   const fiber = yield* runForever(set, {
     api: ({ service }) =>
       PaymentsApi.layer.pipe(

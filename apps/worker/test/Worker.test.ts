@@ -3,7 +3,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { layerHttpClient } from "@payments/core/node"
 import { run } from "@payments/export/program"
-import { ConfigProvider, Effect, Layer } from "effect"
+import { ConfigProvider, Effect, Layer, Queue } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs"
@@ -30,7 +30,14 @@ describe.each(services)("payments-worker over %s", (_, api) => {
       )
       for (let round = 0; round < 2; round++) {
         const code = yield* run(
-          worker({ api: () => api, http: layerHttpClient, server: listen, onEndless: Effect.void, version: "0.0.0" }),
+          worker({
+            api: () => api,
+            server: listen,
+            http: layerHttpClient,
+            onEndless: Effect.void,
+            reloads: Queue.sliding<void>(1),
+            version: "0.0.0"
+          }),
           ["run"],
           "0.0.0"
         ).pipe(

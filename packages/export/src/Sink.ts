@@ -286,7 +286,11 @@ const otherMerchant: { readonly [by in OtherMerchant["by"]]: string } = {
 }
 
 /** The file, schema or folder is not a destination of this program, or it is one of a later version. */
-export class NotADestination extends Data.TaggedError("NotADestination")<{ readonly problem: string }> {
+export class NotADestination extends Data.TaggedError("NotADestination")<{
+  readonly problem: string
+  /** Whether nothing is there yet, so that an export would create it. */
+  readonly isEmpty?: boolean
+}> {
   override get message() {
     return this.problem
   }

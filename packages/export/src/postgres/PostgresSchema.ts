@@ -89,12 +89,13 @@ export const requireCurrent = (
         client.location,
         version === 0
           ? "nothing has been exported into it."
-          : "it was written by an earlier version of this program. Export into it first."
+          : "it was written by an earlier version of this program. Export into it first.",
+        version === 0
       )
   )
 
-const refuse = (location: string, problem: string) =>
-  Effect.fail(new SinkError({ location, reason: new NotADestination({ problem }) }))
+const refuse = (location: string, problem: string, isEmpty = false) =>
+  Effect.fail(new SinkError({ location, reason: new NotADestination({ problem, isEmpty }) }))
 
 interface State {
   /** Whether the schema exists. */

@@ -36,7 +36,7 @@ export const locate = (path: string, access: "read" | "write" | "create"): strin
   const file = realPathOf(given)
   if (access === "create") requireOwned(file)
   else if (statsOf(file) === undefined) {
-    throw new NotADestination({ problem: "there is nothing there. Export into it first." })
+    throw new NotADestination({ problem: "there is nothing there. Export into it first.", isEmpty: true })
   } else if (access === "write") accessSync(file, constants.R_OK | constants.W_OK)
   requirePlainFile(file)
   return file
