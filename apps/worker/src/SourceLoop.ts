@@ -3,7 +3,7 @@
  * the destination is lost, it is opened again. A source fails alone.
  */
 import { Lists, Monotonic, PaymentsApi, type PaymentsConfigError } from "@payments/core"
-import { Sink, type SinkError } from "@payments/export"
+import { Destination, prune, Sink, type SinkError } from "@payments/export"
 import type { Source } from "@payments/export/sources"
 import { Context, Data, Duration, Effect, Layer, Result } from "effect"
 import { makeListLoop } from "./ListLoop.ts"
@@ -158,9 +158,33 @@ const useDestination = Effect.fnUntraced(function*<R>(
   )
   return yield* Effect.all([
     Effect.andThen(becomeStandby, Effect.forever(Effect.andThen(charts, Effect.delay(refresh, refreshInterval)))),
+    pruning(source, status),
     ...loops.map(({ run }) => Effect.provideService(run, Sink, watched))
   ], { concurrency: "unbounded" }).pipe(Effect.andThen(Effect.never))
 })
+
+/** The time until the first removal of old changes and scans, and between two. */
+const firstPrune = Duration.minutes(1)
+const pruneInterval = Duration.days(1)
+
+/** Removes old changes and scans every day, if this worker has a lock. A failure is logged and tried again the next day. */
+const pruning = ({ keepChanges, keepScans, name, to }: Source, status: Status["Service"]): Effect.Effect<void> => {
+  if (to === undefined || (keepChanges === undefined && keepScans === undefined)) return Effect.never
+  const once = Effect.gen(function*() {
+    const { sources } = yield* status.current
+    if (sources.find((source) => source.name === name)?.state !== "running") return
+    const { changes, scans } = yield* prune(yield* Destination.maintenance(to), { keepChanges, keepScans })
+    yield* Effect.annotateLogs(Effect.logInfo("pruned"), {
+      changes: changes.removed,
+      scans: scans.removed,
+      heldBackBy: changes.heldBack.map((held) => held.by === "consumer" ? `consumer ${held.name}` : `scan ${held.scan}`)
+    })
+  }).pipe(
+    Effect.scoped,
+    Effect.catch((error) => Effect.annotateLogs(Effect.logWarning("prune failed"), problemAnnotations(error)))
+  )
+  return Effect.andThen(Effect.sleep(firstPrune), Effect.forever(Effect.andThen(once, Effect.sleep(pruneInterval))))
+}
 
 /** Figures for charts are read again after this time, or sooner after a complete full scan. */
 const chartInterval = Duration.minutes(5)
