@@ -80,7 +80,9 @@ describe("payments-worker run --config", () => {
       const worker = yield* startWorker(["--config", join(folder, "payments.toml")], { KEY: "sandbox_test" })
       yield* worker.untilUpToDate
       const [started] = worker.log("started")
-      const { sources } = started?.annotations as { readonly sources: Readonly<Record<string, unknown>> } // its format
+      const { sources } = (started ?? assert.fail("it is logged")).annotations as {
+        readonly sources: Readonly<Record<string, unknown>>
+      } // its format
       assert.deepStrictEqual(Object.keys(sources), ["kept", "changed", "removed"])
       assert.deepInclude(sources["kept"], { api_key_env: "***", base_url: url, every: "1h" })
       writeSources(folder, url, { kept: `evry = "1m"` })
