@@ -12,6 +12,9 @@ import { binary, temporaryFolder } from "./Program.ts"
 
 const kills = isLongRun ? 200 : 10
 
+/** Makes a batch larger than a pipe and the buffers of its ends, so that kills hit writes that are not complete. */
+const description = "x".repeat(300)
+
 interface Target {
   readonly name: string
   /** A new, empty destination. */
@@ -64,7 +67,7 @@ describe(`SIGKILL at ${kills} random moments of readers that acknowledge (seed $
         /** Exports the list after the first `count` invoices have changed. */
         const exporting = (count: number) => {
           for (let index = 0; index < count; index++) amounts[index] = (amounts[index] ?? 0) + 1
-          const invoices = amounts.map((amount, index) => ({ id: `inv_${index}`, amount }))
+          const invoices = amounts.map((amount, index) => ({ id: `inv_${index}`, amount, description }))
           return Effect.map(
             runInProcess(layerTest({ invoices }), ["export", "invoices", "--to", from]),
             ({ code, err }) => assert.deepStrictEqual([code, err], [0, ""])
