@@ -7,7 +7,7 @@ import { cpus, totalmem } from "node:os"
 export interface Figure {
   readonly name: string
   readonly value: number
-  readonly unit: "records/s" | "pages/s" | "×" | "MiB" | "requests"
+  readonly unit: "records/s" | "pages/s" | "×" | "MiB" | "requests" | "s"
   readonly atLeast?: number
   readonly atMost?: number
 }
@@ -49,7 +49,7 @@ const versionOf = (name: string): string => {
   return "unknown"
 }
 
-const digits = { "records/s": 0, "pages/s": 0, "×": 3, MiB: 1, requests: 0 } as const
+const digits = { "records/s": 0, "pages/s": 0, "×": 3, MiB: 1, requests: 0, s: 2 } as const
 
 /** Formats the figures as lines, with targets and verdicts. */
 export const render = (figures: ReadonlyArray<Figure>): string => {

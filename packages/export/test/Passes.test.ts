@@ -95,6 +95,26 @@ describe("a head pass", () => {
     }).pipe(Effect.scoped))
 })
 
+describe("the quarantine", () => {
+  it.live("has the records that a pass has written until the next full scan has read them", () =>
+    Effect.gen(function*() {
+      const { file, list, scanner } = yield* opened(20)
+      yield* scanner.full
+      list.insert(40)
+      const bad = [...list.texts()].filter(([, text]) => text.includes(`"amount":"`)).map(([id]) => id).toSorted()
+      const newlyBad = bad.filter((id) => Number(id.slice("inv_".length)) >= 20)
+      const ids = (kind: string) =>
+        rowsOf(file, `SELECT id FROM quarantine JOIN scans USING (scan) WHERE kind = '${kind}'`).map(({ id }) =>
+          String(id)
+        )
+      assert.deepInclude(yield* scanner.head(1), { inserted: 40, quarantined: newlyBad.length })
+      assert.sameMembers(ids("head"), newlyBad)
+      assert.deepInclude(yield* scanner.head(1), { quarantined: 0 })
+      yield* scanner.full
+      assert.deepStrictEqual([ids("head"), ids("full").toSorted()], [[], bad])
+    }).pipe(Effect.scoped))
+})
+
 describe("a full scan that is killed after a pass has changed rows that it has read", () => {
   it.live("is resumed with the right totals", () =>
     Effect.gen(function*() {
