@@ -96,37 +96,41 @@ export const headPass = (context: PassContext, quietPages: number): PassEffect =
 
 const changesIn = ({ inserted, returned, updated }: ScanProgress): number => inserted + updated + returned
 
-/** How many days a window pass reads at the same time. */
+/** How many dates a window pass reads at the same time. */
 const windowConcurrency = 4
 
-/** Reads the records of these settlement dates, several dates at the same time. */
-export const windowPass = (context: PassContext, days: ReadonlyArray<string>): PassEffect =>
+/**
+ * Reads the records of these settlement dates, several dates at the same time. If a record was returned for two dates, it is
+ * unknown which text is newer, so all dates are read again, one after the other.
+ */
+export const windowPass = (context: PassContext, dates: ReadonlyArray<string>): PassEffect =>
   withSession(context, "window", (session, makePassGuard) =>
     Effect.gen(function*() {
       const { emit, largestBatch, list, request: { limit } } = context
       const sink = yield* Sink
       const startedAt = yield* Monotonic.millis
-      const retries = yield* Effect.forEach(new Set(days), (value) =>
-        Effect.gen(function*() {
-          const state: Traversal = {
-            kind: "window",
-            gate: undefined,
-            begin: Effect.succeed(session),
-            session: undefined,
-            guard: makePassGuard(false),
-            restart: false,
-            position: undefined,
-            isResumed: false,
-            retries: 0,
-            startedAt,
-            lastProgress: { at: undefined },
-            wait: firstWait,
-            restarts: 0
-          }
-          const part = { field: "settlementDate", value }
-          yield* traverse(list, part, limit, largestBatch, sink, state, emit)
-          return state.retries
-        }), { concurrency: windowConcurrency })
+      const readDate = Effect.fnUntraced(function*(value: string) {
+        const state: Traversal = {
+          kind: "window",
+          gate: undefined,
+          begin: Effect.succeed(session),
+          session: undefined,
+          guard: makePassGuard(false),
+          restart: false,
+          position: undefined,
+          isResumed: false,
+          retries: 0,
+          startedAt,
+          lastProgress: { at: undefined },
+          wait: firstWait,
+          restarts: 0
+        }
+        yield* traverse(list, { field: "settlementDate", value }, limit, largestBatch, sink, state, emit)
+        return state.retries
+      })
+      const retries = yield* Effect.forEach(new Set(dates), readDate, { concurrency: windowConcurrency })
+      const { repeats } = yield* session.progress
+      if (repeats > 0) retries.push(...(yield* Effect.forEach(new Set(dates), readDate)))
       return retries.reduce((sum, count) => sum + count, 0)
     }))
 

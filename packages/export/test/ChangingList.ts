@@ -124,6 +124,14 @@ export class ChangingList {
     for (const id of [...this.#held.keys()].slice(-count)) this.#put(id)
   }
 
+  /** Changes the settlement date of a record. */
+  moveTo(id: string, date: string): void {
+    const held = this.#held.get(id)
+    if (held?.settlementDate === undefined) return
+    const text = held.text.replace(held.settlementDate, date)
+    this.#held.set(id, { ...held, settlementDate: date, text })
+  }
+
   /** Removes a share of the records at once. */
   removeShare(share: number): void {
     for (const id of this.#held.keys()) if (this.#dice.chance(share)) this.remove(id)

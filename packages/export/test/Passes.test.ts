@@ -1,8 +1,8 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
-import { Lists, type PaymentsApi } from "@payments/core"
+import { Lists, PaymentsApi } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
-import { Deferred, Effect, Fiber, Layer } from "effect"
+import { Deferred, Effect, Fiber, Layer, Stream } from "effect"
 import { copyFileSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import * as FileSink from "../src/files/FileSink.ts"
@@ -165,6 +165,51 @@ describe("a window pass", () => {
         assert.strictEqual(stored.get(id), text.includes(days[0] ?? "") && Number(id.slice(4)) >= 60 ? undefined : text)
       }
       assert.deepStrictEqual(yield* differences, [])
+    }).pipe(Effect.scoped))
+
+  it.live("stores the newer text of a record that moves to another date meanwhile", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      const list = new ChangingList(diceOf(seed, "dates"), { order: "newest", cursors: "keyset" }, 3, days)
+      const [from = "", to = ""] = days
+      const isRead = yield* Deferred.make<void>()
+      const isCommitted = yield* Deferred.make<void>()
+      let isFirst = true
+      // The first page of the old date arrives only after the page of the new date is committed.
+      const api = Layer.effect(
+        PaymentsApi,
+        Effect.map(PaymentsApi, (inner): PaymentsApi["Service"] => ({
+          ...inner,
+          invoices: {
+            ...inner.invoices,
+            pages: (query) => {
+              const pages = inner.invoices.pages(query)
+              if (query?.settlementDate === from && isFirst) {
+                isFirst = false
+                return Stream.tap(pages, () =>
+                  Effect.andThen(Deferred.succeed(isRead, undefined), Deferred.await(isCommitted)))
+              }
+              if (query?.settlementDate !== to) {
+                return pages
+              }
+              const move = Effect.andThen(
+                Deferred.await(isRead),
+                Effect.sync(() =>
+                  list.moveTo("inv_0", to)
+                )
+              )
+              return Stream.unwrap(Effect.as(move, pages))
+            }
+          }
+        }))
+      ).pipe(Layer.provide(layerOver(list)))
+      const onEvent = (event: ScanEvent) =>
+        event._tag === "Committed" && event.kind === "window" ? Deferred.succeed(isCommitted, undefined) : Effect.void
+      const scanner = yield* openIn(Layer.merge(api, SqliteSink.layer(file)), { onEvent })
+      yield* scanner.full
+      yield* scanner.window([from, to])
+      const rows = rowsOf(file, "SELECT id, raw FROM invoices").map(({ id, raw }) => [String(id), String(raw)] as const)
+      assert.deepStrictEqual(new Map(rows), list.texts())
     }).pipe(Effect.scoped))
 
   it.live("fails alone if the service ignores the filter", () =>

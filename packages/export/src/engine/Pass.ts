@@ -36,6 +36,8 @@ export const makePass = Effect.fnUntraced(function*(
   const isLoaded = (yield* store.scans(list, "")).some((scan) => scan.state === "complete")
   const { nextRow: firstRow } = yield* store.find(list, [])
   const startedAt = yield* timestamp
+  /** The rows that the pass has read. */
+  const seen = new RowSet()
   let totals = ScanTotals.none
   /** The number of the stored pass, after its first write. */
   let scan: number | undefined
@@ -64,7 +66,7 @@ export const makePass = Effect.fnUntraced(function*(
       ignored,
       emitChanges,
       totals,
-      seen: new RowSet(),
+      seen,
       nextRow,
       records,
       stored,
