@@ -3,7 +3,7 @@
  * of the same list runs meanwhile.
  */
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { PaymentsApi, PaymentsConfig } from "@payments/core"
+import { Monotonic, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { Destination, openScanner } from "@payments/export"
 import { Sandbox } from "@payments/sandbox"
@@ -16,12 +16,13 @@ export interface HeadSizes {
   readonly records: number
   /** How long records are inserted. */
   readonly seconds: number
+  /** The time from one head pass to the next. */
+  readonly everySeconds: number
 }
 
 /** The sizes for which the targets are defined. */
-export const fullHeadSizes: HeadSizes = { records: 1_000_000, seconds: 240 }
+export const fullHeadSizes: HeadSizes = { records: 1_000_000, seconds: 240, everySeconds: 15 }
 
-const everySeconds = 15
 const quietPages = 3
 const insertsPerSecond = 2
 const pageSize = 100
@@ -30,7 +31,7 @@ const latency = [{ fault: "latency", ms: 50 }] as const
 type Log = (line: string) => void
 
 /** Measures all figures. `log` receives a line after each step. */
-export const measureHead = ({ records, seconds }: HeadSizes, log: Log): Promise<ReadonlyArray<Figure>> =>
+export const measureHead = ({ everySeconds, records, seconds }: HeadSizes, log: Log): Promise<ReadonlyArray<Figure>> =>
   Effect.gen(function*() {
     const folder = yield* FileSystem.FileSystem.use((fs) => fs.makeTempDirectoryScoped())
     const file = `${folder}/payments.db`
@@ -90,7 +91,7 @@ export const measureHead = ({ records, seconds }: HeadSizes, log: Log): Promise<
       }
       log(`pass ${passes}: ${pages} pages, ${inserted} new records, ${String(elapsed)}`)
     })
-    yield* Effect.repeat(pass, Schedule.fixed(everySeconds * 1000).pipe(Schedule.upTo({ duration: seconds * 1000 })))
+    yield* Effect.repeat(pass, Monotonic.fixed(`${everySeconds} seconds`).pipe(Monotonic.upTo(`${seconds} seconds`)))
     const requestsOfFullScans = (records / pageSize) * (passes * everySeconds) / 30
     const sorted = ages.toSorted((a, b) => a - b)
     log(`${ages.length} inserts, ${waiting.size} not stored yet, ${requests} requests of ${passes} passes`)

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { measureCore } from "../src/core.ts"
 import { measureExport } from "../src/export.ts"
+import { measureHead } from "../src/head.ts"
 import { median, meetsTarget, render } from "../src/Report.ts"
 import { measureSandbox } from "../src/sandbox.ts"
 
@@ -29,6 +30,11 @@ describe("the benchmark", { timeout }, () => {
   it("exports into every destination, and resumes an export that was killed", async () => {
     const figures = await measureExport({ records: 500, long: 1000, rounds: 1 }, () => {})
     assert.isTrue(figures.every(({ value }) => Number.isFinite(value) && value >= 0), render(figures))
+  })
+
+  it("reads new records with head passes while a full scan runs", async () => {
+    const figures = await measureHead({ records: 1000, seconds: 1, everySeconds: 0.5 }, () => {})
+    assert.isTrue(figures.every(({ value }) => Number.isFinite(value)), render(figures))
   })
 
   it("reports which targets are met", () => {
