@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Metrics } from "@payments/export"
 import { Context, Duration, Effect, Metric } from "effect"
 import { PrometheusMetrics } from "effect/observability"
+import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { parsePrometheus, valueOf } from "../../../packages/export/test/PrometheusText.ts"
@@ -65,6 +66,35 @@ describe("/metrics", () => {
         valueOf(families, "payments_list_age_seconds", invoices) ?? Infinity
       )
       assert.strictEqual(valueOf(again.families, "payments_scans_total", { ...invoices, result: "complete" }), 0)
+    }).pipe(Effect.scoped))
+
+  it.live("has the sources of the file, and no series of a source that SIGHUP has removed", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const config = join(folder, "payments.toml")
+      const { PAYMENTS_API_KEY, PAYMENTS_BASE_URL } = yield* sandboxEnv({ records: 3 })
+      const write = (...names: ReadonlyArray<string>) =>
+        writeFileSync(
+          config,
+          [
+            `[defaults]\nbase_url = "${PAYMENTS_BASE_URL}"\napi_key_env = "KEY"\nmax_age = "10m"`,
+            ...names.map((name) => `[sources.${name}]\nto = "sqlite:${name}.db"`)
+          ].join("\n")
+        )
+      write("one", "two")
+      const running = yield* startWorker(["--config", config], { KEY: PAYMENTS_API_KEY })
+      yield* running.untilLogged("scan complete", 6)
+      const { families } = yield* scrape(running)
+      for (const source of ["one", "two"]) {
+        assert.strictEqual(valueOf(families, "payments_list_max_age_seconds", { source, list: "invoices" }), 600)
+        assert.strictEqual(valueOf(families, "payments_records_total", { source, outcome: "inserted" }), 3)
+      }
+      write("two")
+      running.child.kill("SIGHUP")
+      yield* running.untilLogged("settings read again", 1)
+      const { text } = yield* scrape(running)
+      assert.include(text, `source="two"`)
+      assert.notInclude(text, `source="one"`)
     }).pipe(Effect.scoped))
 
   it.live("shows refused keys as such, and no secret that a service repeats", () =>
