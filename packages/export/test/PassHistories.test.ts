@@ -1,15 +1,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
-import { Console, Deferred, Effect, Fiber, Layer, type Scope } from "effect"
+import { Console, Deferred, Duration, Effect, Fiber, Layer, type Scope } from "effect"
 import { copyFileSync, existsSync } from "node:fs"
 import { basename, join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
-import type { Reader } from "../src/engine/Store.ts"
+import { moveConsumer } from "../src/Consumers.ts"
+import type { Maintenance, Reader } from "../src/engine/Store.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
+import { prune } from "../src/Retention.ts"
 import { openScanner, type ScanEvent } from "../src/Scan.ts"
 import { type ScanSession, Sink, type SinkError } from "../src/Sink.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
-import { openReader } from "../src/sqlite/SqliteStore.ts"
+import { openMaintenance } from "../src/sqlite/SqliteStore.ts"
 import { verify } from "../src/Verify.ts"
 import { ChangeReplay, rowsIn } from "./ChangeReplay.ts"
 import { ChangingList, layerOver } from "./ChangingList.ts"
@@ -28,7 +30,7 @@ interface DestinationCase {
   readonly name: string
   readonly histories: number
   readonly layer: (folder: string) => Layer.Layer<Sink, SinkError>
-  readonly reader: (folder: string) => Effect.Effect<Reader, SinkError, Scope.Scope>
+  readonly open: (folder: string) => Effect.Effect<Maintenance, SinkError, Scope.Scope>
   /** Copies the destination as a killed process would leave it, if that is possible. */
   readonly copy?: (from: string, to: string) => void
 }
@@ -44,6 +46,8 @@ interface Figures {
   interruptions: number
   kills: number
   missing: number
+  /** Changes and scans that were removed. */
+  removed: number
 }
 
 /** The expected content of a destination, from what was committed in which order. */
@@ -190,10 +194,15 @@ const play = (destination: DestinationCase, number: number, figures: Figures) =>
     let folder = yield* temporaryFolder
 
     const check = Effect.scoped(Effect.gen(function*() {
-      const reader = yield* destination.reader(folder)
-      figures.missing += yield* model.check(reader)
-      yield* changes.replay(reader)
-      assert.deepStrictEqual((yield* verify(reader, Lists.invoices)).differences, [])
+      const opened = yield* destination.open(folder)
+      figures.missing += yield* model.check(opened)
+      yield* changes.replay(opened)
+      assert.deepStrictEqual((yield* verify(opened, Lists.invoices)).differences, [])
+      if (dice.chance(0.8)) return
+      yield* moveConsumer(opened, { name: "replay", position: changes.position, when: "forward" })
+      const pruned = yield* prune(opened, { keepChanges: Duration.zero, keepScans: Duration.zero })
+      figures.removed += pruned.changes.removed + pruned.scans.removed
+      assert.deepStrictEqual((yield* verify(opened, Lists.invoices)).differences, [])
     }))
 
     /** Runs one process. Returns the folder in which the next one continues: `copy` if the process is killed. */
@@ -292,7 +301,7 @@ const play = (destination: DestinationCase, number: number, figures: Figures) =>
         yield* check
       }
     }).pipe(Effect.scoped)
-    const rows = yield* Effect.scoped(Effect.flatMap(destination.reader(folder), rowsIn))
+    const rows = yield* Effect.scoped(Effect.flatMap(destination.open(folder), rowsIn))
     const present = rows.filter(({ missingSince }) => missingSince === undefined).map(({ id, raw }) =>
       [id, raw] as const
     )
@@ -326,7 +335,7 @@ const destinations: ReadonlyArray<DestinationCase> = [
     name: "sqlite:FILE",
     histories: isLongRun ? 1000 : 20,
     layer: (folder) => SqliteSink.layer(databaseIn(folder)),
-    reader: (folder) => openReader(databaseIn(folder), "here"),
+    open: (folder) => openMaintenance(databaseIn(folder), "here"),
     copy: (from, to) => {
       for (const suffix of ["", "-wal"]) {
         if (existsSync(databaseIn(from) + suffix)) copyFileSync(databaseIn(from) + suffix, databaseIn(to) + suffix)
@@ -337,7 +346,7 @@ const destinations: ReadonlyArray<DestinationCase> = [
     name: "postgres://HOST",
     histories: isLongRun ? 100 : 2,
     layer: (folder) => PostgresSink.layer(urlOf(proxy, basename(folder))),
-    reader: (folder) => PostgresSink.reader(urlOf(server, basename(folder)))
+    open: (folder) => PostgresSink.maintenance(urlOf(server, basename(folder)))
   }
 ]
 
@@ -355,7 +364,8 @@ describe(`a list that changes during full scans and passes, which are interrupte
           duringFullScan: 0,
           interruptions: 0,
           kills: 0,
-          missing: 0
+          missing: 0,
+          removed: 0
         }
         for (let number = 1; number <= destination.histories; number++) yield* play(destination, number, figures)
         yield* Console.log(`passes: ${JSON.stringify(figures)}`)

@@ -19,8 +19,16 @@ export const pruneCommand = Command.make(
   "prune",
   {
     from: fromFlag,
-    keepChanges: textFlag("keep-changes", "DURATION", "remove changes that are older, such as 90d"),
-    keepScans: textFlag("keep-scans", "DURATION", "remove scans that ended longer ago, such as 400d"),
+    keepChanges: textFlag(
+      "keep-changes",
+      "DURATION",
+      "remove changes that are older, such as 90d; default: that of the source"
+    ),
+    keepScans: textFlag(
+      "keep-scans",
+      "DURATION",
+      "remove scans that ended longer ago, such as 400d; default: that of the source"
+    ),
     dryRun: Flag.Boolean("dry-run").pipe(
       Flag.withDescription("remove nothing, and print what would be removed"),
       Flag.withDefault(false)
