@@ -7,6 +7,7 @@ export default defineConfig({
   input: {
     bench: join(import.meta.dirname, "src/main.ts"),
     child: join(import.meta.dirname, "src/child.ts"),
+    soak: join(import.meta.dirname, "src/soak.ts"),
     ...threads
   },
   platform: "node",

@@ -1,4 +1,5 @@
 /** Runs a part of a measurement in a child process. */
+import type { Fault, SandboxOptions } from "@payments/sandbox"
 import { type ChildProcess, fork } from "node:child_process"
 import { once } from "node:events"
 import type { WorkloadResult } from "./WorkloadResult.ts"
@@ -24,6 +25,9 @@ export type ChildRequest =
   | { readonly do: "readAll"; readonly url: string }
   | { readonly do: "memory" }
   | { readonly do: "storm"; readonly url: string; readonly listings: number }
+  | { readonly do: "serveMany"; readonly services: ReadonlyArray<SandboxOptions> }
+  | { readonly do: "setFaults"; readonly service: number; readonly faults: ReadonlyArray<Fault> }
+  | { readonly do: "countRequests" }
 
 /** Which server to start: a sandbox, or a bare server that always sends the same page of a sandbox. */
 export type ServeOptions =
@@ -34,6 +38,10 @@ export type ServeOptions =
 export interface ChildResponse {
   /** The base address of the server that the child started. */
   readonly url?: string
+  /** The base addresses of the services that the child started. */
+  readonly urls?: ReadonlyArray<string>
+  /** The requests that these services received. */
+  readonly requests?: ReadonlyArray<number>
   readonly ms?: number
   readonly result?: WorkloadResult
   readonly records?: number

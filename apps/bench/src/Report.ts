@@ -7,7 +7,7 @@ import { cpus, totalmem } from "node:os"
 export interface Figure {
   readonly name: string
   readonly value: number
-  readonly unit: "records/s" | "pages/s" | "×" | "MiB" | "requests" | "s"
+  readonly unit: "records/s" | "pages/s" | "×" | "MiB" | "requests" | "ms" | "s" | "files" | "scans"
   readonly atLeast?: number
   readonly atMost?: number
 }
@@ -19,6 +19,10 @@ export const median = (values: ReadonlyArray<number>): number => {
   const [low = Number.NaN, high = Number.NaN] = [sorted[(sorted.length - 1) >> 1], sorted[middle]]
   return (low + high) / 2
 }
+
+/** Returns the smallest value that is at least as large as 95 % of the values. */
+export const percentile95 = (values: ReadonlyArray<number>): number =>
+  values.toSorted((a, b) => a - b)[Math.max(0, Math.ceil(values.length * 0.95) - 1)] ?? Number.NaN
 
 /** Whether the figure meets its target; undefined if it has none. */
 export const meetsTarget = ({ atLeast, atMost, value }: Figure): boolean | undefined =>
@@ -49,7 +53,7 @@ const versionOf = (name: string): string => {
   return "unknown"
 }
 
-const digits = { "records/s": 0, "pages/s": 0, "×": 3, MiB: 1, requests: 0, s: 2 } as const
+const digits = { "records/s": 0, "pages/s": 0, "×": 3, MiB: 1, requests: 0, ms: 0, s: 2, files: 2, scans: 0 } as const
 
 /** Formats the figures as lines, with targets and verdicts. */
 export const render = (figures: ReadonlyArray<Figure>): string => {

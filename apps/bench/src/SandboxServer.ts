@@ -1,6 +1,6 @@
 /** The sandbox server, and a bare server for comparison. */
 import { ListServer } from "@payments/core/testing"
-import { Sandbox, type SandboxOptions, World } from "@payments/sandbox"
+import { type Fault, Sandbox, type SandboxOptions, World } from "@payments/sandbox"
 import { Effect, ManagedRuntime } from "effect"
 import { createServer } from "node:http"
 import type { ServeOptions } from "./Process.ts"
@@ -17,6 +17,26 @@ export const serve = (options: ServeOptions): Promise<string> => {
 
 const sandbox = (options: SandboxOptions): Promise<string> =>
   ManagedRuntime.make(Sandbox.layer(options)).runPromise(Sandbox.use(({ url }) => Effect.succeed(url)))
+
+/** The services of {@link serveMany}. */
+let services: ReadonlyArray<Sandbox["Service"]> = []
+
+/** Starts services that run as long as the process. Returns their base addresses. */
+export const serveMany = async (options: ReadonlyArray<SandboxOptions>): Promise<ReadonlyArray<string>> => {
+  const start = (one: SandboxOptions) => ManagedRuntime.make(Sandbox.layer(one)).runPromise(Effect.service(Sandbox))
+  services = await Promise.all(options.map(start))
+  return services.map(({ url }) => url)
+}
+
+/** Replaces the faults of a service. */
+export const setFaults = (index: number, faults: ReadonlyArray<Fault>): Promise<void> =>
+  Effect.runPromise(services[index]?.setFaults(faults) ?? Effect.die(`there is no service ${index}`))
+
+/** Returns the number of requests that each service has received. */
+export const countRequests = (): Promise<ReadonlyArray<number>> =>
+  Effect.runPromise(
+    Effect.forEach(services, (service) => Effect.map(service.counters, (counters) => counters.requests))
+  )
 
 /** Starts a server that sends one prepared page of 100 records for every request. */
 const bare = (): Promise<string> => {

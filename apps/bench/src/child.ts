@@ -44,6 +44,19 @@ const handle = async (request: ChildRequest): Promise<ChildResponse> => {
     }
     case "memory":
       return { peakRss: process.resourceUsage().maxRSS * 1024 }
+    case "serveMany": {
+      const { serveMany } = await import("./SandboxServer.ts")
+      return { urls: await serveMany(request.services) }
+    }
+    case "setFaults": {
+      const { setFaults } = await import("./SandboxServer.ts")
+      await setFaults(request.service, request.faults)
+      return {}
+    }
+    case "countRequests": {
+      const { countRequests } = await import("./SandboxServer.ts")
+      return { requests: await countRequests() }
+    }
     case "storm": {
       const { storm } = await import("./workloads/paymentsApi.ts")
       await storm(request.url, request.listings)

@@ -72,7 +72,17 @@ const runInChild = async (request: ChildRequest, records?: number): Promise<Requ
   if (records !== undefined && response.result?.records !== records) {
     throw new Error(`${request.do} read ${response.result?.records} of ${records} records`)
   }
-  return { url: "", ms: 0, records: 0, peakRss: 0, written: 0, result: emptyResult(), ...response }
+  return {
+    url: "",
+    ms: 0,
+    records: 0,
+    peakRss: 0,
+    written: 0,
+    urls: [],
+    requests: [],
+    result: emptyResult(),
+    ...response
+  }
 }
 
 const runExport = (options: ExportOptions, records?: number) => runInChild({ do: "export", options }, records)

@@ -1,4 +1,4 @@
-/** `pnpm bench core|sandbox|export|head [--records N] [--rounds N] [--json FILE] [--check]` */
+/** `pnpm bench core|sandbox|export|worker [--records N] [--rounds N] [--json FILE] [--check]` */
 import { writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
 import { fullSizes, measureCore } from "./core.ts"
@@ -6,8 +6,9 @@ import { fullExportSizes, measureExport } from "./export.ts"
 import { fullHeadSizes, measureHead } from "./head.ts"
 import { machine, meetsTarget, render } from "./Report.ts"
 import { fullSandboxSizes, measureSandbox } from "./sandbox.ts"
+import { fullWorkerSizes, measureWorker } from "./worker.ts"
 
-const usage = `usage: pnpm bench core|sandbox|export|head [flags]
+const usage = `usage: pnpm bench core|sandbox|export|worker [flags]
   --records N   records of the list for speed and memory figures (default ${fullSizes.records}; a multiple of 100)
   --rounds N    measured rounds; the figures are their medians (default ${fullSizes.rounds})
   --json FILE   also write the figures to this file
@@ -27,8 +28,11 @@ const benches = {
   core: (log: Log) => measureCore(sizes, log),
   sandbox: (log: Log) => measureSandbox({ ...fullSandboxSizes, records: sizes.records, rounds: sizes.rounds }, log),
   export: (log: Log) => measureExport({ ...fullExportSizes, records: sizes.records, rounds: sizes.rounds }, log),
-  // It always runs with 1,000,000 records for 4 minutes.
-  head: (log: Log) => measureHead(fullHeadSizes, log)
+  worker: async (log: Log) => [
+    ...await measureWorker({ ...fullWorkerSizes, records: sizes.records, rounds: sizes.rounds }, log),
+    // It always runs with 1,000,000 records for 4 minutes.
+    ...await measureHead(fullHeadSizes, log)
+  ]
 }
 type Log = (line: string) => void
 const isCount = (value: number) => Number.isInteger(value) && value > 0

@@ -2,8 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { measureCore } from "../src/core.ts"
 import { measureExport } from "../src/export.ts"
 import { measureHead } from "../src/head.ts"
-import { median, meetsTarget, render } from "../src/Report.ts"
+import { median, meetsTarget, percentile95, render } from "../src/Report.ts"
 import { measureSandbox } from "../src/sandbox.ts"
+import { measureWorker } from "../src/worker.ts"
 
 /** Milliseconds. Some of the tests start two dozen processes. */
 const timeout = 300_000
@@ -37,6 +38,12 @@ describe("the benchmark", { timeout }, () => {
     assert.isTrue(figures.every(({ value }) => Number.isFinite(value)), render(figures))
   })
 
+  it("runs workers over many sources, with metrics, traces and status pages", async () => {
+    const sizes = { records: 500, rounds: 1, sources: 4, recordsPerList: 100, seconds: 2, every: 1 }
+    const figures = await measureWorker(sizes, () => {})
+    assert.isTrue(figures.every(({ value }) => Number.isFinite(value) && value > 0), render(figures))
+  })
+
   it("reports which targets are met", () => {
     const figure = { name: "a", unit: "×" } as const
     assert.isTrue(meetsTarget({ ...figure, value: 0.9, atLeast: 0.9 }))
@@ -46,7 +53,9 @@ describe("the benchmark", { timeout }, () => {
     assert.include(render([{ ...figure, value: 0.5, atLeast: 0.9 }]), "MISSED")
   })
 
-  it("computes medians", () => {
+  it("computes medians and percentiles", () => {
     assert.deepStrictEqual([median([3, 1, 2]), median([4, 1, 2, 3])], [2, 2.5])
+    const hundred = Array.from({ length: 100 }, (_, index) => 100 - index)
+    assert.deepStrictEqual([percentile95(hundred), percentile95([7])], [95, 7])
   })
 })

@@ -1,0 +1,188 @@
+/** Measures the worker: many sources in one process, and the cost of metrics, traces and status pages. */
+import { mkdtempSync, rmSync } from "node:fs"
+import { createServer } from "node:http"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { setTimeout as sleep } from "node:timers/promises"
+import { Process } from "./Process.ts"
+import { type Figure, median, percentile95 } from "./Report.ts"
+import { type BenchSource, WorkerProcess } from "./WorkerProcess.ts"
+
+/** The sizes of the measurements. */
+export interface WorkerSizes {
+  /** Records of the list for the cost of metrics and status pages. */
+  readonly records: number
+  readonly rounds: number
+  readonly sources: number
+  /** Records of each list of a source. */
+  readonly recordsPerList: number
+  /** How long many sources are measured. */
+  readonly seconds: number
+  /** The interval of their full scans in seconds. */
+  readonly every: number
+}
+
+/** The sizes for which the targets are defined. */
+export const fullWorkerSizes: WorkerSizes = {
+  records: 100_000,
+  rounds: 7,
+  sources: 100,
+  recordsPerList: 1000,
+  seconds: 60,
+  every: 15
+}
+
+type Log = (line: string) => void
+
+/** Measures all figures. `log` receives a line after each step. */
+export const measureWorker = async (sizes: WorkerSizes, log: Log): Promise<ReadonlyArray<Figure>> => [
+  ...await measureManySources(sizes, log),
+  ...await measureObservation(sizes, log)
+]
+
+/** Makes a temporary folder. Disposing it removes it. */
+const temporaryFolder = () => {
+  const folder = mkdtempSync(join(tmpdir(), "payments-bench-"))
+  return { folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }) }
+}
+
+/** The faults of the services that fail: a refused key, answers that never come, and a rate limit. */
+const failures = [
+  [{ fault: "status", status: 401 }],
+  [{ fault: "stall", at: "headers" }],
+  [{ fault: "status", status: 429, retryAfter: 5 }]
+] as const
+
+const measureManySources = async (sizes: WorkerSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
+  const healthy = await runManySources(sizes, 0)
+  log(`${sizes.sources} sources: age p95 ${healthy.age.toFixed(1)} s, CPU per 1,000 pages ${healthy.cpu.toFixed(0)} ms`)
+  const mixed = await runManySources(sizes, failures.length)
+  log(`${failures.length} of them fail: age p95 of the others ${mixed.age.toFixed(1)} s`)
+  return [
+    { name: `CPU per 1,000 pages, ${sizes.sources} sources`, value: healthy.cpu, unit: "ms" },
+    { name: `peak RSS, ${sizes.sources} sources`, value: healthy.peakRss / 2 ** 20, unit: "MiB", atMost: 400 },
+    { name: "age p95 of all lists", value: healthy.age, unit: "s" },
+    {
+      name: `age p95 of the other lists if ${failures.length} sources fail ÷ if none fails`,
+      value: mixed.age / healthy.age,
+      unit: "×",
+      atMost: 1.05
+    }
+  ]
+}
+
+/** Runs a worker over many sources, of which the first `failing` ones fail after their first scan. */
+const runManySources = async ({ every, recordsPerList, seconds, sources }: WorkerSizes, failing: number) => {
+  using place = temporaryFolder()
+  await using services = new Process()
+  const latency = { fault: "latency", ms: 50 } as const
+  const { urls = [] } = await services.send({
+    do: "serveMany",
+    services: Array.from({ length: sources }, (_, seed) => ({ seed, records: recordsPerList, faults: [latency] }))
+  })
+  const named = urls.map((url, index): BenchSource => ({ name: `source-${index}`, url }))
+  await using worker = await WorkerProcess.start(place.folder, ["[defaults]", `every = "${every}s"`], named)
+  await worker.untilLogged("scan complete", sources * 3)
+  for (let service = 0; service < failing; service++) {
+    // oxlint-disable-next-line no-await-in-loop -- the service answers one request at a time
+    await services.send({ do: "setFaults", service, faults: [latency, ...failures[service] ?? []] })
+  }
+  const failed = new Set(named.slice(0, failing).map(({ name }) => name))
+  // The failures have an effect from the next scans on.
+  await sleep(2 * every * 1000)
+  const ages: Array<number> = []
+  const [before, cpuBefore] = [await requestsOf(services), worker.cpuMs()]
+  for (let second = 0; second < seconds; second++) {
+    // oxlint-disable-next-line no-await-in-loop -- one sample per second
+    for (const { source, value } of await worker.metric("payments_list_age_seconds")) {
+      if (!failed.has(source)) ages.push(value)
+    }
+    // oxlint-disable-next-line no-await-in-loop -- one sample per second
+    await sleep(1000)
+  }
+  const pages = await requestsOf(services) - before
+  if (ages.length === 0 || pages === 0) throw new Error("the worker reported no age, or read nothing")
+  return { age: percentile95(ages), cpu: (worker.cpuMs() - cpuBefore) / pages * 1000, peakRss: worker.memory("VmHWM") }
+}
+
+const requestsOf = async (services: Process): Promise<number> =>
+  ((await services.send({ do: "countRequests" })).requests ?? []).reduce((sum, count) => sum + count, 0)
+
+/** The number of status pages that are open at the same time. */
+const pages = 50
+
+const measureObservation = async ({ records, rounds }: WorkerSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
+  await using service = new Process()
+  const { url = "" } = await service.send({ do: "listen", records })
+  const times = { plain: new Array<number>(), exported: new Array<number>(), watched: new Array<number>() }
+  for (let round = 0; round <= rounds; round++) {
+    for (const kind of ["plain", "exported", "watched"] as const) {
+      // oxlint-disable-next-line no-await-in-loop -- the runs must not compete with each other
+      const ms = await firstScan(url, records, kind)
+      log(`first scan, ${kind}, round ${round} of ${rounds}: ${ms.toFixed(0)} ms`)
+      if (round > 0) times[kind].push(ms)
+    }
+  }
+  return [
+    {
+      name: "export rate with metrics and traces ÷ without",
+      value: median(times.plain) / median(times.exported),
+      unit: "×",
+      atLeast: 0.95
+    },
+    {
+      name: `export rate with ${pages} open status pages ÷ without`,
+      value: median(times.plain) / median(times.watched),
+      unit: "×",
+      atLeast: 0.98
+    }
+  ]
+}
+
+/** Returns the duration of the first scan of a worker. */
+const firstScan = async (url: string, records: number, kind: "plain" | "exported" | "watched"): Promise<number> => {
+  using place = temporaryFolder()
+  await using collector = await startCollector()
+  const env = kind === "exported"
+    ? { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_METRIC_EXPORT_INTERVAL: "1000" }
+    : {}
+  const source = { name: "one", url, settings: [`lists = ["payout-requests"]`, `every = "1h"`] }
+  await using worker = await WorkerProcess.start(place.folder, [], [source], env)
+  const closed = new AbortController()
+  const watching = kind !== "watched"
+    ? []
+    : Array.from({ length: pages }, () => watch(`${worker.url}/events`, closed.signal))
+  const scrape = kind === "exported"
+    ? setInterval(() => void worker.metric("payments_list_age_seconds"), 1000)
+    : undefined
+  const [line] = await worker.untilLogged("scan complete")
+  clearInterval(scrape)
+  closed.abort()
+  await Promise.allSettled(watching)
+  if (line?.annotations["records"] !== records) {
+    throw new Error(`the scan read ${String(line?.annotations["records"])} records`)
+  }
+  return Number(line.annotations["elapsedMs"])
+}
+
+/** Reads a stream until the signal aborts it. */
+const watch = async (url: string, signal: AbortSignal): Promise<void> => {
+  const { body } = await fetch(url, { signal })
+  for await (const _ of body ?? []) { /* the content does not matter */ }
+}
+
+/** Starts a collector that accepts everything. */
+const startCollector = async () => {
+  const server = createServer((request, response) => {
+    request.resume().on("end", () => response.writeHead(200, { "content-type": "application/json" }).end("{}"))
+  })
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+  const address = server.address()
+  return {
+    url: `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    }
+  }
+}
