@@ -10,7 +10,7 @@ import { type Dice, diceOf, isLongRun, seed } from "../../../packages/export/tes
 import { runInProcess } from "./InProcess.ts"
 import { binary, temporaryFolder } from "./Program.ts"
 
-const kills = isLongRun ? 200 : 10
+const kills = isLongRun ? 200 : 6
 
 /** Makes a batch larger than a pipe and the buffers of its ends, so that kills hit writes that are not complete. */
 const description = "x".repeat(300)

@@ -51,7 +51,7 @@ const destinations: ReadonlyArray<DestinationCase> = [
   },
   {
     name: "postgres://HOST",
-    histories: isLongRun ? 100 : 4,
+    histories: isLongRun ? 100 : 2,
     layer: (folder) => PostgresSink.layer(urlOf(server, basename(folder))),
     open: (folder) => PostgresSink.maintenance(urlOf(server, basename(folder)))
   }
@@ -271,7 +271,7 @@ describe.each(destinations)("the consumers in $name", (destination) => {
       assert.deepStrictEqual(yield* opened.consumerStates, [])
     }).pipe(Effect.scoped))
 
-  it.live("lose no change to a removal at the same time", () =>
+  it.live("lose no change to a removal at the same time, and exports continue", () =>
     Effect.gen(function*() {
       const { layer, opened } = yield* withChanges(destination, 40)
       yield* exporting(layer, Array.from({ length: 40 }, () => 2))
@@ -279,9 +279,17 @@ describe.each(destinations)("the consumers in $name", (destination) => {
       const moved = yield* Effect.all([
         Effect.forEach(positions, (position) =>
           Effect.exit(moveConsumer(opened, { name: `c${position}`, position, when: "create" })), { concurrency: 5 }),
-        pruneAll(opened)
+        Effect.repeat(pruneAll(opened), { times: 10 }),
+        Effect.forEach([3, 4, 5], (amount) =>
+          exporting(
+            layer,
+            Array.from({ length: 40 }, () =>
+              amount)
+          ))
       ], { concurrency: "unbounded" })
-      const { pruned } = yield* opened.changeRange
+      const { last, pruned } = yield* opened.changeRange
+      assert.strictEqual(last, 4 * 40)
+      assert.deepStrictEqual((yield* verify(opened, Lists.invoices)).differences, [])
       for (const { name, position } of yield* opened.consumerStates) {
         assert.isAtLeast(position, pruned, name)
       }
