@@ -7,8 +7,8 @@ import { copyFileSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import * as FileSink from "../src/files/FileSink.ts"
 import { verifyFiles } from "../src/files/VerifyFiles.ts"
-import { openScanner, type ScanEvent, type ScanOptions } from "../src/Scan.ts"
-import type { Sink, SinkError } from "../src/Sink.ts"
+import { type ListScanner, openScanner, type ScanEvent, type ScanOptions, scanParts } from "../src/Scan.ts"
+import type { ScanStart, Sink, SinkError } from "../src/Sink.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { openReader } from "../src/sqlite/SqliteStore.ts"
 import * as ThreadedSink from "../src/thread/ThreadedSink.ts"
@@ -92,6 +92,37 @@ describe("a head pass", () => {
       assert.deepInclude(yield* Fiber.join(full), { behindHead: 0, missing: 0, heldBack: 0 })
       assert.deepStrictEqual(yield* differences, [])
       assert.deepStrictEqual(texts(), list.texts())
+    }).pipe(Effect.scoped))
+})
+
+describe("an interrupted scan of a part", () => {
+  it.live("is overtaken by a pass that has written, and by no other pass", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      const list = new ChangingList(diceOf(seed, "parts"), { order: "newest", cursors: "keyset" }, 60, days)
+      const layer = Layer.merge(layerOver(list), SqliteSink.layer(file))
+      const withScanner = <A, E>(use: (scanner: ListScanner) => Effect.Effect<A, E>) =>
+        Effect.scoped(Effect.flatMap(openIn(layer, { limit: 5 }), use))
+      const part = { field: "settlementDate", values: days.slice(0, 1), limit: 5, largestBatch: 5 }
+      const startOf = (isInterrupted: boolean) =>
+        Effect.gen(function*() {
+          const started = yield* Deferred.make<ScanStart>()
+          const onEvent = (event: ScanEvent) =>
+            event._tag === "Begun"
+              ? Deferred.succeed(started, event.start)
+              : event._tag === "Committed" && isInterrupted
+              ? Effect.interrupt
+              : Effect.void
+          yield* Effect.exit(scanParts("invoices", { ...part, onEvent }).pipe(Effect.provide(layer)))
+          return yield* Deferred.await(started)
+        })
+      yield* withScanner((scanner) => scanner.full)
+      assert.strictEqual(yield* startOf(true), "first")
+      assert.deepInclude(yield* withScanner((scanner) => scanner.head(2)), { pages: 2, updated: 0 })
+      assert.strictEqual(yield* startOf(true), "resumed")
+      list.changeNewest(1)
+      assert.deepInclude(yield* withScanner((scanner) => scanner.head(2)), { updated: 1 })
+      assert.strictEqual(yield* startOf(false), "overtaken")
     }).pipe(Effect.scoped))
 })
 
