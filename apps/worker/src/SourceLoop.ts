@@ -192,16 +192,18 @@ const chartIntervalAfterScan = Duration.seconds(30)
 
 /** Returns an effect that reads the figures for charts of those lists whose figures are old. */
 const makeCharts = (sink: Sink["Service"], source: string, status: Status["Service"]) => {
-  const readAt = new Map<string, { readonly at: number; readonly scan: number | undefined }>()
+  const readAt = new Map<string, { readonly at: number; readonly scan: number }>()
   return Effect.gen(function*() {
     const { sources } = yield* status.current
     for (const { completeScan, list: label } of sources.find(({ name }) => name === source)?.lists ?? []) {
       const list = Lists.all.find((one) => one.label === label)
       const now = yield* Monotonic.millis
       const before = readAt.get(label)
-      const interval = before?.scan === completeScan?.scan ? chartInterval : chartIntervalAfterScan
-      if (list === undefined || (before !== undefined && now - before.at < Duration.toMillis(interval))) continue
-      readAt.set(label, { at: now, scan: completeScan?.scan })
+      // Figures of an unfinished copy would only be wrong, and stay for minutes.
+      if (list === undefined || completeScan === null) continue
+      const interval = before?.scan === completeScan.scan ? chartInterval : chartIntervalAfterScan
+      if (before !== undefined && now - before.at < Duration.toMillis(interval)) continue
+      readAt.set(label, { at: now, scan: completeScan.scan })
       const overview = yield* sink.inspect?.overview(list) ?? Effect.succeed(null)
       yield* status.update(source, (state) => updateList(state, label, (charted) => ({ ...charted, overview })))
     }

@@ -50,7 +50,11 @@ export const listDetails = (
     isOneOfSeveral ? html`<span class="of"><bdi>${source.name}</bdi> · </span>` : undefined
   }${listTitle(list.list)}</h3>${badge(freshness(list))}</header>
     <div class="charts">
-      ${list.overview === null ? undefined : [changes(id, list.overview), amounts(list, list.overview, at)]}
+      ${
+    list.overview === null
+      ? html`<p class="empty">The charts appear soon after the first full scan.</p>`
+      : [changes(id, list.overview, at), amounts(list, list.overview, at)]
+  }
     </div>
     <div class="facts">${lastScan(list, at)}${runs(list, at)}</div>
   </article>`
@@ -64,11 +68,13 @@ const kinds = [
 ] as const
 
 /** The chart is drawn from `data-points`: the day as seconds since 1970, then the number of changes of each kind. */
-const changes = (id: string, { days }: Overview): Html => {
+const changes = (id: string, { at: readAt, days }: Overview, at: string): Html => {
   const withChanges = days.filter((day) => kinds.some(([kind]) => day[kind] > 0)).toReversed()
   const title = `Changes per day, last ${days.length} days (UTC)`
   if (withChanges.length === 0) {
-    return html`<section class="chart"><h4>${title}</h4><p class="empty">No changes.</p></section>`
+    return html`<section class="chart"><h4>${title}</h4><p class="empty">No changes, as of ${
+      time(readAt, at)
+    }.</p></section>`
   }
   const points = days.map((day) => [Date.parse(day.day) / 1000, ...kinds.map(([kind]) => day[kind])])
   return html`<section class="chart"><h4>${title}</h4>
@@ -103,7 +109,11 @@ const amounts = (list: ListSnapshot, { at: readAt, otherStatuses, statuses }: Ov
   const columns = [...new Set(all.flatMap(({ sums }) => Object.keys(sums)))]
   const [first] = columns
   const title = first === undefined ? "Rows by status" : "Amounts by status"
-  if (all.length === 0) return html`<section class="chart"><h4>${title}</h4><p class="empty">No rows.</p></section>`
+  if (all.length === 0) {
+    return html`<section class="chart"><h4>${title}</h4><p class="empty">No rows, as of ${
+      time(readAt, at)
+    }.</p></section>`
+  }
   const measure = (totals: { readonly rows: number; readonly sums: { readonly [column: string]: string } }) =>
     magnitude(first === undefined ? String(totals.rows) : totals.sums[first] ?? "0")
   const largest = all.reduce((most, totals) => measure(totals) > most ? measure(totals) : most, 1n)

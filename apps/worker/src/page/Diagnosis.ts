@@ -22,11 +22,10 @@ export interface Finding {
 export const freshness = (list: ListSnapshot): Verdict => {
   if (list.stall !== null) return { tone: "bad", word: "Stalled" }
   if (list.ageSeconds === null) {
-    const tone = list.isFresh ? "idle" : "bad"
-    if (list.completeScan !== null) return { tone, word: "Age unknown" }
+    if (list.completeScan !== null) return { tone: list.isFresh ? "idle" : "bad", word: "Age unknown" }
     if (list.progress !== null) return { tone: "idle", word: "First scan" }
-    // Nothing is there, and the last attempt to change that failed.
-    return { tone: list.failure === null ? tone : "bad", word: "Never scanned" }
+    // The first scan begins by itself. Only if it failed, a person has to look.
+    return { tone: list.failure === null ? "idle" : "bad", word: "Never scanned" }
   }
   if (!list.isFresh) return { tone: "bad", word: "Stale" }
   return list.maxAgeSeconds === null ? { tone: "idle", word: "No limit" } : { tone: "good", word: "Fresh" }
@@ -69,7 +68,7 @@ export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Find
       add("bad", html`The data is ${durationWords(list.ageSeconds)} old. At most ${allowed} is allowed.`)
     } else if (list.completeScan !== null) {
       add("bad", html`The age is unknown until the next full scan: a clock was set back.`)
-    } else if (tone === "bad") add("bad", html`No full scan is complete. An age of at most ${allowed} is allowed.`)
+    }
   }
   const waiting = list.progress?.waiting ?? null
   if (waiting !== null && list.progress !== null) {

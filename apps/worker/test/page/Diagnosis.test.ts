@@ -15,9 +15,7 @@ describe("a list", () => {
   it.each<[string, Partial<ListSnapshot>, string, ReadonlyArray<string>]>([
     ["is fresh", {}, "good Fresh", []],
     ["has no limit", { maxAgeSeconds: null }, "idle No limit", []],
-    ["has never been scanned", unscanned, "bad Never scanned", [
-      "bad: No full scan is complete. An age of at most 15 min is allowed."
-    ]],
+    ["has never been scanned", unscanned, "idle Never scanned", []],
     [
       "has no limit, and its first scan failed",
       { ...unscanned, maxAgeSeconds: null, isFresh: true, failure },
