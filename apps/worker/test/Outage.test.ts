@@ -150,4 +150,21 @@ describe("a worker that receives SIGTERM while its PostgreSQL server does not an
         assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null], moment)
         assert.include(running.out(), `"message":"stopped"`, moment)
       }).pipe(Effect.scoped), { concurrency: "unbounded", discard: true }))
+
+  it.live("ends at once with code 0 on a second SIGTERM", () =>
+    Effect.gen(function*() {
+      const before = yield* gate
+      yield* before.open(server.port)
+      const running = yield* startWorker(
+        ["--to", to(before.port, newSchema()), "--every", "1h"],
+        yield* sandboxEnv({ records: 3 })
+      )
+      yield* running.untilUpToDate
+      yield* before.stall
+      running.child.kill("SIGTERM")
+      yield* running.until(before.droppedChunks, (count) => count > 0)
+      const started = performance.now()
+      assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
+      assert.isBelow(performance.now() - started, 1000, "the release of a lock waits for 3 s")
+    }).pipe(Effect.scoped))
 })

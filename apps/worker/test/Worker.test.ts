@@ -68,6 +68,17 @@ describe("the built worker", () => {
       assert.include(readdirSync(join(folder, "files")), "manifest.json")
     }).pipe(Effect.scoped))
 
+  it.live("writes its log as text for people", () =>
+    Effect.gen(function*() {
+      const env = { ...yield* sandboxEnv({ records: 3 }), PAYMENTS_LOG_FORMAT: "text" }
+      const { code, stdout } = yield* runProgram(process.execPath, [binary, "run", "--once", "--to", "sqlite:p.db"], {
+        env,
+        cwd: yield* temporaryFolder
+      })
+      assert.strictEqual(code, 0)
+      assert.match(stdout, /^\S+Z INFO  scan complete  source=default  list=invoices  scan=\d .*records=3 /m)
+    }).pipe(Effect.scoped))
+
   it.live("creates a new destination when its database or folder is moved away", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
