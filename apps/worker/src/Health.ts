@@ -38,7 +38,8 @@ export const routes = HttpRouter.use((router) =>
       "GET",
       "/health/ready",
       Effect.map(status.current, (snapshot) => {
-        const ready = snapshot.sources.every(isReady)
+        // At the start, the sources are not known yet.
+        const ready = snapshot.sources.length > 0 && snapshot.sources.every(isReady)
         return HttpServerResponse.jsonUnsafe({ ready, ...snapshot }, { status: ready ? 200 : 503 })
       })
     )
@@ -47,7 +48,7 @@ export const routes = HttpRouter.use((router) =>
       "/health/fresh",
       Effect.map(status.current, (snapshot) => {
         const stale = staleLists(snapshot)
-        const fresh = stale.length === 0
+        const fresh = snapshot.sources.length > 0 && stale.length === 0
         return HttpServerResponse.jsonUnsafe({ fresh, stale }, { status: fresh ? 200 : 503 })
       })
     )
