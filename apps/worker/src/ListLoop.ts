@@ -9,6 +9,7 @@ import {
   openScanner,
   type PassSummary,
   type ScanEvent,
+  type ScanSession,
   type ScanSummary,
   type SinkError
 } from "@payments/export"
@@ -54,6 +55,8 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
   const { label } = Lists.byName[name]
   const stallAfter = Duration.toMillis(options.stallAfter ?? defaultStall)
   const active = new Map<RunKind, ActiveRun>()
+  /** The number of the open full scan. */
+  let openScan: number | undefined
 
   const update = (change: (list: ListState, now: string) => ListState) =>
     status.update(source.name, (state, now) => updateList(state, label, (list) => change(list, now)))
@@ -71,7 +74,10 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
   const handle = Effect.fnUntraced(function*(event: ScanEvent) {
     yield* metrics.onEvent(source.name, event)
     yield* update((list, now) => listAfter(event, list, now))
-    yield* logEvent(event, isSecret)
+    yield* Effect.annotateLogs(
+      logEvent(event, isSecret),
+      event.kind === "full" && openScan !== undefined ? { scan: openScan } : {}
+    )
     if (event._tag === "Ended") return
     const place = active.get(event.kind)?.place
     if (event._tag === "Waiting") return yield* place?.onWait ?? Effect.void
@@ -88,6 +94,10 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
       run.busy++
       return Effect.ensuring(step, Effect.andThen(noteProgress("full"), Effect.sync(() => void run.busy--)))
     })
+
+  /** Opens the session of a full scan, which may fill columns first. */
+  const opening = <E, R2>(session: Effect.Effect<ScanSession, E, R2>): Effect.Effect<ScanSession, E, R2> =>
+    Effect.tap(longStep(session), (opened) => Effect.sync(() => void (openScan = opened.scan)))
 
   /** Runs a scan or a pass as soon as there is a place. Fails if the destination has to be opened again. */
   const perform = <A>(kind: RunKind, run: Effect.Effect<A, PaymentsError | SinkError>) =>
@@ -164,6 +174,7 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
       yield* untilNext(source.full, last, setNext("full"), failures === 0 ? undefined : retryWait(failures))
       yield* setNext("full")(null)
       last = yield* startNow
+      openScan = undefined
       const result = yield* perform("full", fullScan(scanner))
       const after = yield* ownFreshness
       const summary = Result.isSuccess(result) ? Option.getOrUndefined(result.success) : undefined
@@ -242,7 +253,7 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
     ], { concurrency: "unbounded" }).pipe(Effect.andThen(Effect.never))
   })
 
-  return { name, run, longStep }
+  return { name, run, longStep, opening }
 }
 
 /** Whether the destination has to be opened again, or its source stops. */

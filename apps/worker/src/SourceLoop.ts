@@ -141,15 +141,12 @@ const useDestination = Effect.fnUntraced(function*<R>(
   yield* options.onStart({ destination: sink.location, lists: yield* refresh })
   yield* status.update(source.name, (state) => ({ ...state, destination: sink.location, problem: null }))
   const loops = source.lists.map((name) => makeListLoop({ ...options, name, isSecret: api.isSecret, status, refresh }))
+  const loopOf = ({ name }: Lists.AnyList) => loops.find((loop) => loop.name === name)
   /** The sink of all lists. A list that is rendered or opened commits no page, but it does not stall. */
   const watched: Sink["Service"] = {
     ...sink,
-    begin: (list, request) => longStep(list.name, sink.begin(list, request)),
-    publish: (list) => longStep(list.name, sink.publish(list))
-  }
-  const longStep = <A, E, R2>(name: Lists.ListName, effect: Effect.Effect<A, E, R2>): Effect.Effect<A, E, R2> => {
-    const loop = loops.find((one) => one.name === name)
-    return loop === undefined ? effect : loop.longStep(effect)
+    begin: (list, request) => loopOf(list)?.opening(sink.begin(list, request)) ?? sink.begin(list, request),
+    publish: (list) => loopOf(list)?.longStep(sink.publish(list)) ?? sink.publish(list)
   }
   const charts = makeCharts(sink, source.name, status)
   const becomeStandby = Effect.delay(

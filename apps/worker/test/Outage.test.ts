@@ -58,7 +58,7 @@ describe("a worker whose PostgreSQL server cannot be reached", () => {
       const [before, schema] = [yield* gate, newSchema()]
       yield* before.open(server.port)
       const running = yield* startWorker(
-        ["--to", to(before.port, schema), "--every", "5s"],
+        ["--to", to(before.port, schema), "--every", "1s"],
         yield* sandboxEnv({ records: 20 })
       )
       yield* running.untilUpToDate

@@ -25,7 +25,7 @@ describe("a worker with passes", () => {
       const source = makeSource("one", service.url, file, {
         lists: ["invoices"],
         order: "newest-first",
-        full: every("4 seconds"),
+        full: every("3 seconds"),
         head: { pages: 1, schedule: every("1 second") },
         window: { days: 3, schedule: every("1 second") }
       })

@@ -27,7 +27,7 @@ const upToDateWorker = Effect.gen(function*() {
       assert.deepStrictEqual([status, body.ready], [200, true], "the destination can be used")
       return matches(body)
     })
-  return { until, behave: (as: typeof behaviour) => void (behaviour = as) }
+  return { log: running.log, until, behave: (as: typeof behaviour) => void (behaviour = as) }
 })
 
 const listsOf = (body: Readiness) => body.sources[0]?.lists ?? []
@@ -37,13 +37,15 @@ const invoicesOf = (body: Readiness) =>
 describe("the state that a worker reports", () => {
   it.live("has the reason while scans wait for a service that responds with 503", () =>
     Effect.gen(function*() {
-      const { behave, until } = yield* upToDateWorker
+      const { behave, log, until } = yield* upToDateWorker
       behave("503 after the first page")
       const { body } = yield* until((now) => invoicesOf(now).progress?.waiting?.reason === "ServerFailure")
       const { completeScan, failure, progress } = invoicesOf(body)
       assert.include(progress?.waiting?.message, "503")
       assert.deepStrictEqual([progress?.kind, progress?.records, failure], ["full", 10, null])
       assert.isNotNull(completeScan)
+      const [waits] = log("scan waits")
+      assert.containsAllKeys(waits?.annotations, ["source", "list", "scan", "reason", "error", "waitMs"])
       behave("whole")
       yield* until(isUpToDate)
     }).pipe(Effect.scoped))
