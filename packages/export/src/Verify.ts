@@ -11,7 +11,7 @@ import { ignoredIn } from "./engine/NextScan.ts"
 import { contentHash, differingMembers, differingRows, hashed, lookupsOf } from "./engine/Plan.ts"
 import { RowSet } from "./engine/RowSet.ts"
 import * as ScanTotals from "./engine/ScanTotals.ts"
-import type { FullRow, Reader } from "./engine/Store.ts"
+import type { FullRow, Reader, ScanRow } from "./engine/Store.ts"
 import { toBatchRecords } from "./ReadPage.ts"
 import type { SinkError } from "./Sink.ts"
 
@@ -83,10 +83,8 @@ const verifyRows = Effect.fnUntraced(function*(
   reader: Reader,
   list: Lists.AnyList
 ): Effect.fn.Return<Verified, SinkError> {
-  const scans = yield* reader.scans(list)
-  const complete = scans.find(({ part, state }) => part === "" && state === "complete")
+  const { complete, quarantined, scans, seen } = yield* evidenceOf(reader, list)
   const certificate = Certificate.ofScan(complete)
-  const seen = new RowSet(complete === undefined ? [] : yield* reader.seen([complete.scan]))
   const layout = layoutOf(list)
   const { columns: skipped } = yield* unfilled(reader, list)
   const compared = layout.columns.filter((column) => !skipped.includes(column))
@@ -132,12 +130,28 @@ const verifyRows = Effect.fnUntraced(function*(
     // The certificate of a scan that began before a column was added has no sum of it.
     for (const [name, sum] of Object.entries(certificate.sums)) figure(`the sum of ${name}`, String(sums[name]), sum)
     // Records without an id are only in the quarantine.
-    const { withoutId, records } = yield* reader.quarantined(certificate.scan)
-    figure("the number of quarantined records", records, certificate.quarantined)
-    figure("the number of records without an id", withoutId, certificate.withoutId)
+    figure("the number of quarantined records", quarantined?.records, certificate.quarantined)
+    figure("the number of records without an id", quarantined?.withoutId, certificate.withoutId)
   }
   return { list: list.name, certificate, differences, skipped: skipped.map(({ name }) => name) }
 })
+
+/**
+ * Reads the scans of a list, and what the last complete full scan has seen and quarantined. The end of a later full scan
+ * deletes that, so if one has ended meanwhile, everything is read again.
+ */
+const evidenceOf = Effect.fnUntraced(function*(reader: Reader, list: Lists.AnyList) {
+  for (;;) {
+    const scans = yield* reader.scans(list)
+    const complete = lastComplete(scans)
+    const seen = new RowSet(complete === undefined ? [] : yield* reader.seen([complete.scan]))
+    const quarantined = complete === undefined ? undefined : yield* reader.quarantined(complete.scan)
+    if (lastComplete(yield* reader.scans(list))?.scan === complete?.scan) return { complete, quarantined, scans, seen }
+  }
+})
+
+const lastComplete = (scans: ReadonlyArray<ScanRow>): ScanRow | undefined =>
+  scans.find(({ part, state }) => part === "" && state === "complete")
 
 const forEachChunk = Effect.fnUntraced(function*<E>(
   reader: Reader,

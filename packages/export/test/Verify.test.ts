@@ -83,6 +83,34 @@ describe("the quarantine of the last complete scan", () => {
     ))
 })
 
+describe("a destination that is verified while full scans end", () => {
+  it.live.each(["scans", "seen", "quarantined", "rows"] as const)(
+    "has no difference if one ends after its %s are read",
+    (call) =>
+      inFile((file) =>
+        Effect.gen(function*() {
+          yield* run(file, [good, bad, withoutId])
+          let isFirst = true
+          const reader = yield* openReader(file, "here")
+          const endFullScan = Effect.suspend(() => {
+            if (!isFirst) return Effect.void
+            isFirst = false
+            return Effect.orDie(run(file, [`{"id":"a","amount":2}`, `{"id":"c","amount":3}`]))
+          })
+          const scanning = new Proxy(reader, {
+            get: (target, name: keyof typeof reader) =>
+              name === call
+                ? (...given: ReadonlyArray<never>) =>
+                  Effect.tap(Reflect.apply(target[call], target, given), () => endFullScan)
+                : target[name]
+          })
+          assert.deepStrictEqual(linesOf((yield* verify(scanning, Lists.invoices)).differences), [])
+          assert.isFalse(isFirst)
+        }).pipe(Effect.scoped)
+      )
+  )
+})
+
 describe("a destination, compared with the API", () => {
   it.live("does not differ in members that its scans ignore, but differs in others", () =>
     inFile((file) =>
