@@ -66,6 +66,18 @@ describe("content that PostgreSQL rejects", () => {
       const verified = yield* verify(reader, Lists.invoices)
       assert.deepStrictEqual([verified.differences, verified.certificate?.distinct], [[], 29])
     }).pipe(Effect.scoped))
+
+  it.live("does not count as repeated in a pass", () =>
+    Effect.gen(function*() {
+      const sink = yield* Sink
+      const request = { source: "memory", limit: 10, parameters: {} }
+      yield* sink.lock(Lists.invoices, "refuse")
+      const full = yield* sink.begin(Lists.invoices, request)
+      yield* full.commit(batch(page("a"), null))
+      const pass = yield* sink.passes?.begin(Lists.invoices, "window", request) ?? Effect.die("no passes")
+      const progress = yield* pass.commit(batch([...page("a"), good("b"), bad("c")], null))
+      assert.deepInclude(progress, { records: 11, inserted: 1, unchanged: 9, repeats: 0 })
+    }).pipe(Effect.scoped, Effect.provide(PostgresSink.layer(urlOf(server, newSchema())))))
 })
 
 describe("a schema of version 1", () => {

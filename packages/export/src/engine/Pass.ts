@@ -56,6 +56,7 @@ export const makePass = Effect.fnUntraced(function*(
   })
 
   const commitOnce = Effect.fnUntraced(function*(batch: Slice): Effect.fn.Return<void, SinkError> {
+    seen.mark()
     const records = batch.records.map(hashed)
     const { nextRow, stored } = yield* store.find(list, lookupsOf(records))
     const rows = differingRows(records, stored)
@@ -87,7 +88,11 @@ export const makePass = Effect.fnUntraced(function*(
       replaced: planned.totals.replaced
     }
     if (planned.writes.length + planned.reappeared.length > 0) {
-      yield* write({ ...planned, quarantined }, next, nextRow, stored, texts)
+      // The records of a rejected batch are committed again, in smaller batches.
+      yield* Effect.tapError(
+        write({ ...planned, quarantined }, next, nextRow, stored, texts),
+        () => Effect.sync(() => seen.undo())
+      )
     }
     totals = next
     lastRows = new Set([...[...stored.values()].map(({ row }) => row), ...planned.writes.map(({ row }) => row)])
