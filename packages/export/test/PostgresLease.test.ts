@@ -161,4 +161,28 @@ describe("a transaction that was interrupted", () => {
       yield* Lease.settle(leases, lease)
       assert.strictEqual(lease.transactions, transactions, "all transactions are settled")
     }).pipe(Effect.scoped))
+
+  it.live("has ended on the server also if it may still continue for a while", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const leases = yield* leasesIn(schema)
+      const lease = yield* Lease.acquire(leases, "invoices", "refuse")
+      const blocker = yield* blockade(schema)
+      const interrupted = yield* Effect.forkChild(
+        Lease.commit(
+          leases,
+          lease,
+          (run) => Effect.asVoid(run(`UPDATE ${leases.schema}.destination SET source = 'late'`)),
+          () => Effect.void
+        )
+      )
+      yield* blocker.blocked(1)
+      yield* Effect.forkChild(Fiber.interrupt(interrupted))
+      const settled = yield* Effect.forkChild(Lease.settle(leases, lease))
+      yield* blocker.blocked(2)
+      yield* blocker.end
+      yield* Fiber.join(settled)
+      const { commit } = (yield* leases.client.query(`SELECT commit FROM ${leases.schema}.leases`))[0] ?? {}
+      assert.strictEqual(Number(commit), lease.transactions)
+    }).pipe(Effect.scoped))
 })

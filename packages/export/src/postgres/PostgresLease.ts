@@ -55,8 +55,8 @@ export interface Lease {
   readonly epoch: bigint
   /** The number of transactions started under the lease. A retried transaction finds by its number that it was committed. */
   transactions: number
-  /** Whether a transaction has failed or was interrupted, so that the server may still commit it. */
-  isUnsettled: boolean
+  /** The number of the last committed transaction. The server may still commit later ones, but no earlier one. */
+  committed: number
 }
 
 /**
@@ -137,7 +137,7 @@ const tryAcquire = Effect.fnUntraced(function*(
   ).pipe(Effect.catchIf(isLockTimeout, () => Effect.succeed([])))
   const epoch = acquired[0]?.["epoch"]
   return typeof epoch === "bigint"
-    ? { label, owner, epoch, transactions: 0, isUnsettled: false }
+    ? { label, owner, epoch, transactions: 0, committed: 0 }
     : yield* locked(yield* holder)
 })
 
@@ -219,22 +219,22 @@ export const commit = <A>(
         reason: new LeaseLost({ label: lease.label, loss: "expired" })
       })
     })).pipe(
-      Effect.onError(() => Effect.sync(() => void (lease.isUnsettled = true))),
+      Effect.tap(() => Effect.sync(() => void (lease.committed = Math.max(lease.committed, number)))),
       completing(interruptTimeout)
     )
   })
 
 /**
- * Waits for transactions of the lease that failed or were interrupted: the server has committed them when this returns, or it
- * never will. Call it before reading data for a plan.
+ * Waits for transactions of the lease that failed, were interrupted or still run: the server has committed them when this
+ * returns, or it never will. Call it before reading data for a plan.
  */
 export const settle = (leases: Leases, lease: Lease): Effect.Effect<void, SinkError> =>
-  Effect.suspend(() => {
-    if (!lease.isUnsettled) return Effect.void
-    lease.isUnsettled = false
-    // It locks the row that such a transaction has locked, and increases the number that such a transaction checks.
-    return commit(leases, lease, () => Effect.void, () => Effect.void)
-  })
+  Effect.suspend(() =>
+    lease.committed === lease.transactions
+      ? Effect.void
+      // It locks the row that such a transaction has locked, and increases the number that such a transaction checks.
+      : commit(leases, lease, () => Effect.void, () => Effect.void)
+  )
 
 /** Lets the effect complete after an interrupt, for the given time at most. */
 const completing = (timeout: Duration.Duration) => <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
