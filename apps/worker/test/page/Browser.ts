@@ -4,6 +4,7 @@
  */
 import { inflate } from "@sparticuz/chromium"
 import { Context, Effect, Layer } from "effect"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { type Browser, launch, type Page } from "puppeteer-core"
@@ -48,6 +49,9 @@ const unpack = async (folder: string): Promise<string> => {
     const [program] = await Promise.all(
       ["chromium.br", "fonts.tar.br", "al2023.tar.br"].map((file) => inflate(join(packed, file)))
     )
+    // The package expects its fonts and their cache in /tmp.
+    const fonts = join(folder, "fonts/fonts.conf")
+    writeFileSync(fonts, readFileSync(fonts, "utf8").replaceAll("/tmp/", `${folder}/`))
     return program ?? ""
   } finally {
     if (TMPDIR === undefined) delete process.env["TMPDIR"]
