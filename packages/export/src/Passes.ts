@@ -85,7 +85,7 @@ export const headPass = (context: PassContext, quietPages: number): PassEffect =
             const batch = toBatch([one], yield* guard.claim([one]))
             const [elapsed, progress] = yield* Effect.timed(session.commit(batch))
             yield* emit({ _tag: "Committed", list: name, kind: "head", before, progress, retries, elapsed })
-            quiet = changesIn(progress) > changesIn(before) ? 0 : quiet + 1
+            quiet = (yield* session.isQuiet) ? quiet + 1 : 0
             if (quiet >= quietPages) return retries
           }
         }
@@ -93,8 +93,6 @@ export const headPass = (context: PassContext, quietPages: number): PassEffect =
         position = page.next
       }
     }))
-
-const changesIn = ({ inserted, returned, updated }: ScanProgress): number => inserted + updated + returned
 
 /** How many dates a window pass reads at the same time. */
 const windowConcurrency = 4

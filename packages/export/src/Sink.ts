@@ -141,6 +141,11 @@ export type PassKind = "head" | "window"
 export interface PassSession extends Pick<ScanSession, "progress" | "commit" | "restart" | "giveUp"> {
   /** Whether a full scan of the list is complete. Before that, a pass reads nothing that the full scan will not read. */
   readonly isLoaded: boolean
+  /**
+   * Whether the last batch had nothing new or changed, and no row that was inserted after the last complete head pass: behind
+   * such a row, there may be records that are not stored, because another pass or a full scan was interrupted.
+   */
+  readonly isQuiet: Effect.Effect<boolean>
   /** Ends a pass that has read all its pages. Full scans compare the last page of a head pass with the list's order. */
   readonly end: Effect.Effect<void>
 }

@@ -95,6 +95,43 @@ describe("a head pass", () => {
     }).pipe(Effect.scoped))
 })
 
+describe("a head pass after one that was interrupted", () => {
+  it.live.each([false, true])(
+    "reads the records that are new behind those that the other has written (in a new process: %s)",
+    (isNew) =>
+      Effect.gen(function*() {
+        const file = join(yield* temporaryFolder, "payments.db")
+        const list = new ChangingList(diceOf(seed, "hole"), { order: "newest", cursors: "keyset" }, 60, days)
+        const layer = Layer.merge(layerOver(list), SqliteSink.layer(file))
+        let interruptAt = 0
+        let pages = 0
+        const onEvent = (event: ScanEvent) =>
+          event._tag === "Committed" && event.kind === "head" && ++pages === interruptAt
+            ? Effect.interrupt
+            : Effect.void
+        const open = openIn(layer, { limit: 5, onEvent })
+        const passes = Effect.gen(function*() {
+          const scanner = yield* open
+          if (pages === 0) {
+            yield* scanner.full
+            yield* scanner.head(2)
+            list.insert(40)
+            ;[interruptAt, pages] = [3, 0]
+            yield* Effect.exit(scanner.head(2))
+            assert.strictEqual(pages, 3)
+            if (isNew) return
+          }
+          assert.deepInclude(yield* scanner.head(2), { pages: 10, inserted: 25 })
+          assert.deepInclude(yield* scanner.head(2), { pages: 2, inserted: 0 })
+          list.insert(1)
+          assert.deepInclude(yield* scanner.full, { inserted: 1, behindHead: 0 })
+        }).pipe(Effect.scoped)
+        yield* passes
+        if (isNew) yield* passes
+      }).pipe(Effect.scoped)
+  )
+})
+
 describe("an interrupted scan of a part", () => {
   it.live("is overtaken by a pass that has written, and by no other pass", () =>
     Effect.gen(function*() {

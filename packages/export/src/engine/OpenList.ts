@@ -33,6 +33,11 @@ export class OpenList {
   full: OpenFullScan | undefined
   /** The rows on the last page that the last complete head pass has read. */
   headEnd: ReadonlySet<number> = new Set()
+  /**
+   * When the last complete head pass ended, the destination had rows below this number, and every record of the list that is
+   * newer than them. A head pass that fails leaves it unchanged, because it may have written records without the next older ones.
+   */
+  headRows: number | undefined
   /** What passes have read since the last full scan was opened. */
   passRows: PassRows = { scan: 0, rows: new RowSet(), hasRecordWithoutId: false }
   /** What passes have read before, since the last complete full scan began. */

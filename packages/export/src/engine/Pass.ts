@@ -33,7 +33,13 @@ export const makePass = Effect.fnUntraced(function*(
 ): Effect.fn.Return<PassSession, SinkError> {
   const layout = layoutOf(list)
   const ignored = new Set(request.ignoredFields)
-  const isLoaded = (yield* store.scans(list, "")).some((scan) => scan.state === "complete")
+  const complete = (yield* store.scans(list, "")).find((scan) => scan.state === "complete")
+  const isLoaded = complete !== undefined
+  // Before its first head pass, a process only knows the rows that existed when the last full scan began, and those it inserted.
+  if (isLoaded) {
+    state.headRows ??= complete.firstRow + (yield* ScanTotals.ofScan(store, complete)).counts.inserted
+  }
+  const { headRows = 0 } = state
   const { nextRow: firstRow } = yield* store.find(list, [])
   const startedAt = yield* timestamp
   /** The rows that the pass has read. */
@@ -45,6 +51,9 @@ export const makePass = Effect.fnUntraced(function*(
   let owner: OwnerClaim | undefined
   /** The rows of the last batch. */
   let lastRows: ReadonlySet<number> = new Set()
+  let isQuiet = false
+  /** The first unused row number after the last batch. */
+  let rowsEnd = firstRow
 
   const progress = (): ScanProgress => ({
     ...totals.counts,
@@ -97,6 +106,9 @@ export const makePass = Effect.fnUntraced(function*(
     totals = next
     lastRows = new Set([...[...stored.values()].map(({ row }) => row), ...planned.writes.map(({ row }) => row)])
     for (const row of lastRows) state.passRows.rows.add(row)
+    isQuiet &&= planned.writes.length + planned.reappeared.length === 0 &&
+      [...lastRows].every((row) => row < headRows)
+    rowsEnd = nextRow + planned.writes.filter(({ isNew }) => isNew).length
     state.passRows.hasRecordWithoutId ||= planned.totals.counts.withoutId > counts.withoutId
   })
 
@@ -142,13 +154,17 @@ export const makePass = Effect.fnUntraced(function*(
     commit: (batch) =>
       withMutex(Effect.suspend(() => {
         owner = mergeClaims(owner, batch.owner)
+        isQuiet = true
         return Effect.map(commitSlices(batch, commitOnce, () => undefined), progress)
       })),
     // A pass has no checkpoint: it is always read from its first page.
     restart: Effect.void,
     giveUp: Effect.void,
+    isQuiet: Effect.sync(() => isQuiet),
     end: Effect.sync(() => {
-      if (kind === "head" && lastRows.size > 0) state.headEnd = lastRows
+      if (kind !== "head" || lastRows.size === 0) return
+      state.headEnd = lastRows
+      state.headRows = rowsEnd
     })
   }
 })

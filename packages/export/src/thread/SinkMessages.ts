@@ -48,6 +48,7 @@ export interface SinkRequests {
     readonly kind: PassKind
     readonly request: ScanRequest
   }
+  readonly isQuiet: { readonly session: number }
   readonly endPass: { readonly session: number }
   readonly headProblem: { readonly sink: number; readonly list: Lists.ListName }
   readonly stopHead: { readonly sink: number; readonly list: Lists.ListName; readonly problem: string }
@@ -73,6 +74,7 @@ export interface SinkResponses {
   /** The number of the session is the number of the request. */
   readonly begin: Pick<ScanSession, "scan" | "start" | "resumeAt"> & { readonly progress: ScanProgress }
   readonly beginPass: Pick<PassSession, "isLoaded"> & { readonly progress: ScanProgress }
+  readonly isQuiet: boolean
   readonly endPass: void
   readonly headProblem: string | undefined
   readonly stopHead: void

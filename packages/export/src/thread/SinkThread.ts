@@ -87,6 +87,12 @@ const findOpen = <A>(opened: ReadonlyMap<number, A>, number: number): Effect.Eff
     return found === undefined ? Effect.die(new Error("it is not open")) : Effect.succeed(found)
   })
 
+const findPass = (number: number): Effect.Effect<PassSession> =>
+  Effect.flatMap(
+    findOpen(sessions, number),
+    (session) => "end" in session ? Effect.succeed(session) : Effect.die("the session is no pass")
+  )
+
 /** Returns the inspection of a sink. Every sink in this thread has it; only stdout, which never runs here, has none. */
 const inspectionOf = (sink: number) =>
   Effect.flatMap(
@@ -132,11 +138,10 @@ const perform = (request: Exclude<SinkRequest, { readonly type: "cancel" }>): Ef
       return openResource(id, begin(id, request.parameters))
     case "beginPass":
       return openResource(id, beginPass(id, request.parameters))
+    case "isQuiet":
+      return Effect.flatMap(findPass(request.parameters.session), ({ isQuiet }) => isQuiet)
     case "endPass":
-      return Effect.flatMap(
-        findOpen(sessions, request.parameters.session),
-        (session) => "end" in session ? session.end : Effect.die("the session is no pass")
-      )
+      return Effect.flatMap(findPass(request.parameters.session), ({ end }) => end)
     case "headProblem": {
       const { list, sink } = request.parameters
       return Effect.flatMap(passesOf(sink), ({ head }) => head.problem(listOf(list)))

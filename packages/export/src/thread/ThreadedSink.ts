@@ -74,6 +74,7 @@ const make = Effect.fnUntraced(function*(
             isLoaded,
             ...sessionOver(session, progress),
             // A pass stays usable after its end, so only a stopped thread can fail here.
+            isQuiet: Effect.orDie(request("isQuiet", { session })),
             end: Effect.orDie(request("endPass", { session }))
           })
         ),
