@@ -72,11 +72,17 @@ class Model {
     if (!isResumed || this.#last?.scan !== scan) this.#last = { scan, began: this.#commits, isComplete: false }
   }
 
-  /** Notes that the last full scan may have forgotten what it has read, because it was restarted or killed. */
+  /** Notes that the last full scan was restarted or killed. */
   restart(): void {
     if (this.#last?.isComplete !== false) return
-    for (const [id, at] of this.#byFullScan) if (at > this.#last.began) this.#byFullScan.delete(id)
+    this.#forgetFullScan()
     this.#last.began = this.#commits
+  }
+
+  /** Notes that the last full scan may have forgotten what it has read. If it is resumed, it may read those pages again. */
+  #forgetFullScan(): void {
+    const began = this.#last?.began ?? 0
+    for (const [id, at] of this.#byFullScan) if (at > began) this.#byFullScan.delete(id)
   }
 
   /** Records a commit, which may be interrupted. */
@@ -87,6 +93,8 @@ class Model {
         Effect.sync(() => {
           if (!this.#running.delete(texts)) return
           this.#commits++
+          // An interrupted commit also loses the batches before it that changed nothing and were not written yet.
+          if (kind === "full" && exit._tag === "Failure") this.#forgetFullScan()
           for (const [id, version] of versionsIn(texts)) {
             if (exit._tag === "Failure") {
               this.#versions.set(id, new Set([...this.#versions.get(id) ?? [], version]))
