@@ -10,13 +10,16 @@ export interface SettingParser<A> {
   readonly expected: string
 }
 
+/** 1,000 years. A time that is much farther away is no valid date. */
+const longestDuration = 365_000 * 86_400_000
+
 /** A duration as people write it. A number without a unit is invalid, because the unit would be a guess. */
 export const duration: SettingParser<Duration.Duration> = {
   expected: "a duration such as 90s, 5m or 2h",
   parse: (text) => {
     // `ms` accepts any text, but returns undefined for one that it cannot parse.
     const millis = /^\d+(\.\d+)? ?[a-z]+$/i.test(text) && text.length <= 100 ? ms(text as ms.StringValue) : undefined
-    return millis !== undefined && millis > 0 ? Duration.millis(millis) : undefined
+    return millis !== undefined && millis > 0 && millis <= longestDuration ? Duration.millis(millis) : undefined
   }
 }
 

@@ -255,6 +255,7 @@ order = "newest-first"
 head = { pages = 3, every = "15s", cron = "* * * * *" }
 [sources."Bad Name"]
 [sources.empty]
+max_age = "9999999d"
 `),
         [
           "1: concurency is not a setting. The nearest one is concurrency.",
@@ -281,7 +282,8 @@ head = { pages = 3, every = "15s", cron = "* * * * *" }
           "30: sources.ok.to is no destination. Stdout (-) stores nothing.",
           "32: sources.ok.head needs either every or cron.",
           "33: The name of a source has 1 to 40 small letters, digits, _ and -.",
-          "34: sources.empty has no base_url."
+          "34: sources.empty has no base_url.",
+          "35: sources.empty.max_age must be a duration such as 90s, 5m or 2h, in quotes."
         ]
       )
     }).pipe(Effect.scoped))
