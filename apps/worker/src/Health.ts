@@ -19,13 +19,19 @@ interface StaleList extends Pick<ListSnapshot, "list" | "ageSeconds" | "maxAgeSe
 
 const staleLists = ({ sources }: Snapshot): ReadonlyArray<StaleList> =>
   sources.flatMap((source) =>
-    source.lists.filter(({ isFresh }) => !isFresh).map(({ ageSeconds, list, maxAgeSeconds, ...state }) => ({
+    source.lists.filter(({ isFresh }) => !isFresh).map((
+      { ageSeconds, completeScan, list, maxAgeSeconds, ...state }
+    ) => ({
       source: source.name,
       list,
       ageSeconds,
       maxAgeSeconds,
       why: [source.problem, state.stall, state.progress?.waiting, state.failure].find((problem) => problem)?.message ??
-        (ageSeconds === null ? "no full scan is complete yet" : "no full scan has been complete since")
+        (completeScan === null
+          ? "no full scan is complete yet"
+          : ageSeconds === null
+          ? "the last complete full scan began in the future: the clock was set back"
+          : "no full scan has been complete since")
     }))
   )
 
