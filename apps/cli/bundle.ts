@@ -8,7 +8,7 @@ import { oldestNode } from "../../packages/core/src/internal/NodeVersion.ts"
  * The script that starts a program. Every version of Node must be able to parse it, as a script and as a module. So it uses
  * old syntax and no import statement. It loads the bundle with the compile cache on and keeps signals until the bundle is ready.
  */
-const launcher = (name: string): string =>
+const launcher = (name: string, signals: ReadonlyArray<NodeJS.Signals>): string =>
   `#!/usr/bin/env node
 var version = process.versions.node.split(".")
 if (version[0] < ${oldestNode.major} || (version[0] == ${oldestNode.major} && version[1] < ${oldestNode.minor})) {
@@ -28,9 +28,10 @@ if (version[0] < ${oldestNode.major} || (version[0] == ${oldestNode.major} && ve
   // Signals that arrive while the bundle loads are delivered when it is ready (handOverSignals in Program.ts).
   var pending = []
   var keep = function (signal) { pending.push(signal) }
-  process.on("SIGINT", keep).on("SIGTERM", keep)
+  var signals = ${JSON.stringify(signals)}
+  signals.forEach(function (signal) { process.on(signal, keep) })
   process.once("payments:ready", function () {
-    process.off("SIGINT", keep).off("SIGTERM", keep)
+    signals.forEach(function (signal) { process.off(signal, keep) })
     pending.forEach(function (signal) { process.emit(signal, signal) })
   })
   import("./${name}-main.mjs")
@@ -42,8 +43,15 @@ const source = (file: string) => join(import.meta.dirname, "../../packages/expor
 /** The entry points of the threads and child processes of a program. */
 export const threads = { SinkThread: source("thread/SinkThread.ts"), QueryProcess: source("query/QueryProcess.ts") }
 
-/** Returns the options of a build that writes the launcher `dist/NAME.js` and the bundle of `src/main.ts` of the app in `folder`. */
-export const programBuild = (name: string, folder: string): RolldownOptions => {
+/**
+ * Returns the options of a build that writes the launcher `dist/NAME.js` and the bundle of `src/main.ts` of the app in `folder`.
+ * The launcher keeps the signals that `src/main.ts` listens to.
+ */
+export const programBuild = (
+  name: string,
+  folder: string,
+  signals: ReadonlyArray<NodeJS.Signals> = ["SIGINT", "SIGTERM"]
+): RolldownOptions => {
   const { version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { readonly version: string } // our own file
   return defineConfig({
     input: { [`${name}-main`]: join(folder, "src/main.ts"), ...threads },
@@ -61,7 +69,7 @@ export const programBuild = (name: string, folder: string): RolldownOptions => {
     plugins: [{
       name: "launcher",
       generateBundle() {
-        this.emitFile({ type: "asset", fileName: `${name}.js`, source: launcher(name) })
+        this.emitFile({ type: "asset", fileName: `${name}.js`, source: launcher(name, signals) })
       },
       writeBundle() {
         chmodSync(join(folder, `dist/${name}.js`), 0o755)

@@ -35,6 +35,8 @@ describe("a signal while a program starts", () => {
         assert.strictEqual(yield* codeAfter("SIGTERM", ms, worker, "run", "--to", "sqlite:x.db"), 0, `${ms} ms`)
       }
       assert.strictEqual(yield* codeAfter("SIGINT", -1, worker, "run", "--to", "sqlite:x.db"), 130)
+      // Without a sources file there is nothing to read again.
+      assert.strictEqual(yield* codeAfter("SIGHUP", -1, worker, "run", "--to", "sqlite:x.db"), "SIGHUP")
     }))
 
   it.live("interrupts a worker with --once, and payments, with code 130", () =>

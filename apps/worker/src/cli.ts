@@ -77,6 +77,8 @@ export interface Services<R> {
   readonly onEndless: Effect.Effect<void>
   /** The requests to read the sources again. */
   readonly reloads: Effect.Effect<Queue.Dequeue<void>, never, Scope.Scope>
+  /** Runs instead if no file is read again. */
+  readonly noReloads: Effect.Effect<void>
 }
 
 /** `payments-worker`. */
@@ -86,7 +88,7 @@ export const worker = <R>(services: Services<R>) =>
     Command.withSubcommands([runCommand(services), checkCommand(services)])
   )
 
-const runCommand = <R>({ api, http, onEndless, reloads, server, version }: Services<R>) =>
+const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, version }: Services<R>) =>
   Command.make(
     "run",
     flags,
@@ -118,7 +120,9 @@ const runCommand = <R>({ api, http, onEndless, reloads, server, version }: Servi
       const single = given.once || (given.every === undefined && isOnce === true)
       const routes = httpAt(server, host ?? "127.0.0.1", listenOn ?? 9464)
       if (!single) yield* onEndless
-      const reload = set.file === undefined ? undefined : { requests: yield* reloads, sources: load }
+      const reload = set.file === undefined
+        ? yield* Effect.as(noReloads, undefined)
+        : { requests: yield* reloads, sources: load }
       const work = single
         ? runOnce(set, workerOptions)
         : Effect.provide(runForever(set, workerOptions, reload), routes)
@@ -144,11 +148,12 @@ const isEnvironment = (config: string | undefined, loaded: Result.Result<LoadedS
       (Result.isSuccess(loaded) ? loaded.success.file === undefined : loaded.failure._tag !== "SourcesError")
   )
 
-const checkCommand = <R>({ api }: Services<R>) =>
+const checkCommand = <R>({ api, noReloads }: Services<R>) =>
   Command.make(
     "check",
     { config: configFlag, to: toFlag() },
     Effect.fnUntraced(function*(given) {
+      yield* noReloads
       const set = yield* loadSources({ config: given.config, flags: given })
       yield* checkSources(set, api)
     }, Effect.scoped)

@@ -34,6 +34,18 @@ process.on("SIGTERM", () => {
   }, stopWithinMs).unref()
 })
 
+/** SIGHUP does not end a worker that has not read its settings yet: it may have a sources file to read again. */
+let isHangup = false
+const keepHangup = () => {
+  isHangup = true
+}
+process.on("SIGHUP", keepHangup)
+/** Stops keeping SIGHUP. Returns whether it has arrived. */
+const endHangup = (): boolean => {
+  process.off("SIGHUP", keepHangup)
+  return isHangup
+}
+
 const services = {
   version: PAYMENTS_VERSION,
   api: ({ service }: Pick<Source, "service">) =>
@@ -47,15 +59,25 @@ const services = {
   onEndless: Effect.sync(() => {
     isEndless = true
   }),
-  /** Each SIGHUP is a request. Requests that wait are one request. */
+  /** Each SIGHUP is a request. Requests that wait are one request. One that came during the start is the first. */
   reloads: Effect.gen(function*() {
     const requests = yield* Queue.sliding<void>(1)
     const request = () => Queue.offerUnsafe(requests, undefined)
     yield* Effect.acquireRelease(
-      Effect.sync(() => process.on("SIGHUP", request)),
+      Effect.sync(() => {
+        process.on("SIGHUP", request)
+        if (endHangup()) request()
+      }),
       () => Effect.sync(() => process.off("SIGHUP", request))
     )
     return requests
+  }),
+  noReloads: Effect.callback<void>((resume) => {
+    // Node delivers a signal that has arrived before this.
+    setImmediate(() => {
+      if (endHangup()) process.kill(process.pid, "SIGHUP")
+      resume(Effect.void)
+    })
   })
 }
 

@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { pathToFileURL } from "node:url"
 import { runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
 import { binary, startWorker } from "./RunningWorker.ts"
 
@@ -71,7 +72,22 @@ describe("payments-worker check", () => {
     }).pipe(Effect.scoped))
 })
 
+const earlySignal = pathToFileURL(join(import.meta.dirname, "../../cli/test/EarlySignal.ts")).href
+
 describe("payments-worker run --config", () => {
+  it.live("reads the file again on a SIGHUP that arrives while it starts", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const { PAYMENTS_BASE_URL: url } = yield* sandboxEnv({ records: 3 })
+      writeSources(folder, url, { one: "" })
+      for (const afterMs of [-1, 0, 100]) {
+        const env = { KEY: "sandbox_test", EARLY_SIGNAL: "SIGHUP", EARLY_AFTER_MS: String(afterMs) }
+        const worker = yield* startWorker(["--config", join(folder, "payments.toml")], env, ["--import", earlySignal])
+        yield* worker.untilLogged("settings read again", 1)
+        assert.deepStrictEqual(yield* worker.end("SIGTERM"), [0, null])
+      }
+    }).pipe(Effect.scoped))
+
   it.live("adds, changes and removes sources on SIGHUP, and keeps all of them if the file has a mistake", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder

@@ -36,6 +36,7 @@ describe.each(services)("payments-worker over %s", (_, api) => {
             http: layerHttpClient,
             onEndless: Effect.void,
             reloads: Queue.sliding<void>(1),
+            noReloads: Effect.void,
             version: "0.0.0"
           }),
           ["run"],
