@@ -47,6 +47,8 @@ interface ActiveRun {
   progressAt: number
   /** The number of such things that it does now. */
   busy: number
+  /** Whether it reads. Before, a pass waits until the full scan has committed its pages. */
+  hasBegun: boolean
 }
 
 /** Makes the loop of a list. `run` locks the list. It ends only if the destination fails. */
@@ -79,7 +81,9 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
       event.kind === "full" && openScan !== undefined ? { scan: openScan } : {}
     )
     if (event._tag === "Ended") return
-    const place = active.get(event.kind)?.place
+    const run = active.get(event.kind)
+    const place = run?.place
+    if (event._tag === "Begun" && run !== undefined) run.hasBegun = true
     if (event._tag === "Waiting") return yield* place?.onWait ?? Effect.void
     yield* noteProgress(event.kind)
     if (event._tag === "Committed") yield* place?.onCommit ?? Effect.void
@@ -103,7 +107,7 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
   const perform = <A>(kind: RunKind, run: Effect.Effect<A, PaymentsError | SinkError>) =>
     places.run((place) =>
       Effect.flatMap(Monotonic.millis, (now) => {
-        active.set(kind, { place, progressAt: now, busy: 0 })
+        active.set(kind, { place, progressAt: now, busy: 0, hasBegun: false })
         return run.pipe(
           Effect.withSpan(spanNames[kind], { attributes: { source: source.name, list: label } }),
           Effect.ensuring(Effect.sync(() => active.delete(kind)))
@@ -123,10 +127,14 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
       Effect.as(
         Effect.repeat(
           Effect.gen(function*() {
-            yield* Effect.sleep(stallAfter / 20)
+            const [elapsed] = yield* Effect.timed(Effect.sleep(stallAfter / 20))
             const run = active.get("full")
             if (run === undefined) return false
             if (run.busy > 0 || (yield* run.place.isQueued)) yield* noteProgress("full")
+            // The full scan commits nothing while a pass reads, so that time does not count.
+            else if ([...active].some(([kind, { hasBegun }]) => kind !== "full" && hasBegun)) {
+              run.progressAt += Duration.toMillis(elapsed)
+            }
             return (yield* Monotonic.millis) - run.progressAt >= stallAfter
           }),
           { until: (isStalled) => isStalled }

@@ -6,6 +6,7 @@ import { Duration, Effect, Layer, Queue } from "effect"
 import { join } from "node:path"
 import { scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { rowsOf, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
+import type { ListSnapshot } from "../src/Snapshot.ts"
 import { everyList, makeSource, sourceIn, startSources, testStatus } from "./TestSources.ts"
 
 const tables = ["payout_requests", "payin_sources", "invoices"]
@@ -89,6 +90,36 @@ describe("a worker with sources that fail", () => {
         everyList(sourceIn(now, "stalling"), ({ completeScan }) => completeScan !== null)
       )
       assert.isNull(sourceIn(fresh, "stalling")?.lists[0]?.stall)
+    }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
+})
+
+describe("a full scan that waits for a long pass", () => {
+  it.live("does not stall while the pass commits pages", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const service = yield* scriptedServer(({ url = "" }, response) => {
+        const { searchParams } = new URL(url, "http://localhost")
+        const settlementDate = searchParams.get("settlementDate")
+        const page = Number(searchParams.get("cursor") ?? 1)
+        if (settlementDate === null) return void response.end(`{"items":[{"id":"a"}],"cursor":null,"count":1}`)
+        const items = [{ id: `w${page}`, settlementDate }]
+        const cursor = page < 10 ? String(page + 1) : null
+        setTimeout(() => response.end(JSON.stringify({ items, cursor, count: 1 })), 200)
+      })
+      const every = (millis: number) => ({ _tag: "Every", every: Duration.millis(millis) }) as const
+      const { until } = yield* startSources([
+        makeSource("paused", service.url, join(folder, "p.db"), {
+          lists: ["invoices"],
+          full: every(500),
+          window: { days: 1, schedule: every(2500) }
+        })
+      ], { stallAfter: Duration.millis(600) })
+      const hasStalled = ({ stall }: ListSnapshot) => stall !== null
+      const isPaused = ({ rows }: ListSnapshot) => rows === 11
+      const ended = yield* until((now) =>
+        everyList(sourceIn(now, "paused"), (list) => hasStalled(list) || isPaused(list))
+      )
+      assert.isFalse(everyList(sourceIn(ended, "paused"), hasStalled))
     }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
 })
 
