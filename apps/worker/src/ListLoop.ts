@@ -209,7 +209,7 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
     yield* refresh
   })
 
-  /** Runs passes when they are due. After a failure, the next pass runs when it is due. */
+  /** Runs passes when they are due, with a pause after each one for as long as it took. A failed pass is not repeated earlier. */
   const passes = Effect.fnUntraced(function*(
     kind: "window" | "head",
     schedule: Schedule,
@@ -220,7 +220,10 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
       yield* untilNext(schedule, last, setNext(kind))
       yield* setNext(kind)(null)
       last = yield* startNow
-      yield* perform(kind, pass)
+      const result = yield* perform(kind, pass)
+      // The full scan pauses during a pass. Otherwise it could read only one page between passes that take long.
+      const elapsed = Result.isSuccess(result) ? result.success?.elapsed : undefined
+      if (elapsed !== undefined) yield* Effect.sleep(elapsed)
     }
   })
 

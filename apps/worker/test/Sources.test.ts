@@ -123,6 +123,40 @@ describe("a full scan that waits for a long pass", () => {
     }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
 })
 
+describe("passes that take longer than their interval", () => {
+  it.live("leave half of the time to the full scan", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      let passes = 0
+      const service = yield* scriptedServer(({ url = "" }, response) => {
+        const { searchParams } = new URL(url, "http://localhost")
+        const settlementDate = searchParams.get("settlementDate")
+        const page = Number(searchParams.get("cursor") ?? 1)
+        if (settlementDate !== null && page === 1) passes++
+        const [pages, delay] = settlementDate === null ? [20, 0] : [3, 100]
+        const items = [settlementDate === null ? { id: `a${page}` } : { id: `w${page}`, settlementDate }]
+        const cursor = page < pages ? String(page + 1) : null
+        setTimeout(() => response.end(JSON.stringify({ items, cursor, count: 1 })), delay)
+      })
+      const every = (millis: number) => ({ _tag: "Every", every: Duration.millis(millis) }) as const
+      const { until } = yield* startSources([
+        makeSource("busy", service.url, join(folder, "p.db"), {
+          lists: ["invoices"],
+          full: every(1000),
+          window: { days: 1, schedule: every(10) }
+        })
+      ])
+      const completeScans = "SELECT 1 FROM scans WHERE kind = 'full' AND state = 'complete'"
+      // A pass reads only after the first full scan, so the file exists.
+      const fullScans = (count: number) =>
+        until(() => passes > 0 && rowsOf(join(folder, "p.db"), completeScans).length >= count)
+      yield* fullScans(2)
+      const before = passes
+      yield* fullScans(3)
+      assert.isBelow(passes - before, 6)
+    }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
+})
+
 describe("a worker whose file is read again", () => {
   it.live("starts and ends only the sources that changed, and changes nothing if the file has a mistake", () =>
     Effect.gen(function*() {
