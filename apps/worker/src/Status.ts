@@ -118,6 +118,8 @@ export const listFrom = (
   list: ListState
 ): ListState => ({
   ...list,
+  failure: isOver(list.failure, list, completeScan) ? null : list.failure,
+  stall: isOver(list.stall, list, completeScan) ? null : list.stall,
   rows,
   missing,
   quarantined,
@@ -127,6 +129,11 @@ export const listFrom = (
   running: running ?? null,
   consumers
 })
+
+/** Whether this worker is a standby now, and another one has scanned the list since the problem. */
+const isOver = (problem: Problem | null, { holdsLock }: ListState, completeScan: ListFreshness["completeScan"]) =>
+  problem !== null && !holdsLock && completeScan !== undefined &&
+  Date.parse(completeScan.endedAt) > Date.parse(problem.since)
 
 /** Returns the state of a source with one list updated. */
 export const updateList = (state: SourceState, label: string, update: (list: ListState) => ListState): SourceState => ({

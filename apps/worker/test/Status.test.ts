@@ -2,7 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { temporaryFolder } from "../../cli/test/Program.ts"
+import { initialState, listFrom } from "../src/Status.ts"
 import { isUpToDate, type Readiness, startWorker } from "./RunningWorker.ts"
+import { makeSource } from "./TestSources.ts"
 
 const records = Array.from({ length: 20 }, (_, index) => `{"id":"r${index}"}`)
 
@@ -81,4 +83,35 @@ describe("the state that a worker reports", () => {
       )
       assert.isAbove(invoicesOf(later).ageSeconds ?? 0, 1)
     }).pipe(Effect.scoped))
+})
+
+describe("a worker that lost a list to another one", () => {
+  const [list] = initialState(makeSource("a", "http://127.0.0.1:1", "a.db"), "").lists
+  const problem = { reason: "LeaseLost", message: "lost", since: "2026-01-01T00:00:10.000Z" }
+  const failed = {
+    ...list ?? assert.fail("it has lists"),
+    failure: { ...problem, kind: "full" as const },
+    stall: problem
+  }
+  const scanned = (endedAt: string) => ({
+    list: failed.list,
+    rows: 1,
+    missing: 0,
+    quarantined: 0,
+    completeScan: { scan: 1, startedAt: "2026-01-01T00:00:00.000Z", endedAt, certificate: undefined },
+    running: undefined,
+    holder: "another",
+    headProblem: undefined,
+    consumers: []
+  })
+
+  it("reports its own failure only until the other one has scanned the list", () => {
+    const problems = (endedAt: string, holdsLock: boolean) => {
+      const { failure, stall } = listFrom(scanned(endedAt), { ...failed, holdsLock })
+      return [failure?.reason, stall?.reason]
+    }
+    assert.deepStrictEqual(problems("2026-01-01T00:00:09.000Z", false), ["LeaseLost", "LeaseLost"])
+    assert.deepStrictEqual(problems("2026-01-01T00:00:11.000Z", false), [undefined, undefined])
+    assert.deepStrictEqual(problems("2026-01-01T00:00:11.000Z", true), ["LeaseLost", "LeaseLost"])
+  })
 })

@@ -246,6 +246,8 @@ const setGauges = (series: Series, list: ObservedList): void => {
   series.set("payments_list_missing_rows", list.rows === null ? null : list.missing)
   series.set("payments_list_quarantined_records", list.rows === null ? null : list.quarantined)
   series.set("payments_list_lock_held", holdsLock ? 1 : 0)
+  // The rows that a standby has held back before say nothing about the scans of the worker that has the lock now.
+  if (!holdsLock) series.set("payments_list_held_back_rows", null)
   series.set("payments_list_head_passes_stopped", headProblem === null ? 0 : 1)
   const reason = stall !== null ? "stalled" : failure === null ? undefined : failureReason(failure.reason)
   series.set("payments_list_failure", reason === undefined ? null : 1, { reason: reason ?? "other" })

@@ -144,6 +144,13 @@ describe("the metrics of a scan", () => {
       assert.isAbove(value("payments_commit_duration_seconds_count") ?? 0, 2)
       assert.isAbove(value("payments_scan_duration_seconds", { kind: "full" }) ?? 0, 0)
       assert.strictEqual(value("payments_list_held_back_rows"), 0)
+      // A standby knows nothing about the scans of the worker that has the lock.
+      metrics.observe(
+        [{ name: "acme", state: "standby", problem: null, lists: [{ ...observed, holdsLock: false }] }],
+        0
+      )
+      const standby = yield* families
+      assert.isUndefined(valueOf(standby, "payments_list_held_back_rows", { source: "acme", list: "invoices" }))
     }).pipe(Effect.scoped, Effect.provide(Metrics.layer("1.2.3"))))
 
   it.effect("show the gauges of the last observation only, and forget lists and sources that are gone", () =>
