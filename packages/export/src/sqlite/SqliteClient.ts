@@ -108,6 +108,12 @@ interface Lock {
   readonly close: () => void
 }
 
+/** The page cache of a connection in KiB: SQLite's default, divided by the number of open connections. */
+const cacheSize = { default: 2000, least: 128 } as const
+
+/** The open connections of this thread. A worker has one for each SQLite destination. */
+let openConnections = 0
+
 /** A connection, with a cache of its prepared statements. */
 export class Database {
   readonly #db: DatabaseSync
@@ -135,11 +141,15 @@ export class Database {
       if (access === "write") {
         migrate(this.#db, lists)
         this.#db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; SELECT 1 FROM sqlite_schema")
+        // The caches of a hundred destinations would take 200 MB.
+        const kibibytes = Math.max(cacheSize.least, Math.floor(cacheSize.default / (openConnections + 1)))
+        this.#db.exec(`PRAGMA cache_size = -${kibibytes}`)
       } else requireCurrent(this.#db, lists)
       if (access === "maintain") this.#db.exec("PRAGMA synchronous = FULL")
       this.#place.rememberCompanions()
       // A read transaction starts with its first read. In WAL mode it blocks no writer.
       if (access === "snapshot") this.#db.exec("BEGIN; SELECT 1 FROM sqlite_schema")
+      openConnections++
     } catch (error) {
       const explained = this.#explained(error)
       this.#db.close()
@@ -170,6 +180,7 @@ export class Database {
   }
 
   close(): void {
+    openConnections--
     // If the database is no longer at its path, SQLite leaves the log there. A database that replaced it would take the log
     // for its own and be destroyed (https://sqlite.org/howtocorrupt.html, 1.4). So empty the log first.
     if (this.#place.hasOrphanedLog()) {
