@@ -191,12 +191,12 @@ export const runForever = Effect.fnUntraced(
           changed.push(source)
         }
       }
-      for (const name of removed) {
-        yield* FiberMap.remove(fibers, name)
-        yield* status.remove(name)
-      }
-      for (const { name } of changed) yield* FiberMap.remove(fibers, name)
-      for (const source of [...added, ...changed]) yield* run(source)
+      // A source whose destination does not answer ends only after seconds. The others do not wait for it.
+      yield* Effect.all([
+        ...removed.map((name) => Effect.andThen(FiberMap.remove(fibers, name), status.remove(name))),
+        ...changed.map((source) => Effect.andThen(FiberMap.remove(fibers, source.name), run(source))),
+        ...added.map(run)
+      ], { concurrency: "unbounded", discard: true })
       yield* Effect.annotateLogs(Effect.logInfo("settings read again"), {
         added: added.map(({ name }) => name),
         changed: changed.map(({ name }) => name),

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { PaymentsConfigError } from "@payments/core"
 import type { LoadedSource, LoadedSources } from "@payments/export/sources"
-import { Duration, Effect, Layer, Queue } from "effect"
+import { Duration, Effect, Latch, Layer, Queue } from "effect"
 import { join } from "node:path"
 import { scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { rowsOf, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
@@ -202,5 +202,28 @@ describe("a worker whose file is read again", () => {
         sourceIn(before, "kept")?.lists.map(({ next: runs }) => runs)
       )
       assert.strictEqual(scansOf(join(folder, "changed.db")), 3, "the lists are still fresh")
+    }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
+})
+
+describe("a source that does not end", () => {
+  it.live("does not delay the sources that are added when the file is read again", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const url = yield* sandboxUrl(20)
+      const source = (name: string, more?: Partial<LoadedSource>) =>
+        makeSource(name, url, join(folder, `${name}.db`), more)
+      const mayEnd = yield* Latch.make()
+      const hanging = source("hanging", { service: Effect.onInterrupt(Effect.never, () => mayEnd.await) })
+      const requests = yield* Queue.sliding<void>(1)
+      const sources = Effect.succeed({ file: "/payments.toml", concurrency: 3, sources: [source("added")] })
+      const { until } = yield* startSources([hanging], {}, { requests, sources })
+      yield* until((now) => sourceIn(now, "hanging")?.state === "starting")
+      yield* Queue.offer(requests, undefined)
+      const now = yield* until((status) =>
+        everyList(sourceIn(status, "added"), ({ completeScan }) => completeScan !== null)
+      )
+      assert.deepStrictEqual(now.sources.map(({ name }) => name), ["hanging", "added"])
+      yield* mayEnd.open
+      yield* until((status) => sourceIn(status, "hanging") === undefined)
     }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
 })
