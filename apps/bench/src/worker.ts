@@ -96,6 +96,7 @@ const runManySources = async ({ every, recordsPerList, seconds, sources }: Worke
     // oxlint-disable-next-line no-await-in-loop -- one sample per second
     for (const { source, value } of await worker.metric("payments_list_age_seconds")) {
       if (!failed.has(source)) ages.push(value)
+      else if (value < every) throw new Error(`the service of ${source} does not fail`)
     }
     // oxlint-disable-next-line no-await-in-loop -- one sample per second
     await sleep(1000)
@@ -151,35 +152,59 @@ const firstScan = async (url: string, records: number, kind: "plain" | "exported
   const closed = new AbortController()
   const watching = kind !== "watched"
     ? []
-    : Array.from({ length: pages }, () => watch(`${worker.url}/events`, closed.signal))
+    : Array.from({ length: pages }, () => new Watcher(`${worker.url}/events`, closed.signal))
   const scrape = kind === "exported"
     ? setInterval(() => void worker.metric("payments_list_age_seconds"), 1000)
     : undefined
   const [line] = await worker.untilLogged("scan complete")
   clearInterval(scrape)
+  // Without data at the other end, the run would have measured nothing.
+  await untilTrue(() => watching.every(({ bytes }) => bytes > 0) && (kind !== "exported" || collector.requests() > 0))
   closed.abort()
-  await Promise.allSettled(watching)
+  await Promise.allSettled(watching.map(({ end }) => end))
   if (line?.annotations["records"] !== records) {
     throw new Error(`the scan read ${String(line?.annotations["records"])} records`)
   }
   return Number(line.annotations["elapsedMs"])
 }
 
-/** Reads a stream until the signal aborts it. */
-const watch = async (url: string, signal: AbortSignal): Promise<void> => {
-  const { body } = await fetch(url, { signal })
-  for await (const _ of body ?? []) { /* the content does not matter */ }
+/** Waits until a condition is true, for 20 s at most. */
+const untilTrue = async (condition: () => boolean): Promise<void> => {
+  for (let tries = 0; !condition(); tries++) {
+    if (tries === 200) throw new Error("the collector or a status page received nothing")
+    // oxlint-disable-next-line no-await-in-loop -- this waits
+    await sleep(100)
+  }
+}
+
+/** A client that reads a stream until the signal aborts it. */
+class Watcher {
+  bytes = 0
+  readonly end: Promise<void>
+
+  constructor(url: string, signal: AbortSignal) {
+    this.end = this.#read(url, signal)
+  }
+
+  async #read(url: string, signal: AbortSignal): Promise<void> {
+    const { body, ok } = await fetch(url, { signal })
+    if (!ok) return
+    for await (const chunk of body ?? []) this.bytes += chunk.length
+  }
 }
 
 /** Starts a collector that accepts everything. */
 const startCollector = async () => {
+  let requests = 0
   const server = createServer((request, response) => {
+    requests++
     request.resume().on("end", () => response.writeHead(200, { "content-type": "application/json" }).end("{}"))
   })
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
   const address = server.address()
   return {
     url: `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`,
+    requests: () => requests,
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections()
       await new Promise((resolve) => server.close(resolve))

@@ -3,7 +3,7 @@ import { Deferred, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { makePlaces, type Place } from "../src/Places.ts"
 
-/** A run that starts, and ends when it is told. */
+/** Starts a run. `end` ends it. */
 const start = Effect.fnUntraced(function*(places: ReturnType<typeof makePlaces>) {
   const end = yield* Deferred.make<void>()
   let place: Place | undefined

@@ -290,8 +290,8 @@ export interface Store {
   /** Returns the numbers of a list's changes from a day on. Removed changes count too. */
   readonly changeCounts: (list: Lists.AnyList, from: string) => Effect.Effect<ReadonlyArray<ChangeCount>, SinkError>
   /**
-   * Returns counts and sums of the rows that are not missing, by status. Reads every row once, but not at one moment, so a row
-   * counts as it was when it was read. The list must have the columns `status` and `amounts`.
+   * Returns counts and sums of the rows that are not missing, by status. Reads every row once. Commits that happen
+   * meanwhile count only for the rows that are still to be read. The list must have the columns `status` and `amounts`.
    */
   readonly statusTotals: (
     list: Lists.AnyList,
