@@ -5,17 +5,21 @@ import { fileURLToPath } from "node:url"
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 
-/** The programs. `semiSpace` limits V8's young generation, in MiB: see docs/operating.md. */
+/** The programs. `heap` has the flags of V8 that limit its memory: see docs/operating.md. */
 const programs = [
-  { name: "payments", file: "apps/cli/dist/payments.js", semiSpace: 4 },
-  { name: "payments-worker", file: "apps/worker/dist/payments-worker.js", semiSpace: 16 }
+  { name: "payments", file: "apps/cli/dist/payments.js", heap: "--max-semi-space-size=4 --heap-growing-percent=80" },
+  {
+    name: "payments-worker",
+    file: "apps/worker/dist/payments-worker.js",
+    heap: "--max-semi-space-size=8 --heap-growing-percent=60"
+  }
 ]
 
 /**
  * Returns the text of a program. `exec` keeps the process id, so that signals reach Node. Not every system has `readlink -f`,
  * so a loop resolves symbolic links.
  */
-const script = ({ file, name, semiSpace }) =>
+const script = ({ file, heap, name }) =>
   `#!/bin/sh
 # Written by "npm start" and "npm run build".
 program=$0
@@ -34,7 +38,7 @@ fi
 # Node replaces a closed stdout by /dev/null. The program could not see the difference, so it gets this variable.
 if (true 3>&1) 2>/dev/null; then PAYMENTS_STDOUT=open; else PAYMENTS_STDOUT=closed; fi
 export PAYMENTS_STDOUT
-exec "$root/node_modules/node/bin/node" --max-semi-space-size=${semiSpace} --heap-growing-percent=80 "$root/${file}" "$@"
+exec "$root/node_modules/node/bin/node" ${heap} "$root/${file}" "$@"
 `
 
 mkdirSync(join(root, "bin"), { recursive: true })

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url"
 const program = fileURLToPath(new URL("../../worker/dist/payments-worker.js", import.meta.url))
 
 /** The flags of `bin/payments-worker`. */
-const flags = ["--max-semi-space-size=16", "--heap-growing-percent=80"]
+const flags = ["--max-semi-space-size=8", "--heap-growing-percent=60"]
 
 /** A source of the sources file. */
 export interface BenchSource {

@@ -9,21 +9,27 @@ import { fullSandboxSizes, measureSandbox } from "./sandbox.ts"
 import { fullWorkerSizes, measureWorker } from "./worker.ts"
 
 const usage = `usage: pnpm bench core|sandbox|export|worker [flags]
-  --records N   records of the list for speed and memory figures (default ${fullSizes.records}; a multiple of 100)
-  --rounds N    measured rounds; the figures are their medians (default ${fullSizes.rounds})
+  --records N   records of the list for speed and memory figures (a multiple of 100; default ${fullSizes.records}, worker:
+                ${fullWorkerSizes.records})
+  --rounds N    measured rounds; the figures are their medians (default ${fullSizes.rounds}, worker: ${fullWorkerSizes.rounds})
   --json FILE   also write the figures to this file
   --check       exit with code 1 if a target is missed`
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
   options: {
-    records: { type: "string", default: String(fullSizes.records) },
-    rounds: { type: "string", default: String(fullSizes.rounds) },
+    records: { type: "string" },
+    rounds: { type: "string" },
     json: { type: "string" },
     check: { type: "boolean", default: false }
   }
 })
-const sizes = { ...fullSizes, records: Number(values.records), rounds: Number(values.rounds) }
+const defaults = positionals[0] === "worker" ? fullWorkerSizes : fullSizes
+const sizes = {
+  ...fullSizes,
+  records: Number(values.records ?? defaults.records),
+  rounds: Number(values.rounds ?? defaults.rounds)
+}
 const benches = {
   core: (log: Log) => measureCore(sizes, log),
   sandbox: (log: Log) => measureSandbox({ ...fullSandboxSizes, records: sizes.records, rounds: sizes.rounds }, log),

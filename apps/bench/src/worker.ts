@@ -24,8 +24,8 @@ export interface WorkerSizes {
 
 /** The sizes for which the targets are defined. */
 export const fullWorkerSizes: WorkerSizes = {
-  records: 100_000,
-  rounds: 7,
+  records: 500_000,
+  rounds: 5,
   sources: 100,
   recordsPerList: 1000,
   seconds: 60,

@@ -161,7 +161,7 @@ describe("the programs in bin", () => {
       const worker = yield* run("payments-worker", { cwd: folder, env })
       assert.deepStrictEqual(JSON.parse(worker.stdout).slice(0, 2), [
         folder,
-        ["--max-semi-space-size=16", "--heap-growing-percent=80"]
+        ["--max-semi-space-size=8", "--heap-growing-percent=60"]
       ])
     }).pipe(Effect.scoped))
 
