@@ -1,57 +1,71 @@
-/** The command line `payments`. */
+/** The command line `payments`, and the registry of its commands. A command is loaded only when it is needed. */
 import { Lists, type PaymentsApi, type PaymentsConfig } from "@payments/core"
-import { Metrics, observeSink } from "@payments/export"
 import { ChosenSource, ConfigFlag, type ProgramError, SourceFlag } from "@payments/export/program"
-import * as Telemetry from "@payments/export/telemetry"
-import { Layer } from "effect"
+import type { Layer } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
-import { changesCommand } from "./commands/changes.ts"
-import { conformanceCommand } from "./commands/conformance.ts"
-import { exportCommand } from "./commands/export.ts"
-import { listCommand } from "./commands/list.ts"
-import { pruneCommand } from "./commands/prune.ts"
-import { quarantineCommand } from "./commands/quarantine.ts"
-import { queryCommand } from "./commands/query.ts"
-import { sandboxCommand } from "./commands/sandbox.ts"
-import { sourcesCommand } from "./commands/sources.ts"
-import { startCommand } from "./commands/start.ts"
-import { statusCommand } from "./commands/status.ts"
-import { verifyCommand } from "./commands/verify.ts"
+
+/** What the commands depend on. */
+export interface Services<R, R2> {
+  /** The API of the chosen source. */
+  readonly api: Layer.Layer<PaymentsApi, ProgramError, R>
+  /** The settings of the chosen source. */
+  readonly config: Layer.Layer<PaymentsConfig, ProgramError, R2>
+  /** Reaches the embedded sandbox and the collector of telemetry. */
+  readonly http: Layer.Layer<HttpClient.HttpClient>
+  readonly version: string
+}
+
+/** Returns the commands, in the order of the help. `load` imports the module of a command and returns the command. */
+const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) => [
+  ...Lists.all.map((list) => ({
+    name: list.label,
+    load: async () => (await import("./commands/list.ts")).listCommand(list, api)
+  })),
+  {
+    name: "export",
+    load: async () => {
+      const { exportTelemetry } = await import("./ExportTelemetry.ts")
+      return (await import("./commands/export.ts")).exportCommand(api, exportTelemetry(http, version))
+    }
+  },
+  { name: "changes", load: async () => (await import("./commands/changes.ts")).changesCommand },
+  { name: "prune", load: async () => (await import("./commands/prune.ts")).pruneCommand },
+  { name: "quarantine", load: async () => (await import("./commands/quarantine.ts")).quarantineCommand },
+  { name: "query", load: async () => (await import("./commands/query.ts")).queryCommand },
+  { name: "verify", load: async () => (await import("./commands/verify.ts")).verifyCommand(api) },
+  { name: "status", load: async () => (await import("./commands/status.ts")).statusCommand },
+  { name: "sandbox", load: async () => (await import("./commands/sandbox.ts")).sandboxCommand },
+  {
+    name: "conformance",
+    load: async () => (await import("./commands/conformance.ts")).conformanceCommand(config, http)
+  },
+  { name: "start", load: async () => (await import("./commands/start.ts")).startCommand(api, http) },
+  { name: "sources", load: async () => (await import("./commands/sources.ts")).sourcesCommand }
+]
+
+/** The flags that every command accepts. Each takes a value, and its id is its name. */
+const globalFlags = [SourceFlag, ConfigFlag] as const
+
+/** Returns the first word of the arguments that is neither a flag nor the value of a global flag. */
+const firstOperand = (args: ReadonlyArray<string>): string | undefined =>
+  args.find((arg, index) => !arg.startsWith("-") && !globalFlags.some(({ id }) => args[index - 1] === `--${id}`))
 
 const titles = new Intl.ListFormat("en-GB").format(Lists.all.map(({ title }) => title))
 
 /**
- * Makes the command line. `api` and `config` take their settings from the chosen source. `http` reaches the embedded
- * sandbox and the collector of telemetry.
+ * Makes the command line for these arguments. If they name a command, it has only this command. Otherwise, and for
+ * completions, it has all commands.
  */
-export const payments = <R, R2>(
-  api: Layer.Layer<PaymentsApi, ProgramError, R>,
-  config: Layer.Layer<PaymentsConfig, ProgramError, R2>,
-  http: Layer.Layer<HttpClient.HttpClient>,
-  version: string
-) => {
-  const telemetry = (source: Parameters<typeof observeSink>[0]) =>
-    Telemetry.layer(http, { name: "payments", version, refresh: observeSink(source) }).pipe(
-      Layer.provideMerge(Metrics.layer(version))
-    )
+export const payments = async <R, R2>(services: Services<R, R2>, args: ReadonlyArray<string>) => {
+  const commands = registry(services)
+  const named = commands.find(({ name }) => name === firstOperand(args))
+  const needsAll = named === undefined || args.some((arg) => arg.startsWith("--completions"))
+  const subcommands = await Promise.all((needsAll ? commands : [named]).map(({ load }) => load()))
   return Command.make("payments").pipe(
     Command.withDescription(`Read ${titles}, and export them.`),
-    Command.withSubcommands([
-      ...Lists.all.map((list) => listCommand(list, api)),
-      exportCommand(api, telemetry),
-      changesCommand,
-      pruneCommand,
-      quarantineCommand,
-      queryCommand,
-      verifyCommand(api),
-      statusCommand,
-      sandboxCommand,
-      conformanceCommand(config, http),
-      startCommand(api, http),
-      sourcesCommand
-    ]),
+    Command.withSubcommands(subcommands),
     Command.provide(ChosenSource.layer),
-    Command.withGlobalFlags([SourceFlag, ConfigFlag])
+    Command.withGlobalFlags(globalFlags)
   )
 }

@@ -17,9 +17,11 @@ process.umask(0o077)
 
 const api = PaymentsApi.layer.pipe(Layer.provide(layerHttpClient), Layer.provide(chosenConfig))
 
-const command = payments(api, chosenConfig, layerHttpClient, PAYMENTS_VERSION)
+const args = process.argv.slice(2)
+const services = { api, config: chosenConfig, http: layerHttpClient, version: PAYMENTS_VERSION }
+const command = await payments(services, args)
 
-run(command, process.argv.slice(2), PAYMENTS_VERSION, Object.keys(process.env)).pipe(
+run(command, args, PAYMENTS_VERSION, Object.keys(process.env)).pipe(
   Effect.provide(Layer.merge(NodeServices.layer, lineLogger("payments"))),
   NodeRuntime.runMain({ disableErrorReporting: true, teardown: teardown(() => ExitCode.interrupted) })
 )

@@ -54,7 +54,9 @@ export const runInProcess = Effect.fnUntraced(
     onOut: Screen["onOut"] = () => Effect.void
   ) {
     const screen: Screen = { terminal, out: "", err: "", merged: "", onOut }
-    const code = yield* run(payments(api, chosenConfig, layerHttpClient, "0.0.0"), args, "0.0.0").pipe(
+    const services = { api, config: chosenConfig, http: layerHttpClient, version: "0.0.0" }
+    const command = yield* Effect.promise(() => payments(services, args))
+    const code = yield* run(command, args, "0.0.0").pipe(
       Effect.provide(Layer.mergeAll(NodeServices.layer, terminalOf(columns), stdio(screen)))
     )
     return { code, ...screen }
