@@ -7,7 +7,7 @@ import { cpus, totalmem } from "node:os"
 export interface Figure {
   readonly name: string
   readonly value: number
-  readonly unit: "records/s" | "pages/s" | "×" | "MiB" | "requests" | "ms" | "s" | "files" | "scans"
+  readonly unit: "records/s" | "pages/s" | "×" | "MiB" | "requests" | "ms" | "s" | "files" | "scans" | "alerts"
   readonly atLeast?: number
   readonly atMost?: number
 }
@@ -53,7 +53,18 @@ const versionOf = (name: string): string => {
   return "unknown"
 }
 
-const digits = { "records/s": 0, "pages/s": 0, "×": 3, MiB: 1, requests: 0, ms: 0, s: 2, files: 2, scans: 0 } as const
+const digits = {
+  "records/s": 0,
+  "pages/s": 0,
+  "×": 3,
+  MiB: 1,
+  requests: 0,
+  ms: 0,
+  s: 2,
+  files: 2,
+  scans: 0,
+  alerts: 0
+} as const
 
 /** Formats the figures as lines, with targets and verdicts. */
 export const render = (figures: ReadonlyArray<Figure>): string => {

@@ -73,6 +73,10 @@ export class WorkerProcess implements AsyncDisposable {
     return this.#child.pid ?? -1
   }
 
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal)
+  }
+
   /** Returns the lines of the log with this message. */
   lines(message: string): ReadonlyArray<LogLine> {
     return this.#out.split("\n").slice(0, -1).filter((line) => line.includes(`"${message}"`))

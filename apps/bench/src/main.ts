@@ -1,6 +1,7 @@
-/** `pnpm bench core|sandbox|export|worker [--records N] [--rounds N] [--json FILE] [--check]` */
+/** `pnpm bench core|sandbox|export|worker|alerts [--records N] [--rounds N] [--json FILE] [--check]` */
 import { writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
+import { fullAlertSizes, measureAlerts } from "./alerts.ts"
 import { fullSizes, measureCore } from "./core.ts"
 import { fullExportSizes, measureExport } from "./export.ts"
 import { fullHeadSizes, measureHead } from "./head.ts"
@@ -8,7 +9,7 @@ import { machine, meetsTarget, render } from "./Report.ts"
 import { fullSandboxSizes, measureSandbox } from "./sandbox.ts"
 import { fullWorkerSizes, measureWorker } from "./worker.ts"
 
-const usage = `usage: pnpm bench core|sandbox|export|worker [flags]
+const usage = `usage: pnpm bench core|sandbox|export|worker|alerts [flags]
   --records N   records of the list for speed and memory figures (a multiple of 100; default ${fullSizes.records}, worker:
                 ${fullWorkerSizes.records})
   --rounds N    measured rounds; the figures are their medians (default ${fullSizes.rounds}, worker: ${fullWorkerSizes.rounds})
@@ -38,7 +39,9 @@ const benches = {
     ...await measureWorker({ ...fullWorkerSizes, records: sizes.records, rounds: sizes.rounds }, log),
     // It always runs with 1,000,000 records for 4 minutes.
     ...await measureHead(fullHeadSizes, log)
-  ]
+  ],
+  // It needs Prometheus, and ignores the flags for sizes.
+  alerts: (log: Log) => measureAlerts(fullAlertSizes, log)
 }
 type Log = (line: string) => void
 const isCount = (value: number) => Number.isInteger(value) && value > 0
