@@ -5,7 +5,7 @@
  */
 import { Lists, membersOf, parseText, type PaymentsError } from "@payments/core"
 import { printable } from "@payments/export"
-import { type CommandExit, logLine, print, printOrEnd, requireOutput } from "@payments/export/program"
+import { canColor, type CommandExit, logLine, print, printOrEnd, requireOutput } from "@payments/export/program"
 import { Effect, Stdio, Terminal } from "effect"
 import type { Column, Table } from "./Table.ts"
 
@@ -56,7 +56,8 @@ export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wante
       const log = (line: string) => provideStdio(logLine(line))
       const width = onTerminal ? yield* terminalWidth : Infinity
       const columns = columnsOf(list).map(fittedTo(width))
-      return table(makeTable(columns, width), { write: write.records, log }, columns)
+      const style = { onTerminal, colors: yield* canColor }
+      return table(makeTable(columns, width, style), { write: write.records, log }, columns)
     }
   }
 })
@@ -100,9 +101,6 @@ const json = (write: Write, toOutput: (text: string) => string): Output => {
 
 /** Ids up to this length stay on one line of a table. It fits a UUID with a prefix. */
 const longestUnwrappedId = 40
-/** The length of a 64-bit integer with its sign. */
-const longestAmount = 20
-
 const id: Column = { name: "id", wholeUpTo: longestUnwrappedId }
 /** Widens the column of ids on a wide terminal. */
 const fittedTo = (width: number) => (column: Column): Column =>
@@ -114,7 +112,7 @@ const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> => {
   return [
     id,
     ...list.tableFields.map((name): Column =>
-      amounts.includes(name) ? { name, align: "right", wholeUpTo: longestAmount } : { name }
+      amounts.includes(name) ? { name, kind: "integer" } : name === "status" ? { name, kind: "state" } : { name }
     )
   ]
 }

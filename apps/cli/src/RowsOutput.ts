@@ -4,7 +4,7 @@
  */
 import { type Cell, printable } from "@payments/export"
 import type * as Csv from "@payments/export/csv"
-import { logLine, optionalFlag, printOrEnd, requireOutput } from "@payments/export/program"
+import { canColor, logLine, optionalFlag, printOrEnd, requireOutput } from "@payments/export/program"
 import { Effect, Stdio, Stream } from "effect"
 import { Flag } from "effect/cli"
 import { terminalWidth } from "./Output.ts"
@@ -22,12 +22,13 @@ export const rowFormatFlag = optionalFlag(
   )
 )
 
-/** Returns the format to print, and the width of the terminal, which is Infinity if stdout is none. */
+/** Returns the format to print, the width of the terminal, which is Infinity if stdout is none, and the style of tables. */
 export const formatOf = Effect.fnUntraced(function*(wanted: RowFormat | undefined) {
   const stdio = yield* Stdio.Stdio
   const onTerminal = yield* stdio.stdoutIsTerminal
   const format: RowFormat = wanted ?? (onTerminal ? "table" : "ndjson")
-  return { format, onTerminal, width: onTerminal ? yield* terminalWidth : Infinity }
+  const style: Table.TableStyle = { onTerminal, colors: yield* canColor }
+  return { format, style, width: onTerminal ? yield* terminalWidth : Infinity }
 })
 
 /** A row: a cell for each column. */
@@ -61,9 +62,9 @@ export const printRows = Effect.fnUntraced(function*<E, R, E2 = never, R2 = neve
   emptyMessage: string,
   afterBatch?: Effect.Effect<void, E2, R2>
 ) {
-  const { format, onTerminal, width } = yield* formatOf(wanted)
+  const { format, style, width } = yield* formatOf(wanted)
   yield* requireOutput
-  const formatter = yield* formatterOf(format, columns, width, onTerminal ? printable : (text) => text)
+  const formatter = yield* formatterOf(format, columns, width, style)
   yield* printOrEnd(formatter.head)
   let count = 0
   yield* Stream.runForEach(
@@ -94,11 +95,15 @@ const formatterOf = (
   format: RowFormat,
   columns: ReadonlyArray<Column>,
   width: number,
-  toOutput: (text: string) => string
+  style: Table.TableStyle
 ): Effect.Effect<RowsFormatter> => {
+  const toOutput = style.onTerminal ? printable : (text: string) => text
   switch (format) {
     case "table":
-      return Effect.map(Effect.promise(() => import("./Table.ts")), (module) => tableFormatter(module, columns, width))
+      return Effect.map(
+        Effect.promise(() => import("./Table.ts")),
+        (module) => tableFormatter(module, columns, width, style)
+      )
     case "csv":
       return Effect.map(
         Effect.promise(() => import("@payments/export/csv")),
@@ -183,7 +188,8 @@ const longestNumber = 40
 const tableFormatter = (
   { makeTable }: typeof Table,
   columns: ReadonlyArray<Column>,
-  width: number
+  width: number,
+  style: Table.TableStyle
 ): RowsFormatter => {
   const visible = columns.flatMap((column, index) =>
     column.hidden !== true && width >= (column.minTerminalWidth ?? 0) ? [{ column, index }] : []
@@ -199,7 +205,8 @@ const tableFormatter = (
             ? { align: "right" as const, wholeUpTo: longestNumber, ...column }
             : column
         ),
-        width
+        width,
+        style
       )
       return table.print(rows.map((row) => visible.map(({ index }) => tableCell(row[index] ?? null))))
     },

@@ -7,12 +7,18 @@
  * a terminal nothing is shortened, and the header is printed once.
  */
 import { printable } from "@payments/export"
+import { colored } from "./StateColor.ts"
 import { truncateTo, widthOf, wrapTo } from "./TextWidth.ts"
 
 /** A column of a table. */
 export interface Column {
   readonly name: string
   readonly align?: "left" | "right"
+  /**
+   * `integer`: cells are right-aligned and never shortened; on a terminal their digits are grouped. `state`: the usual states
+   * have colours.
+   */
+  readonly kind?: "integer" | "state"
   /** If given, cells are never shortened. The column is at most this wide; a wider cell continues on extra lines. */
   readonly wholeUpTo?: number
   /** The least width to which a column without `wholeUpTo` is narrowed; 12 by default. */
@@ -33,18 +39,45 @@ export interface Table {
   readonly omittedColumns: () => ReadonlyArray<string>
 }
 
+/** How a table looks. */
+export interface TableStyle {
+  /** Whether people read the table on a terminal. Otherwise a program may read it, so digits are not grouped. */
+  readonly onTerminal: boolean
+  /** Whether states have colours. */
+  readonly colors: boolean
+}
+
+/** The style of a table in a pipe or file. */
+const plain: TableStyle = { onTerminal: false, colors: false }
+
 const gap = "  "
 const defaultMinWidth = 12
 
+/** The length of a 64-bit integer with its sign and with separators. */
+const longestInteger = 26
+
+const grouped = new Intl.NumberFormat("en-US")
+
+/** Groups the digits of an integer. Other text is unchanged. */
+const groupDigits = (cell: string): string => /^-?[1-9]\d{3,99}$/.test(cell) ? grouped.format(BigInt(cell)) : cell
+
 /** Makes a table for a terminal of this width. The width is Infinity if there is no terminal. */
-export const makeTable = (columns: ReadonlyArray<Column>, width: number): Table => {
+export const makeTable = (given: ReadonlyArray<Column>, width: number, style: TableStyle = plain): Table => {
+  const columns = given.map((column): Column =>
+    column.kind === "integer" ? { align: "right", wholeUpTo: longestInteger, ...column } : column
+  )
   /** The widest cell of each column so far. */
   const widest = columns.map(({ name, initialWidth = 0 }) => Math.max(widthOf(name), initialWidth))
   let widths: ReadonlyArray<number> | undefined
   return {
     omittedColumns: () => widths === undefined ? [] : columns.slice(widths.length).map(({ name }) => name),
     print: (rows) => {
-      const cells = rows.map((row) => columns.map((_, column) => printable(row[column] ?? "")))
+      const cells = rows.map((row) =>
+        columns.map(({ kind }, column) => {
+          const cell = printable(row[column] ?? "")
+          return kind === "integer" && style.onTerminal ? groupDigits(cell) : cell
+        })
+      )
       for (const row of cells) {
         for (const [column, cell] of row.entries()) {
           const needed = widthOf(cell, width)
@@ -62,9 +95,9 @@ export const makeTable = (columns: ReadonlyArray<Column>, width: number): Table 
       const isNew = isFirst || (width !== Infinity && !isEqual(next, widths))
       if (isNew) widths = next
       const fitted = widths ?? next
-      const header = isNew ? [columns.map(({ name }) => name)] : []
-      return [...header, ...cells].flatMap((row) => linesOf(columns, fitted, row, width)).map((line) => `${line}\n`)
-        .join("")
+      const header = isNew ? linesOf(columns, fitted, columns.map(({ name }) => name), width, plain) : []
+      return [...header, ...cells.flatMap((row) => linesOf(columns, fitted, row, width, style))]
+        .map((line) => `${line}\n`).join("")
     }
   }
 }
@@ -117,7 +150,8 @@ const linesOf = (
   columns: ReadonlyArray<Column>,
   widths: ReadonlyArray<number>,
   row: ReadonlyArray<string>,
-  width: number
+  width: number,
+  style: TableStyle
 ): ReadonlyArray<string> => {
   const lines: Array<string> = []
   const detailLines: Array<string> = []
@@ -126,7 +160,7 @@ const linesOf = (
   let start = 0
   for (const [column, fitted] of widths.entries()) {
     const cell = row[column] ?? ""
-    const { align, details, shorten = truncateTo, wholeUpTo } = columns[column] ?? { name: "" }
+    const { align, details, kind, shorten = truncateTo, wholeUpTo } = columns[column] ?? { name: "" }
     const isLast = column === widths.length - 1
     const room = isLast && wholeUpTo === undefined ? width - start : fitted
     const isTooWide = width !== Infinity && widthOf(cell, room) > room
@@ -144,7 +178,8 @@ const linesOf = (
         )
       }
       const padding = " ".repeat(Math.max(0, fitted - widthOf(shown, fitted)))
-      line += align === "right" ? `${padding}${shown}` : `${shown}${padding}`
+      const text = kind === "state" && style.colors ? colored(shown, cell) : shown
+      line += align === "right" ? `${padding}${text}` : `${text}${padding}`
     }
     if (!isLast) line += gap
     start += fitted + gap.length

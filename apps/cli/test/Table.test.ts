@@ -1,13 +1,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Effect, Schema } from "effect"
+import { stripVTControlCharacters } from "node:util"
 import stringWidth from "string-width"
 import { type Column, firstNames, makeTable } from "../src/Table.ts"
 import { runInProcess } from "./InProcess.ts"
 
 /** Measures a line without the table's own code: the greater width of terminals that combine characters or do not. */
 const columnsOf = (line: string): number =>
-  Math.max(stringWidth(line), Array.from(line).reduce((sum, character) => sum + stringWidth(character), 0))
+  Math.max(
+    stringWidth(line),
+    Array.from(stripVTControlCharacters(line)).reduce((sum, character) => sum + stringWidth(character), 0)
+  )
 
 /** Text whose width is hard to count: wide, combining, joined, directional, unprintable, unpaired, long. */
 const hostile = [
@@ -114,6 +118,39 @@ describe("a table", () => {
     assert.include(text, `${long}  ${"9".repeat(30)}  ${long}\n`)
   })
 
+  it("groups the digits of integers and colours the usual states on a terminal only", () => {
+    const kinds: ReadonlyArray<Column> = [
+      { name: "id" },
+      { name: "amount", kind: "integer" },
+      { name: "status", kind: "state" },
+      { name: "note" }
+    ]
+    const rows = [
+      ["a", "-9223372036854775808", "paid", "1234567"],
+      ["b", "999", "on_hold", ""],
+      ["c", "1234.5", "\u001b[5mpaid", "x"],
+      ["d", "007000", "FAILED", ""]
+    ]
+    assert.strictEqual(
+      makeTable(kinds, 70, { onTerminal: true, colors: true }).print(rows),
+      [
+        "id                      amount  status         note",
+        "a   -9,223,372,036,854,775,808  \u001b[32mpaid\u001b[39m           1234567",
+        "b                          999  \u001b[33mon_hold\u001b[39m",
+        "c                       1234.5  \\u001b[5mpaid  x",
+        "d                       007000  \u001b[31mFAILED\u001b[39m",
+        ""
+      ].join("\n")
+    )
+    assert.include(makeTable(kinds, 70).print(rows), "a   -9223372036854775808  paid ")
+    // Colours do not change which text fits.
+    const narrow = makeTable([{ name: "id" }, { name: "status", kind: "state", minWidth: 6 }], 10, {
+      onTerminal: true,
+      colors: true
+    })
+    assert.strictEqual(narrow.print([["a", "processing"]]), "id  status\na   \u001b[33mproce…\u001b[39m\n")
+  })
+
   it.effect("of a listing fits 80 columns on every page, however wide the records become", () =>
     Effect.gen(function*() {
       const invoices = Array.from({ length: 300 }, (_, index) => ({
@@ -129,7 +166,10 @@ describe("a table", () => {
       const lines = out.split("\n")
       assert.deepStrictEqual(lines.filter((line) => columnsOf(line) > 80), [])
       for (const { amount, id } of invoices) {
-        assert.isTrue(lines.some((line) => line.startsWith(id) && line.includes(` ${amount} `)), id)
+        assert.isTrue(
+          lines.some((line) => line.startsWith(id) && line.includes(` ${amount.toLocaleString("en-US")} `)),
+          id
+        )
       }
     }))
 })

@@ -25,7 +25,7 @@ import type { Source } from "./sources/Source.ts"
 import { canColor, canRedraw } from "./TerminalRules.ts"
 import { usageText } from "./UsageText.ts"
 
-export { canRedraw, checkAll, CommandExit, type ProgramError, usage }
+export { canColor, canRedraw, checkAll, CommandExit, type ProgramError, usage }
 export {
   drawProgress,
   eraseProgress,

@@ -19,6 +19,7 @@ import * as CursorFile from "../CursorFile.ts"
 import { isDateTimePrefix } from "../FilterDates.ts"
 import { type ListedRecord, recordsOf } from "../ListedRecords.ts"
 import { describe, type Format, formats, makeOutput } from "../Output.ts"
+import { isStdin, valueText } from "../ValueText.ts"
 
 const day: SettingParser<string> = {
   expected: "a day such as 2024-05-31",
@@ -45,8 +46,16 @@ const filtersOf = (list: Lists.AnyList): { readonly [field: string]: Lists.Filte
     flag: filter.flag ?? String.snakeToKebab(String.camelToSnake(field))
   }))
 
-const filterFlag = ({ description, flag }: { readonly description: string; readonly flag: string }) =>
-  optionalFlag(Flag.String(flag).pipe(Flag.withDescription(description)))
+const filterFlag = ({ description, flag, type }: Lists.Filter & { readonly flag: string }) =>
+  optionalFlag(
+    Flag.String(flag).pipe(
+      Flag.withDescription(type === "text" ? `${description}; @FILE or @- (stdin) gives the text` : description)
+    )
+  )
+
+/** Returns the value of a filter. A filter by text can name a file or stdin, which keeps its value out of process lists. */
+const filterText = (flag: string, type: Lists.Filter["type"], text: string | undefined) =>
+  text === undefined || type !== "text" ? Effect.succeed(text) : valueText(flag, text)
 
 const pageSize = { default: 20 } as const
 
@@ -77,15 +86,20 @@ export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi
         "list",
         { filters: Record.map(filters, filterFlag), ...paging, strict, format },
         Effect.fnUntraced(function*(input) {
+          // A second read of stdin would wait or return nothing, so check this before any value is read.
+          if (Object.values(input.filters).filter((text) => text !== undefined && isStdin(text)).length > 1) {
+            return yield* usage("Only one value can come from standard input (@-).")
+          }
           const conflict = conflictOf(input)
           const textOf = (name: string, text: string | undefined) => setting({ name, text }, undefined, notEmpty)
           const { service, ...checked } = yield* checkAll({
             flags: conflict === undefined ? Effect.void : usage(conflict),
             filters: checkAll(
-              Record.map(
-                filters,
-                ({ flag, type }, field) => setting({ name: flag, text: input.filters[field] }, undefined, parsers[type])
-              )
+              Record.map(filters, ({ flag, type }, field) =>
+                Effect.flatMap(
+                  filterText(`--${flag}`, type, input.filters[field]),
+                  (text) => setting({ name: flag, text }, undefined, parsers[type])
+                ))
             ),
             limit: setting({ name: "limit", text: input.limit }, undefined, wholeNumber(1, 100)),
             max: setting({ name: "max", text: input.max }, undefined, wholeNumber(1)),
