@@ -81,10 +81,12 @@ const measureDelay = async ({ alert, begin, limitSeconds, name }: Disturbance, s
   await sleep(20_000)
   await watched.requireNoAlert()
   const limit = limitSeconds(sizes.maxAgeSeconds)
+  // oxlint-disable-next-line no-restricted-properties -- Prometheus reports the start of an alert as a date
   const start = Date.now()
+  const deadline = performance.now() + (limit + 180) * 1000
   await begin(watched)
   let activeAt: number | undefined
-  while (activeAt === undefined && Date.now() < start + (limit + 180) * 1000) {
+  while (activeAt === undefined && performance.now() < deadline) {
     // oxlint-disable-next-line no-await-in-loop -- this waits
     await sleep(1000)
     // oxlint-disable-next-line no-await-in-loop -- this waits
