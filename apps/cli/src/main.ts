@@ -11,7 +11,7 @@ import { payments } from "./cli.ts"
 /** The build replaces this name with the version. */
 declare const PAYMENTS_VERSION: string
 
-handleOutputErrors("payments")
+handleOutputErrors("payments", process.argv.slice(2))
 // Only the owner may read the files that this process creates. Libraries create some of them.
 process.umask(0o077)
 

@@ -14,7 +14,7 @@ import { worker } from "./cli.ts"
 /** The build replaces this name with the version. */
 declare const PAYMENTS_VERSION: string
 
-handleOutputErrors("payments-worker")
+handleOutputErrors("payments-worker", process.argv.slice(2))
 // Only the owner may read the files that this process creates. Libraries create some of them.
 process.umask(0o077)
 

@@ -1,7 +1,7 @@
 /** The output of a program: results go to stdout; messages and a line of progress go to stderr. */
-import { Effect, Logger, type PlatformError, Stdio, Stream } from "effect"
+import { Context, Effect, Logger, type PlatformError, Stdio, Stream } from "effect"
 import { ExitCode } from "./ExitCode.ts"
-import { CommandExit } from "./ProgramError.ts"
+import { CommandExit, type ErrorFacts, factsOf } from "./ProgramError.ts"
 import * as Stdout from "./Stdout.ts"
 
 /**
@@ -30,7 +30,9 @@ export const requireOutput: Effect.Effect<void, CommandExit> = Effect.suspend(()
     ? new CommandExit({
       exitCode: ExitCode.destination,
       problem:
-        "the output cannot be written: standard output is closed (EBADF). To discard the output, redirect it: > /dev/null"
+        "the output cannot be written: standard output is closed (EBADF). To discard the output, redirect it: > /dev/null",
+      reason: "Output",
+      retryable: false
     })
     : Effect.void
 )
@@ -54,6 +56,57 @@ const writeToStderr = (text: () => string) =>
 /** Writes a line to stderr. An error of stderr is ignored, so that it does not stop the program's work. */
 export const logLine = (line: string) => writeToStderr(() => `${eraseText()}${line}\n`)
 
+/** The format of the messages of a run, and the command that continues it. */
+export interface MessageState {
+  readonly format: MessageFormat
+  /** The command that {@link logNote} printed last. */
+  next: string | undefined
+}
+
+/** `json`: an error, and a note with the command that continues, is one line of JSON. `text`: lines for people. */
+export type MessageFormat = "text" | "json"
+
+/** The {@link MessageState} of a run. `run` provides it. */
+export const Messages = Context.Reference<MessageState>("@payments/export/Messages", {
+  defaultValue: () => ({ format: "text", next: undefined })
+})
+
+/** Returns the format of the messages: `json` if the words of the command line have `--format json` or `ndjson`. */
+export const messageFormatOf = (args: ReadonlyArray<string>): MessageFormat =>
+  args.some((word, index) =>
+      /^--format=(nd)?json$/.test(word) || (word === "--format" && /^(nd)?json$/.test(args[index + 1] ?? ""))
+    )
+    ? "json"
+    : "text"
+
+/**
+ * Writes a note to stderr. `next` is the command that continues; if the run fails afterwards, its error has the command too.
+ * It must not contain a cursor or a filter value, except on a terminal.
+ */
+export const logNote = (note: { readonly message: string; readonly next: string | undefined }) =>
+  Effect.flatMap(Messages, (messages) => {
+    messages.next = note.next
+    return logLine(
+      messages.format === "json" ? jsonLine({ note: { message: note.message, next: note.next ?? null } }) : note.message
+    )
+  })
+
+/** Writes an error to stderr. */
+export const logError = (program: string, facts: ErrorFacts) =>
+  Effect.flatMap(
+    Messages,
+    ({ format, next }) => logLine(errorText(program, { ...facts, next: facts.next ?? next ?? null }, format))
+  )
+
+/** Formats an error: as one line of JSON, or as lines for people. */
+export const errorText = (program: string, facts: ErrorFacts, format: MessageFormat): string =>
+  format === "json"
+    ? jsonLine({ error: facts })
+    : facts.message.split("\n").map((line) => `${program}: ${line}`).join("\n")
+
+/** Returns the value as one line of JSON that is safe on a terminal. */
+const jsonLine = (value: unknown): string => Stdout.printable(JSON.stringify(value))
+
 /** Shows a line of progress and replaces the previous one. {@link logLine} and {@link eraseProgress} remove the line. */
 export const drawProgress = (line: string) =>
   writeToStderr(() => {
@@ -68,12 +121,20 @@ export const eraseProgress = Effect.suspend(() => isDrawn ? writeToStderr(eraseT
  * Ends the process with a message instead of a stack trace if stdout cannot be written. A closed pipe does not end the
  * process: {@link print} and {@link printOrEnd} handle it.
  */
-export const handleOutputErrors = (name: string): void => {
+export const handleOutputErrors = (name: string, args: ReadonlyArray<string>): void => {
   Stdout.detectClosed()
   process.stderr.on("error", () => {})
   process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
     if (code === "EPIPE") return
-    process.stderr.write(`${eraseText()}${name}: the output cannot be written (${code}).\n`)
+    const facts = factsOf(
+      new CommandExit({
+        exitCode: ExitCode.destination,
+        problem: `the output cannot be written (${code}).`,
+        reason: "Output",
+        retryable: false
+      })
+    )
+    process.stderr.write(`${eraseText()}${errorText(name, facts, messageFormatOf(args))}\n`)
     process.exit(ExitCode.destination)
   })
 }

@@ -1,14 +1,14 @@
 /**
  * How both programs handle arguments, errors and exit codes. A usage error is explained on stderr and writes nothing to
- * stdout. Any other error is one line on stderr. This is a separate entry of the package, so that the library does not load
- * the command line's code.
+ * stdout. Any other error is one line on stderr. With `--format json` or `ndjson` every error is one line of JSON
+ * (`ErrorFacts`). This is a separate entry of the package, so that the library does not load the command line's code.
  */
 import { Cause, Console, Effect, Exit, Layer, Option, type Runtime } from "effect"
 import { CliConfig, CliError, CliOutput, Command, Flag, GlobalFlag } from "effect/cli"
-import { logLine } from "./ConsoleOutput.ts"
+import { errorText, logError, logLine, messageFormatOf, Messages } from "./ConsoleOutput.ts"
 import * as Destination from "./Destination.ts"
 import { ExitCode } from "./ExitCode.ts"
-import { checkAll, CommandExit, type ProgramError, programExitCodeOf, usage } from "./ProgramError.ts"
+import { checkAll, CommandExit, factsOf, interruptedFacts, type ProgramError, usage, withNext } from "./ProgramError.ts"
 import { setting } from "./Setting.ts"
 import {
   duration,
@@ -25,7 +25,7 @@ import type { Source } from "./sources/Source.ts"
 import { canColor, canRedraw } from "./TerminalRules.ts"
 import { usageText } from "./UsageText.ts"
 
-export { canColor, canRedraw, checkAll, CommandExit, type ProgramError, usage }
+export { canColor, canRedraw, checkAll, CommandExit, type ProgramError, usage, withNext }
 export {
   drawProgress,
   eraseProgress,
@@ -33,6 +33,7 @@ export {
   handleOutputErrors,
   lineLogger,
   logLine,
+  logNote,
   print,
   printOrEnd,
   requireOutput
@@ -49,25 +50,55 @@ export const run = <const Name extends string, Input, R, Context>(
   version: string,
   /** The names of the environment's variables. */
   variables: ReadonlyArray<string> = []
-) =>
-  Effect.forEach(unknownSettings(variables), (line) => logLine(`${command.name}: ${line}`), { discard: true }).pipe(
-    Effect.andThen(Command.runWith(command, { version })(args)),
-    Effect.as<ExitCode>(ExitCode.done),
-    Effect.catch((error) => {
-      // The presenter has printed this error.
-      if (CliError.isCliError(error)) return Effect.succeed(ExitCode.usage)
-      const lines = error.message === "" ? [] : error.message.split("\n")
-      return Effect.as(
-        Effect.forEach(lines, (line) => logLine(`${command.name}: ${line}`), { discard: true }),
-        programExitCodeOf(error)
-      )
-    }),
-    Effect.catchCauseIf(
-      (cause) => !Cause.hasInterruptsOnly(cause),
-      (cause) => Effect.as(logLine(`${command.name}: unexpected: ${Cause.pretty(cause)}`), ExitCode.unexpected)
-    ),
-    Effect.provide(presentation(command.name, args))
-  )
+) => {
+  const format = messageFormatOf(args)
+  const fail = (error: ProgramError) => {
+    const facts = factsOf(error)
+    // A command that ends silently has printed its message, or its reader has closed the output.
+    if (facts.exitCode === ExitCode.done || (error.message === "" && format === "text")) return Effect.void
+    const isUsage = facts.reason === "Usage" && facts.next === null
+    return logError(command.name, isUsage ? { ...facts, next: helpOf(commandPathOf(command, args)) } : facts)
+  }
+  return Effect.forEach(unknownSettings(variables), (line) => logLine(`${command.name}: ${line}`), { discard: true })
+    .pipe(
+      Effect.andThen(Command.runWith(command, { version })(args)),
+      Effect.as<ExitCode>(ExitCode.done),
+      Effect.catch((error) =>
+        // The presenter has printed an error of the command line's parser.
+        CliError.isCliError(error)
+          ? Effect.succeed(ExitCode.usage)
+          : Effect.as(fail(error), factsOf(error).exitCode)
+      ),
+      Effect.catchCauseIf(
+        (cause) => !Cause.hasInterruptsOnly(cause),
+        (cause) =>
+          Effect.as(
+            fail(new CommandExit({ exitCode: ExitCode.unexpected, problem: `unexpected: ${Cause.pretty(cause)}` })),
+            ExitCode.unexpected
+          )
+      ),
+      Effect.onInterrupt(() => format === "json" ? logError(command.name, interruptedFacts) : Effect.void),
+      Effect.provide(presentation(command.name, args)),
+      Effect.provideService(Messages, { format, next: undefined })
+    )
+}
+
+const helpOf = (commandPath: ReadonlyArray<string>): string => `${commandPath.join(" ")} --help`
+
+/** Returns the command that the words name, with its parents. */
+const commandPathOf = (command: Command.Command.Any, args: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const path = [command.name]
+  let at: Command.Command.Any = command
+  for (const [index, word] of args.entries()) {
+    // The word before it may be a flag whose value this word is.
+    if (/^--[^=]+$/.test(args[index - 1] ?? "")) continue
+    const named = at.subcommands.flatMap((group) => group.commands).find(({ name }) => name === word)
+    if (named === undefined) continue
+    path.push(word)
+    at = named
+  }
+  return path
+}
 
 /** The output of help, versions and usage errors. */
 const presentation = (name: string, args: ReadonlyArray<string>) =>
@@ -78,15 +109,13 @@ const presentation = (name: string, args: ReadonlyArray<string>) =>
         formatVersion: (_name, version) => version
       }))),
     CliOutput.layerPresenter({
-      present: (event) =>
-        event._tag === "InvalidInvocation"
-          ? Console.error(
-            [
-              ...event.errors.map((error) => `${name}: ${usageText(error, args)}`),
-              `See ${event.commandPath.join(" ")} --help`
-            ].join("\n")
-          )
-          : CliOutput.defaultPresenter.present(event)
+      present: (event) => {
+        if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)
+        const next = helpOf(event.commandPath)
+        const facts = { ...factsOf(usage(event.errors.map((error) => usageText(error, args)).join("\n"))), next }
+        const format = messageFormatOf(args)
+        return Console.error(errorText(name, facts, format) + (format === "text" ? `\nSee ${next}` : ""))
+      }
     }),
     CliConfig.layer({ builtIns: [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions] })
   )
