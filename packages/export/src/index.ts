@@ -21,7 +21,9 @@ export type { ConsumerState, ListFreshness, Overview } from "./ListFreshness.ts"
 export * as MetricDefinitions from "./MetricDefinitions.ts"
 export { Metrics, observeSink } from "./Metrics.ts"
 export type { PassSummary } from "./Passes.ts"
+export { type Comparison, findInApi, findInCopy, type Found, type Match, searchedFields } from "./query/Find.ts"
 export { query, QueryError, type QueryResult } from "./query/Query.ts"
+export * as Questions from "./query/Questions.ts"
 export { type HeldBack, prune, type Pruned, type Retention } from "./Retention.ts"
 export {
   type ListScanner,

@@ -172,7 +172,7 @@ const fieldOf = ({ path: [field, inner] }: Column, record: unknown): unknown => 
 }
 
 /** Returns text that every database can store. NUL is not valid in every database, and a lone surrogate has no UTF-8 form. */
-const storable = (text: string): string =>
+export const storable = (text: string): string =>
   text.isWellFormed() && !text.includes("\0") ? text : text.toWellFormed().replaceAll("\0", "\ufffd")
 
 /** Reads a member. Parsed JSON has no getters, and no documented field has the name of a member of `Object.prototype`. */

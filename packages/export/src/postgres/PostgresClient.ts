@@ -45,7 +45,7 @@ export interface PostgresClient {
    * running statement.
    */
   readonly readOnly: Effect.Effect<
-    (sql: string) => Effect.Effect<Result, SinkError | QueryError>,
+    (sql: string, parameters?: ReadonlyArray<Parameter>) => Effect.Effect<Result, SinkError | QueryError>,
     SinkError,
     Scope.Scope
   >
@@ -156,9 +156,9 @@ export const connect = (
         const connection = yield* pool.reserve
         yield* Effect.addFinalizer(() => pool.invalidate(connection))
         yield* probed(connection.query("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"))
-        return (sql) =>
+        return (sql, parameters = []) =>
           Effect.mapError(
-            probed(connection.query(sql)),
+            probed(connection.query(sql, parameters)),
             (error) =>
               error._tag === "SinkError"
                 ? error

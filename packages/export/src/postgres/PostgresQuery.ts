@@ -22,7 +22,8 @@ const fetchLimit = { rows: 500, characters: 1_000_000 }
 /** Runs a statement over a schema that exists. The cursor stays open until the scope closes. */
 export const query = Effect.fnUntraced(function*(
   url: PostgresUrl,
-  sql: string
+  sql: string,
+  parameters: ReadonlyArray<string> = []
 ): Effect.fn.Return<QueryResult, SinkError | QueryError, Scope.Scope> {
   const settings = yield* settingsOf(url)
   const client = yield* connect(settings)
@@ -33,14 +34,15 @@ export const query = Effect.fnUntraced(function*(
     yield* run(`SET LOCAL ${setting}`)
   }
   // Declare the statement as the user typed it first, so that positions in the server's messages fit that text.
-  yield* run(`DECLARE typed NO SCROLL CURSOR FOR ${sql}`)
+  yield* run(`DECLARE typed NO SCROLL CURSOR FOR ${sql}`, parameters)
   const { fields } = yield* run("FETCH 0 FROM typed")
   yield* run("CLOSE typed")
   if (fields.length === 0) return yield* new QueryError({ problem: "The query has no columns." })
   const names = fields.map((_, index) => `c${index}`)
   yield* run(
     `DECLARE exact NO SCROLL CURSOR FOR SELECT ${names.map((name) => `${name}::text`).join(", ")}
-    FROM (${trimStatementEnd(sql)}\n) AS query (${names.join(", ")})`
+    FROM (${trimStatementEnd(sql)}\n) AS query (${names.join(", ")})`,
+    parameters
   )
   const rows = Stream.paginate(1, (count) =>
     Effect.map(run(`FETCH ${count} FROM exact`), ({ rows: found }) => {

@@ -26,21 +26,30 @@ export interface QueryResult {
 /** Loads the driver only when a destination needs it. */
 const postgres = Effect.promise(() => import("../postgres/PostgresQuery.ts"))
 
-/** Runs a statement over a destination that exists. Tables of a PostgreSQL schema need no schema name before theirs. */
+/**
+ * Runs a statement over a destination that exists. Tables of a PostgreSQL schema need no schema name before theirs. The
+ * statement refers to the parameters as `$1`, `$2`, …; they are texts, and are bound.
+ */
 export const query = (
   destination: StoredDestination,
-  sql: string
+  sql: string,
+  parameters: ReadonlyArray<string> = []
 ): Effect.Effect<QueryResult, SinkError | QueryError, Scope.Scope> =>
   Effect.suspend(() => {
     const refusal = statementProblem(sql)
     if (refusal !== undefined) return Effect.fail(new QueryError({ problem: refusal }))
     switch (destination._tag) {
       case "Sqlite":
-        return queryFile(destination.file, `sqlite:${destination.file}`, sql)
+        return queryFile({ file: destination.file, location: `sqlite:${destination.file}`, sql, parameters })
       case "Files":
-        return queryFile(join(destination.folder, copyFile), `file:${destination.folder}`, sql)
+        return queryFile({
+          file: join(destination.folder, copyFile),
+          location: `file:${destination.folder}`,
+          sql,
+          parameters
+        })
       case "Postgres":
-        return Effect.flatMap(postgres, (module) => module.query(destination.url, sql))
+        return Effect.flatMap(postgres, (module) => module.query(destination.url, sql, parameters))
     }
   })
 
@@ -48,9 +57,7 @@ export const query = (
 const processFile = new URL(`./QueryProcess${extname(new URL(import.meta.url).pathname)}`, import.meta.url)
 
 const queryFile = Effect.fnUntraced(function*(
-  file: string,
-  location: string,
-  sql: string
+  statement: Omit<Extract<QueryRequest, { readonly type: "begin" }>, "type">
 ): Effect.fn.Return<QueryResult, SinkError | QueryError, Scope.Scope> {
   const child = yield* Effect.acquireRelease(
     Effect.sync(() =>
@@ -63,7 +70,8 @@ const queryFile = Effect.fnUntraced(function*(
     ),
     (started) => Effect.sync(() => started.kill("SIGKILL"))
   )
-  const first = yield* request(child, location, { type: "begin", file, location, sql })
+  const { location } = statement
+  const first = yield* request(child, location, { type: "begin", ...statement })
   const rows = Stream.paginate(undefined, () =>
     Effect.map(request(child, location, { type: "next" }), (response) => {
       const chunk = "rows" in response ? response.rows : []

@@ -4,7 +4,13 @@ import type { ErrorMessage } from "../thread/SinkMessages.ts"
 
 /** The first message starts the query; each later message requests the next rows. */
 export type QueryRequest =
-  | { readonly type: "begin"; readonly file: string; readonly location: string; readonly sql: string }
+  | {
+    readonly type: "begin"
+    readonly file: string
+    readonly location: string
+    readonly sql: string
+    readonly parameters: ReadonlyArray<string>
+  }
   | { readonly type: "next" }
 
 /** The response to `begin` has the columns, a response to `next` has rows. Empty rows mean the end of the result. */

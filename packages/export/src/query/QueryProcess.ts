@@ -35,7 +35,7 @@ const respondToAll = Effect.gen(function*() {
   const first = yield* receive
   if (first.type !== "begin") return
   const { run } = yield* open(first.file, first.location, "read")
-  const query = yield* yield* run((db) => catchQueryError(() => begin(db, first.sql))())
+  const query = yield* yield* run((db) => catchQueryError(() => begin(db, first.sql, first.parameters))())
   yield* send({ columns: query.columns })
   for (;;) {
     yield* receive

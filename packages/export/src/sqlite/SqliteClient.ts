@@ -7,7 +7,7 @@ import { Duration, Effect, Schedule, type Scope } from "effect"
 import { existsSync } from "node:fs"
 import { hostname } from "node:os"
 import { basename, dirname } from "node:path"
-import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
+import { type AggregateOptions, DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import { number, optional, type Row, text } from "../engine/Rows.ts"
 import type { PathUse } from "../Permission.ts"
 import { Damaged, LeaseLost, Locked, NotADestination, SinkError } from "../Sink.ts"
@@ -302,6 +302,11 @@ export class Database {
     const statement = this.#db.prepare(sql)
     this.#statements.set(sql, statement)
     return statement
+  }
+
+  /** Defines an aggregate function for the statements of this connection. */
+  aggregate(name: string, options: AggregateOptions<SQLInputValue>): void {
+    this.#db.aggregate(name, options)
   }
 
   run(sql: string, ...values: ReadonlyArray<SQLInputValue>): void {

@@ -1,6 +1,10 @@
-/** Runs one statement over an SQLite destination, in chunks of rows. The connection cannot write, in any database. */
+/**
+ * Runs one statement over an SQLite destination, in chunks of rows. The connection cannot write, in any database. The
+ * statement can use the aggregate `exact_sum`: unlike `sum`, it does not fail for a sum beyond 64 bits.
+ */
 import type { Cell } from "../Cell.ts"
 import { isEmpty, maskMessage, multipleStatements, QueryError } from "../query/Statement.ts"
+import type { AggregateOptions, SQLInputValue } from "node:sqlite"
 import type { Database } from "./SqliteClient.ts"
 import { isStatementError } from "./SqliteErrors.ts"
 
@@ -15,16 +19,20 @@ export interface SqliteQuery {
 const chunkLimit = { rows: 500, characters: 1_000_000 }
 
 /** Starts the statement. Throws a {@link QueryError} if the statement is invalid. */
-export const begin = (db: Database, sql: string): SqliteQuery =>
+export const begin = (db: Database, sql: string, parameters: ReadonlyArray<string> = []): SqliteQuery =>
   catchStatementError(() => {
     db.run("PRAGMA query_only = ON")
+    /** The sums beyond 64 bits, which SQLite can only return as texts. */
+    const largeSums = new Set<string>()
+    db.aggregate("exact_sum", exactSum(largeSums))
     const statement = db.prepare(sql)
     // SQLite prepares the first statement and ignores the rest.
     if (!isEmpty(sql.slice(statement.sourceSQL.length))) throw new QueryError({ problem: multipleStatements })
     statement.setReadBigInts(true)
     statement.setReturnArrays(true)
     const columns = statement.columns().map(({ name }) => name)
-    const rows: Iterator<unknown> = statement.iterate()
+    const named = Object.fromEntries(parameters.map((value, index) => [`$${index + 1}`, value]))
+    const rows: Iterator<unknown> = statement.iterate(named)
     return {
       columns,
       next: () =>
@@ -33,7 +41,7 @@ export const begin = (db: Database, sql: string): SqliteQuery =>
           for (let characters = 0; chunk.length < chunkLimit.rows && characters < chunkLimit.characters;) {
             const { done, value } = rows.next()
             if (done === true) break
-            const cells = (value as ReadonlyArray<unknown>).map(cellOf) // by setReturnArrays
+            const cells = (value as ReadonlyArray<unknown>).map((cell) => cellOf(cell, largeSums)) // by setReturnArrays
             for (const cell of cells) characters += typeof cell === "string" ? cell.length : 20
             chunk.push(cells)
           }
@@ -52,8 +60,29 @@ const catchStatementError = <A>(step: () => A): A => {
   }
 }
 
-const cellOf = (value: unknown): Cell => {
-  if (value === null || typeof value === "string") return value
+/** The range of SQLite's integers. */
+const int64 = { least: -(2n ** 63n), most: 2n ** 63n - 1n }
+
+/** Adds integers without a limit. Returns null if all values are null. */
+const exactSum = (largeSums: Set<string>): AggregateOptions<SQLInputValue> => ({
+  start: null,
+  useBigIntArguments: true,
+  step: (sum, value) => {
+    if (value === null) return sum
+    if (typeof value !== "bigint") throw new QueryError({ problem: "exact_sum adds integers only." })
+    return (typeof sum === "bigint" ? sum : 0n) + value
+  },
+  result: (sum) => {
+    if (typeof sum !== "bigint" || (sum >= int64.least && sum <= int64.most)) return sum
+    const text = String(sum)
+    largeSums.add(text)
+    return text
+  }
+})
+
+const cellOf = (value: unknown, largeSums: ReadonlySet<string>): Cell => {
+  if (typeof value === "string") return largeSums.has(value) ? { json: value } : value
+  if (value === null) return value
   if (typeof value === "bigint") return { json: String(value) }
   if (typeof value === "number") return realOf(value)
   return value instanceof Uint8Array ? `\\x${Buffer.from(value).toString("hex")}` : String(value)
