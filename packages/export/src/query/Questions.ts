@@ -31,8 +31,8 @@ export interface Question {
   readonly monthOf: string
   /** The parameters, which are all optional. */
   readonly parameters: ReadonlyArray<{ readonly name: "month"; readonly description: string }>
-  /** How to draw the answer: the columns of the horizontal axis and of the values, and whether the groups are in order. */
-  readonly chart: { readonly kind: "bars" | "line"; readonly x: ReadonlyArray<string>; readonly y: string }
+  /** What a chart of the answer shows: the columns that name the groups, that of the values, and whether time orders the groups. */
+  readonly chart: { readonly x: ReadonlyArray<string>; readonly y: string; readonly isOverTime: boolean }
   /** Returns the statement. `$1` is the month, if it is given. `sum` is the database's function for exact sums. */
   readonly sql: (sum: string, hasMonth: boolean) => string
 }
@@ -70,7 +70,7 @@ const define = <List extends Lists.AnyList>(
     by,
     monthOf,
     parameters: [{ name: "month", description: `only records whose ${monthOf} is in this month, such as 2024-05` }],
-    chart: { kind: "bars", x: by.map(nameOf), y: first?.name ?? "records" },
+    chart: { x: by.map(nameOf), y: first?.name ?? "records", isOverTime },
     sql: (sum, hasMonth) => {
       const groups = by.map(expressionOf)
       const columns = [
@@ -85,8 +85,11 @@ const define = <List extends Lists.AnyList>(
       const order = isOverTime
         ? groups.flatMap((group) => [`${group} IS NULL`, group])
         // The order needs no exact sum, and SQLite cannot compare sums beyond 64 bits.
-        : [...first === undefined ? [] : [`sum(${first.name} * 1.0) IS NULL, sum(${first.name} * 1.0) DESC`],
-          "count(*) DESC", ...groups]
+        : [
+          ...first === undefined ? [] : [`sum(${first.name} * 1.0) IS NULL, sum(${first.name} * 1.0) DESC`],
+          "count(*) DESC",
+          ...groups
+        ]
       return `SELECT ${columns.join(", ")} FROM ${table}
         WHERE missing_since IS NULL${hasMonth ? ` AND ${month} = $1` : ""}
         GROUP BY ${groups.join(", ")} ORDER BY ${order.join(", ")}`
@@ -114,9 +117,15 @@ export const questions: ReadonlyArray<Question> = [
     { field: "paymentSource" }
   ]),
   define("invoices-by-status", "invoices by status", invoices, "createdAt", [{ field: "status" }]),
-  define("invoices-by-customer", "invoices by the customer's document number, the largest first", invoices, "createdAt", [
-    { field: "customerDocumentNumber" }
-  ]),
+  define(
+    "invoices-by-customer",
+    "invoices by the customer's document number, the largest first",
+    invoices,
+    "createdAt",
+    [
+      { field: "customerDocumentNumber" }
+    ]
+  ),
   define("payouts-by-day", "payout requests by UTC day of creation", payoutRequests, "createdAt", [
     { field: "createdAt", part: "day" }
   ]),

@@ -2,9 +2,9 @@
  * Runs one statement over an SQLite destination, in chunks of rows. The connection cannot write, in any database. The
  * statement can use the aggregate `exact_sum`: unlike `sum`, it does not fail for a sum beyond 64 bits.
  */
+import type { AggregateOptions, SQLInputValue } from "node:sqlite"
 import type { Cell } from "../Cell.ts"
 import { isEmpty, maskMessage, multipleStatements, QueryError } from "../query/Statement.ts"
-import type { AggregateOptions, SQLInputValue } from "node:sqlite"
 import type { Database } from "./SqliteClient.ts"
 import { isStatementError } from "./SqliteErrors.ts"
 

@@ -1,0 +1,185 @@
+/** Bound parameters, searches and ready-made questions, over every kind of destination. */
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
+import { layerTest } from "@payments/core/testing"
+import { Effect, Layer, Stream } from "effect"
+import { randomUUID } from "node:crypto"
+import { join } from "node:path"
+import { afterAll, beforeAll } from "vitest"
+import * as Destination from "../src/Destination.ts"
+import { type Cell, findInApi, findInCopy, type Found, query, Questions, scan } from "../src/index.ts"
+import { execute, temporaryFolder } from "./Folder.ts"
+import { type PostgresServer, startServer } from "./PostgresServer.ts"
+import { query as queryServer, urlOf } from "./PostgresTest.ts"
+
+let server: PostgresServer
+beforeAll(async () => void (server = await startServer()))
+afterAll(() => server.stop())
+
+const max = 9_007_199_254_740_991
+/** So many of the largest amounts that their sum needs more than 64 bits. */
+const many = 1_100
+const hostile = `x' OR '1' = '1`
+
+const data = {
+  invoices: [
+    ...Array.from(
+      { length: many },
+      (_, index) =>
+        `{"id":"inv_${index}","amount":${max},"status":"paid","settlementDate":"2024-05-01","settlementTime":"1"}`
+    ),
+    ...Array.from(
+      { length: many },
+      (_, index) => `{"id":"neg_${index}","amount":${-max},"status":"paid","settlementDate":"2024-05-02"}`
+    ),
+    `{"id":"a","reference":"${hostile}","contract":"shared","status":"paid","settlementDate":"2024-06-01","amount":-7}`,
+    `{"id":"b","reference":"other","status":null,"settlementDate":null,"amount":null}`,
+    `{"id":"c","customerDocumentNumber":"shared","status":"open","settlementDate":"2024-05-01","paymentAmount":5}`
+  ],
+  payoutRequests: [
+    `{"id":"shared","reference":"shared","amount":1.0,"customerDetails":{"name":"Ana SHARED Lima"}}`,
+    `{"id":"p","customerId":"cus_1","amount":10,"fee":1}`
+  ],
+  payinSources: [`{"id":"s","customerDetails":{"documentNumber":"shared"}}`]
+}
+
+type List = keyof typeof data
+const fill = (destination: Destination.StoredDestination) =>
+  Effect.forEach(Object.keys(data) as ReadonlyArray<List>, (list) => scan(list)).pipe(
+    Effect.provide(Layer.merge(Destination.layerInThisThread(destination), layerTest(data))),
+    Effect.provide(NodeServices.layer)
+  )
+
+const kinds = {
+  sqlite: Effect.map(temporaryFolder, (folder) => {
+    const file = join(folder, "payments.db")
+    return {
+      destination: { _tag: "Sqlite", file } as const,
+      run: (statement: string) => Effect.sync(() => execute(file, statement))
+    }
+  }),
+  postgres: Effect.sync(() => {
+    const schema = `t${randomUUID()}`
+    return {
+      destination: { _tag: "Postgres", url: urlOf(server, schema) } as const,
+      run: (statement: string) =>
+        Effect.asVoid(Effect.promise(() => queryServer(server, statement.replace("invoices", `"${schema}".invoices`))))
+    }
+  })
+}
+
+const rowsOf = (result: ReturnType<typeof query>) =>
+  Effect.scoped(Effect.gen(function*() {
+    const { columns, rows } = yield* result
+    const text = (cell: Cell) => cell === null ? null : typeof cell === "string" ? cell : `#${cell.json}`
+    return [columns, ...(yield* Stream.runCollect(Stream.flattenIterable(rows))).map((row) => row.map(text))]
+  }))
+
+const summary = (found: ReadonlyArray<Found>) =>
+  found.map(({ complete, list, matches }) => [
+    list.label,
+    complete,
+    ...matches.map(({ fields, id, isMissing }) => `${id}: ${fields.join(", ")}${isMissing ? " (missing)" : ""}`).sort()
+  ])
+
+describe.each(["sqlite", "postgres"] as const)("answers from %s", (kind) => {
+  it.live(
+    "binds parameters, finds exact and partial texts in every column, and sums exactly",
+    () =>
+      Effect.gen(function*() {
+        const { destination, run } = yield* kinds[kind]
+        yield* fill(destination)
+
+        // A text that would be SQL selects only itself.
+        const bound = "SELECT id, $2 AS also FROM invoices WHERE reference = $1"
+        assert.deepStrictEqual(yield* rowsOf(query(destination, bound, [hostile, "'"])), [["id", "also"], ["a", "'"]])
+
+        assert.deepStrictEqual(summary(yield* findInCopy(destination, "shared", 10)), [
+          ["payout-requests", true, "shared: id, reference"],
+          ["payin-sources", true, "s: customerDetails.documentNumber"],
+          ["invoices", true, "a: contract", "c: customerDocumentNumber"]
+        ])
+        assert.deepStrictEqual(summary(yield* findInCopy(destination, hostile, 10)).at(-1), [
+          "invoices",
+          true,
+          "a: reference"
+        ])
+        yield* run("UPDATE invoices SET missing_since = '2024-06-02T00:00:00.000Z' WHERE id = 'a'")
+        const partial = yield* findInCopy(destination, "hareD", 1, "contains")
+        assert.deepStrictEqual(summary(partial).slice(0, 2), [
+          ["payout-requests", true, "shared: id, reference, customerDetails.name"],
+          ["payin-sources", true, "s: customerDetails.documentNumber"]
+        ])
+        assert.deepInclude(partial[2], { complete: false })
+        assert.strictEqual(partial[0]?.matches[0]?.raw, data.payoutRequests[0])
+        const [, , missing] = summary(yield* findInCopy(destination, `OR '1`, 5, "contains"))
+        assert.deepStrictEqual(missing, ["invoices", true, "a: reference (missing)"])
+        // No database stores NUL, and the characters of SQL's patterns have no meaning.
+        for (const text of kind === "sqlite" ? ["_hared"] : ["\0", "%", "_hared", "\ud800"]) {
+          assert.deepStrictEqual(
+            (yield* findInCopy(destination, text, 5, "contains")).map(({ matches }) => matches.length),
+            [0, 0, 0],
+            JSON.stringify(text)
+          )
+        }
+
+        const ask = (name: string, parameters?: Questions.QuestionParameters) => {
+          const question = Questions.questions.find((candidate) => candidate.name === name)
+          assert.isDefined(question, name)
+          return rowsOf(Questions.answer(destination, question, parameters))
+        }
+        const total = String(BigInt(max) * BigInt(many))
+        // The missing invoice of June does not count.
+        assert.deepStrictEqual(yield* ask("settled-by-day"), [
+          ["settlement_date", "records", "amount", "amount_null", "payment_amount", "payment_amount_null"],
+          ["2024-05-01", `#${many + 1}`, `#${total}`, "#1", "#5", `#${many}`],
+          ["2024-05-02", `#${many}`, `#-${total}`, "#0", null, `#${many}`],
+          [null, "#1", null, "#1", null, "#1"]
+        ])
+        assert.deepStrictEqual((yield* ask("settled-by-month", { month: "2024-05" })).slice(1), [
+          ["2024-05", `#${2 * many + 1}`, "#0", "#1", "#5", `#${2 * many}`]
+        ])
+        assert.deepStrictEqual((yield* ask("payouts-by-customer")).slice(1).map((row) => row.slice(0, 4)), [
+          ["cus_1", "#1", "#10", "#0"],
+          [null, "#1", "#1", "#0"]
+        ])
+        // One statement runs all questions, because SQLite needs a process for each statement.
+        const sum = kind === "sqlite" ? "exact_sum" : "sum"
+        const all = Questions.questions.map(({ by, chart, name, sql }) =>
+          `SELECT '${name}' AS name, count(*) AS n FROM (
+          SELECT ${[...by.map(Questions.columnOf), ...chart.x, chart.y].join(" || ")} FROM (${sql(sum, true)}) AS answer
+        ) AS read`
+        )
+        assert.deepStrictEqual(
+          (yield* rowsOf(query(destination, all.join(" UNION ALL "), ["2024-05"]))).slice(1).map((row) => row[0]),
+          Questions.questions.map(({ name }) => name)
+        )
+      }).pipe(Effect.scoped),
+    60_000
+  )
+})
+
+it.effect("finds a text through every filter of the service, and says when more remains", () =>
+  Effect.gen(function*() {
+    const find = (text: string, limit: number) => Effect.map(Stream.runCollect(findInApi(text, limit)), summary)
+    assert.deepStrictEqual(yield* find("shared", 10), [
+      ["payout-requests", true, "shared: reference"],
+      ["payin-sources", true],
+      ["invoices", true, "a: contract", "c: customerDocumentNumber"]
+    ])
+    assert.deepStrictEqual(yield* find("1", 2), [
+      ["payout-requests", true],
+      ["payin-sources", true],
+      ["invoices", false, "inv_0: settlementTime", "inv_1: settlementTime"]
+    ])
+  }).pipe(Effect.provide(layerTest(data))))
+
+it("names existing fields and unique names in every question", () => {
+  const names = Questions.questions.map(({ name }) => name)
+  assert.deepStrictEqual(names, [...new Set(names)])
+  for (const { by, list, monthOf } of Questions.questions) {
+    for (const field of [...by.map((group) => group.field), monthOf]) assert.property(list.record.fields, field)
+    assert.property(Lists.dateFields(list), monthOf)
+  }
+})
