@@ -80,7 +80,8 @@ const summary = (found: ReadonlyArray<Found>) =>
   found.map(({ complete, list, matches }) => [
     list.label,
     complete,
-    ...matches.map(({ fields, id, isMissing }) => `${id}: ${fields.join(", ")}${isMissing ? " (missing)" : ""}`).sort()
+    ...matches.map(({ fields, id, isMissing }) => `${id}: ${fields.join(", ")}${isMissing ? " (missing)" : ""}`)
+      .toSorted()
   ])
 
 describe.each(["sqlite", "postgres"] as const)("answers from %s", (kind) => {

@@ -6,7 +6,7 @@
  * To add a question: add an entry to `questions`.
  */
 import { Days, Lists } from "@payments/core"
-import { Effect, type Scope, String } from "effect"
+import { type Effect, type Scope, String } from "effect"
 import type { StoredDestination } from "../DestinationUrl.ts"
 import { layoutOf } from "../engine/Columns.ts"
 import type { SinkError } from "../Sink.ts"
