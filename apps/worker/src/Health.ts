@@ -20,14 +20,16 @@ interface StaleList extends Pick<ListSnapshot, "list" | "ageSeconds" | "maxAgeSe
 const staleLists = ({ sources }: Snapshot): ReadonlyArray<StaleList> =>
   sources.flatMap((source) =>
     source.lists.filter(({ isFresh }) => !isFresh).map((
-      { ageSeconds, completeScan, list, maxAgeSeconds, ...state }
+      { ageSeconds, completeScan, holder, holdsLock, list, maxAgeSeconds, ...state }
     ) => ({
       source: source.name,
       list,
       ageSeconds,
       maxAgeSeconds,
       why: [source.problem, state.stall, state.progress?.waiting, state.failure].find((problem) => problem)?.message ??
-        (completeScan === null
+        (!holdsLock && holder !== null
+          ? `another program has the lock: ${holder}`
+          : completeScan === null
           ? "no full scan is complete yet"
           : ageSeconds === null
           ? "the last complete full scan began in the future: the clock was set back"

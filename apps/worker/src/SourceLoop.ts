@@ -149,10 +149,17 @@ const useDestination = Effect.fnUntraced(function*<R>(
     publish: (list) => loopOf(list)?.longStep(sink.publish(list)) ?? sink.publish(list)
   }
   const charts = makeCharts(sink, source.name, status)
-  const becomeStandby = Effect.delay(
-    status.update(source.name, (state) => state.state === "starting" ? { ...state, state: "standby" } : state),
-    standbyAfter
-  )
+  const becomeStandby = Effect.gen(function*() {
+    yield* Effect.sleep(standbyAfter)
+    const own = Effect.map(status.current, ({ sources }) => sources.find(({ name }) => name === source.name))
+    if ((yield* own)?.state !== "starting") return
+    const holders = new Set((yield* refresh).flatMap(({ holder }) => holder ?? []))
+    yield* status.update(
+      source.name,
+      (state) => state.state === "starting" ? { ...state, state: "standby" } : state
+    )
+    yield* Effect.annotateLogs(Effect.logInfo("standby: waits for the locks"), { holder: [...holders].join(", ") })
+  })
   return yield* Effect.all([
     Effect.andThen(becomeStandby, Effect.forever(Effect.andThen(charts, Effect.delay(refresh, refreshInterval)))),
     pruning(source, status),

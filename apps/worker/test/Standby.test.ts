@@ -29,6 +29,8 @@ describe("a second worker over the same destination", () => {
         yield* first.untilUpToDate
         const second = yield* start
         yield* untilState(second, "standby")
+        const [waits] = yield* second.untilLogged("standby: waits for the locks", 1)
+        assert.include(String(waits?.annotations["holder"]), String(first.child.pid))
         const { body, status } = yield* second.readiness
         assert.deepStrictEqual([status, body.ready, isUpToDate(body)], [200, true, true])
         for (const { ageSeconds, holder, holdsLock, rows } of body.sources[0]?.lists ?? []) {
