@@ -1,7 +1,9 @@
 /**
  * Writes `docs/settings.md` and `docs/payments.schema.json` from the schema of the sources file and the list of environment
- * variables. `npm run docs` runs it, and a test compares both files with their sources.
+ * variables, and `docs/personal-data.md` from the fields of the records. `npm run docs` runs it, and a test compares the files
+ * with their sources.
  */
+import { Lists } from "@payments/core"
 import { SchemaAST } from "effect"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -13,7 +15,8 @@ const docs = join(import.meta.dirname, "../../docs")
 /** The files that this program writes, with their content. */
 export const generatedFiles = (): ReadonlyArray<{ readonly file: string; readonly text: string }> => [
   { file: join(docs, "settings.md"), text: page() },
-  { file: join(docs, "payments.schema.json"), text: `${JSON.stringify(jsonSchema(), null, 2)}\n` }
+  { file: join(docs, "payments.schema.json"), text: `${JSON.stringify(jsonSchema(), null, 2)}\n` },
+  { file: join(docs, "personal-data.md"), text: personalDataPage() }
 ]
 
 const descriptionOf = (ast: SchemaAST.AST): string => {
@@ -72,5 +75,28 @@ ${rowsOf(SourceSettings.ast).join("\n")}
 | --- | --- |
 ${Object.entries(settingMeanings).map(([name, meaning]) => `| \`${name}\` | ${meaning} |`).join("\n")}
 `
+
+const personalDataPage = (): string =>
+  `# Personal data
+
+<!-- made by \`npm run docs\` from packages/core/src/Records.ts -->
+
+Which fields identify a person? The API's document does not say, so this table is this project's reading of it.
+
+- **person**: a customer or their account, alone or with other data. Free text counts too, and so do
+  addresses without a documented form, because they may name a customer.
+- **payment**: a payment, an invoice or another object of the service.
+- **nobody**: amounts, states, dates and kinds.
+
+Fields that the document does not have may contain anything, so they count as \`person\`. Every
+command prints all fields, and every destination of an export contains them.
+
+${
+    Lists.all.map((list) =>
+      `## ${list.title}\n\n| field | identifies |\n| --- | --- |\n${
+        Lists.fieldMeanings(list).map(({ identifies, path }) => `| \`${path.join(".")}\` | ${identifies} |`).join("\n")
+      }\n`
+    ).join("\n")
+  }`
 
 if (import.meta.main) { for (const { file, text } of generatedFiles()) writeFileSync(file, text) }

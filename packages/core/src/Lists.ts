@@ -4,8 +4,10 @@
  *
  * To add a list: add its record to `Records.ts`, its filters and its entry here, and how the sandbox generates it.
  */
-import { Equal, Option, Record, Result, Schema, String } from "effect"
+import { Equal, Option, Record, Result, Schema, type SchemaAST, String } from "effect"
 import {
+  type DescribedField,
+  type Identifies,
   Invoice,
   InvoiceWire,
   PayinSource,
@@ -55,12 +57,12 @@ export interface ListEntry<Item, Filters> {
   /** The default and the minimum of the page size, if the document specifies them (§8). */
   readonly limits: { readonly default?: number; readonly minimum?: number }
   /** The closed schema of a record. It checks records. */
-  readonly record: Schema.Struct<Schema.Struct.Fields> & Schema.Codec<Item>
+  readonly record: Schema.Struct<{ readonly [field: PropertyKey]: DescribedField }> & Schema.Codec<Item>
   /** The open schema of a record, for the contract. It allows undocumented fields. */
   readonly wire: Schema.Codec<Item & { readonly [field: string]: unknown }>
   /** Its filters, by field name. */
   readonly filters: { readonly [Field in keyof Filters]-?: Filter }
-  /** The fields that a table on a terminal shows after the id. They identify a record and contain no personal data. */
+  /** The fields that a table on a terminal shows after the id. None has a name, an address or a document number. */
   readonly tableFields: ReadonlyArray<string>
   /** The field with an address that contains the merchant id (§2.4, §5), if there is one. */
   readonly merchantIdIn?: string | undefined
@@ -227,6 +229,47 @@ export const dateFields = (
     const kinds = ast._tag === "Union" ? ast.types.map(({ annotations }) => annotations?.["temporal"]) : []
     return Result.fromNullishOr((["dateTime", "day"] as const).find((kind) => kinds.includes(kind)), () => undefined)
   })
+
+/** A documented field, and whom or what its value identifies. */
+export interface FieldMeaning {
+  /** The field, and for an embedded object the field inside it. */
+  readonly path: readonly [string] | readonly [string, string]
+  /** Whom or what its value identifies. */
+  readonly identifies: Identifies
+}
+
+/**
+ * Returns the documented fields of a list's record, in the document's order. An embedded object is returned as its fields:
+ * each of them says for itself what it identifies.
+ */
+export const fieldMeanings = (list: AnyList): ReadonlyArray<FieldMeaning> =>
+  propertiesOf(list.record.ast).flatMap(([field, ast]): ReadonlyArray<FieldMeaning> =>
+    ast._tag === "Objects"
+      ? propertiesOf(ast).map(([inner, innerAst]) => ({
+        path: [field, inner],
+        identifies: identifiesOf(innerAst)
+      }))
+      : [{ path: [field], identifies: identifiesOf(ast) }]
+  )
+
+/** Returns the paths of a list's fields that identify a person, such as `customerId` and `customerDetails.name`. */
+export const personalFields = (list: AnyList): ReadonlyArray<string> =>
+  fieldMeanings(list).filter(({ identifies }) => identifies === "person").map(({ path }) => path.join("."))
+
+const propertiesOf = (ast: SchemaAST.AST): ReadonlyArray<readonly [string, SchemaAST.AST]> =>
+  ast._tag === "Objects"
+    ? ast.propertySignatures.map(({ name, type }) => [
+      globalThis.String(name),
+      type._tag === "Union" ? type.types.find(({ _tag }) => _tag !== "Null") ?? type : type
+    ])
+    : []
+
+/** Returns what the field's annotation says. A field without one, which does not compile, counts as personal. */
+const identifiesOf = ({ annotations, checks }: SchemaAST.AST): Identifies => {
+  // If a type has checks, Effect adds its annotations to the last check.
+  const found = annotations?.["identifies"] ?? checks?.at(-1)?.annotations?.["identifies"]
+  return (["payment", "nobody"] as const).find((kind) => kind === found) ?? "person"
+}
 
 /**
  * Whether the value of a record's field matches the filter. Text matches if it is equal. A day or date-time also

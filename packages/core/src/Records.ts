@@ -7,17 +7,46 @@
  *
  * Each record has two schemas with the same fields. The closed one checks and types a record. The open one (`…Wire`)
  * describes the record in the contract, and allows undocumented fields.
+ *
+ * Each field says whom or what its value identifies: a person, a payment or nobody. A field without this does not compile.
  */
 import { DateTime, Option, Schema } from "effect"
 
+/**
+ * Whom or what the value of a field identifies. `person`: a customer or their account, alone or with other data, or text that
+ * may name one. `payment`: a payment, an invoice or an object of the service. `nobody`: amounts, states, dates and kinds.
+ */
+export type Identifies = "person" | "payment" | "nobody"
+
+/** A field's schema with what its value identifies. */
+export interface DescribedField extends Schema.Top {
+  /** Whom or what the value of the field identifies. */
+  readonly identifies: Identifies
+}
+
 /** A field that may be absent or null. These are distinct, and possible for every field except `id` (§2.5). */
 const maybe = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
+
+/** Adds what the value identifies: as an annotation for programs, and in the type for {@link fields}. */
+const identifying = (identifies: Identifies) => <S extends Schema.Top>(schema: S) =>
+  Object.assign(maybe(schema.annotate({ identifies })), { identifies })
+
+const person = identifying("person")
+const payment = identifying("payment")
+const nobody = identifying("nobody")
+
+/** The identifier of a record. It is the only required field. */
+const recordId = Object.assign(Schema.String.annotate({ identifies: "payment" }), { identifies: "payment" as const })
+
+/** Returns the fields. Their type requires that each one says what it identifies. */
+const fields = <const Fields extends { readonly [name: string]: DescribedField }>(described: Fields): Fields =>
+  described
 
 /**
  * A field with the text of an instant or a day (§2). The check accepts any text, so that a malformed date does not lose
  * the record. The annotation says which fields are dates.
  */
-const dateText = (temporal: "dateTime" | "day") => maybe(Schema.String.annotate({ temporal }))
+const dateText = (temporal: "dateTime" | "day") => nobody(Schema.String.annotate({ temporal }))
 
 /** Accepts any string; editors suggest the observed values. The document does not list all values (§2, §3). */
 const observed = <const Values extends ReadonlyArray<string>>(values: Values) =>
@@ -27,124 +56,126 @@ const observed = <const Values extends ReadonlyArray<string>>(values: Values) =>
 const open = <const Fields extends Schema.Struct.Fields>(fields: Fields) =>
   Schema.StructWithRest(Schema.Struct(fields), [Schema.Record(Schema.String, Schema.Unknown)])
 
-const customerDetails = {
+const customerDetails = fields({
   /** Reference of the customer. */
-  reference: maybe(Schema.String),
+  reference: person(Schema.String),
   /** Name of the customer. */
-  name: maybe(Schema.String),
+  name: person(Schema.String),
   /** Type of the identity document; observed: `cc`. */
-  documentType: maybe(observed(["cc"])),
+  documentType: nobody(observed(["cc"])),
   /** Number of the identity document. */
-  documentNumber: maybe(Schema.String),
+  documentNumber: person(Schema.String),
   /** E-mail address. */
-  email: maybe(Schema.String),
+  email: person(Schema.String),
   /** Telephone number. */
-  phoneNumber: maybe(Schema.String)
-}
+  phoneNumber: person(Schema.String)
+})
 
-const payoutTargetDetails = {
+const payoutTargetDetails = fields({
   /** Reference of the target. */
-  reference: maybe(Schema.String),
+  reference: person(Schema.String),
   /** Description of the target. */
-  description: maybe(Schema.String),
+  description: person(Schema.String),
   /** Kind of target; observed: `bankAccount`. */
-  type: maybe(observed(["bankAccount"]))
-}
-
-const payoutRequest = <Customer extends Schema.Top, Target extends Schema.Top>(customer: Customer, target: Target) => ({
-  /** Identifier of the payout request. */
-  id: Schema.String,
-  /** Reference given on creation. Can be filtered by. */
-  reference: maybe(Schema.String),
-  /** Identifier of the customer. Can be filtered by. */
-  customerId: maybe(Schema.String),
-  /** The customer (§2.1). */
-  customerDetails: maybe(customer),
-  /** Identifier of the payout target. Can be filtered by. */
-  payoutTargetId: maybe(Schema.String),
-  /** The payout target. */
-  payoutTargetDetails: maybe(target),
-  /** State of the request; observed: `processing`. */
-  status: maybe(observed(["processing"])),
-  /** Reason or code for the status; observed: `AUTHENTICATION_FAILED`. */
-  statusMessage: maybe(observed(["AUTHENTICATION_FAILED"])),
-  /** Amount of the request; the document does not specify currency and unit. */
-  amount: maybe(Schema.Int),
-  /** Amount that was sent; the document does not specify currency and unit. */
-  amountSent: maybe(Schema.Int),
-  /** Fee charged; the document does not specify currency and unit. */
-  fee: maybe(Schema.Int),
-  /** Identifier of the merchant account that the money is paid from. */
-  sourceMerchantAccountId: maybe(Schema.String),
-  /** ISO 8601 in UTC, to the second, such as `2024-05-01T10:00:00Z`. */
-  createdAt: dateText("dateTime"),
-  /** ISO 8601 in UTC, to the second. */
-  updatedAt: dateText("dateTime")
+  type: nobody(observed(["bankAccount"]))
 })
 
-const payinSource = <Customer extends Schema.Top>(customer: Customer) => ({
-  /** Identifier of the payin source. */
-  id: Schema.String,
-  /** Reference given on creation. Can be filtered by. */
-  reference: maybe(Schema.String),
-  /** Description. */
-  description: maybe(Schema.String),
-  /** Identifier of the customer. Can be filtered by. */
-  customerId: maybe(Schema.String),
-  /** The customer (§2.1). */
-  customerDetails: maybe(customer),
-  /** State; observed: `pending`. */
-  status: maybe(observed(["pending"])),
-  /** Reason or code for the status; observed: `AUTHENTICATION_FAILED`. */
-  statusMessage: maybe(observed(["AUTHENTICATION_FAILED"])),
-  /** Address where the customer authorizes the source. */
-  authUrl: maybe(Schema.String),
-  /** Address that the customer returns to. */
-  redirectUrl: maybe(Schema.String),
-  /** Whether partial payins are enabled. */
-  partialPayinsEnabled: maybe(Schema.Boolean),
-  /** Kind of source; observed: `bankAccount`. */
-  type: maybe(observed(["bankAccount"])),
-  /** ISO 8601 in UTC, to the second, such as `2024-05-01T10:00:00Z`. */
-  createdAt: dateText("dateTime"),
-  /** ISO 8601 in UTC, to the second. */
-  updatedAt: dateText("dateTime")
-})
+const payoutRequest = <Customer extends Schema.Top, Target extends Schema.Top>(customer: Customer, target: Target) =>
+  fields({
+    /** Identifier of the payout request. */
+    id: recordId,
+    /** Reference given on creation. Can be filtered by. */
+    reference: payment(Schema.String),
+    /** Identifier of the customer. Can be filtered by. */
+    customerId: person(Schema.String),
+    /** The customer (§2.1). */
+    customerDetails: person(customer),
+    /** Identifier of the payout target. Can be filtered by. */
+    payoutTargetId: person(Schema.String),
+    /** The payout target. */
+    payoutTargetDetails: person(target),
+    /** State of the request; observed: `processing`. */
+    status: nobody(observed(["processing"])),
+    /** Reason or code for the status; observed: `AUTHENTICATION_FAILED`. */
+    statusMessage: nobody(observed(["AUTHENTICATION_FAILED"])),
+    /** Amount of the request; the document does not specify currency and unit. */
+    amount: nobody(Schema.Int),
+    /** Amount that was sent; the document does not specify currency and unit. */
+    amountSent: nobody(Schema.Int),
+    /** Fee charged; the document does not specify currency and unit. */
+    fee: nobody(Schema.Int),
+    /** Identifier of the merchant account that the money is paid from. */
+    sourceMerchantAccountId: nobody(Schema.String),
+    /** ISO 8601 in UTC, to the second, such as `2024-05-01T10:00:00Z`. */
+    createdAt: dateText("dateTime"),
+    /** ISO 8601 in UTC, to the second. */
+    updatedAt: dateText("dateTime")
+  })
 
-const invoice = {
+const payinSource = <Customer extends Schema.Top>(customer: Customer) =>
+  fields({
+    /** Identifier of the payin source. */
+    id: recordId,
+    /** Reference given on creation. Can be filtered by. */
+    reference: payment(Schema.String),
+    /** Description. */
+    description: person(Schema.String),
+    /** Identifier of the customer. Can be filtered by. */
+    customerId: person(Schema.String),
+    /** The customer (§2.1). */
+    customerDetails: person(customer),
+    /** State; observed: `pending`. */
+    status: nobody(observed(["pending"])),
+    /** Reason or code for the status; observed: `AUTHENTICATION_FAILED`. */
+    statusMessage: nobody(observed(["AUTHENTICATION_FAILED"])),
+    /** Address where the customer authorizes the source. */
+    authUrl: person(Schema.String),
+    /** Address that the customer returns to. */
+    redirectUrl: person(Schema.String),
+    /** Whether partial payins are enabled. */
+    partialPayinsEnabled: nobody(Schema.Boolean),
+    /** Kind of source; observed: `bankAccount`. */
+    type: nobody(observed(["bankAccount"])),
+    /** ISO 8601 in UTC, to the second, such as `2024-05-01T10:00:00Z`. */
+    createdAt: dateText("dateTime"),
+    /** ISO 8601 in UTC, to the second. */
+    updatedAt: dateText("dateTime")
+  })
+
+const invoice = fields({
   /** Identifier of the invoice. */
-  id: Schema.String,
+  id: recordId,
   /** Reference of the invoice. Can be filtered by. */
-  reference: maybe(Schema.String),
+  reference: payment(Schema.String),
   /** State; observed: `paid`. */
-  status: maybe(observed(["paid"])),
+  status: nobody(observed(["paid"])),
   /** Amount of the invoice; the document does not specify currency and unit. */
-  amount: maybe(Schema.Int),
+  amount: nobody(Schema.Int),
   /** Free text. */
-  description: maybe(Schema.String),
+  description: person(Schema.String),
   /** Identifier of the contract. Can be filtered by. */
-  contract: maybe(Schema.String),
+  contract: person(Schema.String),
   /** Document number of the customer. Can be filtered by. */
-  customerDocumentNumber: maybe(Schema.String),
+  customerDocumentNumber: person(Schema.String),
   /** ISO 8601 in UTC, to the millisecond, such as `2024-05-01T10:00:00.000Z`. */
   createdAt: dateText("dateTime"),
   /** ISO 8601 in UTC, to the millisecond. Can be filtered by. */
   paymentDate: dateText("dateTime"),
   /** How it was paid; observed: `pse`. */
-  paymentMethod: maybe(observed(["pse"])),
+  paymentMethod: nobody(observed(["pse"])),
   /** Where it was paid from; observed: `link`. */
-  paymentSource: maybe(observed(["link"])),
+  paymentSource: nobody(observed(["link"])),
   /** Amount paid; the document does not specify currency and unit. */
-  paymentAmount: maybe(Schema.Int),
+  paymentAmount: nobody(Schema.Int),
   /** A date, `YYYY-MM-DD`, without a time zone. Can be filtered by. */
   settlementDate: dateText("day"),
   /** The settlement cycle; observed: a digit string. Can be filtered by. */
-  settlementTime: maybe(Schema.String),
+  settlementTime: nobody(Schema.String),
   /** Identifier of the payment. */
-  paymentId: maybe(Schema.String),
+  paymentId: payment(Schema.String),
   /** Address of the payment page. */
-  paymentUrl: maybe(Schema.String)
-}
+  paymentUrl: payment(Schema.String)
+})
 
 /** The customer embedded in payout requests and payin sources (§2.1). */
 export const CustomerDetails = Schema.Struct(customerDetails)
