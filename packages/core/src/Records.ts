@@ -53,8 +53,8 @@ const observed = <const Values extends ReadonlyArray<string>>(values: Values) =>
   Schema.Union([Schema.StringForLiteralAutocomplete, Schema.Literals(values)])
 
 /** Returns a struct that allows other keys than its fields. */
-const open = <const Fields extends Schema.Struct.Fields>(fields: Fields) =>
-  Schema.StructWithRest(Schema.Struct(fields), [Schema.Record(Schema.String, Schema.Unknown)])
+const open = <const Fields extends Schema.Struct.Fields>(known: Fields) =>
+  Schema.StructWithRest(Schema.Struct(known), [Schema.Record(Schema.String, Schema.Unknown)])
 
 const customerDetails = fields({
   /** Reference of the customer. */
