@@ -1,7 +1,7 @@
 /** The command line `payments`, and the registry of its commands. A command is loaded only when it is needed. */
 import { Lists, type PaymentsApi, type PaymentsConfig } from "@payments/core"
-import { ChosenSource, ConfigFlag, type ProgramError, SourceFlag } from "@payments/export/program"
-import type { Layer } from "effect"
+import { ChosenSource, ConfigFlag, LogLevelFlag, type ProgramError, SourceFlag } from "@payments/export/program"
+import { Layer, References } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
 
@@ -45,7 +45,7 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) => [
 ]
 
 /** The flags that every command accepts. Each takes a value, and its id is its name. */
-const globalFlags = [SourceFlag, ConfigFlag] as const
+const globalFlags = [SourceFlag, ConfigFlag, LogLevelFlag] as const
 
 /** Returns the first word of the arguments that is neither a flag nor the value of a global flag. */
 const firstOperand = (args: ReadonlyArray<string>): string | undefined =>
@@ -66,6 +66,7 @@ export const payments = async <R, R2>(services: Services<R, R2>, args: ReadonlyA
     Command.withDescription(`Read ${titles}, and export them.`),
     Command.withSubcommands(subcommands),
     Command.provide(ChosenSource.layer),
+    Command.provide(Layer.effect(References.MinimumLogLevel, LogLevelFlag)),
     Command.withGlobalFlags(globalFlags)
   )
 }

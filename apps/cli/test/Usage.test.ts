@@ -86,6 +86,30 @@ describe("a usage error", () => {
       const command = yield* runWith("invioces")
       assert.include(command.err, "Unknown command of payments: invioces. Did you mean invoices?")
     }))
+
+  it.effect("suggests the nearest command, flag and value", () =>
+    Effect.gen(function*() {
+      for (
+        const [args, suggestion] of [
+          [["payouts"], "payout-requests"],
+          [["payin"], "payin-sources"],
+          [["invoices", "ls"], "list"],
+          [["changes", "consumer"], "consumers"],
+          [["invoices", "list", "--documnt-number", "x"], "--document-number"],
+          [["invoices", "list", "--format", "JSN"], "json"],
+          [["export", "invoice", "--to", "-"], "invoices"],
+          [["status", "--resource", "payout"], "payout-requests"],
+          [["status", "--log-level", "verbose"], undefined],
+          [["status", "--log-level", "warning"], "warn"],
+          [["sandbox", "--faults", "flakky"], "flaky"],
+          [["zzz"], undefined]
+        ] as const
+      ) {
+        const { err } = yield* runWith(...args)
+        if (suggestion === undefined) assert.notInclude(err, "Did you mean", args.join(" "))
+        else assert.include(err, ` Did you mean ${suggestion}?`, args.join(" "))
+      }
+    }))
 })
 
 describe("--payment-date", () => {

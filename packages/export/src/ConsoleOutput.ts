@@ -142,7 +142,10 @@ export const handleOutputErrors = (name: string, args: ReadonlyArray<string>): v
 /** A logger that writes each message as a line on stderr. */
 export const lineLogger = (name: string) =>
   Logger.layer([
-    Logger.make(({ message }) => {
-      process.stderr.write(`${eraseText()}${name}: ${(Array.isArray(message) ? message : [message]).join(" ")}\n`)
+    Logger.make(({ logLevel, message }) => {
+      const level = logLevel === "Debug" ? "debug: " : ""
+      process.stderr.write(
+        `${eraseText()}${name}: ${level}${(Array.isArray(message) ? message : [message]).join(" ")}\n`
+      )
     })
   ])

@@ -3,7 +3,7 @@
  * stdout. Any other error is one line on stderr. With `--format json` or `ndjson` every error is one line of JSON
  * (`ErrorFacts`). This is a separate entry of the package, so that the library does not load the command line's code.
  */
-import { Cause, Console, Effect, Exit, Layer, Option, type Runtime } from "effect"
+import { Cause, Console, Effect, Exit, Layer, type LogLevel, Option, type Runtime } from "effect"
 import { CliConfig, CliError, CliOutput, Command, Flag, GlobalFlag } from "effect/cli"
 import { errorText, logError, logLine, messageFormatOf, Messages } from "./ConsoleOutput.ts"
 import * as Destination from "./Destination.ts"
@@ -39,6 +39,7 @@ export {
   requireOutput
 } from "./ConsoleOutput.ts"
 export { type ListenProblem, listenProblem } from "./ListenProblem.ts"
+export { nearest } from "./Nearest.ts"
 export { setting } from "./Setting.ts"
 export { duration, interval, type SettingParser, wholeNumber } from "./SettingParser.ts"
 export { chosenConfig, ChosenSource, ConfigFlag, SourceFlag } from "./sources/ChosenSource.ts"
@@ -78,7 +79,7 @@ export const run = <const Name extends string, Input, R, Context>(
           )
       ),
       Effect.onInterrupt(() => format === "json" ? logError(command.name, interruptedFacts) : Effect.void),
-      Effect.provide(presentation(command.name, args)),
+      Effect.provide(presentation(command, args)),
       Effect.provideService(Messages, { format, next: undefined })
     )
 }
@@ -100,8 +101,21 @@ const commandPathOf = (command: Command.Command.Any, args: ReadonlyArray<string>
   return path
 }
 
+/** Returns the names of the subcommands of the command at the path, without unlisted ones. */
+const subcommandsOf = (root: Command.Command.Any, path: ReadonlyArray<string>): ReadonlyArray<string> => {
+  let commands = listed(root)
+  for (const name of path.slice(1)) {
+    const found = commands.find((command) => command.name === name)
+    if (found !== undefined) commands = listed(found)
+  }
+  return commands.map(({ name }) => name)
+}
+
+const listed = ({ subcommands }: Command.Command.Any): ReadonlyArray<Command.Command.Any> =>
+  subcommands.flatMap(({ commands }) => commands).filter(({ unlisted }) => !unlisted)
+
 /** The output of help, versions and usage errors. */
-const presentation = (name: string, args: ReadonlyArray<string>) =>
+const presentation = (command: Command.Command.Any, args: ReadonlyArray<string>) =>
   Layer.mergeAll(
     Layer.unwrap(Effect.map(canColor, (colors) =>
       CliOutput.layer({
@@ -112,9 +126,10 @@ const presentation = (name: string, args: ReadonlyArray<string>) =>
       present: (event) => {
         if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)
         const next = helpOf(event.commandPath)
-        const facts = { ...factsOf(usage(event.errors.map((error) => usageText(error, args)).join("\n"))), next }
+        const texts = event.errors.map((error) => usageText(error, args, (path) => subcommandsOf(command, path)))
+        const facts = { ...factsOf(usage(texts.join("\n"))), next }
         const format = messageFormatOf(args)
-        return Console.error(errorText(name, facts, format) + (format === "text" ? `\nSee ${next}` : ""))
+        return Console.error(errorText(command.name, facts, format) + (format === "text" ? `\nSee ${next}` : ""))
       }
     }),
     CliConfig.layer({ builtIns: [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions] })
@@ -138,6 +153,16 @@ export const teardown = (interrupted: () => ExitCode): Runtime.Teardown => (exit
       ? exit.value
       : ExitCode.done
   )
+
+/** `--log-level`, which every command accepts. */
+export const LogLevelFlag = GlobalFlag.Setting("log-level")({
+  flag: Flag.ChoiceWithValue("log-level", [["debug", "Debug"], ["info", "Info"], ["warn", "Warn"], ["error", "Error"]])
+    .pipe(
+      Flag.withMetavar("LEVEL"),
+      Flag.withDescription("the least level of messages on stderr; debug adds each request; default info"),
+      Flag.withDefault<LogLevel.LogLevel>("Info")
+    )
+})
 
 /** The destination of an export. `more` is help text about further kinds of destination. */
 export const toFlag = (more = "") =>

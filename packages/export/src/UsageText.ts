@@ -3,6 +3,7 @@
  * repeats a flag or a command only if it looks like a name.
  */
 import { type CliError, CliOutput } from "effect/cli"
+import { nearest } from "./Nearest.ts"
 
 const { formatCliError } = CliOutput.defaultFormatter({ colors: false })
 
@@ -17,6 +18,10 @@ const expectation = (expected: string): string =>
   )
     .replace(/, $/, "")
 
+/** Returns the choices in the expectation that a check of Effect's schemas reports. */
+const choicesIn = (expected: string): ReadonlyArray<string> =>
+  Array.from(expected.matchAll(/"([\w-]+)"/g), ([, choice = ""]) => choice)
+
 const didYouMean = (suggestions: ReadonlyArray<string>): string =>
   suggestions.length === 0 ? "" : ` Did you mean ${suggestions.join(" or ")}?`
 
@@ -28,8 +33,15 @@ const positionsOf = (values: ReadonlyArray<string>, args: ReadonlyArray<string>)
     : ` (${positions.length === 1 ? "word" : "words"} ${positions.join(", ")} of the command line)`
 }
 
-/** Returns one line about an invalid command line. `args` are its words. */
-export const usageText = (error: CliError.CliError, args: ReadonlyArray<string>): string => {
+/**
+ * Returns one line about an invalid command line. `args` are its words. `subcommandsOf` returns the names of the subcommands of
+ * a command.
+ */
+export const usageText = (
+  error: CliError.CliError,
+  args: ReadonlyArray<string>,
+  subcommandsOf: (commandPath: ReadonlyArray<string>) => ReadonlyArray<string>
+): string => {
   switch (error._tag) {
     case "UnrecognizedOption":
       return looksLikeFlag(error.option)
@@ -40,7 +52,9 @@ export const usageText = (error: CliError.CliError, args: ReadonlyArray<string>)
       // If the text resembles a command, it is a typing error and not a value.
       return error.suggestions.length > 0
         ? `Unknown command${parent}: ${error.subcommand}.${didYouMean(error.suggestions)}`
-        : `Unknown command${parent}${positionsOf([error.subcommand], args)}.`
+        : `Unknown command${parent}${positionsOf([error.subcommand], args)}.${
+          didYouMean(nearest(error.subcommand, subcommandsOf(error.parent ?? [])))
+        }`
     }
     case "UnexpectedArgument":
       return `Unexpected ${error.arguments.length === 1 ? "argument" : "arguments"}${
@@ -59,7 +73,9 @@ export const usageText = (error: CliError.CliError, args: ReadonlyArray<string>)
             ? `text; --${error.option}=VALUE if it starts with -`
             : expectation(error.expected)
         }`
-        : `Invalid value for ${name}. Expected: ${expectation(error.expected)}`
+        : `Invalid value for ${name}. Expected: ${expectation(error.expected)}.${
+          didYouMean(nearest(error.value, choicesIn(error.expected)))
+        }`
     }
     default:
       return formatCliError(error)

@@ -4,6 +4,7 @@ import { printable } from "@payments/export"
 import {
   listenProblem,
   logLine,
+  nearest,
   optionalFlag,
   print,
   rangeFlag,
@@ -176,9 +177,11 @@ const faultsOf = Effect.fnUntraced(function*(given: string | undefined) {
     ? given
     : yield* readPlainFile(given, { maxBytes: largestFaultsFile }).pipe(
       Effect.map((file) => file.text),
-      Effect.mapError(({ problem }) =>
-        usage(`--faults: ${printable(given)} is not a scenario. As a file, it ${problem}.`)
-      )
+      Effect.mapError(({ problem }) => {
+        const names = nearest(given, Object.keys(scenarios)).join(" or ")
+        const suggestion = names === "" ? "" : ` Did you mean ${names}?`
+        return usage(`--faults: ${printable(given)} is not a scenario. As a file, it ${problem}.${suggestion}`)
+      })
     )
   const faults = faultsFromJson(text)
   return Result.isSuccess(faults) ? faults.success : yield* usage(`--faults: ${faults.failure}`)

@@ -30,12 +30,17 @@ export const schedule = (
       }
       return decision.retry
     }),
-    Schedule.modifyDelay(() => decision.retry ? randomDelay(decision) : Effect.succeed(Duration.zero))
+    Schedule.modifyDelay(() =>
+      decision.retry ? Effect.tap(randomDelay(decision), logWait) : Effect.succeed(Duration.zero)
+    )
   )
 }
 
 const randomDelay = ({ floor, spread }: Extract<RetryDecision, { readonly retry: true }>) =>
   Effect.map(Random.next, (fraction) => Duration.sum(floor, Duration.times(spread, fraction)))
+
+const logWait = (wait: Duration.Duration) =>
+  Effect.logDebug(`the request is sent again in ${Math.round(Duration.toMillis(wait))} ms`)
 
 /** Retries after the first attempt failed with `error`. Fails with the last error if no retry succeeds. */
 export const retryFailed = <A>(

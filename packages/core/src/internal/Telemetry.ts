@@ -30,8 +30,8 @@ const duration = Metric.histogram("http.client.request.duration", {
 })
 
 /**
- * Returns a function that records a client span and the duration of each request of one list, and calls the
- * {@link RequestObserver}. `rate` returns the requests per second that the client may send; infinite without a limit.
+ * Returns a function that records a client span and the duration of each request of one list, logs the request at the
+ * level debug, and calls the {@link RequestObserver}. `rate` returns the requests per second that the client may send; infinite without a limit.
  */
 export const instrument = (address: URL, list: AnyList, rate: () => number) => {
   const attributes = {
@@ -91,7 +91,15 @@ export const instrument = (address: URL, list: AnyList, rate: () => number) => {
               maxPerSecond: Number.isFinite(maxPerSecond) ? maxPerSecond : undefined
             })
           }
-          return Metric.update(metricOf(status, error), seconds)
+          const outcome = result === "Succeeded" || result === undefined ? "" : `: ${result}`
+          return Effect.andThen(
+            Effect.logDebug(
+              `${list.label}: request ${status === undefined ? "without an answer" : `answered with ${status}`} after ${
+                Math.round(seconds * 1000)
+              } ms${outcome}`
+            ),
+            Metric.update(metricOf(status, error), seconds)
+          )
         })
       }
     )
