@@ -136,7 +136,8 @@ describe("the programs in bin", () => {
     put(at("apps/cli/dist/payments.js"), script)
     put(at("apps/worker/dist/payments-worker.js"), script)
     yield* runProgram(process.execPath, [at("scripts/programs.mjs")])
-    const run = (program: string, options: RunOptions = {}) => runProgram(program, ["a b", "$HOME", ""], options)
+    const run = (program: string, options: RunOptions = {}, command = "a b") =>
+      runProgram(program, [command, "$HOME", ""], options)
     return { at, folder, run }
   })
 
@@ -152,17 +153,17 @@ describe("the programs in bin", () => {
       for (const program of [at("bin/payments"), "./links/first", "links/second", "bin/payments", "payments"]) {
         const { code, stderr, stdout } = yield* run(program, { cwd: elsewhere, env })
         assert.deepStrictEqual([code, stderr], [0, ""], program)
-        assert.deepStrictEqual(JSON.parse(stdout).slice(0, 3), [
-          elsewhere,
-          ["--max-semi-space-size=4", "--heap-growing-percent=80"],
-          ["a b", "$HOME", ""]
-        ])
+        assert.deepStrictEqual(JSON.parse(stdout).slice(0, 3), [elsewhere, [], ["a b", "$HOME", ""]])
       }
-      const worker = yield* run("payments-worker", { cwd: folder, env })
-      assert.deepStrictEqual(JSON.parse(worker.stdout).slice(0, 2), [
-        folder,
-        ["--max-semi-space-size=8", "--heap-growing-percent=60"]
-      ])
+      for (
+        const [program, command, heap] of [
+          ["payments", "export", ["--max-semi-space-size=4", "--heap-growing-percent=80"]],
+          ["payments-worker", "run", ["--max-semi-space-size=8", "--heap-growing-percent=60"]]
+        ] as const
+      ) {
+        const { stdout } = yield* run(program, { cwd: folder, env }, command)
+        assert.deepStrictEqual(JSON.parse(stdout).slice(0, 3), [folder, heap, [command, "$HOME", ""]])
+      }
     }).pipe(Effect.scoped))
 
   it.live("replace themselves by Node, so that signals reach it", () =>
