@@ -19,10 +19,14 @@ const api = PaymentsApi.layer.pipe(Layer.provide(layerHttpClient), Layer.provide
 
 const args = process.argv.slice(2)
 const services = { api, config: chosenConfig, http: layerHttpClient, version: PAYMENTS_VERSION }
-const command = await payments(services, args)
 
-run(command, args, PAYMENTS_VERSION, Object.keys(process.env)).pipe(
-  Effect.provide(Layer.merge(NodeServices.layer, lineLogger("payments"))),
-  NodeRuntime.runMain({ disableErrorReporting: true, teardown: teardown(() => ExitCode.interrupted) })
-)
-handOverSignals()
+/** No top-level await: the modules of the commands import the chunk that this module is in, and would wait for it. */
+const main = async () => {
+  const command = await payments(services, args)
+  run(command, args, PAYMENTS_VERSION, Object.keys(process.env)).pipe(
+    Effect.provide(Layer.merge(NodeServices.layer, lineLogger("payments"))),
+    NodeRuntime.runMain({ disableErrorReporting: true, teardown: teardown(() => ExitCode.interrupted) })
+  )
+  handOverSignals()
+}
+void main()

@@ -1,8 +1,24 @@
 import { assert, describe, it } from "@effect/vitest"
+import { layerHttpClient } from "@payments/core/node"
+import { layerTest } from "@payments/core/testing"
+import { chosenConfig } from "@payments/export/program"
 import { Effect } from "effect"
-import { cpSync, writeFileSync } from "node:fs"
+import type { Command } from "effect/cli"
+import { TestConsole } from "effect/testing"
+import { cpSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { binary, payments, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
+import { payments } from "../src/cli.ts"
+import { runInProcess } from "./InProcess.ts"
+import { binary, payments as runPayments, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
+
+/** Returns the words that name the command, for it and all commands below it. */
+const pathsOf = (
+  command: Command.Command.Any,
+  path: ReadonlyArray<string> = []
+): ReadonlyArray<ReadonlyArray<string>> => [
+  path,
+  ...command.subcommands.flatMap(({ commands }) => commands.flatMap((child) => pathsOf(child, [...path, child.name])))
+]
 
 describe("the built program", () => {
   it.live("runs without node_modules and without a package.json", () =>
@@ -52,7 +68,9 @@ describe("the built program", () => {
     ([variable, value]) =>
       Effect.gen(function*() {
         const env = { ...yield* sandboxEnv({ records: 3 }), [variable]: value }
-        const { code, stderr, stdout } = yield* payments(["invoices", "list", "--contract", "canary-5ecret"], { env })
+        const { code, stderr, stdout } = yield* runPayments(["invoices", "list", "--contract", "canary-5ecret"], {
+          env
+        })
         assert.deepStrictEqual([code, stdout], [3, ""])
         assert.include(
           stderr,
@@ -62,29 +80,56 @@ describe("the built program", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.live("has help for every command and flag", () =>
+  it.effect("prints version and help without the library, exactly as the program prints help", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      for (const file of ["payments.js", "payments-answer.cjs", "package.json", "help.txt", "help"]) {
+        cpSync(join(binary, "..", file), join(folder, file), { recursive: true })
+      }
+      const launch = (args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
+        runProgram(process.execPath, [join(folder, "payments.js"), ...args], { env })
+      assert.match((yield* launch(["-v"])).stdout, /^\d+\.\d+\.\d+\n$/)
+
+      const helpOf = Effect.fnUntraced(function*(path: ReadonlyArray<string>, terminal: boolean) {
+        const before = (yield* TestConsole.logLines).length
+        yield* runInProcess(layerTest({}), [...path, "--help"], terminal)
+        return `${(yield* TestConsole.logLines).slice(before).join("\n")}\n`
+      })
+      const services = { api: layerTest({}), config: chosenConfig, http: layerHttpClient, version: "" }
+      const paths = pathsOf(yield* Effect.promise(() => payments(services, [])))
+      assert.isAbove(paths.length, 15)
+      for (const path of paths) {
+        const { code, stdout } = yield* launch([...path, "--help"])
+        assert.deepStrictEqual([code, stdout], [0, yield* helpOf(path, false)], path.join(" "))
+        assert.strictEqual(readFileSync(`${join(folder, "help", ...path)}.txt`, "utf8"), yield* helpOf(path, true))
+        for (const flag of stdout.matchAll(/^ {2}(--[a-z-]+.*)$/gm)) {
+          assert.match(flag[1] ?? "", /\s{2,}\S/, `${path.join(" ")} ${flag[1]}`)
+        }
+      }
+      const colored = yield* launch(["-h", "export"], { FORCE_COLOR: "1" })
+      assert.strictEqual(colored.stdout, yield* helpOf(["export"], true))
+      // Anything else is for the program, which is not there.
+      for (const args of [["exprot", "--help"], ["../help", "-h"], ["-v", "-h"], ["export", "--to", "x", "-h"]]) {
+        assert.include((yield* launch(args)).stderr, "payments-main.mjs", args.join(" "))
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("ends with the same codes as the program if its help cannot be written", () =>
     Effect.gen(function*() {
       for (
-        const command of [
-          [],
-          ["payout-requests", "list"],
-          ["payin-sources", "list"],
-          ["invoices", "list"],
-          ["export"],
-          ["changes"],
-          ["quarantine"],
-          ["query"],
-          ["verify"],
-          ["sandbox"],
-          ["conformance"],
-          ["start"]
-        ]
+        const [args, redirection, code, err] of [
+          ["--help", "> /dev/full", 9, "payments: the output cannot be written (ENOSPC).\n"],
+          ["--version", "> /dev/full", 9, "payments: the output cannot be written (ENOSPC).\n"],
+          ["--help", "| true", 0, ""],
+          ["--help", "| head -1", 0, ""],
+          ["--help", "< /dev/null > /dev/null", 0, ""]
+        ] as const
       ) {
-        const { code, stdout } = yield* payments([...command, "--help"])
-        assert.strictEqual(code, 0)
-        for (const flag of stdout.matchAll(/^ {2}(--[a-z-]+.*)$/gm)) {
-          assert.match(flag[1] ?? "", /\s{2,}\S/, `${command.join(" ")} ${flag[1]}`)
-        }
+        const { stderr, ...ended } = yield* runProgram("bash", [
+          "-c",
+          `"${process.execPath}" "${binary}" ${args} ${redirection}; exit \${PIPESTATUS[0]}`
+        ])
+        assert.deepStrictEqual([ended.code, stderr], [code, err], redirection)
       }
     }))
 })

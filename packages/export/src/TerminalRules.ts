@@ -1,20 +1,21 @@
 /** Whether a program may use colours and cursor movements on its terminal. */
 import { Config, Effect, Stdio } from "effect"
+import { hasColors } from "./ColorRule.ts"
 
 const variable = (name: string) => Effect.orDie(Config.String(name).pipe(Config.withDefault("")))
 
 /** Whether the terminal does not support escape sequences. */
 const isDumb = Effect.map(variable("TERM"), (term) => term === "dumb")
 
-/**
- * Whether stdout gets colours: never with NO_COLOR (https://no-color.org), always with FORCE_COLOR, and otherwise on a
- * terminal that is not dumb. `FORCE_COLOR=0` and `false` mean no colours, as in other Node programs.
- */
+/** Whether stdout gets colours ({@link hasColors}). */
 export const canColor = Effect.gen(function*() {
-  if ((yield* variable("NO_COLOR")) !== "") return false
-  const forced = (yield* variable("FORCE_COLOR")).toLowerCase()
-  if (forced !== "") return forced !== "0" && forced !== "false"
-  return (yield* (yield* Stdio.Stdio).stdoutIsTerminal) && !(yield* isDumb)
+  const isTerminal = yield* (yield* Stdio.Stdio).stdoutIsTerminal
+  const [NO_COLOR, FORCE_COLOR, TERM] = [
+    yield* variable("NO_COLOR"),
+    yield* variable("FORCE_COLOR"),
+    yield* variable("TERM")
+  ]
+  return hasColors({ NO_COLOR, FORCE_COLOR, TERM }, () => isTerminal)
 })
 
 /** Whether a line on stderr can be redrawn: on a terminal that is not dumb. */

@@ -1,0 +1,40 @@
+/** Writes the help of each command into `dist/help`, with colours. The build runs this program; the launcher prints the texts. */
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { PaymentsApi } from "@payments/core"
+import { layerHttpClient } from "@payments/core/node"
+import { chosenConfig, run } from "@payments/export/program"
+import { ConfigProvider, Console, Effect, Layer } from "effect"
+import type { Command } from "effect/cli"
+import { mkdirSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
+import { payments } from "./src/cli.ts"
+
+const api = PaymentsApi.layer.pipe(Layer.provide(layerHttpClient), Layer.provide(chosenConfig))
+const command = await payments({ api, config: chosenConfig, http: layerHttpClient, version: "" }, [])
+
+/** Returns the words that name the command, for it and all commands below it. */
+const pathsOf = (parent: Command.Command.Any, path: ReadonlyArray<string>): ReadonlyArray<ReadonlyArray<string>> => [
+  path,
+  ...parent.subcommands.flatMap(({ commands }) => commands.flatMap((child) => pathsOf(child, [...path, child.name])))
+]
+
+const helpOf = Effect.fnUntraced(function*(path: ReadonlyArray<string>) {
+  const lines: Array<string> = []
+  const console: Console.Console = { ...globalThis.console, log: (line: string) => lines.push(`${line}\n`) }
+  yield* run(command, [...path, "--help"], "").pipe(Effect.provideService(Console.Console, console))
+  return lines.join("")
+})
+
+const write = Effect.fnUntraced(function*(path: ReadonlyArray<string>) {
+  const file = `${join(import.meta.dirname, "dist/help", ...path)}.txt`
+  const text = yield* helpOf(path)
+  mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(file, text)
+})
+
+await Effect.runPromise(
+  Effect.forEach(pathsOf(command, []), write, { discard: true }).pipe(
+    Effect.provide(NodeServices.layer),
+    Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord({ FORCE_COLOR: "1" })))
+  )
+)
