@@ -2,7 +2,7 @@
 import { Lists, type PaymentsApi, type PaymentsConfig } from "@payments/core"
 import { ChosenSource, ConfigFlag, LogLevelFlag, type ProgramError, SourceFlag } from "@payments/export/program"
 import { Layer, References } from "effect"
-import { Command } from "effect/cli"
+import { Command, GlobalFlag } from "effect/cli"
 import type { HttpClient } from "effect/http"
 
 /** What the commands depend on. */
@@ -41,7 +41,16 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) => [
     load: async () => (await import("./commands/conformance.ts")).conformanceCommand(config, http)
   },
   { name: "start", load: async () => (await import("./commands/start.ts")).startCommand(api, http) },
-  { name: "sources", load: async () => (await import("./commands/sources.ts")).sourcesCommand }
+  { name: "sources", load: async () => (await import("./commands/sources.ts")).sourcesCommand },
+  {
+    name: "completions",
+    load: async () => {
+      const { completionsCommand } = await import("./commands/completions.ts")
+      const load = (words: ReadonlyArray<string>): Promise<Command.Command.Any> =>
+        payments({ api, config, http, version }, words)
+      return completionsCommand(load, [GlobalFlag.Help, GlobalFlag.Version, ...globalFlags].map(({ flag }) => flag))
+    }
+  }
 ]
 
 /** The flags that every command accepts. Each takes a value, and its id is its name. */

@@ -1,0 +1,109 @@
+/** The values of flags and arguments that take text, for completions. */
+import { Lists } from "@payments/core"
+import { Questions } from "@payments/export"
+import { sourceNames } from "@payments/export/sources"
+import { Effect, type FileSystem } from "effect"
+
+/** A word, and what it means. */
+export interface Candidate {
+  readonly value: string
+  readonly description?: string | undefined
+}
+
+/** The values of a word. */
+export interface Values {
+  readonly candidates: ReadonlyArray<Candidate>
+  /** The shell adds the names of files after this text. */
+  readonly files?: { readonly prefix: string }
+  /** Whether more text can follow a value, so that the shell adds no space. */
+  readonly continues?: boolean
+}
+
+/** The words before the one at the cursor. */
+export interface Context {
+  /** The names of the command and its parents, without the program. */
+  readonly path: ReadonlyArray<string>
+  readonly operands: ReadonlyArray<string>
+  readonly flags: ReadonlyMap<string, string>
+}
+
+/** File names after a text. */
+export const filesOf = (prefix: string): Values => ({ candidates: [], files: { prefix } })
+
+const nothing: Values = { candidates: [] }
+
+type ValuesOf = (context: Context, word: string) => Values | Effect.Effect<Values, never, FileSystem.FileSystem>
+
+const file: ValuesOf = () => filesOf("")
+
+/** Destinations begin with the kind of destination. A path follows. */
+const destination: ValuesOf = (_, word) => {
+  const [prefix] = /^(sqlite|file):/.exec(word) ?? []
+  return prefix === undefined
+    ? {
+      candidates: [
+        { value: "sqlite:", description: "an SQLite file" },
+        { value: "file:", description: "a folder of files" },
+        { value: "postgres://", description: "a PostgreSQL database" }
+      ],
+      continues: true
+    }
+    : filesOf(prefix)
+}
+
+/** Returns the paths of the fields of a list, such as `customerDetails.name`; without a list, those of all lists. */
+const fieldPaths = (label: string | undefined): ReadonlyArray<string> => {
+  const named = Lists.all.filter((list) => list.label === label)
+  return [
+    ...new Set(
+      (named.length === 0 ? Lists.all : named)
+        .flatMap((list) => Lists.fieldMeanings(list).map(({ path }) => path.join(".")))
+    )
+  ]
+}
+
+/** Fields that are separated by commas. Those that are given already are left out. */
+const fields: ValuesOf = ({ path }, word) => {
+  const given = word.split(",").slice(0, -1)
+  return {
+    candidates: fieldPaths(path[0]).filter((field) => !given.includes(field))
+      .map((field) => ({ value: [...given, field].join(",") })),
+    continues: true
+  }
+}
+
+const query: ValuesOf = () => ({
+  candidates: Questions.questions.map(({ description, name }) => ({ value: name, description }))
+})
+
+/** The names of the sandbox's scenarios. The sandbox itself takes long to load. */
+export const scenarioNames = ["calm", "flaky", "throttled", "hostile", "outage", "drift"]
+
+const scenario: ValuesOf = () => ({ candidates: scenarioNames.map((value) => ({ value })), files: { prefix: "" } })
+
+const source: ValuesOf = ({ flags }) =>
+  Effect.map(sourceNames(flags.get("config")), (names) => ({ candidates: names.map((value) => ({ value })) }))
+
+/** The values by the flag, or by the name of the argument. A flag has the same kind of values in all commands. */
+export const valueKinds: { readonly [flag: string]: ValuesOf } = {
+  "--source": source,
+  "--config": file,
+  "--cursor-file": file,
+  "--customer-ids": file,
+  "--from": destination,
+  "--to": destination,
+  "--ignore-field": fields,
+  "--faults": scenario,
+  "--on-locked": () => ({ candidates: [{ value: "refuse" }, { value: "wait" }] }),
+  sql: query
+}
+
+/** Returns the values of a flag, such as `--fields`, or of an argument. */
+export const valuesOf = (
+  name: string,
+  context: Context,
+  word: string
+): Effect.Effect<Values, never, FileSystem.FileSystem> => {
+  const values = valueKinds[name]?.(context, word) ?? nothing
+  return Effect.isEffect(values) ? values : Effect.succeed(values)
+}
