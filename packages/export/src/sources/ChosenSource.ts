@@ -11,6 +11,8 @@ import { variableText } from "../Setting.ts"
 import { printable } from "../Stdout.ts"
 import type { LoadedSource } from "./LoadSources.ts"
 import { existingUsualFile, namedFile, usualFile } from "./Location.ts"
+import type { SourceOverrides } from "./Overrides.ts"
+import type { ShownSetting } from "./ShownSettings.ts"
 
 const globalText = (name: string, metavar: string, description: string) =>
   Flag.String(name).pipe(
@@ -45,8 +47,15 @@ export class ChosenSource extends Context.Service<ChosenSource, {
   readonly forService: Choice
   /** The source of a command that only needs a destination. The environment has one if PAYMENTS_TO is set. */
   readonly forDestination: Choice
-  /** The named source; without a name, the environment if it is used, and all sources of the file. */
-  readonly listed: Effect.Effect<ReadonlyArray<LoadedSource>, ProgramError>
+  /**
+   * The named source; without a name, the environment if it is used, and all sources of the file. The flags override their
+   * settings.
+   */
+  readonly listed: (flags?: SourceOverrides) => Effect.Effect<ReadonlyArray<LoadedSource>, ProgramError>
+  /** What names the source, or undefined: a flag, a variable, or nothing. */
+  readonly namedBy: Pick<ShownSetting, "value" | "from"> | undefined
+  /** The absolute path of the sources file, whether it exists or not, and what names it. */
+  readonly fileToEdit: Effect.Effect<Pick<ShownSetting, "value" | "from">, ProgramError>
 }>()("@payments/export/ChosenSource") {
   static readonly layer = Layer.effect(
     ChosenSource,
@@ -67,10 +76,10 @@ export class ChosenSource extends Context.Service<ChosenSource, {
       )
       // Most commands need no file, so they do not load its parser.
       const loader = Effect.promise(() => import("./LoadSources.ts"))
-      const load = (path: string) =>
+      const load = (path: string, flags?: SourceOverrides) =>
         Effect.flatMap(
           loader,
-          ({ sourcesOfFile }) => Effect.provideService(sourcesOfFile(path), FileSystem.FileSystem, fs)
+          ({ sourcesOfFile }) => Effect.provideService(sourcesOfFile(path, flags, name), FileSystem.FileSystem, fs)
         )
       const flagName = sourceFlag === undefined ? "PAYMENTS_SOURCE" : "--source"
       /** Whether the environment has what the command needs, and nothing names a source. */
@@ -79,7 +88,7 @@ export class ChosenSource extends Context.Service<ChosenSource, {
         const texts = yield* Effect.forEach(variables, variableText)
         return texts.some((text) => text !== undefined)
       })
-      const fromFile = yield* Effect.cached(
+      const sourceOfFile = (flags?: SourceOverrides): Choice =>
         Effect.gen(function*() {
           const path = yield* file
           if (path === undefined) {
@@ -88,7 +97,7 @@ export class ChosenSource extends Context.Service<ChosenSource, {
               `${flagName}: there is no sources file. Write ${yield* usualPlace}, or name one with --config or PAYMENTS_CONFIG.`
             )
           }
-          const { sources } = yield* load(path)
+          const { sources } = yield* load(path, flags)
           const { warnAboutIgnoredVariables } = yield* loader
           yield* warnAboutIgnoredVariables(path)
           const [first, second] = sources
@@ -109,26 +118,36 @@ export class ChosenSource extends Context.Service<ChosenSource, {
             } has no source of that name. The nearest one is ${nearest}; its sources are ${names}${more}.`
           )
         })
-      )
+      const fromFile = yield* Effect.cached(sourceOfFile())
       const choose = (variables: ReadonlyArray<string>): Choice =>
         Effect.flatMap(isEnvironment(variables), (isUsed) => isUsed ? Effect.undefined : fromFile)
       const forService = choose(["PAYMENTS_BASE_URL"])
-      const listed = Effect.gen(function*() {
+      const listed = Effect.fnUntraced(function*(flags?: SourceOverrides) {
         const { checkEnvironment, sourcesOfEnvironment } = yield* loader
         const path = yield* file
-        const chosen = name === undefined ? undefined : yield* forService
+        const chosen = name === undefined ? undefined : yield* sourceOfFile(flags)
         if (chosen !== undefined) return [chosen]
-        const inFile = name === undefined && path !== undefined ? (yield* load(path)).sources : []
+        const inFile = name === undefined && path !== undefined ? (yield* load(path, flags)).sources : []
         if (inFile.length > 0 && !(yield* isEnvironment(["PAYMENTS_BASE_URL"]))) return inFile
         yield* checkEnvironment
-        const { sources } = yield* Effect.provideService(sourcesOfEnvironment(), FileSystem.FileSystem, fs)
+        const { sources } = yield* Effect.provideService(sourcesOfEnvironment(flags), FileSystem.FileSystem, fs)
         return [...sources, ...inFile]
+      })
+      const fileToEdit = Effect.gen(function*() {
+        const named = yield* namedFile(configFlag)
+        if (named !== undefined) return { value: named, from: configFlag === undefined ? "PAYMENTS_CONFIG" : "--config" }
+        const value = yield* usualFile()
+        return value === undefined
+          ? yield* usage("This user has no folder for settings. Name the sources file with --config or PAYMENTS_CONFIG.")
+          : { value, from: "default" }
       })
       return ChosenSource.of({
         isNamed,
         forService,
         forDestination: choose(["PAYMENTS_BASE_URL", "PAYMENTS_TO"]),
-        listed
+        listed,
+        namedBy: name === undefined ? undefined : { value: name, from: flagName },
+        fileToEdit
       })
     })
   )

@@ -67,15 +67,19 @@ export const loadSources = Effect.fnUntraced(function*(
   return findings.length === 0 ? loaded : yield* new SourcesError({ file, findings })
 })
 
-/** Loads the sources of a file. */
-export const sourcesOfFile = Effect.fnUntraced(function*(file: string, flags: SourceOverrides = {}): Loading {
+/** Loads the sources of a file. With `chosen`, the flags are for that source. */
+export const sourcesOfFile = Effect.fnUntraced(function*(
+  file: string,
+  flags: SourceOverrides = {},
+  chosen?: string
+): Loading {
   const fs = yield* FileSystem.FileSystem
   const { document, overrides, to } = yield* checkAll({
     document: readSourcesFile(file),
     overrides: overridesOf(flags),
     to: flags.to === undefined ? Effect.undefined : parseDestination(flags.to, "--to")
   })
-  if (to !== undefined && document.sources.length > 1) {
+  if (to !== undefined && chosen === undefined && document.sources.length > 1) {
     return yield* usage(
       `--to is for one source, and ${printable(file)} has ${document.sources.length}. Set to in the file.`
     )

@@ -31,7 +31,35 @@ const defaultTexts: { readonly [Name in keyof SourceSettings]?: string } = {
   missing_limit: "10%"
 }
 
-const masked = "***"
+/** Stands for a secret. Its length says nothing about the secret. */
+export const masked = "***"
+
+/** The defaults of all other settings that are in effect although nothing sets them. */
+const otherDefaults: { readonly [Name in keyof SourceSettings]?: string } = {
+  account: "none",
+  invoice_params: "none renamed",
+  unchecked_filters: "none",
+  max_requests_per_second: "no limit",
+  time_zone: "UTC",
+  window: "none",
+  head: "none",
+  max_age: "any",
+  ignore_fields: "none",
+  keep_changes: "for ever",
+  keep_scans: "for ever"
+}
+
+/** Returns all settings that are in effect: those shown, and the defaults of the others. */
+export const effectiveSettings = (shown: ReadonlyArray<ShownSetting>): ReadonlyArray<ShownSetting> => {
+  const valueOf = (name: string) => shown.find((setting) => setting.name === name)?.value
+  const defaults = Object.entries({ invoices_base_url: valueOf("base_url"), to: "none", ...otherDefaults }).flatMap(
+    ([name, value]) => value === undefined ? [] : [{ name, value, from: "default" }]
+  )
+  const order = ["api_key", "invoices_api_key", ...settingNames]
+  return [...shown, ...defaults.filter(({ name }) => valueOf(name) === undefined)].toSorted((one, other) =>
+    order.indexOf(one.name) - order.indexOf(other.name)
+  )
+}
 
 /** The environment variables of keys, and the settings of the file that they resemble. */
 export const keyVariables = [

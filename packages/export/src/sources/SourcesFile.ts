@@ -28,28 +28,45 @@ const maxBytes = 1024 * 1024
 export const readSourcesFile = Effect.fnUntraced(function*(
   file: string
 ): Effect.fn.Return<SourcesDocument, SourcesError, FileSystem.FileSystem> {
-  const fail = (findings: ReadonlyArray<Finding>) => new SourcesError({ file, findings })
-  const { mode, text } = yield* Effect.mapError(
-    readPlainFile(file, { maxBytes }),
-    ({ problem }) => fail([{ line: undefined, problem: `The sources file ${problem}.` }])
-  )
-  const parsed = parseToml(text)
-  if (Result.isFailure(parsed)) return yield* fail([parsed.failure])
-  const document = parsed.success
-  const findings: Array<Finding> = []
-  const sources = yield* sourcesIn(
-    document,
-    dirname(file),
-    (path, problem) => void findings.push({ line: document.lineOf(path), problem })
-  )
-  if (findings.length > 0) return yield* fail(inOrder(findings))
-  if (sources.some(hasCommand) && (mode & 0o002) !== 0) {
+  const { mode, text } = yield* readText(file)
+  const document = yield* parseSourcesFile(file, text, "some")
+  if (document.sources.some(hasCommand) && (mode & 0o002) !== 0) {
     yield* Effect.logWarning(
       `${printable(file)} names commands, and every user may change it (mode ${
         mode.toString(8)
       }). Restrict it: chmod 600.`
     )
   }
+  return document
+})
+
+/** Reads the text of the file. */
+export const readText = (file: string) =>
+  Effect.mapError(
+    readPlainFile(file, { maxBytes }),
+    ({ problem }) =>
+      new SourcesError({ file, findings: [{ line: undefined, problem: `The sources file ${problem}.` }] })
+  )
+
+/** Checks the text of the file. Fails with all of its mistakes. `needs` says whether a text without sources is a mistake. */
+export const parseSourcesFile = Effect.fnUntraced(function*(
+  file: string,
+  text: string,
+  needs: "some" | "none"
+): Effect.fn.Return<SourcesDocument, SourcesError, FileSystem.FileSystem> {
+  const fail = (findings: ReadonlyArray<Finding>) => new SourcesError({ file, findings })
+  const parsed = parseToml(text)
+  if (Result.isFailure(parsed)) return yield* fail([parsed.failure])
+  const document = parsed.success
+  if (needs === "none") document.value["sources"] ??= {}
+  const findings: Array<Finding> = []
+  const sources = yield* sourcesIn(
+    document,
+    dirname(file),
+    needs,
+    (path, problem) => void findings.push({ line: document.lineOf(path), problem })
+  )
+  if (findings.length > 0) return yield* fail(inOrder(findings))
   const { concurrency } = document.value
   return { file, concurrency: typeof concurrency === "number" ? concurrency : undefined, sources }
 })
@@ -62,7 +79,12 @@ const inOrder = (findings: ReadonlyArray<Finding>): ReadonlyArray<Finding> =>
 const hasCommand = ({ settings }: FileSource): boolean =>
   settings.api_key_command !== undefined || settings.invoices_api_key_command !== undefined
 
-const sourcesIn = Effect.fnUntraced(function*(document: TomlDocument, folder: string, note: Note) {
+const sourcesIn = Effect.fnUntraced(function*(
+  document: TomlDocument,
+  folder: string,
+  needs: "some" | "none",
+  note: Note
+) {
   const issues = issuesIn(document.value)
   for (const { path, problem } of issues) note(path, problem)
   const invalid = new Set(
@@ -72,7 +94,7 @@ const sourcesIn = Effect.fnUntraced(function*(document: TomlDocument, folder: st
   const defaults = tableOf(["defaults"], tableIn(document.value, "defaults"), isInvalid)
   checkTable(defaults, note)
   const tables = tableIn(document.value, "sources")
-  if (Object.keys(tables).length === 0 && !isInvalid(["sources"])) {
+  if (needs === "some" && Object.keys(tables).length === 0 && !isInvalid(["sources"])) {
     note(["sources"], "The file has no source. Describe each one in a table [sources.NAME].")
   }
   const sources: Array<FileSource> = []

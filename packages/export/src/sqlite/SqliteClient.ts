@@ -201,23 +201,7 @@ export class Database {
     this.requireInPlace()
     const file = `${this.#file}.${label}.lock`
     const holderFile = `${this.#file}.${label}.holder`
-    const lock = explainDenial([{ path: file }], () => {
-      requireOwned(file)
-      return openUnreplaced(file, () => new DatabaseSync(file, { timeout: 0 }), (opened) => opened.close())
-    })
-    // Another program removed the lock file meanwhile. The next attempt creates a new one.
-    if (lock === undefined) throw new Locked({ label })
-    try {
-      // The file stays empty. With small pages, SQLite reserves less memory: a worker may have hundreds of locks.
-      lock.exec("PRAGMA page_size = 512; BEGIN EXCLUSIVE")
-    } catch (error) {
-      lock.close()
-      if (isNoDatabase(error)) {
-        throw new NotADestination({ problem: `${basename(file)} is not a lock file of this program. Remove it.` })
-      }
-      if (!isBusy(error)) throw denialIn(error, [{ path: file }]) ?? error
-      throw new Locked({ label, holder: this.#recordedHolder(label) })
-    }
+    const lock = lockExclusively(file, () => new Locked({ label, holder: this.#recordedHolder(label) }))
     let before: Lock["before"]
     try {
       const row = this.get("SELECT epoch, holder FROM holders WHERE label = ?", label)
@@ -360,6 +344,41 @@ const explainDenial = <A>(files: ReadonlyArray<PathUse>, step: () => A): A => {
     throw denialIn(error, files) ?? error
   }
 }
+
+/** Creates the file if it is missing, and locks it exclusively. Throws `locked()` if another program has the lock. */
+const lockExclusively = (file: string, locked: () => Locked): DatabaseSync => {
+  const lock = explainDenial([{ path: file }], () => {
+    requireOwned(file)
+    return openUnreplaced(file, () => new DatabaseSync(file, { timeout: 0 }), (opened) => opened.close())
+  })
+  // Another program removed the lock file meanwhile. The next attempt creates a new one.
+  if (lock === undefined) throw locked()
+  try {
+    // The file stays empty. With small pages, SQLite reserves less memory: a worker may have hundreds of locks.
+    lock.exec("PRAGMA page_size = 512; BEGIN EXCLUSIVE")
+    return lock
+  } catch (error) {
+    lock.close()
+    if (isNoDatabase(error)) {
+      throw new NotADestination({ problem: `${basename(file)} is not a lock file of this program. Remove it.` })
+    }
+    if (!isBusy(error)) throw denialIn(error, [{ path: file }]) ?? error
+    throw locked()
+  }
+}
+
+/**
+ * Locks a lock file exclusively until the scope closes or the process ends. While another program has the lock, waits at most
+ * so long.
+ */
+export const lockFile = (
+  file: string,
+  patience: Duration.Duration
+): Effect.Effect<void, SinkError, Scope.Scope> =>
+  Effect.acquireRelease(
+    once(file, () => lockExclusively(file, () => new Locked({ label: basename(file) }))),
+    (lock) => Effect.sync(() => lock.close())
+  ).pipe(whileBusy(patience), Effect.asVoid)
 
 const narrowed = (value: unknown): unknown =>
   typeof value === "bigint" && Number.isSafeInteger(Number(value)) ? Number(value) : value

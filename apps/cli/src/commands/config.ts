@@ -1,0 +1,38 @@
+/** `payments config`: prints every setting that is in effect and where it comes from. */
+import type { Cell } from "@payments/export"
+import { ChosenSource, scanFlags, toFlag } from "@payments/export/program"
+import { effectiveSettings, processSettings, type ShownSetting } from "@payments/export/sources"
+import { Effect, Stream } from "effect"
+import { Command } from "effect/cli"
+import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
+
+const columns: ReadonlyArray<Column> = [
+  { name: "source", minWidth: 8 },
+  { name: "setting", wholeUpTo: 28 },
+  { name: "value", minWidth: 16 },
+  { name: "from", minWidth: 8 }
+]
+
+/** `payments config`. */
+export const configCommand = Command.make(
+  "config",
+  { to: toFlag(), ...scanFlags, format: rowFormatFlag },
+  Effect.fnUntraced(function*({ format, ...flags }) {
+    const sources = yield* (yield* ChosenSource).listed(flags)
+    const rowsOf = (source: Cell, settings: ReadonlyArray<ShownSetting>) =>
+      settings.map(({ from, name, value }) => [source, name, value, from])
+    const rows = [
+      ...rowsOf({ json: "null", table: "" }, yield* processSettings),
+      ...sources.flatMap(({ name, settings }) => rowsOf(name, effectiveSettings(settings)))
+    ]
+    yield* printRows(columns, Stream.make(rows), format, "")
+  })
+).pipe(
+  Command.withDescription(
+    "Print every setting that is in effect and where it comes from: a flag, a variable, the sources file or the default; keys are masked"
+  ),
+  Command.withExamples([
+    { command: "payments config", description: "the settings of all sources, and of the program" },
+    { command: "payments config --source north --missing-limit 5%", description: "of one source, with this flag" }
+  ])
+)

@@ -1,0 +1,163 @@
+/** `payments source add|list|remove`: edits the sources file. A key is never an argument, and is never printed. */
+import { largestKeyBytes, PaymentsConfig } from "@payments/core"
+import { Destination, printable } from "@payments/export"
+import { ChosenSource, logLine, SourceFlag, textFlag, usage } from "@payments/export/program"
+import { addSource, removeSource } from "@payments/export/sources"
+import { Effect, Redacted, Stdio, Stream, Terminal } from "effect"
+import { Argument, Command, Flag, Prompt } from "effect/cli"
+import { resolve } from "node:path"
+import { sourceListCommand } from "./sources.ts"
+
+const nameArgument = (description: string) => Argument.String("name").pipe(Argument.withDescription(description))
+
+const addCommand = Command.make(
+  "add",
+  {
+    name: nameArgument("the source: small letters, digits, _ and -"),
+    baseUrl: textFlag("base-url", "URL", "address of payout requests and payin sources, without /v0"),
+    invoicesBaseUrl: textFlag("invoices-base-url", "URL", "address of invoices, without /v1; default: --base-url"),
+    account: textFlag("account", "NAME", "a name for the account whose data this is"),
+    to: textFlag("to", "DESTINATION", "sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet"),
+    keyStdin: Flag.Boolean("key-stdin").pipe(
+      Flag.withDescription("read the key from standard input"),
+      Flag.withDefault(false)
+    ),
+    keyCommand: textFlag("key-command", "COMMAND", "the command that prints the key, such as \"pass show payments\""),
+    keyFile: textFlag("key-file", "FILE", "a file that contains the key"),
+    keyEnv: textFlag("key-env", "NAME", "the environment variable that contains the key")
+  },
+  Effect.fnUntraced(function*(given) {
+    const { value: file } = yield* (yield* ChosenSource).fileToEdit
+    yield* refuseSourceFlag
+    const ways = [given.keyCommand, given.keyFile, given.keyEnv, given.keyStdin ? "" : undefined]
+    if (ways.filter((way) => way !== undefined).length > 1) {
+      return yield* usage("Give one of --key-stdin, --key-command, --key-file and --key-env.")
+    }
+    const to = given.to === undefined ? undefined : yield* destinationText(given.to)
+    const isStored = ways.every((way) => way === undefined) || given.keyStdin
+    const key = isStored ? yield* checkKey(given.keyStdin ? yield* keyOfInput : yield* promptForKey(given.name)) : undefined
+    const stored = yield* addSource(file, {
+      name: given.name,
+      key,
+      settings: present({
+        base_url: given.baseUrl,
+        invoices_base_url: given.invoicesBaseUrl,
+        account: given.account,
+        api_key_command: given.keyCommand === undefined ? undefined : argumentsOf(given.keyCommand),
+        api_key_file: given.keyFile === undefined ? undefined : resolve(given.keyFile),
+        api_key_env: given.keyEnv,
+        to
+      })
+    })
+    yield* logLine(`Added ${given.name} to ${printable(file)}.`)
+    if (stored !== undefined) yield* logLine(`The key is in ${printable(stored)}, which only its owner may read.`)
+    yield* logLine(`Check it: payments doctor --source ${given.name}`)
+  })
+).pipe(
+  Command.withDescription("Add a source to the sources file; without a flag for the key, ask for it"),
+  Command.withExamples([
+    {
+      command: "payments source add north --base-url https://payments.example.com --to sqlite:./north.db",
+      description: "ask for the key, and store it in a file of its own"
+    },
+    {
+      command: "payments source add south --base-url https://payments.example.com --key-command \"pass show south\"",
+      description: "run a command whenever the key is needed"
+    }
+  ])
+)
+
+const removeCommand = Command.make(
+  "remove",
+  { name: nameArgument("the source to remove") },
+  Effect.fnUntraced(function*({ name }) {
+    const { value: file } = yield* (yield* ChosenSource).fileToEdit
+    yield* refuseSourceFlag
+    const removedKey = yield* removeSource(file, name)
+    yield* logLine(`Removed ${name} from ${printable(file)}. Its destination stays.`)
+    if (removedKey !== undefined) yield* logLine(`Removed its key: ${printable(removedKey)}`)
+  })
+).pipe(
+  Command.withDescription("Remove a source from the sources file; its destination stays"),
+  Command.withExamples([
+    { command: "payments source remove north", description: "remove north, and the key that add stored for it" },
+    { command: "payments source remove north --config ./payments.toml", description: "remove it from another file" }
+  ])
+)
+
+/** `payments source`. */
+export const sourceCommand = Command.make("source").pipe(
+  Command.withDescription("Add, list or remove the sources of the sources file"),
+  Command.withSubcommands([addCommand, sourceListCommand, removeCommand]),
+  Command.withExamples([
+    { command: "payments source list", description: "the sources, and where each setting comes from" },
+    { command: "payments source remove north", description: "remove a source" }
+  ])
+)
+
+/** `--source` would be easy to confuse with the name of the source to add or remove. */
+const refuseSourceFlag = Effect.flatMap(SourceFlag, (source) =>
+  source === undefined ? Effect.void : Effect.fail(usage("--source: name the source as an argument instead.")))
+
+const present = <A>(settings: { readonly [name: string]: A | undefined }): { readonly [name: string]: A } =>
+  Object.fromEntries(
+    Object.entries(settings).flatMap(([name, value]) => value === undefined ? [] : [[name, value] as const])
+  )
+
+/** Returns the destination with an absolute path: paths in the file are relative to its folder, not to this one. */
+const destinationText = Effect.fnUntraced(function*(text: string) {
+  const destination = yield* Effect.mapError(
+    Destination.parse(text, "argument"),
+    ({ problem }) => new Destination.DestinationError({ problem: `--to: ${problem}` })
+  )
+  if (destination._tag === "Stdout") return yield* usage("--to: stdout (-) stores nothing.")
+  if (destination._tag === "Postgres") return text
+  const [, scheme = "", path = "", query = ""] = /^([a-z]+):([^?]*)(.*)$/s.exec(text) ?? []
+  return `${scheme}:${resolve(path)}${query}`
+})
+
+/** Splits a command into arguments as a shell does. A command that needs a shell is run by one. */
+const argumentsOf = (command: string): ReadonlyArray<string> =>
+  /^[\w@%+=:,./ -]+$/.test(command) ? command.trim().split(/ +/) : ["sh", "-c", command]
+
+/** Reads the key from standard input. */
+const keyOfInput = Effect.gen(function*() {
+  const { stdin } = yield* Stdio.Stdio
+  let text = ""
+  yield* stdin.pipe(
+    Stream.decodeText(),
+    Stream.mapError(() => usage("--key-stdin: standard input cannot be read.")),
+    Stream.runForEach((part) => {
+      text += part
+      return text.length > largestKeyBytes ? usage("--key-stdin: the key is too long.") : Effect.void
+    })
+  )
+  return Redacted.make(text.trim())
+})
+
+/** Asks for the key on the terminal, without an echo. The question goes to stderr. */
+const promptForKey = Effect.fnUntraced(function*(name: string) {
+  const stdio = yield* Stdio.Stdio
+  if (!(yield* stdio.stdinIsTerminal) || !(yield* stdio.stderrIsTerminal)) {
+    return yield* usage(
+      "There is no terminal to ask for the key: give --key-stdin, --key-command, --key-file or --key-env."
+    )
+  }
+  const terminal = yield* Terminal.Terminal
+  return yield* Prompt.run(Prompt.Hidden({ message: `API key of ${printable(name)}:` })).pipe(
+    Effect.provideService(Terminal.Terminal, {
+      ...terminal,
+      display: (text) => Stream.run(Stream.make(text), stdio.stderr())
+    }),
+    Effect.catch(() => Effect.interrupt)
+  )
+})
+
+/** Fails if the key cannot be sent in a header. The message does not repeat it. */
+const checkKey = (key: Redacted.Redacted<string>) =>
+  PaymentsConfig.fromSettings({ PAYMENTS_BASE_URL: "https://example.com", PAYMENTS_API_KEY: key }).pipe(
+    Effect.as(key),
+    Effect.mapError(({ problems }) =>
+      usage(`The key ${problems.map(({ problem }) => problem).join("; ").replace(/^is not set$/, "is empty")}.`)
+    )
+  )
