@@ -41,6 +41,7 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) => [
     load: async () => (await import("./commands/conformance.ts")).conformanceCommand(config, http)
   },
   { name: "start", load: async () => (await import("./commands/start.ts")).startCommand(api, http) },
+  { name: "doctor", load: async () => (await import("./commands/doctor.ts")).doctorCommand(http) },
   { name: "config", load: async () => (await import("./commands/config.ts")).configCommand },
   { name: "source", load: async () => (await import("./commands/source.ts")).sourceCommand },
   { name: "sources", load: async () => (await import("./commands/sources.ts")).sourcesCommand },

@@ -9,6 +9,7 @@ export {
   moveConsumer
 } from "./Consumers.ts"
 export * as Destination from "./Destination.ts"
+export * as Doctor from "./Doctor.ts"
 export { Certificate } from "./engine/Certificate.ts"
 export type { ChangeRow, FullRow, Maintenance, QuarantinedRow, Reader } from "./engine/Store.ts"
 export { ExitCode, exitCodeOf, lowestExitCode } from "./ExitCode.ts"

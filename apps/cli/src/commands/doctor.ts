@@ -1,0 +1,140 @@
+/** `payments doctor`: checks settings, service and destination, and says what to do. It writes nothing into a destination. */
+import { PaymentsApi, PaymentsConfig } from "@payments/core"
+import { type Cell, Doctor, ExitCode, lowestExitCode, printable } from "@payments/export"
+import {
+  checkAll,
+  ChosenSource,
+  CommandExit,
+  duration,
+  print,
+  requireOutput,
+  setting,
+  textFlag,
+  toFlag
+} from "@payments/export/program"
+import type { LoadedSource } from "@payments/export/sources"
+import { Effect, Layer, Queue, Stream } from "effect"
+import { Command } from "effect/cli"
+import type { HttpClient } from "effect/http"
+import { type Column, formatOf, printRows, rowFormatFlag } from "../RowsOutput.ts"
+import type * as TextWidth from "../TextWidth.ts"
+
+/** How many sources are checked at the same time. */
+const concurrency = 8
+
+/** A finding about a source. */
+interface SourceFinding extends Doctor.Finding {
+  readonly source: string
+}
+
+/** Makes the command. `http` reaches the service. */
+export const doctorCommand = (http: Layer.Layer<HttpClient.HttpClient>) =>
+  Command.make(
+    "doctor",
+    {
+      to: toFlag(),
+      timeout: textFlag("timeout", "DURATION", "how long each check may take; default 10s"),
+      format: rowFormatFlag
+    },
+    Effect.fnUntraced(function*(given) {
+      const { limit = Doctor.checkTime, sources } = yield* checkAll({
+        sources: Effect.flatMap(ChosenSource, ({ listed }) => listed({ to: given.to })),
+        limit: setting({ name: "timeout", text: given.timeout }, undefined, duration)
+      })
+      const findings: Array<SourceFinding> = []
+      const found = Stream.tap(
+        diagnosed(sources, http, limit),
+        (finding) => Effect.sync(() => void findings.push(finding))
+      )
+      const { format, width } = yield* formatOf(given.format)
+      if (format === "table") {
+        yield* requireOutput
+        const { wrapWords } = yield* Effect.promise(() => import("../TextWidth.ts"))
+        yield* Stream.runForEach(found, (finding) => print(textOf(finding, sources.length > 1, wrapWords, width)))
+      } else {
+        const rows = Stream.map(found, (finding) => [columns.map(({ of }) => of(finding))])
+        // A reader that closes the pipe early must not hide a failed check.
+        yield* Effect.catchIf(
+          printRows(columns, rows, format, ""),
+          ({ exitCode }) => exitCode === ExitCode.done,
+          () => Effect.void
+        )
+      }
+      const failures = findings.filter(({ state }) => state === "failed")
+      if (failures.length === 0) return
+      return yield* new CommandExit({
+        exitCode: lowestExitCode(failures.map(({ exitCode }) => exitCode)),
+        problem: `${failures.length} of ${findings.length} checks failed.`
+      })
+    })
+  ).pipe(
+    Command.withDescription(
+      "Check settings, connection, key, lists, filters, clock and destination, and say what to do; only reads"
+    ),
+    Command.withExamples([
+      { command: "payments doctor", description: "all sources of the sources file, or the environment" },
+      {
+        command: "payments doctor --source north --format json",
+        description: "one source, for programs; the exit code is the lowest of the failed checks"
+      }
+    ])
+  )
+
+/** Checks the sources. The findings of a source are together; of a single source, each arrives as soon as it is known. */
+const diagnosed = (
+  sources: ReadonlyArray<LoadedSource>,
+  http: Layer.Layer<HttpClient.HttpClient>,
+  limit: Parameters<typeof Doctor.diagnose>[2]
+) => {
+  const clientOf = (config: PaymentsConfig["Service"]) =>
+    PaymentsApi.layer.pipe(Layer.provide(http), Layer.provide(Layer.succeed(PaymentsConfig, config)))
+  const findingsOf = (source: LoadedSource) =>
+    Stream.callback<SourceFinding>((queue) =>
+      Effect.andThen(
+        Doctor.diagnose(
+          source,
+          clientOf,
+          limit,
+          (finding) => Queue.offer(queue, { source: source.name, ...finding })
+        ),
+        Queue.end(queue)
+      )
+    )
+  return sources.length === 1
+    ? Stream.flatMap(Stream.fromIterable(sources), findingsOf)
+    : Stream.fromIterable(sources).pipe(
+      Stream.mapEffect((source) => Stream.runCollect(findingsOf(source)), { concurrency }),
+      Stream.flatMap(Stream.fromIterable)
+    )
+}
+
+const text = (value: string | undefined): Cell => value ?? null
+
+/** The output for programs. */
+const columns: ReadonlyArray<Column & { readonly of: (finding: SourceFinding) => Cell }> = [
+  { name: "source", of: ({ source }) => source },
+  { name: "check", of: ({ check }) => check },
+  { name: "state", of: ({ state }) => state },
+  { name: "found", of: ({ found }) => found },
+  { name: "advice", of: ({ advice }) => text(advice) },
+  { name: "reason", of: ({ reason }) => text(reason) },
+  { name: "exitCode", of: ({ exitCode }) => ({ json: String(exitCode) }) }
+]
+
+const marks = { ok: "ok", warning: "warn", failed: "FAIL", skipped: "-" } as const
+
+/** The least width of wrapped text. A narrower terminal breaks the lines itself. */
+const leastWrapWidth = 10
+
+/** Formats a finding for people: the mark, the check, and what was found. */
+const textOf = (
+  { advice = "", check, found, source, state }: SourceFinding,
+  showsSource: boolean,
+  wrapWords: typeof TextWidth.wrapWords,
+  width: number
+): string => {
+  const mark = `${marks[state].padEnd(4)}  `
+  const line = printable(`${showsSource ? `${source}: ` : ""}${check}: ${found}.${advice === "" ? "" : ` ${advice}`}`)
+  const [first = "", ...more] = wrapWords(line, Math.max(leastWrapWidth, width - mark.length))
+  return [`${mark}${first}`, ...more.map((part) => `${" ".repeat(mark.length)}${part}`)].map((part) => `${part}\n`).join("")
+}

@@ -1,0 +1,117 @@
+/**
+ * Checks whether a source can be read and exported: its settings, the way to the service, the service itself and the
+ * destination. It only reads: nothing is written into a destination. Each check has a time limit, and its finding says what to
+ * do.
+ */
+import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
+import { Context, Duration, Effect, Layer, Result } from "effect"
+import { checkAddress } from "./doctor/Connection.ts"
+import { checkSpace, checkState, checkWritable } from "./doctor/DestinationChecks.ts"
+import { failed, type Finding, ok, skipped, timedOut, within } from "./doctor/Finding.ts"
+import { checkRequests, clockOf, keyAccepted, readable, readFirst } from "./doctor/ListChecks.ts"
+import { ExitCode } from "./ExitCode.ts"
+import type { LoadedSource } from "./sources/LoadSources.ts"
+
+export { checkState } from "./doctor/DestinationChecks.ts"
+export type { Finding } from "./doctor/Finding.ts"
+export { readable, readFirst } from "./doctor/ListChecks.ts"
+
+/** How long a check may take by default. */
+export const checkTime = Duration.seconds(10)
+
+/** Runs all checks of a source, one after the other, and reports each finding. */
+export const diagnose = Effect.fnUntraced(function*<R, E, R2>(
+  source: LoadedSource,
+  /** Makes the client of a service. */
+  clientOf: (config: PaymentsConfig["Service"]) => Layer.Layer<PaymentsApi, never, R>,
+  limit: Duration.Duration,
+  report: (finding: Finding) => Effect.Effect<void, E, R2>
+) {
+  for (const { from, name, value } of source.settings) {
+    if (from !== "default") yield* report(ok(name, `${value} (${from})`))
+  }
+  const service = yield* source.service.pipe(
+    Effect.timeoutOrElse({ duration: Duration.sum(limit, keyTime), orElse: () => Effect.succeed(undefined) }),
+    Effect.result
+  )
+  let config: PaymentsConfig["Service"] | undefined
+  if (Result.isFailure(service)) {
+    for (const { problem, setting } of service.failure.problems) {
+      yield* report(failed("settings", ExitCode.configuration, `${setting} ${problem}`, undefined, "PaymentsConfigError"))
+    }
+    yield* report(skipped("service", "not checked, because of the settings"))
+  } else {
+    config = service.success
+    if (config === undefined) yield* report(failed("settings", ExitCode.configuration, "the key was not read in time"))
+    else yield* checkService(source, config, clientOf(config), limit, report)
+  }
+  yield* checkDestination(source, config?.source, limit, report)
+}, Effect.scoped)
+
+/** A command that prints a key has a limit of its own, after which it is killed. */
+const keyTime = Duration.seconds(30)
+
+const checkService = Effect.fnUntraced(function*<R, E, R2>(
+  source: LoadedSource,
+  config: PaymentsConfig["Service"],
+  client: Layer.Layer<PaymentsApi, never, R>,
+  limit: Duration.Duration,
+  report: (finding: Finding) => Effect.Effect<void, E, R2>
+) {
+  const lists = source.lists.map((name) => Lists.byName[name])
+  const reachable = new Map<string, boolean>()
+  for (const list of lists) {
+    const { origin } = PaymentsConfig.addressOf(config, list)
+    if (!reachable.has(origin)) {
+      reachable.set(origin, yield* checkAddress(new URL(origin), limit, report))
+    }
+  }
+  const api = Context.get(yield* Layer.build(client), PaymentsApi)
+  const firsts = yield* Effect.forEach(
+    lists.filter((list) => reachable.get(PaymentsConfig.addressOf(config, list).origin) === true),
+    (list) => Effect.map(Effect.timeoutOption(readFirst(api, list), limit), (first) => ({ list, first })),
+    { concurrency: "unbounded" }
+  )
+  const pages = firsts.flatMap(({ first }) =>
+    first._tag === "Some" && Result.isSuccess(first.value) ? [first.value.success] : []
+  )
+  const [page] = pages
+  yield* report(
+    page === undefined ? skipped("clock", "not known, because no list can be read") : yield* clockOf(page)
+  )
+  const keys = PaymentsConfig.keysOf(config)
+  const hasOneKey = keys.payments === keys.invoices && config.baseUrl.href === config.invoicesBaseUrl.href
+  for (const address of hasOneKey ? ["any"] as const : ["payments", "invoices"] as const) {
+    const own = firsts.filter(({ list }) => address === "any" || list.baseAddress === address)
+    if (own.length === 0) continue
+    yield* report(keyAccepted(
+      address === "invoices" ? "key of invoices" : "key",
+      own.map(({ first }) => first._tag === "Some" ? first.value : undefined)
+    ))
+  }
+  for (const list of lists) {
+    const first = firsts.find((one) => one.list === list)?.first
+    const finding = first === undefined
+      ? skipped(list.label, "not checked, because the service cannot be reached")
+      : first._tag === "None"
+      ? timedOut(list.label, limit)
+      : readable(list, first.value)
+    yield* report(finding)
+    if (finding.state === "ok") yield* checkRequests(api, list, limit, report)
+  }
+})
+
+const checkDestination = Effect.fnUntraced(function*<E, R>(
+  { lists, to }: LoadedSource,
+  bound: string | undefined,
+  limit: Duration.Duration,
+  report: (finding: Finding) => Effect.Effect<void, E, R>
+) {
+  if (to === undefined) {
+    return yield* report(skipped("destination", "none is set", "To export, give --to or set PAYMENTS_TO."))
+  }
+  const state = checkState(to, bound, lists.map((name) => Lists.byName[name]))
+  yield* report(yield* within("destination", limit)(state))
+  yield* report(yield* within("writable", limit)(checkWritable(to)))
+  yield* report(yield* within("disk", limit)(checkSpace(to)))
+})
