@@ -6,7 +6,18 @@ import { styleText } from "node:util"
 
 const words = {
   green: ["paid", "completed", "complete", "succeeded", "settled", "authorized", "active", "approved", "done", "ok"],
-  yellow: ["pending", "processing", "created", "scheduled", "submitted", "queued", "onhold", "waiting", "running"],
+  yellow: [
+    "pending",
+    "processing",
+    "created",
+    "scheduled",
+    "submitted",
+    "queued",
+    "onhold",
+    "waiting",
+    "running",
+    "warning"
+  ],
   red: ["failed", "rejected", "declined", "expired", "cancelled", "canceled", "reversed", "refused", "error"]
 } as const
 

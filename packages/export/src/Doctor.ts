@@ -37,7 +37,9 @@ export const diagnose = Effect.fnUntraced(function*<R, E, R2>(
   let config: PaymentsConfig["Service"] | undefined
   if (Result.isFailure(service)) {
     for (const { problem, setting } of service.failure.problems) {
-      yield* report(failed("settings", ExitCode.configuration, `${setting} ${problem}`, undefined, "PaymentsConfigError"))
+      yield* report(
+        failed("settings", ExitCode.configuration, `${setting} ${problem}`, undefined, "PaymentsConfigError")
+      )
     }
     yield* report(skipped("service", "not checked, because of the settings"))
   } else {
@@ -110,8 +112,9 @@ const checkDestination = Effect.fnUntraced(function*<E, R>(
   if (to === undefined) {
     return yield* report(skipped("destination", "none is set", "To export, give --to or set PAYMENTS_TO."))
   }
-  const state = checkState(to, bound, lists.map((name) => Lists.byName[name]))
-  yield* report(yield* within("destination", limit)(state))
-  yield* report(yield* within("writable", limit)(checkWritable(to)))
+  const state = yield* within("destination", limit)(checkState(to, bound, lists.map((name) => Lists.byName[name])))
+  yield* report(state)
+  // A destination that cannot be read, or belongs to another source, will not be written either.
+  if (state.state === "ok") yield* report(yield* within("writable", limit)(checkWritable(to)))
   yield* report(yield* within("disk", limit)(checkSpace(to)))
 })

@@ -42,6 +42,18 @@ export const makeAuthority = (name: string): Authority => {
   }
 }
 
+/** Makes a certificate of a server at an address that no authority has issued. */
+export const makeSelfSigned = (address: string): KeyAndCertificate => {
+  const own = keys()
+  const name = [{ name: "commonName", value: "server" }]
+  return {
+    key: own.pem,
+    certificate: signed(own.publicKey, own.privateKey, { subject: name, issuer: name }, [
+      { name: "subjectAltName", altNames: [{ type: 7, ip: address }] }
+    ])
+  }
+}
+
 /** Makes a key pair with Node, which is faster than node-forge. */
 const keys = () => {
   const { privateKey, publicKey } = generateKeyPairSync("rsa", {

@@ -1,19 +1,31 @@
 /** Editing the sources file: what changes, and what never does. */
-import * as NodeServices from "@effect/platform-node/NodeServices"
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import * as NodePath from "@effect/platform-node/NodePath"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
-import { chmodSync, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import { Effect, Layer, Redacted } from "effect"
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync
+} from "node:fs"
 import { join } from "node:path"
 import { addSource, type NewSource, removeSource } from "../src/sources/EditSources.ts"
 import { temporaryFolder } from "./Folder.ts"
 import { diceOf, seed } from "./Seed.ts"
 
 const url = "https://api.example.com"
+const files = Layer.merge(NodeFileSystem.layer, NodePath.layer)
 const settings = { base_url: url, api_key_env: "KEY" }
 
 const add = (file: string, name: string, more: Partial<NewSource> = {}) =>
-  Effect.provide(addSource(file, { name, settings, key: undefined, ...more }), NodeServices.layer)
-const remove = (file: string, name: string) => Effect.provide(removeSource(file, name), NodeServices.layer)
+  Effect.provide(addSource(file, { name, settings, key: undefined, ...more }), files)
+const remove = (file: string, name: string) => Effect.provide(removeSource(file, name), files)
 
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
 
@@ -24,13 +36,16 @@ const written = Effect.fnUntraced(function*(text: string) {
   return file
 })
 
-const source = (name: string) => `[sources.${name}] # ${name}\nbase_url = "${url}" # why\n\n# the key\napi_key_env="KEY"\n`
+const source = (name: string) =>
+  `[sources.${name}] # ${name}\nbase_url = "${url}" # why\n\n# the key\napi_key_env="KEY"\n`
 
 describe("addSource", () => {
   it.live("creates a missing file and folder for their owner only", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "config/payments/payments.toml")
-      assert.isUndefined(yield* add(file, "north", { settings: { ...settings, lists: ["invoices"], account: "a \"b\" ñ" } }))
+      assert.isUndefined(
+        yield* add(file, "north", { settings: { ...settings, lists: ["invoices"], account: "a \"b\" ñ" } })
+      )
       assert.strictEqual(
         readFileSync(file, "utf8"),
         `[sources.north]\nbase_url = "${url}"\napi_key_env = "KEY"\nlists = ["invoices"]\naccount = "a \\"b\\" ñ"\n`
@@ -41,7 +56,10 @@ describe("addSource", () => {
   it.live("keeps every byte of the file, its link and its line ends", () =>
     Effect.gen(function*() {
       for (const end of ["", "\n", "\r\n", "\n\n# end"]) {
-        const before = `# ñ top\n[defaults] # d\nevery = '1m'\n\n${source("north")}`.trimEnd().replaceAll("\n", end === "\r\n" ? end : "\n") + end
+        const before = `# ñ top\n[defaults] # d\nevery = '1m'\n\n${source("north")}`.trimEnd().replaceAll(
+          "\n",
+          end === "\r\n" ? end : "\n"
+        ) + end
         const real = yield* written(before)
         chmodSync(real, 0o644)
         const file = join(yield* temporaryFolder, "link.toml")
@@ -89,7 +107,12 @@ describe("addSource", () => {
         ["", { settings: { base_url: url } }, "sources.south has no key", "CommandExit"],
         ["", { settings: { ...settings, every: "1" } }, "sources.south.every must be", "CommandExit"],
         ["", { settings: { ...settings, account: "a\nb" } }, "sources.south.account must be", "CommandExit"],
-        [`${source("north")}to = "sqlite:a"\n`, { settings: { ...settings, to: "sqlite:./a" } }, "same destination", "CommandExit"],
+        [
+          `${source("north")}to = "sqlite:a"\n`,
+          { settings: { ...settings, to: "sqlite:./a" } },
+          "same destination",
+          "CommandExit"
+        ],
         [`sources = { north = { base_url = "${url}", api_key_env = "K" } }\n`, {}, "Edit it yourself", "CommandExit"],
         ["[sources.north]\n", {}, "sources.north has no base_url", "SourcesError"],
         ["[sources.north", {}, ":1:", "SourcesError"],

@@ -2,6 +2,7 @@
 import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { type Cell, Doctor, ExitCode, lowestExitCode, printable } from "@payments/export"
 import {
+  canColor,
   checkAll,
   ChosenSource,
   CommandExit,
@@ -17,6 +18,7 @@ import { Effect, Layer, Queue, Stream } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
 import { type Column, formatOf, printRows, rowFormatFlag } from "../RowsOutput.ts"
+import { colored } from "../StateColor.ts"
 import type * as TextWidth from "../TextWidth.ts"
 
 /** How many sources are checked at the same time. */
@@ -49,8 +51,12 @@ export const doctorCommand = (http: Layer.Layer<HttpClient.HttpClient>) =>
       const { format, width } = yield* formatOf(given.format)
       if (format === "table") {
         yield* requireOutput
+        const colors = yield* canColor
         const { wrapWords } = yield* Effect.promise(() => import("../TextWidth.ts"))
-        yield* Stream.runForEach(found, (finding) => print(textOf(finding, sources.length > 1, wrapWords, width)))
+        yield* Stream.runForEach(
+          found,
+          (finding) => print(textOf(finding, sources.length > 1, colors, wrapWords, width))
+        )
       } else {
         const rows = Stream.map(found, (finding) => [columns.map(({ of }) => of(finding))])
         // A reader that closes the pipe early must not hide a failed check.
@@ -123,18 +129,27 @@ const columns: ReadonlyArray<Column & { readonly of: (finding: SourceFinding) =>
 
 const marks = { ok: "ok", warning: "warn", failed: "FAIL", skipped: "-" } as const
 
+/** The width of the marks, with a gap. */
+const markWidth = 6
+
 /** The least width of wrapped text. A narrower terminal breaks the lines itself. */
 const leastWrapWidth = 10
 
 /** Formats a finding for people: the mark, the check, and what was found. */
 const textOf = (
-  { advice = "", check, found, source, state }: SourceFinding,
+  { advice, check, found, source, state }: SourceFinding,
   showsSource: boolean,
+  colors: boolean,
   wrapWords: typeof TextWidth.wrapWords,
   width: number
 ): string => {
-  const mark = `${marks[state].padEnd(4)}  `
-  const line = printable(`${showsSource ? `${source}: ` : ""}${check}: ${found}.${advice === "" ? "" : ` ${advice}`}`)
-  const [first = "", ...more] = wrapWords(line, Math.max(leastWrapWidth, width - mark.length))
-  return [`${mark}${first}`, ...more.map((part) => `${" ".repeat(mark.length)}${part}`)].map((part) => `${part}\n`).join("")
+  const room = Math.max(leastWrapWidth, width - markWidth)
+  const subject = showsSource ? `${source}: ${check}` : check
+  const sentences = [`${subject}: ${found}`, ...(advice === undefined ? [] : [advice])]
+  const [first = "", ...more] = wrapWords(printable(sentences.join(". ")), room)
+  const mark = marks[state]
+  const start = `${colors ? colored(mark, state) : mark}${" ".repeat(markWidth - mark.length)}`
+  return [`${start}${first}`, ...more.map((part) => `${" ".repeat(markWidth)}${part}`)].map((part) => `${part}\n`).join(
+    ""
+  )
 }

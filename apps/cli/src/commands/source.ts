@@ -35,7 +35,9 @@ const addCommand = Command.make(
     }
     const to = given.to === undefined ? undefined : yield* destinationText(given.to)
     const isStored = ways.every((way) => way === undefined) || given.keyStdin
-    const key = isStored ? yield* checkKey(given.keyStdin ? yield* keyOfInput : yield* promptForKey(given.name)) : undefined
+    const key = isStored
+      ? yield* checkKey(given.keyStdin ? yield* keyOfInput : yield* promptForKey(given.name))
+      : undefined
     const stored = yield* addSource(file, {
       name: given.name,
       key,
@@ -96,8 +98,11 @@ export const sourceCommand = Command.make("source").pipe(
 )
 
 /** `--source` would be easy to confuse with the name of the source to add or remove. */
-const refuseSourceFlag = Effect.flatMap(SourceFlag, (source) =>
-  source === undefined ? Effect.void : Effect.fail(usage("--source: name the source as an argument instead.")))
+const refuseSourceFlag = Effect.flatMap(
+  SourceFlag,
+  (source) =>
+    source === undefined ? Effect.void : Effect.fail(usage("--source: name the source as an argument instead."))
+)
 
 const present = <A>(settings: { readonly [name: string]: A | undefined }): { readonly [name: string]: A } =>
   Object.fromEntries(

@@ -23,18 +23,22 @@ export const checkAddress = Effect.fnUntraced(function*<E, R>(
   const port = url.port === "" ? url.protocol === "https:" ? 443 : 80 : Number(url.port)
   const proxy = yield* proxyOf(url)
   if (proxy !== undefined) {
-    yield* report(skipped("connection", `${proxy} names a proxy, so the requests below show whether ${host} is reached`))
+    yield* report(
+      skipped("connection", `${proxy} names a proxy, so the requests below show whether ${host} is reached`)
+    )
     return true
   }
-  const step = Effect.fnUntraced(function*<A>(check: string, effect: Effect.Effect<A, Finding>, found: (result: A) => Finding) {
-    const finding = yield* effect.pipe(
-      Effect.map(found),
-      Effect.timeoutOrElse({ duration: limit, orElse: () => Effect.succeed(timedOut(check, limit)) }),
-      Effect.catch((problem) => Effect.succeed(problem))
-    )
-    yield* report(finding)
-    return finding.state !== "failed"
-  })
+  const step = Effect.fnUntraced(
+    function*<A>(check: string, effect: Effect.Effect<A, Finding>, found: (result: A) => Finding) {
+      const finding = yield* effect.pipe(
+        Effect.map(found),
+        Effect.timeoutOrElse({ duration: limit, orElse: () => Effect.succeed(timedOut(check, limit)) }),
+        Effect.catch((problem) => Effect.succeed(problem))
+      )
+      yield* report(finding)
+      return finding.state !== "failed"
+    }
+  )
   return (yield* step("name", addressesOf(host), (addresses) => ok("name", `${host}: ${some(addresses)}`))) &&
     (yield* step("connection", connectTo(host, port), () => ok("connection", `${host}, port ${port}: accepted`))) &&
     (url.protocol === "https:"
@@ -175,8 +179,9 @@ const judge = (host: string, { issuer, problem, protocol, validTo }: Presented):
     leftMs < 0 ? "past" : `${Math.floor(leftMs / Duration.toMillis(Duration.days(1)))} days`
   }), ${protocol}`
   if (problem !== undefined) {
-    const [what, advice] = chainProblems[/UNABLE_TO_GET_ISSUER_CERT/.test(problem) ? "UNABLE_TO_VERIFY_LEAF_SIGNATURE" : problem] ??
-      ["is not accepted", "Check the certificate and its authority."]
+    const [what, advice] =
+      chainProblems[/UNABLE_TO_GET_ISSUER_CERT/.test(problem) ? "UNABLE_TO_VERIFY_LEAF_SIGNATURE" : problem] ??
+        ["is not accepted", "Check the certificate and its authority."]
     return failed("tls", ExitCode.unavailable, `${facts}; it ${what} (${problem})`, advice, problem)
   }
   return leftMs < Duration.toMillis(renewalTime)

@@ -10,9 +10,9 @@ import { ExitCode } from "../ExitCode.ts"
 import { copyFile } from "../files/FileSink.ts"
 import { freshnessOf } from "../Freshness.ts"
 import { denialProblem } from "../Permission.ts"
-import { printable } from "../Stdout.ts"
 import { SinkError } from "../Sink.ts"
 import * as SinkReason from "../Sink.ts"
+import { printable } from "../Stdout.ts"
 import { failed, failedWith, type Finding, ok, skipped, warning } from "./Finding.ts"
 
 const check = "destination"
@@ -40,7 +40,9 @@ export const checkState = (
   })).pipe(
     Effect.catch((error) =>
       Effect.succeed(
-        error.reason._tag === "NotADestination" && error.reason.isEmpty === true
+        (error.reason._tag === "NotADestination" && error.reason.isEmpty === true) ||
+          // An export creates the folder of files, but not the folder of a database.
+          (to._tag === "Files" && error.reason._tag === "Failed" && error.reason.code === "ENOENT")
           ? ok(check, `${error.location}: does not exist yet; the first scan creates it`)
           : failedWith(check, error)
       )
@@ -83,7 +85,9 @@ const fewSpace = 1024 * mebibyte
 /** Whether the disk of the destination has space. */
 export const checkSpace = (to: DestinationUrl.StoredDestination): Effect.Effect<Finding> => {
   const name = "disk"
-  if (to._tag === "Postgres") return Effect.succeed(skipped(name, "not known: PostgreSQL does not report the space of its disk"))
+  if (to._tag === "Postgres") {
+    return Effect.succeed(skipped(name, "not known: PostgreSQL does not report the space of its disk"))
+  }
   const folder = existingFolder(resolve(to._tag === "Sqlite" ? dirname(to.file) : to.folder))
   return Effect.match(Effect.tryPromise(() => statfs(folder)), {
     onFailure: () => skipped(name, `the free space of ${printable(folder)} is not known`),

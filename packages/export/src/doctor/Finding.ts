@@ -40,7 +40,13 @@ export const warning = (check: string, found: string, advice: string): Finding =
   advice
 })
 
-export const failed = (check: string, exitCode: ExitCode, found: string, advice?: string, reason?: string): Finding => ({
+export const failed = (
+  check: string,
+  exitCode: ExitCode,
+  found: string,
+  advice?: string,
+  reason?: string
+): Finding => ({
   check,
   state: "failed",
   found,

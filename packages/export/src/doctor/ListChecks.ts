@@ -87,7 +87,9 @@ export const checkRequests = Effect.fnUntraced(function*<E, R>(
     const finding = yield* within(check, limit)(run(check))
     yield* report(finding)
     if (finding.exitCode === ExitCode.unavailable || finding.exitCode === ExitCode.rateLimited) {
-      return yield* report(skipped(list.label, "its other limits and filters were not checked, because there was no answer"))
+      return yield* report(
+        skipped(list.label, "its other limits and filters were not checked, because there was no answer")
+      )
     }
   }
 })
@@ -129,7 +131,7 @@ const checkFilter = Effect.fnUntraced(function*(
     Effect.result(operation.page({ [field]: wanted, limit: Lists.pageLimit.maximum, onBadRecord: "quarantine" }))
   const without = (found: string) =>
     failed(check, ExitCode.malformed, found, parameterAdvice(list, field, filterAdvice), "FilterNotApplied")
-  let found = "no record of the first page has a value to search for"
+  let found = "no value to request on the first page"
   if (typeof value === "string") {
     const page = yield* read(value)
     if (Result.isFailure(page)) return requestRefused(list, check, field, page.failure)
@@ -137,18 +139,18 @@ const checkFilter = Effect.fnUntraced(function*(
     const matching = items.filter((item) => Lists.matches(filter, valueOf(item), value)).length
     if (matching === 0) return without("returns no record for the value of a record")
     if (matching < items.length) return without("is ignored: records without the value are returned")
-    found = `${matching} ${matching === 1 ? "record has" : "records have"} the value of a record`
+    found = `${matching} ${matching === 1 ? "record" : "records"} for a known value`
   }
   const none = yield* read(impossible[filter.type]())
   if (Result.isFailure(none)) {
     const { _tag } = none.failure.reason
     return _tag === "InvalidRequest" || _tag === "NotFound"
-      ? ok(check, `filters: ${found}; an impossible value is refused`)
+      ? ok(check, `filters: ${found}, an impossible one is refused`)
       : requestRefused(list, check, field, none.failure)
   }
   return none.success.items.length > 0
     ? without("is ignored: records are returned for an impossible value")
-    : ok(check, `filters: ${found}, none has an impossible one`)
+    : ok(check, `filters: ${found}, none for an impossible one`)
 })
 
 const filterAdvice = "Do not use this filter with this service."
@@ -172,4 +174,3 @@ const requestRefused = (list: Lists.AnyList, check: string, field: string, error
     ? { ...failedWith(check, error), advice: parameterAdvice(list, field, "Report it to the service's operators.") }
     : failedWith(check, error)
 }
-

@@ -135,10 +135,14 @@ export class ChosenSource extends Context.Service<ChosenSource, {
       })
       const fileToEdit = Effect.gen(function*() {
         const named = yield* namedFile(configFlag)
-        if (named !== undefined) return { value: named, from: configFlag === undefined ? "PAYMENTS_CONFIG" : "--config" }
+        if (named !== undefined) {
+          return { value: named, from: configFlag === undefined ? "PAYMENTS_CONFIG" : "--config" }
+        }
         const value = yield* usualFile()
         return value === undefined
-          ? yield* usage("This user has no folder for settings. Name the sources file with --config or PAYMENTS_CONFIG.")
+          ? yield* usage(
+            "This user has no folder for settings. Name the sources file with --config or PAYMENTS_CONFIG."
+          )
           : { value, from: "default" }
       })
       return ChosenSource.of({

@@ -13,8 +13,8 @@ import { makeFolder, replaceFile } from "../files/AtomicFile.ts"
 import { CommandExit, type ProgramError, usage } from "../ProgramError.ts"
 import { lockFile } from "../sqlite/SqliteClient.ts"
 import { printable, systemCodeOf } from "../Stdout.ts"
-import { parseSourcesFile, readText, type SourcesDocument } from "./SourcesFile.ts"
 import type { SourcesError } from "./SourcesError.ts"
+import { parseSourcesFile, readText, type SourcesDocument } from "./SourcesFile.ts"
 import { type Container, parseToml } from "./Toml.ts"
 import { appendTable, removeTable, type TomlValue } from "./TomlEdit.ts"
 
@@ -39,45 +39,51 @@ const keyFolder = "keys"
 export const addSource = (file: string, { key, name, settings }: NewSource): Editing<string | undefined> => {
   const keyFile = key === undefined ? undefined : join(keyFolder, name)
   const all = keyFile === undefined ? settings : { ...settings, api_key_file: keyFile }
-  return editing(file, Effect.fnUntraced(function*({ document, replace, text }) {
-    if (document.sources.some((source) => source.name === name)) {
-      return yield* usage(`${printable(file)} already has a source ${name}. Remove it first, or choose another name.`)
-    }
-    const changed = appendTable(text, ["sources", name], all)
-    yield* requireOnly(file, text, changed, (sources) => ({ ...sources, [name]: all }))
-    const stored = keyFile === undefined || key === undefined ? undefined : join(dirname(file), keyFile)
-    // Check the new text before the key is stored. The only mistakes are those of the new source.
-    yield* Effect.mapError(
-      parseSourcesFile(file, changed, "some"),
-      ({ findings }) => usage(findings.map(({ problem }) => problem).join("\n"))
-    )
-    if (stored !== undefined && key !== undefined) yield* storeKey(stored, key)
-    yield* replace(changed)
-    return stored
-  }))
+  return editing(
+    file,
+    Effect.fnUntraced(function*({ document, replace, text }) {
+      if (document.sources.some((source) => source.name === name)) {
+        return yield* usage(`${printable(file)} already has a source ${name}. Remove it first, or choose another name.`)
+      }
+      const changed = appendTable(text, ["sources", name], all)
+      yield* requireOnly(file, text, changed, (sources) => ({ ...sources, [name]: all }))
+      const stored = keyFile === undefined || key === undefined ? undefined : join(dirname(file), keyFile)
+      // Check the new text before the key is stored. The only mistakes are those of the new source.
+      yield* Effect.mapError(
+        parseSourcesFile(file, changed, "some"),
+        ({ findings }) => usage(findings.map(({ problem }) => problem).join("\n"))
+      )
+      if (stored !== undefined && key !== undefined) yield* storeKey(stored, key)
+      yield* replace(changed)
+      return stored
+    })
+  )
 }
 
 /** Removes a source. Returns the path of the key file that {@link addSource} stored and that no other source uses. */
 export const removeSource = (file: string, name: string): Editing<string | undefined> =>
-  editing(file, Effect.fnUntraced(function*({ document: { sources }, replace, text }) {
-    const found = sources.find((source) => source.name === name)
-    if (found === undefined) {
-      const advice = sources.length === 0 ? "It has none" : `The nearest one is ${closest(name, namesOf(sources))}`
-      return yield* usage(`${printable(file)} has no source of that name. ${advice}.`)
-    }
-    const changed = removeTable(text, ["sources", name])
-    yield* requireOnly(file, text, changed, ({ [name]: _, ...others }) => others)
-    yield* replace(changed)
-    const keyFile = join(keyFolder, name)
-    const uses = sources.filter(({ settings }) =>
-      [settings.api_key_file, settings.invoices_api_key_file].includes(keyFile)
-    )
-    if (found.settings.api_key_file !== keyFile || uses.length > 1) return undefined
-    const fs = yield* FileSystem.FileSystem
-    const stored = join(dirname(file), keyFile)
-    yield* Effect.mapError(fs.remove(stored, { force: true }), unwritable(stored))
-    return stored
-  }))
+  editing(
+    file,
+    Effect.fnUntraced(function*({ document: { sources }, replace, text }) {
+      const found = sources.find((source) => source.name === name)
+      if (found === undefined) {
+        const advice = sources.length === 0 ? "It has none" : `The nearest one is ${closest(name, namesOf(sources))}`
+        return yield* usage(`${printable(file)} has no source of that name. ${advice}.`)
+      }
+      const changed = removeTable(text, ["sources", name])
+      yield* requireOnly(file, text, changed, ({ [name]: _, ...others }) => others)
+      yield* replace(changed)
+      const keyFile = join(keyFolder, name)
+      const uses = sources.filter(({ settings }) =>
+        [settings.api_key_file, settings.invoices_api_key_file].includes(keyFile)
+      )
+      if (found.settings.api_key_file !== keyFile || uses.length > 1) return undefined
+      const fs = yield* FileSystem.FileSystem
+      const stored = join(dirname(file), keyFile)
+      yield* Effect.mapError(fs.remove(stored, { force: true }), unwritable(stored))
+      return stored
+    })
+  )
 
 const namesOf = (sources: SourcesDocument["sources"]) => sources.map(({ name }) => name)
 

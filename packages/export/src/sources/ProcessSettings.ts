@@ -40,9 +40,14 @@ export const processSettings: Effect.Effect<ReadonlyArray<ShownSetting>, never, 
     const { fileToEdit, namedBy } = yield* ChosenSource
     const file = yield* Effect.option(fileToEdit)
     const trace = yield* variableText("PAYMENTS_TRACE_HEADERS")
-    const set = yield* Effect.forEach(variables, (name) =>
-      Effect.map(variableText(name), (text) =>
-        text === undefined || text === "" ? [] : [{ name, value: withoutSecret(name, text), from: name }]))
+    const set = yield* Effect.forEach(
+      variables,
+      (name) =>
+        Effect.map(
+          variableText(name),
+          (text) => text === undefined || text === "" ? [] : [{ name, value: withoutSecret(name, text), from: name }]
+        )
+    )
     return [
       ...(file._tag === "None" ? [] : [{ name: "config", ...file.value, value: printable(file.value.value) }]),
       ...(namedBy === undefined ? [] : [{ name: "source", ...namedBy, value: printable(namedBy.value) }]),

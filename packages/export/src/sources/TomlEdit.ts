@@ -15,7 +15,10 @@ export const appendTable = (
   settings: { readonly [name: string]: TomlValue }
 ): string => {
   const lineEnd = text.includes("\r\n") ? "\r\n" : "\n"
-  const lines = [`[${path.join(".")}]`, ...Object.entries(settings).map(([name, value]) => `${name} = ${tomlOf(value)}`)]
+  const lines = [
+    `[${path.join(".")}]`,
+    ...Object.entries(settings).map(([name, value]) => `${name} = ${tomlOf(value)}`)
+  ]
   const separator = text === "" ? "" : text.endsWith("\n") ? lineEnd : lineEnd + lineEnd
   return `${text}${separator}${lines.map((line) => `${line}${lineEnd}`).join("")}`
 }
