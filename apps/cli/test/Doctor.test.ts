@@ -95,7 +95,7 @@ const changing = (
     (port) => `http://127.0.0.1:${port}`
   )
 
-const later = (ms: number) => () => new Date(Date.now() + ms).toUTCString()
+const dateIn = (ms: number) => () => new Date(Date.now() + ms).toUTCString()
 
 describe("payments doctor", () => {
   it.live("finds nothing wrong with the sandbox, and writes nothing into the destination", () =>
@@ -188,10 +188,10 @@ describe("payments doctor", () => {
         const url = yield* changing(env.PAYMENTS_BASE_URL, { dateOf })
         return yield* doctor({ ...env, PAYMENTS_BASE_URL: url })
       })
-      const behind = yield* withDate(later(601_000))
+      const behind = yield* withDate(dateIn(601_000))
       assert.deepStrictEqual([behind.code, behind.failed], [3, ["clock"]])
       assert.match(behind.the("clock").found, /^this machine is 10m( \d+s)? behind the service$/)
-      const ahead = yield* withDate(later(-60_000))
+      const ahead = yield* withDate(dateIn(-60_000))
       assert.deepStrictEqual([ahead.code, ahead.warnings], [0, ["clock"]])
       assert.include(ahead.the("clock").found, "ahead of")
       assert.strictEqual((yield* withDate(() => undefined)).the("clock").state, "skipped")

@@ -2,7 +2,7 @@
  * Checks how an address is reached: its name, a connection and its certificate. It sends no request, so no key leaves this
  * machine before the certificate is checked.
  */
-import { Duration, Effect } from "effect"
+import { DateTime, Duration, Effect } from "effect"
 import { lookup } from "node:dns/promises"
 import * as net from "node:net"
 import * as tls from "node:tls"
@@ -21,6 +21,7 @@ export const checkAddress = Effect.fnUntraced(function*<E, R>(
 ) {
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1")
   const port = url.port === "" ? url.protocol === "https:" ? 443 : 80 : Number(url.port)
+  const nowMs = DateTime.toEpochMillis(yield* DateTime.now)
   const proxy = yield* proxyOf(url)
   if (proxy !== undefined) {
     yield* report(
@@ -42,7 +43,7 @@ export const checkAddress = Effect.fnUntraced(function*<E, R>(
   return (yield* step("name", addressesOf(host), (addresses) => ok("name", `${host}: ${some(addresses)}`))) &&
     (yield* step("connection", connectTo(host, port), () => ok("connection", `${host}, port ${port}: accepted`))) &&
     (url.protocol === "https:"
-      ? yield* step("tls", certificateOf(host, port), (certificate) => judge(host, certificate))
+      ? yield* step("tls", certificateOf(host, port), (certificate) => judge(host, certificate, nowMs))
       : yield* Effect.as(report(skipped("tls", `${host}: plain HTTP, which never leaves this machine`)), true))
 })
 
@@ -172,12 +173,14 @@ const chainProblems: { readonly [code: string]: readonly [problem: string, advic
   ERR_TLS_CERT_ALTNAME_INVALID: ["is for another name", "Check the base address."]
 }
 
-const judge = (host: string, { issuer, problem, protocol, validTo }: Presented): Finding => {
-  const day = new Date(validTo).toISOString().slice(0, 10)
-  const leftMs = validTo - Date.now()
-  const facts = `${host}: certificate of ${issuer}, valid until ${day} (${
-    leftMs < 0 ? "past" : `${Math.floor(leftMs / Duration.toMillis(Duration.days(1)))} days`
-  }), ${protocol}`
+const dayMs = Duration.toMillis(Duration.days(1))
+
+const judge = (host: string, { issuer, problem, protocol, validTo }: Presented, nowMs: number): Finding => {
+  const leftMs = validTo - nowMs
+  const until = Number.isNaN(validTo)
+    ? "an unknown day"
+    : `${new Date(validTo).toISOString().slice(0, 10)} (${leftMs < 0 ? "past" : `${Math.floor(leftMs / dayMs)} days`})`
+  const facts = `${host}: certificate of ${issuer}, valid until ${until}, ${protocol}`
   if (problem !== undefined) {
     const [what, advice] =
       chainProblems[/UNABLE_TO_GET_ISSUER_CERT/.test(problem) ? "UNABLE_TO_VERIFY_LEAF_SIGNATURE" : problem] ??

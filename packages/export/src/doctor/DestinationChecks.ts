@@ -1,5 +1,5 @@
 /** Checks a destination without writing into it: its state, whether it can be written, and the space on its disk. */
-import { Lists } from "@payments/core"
+import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { existsSync } from "node:fs"
 import { statfs } from "node:fs/promises"

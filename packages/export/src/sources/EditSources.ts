@@ -71,13 +71,18 @@ export const removeSource = (file: string, name: string): Editing<string | undef
         return yield* usage(`${printable(file)} has no source of that name. ${advice}.`)
       }
       const changed = removeTable(text, ["sources", name])
-      yield* requireOnly(file, text, changed, ({ [name]: _, ...others }) => others)
+      yield* requireOnly(file, text, changed, (all) =>
+        Object.fromEntries(
+          Object.entries(all).filter(([other]) => other !== name)
+        ))
       yield* replace(changed)
       const keyFile = join(keyFolder, name)
       const uses = sources.filter(({ settings }) =>
         [settings.api_key_file, settings.invoices_api_key_file].includes(keyFile)
       )
-      if (found.settings.api_key_file !== keyFile || uses.length > 1) return undefined
+      if (found.settings.api_key_file !== keyFile || uses.length > 1) {
+        return undefined
+      }
       const fs = yield* FileSystem.FileSystem
       const stored = join(dirname(file), keyFile)
       yield* Effect.mapError(fs.remove(stored, { force: true }), unwritable(stored))
