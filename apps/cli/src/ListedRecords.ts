@@ -1,12 +1,15 @@
 /** The records of a page as a listing prints them, including those that do not match the document. */
 import type { Page } from "@payments/core"
 import { createHash } from "node:crypto"
-import type { PrintableRecord } from "./Output.ts"
 
-/** A printable record of a page, with its identity and its problem. */
-export interface ListedRecord extends PrintableRecord {
+/** A record of a page, with its identity and its problem. */
+export interface ListedRecord {
   /** Identifies the record within its page: its id, or a digest of its text if it has no `id` that is a string. */
   readonly key: string
+  /** The parsed JSON. */
+  readonly value: unknown
+  /** The exact text. */
+  readonly text: string
   /** Why the record does not match the document; undefined if it does. */
   readonly problem: string | undefined
 }
@@ -17,7 +20,6 @@ export const recordsOf = (page: Page<{ readonly id: string }>): ReadonlyArray<Li
     key: id ?? `sha256:${createHash("sha256").update(text).digest("hex")}`,
     value,
     text,
-    isDocumented: problem === undefined,
     problem: problem === undefined
       ? undefined
       : problem.path === ""

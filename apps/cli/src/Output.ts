@@ -1,63 +1,86 @@
 /**
- * Prints the records of a listing. `ndjson` and `json` contain the exact text of each record; a table is for people. On a
- * terminal, control characters are escaped, because text from the API could otherwise control the terminal. Output to a pipe
- * is exact.
+ * Prints the records of a listing. `ndjson` and `json` contain the exact text of each record or of the chosen fields; `csv` has
+ * a column for each field; a table is for people. On a terminal, control characters are escaped, because text from the API
+ * could otherwise control the terminal. Output to a pipe is exact.
  */
-import { Lists, membersOf, parseText, type PaymentsError } from "@payments/core"
+import { Lists, type PaymentsError } from "@payments/core"
 import { printable } from "@payments/export"
+import type * as Csv from "@payments/export/csv"
 import { canColor, type CommandExit, logLine, print, printOrEnd, requireOutput } from "@payments/export/program"
 import { Effect, Stdio, Terminal } from "effect"
+import { compareNumbers, isNumber } from "./ExactNumber.ts"
+import type { FieldPath } from "./FieldPath.ts"
+import { fieldReader, plainText, projection } from "./RecordText.ts"
 import type { Column, Table } from "./Table.ts"
 
 /** The formats of a listing. */
-export const formats = ["table", "json", "ndjson"] as const
+export const formats = ["table", "json", "ndjson", "csv"] as const
 /** {@inheritDoc formats} */
 export type Format = typeof formats[number]
 
-/** A record to print. */
-export interface PrintableRecord {
-  /** The parsed JSON. */
-  readonly value: unknown
-  /** The exact text. */
-  readonly text: string
-  /** Whether the record matches the document. */
-  readonly isDocumented: boolean
+/** How a listing ended. */
+export interface Ending {
+  /** The cursor of the next page, or of a page that was printed in part; null at the start and at the end. */
+  readonly cursor: string | null
+  /** Whether the listing reached the end of the list. */
+  readonly complete: boolean
+  /** The command that continues the listing, if it is not complete. */
+  readonly next: string | undefined
+  /** How many records were read, if not all of them were printed. */
+  readonly read: number | undefined
+  /** How many records of the page at the cursor were printed. */
+  readonly printedOfPage: number
+  /** The error that stopped the listing. */
+  readonly error?: { readonly reason: string; readonly message: string } | undefined
 }
 
 /** Writes the records of one listing. */
 export interface Output {
-  /** Prints records. Ends the command if the reader of stdout has closed it. */
-  readonly records: (records: ReadonlyArray<PrintableRecord>) => Effect.Effect<void, CommandExit>
-  /** Ends the document with the cursor of the next page, and with the error that stopped the listing, if any. */
-  readonly end: (
-    cursor: string | null,
-    error?: { readonly reason: string; readonly message: string }
-  ) => Effect.Effect<void>
+  /** Prints the exact texts of records. Ends the command if the reader of stdout has closed it. */
+  readonly records: (texts: ReadonlyArray<string>) => Effect.Effect<void, CommandExit>
+  /** Ends the document. */
+  readonly end: (ending: Ending) => Effect.Effect<void>
 }
 
-/** Makes the output in the given format. The default depends on whether stdout is a terminal. */
-export const makeOutput = Effect.fnUntraced(function*(list: Lists.AnyList, wanted: Format | undefined) {
+/** Returns the format to print. The default depends on whether stdout is a terminal. */
+export const chosenFormat = (wanted: Format | undefined) =>
+  Effect.flatMap(
+    Stdio.Stdio,
+    (stdio) => Effect.map(stdio.stdoutIsTerminal, (onTerminal): Format => wanted ?? (onTerminal ? "table" : "ndjson"))
+  )
+
+/** Makes the output in a format. `fields` are the fields to print; by default those of the format. */
+export const makeOutput = Effect.fnUntraced(function*(
+  list: Lists.AnyList,
+  format: Format,
+  fields: ReadonlyArray<FieldPath> | undefined
+) {
   yield* requireOutput
   const stdio = yield* Stdio.Stdio
   const onTerminal = yield* stdio.stdoutIsTerminal
   const provideStdio = Effect.provideService(Stdio.Stdio, stdio)
-  const write = {
-    records: (text: string) => provideStdio(printOrEnd(text)),
-    end: (text: string) => provideStdio(print(text))
+  const write: Write = {
+    records: (text) => provideStdio(printOrEnd(text)),
+    end: (text) => provideStdio(print(text)),
+    log: (line) => provideStdio(logLine(line)),
+    toOutput: (text) => onTerminal ? printable(text) : text
   }
-  const toOutput = (text: string) => onTerminal ? printable(text) : text
-  switch (wanted ?? (onTerminal ? "table" : "ndjson")) {
+  const project = fields === undefined ? (text: string) => text : projection(fields)
+  switch (format) {
     case "ndjson":
-      return ndjson(write, toOutput)
+      return ndjson(write, project)
     case "json":
-      return json(write, toOutput)
+      return jsonDocument(write, project)
+    case "csv": {
+      const csv = yield* Effect.promise(() => import("@payments/export/csv"))
+      return csvOutput(csv, write, fields ?? documentedFields(list))
+    }
     case "table": {
       const { makeTable } = yield* Effect.promise(() => import("./Table.ts"))
-      const log = (line: string) => provideStdio(logLine(line))
       const width = onTerminal ? yield* terminalWidth : Infinity
-      const columns = columnsOf(list).map(fittedTo(width))
+      const columns = columnsOf(list, fields ?? tableFields(list), width)
       const style = { onTerminal, colors: yield* canColor }
-      return table(makeTable(columns, width, style), { write: write.records, log }, columns)
+      return tableOutput(makeTable(columns, width, style), write, columns)
     }
   }
 })
@@ -71,98 +94,151 @@ export const terminalWidth = Effect.map(
 interface Write {
   readonly records: (text: string) => Effect.Effect<void, CommandExit>
   readonly end: (text: string) => Effect.Effect<void>
+  readonly log: (line: string) => Effect.Effect<void>
+  readonly toOutput: (text: string) => string
 }
 
-const ndjson = (write: Write, toOutput: (text: string) => string): Output => ({
-  records: (records) =>
-    records.length === 0 ? Effect.void : write.records(records.map(({ text }) => `${toOutput(text)}\n`).join("")),
+type Project = (record: string) => string
+
+const ndjson = ({ records, toOutput }: Write, project: Project): Output => ({
+  records: (texts) =>
+    texts.length === 0 ? Effect.void : records(texts.map((text) => `${toOutput(project(text))}\n`).join("")),
   end: () => Effect.void
 })
 
-const json = (write: Write, toOutput: (text: string) => string): Output => {
+const jsonDocument = ({ end, records, toOutput }: Write, project: Project): Output => {
   let count = 0
   const opening = () => count === 0 ? `{"items":[` : ","
   return {
-    records: (records) =>
+    records: (texts) =>
       Effect.suspend(() => {
-        if (records.length === 0) return Effect.void
-        const text = `${opening()}\n${records.map((record) => toOutput(record.text)).join(",\n")}`
-        count += records.length
-        return write.records(text)
+        if (texts.length === 0) return Effect.void
+        const text = `${opening()}\n${texts.map((record) => toOutput(project(record))).join(",\n")}`
+        count += texts.length
+        return records(text)
       }),
-    end: (cursor, error) =>
+    end: (ending) =>
+      Effect.suspend(() => end(`${count === 0 ? opening() : "\n"}],${toOutput(endingMembers(ending, count))}}\n`))
+  }
+}
+
+/** Returns the last members of a JSON document, without brackets. */
+export const endingMembers = (
+  { complete, cursor, error, next, printedOfPage, read }: Ending,
+  count: number
+): string =>
+  JSON.stringify({
+    cursor,
+    count,
+    complete,
+    read,
+    printedOfPage: printedOfPage === 0 ? undefined : printedOfPage,
+    next: complete ? undefined : next,
+    error
+  }).slice(1, -1)
+
+const documentedFields = (list: Lists.AnyList): ReadonlyArray<FieldPath> => {
+  const paths = Lists.fieldPaths(list)
+  // A column for each field of an object replaces the column of the object.
+  return paths.filter((path) => !paths.some((inner) => inner.startsWith(`${path}.`))).map(documented)
+}
+
+const documented = (path: string): FieldPath => ({ names: path.split("."), header: path, isQuoted: false })
+
+const csvOutput = (csv: typeof Csv, { end, records, toOutput }: Write, fields: ReadonlyArray<FieldPath>): Output => {
+  const field = (text: string) => csv.fieldText(toOutput(text), "escape")
+  const head = csv.csvText([fields.map(({ header }) => field(header))], "keep")
+  let isHeadPrinted = false
+  const row = (record: string) => {
+    if (!record.startsWith("{")) return [field(record)]
+    const read = fieldReader(record)
+    return fields.map((path) => {
+      const json = read(path)
+      if (json === undefined || json === "null") return null
+      // A number is not escaped: a negative one begins with a minus sign, but it is no formula.
+      return json.startsWith("\"") ? field(plainText(json)) : toOutput(json)
+    })
+  }
+  return {
+    records: (texts) =>
       Effect.suspend(() => {
-        const failure = error === undefined ? "" : `,"error":${JSON.stringify(error)}`
-        const head = count === 0 ? opening() : "\n"
-        return write.end(`${head}],"cursor":${toOutput(JSON.stringify(cursor))},"count":${count}${failure}}\n`)
-      })
+        const rows = csv.csvText(texts.map(row), "keep")
+        const text = isHeadPrinted ? rows : head + rows
+        isHeadPrinted = true
+        return records(text)
+      }),
+    end: () => Effect.suspend(() => isHeadPrinted ? Effect.void : end(head))
   }
 }
 
 /** Ids up to this length stay on one line of a table. It fits a UUID with a prefix. */
 const longestUnwrappedId = 40
-const id: Column = { name: "id", wholeUpTo: longestUnwrappedId }
-/** Widens the column of ids on a wide terminal. */
-const fittedTo = (width: number) => (column: Column): Column =>
-  column === id ? { ...id, wholeUpTo: Math.max(longestUnwrappedId, Math.floor(width / 2)) } : column
 
-/** Returns the columns of a list: the id and the fields in its definition. */
-const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> => {
+const tableFields = (list: Lists.AnyList): ReadonlyArray<FieldPath> => ["id", ...list.tableFields].map(documented)
+
+interface FieldColumn extends Column {
+  readonly path: FieldPath
+}
+
+/** Returns the columns of a table. The column of ids is wider on a wide terminal. */
+const columnsOf = (
+  list: Lists.AnyList,
+  fields: ReadonlyArray<FieldPath>,
+  width: number
+): ReadonlyArray<FieldColumn> => {
   const amounts = Lists.amountFields(list)
-  return [
-    id,
-    ...list.tableFields.map((name): Column =>
-      amounts.includes(name) ? { name, kind: "integer" } : name === "status" ? { name, kind: "state" } : { name }
-    )
-  ]
-}
-
-const table = (
-  rows: Table,
-  { log, write }: { readonly write: Write["records"]; readonly log: (line: string) => Effect.Effect<void> },
-  columns: ReadonlyArray<Column>
-): Output => {
-  let isEmpty = true
-  return {
-    records: (records) =>
-      Effect.suspend(() => {
-        if (records.length === 0) return Effect.void
-        isEmpty = false
-        return write(rows.print(records.map((record) => cellsOf(record, columns))))
-      }),
-    end: (cursor, error) => isEmpty && cursor === null && error === undefined ? log("No records.") : Effect.void
-  }
-}
-
-/**
- * Returns the cells of a record. A null field is `null`, an absent field is empty. If the record does not match the document,
- * a cell is the exact text of its field, because parsing may have rounded it. If it is not an object, the only cell is its text.
- */
-const cellsOf = (
-  { isDocumented, text, value }: PrintableRecord,
-  columns: ReadonlyArray<Column>
-): ReadonlyArray<string> => {
-  if (isDocumented) return columns.map(({ name }) => cell(value, name))
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return [text]
-  const members = membersOf(text)
-  return columns.map(({ name }) => {
-    const member = members.get(name)
-    return member === undefined ? "" : member.startsWith("\"") ? String(parseText(member)) : member
+  return fields.map((path): FieldColumn => {
+    const { header: name } = path
+    return name === "id"
+      ? { path, name, wholeUpTo: Math.max(longestUnwrappedId, Math.floor(width / 2)) }
+      : amounts.includes(name)
+      ? { path, name, kind: "integer" }
+      : name === "status"
+      ? { path, name, kind: "state" }
+      : { path, name }
   })
 }
 
-const cell = (record: unknown, field: string): string => {
-  const value: unknown = typeof record === "object" && record !== null
-    ? Object.getOwnPropertyDescriptor(record, field)?.value
-    : undefined
-  return value === undefined
-    ? ""
-    : value === null
-    ? "null"
-    : typeof value === "string"
-    ? value
-    : JSON.stringify(value)
+const tableOutput = (table: Table, { log, records }: Write, columns: ReadonlyArray<FieldColumn>): Output => {
+  let isEmpty = true
+  return {
+    records: (texts) =>
+      Effect.suspend(() => {
+        if (texts.length === 0) return Effect.void
+        isEmpty = false
+        return records(table.print(texts.map((text) => cellsOf(text, columns))))
+      }),
+    end: ({ complete, error, read }) =>
+      isEmpty && complete && error === undefined
+        ? log(read === undefined ? "No records." : `None of the ${read} records matches --where.`)
+        : logOmittedColumns(table, log)
+  }
 }
+
+/** Names the columns that did not fit on the terminal. */
+const logOmittedColumns = (table: Table, log: Write["log"]) => {
+  const omitted = table.omittedColumns()
+  return omitted.length === 0
+    ? Effect.void
+    : log(
+      `The terminal has no room for: ${omitted.map(printable).join(", ")}. Widen it, or choose columns with --fields.`
+    )
+}
+
+/** Returns the cells of a record. A null field is `null`, an absent field is empty. A record that is no object is one cell. */
+const cellsOf = (record: string, columns: ReadonlyArray<FieldColumn>): ReadonlyArray<string> => {
+  if (!record.startsWith("{")) return [record]
+  const read = fieldReader(record)
+  return columns.map(({ kind, path }) => {
+    const json = read(path)
+    if (json === undefined) return ""
+    return kind === "integer" && isExactInteger(json) ? String(Number(json)) : plainText(json)
+  })
+}
+
+/** Whether the text is an integer that parsing does not round, in any spelling: `1200`, `12e2`. */
+const isExactInteger = (json: string): boolean =>
+  isNumber(json) && Number.isSafeInteger(Number(json)) && compareNumbers(json, String(Number(json))) === 0
 
 /** Returns the `error` member of a JSON document. */
 export const describe = (error: PaymentsError) => ({

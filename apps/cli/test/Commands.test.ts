@@ -3,7 +3,7 @@ import { layerTest } from "@payments/core/testing"
 import { Effect } from "effect"
 import { TestConsole } from "effect/testing"
 import { join } from "node:path"
-import { runInProcess } from "./InProcess.ts"
+import { runInProcess, withoutColors } from "./InProcess.ts"
 import { labels, rowsOf, temporaryFolder } from "./Program.ts"
 import { services, size } from "./Services.ts"
 
@@ -43,7 +43,7 @@ describe("on a terminal", () => {
 
   it.effect("prints a table, with control characters escaped", () =>
     Effect.gen(function*() {
-      const { code, err, out } = yield* runInProcess(hostile, ["invoices", "list"], true)
+      const { code, err, out } = yield* runInProcess(hostile, ["invoices", "list"], true).pipe(withoutColors)
       assert.deepStrictEqual([code, err], [0, ""])
       // oxlint-disable-next-line no-control-regex -- the test looks for control characters
       assert.notMatch(out, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/)
@@ -51,7 +51,7 @@ describe("on a terminal", () => {
       assert.match(head, /^id +amount +status +reference +contract/)
       assert.include(a, "red\\u001b[31m")
       assert.match(b, /^b +-5 +null/)
-      assert.match(c, /^c +1200 +漢字漢字漢字/)
+      assert.match(c, /^c +1,200 +漢字漢字漢字/)
     }))
 
   it.effect("escapes control characters in ndjson without changing its JSON value", () =>
@@ -68,7 +68,7 @@ describe("on a terminal", () => {
     Effect.gen(function*() {
       const api = layerTest({ invoices: [{ id: "a" }, { id: "b" }], reservedCursors: true })
       const shown = yield* runInProcess(api, ["invoices", "list", "--limit", "1"], true)
-      const cursor = /--cursor '([^']+)'\.\n$/.exec(shown.err)?.[1] ?? ""
+      const cursor = /--cursor '([^']+)'\n$/.exec(shown.err)?.[1] ?? ""
       const next = yield* runInProcess(api, ["invoices", "list", "--limit", "1", "--cursor", cursor])
       assert.deepStrictEqual([next.code, next.out, next.err], [0, `{"id":"b"}\n`, ""])
       const logged = yield* runInProcess(api, ["invoices", "list", "--limit", "1"])
@@ -89,14 +89,14 @@ describe("a table", () => {
           contract: "c".repeat(200)
         }]
       })
-      const narrow = yield* runInProcess(api, ["invoices", "list"], true, 40)
+      const narrow = yield* runInProcess(api, ["invoices", "list"], true, 40).pipe(withoutColors)
       assert.strictEqual(
         narrow.out,
-        `id             amount  status\n${id.slice(0, 40)}\n${id.slice(40)}\n    -9007199254740991  paid\n`
+        `id                  amount  status\n${id.slice(0, 40)}\n${id.slice(40)}\n    -9,007,199,254,740,991  paid\n`
       )
-      const wider = yield* runInProcess(api, ["invoices", "list"], true, 100)
+      const wider = yield* runInProcess(api, ["invoices", "list"], true, 100).pipe(withoutColors)
       const [, row = ""] = wider.out.split("\n")
-      assert.match(row, /^inv_\d{40} +-9007199254740991  paid +r+… +c+…/)
+      assert.match(row, /^inv_\d{40} +-9,007,199,254,740,991  paid +r+…/)
       assert.isAtMost(row.length, 100)
       const none = yield* runInProcess(layerTest({}), ["invoices", "list"], true)
       assert.deepStrictEqual([none.out, none.err], ["", "No records.\n"])

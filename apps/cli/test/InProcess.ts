@@ -3,7 +3,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import type { PaymentsApi } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { chosenConfig, run } from "@payments/export/program"
-import { Effect, Layer, Sink, Stdio, Terminal } from "effect"
+import { ConfigProvider, Effect, Layer, Sink, Stdio, Terminal } from "effect"
 import { payments } from "../src/cli.ts"
 
 interface Screen {
@@ -43,6 +43,11 @@ const terminalOf = (columns: number) =>
     Terminal.Terminal,
     Effect.map(Terminal.Terminal, (terminal) => ({ ...terminal, columns: Effect.succeed(columns) }))
   ).pipe(Layer.provide(NodeServices.layer))
+
+/** Turns colours off. */
+export const withoutColors = Effect.provide(
+  ConfigProvider.layer(ConfigProvider.fromEnvRecord({ NO_COLOR: "1" }))
+)
 
 /** Runs `payments` with these arguments. Returns its exit code and output. */
 export const runInProcess = Effect.fnUntraced(

@@ -12,6 +12,8 @@ interface Document {
   readonly items: ReadonlyArray<{ readonly id: string }>
   readonly cursor: string | null
   readonly count: number
+  readonly complete: boolean
+  readonly next?: string
   readonly error?: { readonly reason: string; readonly message: string }
 }
 const documentOf = (text: string) => JSON.parse(text) as Document // the tests check its shape
@@ -80,7 +82,7 @@ describe("payments <list> list", () => {
         all.items.slice(10, 20).map(({ id }) => id)
       )
       const none = yield* read("--reference", "nothing has this")
-      assert.deepStrictEqual(none, { items: [], cursor: null, count: 0 })
+      assert.deepStrictEqual(none, { items: [], cursor: null, count: 0, complete: true })
     }).pipe(Effect.scoped))
 
   it.live("closes the JSON document when a later page fails, and exits with the code of the error", () =>
@@ -91,12 +93,20 @@ describe("payments <list> list", () => {
       const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" }
       const { code, stderr, stdout } = yield* payments(["invoices", "list", "--all", "--format", "json"], { env })
       const { error, ...rest } = documentOf(stdout)
-      assert.deepStrictEqual(rest, { items: [{ id: "a" }], cursor: "next+page", count: 1 })
+      assert.deepStrictEqual(rest, {
+        items: [{ id: "a" }],
+        cursor: "next+page",
+        count: 1,
+        complete: false,
+        next: "payments invoices list --format json --all --limit 100 --cursor 'next+page'"
+      })
       assert.deepStrictEqual([code, error?.reason], [4, "Forbidden"])
-      assert.deepStrictEqual(lines(stderr).map((line) => line.slice(0, 20)), [
-        "More records remain.",
-        "payments: invoices: "
+      // The cursor is on stdout only, because stderr may be logged.
+      assert.deepStrictEqual(lines(stderr).map((line) => line.slice(0, 40)), [
+        `{"note":{"message":"More records remain.`,
+        `{"error":{"reason":"Forbidden","message"`
       ])
+      assert.notInclude(stderr, "next+page")
     }).pipe(Effect.scoped))
 
   it.live("closes the JSON document, with the cursor of the next page, when it is interrupted", () =>
@@ -112,9 +122,15 @@ describe("payments <list> list", () => {
         interruptWhen: () => requests === 3
       })
       const { error, ...rest } = documentOf(stdout)
-      assert.deepStrictEqual(rest, { items: [{ id: "1" }, { id: "2" }], cursor: "c2", count: 2 })
+      assert.deepStrictEqual(rest, {
+        items: [{ id: "1" }, { id: "2" }],
+        cursor: "c2",
+        count: 2,
+        complete: false,
+        next: "payments invoices list --format json --all --limit 100 --cursor c2"
+      })
       assert.deepStrictEqual([code, error?.reason], [130, "Interrupted"])
-      assert.match(stderr, /^More records remain\. Continue with the same filters/)
+      assert.match(stderr, /^\{"note":\{"message":"More records remain\. Continue with the same filters/)
     }).pipe(Effect.scoped))
 
   it.live("chooses a page size that divides --max, so that the run ends at the end of a page", () =>

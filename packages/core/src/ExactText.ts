@@ -14,3 +14,10 @@ export const membersOf = (object: string): ReadonlyMap<string, string> => JsonTe
  * some versions of Node confuse them. Throws on text that is not JSON.
  */
 export const parseText = (text: string): unknown => JsonParse.parseText(text)
+
+/**
+ * Parses a record's exact text as {@link parseText} does, but `number` returns the value of each number. It gets the exact
+ * text of the number. The text must be valid JSON.
+ */
+export const parseWithNumbers = (text: string, number: (text: string) => unknown): unknown =>
+  JsonParse.parseExactly(text, (scalar) => /^[-\d]/.test(scalar) ? number(scalar) : JSON.parse(scalar))

@@ -1,0 +1,47 @@
+/**
+ * The records that `--sort` and `--query` keep until the listing ends. They are kept as UTF-8 outside of the JavaScript heap,
+ * and their size is limited.
+ */
+import { fieldReader } from "./RecordText.ts"
+import { type SortKey, sortOrder, type SortValue, sortValues } from "./SortKeys.ts"
+
+interface Collected {
+  readonly bytes: Buffer
+  readonly sortValues: ReadonlyArray<SortValue>
+}
+
+/** The records of a listing, in the order of the sort keys, or without keys in the order of the list. */
+export class CollectedRecords {
+  readonly #keys: ReadonlyArray<SortKey>
+  readonly #mostBytes: number
+  readonly #records: Array<Collected> = []
+  #bytes = 0
+
+  constructor(keys: ReadonlyArray<SortKey>, mostBytes: number) {
+    this.#keys = keys
+    this.#mostBytes = mostBytes
+  }
+
+  /** Whether the limit is reached: no more records should be read. */
+  get isFull(): boolean {
+    return this.#bytes >= this.#mostBytes
+  }
+
+  get count(): number {
+    return this.#records.length
+  }
+
+  add(text: string): void {
+    const bytes = Buffer.from(text)
+    const values = this.#keys.length === 0 ? [] : sortValues(this.#keys, fieldReader(text))
+    this.#records.push({ bytes, sortValues: values })
+    this.#bytes += values.reduce((size, value) => size + 2 * value.text.length, bytes.length)
+  }
+
+  /** Returns the exact texts in their order. The sort is stable. */
+  *texts(): Generator<string> {
+    const order = sortOrder(this.#keys)
+    if (this.#keys.length > 0) this.#records.sort((one, other) => order(one.sortValues, other.sortValues))
+    for (const { bytes } of this.#records) yield bytes.toString()
+  }
+}

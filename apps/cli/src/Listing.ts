@@ -1,0 +1,351 @@
+/**
+ * Reads a list and prints its records. What is printed is whole records, also after an error or an interrupt. Whenever
+ * records remain, stderr says so, with the command that continues.
+ */
+import { type ListOperation, Lists, PaymentsApi, Position } from "@payments/core"
+import { ExitCode, namesForLogs, printable } from "@payments/export"
+import { canRedraw, CommandExit, drawProgress, eraseProgress, logLine, logNote } from "@payments/export/program"
+import { Effect, Record, Redacted, Stdio, Stream } from "effect"
+import { CollectedRecords } from "./CollectedRecords.ts"
+import { continueCommand, isPrintable, type TypedFlags } from "./ContinueCommand.ts"
+import * as CursorFile from "./CursorFile.ts"
+import type { FieldPath } from "./FieldPath.ts"
+import { type ListedRecord, recordsOf } from "./ListedRecords.ts"
+import { chosenFormat, describe, type Ending, type Format, makeOutput } from "./Output.ts"
+import { printResult } from "./QueryResult.ts"
+import { fieldReader } from "./RecordText.ts"
+import { mostMebibytes, type Selection } from "./Selection.ts"
+import { meets } from "./Where.ts"
+
+/** What to read and to print. */
+export interface ListingInput {
+  readonly filters: { readonly [field: string]: string | undefined }
+  readonly limit: number | undefined
+  readonly all: boolean
+  readonly max: number | undefined
+  readonly cursor: string | undefined
+  readonly cursorFile: string | undefined
+  readonly strict: boolean
+  readonly format: Format | undefined
+  readonly selection: Selection
+  readonly typed: TypedFlags
+}
+
+/** The state of a running listing. */
+interface ListingState {
+  /** Pages read, including empty ones. */
+  pages: number
+  /** Records read, without those that an earlier run has printed. */
+  read: number
+  /** The records of `read` that meet the conditions. */
+  selected: number
+  /** The cursor of the next page, or of a page that was printed in part; null at the start and at the end. */
+  cursor: string | null
+  /** Keys of the records of that page that were printed. */
+  printedOfPage: ReadonlyArray<string>
+  done: boolean
+  /** Selected records that do not match the document. */
+  bad: number
+  /** The number of the first record that does not match, and its problem. */
+  firstBad: readonly [number: number, problem: string]
+  /** Paths of undocumented fields that CSV does not show, with the number of their records. */
+  readonly hidden: Map<string, number>
+  /** The undocumented fields of `--fields` that no record has had so far. */
+  readonly unseen: Set<FieldPath>
+}
+
+/** A running listing. */
+interface Listing {
+  readonly list: Lists.AnyList
+  readonly input: ListingInput
+  readonly limit: number
+  readonly state: ListingState
+  /** Whether stdout and stderr may show cursors and filter values: on a terminal, because logs must not contain them. */
+  readonly isShown: { readonly stdout: boolean; readonly stderr: boolean }
+  /** Whether reading stopped because no more records fit in the memory of `--sort` or `--query`. */
+  readonly isFull: () => boolean
+}
+
+const pageSize = { default: 20 } as const
+
+/** Reads the list and prints its records. */
+export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input: ListingInput) {
+  const api = yield* PaymentsApi
+  const { conditions, fields, query, sort } = input.selection
+  const filters = Record.filter(input.filters, (value) => value !== undefined)
+  const saved = input.cursorFile === undefined ? undefined : yield* CursorFile.read(input.cursorFile, {
+    source: api.source,
+    list: list.name,
+    filters,
+    // With --max, the first run chose the limit, which may differ from --limit.
+    limit: input.max === undefined ? input.limit : undefined
+  })
+  const format = yield* chosenFormat(input.format)
+  const output = yield* makeOutput(list, format, fields)
+  if (saved?.done === true) {
+    yield* output.end({ cursor: null, complete: true, next: undefined, read: undefined, printedOfPage: 0 })
+    return yield* logLine("No more records: the list was read to its end. Remove the cursor file to start again.")
+  }
+  const limit = saved?.limit ?? limitOf(input)
+  const start = saved === undefined ? input.cursor ?? null : saved.cursor
+  const documented = new Set(Lists.fieldPaths(list))
+  const state: ListingState = {
+    pages: 0,
+    read: 0,
+    selected: 0,
+    cursor: start,
+    printedOfPage: saved?.printed ?? [],
+    done: false,
+    bad: 0,
+    firstBad: [0, ""],
+    hidden: new Map(),
+    unseen: new Set(fields?.filter(({ header }) => !documented.has(header)))
+  }
+  const collected = query === undefined && sort.length === 0
+    ? undefined
+    : new CollectedRecords(sort, mostMebibytes[query === undefined ? "sort" : "query"] * 1024 * 1024)
+  const showsProgress = collected !== undefined && (yield* canRedraw)
+  const stdio = yield* Stdio.Stdio
+  const listing: Listing = {
+    list,
+    input,
+    limit,
+    state,
+    isShown: { stdout: yield* stdio.stdoutIsTerminal, stderr: yield* stdio.stderrIsTerminal },
+    isFull: () => collected?.isFull === true && !state.done
+  }
+  // The operations differ only in the types of their records and filters. This command passes both on unchanged.
+  const operation: ListOperation<{ readonly id: string }, object> = api[list.name]
+  const pages = operation.pages({
+    ...filters,
+    limit,
+    position: start === null ? undefined : Position.make({ list: list.name, cursor: start, limit, filters }),
+    prefetch: input.all ? 1 : 0,
+    onBadRecord: input.strict ? "fail" : "quarantine"
+  })
+  const savePosition = Effect.suspend(() =>
+    input.cursorFile === undefined ? Effect.void : CursorFile.write(input.cursorFile, {
+      version: 1,
+      source: api.source,
+      list: list.name,
+      limit,
+      filters,
+      cursor: state.cursor,
+      printed: state.printedOfPage,
+      done: state.done
+    })
+  )
+  const print = (records: ReadonlyArray<ListedRecord>) => {
+    if (collected === undefined) return output.records(records.map(({ text }) => text))
+    for (const { text } of records) collected.add(text)
+    return showsProgress ? drawProgress(`${list.label} ${state.read.toLocaleString("en-US")}`) : Effect.void
+  }
+  const readPages = Stream.runForEachWhile(
+    pages,
+    Effect.fnUntraced(function*(page) {
+      const printedBefore = new Set(state.printedOfPage)
+      const unprinted = recordsOf(page).filter(({ key }) => !printedBefore.has(key))
+      const read = input.max === undefined ? unprinted : unprinted.slice(0, input.max - state.read)
+      const selected = conditions.length === 0 ? read : read.filter(({ text }) => {
+        const field = fieldReader(text)
+        return conditions.every((condition) => meets(condition, field))
+      })
+      yield* print(selected)
+      state.pages++
+      countBad(state, read, new Set(selected))
+      state.read += read.length
+      state.selected += selected.length
+      if (format === "csv" && fields === undefined) {
+        for (const { value } of selected) countHidden(state, documented, value)
+      }
+      if (state.unseen.size > 0) { for (const { text } of selected) removeSeen(state, text) }
+      if (read.length < unprinted.length) {
+        state.printedOfPage = [...state.printedOfPage, ...read.map(({ key }) => key)]
+      } else {
+        state.cursor = page.next === null ? null : Redacted.value(page.next).cursor
+        state.printedOfPage = []
+        state.done = page.next === null
+      }
+      if (collected === undefined) yield* savePosition
+      return (input.max === undefined ? input.all : state.read < input.max) && !listing.isFull()
+      // An interruption waits until the position is saved. Otherwise the next run would print these records again.
+    }, Effect.uninterruptible)
+  )
+  /** Prints what was collected, ends the document and logs what it does not show. */
+  const finish = Effect.fnUntraced(function*(error?: Ending["error"]) {
+    yield* eraseProgress
+    if (query !== undefined && collected !== undefined) {
+      if (error !== undefined) {
+        // A result over a part of the records could be mistaken for the result. Nothing is printed, so the next run starts again.
+        state.cursor = start
+        state.printedOfPage = saved?.printed ?? []
+      }
+      yield* printResult(error === undefined ? query : undefined, collected, format, endingOf(listing, error))
+    } else {
+      if (collected !== undefined) {
+        for (const texts of batchesOf(collected.texts())) yield* output.records(texts)
+      }
+      yield* output.end(endingOf(listing, error))
+    }
+    if (collected !== undefined && (query === undefined || error === undefined)) yield* savePosition
+    yield* logNotes(listing, (name) => api.isSecret(name))
+  })
+  const finishWith = (error: Ending["error"]) =>
+    Effect.catch(
+      finish(error),
+      // The error that stopped the listing decides how the command ends.
+      ({ message }) => message === "" ? Effect.void : logLine(`payments: ${message}`)
+    )
+  yield* readPages.pipe(
+    Effect.tapError((error) =>
+      error._tag === "PaymentsError"
+        ? finishWith(describe(error))
+        : error.exitCode === ExitCode.done
+        ? Effect.void
+        : output.end(endingOf(listing, { reason: "CursorFile", message: error.message }))
+    ),
+    Effect.onInterrupt(() => finishWith({ reason: "Interrupted", message: "interrupted" }))
+  )
+  yield* finish()
+  if (state.bad > 0 || listing.isFull()) return yield* new CommandExit({ exitCode: ExitCode.incomplete, problem: "" })
+})
+
+/** The number of sorted records that are printed at once. */
+const batchSize = 1000
+
+function* batchesOf(texts: Iterable<string>): Generator<ReadonlyArray<string>> {
+  let batch: Array<string> = []
+  for (const text of texts) {
+    batch.push(text)
+    if (batch.length < batchSize) continue
+    yield batch
+    batch = []
+  }
+  yield batch
+}
+
+/** Counts the selected records that do not match the document. Runs before `state.read` includes these records. */
+const countBad = (
+  state: ListingState,
+  read: ReadonlyArray<ListedRecord>,
+  selected: ReadonlySet<ListedRecord>
+): void => {
+  for (const [index, record] of read.entries()) {
+    if (record.problem === undefined || !selected.has(record)) continue
+    if (state.bad++ === 0) state.firstBad = [state.read + index + 1, record.problem]
+  }
+}
+
+/** Counts the undocumented fields of a record. */
+const countHidden = (state: ListingState, documented: ReadonlySet<string>, value: unknown, parent = ""): void => {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return
+  for (const [name, inner] of Object.entries(value)) {
+    const path = `${parent}${name}`
+    if (!documented.has(path)) state.hidden.set(path, (state.hidden.get(path) ?? 0) + 1)
+    else if (typeof inner === "object") countHidden(state, documented, inner, `${path}.`)
+  }
+}
+
+const removeSeen = (state: ListingState, text: string): void => {
+  const field = fieldReader(text)
+  for (const path of state.unseen) if (field(path) !== undefined) state.unseen.delete(path)
+}
+
+const endingOf = (listing: Listing, error: Ending["error"]): Ending => {
+  const { input: { selection }, isShown, state } = listing
+  return {
+    cursor: state.cursor,
+    complete: state.done,
+    next: nextOf(listing, isShown.stdout),
+    read: selection.conditions.length === 0 ? undefined : state.read,
+    printedOfPage: state.printedOfPage.length,
+    error
+  }
+}
+
+/**
+ * Returns the page size: at most --max. Without --limit it is, if possible, a divisor of --max, so that the run ends at the
+ * end of a page.
+ */
+const limitOf = ({ all, limit, max }: ListingInput): number => {
+  if (max === undefined) return limit ?? (all ? Lists.pageLimit.default : pageSize.default)
+  const largest = Math.min(limit ?? Lists.pageLimit.default, max)
+  if (limit !== undefined) return largest
+  for (let size = largest; size >= pageSize.default; size--) if (max % size === 0) return size
+  return largest
+}
+
+/**
+ * Returns the command that continues. Undefined if its cursor cannot be printed. `showsPersonal` says whether the command may
+ * contain filter values.
+ */
+const nextOf = ({ input, limit, list, state: { cursor } }: Listing, showsPersonal: boolean): string | undefined => {
+  if (input.cursorFile !== undefined) {
+    const start = [["cursor-file", input.cursorFile] as const]
+    return continueCommand(list.label, input.typed, start, showsPersonal)
+  }
+  if (cursor !== null && !isPrintable(cursor)) return undefined
+  const start = [["limit", String(limit)] as const, ...(cursor === null ? [] : [["cursor", cursor] as const])]
+  return continueCommand(list.label, input.typed, start, showsPersonal)
+}
+
+/** Logs how to continue, and what the output does not show. */
+const logNotes = Effect.fnUntraced(function*(listing: Listing, isSecret: (text: string) => boolean) {
+  const { input: { selection: { conditions, query, sort } }, list, state } = listing
+  yield* logHowToContinue(listing)
+  if (state.bad > 0) {
+    const [number, problem] = state.firstBad
+    const isAsRead = conditions.length === 0 && sort.length === 0 && query === undefined
+    yield* logLine(
+      `payments: ${list.label}: records that do not match the document: ${state.bad}; printed as sent. The first is record ${number} ${
+        isAsRead ? "of the output" : "of those that were read"
+      } (${printable(problem)}). Use --strict to stop at such a record.`
+    )
+  }
+  const hidden = Object.keys(namesForLogs(Object.fromEntries(state.hidden), isSecret))
+  if (hidden.length > 0) {
+    yield* logLine(
+      `payments: ${list.label}: the CSV has the documented fields only. The records also have ${
+        new Intl.ListFormat("en-GB").format(hidden)
+      }: choose fields with --fields.`
+    )
+  }
+  if (state.unseen.size > 0 && state.selected > 0) {
+    const names = Array.from(state.unseen, ({ header }) => printable(header))
+    yield* logLine(`payments: ${list.label}: no printed record has ${new Intl.ListFormat("en-GB").format(names)}.`)
+  }
+})
+
+/** Logs how to continue. Prints the cursor only on a terminal, because logs must not contain cursors. */
+const logHowToContinue = Effect.fnUntraced(function*(listing: Listing) {
+  const { input, isFull, isShown, limit, state } = listing
+  const { conditions, query, sort } = input.selection
+  if (state.done || state.pages === 0) return
+  const local = [
+    ...(conditions.length > 0 ? ["--where"] : []),
+    ...(sort.length > 0 ? ["--sort"] : []),
+    ...(query === undefined ? [] : ["--query"])
+  ]
+  const scope = local.length === 0
+    ? ""
+    : ` ${new Intl.ListFormat("en-GB").format(local)} ${
+      local.length === 1 ? "applies" : "apply"
+    } only to the ${state.read} that were read${isFull() ? ", because no more fit in memory" : ""}.`
+  const remain = `More records remain.${scope}`
+  const next = nextOf(listing, isShown.stderr)
+  if (input.cursorFile !== undefined) {
+    return yield* logNote({ message: `${remain} Run the same command again to continue.`, next })
+  }
+  const advice = input.all ? "Continue" : "Read them all with --all, or continue"
+  const repeated = state.printedOfPage.length > 0
+    ? ` (the first ${state.printedOfPage.length} records of that page were printed)`
+    : ""
+  if (isShown.stderr && next !== undefined) {
+    return yield* logNote({ message: `${remain} ${advice} with${repeated}:\n  ${next}`, next })
+  }
+  yield* logNote({
+    message:
+      `${remain} ${advice} with the same filters and --limit ${limit} --cursor with the cursor that --format json prints${repeated}, or --cursor-file FILE to save it.`,
+    next: undefined
+  })
+})
