@@ -2,10 +2,12 @@
 import { Effect, type FileSystem, Layer, type Path, type Scope, type Stdio } from "effect"
 import { join } from "node:path"
 import type { Destination, StoredDestination } from "./DestinationUrl.ts"
+import type { Snapshot } from "./engine/Snapshot.ts"
 import type { Maintenance, Reader } from "./engine/Store.ts"
 import * as FileSink from "./files/FileSink.ts"
 import type { Sink, SinkError } from "./Sink.ts"
 import * as SqliteSink from "./sqlite/SqliteSink.ts"
+import { openSnapshot } from "./sqlite/SqliteSnapshot.ts"
 import { openMaintenance, openReader } from "./sqlite/SqliteStore.ts"
 import * as StdoutSink from "./StdoutSink.ts"
 import * as ThreadedSink from "./thread/ThreadedSink.ts"
@@ -48,6 +50,21 @@ export const reader = (destination: StoredDestination): Effect.Effect<Reader, Si
       return Effect.flatMap(postgres, (sink) => sink.reader(destination.url))
     case "Files":
       return openReader(join(destination.folder, FileSink.copyFile), `file:${destination.folder}`)
+  }
+}
+
+/** Loads the driver only when a destination needs it. */
+const postgresSnapshot = Effect.promise(() => import("./postgres/PostgresSnapshot.ts"))
+
+/** Opens a view of an existing destination that later commits do not change, until the scope closes. */
+export const snapshot = (destination: StoredDestination): Effect.Effect<Snapshot, SinkError, Scope.Scope> => {
+  switch (destination._tag) {
+    case "Sqlite":
+      return openSnapshot(destination.file, `sqlite:${destination.file}`)
+    case "Postgres":
+      return Effect.flatMap(postgresSnapshot, (module) => module.openSnapshot(destination.url))
+    case "Files":
+      return openSnapshot(join(destination.folder, FileSink.copyFile), `file:${destination.folder}`)
   }
 }
 

@@ -9,6 +9,15 @@ export {
   moveConsumer
 } from "./Consumers.ts"
 export * as Destination from "./Destination.ts"
+export {
+  comparedLists,
+  type ListComparison,
+  type MemberDifference,
+  type RecordDifference,
+  recordDifferences,
+  type TotalDifference,
+  totalDifferences
+} from "./Diff.ts"
 export * as Doctor from "./Doctor.ts"
 export { Certificate } from "./engine/Certificate.ts"
 export type { ChangeRow, FullRow, Maintenance, QuarantinedRow, Reader } from "./engine/Store.ts"
@@ -22,6 +31,7 @@ export type { ConsumerState, ListFreshness, Overview } from "./ListFreshness.ts"
 export * as MetricDefinitions from "./MetricDefinitions.ts"
 export { Metrics, observeSink } from "./Metrics.ts"
 export type { PassSummary } from "./Passes.ts"
+export { ChangesBeginLater, current, pointAt, type PointInTime } from "./PointInTime.ts"
 export { type Comparison, findInApi, findInCopy, type Found, type Match, searchedFields } from "./query/Find.ts"
 export { query, QueryError, type QueryResult } from "./query/Query.ts"
 export * as Questions from "./query/Questions.ts"

@@ -40,6 +40,8 @@ export interface PostgresClient {
    * the response to COMMIT was lost. The body must detect that an earlier run was committed.
    */
   readonly transaction: <A>(body: (query: Query) => Effect.Effect<A, SinkError>) => Effect.Effect<A, SinkError>
+  /** Starts a transaction that reads and sees no later commit. It is rolled back when the scope closes. */
+  readonly snapshot: Effect.Effect<Query, SinkError, Scope.Scope>
   /**
    * Starts a read-only transaction for a user's statements. It is rolled back when the scope closes. An interrupt cancels the
    * running statement.
@@ -147,16 +149,27 @@ export const connect = (
           Effect.onError(() => pool.invalidate(connection))
         )
       }))
+    /** Starts a read-only transaction. Closing its connection rolls it back. */
+    const reading = (level: "READ COMMITTED" | "REPEATABLE READ") =>
+      withRetries(Effect.gen(function*() {
+        const connection = yield* pool.reserve
+        yield* Effect.addFinalizer(() => pool.invalidate(connection))
+        yield* probed(connection.query(`BEGIN ISOLATION LEVEL ${level} READ ONLY`))
+        return connection
+      }))
     return {
       location,
       once: (sql, parameters) => toSinkError(once(sql, parameters)),
       query: (sql, parameters) => withRetries(once(sql, parameters)),
       transaction: (body) => withRetries(probed(transact(body))),
-      readOnly: withRetries(Effect.gen(function*() {
-        const connection = yield* pool.reserve
-        yield* Effect.addFinalizer(() => pool.invalidate(connection))
-        yield* probed(connection.query("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"))
-        return (sql, parameters = []) =>
+      snapshot: Effect.map(
+        reading("REPEATABLE READ"),
+        (connection): Query => (sql, parameters = []) =>
+          toSinkError(Effect.map(probed(connection.query(sql, parameters)), ({ rows }) => rows))
+      ),
+      readOnly: Effect.map(
+        reading("READ COMMITTED"),
+        (connection) => (sql, parameters = []) =>
           Effect.mapError(
             probed(connection.query(sql, parameters)),
             (error) =>
@@ -164,7 +177,7 @@ export const connect = (
                 ? error
                 : queryErrorOf(error) ?? new SinkError({ location, reason: reasonOf(error) })
           )
-      }))
+      )
     }
   })
 }

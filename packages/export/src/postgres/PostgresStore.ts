@@ -53,6 +53,20 @@ export const openReader = (
 ): Effect.Effect<Reader, SinkError, Scope.Scope> =>
   Effect.map(openExisting(settings, lists), ({ client, schema }) => readerOver(client, schema))
 
+/** Opens a snapshot of an existing schema, readable until the scope closes. `query` reads the same snapshot. */
+export const openSnapshot = (
+  settings: PostgresSettings
+): Effect.Effect<
+  { readonly reader: Reader; readonly query: Query; readonly schema: string },
+  SinkError,
+  Scope.Scope
+> =>
+  Effect.gen(function*() {
+    const { client, schema } = yield* openExisting(settings, undefined)
+    const query = yield* client.snapshot
+    return { reader: readerOver({ ...client, query }, schema), query, schema }
+  })
+
 /** Opens an existing schema for maintenance, until the scope closes, for a program that knows these lists. */
 export const openMaintenance = (
   settings: PostgresSettings,
