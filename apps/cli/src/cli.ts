@@ -33,6 +33,7 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) => [
   { name: "prune", load: async () => (await import("./commands/prune.ts")).pruneCommand },
   { name: "quarantine", load: async () => (await import("./commands/quarantine.ts")).quarantineCommand },
   { name: "query", load: async () => (await import("./commands/query.ts")).queryCommand },
+  { name: "diff", load: async () => (await import("./commands/diff.ts")).diffCommand },
   { name: "verify", load: async () => (await import("./commands/verify.ts")).verifyCommand(api) },
   { name: "status", load: async () => (await import("./commands/status.ts")).statusCommand },
   { name: "sandbox", load: async () => (await import("./commands/sandbox.ts")).sandboxCommand },

@@ -1,0 +1,164 @@
+/** `payments diff`: compares two destinations, or two points of one. It needs neither the API nor a key. */
+import { Lists } from "@payments/core"
+import {
+  comparedLists,
+  current,
+  Destination,
+  ExitCode,
+  pointAt,
+  recordDifferences,
+  type TotalDifference,
+  totalDifferences
+} from "@payments/export"
+import {
+  checkAll,
+  CommandExit,
+  fromDestination,
+  logLine,
+  print,
+  requireOutput,
+  printOrEnd,
+  usage,
+  wholeNumber
+} from "@payments/export/program"
+import { Effect, Exit, Stream } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
+import { type ComparedList, type DiffFormatter, makeDiffFormatter } from "../DiffOutput.ts"
+import { formatOf, logOmitted, rowFormatFlag } from "../RowsOutput.ts"
+import { resourceFlag } from "./changes.ts"
+
+/** `payments diff`. */
+export const diffCommand = Command.make(
+  "diff",
+  {
+    destinations: Argument.String("destination").pipe(
+      Argument.variadic(),
+      Argument.withMetavar("DESTINATION"),
+      Argument.withDescription(
+        "two destinations, or one with --at: sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER; PAYMENTS_TO by default"
+      )
+    ),
+    at: Flag.String("at").pipe(
+      Flag.withMetavar("SEQ"),
+      Flag.withDescription("compare one destination as it was after this change with now, or with a second --at"),
+      Flag.atLeast(0)
+    ),
+    resource: resourceFlag,
+    format: rowFormatFlag
+  },
+  Effect.fnUntraced(function*({ at, destinations, format: wanted, resource }) {
+    const { points, sides } = yield* checkAll({
+      points: Effect.forEach(at, (text) =>
+        Effect.fromNullishOr(wholeNumber(0).parse(text)).pipe(
+          Effect.mapError(() => usage(`Invalid value for --at. Expected: ${wholeNumber(0).expected}`))
+        )),
+      sides: sidesOf(destinations, at.length)
+    })
+    const lists = resource.length > 0 ? resource : Lists.all
+    yield* Effect.scoped(Effect.gen(function*() {
+      const snapshots = yield* Effect.forEach(sides, Destination.snapshot)
+      const [first, second = first] = snapshots
+      if (first === undefined || second === undefined) return yield* Effect.die("no destination was opened")
+      const [from, to] = points
+      const a = from === undefined ? current(first) : yield* pointAt(first, from, lists)
+      const b = to === undefined ? current(second) : yield* pointAt(second, to, lists)
+      const { format, style, width } = yield* formatOf(wanted)
+      yield* requireOutput
+      const formatter = yield* makeDiffFormatter(format, width, style)
+      yield* print(
+        formatter.head({ destination: a.location, at: from }, { destination: b.location, at: to })
+      )
+      yield* compare(a, b, yield* comparedLists(a, b, lists), formatter)
+    })).pipe(
+      Effect.catchTags({
+        BeyondLastChange: ({ message }) => usage(message),
+        ChangesBeginLater: ({ message }) => new CommandExit({ exitCode: ExitCode.incomplete, problem: message }),
+        ChangesRemoved: ({ message, through }) =>
+          new CommandExit({
+            exitCode: ExitCode.incomplete,
+            problem: `${message} The first point that can be compared is ${through}.`
+          })
+      })
+    )
+  })
+).pipe(
+  Command.withDescription("Compare two destinations, or two points of one; exits with code 11 if they differ"),
+  Command.withExamples([
+    {
+      command: "payments diff sqlite:./payments.db postgres://127.0.0.1/payments",
+      description: "the totals and records that differ between two destinations"
+    },
+    {
+      command: "payments diff sqlite:./payments.db --at 120 --at 240 --resource invoices",
+      description: "what changed in the invoices between two changes"
+    }
+  ])
+)
+
+/** Returns one destination if points are given, and two otherwise. */
+const sidesOf = Effect.fnUntraced(function*(destinations: ReadonlyArray<string>, points: number) {
+  if (points > 2) return yield* usage("--at is given more than twice. Give one or two points of one destination.")
+  if (points > 0 && destinations.length > 1) {
+    return yield* usage("--at compares points of one destination. Name one, or leave --at out.")
+  }
+  if (points === 0 && destinations.length !== 2) {
+    return yield* usage("Name two destinations to compare, or one with --at SEQ to compare it with an earlier point.")
+  }
+  if (destinations.length === 0) return [yield* fromDestination(undefined)]
+  return yield* Effect.forEach(destinations, (text) =>
+    Effect.flatMap(Destination.parse(text), (destination): Effect.Effect<Destination.StoredDestination, CommandExit> =>
+      destination._tag === "Stdout"
+        ? usage("An export to - (stdout) stores nothing. Name a database or a folder of files.")
+        : Effect.succeed(destination)
+    ))
+})
+
+/** Compares the lists and prints what differs: all totals first. */
+const compare = Effect.fnUntraced(function*(
+  a: Parameters<typeof recordDifferences>[0],
+  b: Parameters<typeof recordDifferences>[1],
+  lists: ReadonlyArray<Lists.AnyList>,
+  formatter: DiffFormatter
+) {
+  const compared: Array<ComparedList> = []
+  /** Prints differences. If the reader of stdout has closed it, the command ends, but still reports that they differ. */
+  const printDifferences = (text: string) =>
+    text === ""
+      ? Effect.void
+      : Effect.catchIf(
+        printOrEnd(text),
+        ({ exitCode }) => exitCode === ExitCode.done,
+        () => Effect.fail(differs)
+      )
+  yield* Effect.gen(function*() {
+    const totals = new Map<string, ReadonlyArray<TotalDifference>>()
+    for (const list of lists) {
+      const found = yield* totalDifferences(a, b, list)
+      totals.set(list.label, found)
+      yield* printDifferences(formatter.totals(found))
+    }
+    for (const list of lists) {
+      const counted = { a: 0, b: 0, onlyA: 0, onlyB: 0, differing: 0 }
+      yield* Stream.runForEach(
+        recordDifferences(a, b, list, counted),
+        (records) => printDifferences(formatter.records(records))
+      )
+      compared.push({ list: list.label, totalsDiffer: (totals.get(list.label) ?? []).length > 0, ...counted })
+    }
+  }).pipe(
+    Effect.onExit((exit) =>
+      Exit.isSuccess(exit) ? Effect.void : Effect.andThen(
+        print(formatter.end(compared, false)),
+        logLine("payments: not everything was compared. Run the same command again to compare everything.")
+      )
+    )
+  )
+  yield* print(formatter.end(compared, true))
+  yield* logOmitted(formatter.omittedColumns())
+  if (compared.length === 0) yield* logLine("Neither side has a list.")
+  if (compared.some(({ differing, onlyA, onlyB, totalsDiffer }) => totalsDiffer || differing + onlyA + onlyB > 0)) {
+    return yield* differs
+  }
+})
+
+const differs = new CommandExit({ exitCode: ExitCode.differs, problem: "" })
