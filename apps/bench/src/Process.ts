@@ -4,6 +4,7 @@ import { type ChildProcess, fork } from "node:child_process"
 import { once } from "node:events"
 import type { WorkloadResult } from "./WorkloadResult.ts"
 import type { WorkloadName } from "./workloads/all.ts"
+import type { Copies } from "./workloads/copies.ts"
 import type { ExportOptions } from "./workloads/exports.ts"
 
 /** A request to a child process. `listen` starts the server of PageServer.ts, `serve` a server of SandboxServer.ts. */
@@ -19,6 +20,7 @@ export type ChildRequest =
     readonly by: "unnest" | "copy"
   }
   | { readonly do: "export"; readonly options: ExportOptions }
+  | { readonly do: "compareCopies" | "readCopies"; readonly copies: Copies }
   | { readonly do: "serve"; readonly options: ServeOptions }
   | { readonly do: "firstPage"; readonly records: number }
   | { readonly do: "load"; readonly url: string; readonly pages: number; readonly requests: number }

@@ -26,6 +26,14 @@ const handle = async (request: ChildRequest): Promise<ChildResponse> => {
       const { exportTo } = await import("./workloads/exports.ts")
       return timed(() => exportTo(request.options))
     }
+    case "compareCopies": {
+      const { compareCopies } = await import("./workloads/copies.ts")
+      return timed(() => compareCopies(request.copies))
+    }
+    case "readCopies": {
+      const { readCopies } = await import("./workloads/copies.ts")
+      return timed(() => readCopies(request.copies))
+    }
     case "serve": {
       const { serve } = await import("./SandboxServer.ts")
       return { url: await serve(request.options) }

@@ -1,5 +1,5 @@
 /** Measures `@payments/export` and, for comparison in the same run, bare loops that store less. */
-import { mkdtempSync, rmSync } from "node:fs"
+import { copyFileSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Client } from "pg"
@@ -44,6 +44,7 @@ export const measureExport = async (sizes: ExportSizes, log: Log): Promise<Reado
       ...speeds,
       ...await measureRescan(long.url, sizes, log),
       ...await measurePostgresRescan(server, long.url, sizes, log),
+      ...await measureDiff(long.url, sizes, log),
       ...await measureResume(long.url, sizes, log),
       ...await measureMemory(short.url, long.url, sizes, log)
     ]
@@ -52,7 +53,8 @@ export const measureExport = async (sizes: ExportSizes, log: Log): Promise<Reado
   }
 }
 
-const startPageServer = async (records: number) => {
+/** Starts a service with a list of this length. */
+export const startPageServer = async (records: number) => {
   const server = new Process()
   const { url } = await server.send({ do: "listen", records })
   if (url === undefined) throw new Error("the server reported no address")
@@ -239,6 +241,39 @@ const measurePostgresRescan = async (
       unit: "×",
       atMost: 1.35
     }
+  ]
+}
+
+/** Compares two equal copies, as `payments diff` does. */
+export const measureDiff = async (
+  url: string,
+  { long, rounds }: ExportSizes,
+  log: Log
+): Promise<ReadonlyArray<Figure>> => {
+  using place = temporaryFolder()
+  const copies = [join(place.folder, "a.db"), join(place.folder, "b.db")] as const
+  await runExport({ url, to: `sqlite:${copies[0]}` }, long)
+  copyFileSync(...copies)
+  const compared: Array<number> = []
+  const read: Array<number> = []
+  const peaks: Array<number> = []
+  for (let round = 0; round <= Math.min(rounds, 3); round++) {
+    const reading = await runInChild({ do: "readCopies", copies }, 2 * long)
+    const comparing = await runInChild({ do: "compareCopies", copies }, 2 * long)
+    log(`equal copies of ${long}: read ${reading.ms.toFixed(0)} ms, compared ${comparing.ms.toFixed(0)} ms`)
+    if (round === 0) continue
+    read.push(reading.ms)
+    compared.push(comparing.ms)
+    peaks.push(comparing.peakRss)
+  }
+  return [
+    {
+      name: `comparing two equal copies of ${long} records ÷ reading both once, SQLite`,
+      value: median(compared) / median(read),
+      unit: "×",
+      atMost: 1.2
+    },
+    { name: "peak RSS of the comparison", value: median(peaks) / 2 ** 20, unit: "MiB" }
   ]
 }
 

@@ -121,15 +121,17 @@ const compare = Effect.fnUntraced(function*(
   formatter: DiffFormatter
 ) {
   const compared: Array<ComparedList> = []
+  let isReaderGone = false
   /** Prints differences. If the reader of stdout has closed it, the command ends, but still reports that they differ. */
   const printDifferences = (text: string) =>
-    text === ""
-      ? Effect.void
-      : Effect.catchIf(
-        printOrEnd(text),
-        ({ exitCode }) => exitCode === ExitCode.done,
-        () => Effect.fail(differs)
-      )
+    text === "" ? Effect.void : Effect.catchIf(
+      printOrEnd(text),
+      ({ exitCode }) => exitCode === ExitCode.done,
+      () => {
+        isReaderGone = true
+        return Effect.fail(differs)
+      }
+    )
   yield* Effect.gen(function*() {
     const totals = new Map<string, ReadonlyArray<TotalDifference>>()
     for (const list of lists) {
@@ -147,7 +149,7 @@ const compare = Effect.fnUntraced(function*(
     }
   }).pipe(
     Effect.onExit((exit) =>
-      Exit.isSuccess(exit) ? Effect.void : Effect.andThen(
+      Exit.isSuccess(exit) || isReaderGone ? Effect.void : Effect.andThen(
         print(formatter.end(compared, false)),
         logLine("payments: not everything was compared. Run the same command again to compare everything.")
       )
