@@ -43,9 +43,15 @@ export const makeDiffFormatter = (
     case "table":
       return Effect.map(Effect.promise(() => import("./Table.ts")), (module) => tables(module, width, style))
     case "csv":
-      return Effect.map(Effect.promise(() => import("@payments/export/csv")), ({ csvText, fieldText }) =>
-        csv((rows) => csvText(rows.map((row) => row.map((text) => text === null ? null : fieldText(toOutput(text), "keep"))), "keep"),
-          (text) => fieldText(text, "escape")))
+      return Effect.map(
+        Effect.promise(() => import("@payments/export/csv")),
+        ({ csvText, fieldText }) =>
+          csv((rows) =>
+            csvText(
+              rows.map((row) => row.map((text) => text === null ? null : fieldText(toOutput(text), "keep"))),
+              "keep"
+            ), (text) => fieldText(text, "escape"))
+      )
     case "ndjson":
       return Effect.succeed(ndjson(toOutput))
     case "json":
@@ -66,22 +72,30 @@ const maxText = 60
 
 const tables = ({ makeTable }: typeof Table, width: number, style: Table.TableStyle): DiffFormatter => {
   const integer = (name: string): Column => ({ name, kind: "integer" })
-  const totals = makeTable([
-    { name: "list", minWidth: 8 },
-    { name: "day", minWidth: 10 },
-    { name: "status", minWidth: 8 },
-    { name: "figure", minWidth: 8 },
-    integer("A"),
-    integer("B"),
-    integer("B - A")
-  ], width, style)
-  const records = makeTable([
-    { name: "list", minWidth: 8 },
-    { name: "id", wholeUpTo: 40 },
-    { name: "member", minWidth: 10 },
-    { name: "A", minWidth: 10, initialWidth: 10 },
-    { name: "B", minWidth: 10, initialWidth: 10 }
-  ], width, style)
+  const totals = makeTable(
+    [
+      { name: "list", minWidth: 8 },
+      { name: "day", minWidth: 10 },
+      { name: "status", minWidth: 8 },
+      { name: "figure", minWidth: 8 },
+      integer("A"),
+      integer("B"),
+      integer("B - A")
+    ],
+    width,
+    style
+  )
+  const records = makeTable(
+    [
+      { name: "list", minWidth: 8 },
+      { name: "id", wholeUpTo: 40 },
+      { name: "member", minWidth: 10 },
+      { name: "A", minWidth: 10, initialWidth: 10 },
+      { name: "B", minWidth: 10, initialWidth: 10 }
+    ],
+    width,
+    style
+  )
   let hasTotals = false
   let hasRecords = false
   return {
@@ -91,27 +105,36 @@ const tables = ({ makeTable }: typeof Table, width: number, style: Table.TableSt
       const heading = hasTotals ? "" : "\nTotals that differ:\n"
       hasTotals = true
       return `${heading}${
-        totals.print(rows.map(({ a, b, day, figure, list, status }) =>
-          [list, nullText(day), nullText(status), figure, String(a), String(b), signed(b - a)]
-        ))
+        totals.print(
+          rows.map((
+            { a, b, day, figure, list, status }
+          ) => [list, nullText(day), nullText(status), figure, String(a), String(b), signed(b - a)])
+        )
       }`
     },
     records: (rows) => {
       if (rows.length === 0) return ""
-      const heading = hasRecords ? "" : `\n${hasTotals ? "" : "All totals by day and status are equal.\n"}Records that differ:\n`
+      const heading = hasRecords
+        ? ""
+        : `\n${hasTotals ? "" : "All totals by day and status are equal.\n"}Records that differ:\n`
       hasRecords = true
       return `${heading}${
         records.print(rows.flatMap(({ change, id, list, members }) =>
           members.map((member) =>
             change === "differs"
               ? [list, id, member.member, shortText(member.a), shortText(member.b)]
-              : [list, id, member.member, change === "only in A" ? "present" : "absent", change === "only in B" ? "present" : "absent"]
+              : [
+                list,
+                id,
+                member.member,
+                change === "only in A" ? "present" : "absent",
+                change === "only in B" ? "present" : "absent"
+              ]
           )
         ))
       }`
     },
-    end: (lists, isComplete) =>
-      isComplete ? `${["", ...lists.map(listText)].join("\n")}\n` : "",
+    end: (lists, isComplete) => isComplete ? `${["", ...lists.map(listText)].join("\n")}\n` : "",
     omittedColumns: () => [...totals.omittedColumns(), ...records.omittedColumns()]
   }
 }
@@ -139,9 +162,10 @@ const alteredText = "the totals differ but no record does, so another program ha
 /** A JSON object from names and the JSON texts of their values. A member without a value is omitted. */
 const objectOf = (members: { readonly [name: string]: string | undefined }): string =>
   `{${
-    Object.entries(members).flatMap(([name, text]) => text === undefined ? [] : [`${JSON.stringify(name)}:${text}`]).join(
-      ","
-    )
+    Object.entries(members).flatMap(([name, text]) => text === undefined ? [] : [`${JSON.stringify(name)}:${text}`])
+      .join(
+        ","
+      )
   }}`
 
 const totalMembers = ({ a, b, day, figure, list, status }: TotalDifference) => ({
@@ -245,11 +269,13 @@ const csv = (
       String(b)
     ])),
   records: (rows) =>
-    text(rows.flatMap(({ change, id, list, members }) =>
-      members.map(({ a, b, member }) =>
-        ["record", list, null, null, null, escaped(id), change, escaped(member), a ?? null, b ?? null]
+    text(
+      rows.flatMap(({ change, id, list, members }) =>
+        members.map((
+          { a, b, member }
+        ) => ["record", list, null, null, null, escaped(id), change, escaped(member), a ?? null, b ?? null])
       )
-    )),
+    ),
   end: () => "",
   omittedColumns: none
 })

@@ -1,13 +1,13 @@
 /**
- * Compares two destinations, or two points of one. Rows are joined by id and compared by the hashes of their texts, so equal
- * copies are compared without reading a text, in memory that does not grow with their size. `verify` checks that the texts and
- * columns of a destination match its hashes.
+ * Compares two destinations, or two points of one. Rows are sorted by id, joined and compared by their exact texts, in memory
+ * that does not grow with their number. A server sends hashes of the texts instead. Totals are computed from the columns;
+ * `verify` checks that the columns of a destination match its texts.
  */
 import { Lists, membersOf } from "@payments/core"
 import { Effect, Option, Stream } from "effect"
 import { type Column, layoutOf } from "./engine/Columns.ts"
 import { unfilled } from "./engine/Filling.ts"
-import type { GroupTotal, RowHash, RowText, TotalColumns } from "./engine/Snapshot.ts"
+import type { ComparedBy, GroupTotal, RowContent, RowText, TotalColumns } from "./engine/Snapshot.ts"
 import { chunkIds, type PointInTime } from "./PointInTime.ts"
 import type { SinkError } from "./Sink.ts"
 import { advanceBoth, compareBytes, SortedRows } from "./SortedRows.ts"
@@ -133,7 +133,8 @@ export const recordDifferences = (
   counted: { -readonly [Name in keyof ListComparison]: number }
 ): Stream.Stream<ReadonlyArray<RecordDifference>, SinkError> =>
   Stream.unwrap(Effect.gen(function*() {
-    const [left, right] = [yield* rowsOf(a, list), yield* rowsOf(b, list)]
+    const by = a.hasFastTexts && b.hasFastTexts ? "text" : "hash"
+    const [left, right] = [yield* rowsOf(a, list, by), yield* rowsOf(b, list, by)]
     return Stream.paginate(undefined, () =>
       Effect.gen(function*() {
         const ids: Array<string> = []
@@ -144,7 +145,7 @@ export const recordDifferences = (
           if (inB !== undefined) counted.b++
           if (inA === undefined) counted.onlyB++
           else if (inB === undefined) counted.onlyA++
-          else if (inA.hash === inB.hash && inA.missing === inB.missing) return
+          else if (inA.content === inB.content && inA.missing === inB.missing) return
           else counted.differing++
           ids.push((inA ?? inB)?.id ?? "")
         })
@@ -153,8 +154,11 @@ export const recordDifferences = (
       }))
   })).pipe(Stream.flatten())
 
-const rowsOf = (side: PointInTime, list: Lists.AnyList) =>
-  Effect.map(hasList(side, list), (has) => has ? side.hashes(list) : new SortedRows<RowHash>(() => Effect.succeed([])))
+const rowsOf = (side: PointInTime, list: Lists.AnyList, by: ComparedBy) =>
+  Effect.map(
+    hasList(side, list),
+    (has) => has ? side.contents(list, by) : new SortedRows<RowContent>(() => Effect.succeed([]))
+  )
 
 /** Reads the texts of these records, as many at a time as memory allows, and compares them. */
 const differencesOf = (
@@ -167,7 +171,10 @@ const differencesOf = (
     Effect.gen(function*() {
       const chunk = ids.slice(from, from + chunkIds)
       const textsOf = (side: PointInTime) =>
-        Effect.flatMap(hasList(side, list), (has) => has ? side.rows(list, chunk) : Effect.succeed(chunk.map(() => undefined)))
+        Effect.flatMap(
+          hasList(side, list),
+          (has) => has ? side.rows(list, chunk) : Effect.succeed(chunk.map(() => undefined))
+        )
       const [left, right] = [yield* textsOf(a), yield* textsOf(b)]
       const count = Math.min(left.length, right.length)
       const found = chunk.slice(0, count).map((id, index) => differenceOf(list.label, id, left[index], right[index]))
@@ -189,8 +196,7 @@ const differenceOf = (
     ...(a.missing === b.missing ? [] : [{ member: "(missing)", a: String(a.missing), b: String(b.missing) }]),
     ...(a.text === b.text ? [] : differingMembers(a.text, b.text))
   ]
-  // The hashes differ, but neither the texts nor the marks do: a hash was altered.
-  return { list, id, change: "differs", members: members.length > 0 ? members : [{ member: "(hash)", a: undefined, b: undefined }] }
+  return { list, id, change: "differs", members }
 }
 
 /** Deeper members are compared as a whole. The documented records have two levels. */

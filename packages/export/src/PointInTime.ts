@@ -4,17 +4,18 @@ import { Data, Effect } from "effect"
 import { BeyondLastChange, ChangesRemoved } from "./Consumers.ts"
 import { layoutOf, valueOf, withoutRoundedAmounts } from "./engine/Columns.ts"
 import {
+  type ComparedBy,
   dayLength,
   type GroupTotal,
   now,
-  type RowHash,
+  type RowContent,
   type RowText,
   type Snapshot,
   type TotalColumns
 } from "./engine/Snapshot.ts"
+import { longestStatus } from "./ListFreshness.ts"
 import type { SinkError } from "./Sink.ts"
 import { advanceBoth, SortedRows } from "./SortedRows.ts"
-import { longestStatus } from "./ListFreshness.ts"
 
 /** Rows of a list were written without changes after the point, so they cannot be reconstructed. */
 export class ChangesBeginLater extends Data.TaggedError("ChangesBeginLater")<{
@@ -33,8 +34,9 @@ export class ChangesBeginLater extends Data.TaggedError("ChangesBeginLater")<{
 export interface PointInTime {
   readonly location: string
   readonly columns: Snapshot["columns"]
+  readonly hasFastTexts: boolean
   /** Opens the rows of a list, sorted by id. The next call opens them again. */
-  readonly hashes: (list: Lists.AnyList) => SortedRows<RowHash>
+  readonly contents: (list: Lists.AnyList, by: ComparedBy) => SortedRows<RowContent>
   /** Returns rows as `Snapshot.rowsAt` does. */
   readonly rows: (
     list: Lists.AnyList,
@@ -51,13 +53,14 @@ export interface PointInTime {
 export const current = (snapshot: Snapshot): PointInTime => ({
   location: snapshot.location,
   columns: snapshot.columns,
-  hashes: (list) => currentHashes(snapshot, list),
+  hasFastTexts: snapshot.hasFastTexts,
+  contents: (list, by) => currentContents(snapshot, list, by),
   rows: (list, ids) => snapshot.rowsAt(list, ids, now),
   totals: (list, columns) => Effect.map(snapshot.totals(list, columns), grouped)
 })
 
-const currentHashes = (snapshot: Snapshot, list: Lists.AnyList): SortedRows<RowHash> =>
-  new SortedRows((after) => snapshot.hashes(list, after))
+const currentContents = (snapshot: Snapshot, list: Lists.AnyList, by: ComparedBy): SortedRows<RowContent> =>
+  new SortedRows((after) => snapshot.contents(list, by, after))
 
 /** The rows of these lists as they were after the change `at`. Fails if the changes do not reach back so far. */
 export const pointAt = Effect.fnUntraced(function*(
@@ -73,16 +76,18 @@ export const pointAt = Effect.fnUntraced(function*(
     const first = yield* snapshot.firstReachable(list, at)
     if (first !== undefined) return yield* new ChangesBeginLater({ list: list.label, position: at, first })
   }
-  const earlierRows = (list: Lists.AnyList) => new SortedRows((after) => snapshot.earlier(list, at, after))
+  const earlierRows = (list: Lists.AnyList, by: ComparedBy) =>
+    new SortedRows((after) => snapshot.earlier(list, at, by, after))
   return {
     location: snapshot.location,
     columns: snapshot.columns,
-    hashes: (list) => {
-      const rows = currentHashes(snapshot, list)
-      const earlier = earlierRows(list)
+    hasFastTexts: snapshot.hasFastTexts,
+    contents: (list, by) => {
+      const rows = currentContents(snapshot, list, by)
+      const earlier = earlierRows(list, by)
       return new SortedRows(() =>
         Effect.gen(function*() {
-          const found: Array<RowHash> = []
+          const found: Array<RowContent> = []
           while (found.length === 0) {
             yield* rows.load
             yield* earlier.load
@@ -90,7 +95,9 @@ export const pointAt = Effect.fnUntraced(function*(
               // A change has no row if another program has removed the row.
               if (row === undefined) return
               const then = change === undefined ? row : change.row
-              if (then !== undefined) found.push({ id: row.id, hash: then.hash ?? row.hash, missing: then.missing })
+              if (then !== undefined) {
+                found.push({ id: row.id, content: then.content ?? row.content, missing: then.missing })
+              }
             })
             if (isEnd) break
           }
@@ -101,7 +108,7 @@ export const pointAt = Effect.fnUntraced(function*(
     rows: (list, ids) => snapshot.rowsAt(list, ids, at),
     totals: Effect.fnUntraced(function*(list, columns) {
       const groups = grouped(yield* snapshot.totals(list, columns))
-      const earlier = earlierRows(list)
+      const earlier = earlierRows(list, "hash")
       for (;;) {
         yield* earlier.load
         const ids = earlier.takeChunk().map(({ id }) => id)

@@ -33,7 +33,11 @@ const destinationIn = (kind: typeof kinds[number], folder: string): Destination.
   kind === "sqlite"
     ? { _tag: "Sqlite", file: join(folder, "payments.db") }
     : kind === "files"
-    ? { _tag: "Files", folder: join(folder, "files"), format: { format: "ndjson", compress: "none", formulas: "escape" } }
+    ? {
+      _tag: "Files",
+      folder: join(folder, "files"),
+      format: { format: "ndjson", compress: "none", formulas: "escape" }
+    }
     : { _tag: "Postgres", url: urlOf(server, schemaOf(folder)) }
 
 const opened = (kind: typeof kinds[number]) =>
@@ -74,7 +78,8 @@ describe("the comparison of two destinations", () => {
   it("orders ids as databases order the bytes of their UTF-8 text", () => {
     const dice = diceOf(seed, "ids")
     const text = () =>
-      Array.from({ length: dice.below(4) }, () => dice.pick([..."aZ-é", "\u{1f600}", "\u{10ffff}", "\ue000", "\ufffd"])).join("")
+      Array.from({ length: dice.below(4) }, () => dice.pick([..."aZ-é", "\u{1f600}", "\u{10ffff}", "\ue000", "\ufffd"]))
+        .join("")
     for (let times = 0; times < 2000; times++) {
       const [a, b] = [text(), text()]
       assert.strictEqual(Math.sign(compareBytes(a, b)), Buffer.compare(Buffer.from(a), Buffer.from(b)), `${a} ${b}`)
@@ -82,43 +87,46 @@ describe("the comparison of two destinations", () => {
   })
 
   const pairs = [["sqlite", "postgres"], ["files", "sqlite"], ["postgres", "files"]] as const
-  it.live.each(pairs)("names every record that differs, with its members and exact texts: %s and %s", ([one, other]) =>
-    Effect.gen(function*() {
-      const [left, right] = [yield* opened(one), yield* opened(other)]
-      const common = ids.map((id) => invoice(id, `,"amount":1,"status":"paid","settlementDate":"2024-05-01"`))
-      yield* fill(left.destination, [
-        ...common,
-        invoice("only a", ""),
-        invoice("nested", `,"amount":9007199254740991,"paymentSource":{"x":{"y":1.10}},"n":1,"gone":null`),
-        invoice("order", `,"amount":1,"status":"paid"`),
-        invoice("sum", `,"amount":9007199254740991`)
-      ])
-      yield* fill(right.destination, [
-        ...common.toReversed(),
-        invoice("order", `,"status":"paid","amount":1`),
-        invoice("nested", `,"amount":9007199254740990,"paymentSource":{"x":{"y":1.1}},"n":1,"a.b":[1]`),
-        invoice("only b", `,"amount":3`),
-        invoice("sum", `,"amount":9007199254740991`)
-      ])
-      const [a, b] = [yield* now(left.destination), yield* now(right.destination)]
-      assert.deepStrictEqual(yield* linesOf(a, b), {
-        totals: [
-          "null null amount: 18014398509481982 18014398509481984",
-          "null null amount null: 1 0"
-        ],
-        records: [
-          "nested differs amount: 9007199254740991 9007199254740990",
-          "nested differs paymentSource.x.y: 1.10 1.1",
-          "nested differs gone: null undefined",
-          `nested differs "a.b": undefined [1]`,
-          `only a only in A (record): {"id":"only a"} undefined`,
-          `only b only in B (record): undefined {"id":"only b","amount":3}`,
-          `order differs (text): {"id":"order","amount":1,"status":"paid"} {"id":"order","status":"paid","amount":1}`
-        ],
-        counted: { a: ids.length + 4, b: ids.length + 4, onlyA: 1, onlyB: 1, differing: 2 }
-      })
-      assert.deepStrictEqual((yield* linesOf(b, b)).records, [])
-    }).pipe(Effect.scoped))
+  it.live.each(pairs)(
+    "names every record that differs, with its members and exact texts: %s and %s",
+    ([one, other]) =>
+      Effect.gen(function*() {
+        const [left, right] = [yield* opened(one), yield* opened(other)]
+        const common = ids.map((id) => invoice(id, `,"amount":1,"status":"paid","settlementDate":"2024-05-01"`))
+        yield* fill(left.destination, [
+          ...common,
+          invoice("only a", ""),
+          invoice("nested", `,"amount":9007199254740991,"paymentSource":{"x":{"y":1.10}},"n":1,"gone":null`),
+          invoice("order", `,"amount":1,"status":"paid"`),
+          invoice("sum", `,"amount":9007199254740991`)
+        ])
+        yield* fill(right.destination, [
+          ...common.toReversed(),
+          invoice("order", `,"status":"paid","amount":1`),
+          invoice("nested", `,"amount":9007199254740990,"paymentSource":{"x":{"y":1.1}},"n":1,"a.b":[1]`),
+          invoice("only b", `,"amount":3`),
+          invoice("sum", `,"amount":9007199254740991`)
+        ])
+        const [a, b] = [yield* now(left.destination), yield* now(right.destination)]
+        assert.deepStrictEqual(yield* linesOf(a, b), {
+          totals: [
+            "null null amount: 18014398509481982 18014398509481984",
+            "null null amount null: 1 0"
+          ],
+          records: [
+            "nested differs amount: 9007199254740991 9007199254740990",
+            "nested differs paymentSource.x.y: 1.10 1.1",
+            "nested differs gone: null undefined",
+            `nested differs "a.b": undefined [1]`,
+            `only a only in A (record): {"id":"only a"} undefined`,
+            `only b only in B (record): undefined {"id":"only b","amount":3}`,
+            `order differs (text): {"id":"order","amount":1,"status":"paid"} {"id":"order","status":"paid","amount":1}`
+          ],
+          counted: { a: ids.length + 4, b: ids.length + 4, onlyA: 1, onlyB: 1, differing: 2 }
+        })
+        assert.deepStrictEqual((yield* linesOf(b, b)).records, [])
+      }).pipe(Effect.scoped)
+  )
 
   it.live("names each of 10,000 mutated records, in the order of their ids", () =>
     Effect.gen(function*() {
@@ -131,8 +139,10 @@ describe("the comparison of two destinations", () => {
         index % 2 === 0
           ? text
           : dice.pick([
-            () => text.replace(`"paid"`, `"void"`),
-            () => text.replace(`"amount":`, `"amount":1`),
+            () =>
+              text.replace(`"paid"`, `"void"`),
+            () =>
+              text.replace(`"amount":`, `"amount":1`),
             () => text.replace(`"settlementDate"`, `"contract":"x","settlementDate"`)
           ])()
       )
@@ -144,19 +154,22 @@ describe("the comparison of two destinations", () => {
       assert.deepStrictEqual(counted, { a: size, b: size, onlyA: 0, onlyB: 0, differing: size / 2 })
     }).pipe(Effect.scoped), 30_000)
 
-  it.live.each(kinds)("compares rows as they were when it began, while an export writes: %s", (kind) =>
-    Effect.gen(function*() {
-      const [left, right] = [yield* opened(kind), yield* opened("sqlite")]
-      const before = [invoice("a", `,"amount":1`), invoice("b", `,"amount":2`)]
-      yield* fill(left.destination, before)
-      yield* fill(right.destination, before)
-      const a = yield* now(left.destination)
-      // A transaction of PostgreSQL begins with its first statement.
-      yield* a.columns(Lists.invoices)
-      yield* fill(left.destination, [invoice("a", `,"amount":5`), invoice("c", `,"amount":6`)])
-      const found = yield* linesOf(a, yield* now(right.destination))
-      assert.deepStrictEqual([found.totals, found.records], [[], []])
-    }).pipe(Effect.scoped))
+  it.live.each(kinds)(
+    "compares rows as they were when it began, while an export writes: %s",
+    (kind) =>
+      Effect.gen(function*() {
+        const [left, right] = [yield* opened(kind), yield* opened("sqlite")]
+        const before = [invoice("a", `,"amount":1`), invoice("b", `,"amount":2`)]
+        yield* fill(left.destination, before)
+        yield* fill(right.destination, before)
+        const a = yield* now(left.destination)
+        // A transaction of PostgreSQL begins with its first statement.
+        yield* a.columns(Lists.invoices)
+        yield* fill(left.destination, [invoice("a", `,"amount":5`), invoice("c", `,"amount":6`)])
+        const found = yield* linesOf(a, yield* now(right.destination))
+        assert.deepStrictEqual([found.totals, found.records], [[], []])
+      }).pipe(Effect.scoped)
+  )
 
   it.live("says that a record is marked missing in one of them", () =>
     Effect.gen(function*() {
@@ -224,42 +237,46 @@ describe("the comparison of two points of a destination", () => {
       assert.deepStrictEqual(between, yield* linesOf(...sides))
     }).pipe(Effect.scoped), 30_000)
 
-  it.live.each(["sqlite", "postgres"] as const)("refuses points that the changes do not reach, and says why: %s", (kind) =>
-    Effect.gen(function*() {
-      const { destination, folder } = yield* opened(kind)
-      for (const amount of [1, 2, 3]) yield* fill(destination, [invoice("a", `,"amount":${amount}`)])
-      // Another list is loaded after these changes.
-      yield* scan("payoutRequests").pipe(
-        Effect.provide(
-          Layer.merge(Destination.layerInThisThread(destination), layerTest({ payoutRequests: [`{"id":"p"}`] }))
-        ),
-        Effect.provide(NodeServices.layer)
-      )
-      yield* fill(destination, [invoice("a", `,"amount":4`)])
-      const refusal = (at: number, list: Lists.AnyList = Lists.invoices) =>
-        Effect.scoped(Effect.flatMap(Destination.snapshot(destination), (snapshot) => pointAt(snapshot, at, [list]))).pipe(
-          Effect.result,
-          Effect.map((result) => Result.isFailure(result) ? result.failure.message : undefined)
+  it.live.each(["sqlite", "postgres"] as const)(
+    "refuses points that the changes do not reach, and says why: %s",
+    (kind) =>
+      Effect.gen(function*() {
+        const { destination, folder } = yield* opened(kind)
+        for (const amount of [1, 2, 3]) yield* fill(destination, [invoice("a", `,"amount":${amount}`)])
+        // Another list is loaded after these changes.
+        yield* scan("payoutRequests").pipe(
+          Effect.provide(
+            Layer.merge(Destination.layerInThisThread(destination), layerTest({ payoutRequests: [`{"id":"p"}`] }))
+          ),
+          Effect.provide(NodeServices.layer)
         )
-      assert.strictEqual(yield* refusal(0), undefined)
-      assert.strictEqual(yield* refusal(4), "there is no change 4 yet: the last one is 3.")
-      assert.strictEqual(
-        yield* refusal(1, Lists.payoutRequests),
-        "payout-requests was loaded for the first time after change 1, and a first load writes no changes. The first point that can be compared is 2."
-      )
-      assert.strictEqual(yield* refusal(2, Lists.payoutRequests), undefined)
-      const prune = "DELETE FROM changes WHERE seq = 1"
-      const marked = "INSERT INTO changes_pruned"
-      if (destination._tag === "Sqlite") {
-        execute(destination.file, `${prune}; ${marked} (only, seq, pruned_at) VALUES (1, 1, '')`)
-      } else {
-        const s = `"${schemaOf(folder)}".`
-        yield* Effect.promise(() => query(server, prune.replace("changes", `${s}changes`)))
-        yield* Effect.promise(() =>
-          query(server, `${marked.replace("changes", `${s}changes`)} (seq, pruned_at) VALUES (1, now())`)
+        yield* fill(destination, [invoice("a", `,"amount":4`)])
+        const refusal = (at: number, list: Lists.AnyList = Lists.invoices) =>
+          Effect.scoped(Effect.flatMap(Destination.snapshot(destination), (snapshot) => pointAt(snapshot, at, [list])))
+            .pipe(
+              Effect.result,
+              Effect.map((result) => Result.isFailure(result) ? result.failure.message : undefined)
+            )
+        assert.strictEqual(yield* refusal(0), undefined)
+        assert.strictEqual(yield* refusal(4), "there is no change 4 yet: the last one is 3.")
+        assert.strictEqual(
+          yield* refusal(1, Lists.payoutRequests),
+          "payout-requests was loaded for the first time after change 1, and a first load writes no changes. The first point that can be compared is 2."
         )
-      }
-      assert.strictEqual(yield* refusal(0), "changes 1 to 1 were removed and cannot be read any more.")
-      assert.strictEqual(yield* refusal(1), undefined)
-    }).pipe(Effect.scoped))
+        assert.strictEqual(yield* refusal(2, Lists.payoutRequests), undefined)
+        const prune = "DELETE FROM changes WHERE seq = 1"
+        const marked = "INSERT INTO changes_pruned"
+        if (destination._tag === "Sqlite") {
+          execute(destination.file, `${prune}; ${marked} (only, seq, pruned_at) VALUES (1, 1, '')`)
+        } else {
+          const s = `"${schemaOf(folder)}".`
+          yield* Effect.promise(() => query(server, prune.replace("changes", `${s}changes`)))
+          yield* Effect.promise(() =>
+            query(server, `${marked.replace("changes", `${s}changes`)} (seq, pruned_at) VALUES (1, now())`)
+          )
+        }
+        assert.strictEqual(yield* refusal(0), "changes 1 to 1 were removed and cannot be read any more.")
+        assert.strictEqual(yield* refusal(1), undefined)
+      }).pipe(Effect.scoped)
+  )
 })

@@ -16,8 +16,8 @@ import {
   fromDestination,
   logLine,
   print,
-  requireOutput,
   printOrEnd,
+  requireOutput,
   usage,
   wholeNumber
 } from "@payments/export/program"
@@ -105,12 +105,17 @@ const sidesOf = Effect.fnUntraced(function*(destinations: ReadonlyArray<string>,
     return yield* usage("Name two destinations to compare, or one with --at SEQ to compare it with an earlier point.")
   }
   if (destinations.length === 0) return [yield* fromDestination(undefined)]
-  return yield* Effect.forEach(destinations, (text) =>
-    Effect.flatMap(Destination.parse(text), (destination): Effect.Effect<Destination.StoredDestination, CommandExit> =>
-      destination._tag === "Stdout"
-        ? usage("An export to - (stdout) stores nothing. Name a database or a folder of files.")
-        : Effect.succeed(destination)
-    ))
+  return yield* Effect.forEach(
+    destinations,
+    (text) =>
+      Effect.flatMap(
+        Destination.parse(text),
+        (destination): Effect.Effect<Destination.StoredDestination, CommandExit> =>
+          destination._tag === "Stdout"
+            ? usage("An export to - (stdout) stores nothing. Name a database or a folder of files.")
+            : Effect.succeed(destination)
+      )
+  )
 })
 
 /** Compares the lists and prints what differs: all totals first. */

@@ -8,10 +8,13 @@ import type { SinkError } from "../Sink.ts"
 import type { Column } from "./Columns.ts"
 import type { Reader } from "./Store.ts"
 
-/** The hash of a row's text, and whether the row is marked missing. */
-export interface RowHash {
+/** How the texts of rows are compared: as they are, or by their hashes, so that a server need not send them. */
+export type ComparedBy = "text" | "hash"
+
+/** A row's text or its hash, computed from the text, and whether the row is marked missing. */
+export interface RowContent {
   readonly id: string
-  readonly hash: string
+  readonly content: string
   readonly missing: boolean
 }
 
@@ -19,8 +22,8 @@ export interface RowHash {
 export interface EarlierRow {
   readonly id: string
   readonly row: {
-    /** The hash of the text at that point. Undefined if the text is still the same. */
-    readonly hash: string | undefined
+    /** The content at that point. Undefined if the text is still the same. */
+    readonly content: string | undefined
     readonly missing: boolean
   } | undefined
 }
@@ -57,8 +60,14 @@ export const now = Number.MAX_SAFE_INTEGER
 
 /** A view of a destination. */
 export interface Snapshot extends Pick<Reader, "location" | "columns" | "changeRange"> {
+  /** Whether reading texts is as fast as reading hashes. */
+  readonly hasFastTexts: boolean
   /** Returns the next rows of a list after an id, sorted by id. Returns none only at the end. */
-  readonly hashes: (list: Lists.AnyList, after: string | undefined) => Effect.Effect<ReadonlyArray<RowHash>, SinkError>
+  readonly contents: (
+    list: Lists.AnyList,
+    by: ComparedBy,
+    after: string | undefined
+  ) => Effect.Effect<ReadonlyArray<RowContent>, SinkError>
   /**
    * Returns the next rows after an id that have changed after the change `at`, as they were then, sorted by id. Returns none
    * only at the end.
@@ -66,6 +75,7 @@ export interface Snapshot extends Pick<Reader, "location" | "columns" | "changeR
   readonly earlier: (
     list: Lists.AnyList,
     at: number,
+    by: ComparedBy,
     after: string | undefined
   ) => Effect.Effect<ReadonlyArray<EarlierRow>, SinkError>
   /**

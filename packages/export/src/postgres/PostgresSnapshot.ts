@@ -3,7 +3,7 @@ import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
 import { number, optional, type Row, text } from "../engine/Rows.ts"
-import { dayLength, type GroupTotal, type Snapshot, type TotalColumns } from "../engine/Snapshot.ts"
+import { type ComparedBy, dayLength, type GroupTotal, type Snapshot, type TotalColumns } from "../engine/Snapshot.ts"
 import { maxBytes, type Reader } from "../engine/Store.ts"
 import { longestStatus } from "../ListFreshness.ts"
 import type { SinkError } from "../Sink.ts"
@@ -32,21 +32,25 @@ const snapshotOver = (
   columns,
   changeRange,
   // The column of ids is sorted by bytes (COLLATE "C").
-  hashes: (list, after = "") =>
+  hasFastTexts: false,
+  contents: (list, by, after = "") =>
     Effect.map(
       query(
-        `SELECT id, hash, missing_since IS NOT NULL AS missing FROM ${s}.${layoutOf(list).table}
-        WHERE id > $1 ORDER BY id LIMIT ${chunkRows}`,
+        `SELECT id, ${contentOf("raw", by)} AS content, missing_since IS NOT NULL AS missing
+        FROM ${s}.${layoutOf(list).table} WHERE id > $1 ORDER BY id LIMIT ${chunkRows}`,
         [after]
       ),
-      (rows) => rows.map((row) => ({ id: text(row, "id"), hash: text(row, "hash"), missing: row["missing"] === true }))
+      (rows) =>
+        rows.map((row) => ({
+          id: text(row, "id"),
+          content: text(row, "content"),
+          missing: row["missing"] === true
+        }))
     ),
-  earlier: (list, at, after = "") =>
+  earlier: (list, at, by, after = "") =>
     Effect.map(
       query(
-        `SELECT c.id, c.kind, (
-          SELECT encode(sha256(convert_to(before::text, 'UTF8')), 'hex') ${firstTextAfter(s, "c.id")}
-        ) AS hash
+        `SELECT c.id, c.kind, (SELECT ${contentOf("b.before", by)} ${firstTextAfter(s, "c.id")}) AS content
         FROM (
           SELECT DISTINCT ON (id) id, kind FROM ${s}.changes
           WHERE list = $1 AND seq > $2::bigint AND id > $3 ORDER BY id, seq LIMIT ${chunkRows}
@@ -58,7 +62,7 @@ const snapshotOver = (
           const kind = text(row, "kind")
           return {
             id: text(row, "id"),
-            row: kind === "insert" ? undefined : { hash: optional(row, "hash"), missing: kind === "returned" }
+            row: kind === "insert" ? undefined : { content: optional(row, "content"), missing: kind === "returned" }
           }
         })
     ),
@@ -73,7 +77,7 @@ const snapshotOver = (
           LEFT JOIN LATERAL (
             SELECT kind FROM ${s}.changes WHERE list = $1 AND id = wanted.id AND seq > $2::bigint ORDER BY seq LIMIT 1
           ) AS changed ON true
-          LEFT JOIN LATERAL (SELECT before::text AS before ${firstTextAfter(s, "wanted.id")}) AS earlier ON true
+          LEFT JOIN LATERAL (SELECT b.before::text AS before ${firstTextAfter(s, "wanted.id")}) AS earlier ON true
         )
         SELECT raw, kind, missing FROM (
           SELECT *, sum(octet_length(raw)) OVER (ORDER BY place) AS bytes FROM found
@@ -109,6 +113,10 @@ const snapshotOver = (
       ([row]) => optional(row, "seq") === undefined ? undefined : number(row, "seq")
     )
 })
+
+/** SQL for a text, or for its hash as `contentHash` of `Plan.ts` computes it. */
+const contentOf = (column: string, by: ComparedBy): string =>
+  by === "text" ? `${column}::text` : `encode(sha256(convert_to(${column}::text, 'UTF8')), 'hex')`
 
 /** SQL for the text that a record had after the change `$2` of the list `$1`, if it has changed since. */
 const firstTextAfter = (s: string, id: string): string =>

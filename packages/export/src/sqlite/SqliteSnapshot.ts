@@ -4,7 +4,15 @@ import { Effect, type Scope } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
 import { contentHash } from "../engine/Plan.ts"
 import { number, optional, type Row, text } from "../engine/Rows.ts"
-import { dayLength, type EarlierRow, type GroupTotal, type Snapshot, type TotalColumns } from "../engine/Snapshot.ts"
+import {
+  type ComparedBy,
+  dayLength,
+  type EarlierRow,
+  type GroupTotal,
+  type RowContent,
+  type Snapshot,
+  type TotalColumns
+} from "../engine/Snapshot.ts"
 import { maxBytes, type Reader } from "../engine/Store.ts"
 import { longestStatus } from "../ListFreshness.ts"
 import type { SinkError } from "../Sink.ts"
@@ -38,15 +46,24 @@ const snapshotOver = (
     location,
     columns,
     changeRange,
-    hashes: (list, after = "") =>
-      run((db) =>
-        db.all(
-          `SELECT id, hash, missing_since IS NOT NULL AS missing FROM ${layoutOf(list).table}
-          WHERE id > ? ORDER BY id LIMIT ${stepIds}`,
-          after
-        ).map((row) => ({ id: text(row, "id"), hash: text(row, "hash"), missing: row["missing"] === 1 }))
-      ),
-    earlier: (list, at, after = "") =>
+    hasFastTexts: true,
+    contents: (list, by, after = "") =>
+      run((db) => {
+        const found: Array<RowContent> = []
+        let length = 0
+        const rows = db.prepare(
+          `SELECT id, raw, missing_since IS NOT NULL AS missing FROM ${layoutOf(list).table}
+          WHERE id > ? ORDER BY id LIMIT ${stepIds}`
+        )
+        for (const row of rows.iterate(after)) {
+          const raw = text(row, "raw")
+          found.push({ id: text(row, "id"), content: contentOf(raw, by), missing: row["missing"] === 1 })
+          length += raw.length
+          if (length > maxBytes) break
+        }
+        return found
+      }),
+    earlier: (list, at, by, after = "") =>
       run((db) => {
         const found: Array<EarlierRow> = []
         let length = 0
@@ -57,9 +74,12 @@ const snapshotOver = (
         )
         for (const row of changed.iterate(list.label, at, after)) {
           const before = optional(row, "before")
-          const hash = before === undefined ? undefined : contentHash(before)
+          const content = before === undefined ? undefined : contentOf(before, by)
           const kind = text(row, "kind")
-          found.push({ id: text(row, "id"), row: kind === "insert" ? undefined : { hash, missing: kind === "returned" } })
+          found.push({
+            id: text(row, "id"),
+            row: kind === "insert" ? undefined : { content, missing: kind === "returned" }
+          })
           length += before?.length ?? 0
           if (length > maxBytes) break
         }
@@ -125,6 +145,8 @@ const snapshotOver = (
     })
   }
 }
+
+const contentOf = (raw: string, by: ComparedBy): string => by === "text" ? raw : contentHash(raw)
 
 /** SQL for the text that the record of row `c` had after the change `?2` of the list `?1`, if it has changed since. */
 const firstTextAfter = `SELECT before FROM changes
