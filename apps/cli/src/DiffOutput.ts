@@ -1,12 +1,13 @@
 /**
- * Prints a comparison: the totals that differ, then the records, then the counts of each list. A table is for people. In
+ * Prints a comparison: the totals that differ, then the records, then the counts of each list. `table` is for people. In
  * `ndjson` and `csv` each row says what it is; `json` is one document. The texts of members are exact.
  */
 import type { ListComparison, MemberDifference, RecordDifference, TotalDifference } from "@payments/export"
 import { printable } from "@payments/export"
 import { Effect } from "effect"
-import type { Column, RowFormat } from "./RowsOutput.ts"
-import type * as Table from "./Table.ts"
+import type { RowFormat } from "./RowsOutput.ts"
+import type { TableStyle } from "./Table.ts"
+import type * as TextWidth from "./TextWidth.ts"
 
 /** The counts of a list. */
 export interface ComparedList extends ListComparison {
@@ -28,20 +29,21 @@ export interface DiffFormatter {
   readonly records: (records: ReadonlyArray<RecordDifference>) => string
   /** `isComplete`: whether everything was compared and printed. */
   readonly end: (lists: ReadonlyArray<ComparedList>, isComplete: boolean) => string
-  /** The columns that do not fit on the terminal. */
-  readonly omittedColumns: () => ReadonlyArray<string>
 }
 
 /** Makes the formatter. */
 export const makeDiffFormatter = (
   format: RowFormat,
   width: number,
-  style: Table.TableStyle
+  style: TableStyle
 ): Effect.Effect<DiffFormatter> => {
   const toOutput = style.onTerminal ? printable : (text: string) => text
   switch (format) {
     case "table":
-      return Effect.map(Effect.promise(() => import("./Table.ts")), (module) => tables(module, width, style))
+      return Effect.map(
+        Effect.promise(() => import("./TextWidth.ts")),
+        (module) => blocks(module, width, style.onTerminal)
+      )
     case "csv":
       return Effect.map(
         Effect.promise(() => import("@payments/export/csv")),
@@ -67,88 +69,80 @@ const sideText = ({ at, destination }: Side): string =>
 const isEqual = ({ differing, onlyA, onlyB, totalsDiffer }: ComparedList): boolean =>
   differing + onlyA + onlyB === 0 && !totalsDiffer
 
-/** The width of the column of a member's texts. */
-const maxText = 60
-
-const tables = ({ makeTable }: typeof Table, width: number, style: Table.TableStyle): DiffFormatter => {
-  const integer = (name: string): Column => ({ name, kind: "integer" })
-  const totals = makeTable(
-    [
-      { name: "list", minWidth: 8 },
-      { name: "day", minWidth: 10 },
-      { name: "status", minWidth: 8 },
-      { name: "figure", minWidth: 8 },
-      integer("A"),
-      integer("B"),
-      integer("B - A")
-    ],
-    width,
-    style
-  )
-  const records = makeTable(
-    [
-      { name: "list", minWidth: 8 },
-      { name: "id", wholeUpTo: 40 },
-      { name: "member", minWidth: 10 },
-      { name: "A", minWidth: 10, initialWidth: 10 },
-      { name: "B", minWidth: 10, initialWidth: 10 }
-    ],
-    width,
-    style
-  )
+/** Formats the comparison as blocks of lines: one for each day and status, and one for each record. Nothing is shortened. */
+const blocks = ({ widthOf, wrapTo }: typeof TextWidth, width: number, onTerminal: boolean): DiffFormatter => {
+  /** Formats changed texts under a heading, each on one line, or if they are long on two or more. */
+  const block = (
+    heading: string,
+    lines: ReadonlyArray<readonly [name: string, from: string, to: string]>
+  ): string => {
+    const names = lines.map(([name]) => printable(name))
+    const indent = Math.min(longestName, Math.max(0, ...names.map((name) => widthOf(name)))) + 4
+    return [
+      printable(heading),
+      ...lines.flatMap(([, from, to], index) => {
+        const name = `  ${names[index] ?? ""}`
+        const start = `${name}${" ".repeat(Math.max(2, indent - widthOf(name)))}`
+        const room = Math.max(10, width - widthOf(start))
+        const [old, arrow] = [printable(from), `→ ${printable(to)}`]
+        const [first = "", ...more] = widthOf(`${old} ${arrow}`) <= room
+          ? [`${old} ${arrow}`]
+          : [...wrapTo(old, room), ...wrapTo(arrow, room)]
+        return [`${start}${first}`, ...more.map((part) => `${" ".repeat(widthOf(start))}${part}`)]
+      }),
+      ""
+    ].join("\n")
+  }
+  const digits = (number: bigint): string => onTerminal ? count.format(number) : String(number)
   let hasTotals = false
   let hasRecords = false
   return {
     head: (a, b) => `A: ${printable(sideText(a))}\nB: ${printable(sideText(b))}\n`,
     totals: (rows) => {
       if (rows.length === 0) return ""
-      const heading = hasTotals ? "" : "\nTotals that differ:\n"
+      const heading = hasTotals ? "" : "\nTotals that differ, A → B:\n"
       hasTotals = true
+      const groups = Map.groupBy(rows, ({ day, list, status }) => `${list}  ${day ?? "NULL"}  ${status ?? "NULL"}`)
       return `${heading}${
-        totals.print(
-          rows.map((
-            { a, b, day, figure, list, status }
-          ) => [list, nullText(day), nullText(status), figure, String(a), String(b), signed(b - a)])
-        )
+        Array.from(groups, ([group, figures]) =>
+          block(
+            group,
+            figures.map(({ a, b, figure }) => [
+              figure,
+              digits(a),
+              `${digits(b)} (${b > a ? "+" : ""}${digits(b - a)})`
+            ])
+          )).join("")
       }`
     },
     records: (rows) => {
       if (rows.length === 0) return ""
-      const heading = hasRecords
-        ? ""
-        : `\n${hasTotals ? "" : "All totals by day and status are equal.\n"}Records that differ:\n`
+      const equalTotals = hasTotals ? "" : "\nAll totals by day and status are equal.\n"
+      const heading = hasRecords ? "" : `${equalTotals}\nRecords that differ, A → B:\n`
       hasRecords = true
       return `${heading}${
-        records.print(rows.flatMap(({ change, id, list, members }) =>
-          members.map((member) =>
-            change === "differs"
-              ? [list, id, member.member, shortText(member.a), shortText(member.b)]
-              : [
-                list,
-                id,
-                member.member,
-                change === "only in A" ? "present" : "absent",
-                change === "only in B" ? "present" : "absent"
-              ]
-          )
-        ))
+        rows.map(({ change, id, list, members }) =>
+          change === "differs"
+            ? block(
+              `${list}  ${id}`,
+              members.map(({ a, b, member }) => [member, a ?? "(absent)", b ?? "(absent)"])
+            )
+            : block(`${list}  ${id}  ${change}`, [])
+        ).join("")
       }`
     },
-    end: (lists, isComplete) => isComplete ? `${["", ...lists.map(listText)].join("\n")}\n` : "",
-    omittedColumns: () => [...totals.omittedColumns(), ...records.omittedColumns()]
+    end: (lists, isComplete) => isComplete ? `${["", ...lists.map(listText)].join("\n")}\n` : ""
   }
 }
 
-const nullText = (text: string | null): string => text ?? "NULL"
-const signed = (number: bigint): string => number > 0n ? `+${number}` : String(number)
-const shortText = (text: string | undefined): string =>
-  text === undefined ? "(absent)" : text.length > 10 * maxText ? `${text.slice(0, 10 * maxText)}…` : text
+/** A longer name does not move the texts of the other lines to the right. */
+const longestName = 24
 
 const listText = (compared: ComparedList): string => {
   const { a, b, differing, list, onlyA, onlyB, totalsDiffer } = compared
   if (isEqual(compared)) return `${list}: equal, ${count.format(a)} records`
   const parts = [
-    ...(differing === 0 ? [] : [`${count.format(differing)} differ`]),
+    ...(differing === 0 ? [] : [`${count.format(differing)} differ${differing === 1 ? "s" : ""}`]),
     ...(onlyA === 0 ? [] : [`${count.format(onlyA)} only in A`]),
     ...(onlyB === 0 ? [] : [`${count.format(onlyB)} only in B`]),
     ...(differing + onlyA + onlyB === 0 && totalsDiffer ? [alteredText] : [])
@@ -202,8 +196,6 @@ const listMembers = (compared: ComparedList) => ({
 const sideMembers = ({ at, destination }: Side): string =>
   objectOf({ destination: JSON.stringify(destination), at: at === undefined ? undefined : String(at) })
 
-const none = () => []
-
 const ndjson = (toOutput: (text: string) => string): DiffFormatter => {
   const line = (type: string, members: { readonly [name: string]: string | undefined }) =>
     `${toOutput(objectOf({ type: JSON.stringify(type), ...members }))}\n`
@@ -212,8 +204,7 @@ const ndjson = (toOutput: (text: string) => string): DiffFormatter => {
     totals: (rows) => rows.map((row) => line("total", totalMembers(row))).join(""),
     records: (rows) =>
       rows.map((row) => row.members.map((member) => line("record", recordMembers(row, member))).join("")).join(""),
-    end: (lists, isComplete) => isComplete ? lists.map((list) => line("list", listMembers(list))).join("") : "",
-    omittedColumns: none
+    end: (lists, isComplete) => isComplete ? lists.map((list) => line("list", listMembers(list))).join("") : ""
   }
 }
 
@@ -245,8 +236,7 @@ const json = (toOutput: (text: string) => string): DiffFormatter => {
       // Whether an unfinished comparison found no difference says nothing.
       const equal = isComplete ? `,"equal":${lists.every(isEqual)}` : ""
       return `${start}\n],"lists":[${items}\n]${equal},"complete":${isComplete}}\n`
-    },
-    omittedColumns: none
+    }
   }
 }
 
@@ -276,6 +266,5 @@ const csv = (
         ) => ["record", list, null, null, null, escaped(id), change, escaped(member), a ?? null, b ?? null])
       )
     ),
-  end: () => "",
-  omittedColumns: none
+  end: () => ""
 })

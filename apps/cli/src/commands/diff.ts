@@ -24,7 +24,7 @@ import {
 import { Effect, Exit, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { type ComparedList, type DiffFormatter, makeDiffFormatter } from "../DiffOutput.ts"
-import { formatOf, logOmitted, rowFormatFlag } from "../RowsOutput.ts"
+import { formatOf, rowFormatFlag } from "../RowsOutput.ts"
 import { resourceFlag } from "./changes.ts"
 
 /** `payments diff`. */
@@ -161,7 +161,6 @@ const compare = Effect.fnUntraced(function*(
     )
   )
   yield* print(formatter.end(compared, true))
-  yield* logOmitted(formatter.omittedColumns())
   if (compared.length === 0) yield* logLine("Neither side has a list.")
   if (compared.some(({ differing, onlyA, onlyB, totalsDiffer }) => totalsDiffer || differing + onlyA + onlyB > 0)) {
     return yield* differs
