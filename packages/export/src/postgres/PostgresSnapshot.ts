@@ -93,8 +93,8 @@ const snapshotOver = (
             : { text: found, missing: kind === undefined ? row["missing"] === true : kind === "returned" }
         })
     ),
-  totals: (list, columns) =>
-    Effect.map(query(totalsQuery(s, list, columns)), (rows) => rows.map((row) => totalOf(row, columns))),
+  totals: (list, counted) =>
+    Effect.map(query(totalsQuery(s, list, counted)), (rows) => rows.map((row) => totalOf(row, counted))),
   firstReachable: (list, at) =>
     Effect.map(
       query(

@@ -109,11 +109,11 @@ const snapshotOver = (
         }
         return rows
       }),
-    totals: Effect.fnUntraced(function*(list, columns) {
-      const sql = totalsQuery(list, columns)
+    totals: Effect.fnUntraced(function*(list, counted) {
+      const sql = totalsQuery(list, counted)
       const totals: Array<GroupTotal> = []
       yield* forEachStep(layoutOf(list).table, (db, from, last) => {
-        for (const row of db.all(sql, from, last)) totals.push(totalOf(row, columns))
+        for (const row of db.all(sql, from, last)) totals.push(totalOf(row, counted))
       })
       return totals
     }),
