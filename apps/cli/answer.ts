@@ -5,6 +5,7 @@
 import { fstatSync, readFileSync, writeSync } from "node:fs"
 import { join } from "node:path"
 import { hasColors } from "../../packages/export/src/ColorRule.ts"
+import { fitted } from "../../packages/export/src/HelpWidth.ts"
 
 /** The build replaces this name with the version. */
 declare const PAYMENTS_VERSION: string
@@ -29,7 +30,8 @@ const helpOf = (args: ReadonlyArray<string>, folder: string): string | undefined
   try {
     const colored = readFileSync(`${join(folder, "help", ...path)}.txt`, "utf8")
     // oxlint-disable-next-line no-control-regex -- colours are control sequences
-    return hasColors(process.env, isTerminal) ? colored : colored.replaceAll(/\u001b\[[\d;]*m/g, "")
+    const text = hasColors(process.env, isTerminal) ? colored : colored.replaceAll(/\u001b\[[\d;]*m/g, "")
+    return fitted(text, isTerminal() ? terminalWidth() : Infinity)
   } catch {
     // There is no such command. The program says so.
     return undefined
@@ -38,6 +40,12 @@ const helpOf = (args: ReadonlyArray<string>, folder: string): string | undefined
 
 /** Loads `node:tty` only if stdout can be a terminal, because that takes 2 ms. */
 const isTerminal = (): boolean => fstatSync(1).isCharacterDevice() && process.getBuiltinModule("node:tty").isatty(1)
+
+const terminalWidth = (): number => {
+  const { WriteStream } = process.getBuiltinModule("node:tty")
+  const [columns = 0] = new WriteStream(1).getWindowSize()
+  return columns || Infinity
+}
 
 const write = (bytes: Buffer): boolean => {
   for (let written = 0; written < bytes.length;) {

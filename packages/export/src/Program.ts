@@ -8,6 +8,7 @@ import { CliConfig, CliError, CliOutput, Command, Flag, GlobalFlag } from "effec
 import { errorText, logError, logLine, messageFormatOf, Messages } from "./ConsoleOutput.ts"
 import * as Destination from "./Destination.ts"
 import { ExitCode } from "./ExitCode.ts"
+import { helpFormatter } from "./HelpText.ts"
 import { checkAll, CommandExit, factsOf, interruptedFacts, type ProgramError, usage, withNext } from "./ProgramError.ts"
 import { setting } from "./Setting.ts"
 import {
@@ -22,7 +23,7 @@ import {
 import { unknownSettings } from "./Settings.ts"
 import { ChosenSource } from "./sources/ChosenSource.ts"
 import type { Source } from "./sources/Source.ts"
-import { canColor, canRedraw } from "./TerminalRules.ts"
+import { canColor, canRedraw, terminalWidth } from "./TerminalRules.ts"
 import { usageText } from "./UsageText.ts"
 
 export { canColor, canRedraw, checkAll, CommandExit, type ProgramError, usage, withNext }
@@ -117,11 +118,12 @@ const listed = ({ subcommands }: Command.Command.Any): ReadonlyArray<Command.Com
 /** The output of help, versions and usage errors. */
 const presentation = (command: Command.Command.Any, args: ReadonlyArray<string>) =>
   Layer.mergeAll(
-    Layer.unwrap(Effect.map(canColor, (colors) =>
-      CliOutput.layer({
-        ...CliOutput.defaultFormatter({ colors }),
-        formatVersion: (_name, version) => version
-      }))),
+    Layer.unwrap(
+      Effect.map(
+        Effect.all([canColor, terminalWidth]),
+        ([colors, width]) => CliOutput.layer(helpFormatter(colors, width))
+      )
+    ),
     CliOutput.layerPresenter({
       present: (event) => {
         if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)
@@ -158,8 +160,7 @@ export const teardown = (interrupted: () => ExitCode): Runtime.Teardown => (exit
 export const LogLevelFlag = GlobalFlag.Setting("log-level")({
   flag: Flag.ChoiceWithValue("log-level", [["debug", "Debug"], ["info", "Info"], ["warn", "Warn"], ["error", "Error"]])
     .pipe(
-      Flag.withMetavar("LEVEL"),
-      Flag.withDescription("the least level of messages on stderr; debug adds each request; default info"),
+      Flag.withDescription("the least important messages to print; debug adds each request; default info"),
       Flag.withDefault<LogLevel.LogLevel>("Info")
     )
 })

@@ -1,5 +1,5 @@
 /** Whether a program may use colours and cursor movements on its terminal. */
-import { Config, Effect, Stdio } from "effect"
+import { Config, Effect, Stdio, Terminal } from "effect"
 import { hasColors } from "./ColorRule.ts"
 
 const variable = (name: string) => Effect.orDie(Config.String(name).pipe(Config.withDefault("")))
@@ -21,4 +21,10 @@ export const canColor = Effect.gen(function*() {
 /** Whether a line on stderr can be redrawn: on a terminal that is not dumb. */
 export const canRedraw = Effect.gen(function*() {
   return (yield* (yield* Stdio.Stdio).stderrIsTerminal) && !(yield* isDumb)
+})
+
+/** The width of the terminal that is stdout; infinite if stdout is not a terminal, or if the terminal does not report it. */
+export const terminalWidth = Effect.gen(function*() {
+  if (!(yield* (yield* Stdio.Stdio).stdoutIsTerminal)) return Infinity
+  return (yield* (yield* Terminal.Terminal).columns) || Infinity
 })

@@ -1,0 +1,41 @@
+/** The help of a command, as text for people. */
+import { Option } from "effect"
+import { CliOutput, type HelpDoc } from "effect/cli"
+import { fitted } from "./HelpWidth.ts"
+
+/** Makes the formatter of help. `width` is that of the terminal; infinite for a pipe. */
+export const helpFormatter = (colors: boolean, width: number): CliOutput.Formatter => {
+  const formatter = CliOutput.defaultFormatter({ colors, globalFlags: "summary" })
+  return {
+    ...formatter,
+    formatVersion: (_name, version) => version,
+    formatHelpDoc: (doc) => {
+      const text = formatter.formatHelpDoc({
+        ...doc,
+        flags: doc.flags.map(readable),
+        // The library's own script cannot complete names that change. `payments completions` prints one that can.
+        ...(doc.globalFlags === undefined
+          ? {}
+          : { globalFlags: doc.globalFlags.filter(({ name }) => name !== "completions").map(readable) })
+      })
+      // oxlint-disable-next-line no-control-regex -- colours are control sequences
+      return fitted(text.replace(/([^\n])\n((?:\u001b\[\d+m)?EXAMPLES)/, "$1\n\n$2"), width)
+    }
+  }
+}
+
+/** Longer choices stand in the description. */
+const mostChoices = 30
+
+/** Returns the flag with its choices as its type, as in `--format table|json`. */
+export const readable = (flag: HelpDoc.FlagDoc): HelpDoc.FlagDoc => {
+  const given = Option.getOrElse(flag.description, () => "")
+  const [, text = given, list] = /^(.*?) ?\(choices: ([^)]*)\)$/s.exec(given) ?? []
+  const choices = list?.split(", ").join("|") ?? ""
+  const isShort = flag.type === "choice" && choices.length <= mostChoices
+  return {
+    ...flag,
+    type: isShort ? choices : flag.type === "choice" ? "NAME" : flag.type === "string" ? "TEXT" : flag.type,
+    description: Option.some(isShort || list === undefined ? text : `${text}: ${list}`)
+  }
+}
