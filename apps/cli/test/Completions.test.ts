@@ -87,6 +87,7 @@ describe("a completion", () => {
       )
       assert.deepStrictEqual(yield* valuesOf(line), ["north", "south"])
       assert.deepStrictEqual(yield* valuesOf(`${line}n`), ["north"])
+      assert.deepStrictEqual(yield* valuesOf(`payments --config ${file} source remove s`), ["south"])
       assert.isFalse(existsSync(join(folder, "ran")))
       writeFileSync(file, "[sources.north")
       assert.deepStrictEqual(yield* valuesOf(line), [])
@@ -97,9 +98,9 @@ describe("a completion", () => {
     Effect.gen(function*() {
       const root = yield* Effect.promise(() => commandLine(testServices, []))
       const known = new Set(["--source", "--config"])
-      for (const { command } of everyCommand(Completions.fromCommand(root))) {
+      for (const { command, path } of everyCommand(Completions.fromCommand(root))) {
         for (const { name } of command.flags) known.add(`--${name}`)
-        for (const { name } of command.arguments) known.add(name)
+        for (const { name } of command.arguments) known.add([...path.slice(1), name].join(" "))
       }
       assert.deepStrictEqual(Object.keys(valueKinds).filter((name) => !known.has(name)), [])
       assert.deepStrictEqual(scenarioNames, Object.keys(scenarios))

@@ -5,15 +5,20 @@ const colorSequence = /\u001b\[[\d;]*m/g
 
 const lengthOf = (text: string): number => text.replaceAll(colorSequence, "").length
 
+/** Longer lines are hard to read. */
+const longestLine = 100
+
 /** The smallest part of the width that a description gets beside its flag. A narrower one is moved below it. */
 const leastShare = 0.4
 const belowIndent = 6
 
 /**
- * Wraps the lines that are longer than the width. Descriptions stay in their column. Commands are not wrapped, so that people
+ * Wraps the lines that are longer than the terminal, or too long to read. Returns the text unchanged for an infinite width. Descriptions stay in their column. Commands are not wrapped, so that people
  * can copy them.
  */
-export const fitted = (text: string, width: number): string => {
+export const fitted = (text: string, terminal: number): string => {
+  if (terminal === Infinity) return text
+  const width = Math.min(terminal, longestLine)
   const lines: Array<string> = []
   let isCopied = false
   for (const line of text.split("\n")) {

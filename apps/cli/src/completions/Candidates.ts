@@ -97,7 +97,7 @@ const operandValues = Effect.fnUntraced(function*({ command, context }: Place, w
     : command.subcommands.map(({ description, name }) => ({ value: name, description }))
   const values = argument === undefined
     ? none
-    : yield* typeValues(argument.type) ?? valuesOf(argument.name, context, word)
+    : yield* typeValues(argument.type) ?? valuesOf([...context.path, argument.name].join(" "), context, word)
   return { ...values, candidates: [...subcommands, ...values.candidates] }
 })
 

@@ -84,21 +84,23 @@ const scenario: ValuesOf = () => ({ candidates: scenarioNames.map((value) => ({ 
 const source: ValuesOf = ({ flags }) =>
   Effect.map(sourceNames(flags.get("config")), (names) => ({ candidates: names.map((value) => ({ value })) }))
 
-/** The values by the flag, or by the name of the argument. A flag has the same kind of values in all commands. */
+/** The values by the flag, or by the command and the name of its argument. A flag has the same kind of values in all commands. */
 export const valueKinds: { readonly [flag: string]: ValuesOf } = {
   "--source": source,
   "--config": file,
   "--cursor-file": file,
   "--customer-ids": file,
+  "--key-file": file,
   "--from": destination,
   "--to": destination,
   "--ignore-field": fields,
   "--faults": scenario,
   "--on-locked": () => ({ candidates: [{ value: "refuse" }, { value: "wait" }] }),
-  sql: query
+  "query sql": query,
+  "source remove name": source
 }
 
-/** Returns the values of a flag, such as `--fields`, or of an argument. */
+/** Returns the values of a flag, such as `--config`, or of an argument, such as `query sql`. */
 export const valuesOf = (
   name: string,
   context: Context,
