@@ -29,6 +29,7 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) => [
       return (await import("./commands/export.ts")).exportCommand(api, exportTelemetry(http, version))
     }
   },
+  { name: "find", load: async () => (await import("./commands/find.ts")).findCommand(api) },
   { name: "changes", load: async () => (await import("./commands/changes.ts")).changesCommand },
   { name: "prune", load: async () => (await import("./commands/prune.ts")).pruneCommand },
   { name: "quarantine", load: async () => (await import("./commands/quarantine.ts")).quarantineCommand },

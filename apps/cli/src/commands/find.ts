@@ -1,0 +1,222 @@
+/** `payments find`: looks a text up in all lists, in the service or in a destination. */
+import { Lists, membersOf, parseText, type PaymentsApi } from "@payments/core"
+import { type Cell, findInApi, findInCopy, type Found, type Match, printable, searchedFields } from "@payments/export"
+import {
+  checkAll,
+  type ChosenSource,
+  fromDestination,
+  fromFlag,
+  logLine,
+  logNote,
+  print,
+  printOrEnd,
+  type ProgramError,
+  requireOutput,
+  setting,
+  textFlag,
+  usage,
+  wholeNumber
+} from "@payments/export/program"
+import { Effect, Layer, Stream } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
+import { describe } from "../Output.ts"
+import { type Column, formatOf, printRows, rowFormatFlag } from "../RowsOutput.ts"
+import { valueText } from "../ValueText.ts"
+
+/** The number of matches of a list that are shown by default, and at most. */
+const limits = { default: 100, most: 10_000 } as const
+
+const booleanFlag = (name: string, description: string) =>
+  Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withDefault(false))
+
+/** Makes `payments find`. `api` is the service to search. */
+export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =>
+  Command.make(
+    "find",
+    {
+      text: Argument.String("text").pipe(
+        Argument.withMetavar("TEXT"),
+        Argument.withDescription("the whole text; @FILE or @- (stdin) gives it and keeps it out of process lists")
+      ),
+      from: fromFlag,
+      copy: booleanFlag("copy", "search the destination of the source or PAYMENTS_TO, without a request"),
+      contains: booleanFlag("contains", "in a copy: find fields that contain the text, in upper or lower case"),
+      limit: textFlag("limit", "NUMBER", `show at most this many records of a list; default ${limits.default}`),
+      format: rowFormatFlag
+    },
+    Effect.fnUntraced(function*(input) {
+      const isInCopy = input.copy || input.from !== undefined
+      const { limit, text } = yield* checkAll({
+        text: Effect.flatMap(
+          valueText("TEXT", input.text),
+          (text) => text === "" ? Effect.fail(usage("TEXT is empty.")) : Effect.succeed(text)
+        ),
+        limit: setting({ name: "limit", text: input.limit }, undefined, wholeNumber(1, limits.most)),
+        flags: input.contains && !isInCopy
+          ? usage("--contains needs a copy: add --from or --copy. The service compares whole values only.")
+          : Effect.void
+      })
+      const most = limit ?? limits.default
+      const found: Stream.Stream<Found, ProgramError, R | ChosenSource> = isInCopy
+        ? Stream.unwrap(
+          Effect.map(
+            Effect.flatMap(
+              fromDestination(input.from),
+              (destination) => findInCopy(destination, text, most, input.contains ? "contains" : "equals")
+            ).pipe(Effect.catchTag("QueryError", ({ problem }) => usage(problem))),
+            Stream.fromIterable
+          )
+        )
+        : Stream.provide(findInApi(text, most), api)
+      const results: Array<Found> = []
+      yield* printFound(Stream.tap(found, (result) => Effect.sync(() => results.push(result))), results, most, input)
+      yield* logNotes(results, most, isInCopy, input)
+      yield* checkAll(
+        Object.fromEntries(
+          results.flatMap(({ error, list }) => error === undefined ? [] : [[list.label, Effect.fail(error)] as const])
+        )
+      )
+    })
+  ).pipe(
+    Command.withDescription(
+      "Look a reference, a customer or a document number up in all lists. The service compares whole values of: " +
+        Lists.all.map((list) => `${list.title} (${searchedFields(list).join(", ")})`).join(", ") +
+        ". A copy is searched in every text field"
+    ),
+    Command.withExamples([
+      { command: "payments find ord-1001", description: "the records of all lists with this reference, customer, …" },
+      {
+        command: "payments find @- --from sqlite:./payments.db --contains < name.txt",
+        description: "the records in a copy with this text in any field"
+      }
+    ])
+  )
+
+type Input = { readonly text: string; readonly format: Parameters<typeof printRows>[2] }
+
+/** Prints the matches of each list when it has been searched. `results` are the lists so far. */
+const printFound = Effect.fnUntraced(function*<R>(
+  found: Stream.Stream<Found, ProgramError, R>,
+  results: ReadonlyArray<Found>,
+  limit: number,
+  { format: wanted, text }: Input
+) {
+  const { format, style } = yield* formatOf(wanted)
+  if (format === "table" || format === "csv") {
+    const columns = format === "table" ? tableColumns : csvColumns
+    const rows = Stream.map(found, ({ matches }) => matches.map((match) => columns.map(({ of }) => of(match))))
+    return yield* printRows(columns, rows, format, "No records.")
+  }
+  yield* requireOutput
+  const toOutput = style.onTerminal ? printable : (line: string) => line
+  const lines = (matches: ReadonlyArray<Match>) => matches.map((match) => toOutput(jsonOf(match)))
+  if (format === "ndjson") {
+    return yield* Stream.runForEach(
+      found,
+      ({ matches }) => printOrEnd(lines(matches).map((line) => `${line}\n`).join(""))
+    )
+  }
+  let count = 0
+  const opening = () => count === 0 ? `{"items":[` : ","
+  const end = (wasInterrupted: boolean) =>
+    `${count === 0 ? opening() : "\n"}],${toOutput(endOf(results, limit, text, wasInterrupted))}\n`
+  yield* Stream.runForEach(found, ({ matches }) =>
+    Effect.suspend(() => {
+      if (matches.length === 0) return Effect.void
+      const items = `${opening()}\n${lines(matches).join(",\n")}`
+      count += matches.length
+      return printOrEnd(items)
+    })).pipe(Effect.onInterrupt(() => print(end(true))))
+  yield* printOrEnd(end(false))
+})
+
+/** The members of the JSON document after its items. */
+const endOf = (results: ReadonlyArray<Found>, limit: number, text: string, wasInterrupted: boolean): string =>
+  JSON.stringify({
+    complete: !wasInterrupted && results.every(({ complete }) => complete),
+    count: results.reduce((sum, { matches }) => sum + matches.length, 0),
+    next: isCut(results) && limit < limits.most ? nextOf(text) : null,
+    lists: results.map(({ complete, error, list, matches }) => ({
+      list: list.label,
+      complete,
+      count: matches.length,
+      ...(error === undefined ? {} : { error: describe(error) })
+    })),
+    ...(wasInterrupted ? { error: { reason: "Interrupted", message: "interrupted" } } : {})
+  }).slice(1)
+
+/** Returns the lists that have more matches than are shown. */
+const cutLists = (results: ReadonlyArray<Found>): ReadonlyArray<string> =>
+  results.filter(({ complete, error }) => !complete && error === undefined).map(({ list }) => list.title)
+
+const isCut = (results: ReadonlyArray<Found>): boolean => cutLists(results).length > 0
+
+/** The command that shows more. It does not repeat the text, which may be personal. */
+const nextOf = (text: string): string =>
+  `payments find ${/^@[^@]/.test(text) ? printable(text) : "TEXT"} --limit ${limits.most}`
+
+const listFormat = new Intl.ListFormat("en-GB")
+
+/** Says which lists have more matches, which rows are missing, and after a search without matches, where else to look. */
+const logNotes = Effect.fnUntraced(function*(
+  results: ReadonlyArray<Found>,
+  limit: number,
+  isInCopy: boolean,
+  { contains, text }: { readonly contains: boolean; readonly text: string }
+) {
+  if (isCut(results)) {
+    yield* logNote({
+      message: `Not all matches are shown. These lists have more than ${limit}: ${
+        listFormat.format(cutLists(results))
+      }. Use a higher --limit.`,
+      next: limit < limits.most ? nextOf(text) : undefined
+    })
+  }
+  const matches = results.flatMap((result) => result.matches)
+  const missing = matches.filter(({ isMissing }) => isMissing).length
+  if (missing > 0) {
+    yield* logLine(`Rows that the service no longer returns (missing): ${missing} of these.`)
+  }
+  if (matches.length > 0 || results.some(({ error }) => error !== undefined)) return
+  if (!isInCopy) {
+    yield* logLine(
+      "The service compares whole values of few fields (see --help). --from searches every field of a copy."
+    )
+  } else if (!contains) yield* logLine("No field equals the text. --contains finds fields that contain it.")
+})
+
+const jsonOf = ({ fields, id, isMissing, list, raw }: Match): string =>
+  `{"list":${JSON.stringify(list.label)},"fields":${JSON.stringify(fields)},"id":${
+    JSON.stringify(id ?? null)
+  },"missing":${isMissing},"record":${raw}}`
+
+/** Returns the value of a record's field. Its number is the exact text. */
+const member = (field: string) => ({ raw }: Match): Cell => {
+  const text = /^\s*\{/.test(raw) ? membersOf(raw).get(field) : undefined
+  const value: unknown = text === undefined ? "" : parseText(text)
+  return value === null ? null : typeof value === "string" ? value : { json: text ?? "" }
+}
+
+type MatchColumn = Column & { readonly of: (match: Match) => Cell }
+
+const listColumn: MatchColumn = { name: "list", of: ({ list }) => list.label }
+const fieldsColumn: MatchColumn = { name: "fields", of: ({ fields }) => fields.join(", ") }
+const idColumn: MatchColumn = { name: "id", wholeUpTo: 40, of: ({ id = null }) => id }
+
+const tableColumns: ReadonlyArray<MatchColumn> = [
+  listColumn,
+  idColumn,
+  fieldsColumn,
+  { name: "status", kind: "state", of: member("status") },
+  { name: "amount", kind: "integer", of: member("amount") },
+  { name: "createdAt", minTerminalWidth: 100, of: member("createdAt") },
+  { name: "missing", minTerminalWidth: 100, of: ({ isMissing }) => isMissing ? "missing" : "" }
+]
+
+const csvColumns: ReadonlyArray<MatchColumn> = [
+  listColumn,
+  fieldsColumn,
+  idColumn,
+  { name: "missing", of: ({ isMissing }) => ({ json: String(isMissing) }) },
+  { name: "record", of: ({ raw }) => raw }
+]
