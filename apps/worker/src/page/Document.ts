@@ -1,8 +1,8 @@
 /** The whole page. Browsers without JavaScript show it as it is; others keep it up to date. */
+import { Html, html } from "@payments/export/html"
 import type { Snapshot } from "../Snapshot.ts"
 import { assetPath } from "./Assets.ts"
 import { summary } from "./Diagnosis.ts"
-import { Html, html } from "./Html.ts"
 import type { Container, Fragment } from "./Message.ts"
 import { counted, time } from "./Words.ts"
 

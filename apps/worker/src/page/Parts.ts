@@ -1,6 +1,6 @@
 /** Small parts of the page that several fragments use. */
+import { type Html, html } from "@payments/export/html"
 import type { Verdict } from "./Diagnosis.ts"
-import { type Html, html } from "./Html.ts"
 
 /** A symbol of the sprite in the page. The text beside it says the same. */
 export const icon = (name: string): Html =>

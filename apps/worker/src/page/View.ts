@@ -2,6 +2,7 @@
  * The page of a snapshot as fragments of HTML: a heading, the findings, a group of table rows per source, and, for a few
  * sources, the details of each list. A fragment is the unit that is sent again when its text has changed.
  */
+import { type Html, html } from "@payments/export/html"
 import type { ListSnapshot, Progress, Snapshot, SourceSnapshot } from "../Snapshot.ts"
 import { listDetails, sourceDetails } from "./Details.ts"
 import {
@@ -15,7 +16,6 @@ import {
   summary,
   type Verdict
 } from "./Diagnosis.ts"
-import { type Html, html } from "./Html.ts"
 import type { Container, Fragment } from "./Message.ts"
 import { badge, bar, icon } from "./Parts.ts"
 import { counted, durationWords, grouped, kindTitle, limitWords, listTitle, time } from "./Words.ts"

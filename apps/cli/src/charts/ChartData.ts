@@ -1,0 +1,104 @@
+/** What a chart shows: a value for each group of a query's result. */
+import type { Cell } from "@payments/export"
+
+/** A group with its value. */
+export interface Point {
+  readonly label: string
+  /** The exact digits, or undefined for null. */
+  readonly text: string | undefined
+  /** The value, perhaps rounded, for the length of a bar; undefined for null. */
+  readonly value: number | undefined
+}
+
+/** The content of a chart. */
+export interface ChartData {
+  /** The name of the values. */
+  readonly y: string
+  /** The name of the groups. */
+  readonly x: string
+  readonly points: ReadonlyArray<Point>
+  /** Whether the groups are times in their order. A chart of many times is a line. */
+  readonly isOverTime: boolean
+}
+
+/** The columns of a chart. */
+export interface ChartColumns {
+  readonly x: ReadonlyArray<string>
+  readonly y: string
+  readonly isOverTime?: boolean
+}
+
+/** The text of a cell. Null is `NULL`. */
+export const textOf = (cell: Cell | undefined): string =>
+  cell === null || cell === undefined ? "NULL" : typeof cell === "string" ? cell : cell.json
+
+/** Returns the exact text of a number; undefined for other cells. */
+export const numberText = (cell: Cell | undefined): string | undefined =>
+  cell !== null && typeof cell === "object" && /^-?\d/.test(cell.json) ? cell.json : undefined
+
+const isTime = (label: string): boolean => /^\d{4}-\d{2}(-\d{2})?([T ]|$)/.test(label)
+
+/**
+ * Returns the content of a chart, or why there is none. By default the first column names the groups, and the first column of
+ * numbers after it has their values.
+ */
+export const chartData = (
+  columns: ReadonlyArray<string>,
+  rows: ReadonlyArray<ReadonlyArray<Cell>>,
+  wanted?: ChartColumns
+): ChartData | string => {
+  const y = wanted === undefined
+    ? columns.findIndex((_, column) => column > 0 && rows.some((row) => numberText(row[column]) !== undefined))
+    : columns.indexOf(wanted.y)
+  if (rows.length > 0 && y === -1) {
+    return "A chart needs a column of numbers after the column that names the bars, as in: SELECT status, count(*) …"
+  }
+  const x = wanted === undefined ? [0] : wanted.x.map((name) => columns.indexOf(name))
+  const points = rows.map((row): Point => {
+    const text = numberText(row[y])
+    const value = Number(text)
+    return {
+      label: x.map((column) => textOf(row[column])).join(" · "),
+      text,
+      value: text === undefined || !Number.isFinite(value) ? undefined : value
+    }
+  })
+  const times = points.map(({ label }) => label).filter(isTime)
+  return {
+    y: columns[y] ?? "",
+    x: x.map((column) => columns[column] ?? "").join(" · "),
+    points,
+    isOverTime: times.length > 0 &&
+      (wanted?.isOverTime ?? times.every((time, index) => time >= (times[index - 1] ?? "")))
+  }
+}
+
+const grouped = new Intl.NumberFormat("en-US")
+
+/** Groups the digits before the decimal point. Other text is unchanged. */
+export const groupDigits = (text: string): string =>
+  text.replace(
+    /^(-?)([1-9]\d{3,99})(?=$|\.)/,
+    (_, sign: string, digits: string) => `${sign}${grouped.format(BigInt(digits))}`
+  )
+
+const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 2 })
+
+/** Formats a round number of an axis. Very large numbers have an exponent. */
+export const tickText = (value: number): string =>
+  Math.abs(value) >= 1e15
+    ? value.toExponential().replace("e+", "e")
+    : Math.abs(value) >= 1_000_000
+    ? compact.format(value)
+    : grouped.format(value)
+
+/** The largest number of bars that a person can compare. */
+export const mostBars = 40
+
+/** Whether the chart is a line: many points in time. */
+export const isLine = ({ isOverTime, points }: ChartData): boolean =>
+  isOverTime && points.filter(({ value }) => value !== undefined).length > mostBars
+
+/** Returns the part of the data that a chart shows: bars are limited to {@link mostBars}. */
+export const visiblePoints = (data: ChartData): ReadonlyArray<Point> =>
+  isLine(data) ? data.points : data.points.slice(0, mostBars)

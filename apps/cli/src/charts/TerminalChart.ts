@@ -1,0 +1,96 @@
+/** Draws a chart as text: bars with their exact values, or a line if there are many points in time. */
+import { printable } from "@payments/export"
+import { scaleLinear } from "d3-scale"
+import { styleText } from "node:util"
+import { plot } from "simple-ascii-chart"
+import { truncateTo, widthOf } from "../TextWidth.ts"
+import { type ChartData, groupDigits, isLine, type Point, tickText, visiblePoints } from "./ChartData.ts"
+
+/** How a chart looks. */
+export interface ChartStyle {
+  /** The width in columns of the terminal. */
+  readonly width: number
+  readonly colors: boolean
+}
+
+const gap = "  "
+
+/** Returns the lines of the chart. No line is wider than the terminal. */
+export const chartText = (data: ChartData, style: ChartStyle): string =>
+  (isLine(data) ? lineChart(data, style) : bars(data, style)).map((line) => `${line.trimEnd()}\n`).join("")
+
+/** The least room for bars. */
+const leastBars = 8
+
+const bars = (data: ChartData, { colors, width }: ChartStyle): ReadonlyArray<string> => {
+  const points = visiblePoints(data)
+  const values = [data.y, ...points.map(({ text }) => text === undefined ? "NULL" : groupDigits(text))]
+  const valueWidth = Math.max(...values.map((value) => widthOf(value)))
+  const labels = [data.x, ...points.map(({ label }) => label)].map(printable)
+  const labelRoom = Math.max(4, width - valueWidth - leastBars - 2 * gap.length)
+  const labelWidth = Math.min(labelRoom, Math.max(...labels.map((label) => widthOf(label))))
+  const barOf = barDrawer(points, Math.max(leastBars, width - labelWidth - valueWidth - 2 * gap.length), colors)
+  return labels.map((label, index) => {
+    const shown = truncateTo(label, labelWidth)
+    const head = `${shown}${" ".repeat(labelWidth - widthOf(shown))}${gap}${(values[index] ?? "").padStart(valueWidth)}`
+    const point = points[index - 1]
+    return truncateTo(head, width) + (point === undefined ? "" : `${gap}${barOf(point)}`)
+  })
+}
+
+/** Parts of a cell, in eighths. */
+const eighths = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"]
+
+/** Returns a function that draws the bar of a point. Bars of negative values end where those of positive values begin. */
+const barDrawer = (points: ReadonlyArray<Point>, room: number, colors: boolean) => {
+  const values = points.flatMap(({ value }) => value === undefined ? [] : [value])
+  const domain = [Math.min(0, ...values), Math.max(0, ...values)]
+  const scale = scaleLinear(domain, [0, room])
+  const zero = domain[0] === 0 ? 0 : domain[1] === 0 ? room : Math.min(room - 1, Math.max(1, Math.round(scale(0))))
+  const paint = (color: "cyan" | "red", text: string) =>
+    // The caller has decided whether stdout gets colours.
+    colors ? styleText(color, text, { validateStream: false }) : text
+  return ({ value }: Point): string => {
+    if (value === undefined || value === 0) return ""
+    if (value < 0) {
+      const length = Math.max(1, Math.round((value / (domain[0] || 1)) * zero))
+      return " ".repeat(zero - length) + paint("red", "█".repeat(length))
+    }
+    const length = Math.max(1, Math.round((value / (domain[1] || 1)) * (room - zero) * 8))
+    return " ".repeat(zero) + paint("cyan", "█".repeat(Math.floor(length / 8)) + (eighths[length % 8] ?? ""))
+  }
+}
+
+const lineHeight = 14
+
+const lineChart = ({ points, x, y }: ChartData, { colors, width }: ChartStyle): ReadonlyArray<string> => {
+  const coordinates = points.flatMap(({ value }, index): Array<[number, number]> =>
+    value === undefined ? [] : [[index, value]]
+  )
+  const values = coordinates.map(([, value]) => value)
+  const scale = scaleLinear([
+    values.reduce((least, value) => Math.min(least, value), 0),
+    values.reduce((most, value) => Math.max(most, value), 0)
+  ], [0, 1]).nice(5)
+  const [least = 0, most = 0] = scale.domain()
+  const ticks = scale.ticks(5)
+  const tickWidth = Math.max(...ticks.map((tick) => tickText(tick).length))
+  const labelWidth = Math.max(...points.map(({ label }) => widthOf(printable(label))))
+  const chartWidth = Math.max(10, width - tickWidth - 3)
+  const steps = Math.max(1, Math.min(5, Math.floor(chartWidth / (labelWidth + 4))))
+  const last = points.length - 1
+  const text = plot(coordinates, {
+    width: chartWidth,
+    height: lineHeight,
+    yRange: [least, most === least ? least + 1 : most],
+    customYAxisTicks: ticks,
+    customXAxisTicks: Array.from({ length: steps + 1 }, (_, step) => Math.round((step / steps) * last)),
+    formatter: (value, { axis }) =>
+      axis === "x" ? truncateTo(printable(points[value]?.label ?? ""), labelWidth) : tickText(value),
+    ...(colors ? { color: "ansiCyan" as const } : {})
+  })
+  return [
+    truncateTo(`${printable(y)} by ${printable(x)}`, width),
+    ...text.split("\n").filter((line) => line.trim() !== "")
+  ]
+}
