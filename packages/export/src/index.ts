@@ -35,6 +35,7 @@ export { ChangesBeginLater, current, pointAt, type PointInTime } from "./PointIn
 export { type Comparison, findInApi, findInCopy, type Found, type Match, searchedFields } from "./query/Find.ts"
 export { query, QueryError, type QueryResult } from "./query/Query.ts"
 export * as Questions from "./query/Questions.ts"
+export { type Table, type TableColumn, tables } from "./query/Tables.ts"
 export { type HeldBack, prune, type Pruned, type Retention } from "./Retention.ts"
 export {
   type ListScanner,

@@ -8,7 +8,7 @@ import { randomUUID } from "node:crypto"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import * as Destination from "../src/Destination.ts"
-import { type Cell, findInApi, findInCopy, type Found, query, Questions, scan } from "../src/index.ts"
+import { type Cell, findInApi, findInCopy, type Found, query, Questions, scan, tables } from "../src/index.ts"
 import { execute, temporaryFolder } from "./Folder.ts"
 import { type PostgresServer, startServer } from "./PostgresServer.ts"
 import { query as queryServer, urlOf } from "./PostgresTest.ts"
@@ -145,15 +145,22 @@ describe.each(["sqlite", "postgres"] as const)("answers from %s", (kind) => {
           ["cus_1", "#1", "#10", "#0"],
           [null, "#1", "#1", "#0"]
         ])
-        // One statement runs all questions, because SQLite needs a process for each statement.
+        // Every documented table and column exists. One statement reads them all, and runs all questions, because SQLite needs a process for each statement.
         const sum = kind === "sqlite" ? "exact_sum" : "sum"
+        const described = tables.map(({ columns, name }) =>
+          `SELECT '${name}' AS name, count(*) AS n FROM (SELECT ${
+            columns.map((column) => column.name).join(", ")
+          } FROM ${name} LIMIT 1) AS read`
+        )
         const all = Questions.questions.map(({ by, chart, name, sql }) =>
           `SELECT '${name}' AS name, count(*) AS n FROM (
           SELECT ${[...by.map(Questions.columnOf), ...chart.x, chart.y].join(" || ")} FROM (${sql(sum, true)}) AS answer
         ) AS read`
         )
         assert.deepStrictEqual(
-          (yield* rowsOf(query(destination, all.join(" UNION ALL "), ["2024-05"]))).slice(1).map((row) => row[0]),
+          (yield* rowsOf(query(destination, [...described, ...all].join(" UNION ALL "), ["2024-05"]))).slice(1).map((
+            row
+          ) => row[0]),
           Questions.questions.map(({ name }) => name)
         )
       }).pipe(Effect.scoped),

@@ -102,3 +102,21 @@ export const isLine = ({ isOverTime, points }: ChartData): boolean =>
 /** Returns the part of the data that a chart shows: bars are limited to {@link mostBars}. */
 export const visiblePoints = (data: ChartData): ReadonlyArray<Point> =>
   isLine(data) ? data.points : data.points.slice(0, mostBars)
+
+/** Says in how many records the values are null, if the result counts them as the ready-made questions do. */
+export const nullNote = (
+  { y }: ChartData,
+  columns: ReadonlyArray<string>,
+  rows: ReadonlyArray<ReadonlyArray<Cell>>
+): string | undefined => {
+  const [nulls, records] = [`${y}_null`, "records"].map((name) => {
+    const column = columns.indexOf(name)
+    const texts = rows.map((row) => numberText(row[column]))
+    return column === -1 || texts.some((text) => !/^\d+$/.test(text ?? ""))
+      ? undefined
+      : texts.reduce((sum, text) => sum + BigInt(text ?? 0), 0n)
+  })
+  return nulls === undefined || records === undefined
+    ? undefined
+    : `${y} is null in ${groupDigits(String(nulls))} of ${groupDigits(String(records))} records.`
+}

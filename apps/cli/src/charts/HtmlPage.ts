@@ -11,7 +11,7 @@ import { svgChart } from "./SvgChart.ts"
 /** The content of a page. */
 export interface PageContent {
   readonly title: string
-  readonly description: string
+  readonly description: string | undefined
   readonly columns: ReadonlyArray<string>
   readonly rows: ReadonlyArray<ReadonlyArray<Cell>>
   /** Whether the result has more rows. */
@@ -43,7 +43,7 @@ export const pageText = (content: PageContent): string => {
       <style>${new Html(style)}</style>
     </head>
     <body><main>
-      <header><h1>${title}</h1><p>${description}</p></header>
+      <header><h1>${title}</h1>${description === undefined ? undefined : html`<p>${description}</p>`}</header>
       ${rows.length === 0 ? html`<p>No rows.</p>` : typeof chart === "string" ? undefined : figureOf(chart)}
       ${notes.map((note) => html`<p class="note">${note}</p>`)}
       ${
@@ -101,7 +101,8 @@ const style =
 body{margin:0;background:var(--ground);color:var(--text);font:16px/1.5 system-ui,sans-serif}
 main{max-width:60rem;margin:0 auto;padding:1.5rem 1rem}
 h1{font-size:1.5rem;line-height:1.25;margin:0;overflow-wrap:anywhere}
-header p{margin:.25rem 0 1.25rem;color:var(--muted)}
+header{margin-bottom:1.25rem}
+header p{margin:.25rem 0 0;color:var(--muted)}
 figure{margin:0 0 1.25rem}
 figcaption{font-weight:600;margin-bottom:.5rem;overflow-wrap:anywhere}
 svg{display:block;width:100%;height:auto}
@@ -117,7 +118,7 @@ table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:.3rem .75rem .3rem 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
 th{font-weight:600;white-space:nowrap}
 .number{text-align:right;white-space:nowrap}
-td.text{overflow-wrap:anywhere;white-space:pre-wrap}
+td.text{overflow-wrap:anywhere;white-space:pre-wrap;min-width:7em}
 th:last-child,td:last-child{padding-right:0}
 .null{color:var(--muted)}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;background:var(--soft);padding:.75rem;border-radius:.375rem;font-size:.8125rem}
@@ -133,6 +134,8 @@ main{max-width:none;padding:0}
 svg,rect,path{-webkit-print-color-adjust:exact;print-color-adjust:exact}
 figure,tr{break-inside:avoid}
 thead{display:table-header-group}
+table{font-size:8.5pt}
+th{white-space:normal;overflow-wrap:anywhere}
 .scroll{overflow:visible}
 }`
 
