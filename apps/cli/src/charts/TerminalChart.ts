@@ -1,7 +1,7 @@
 /** Draws a chart as text: bars with their exact values, or a line if there are many points in time. */
 import { printable } from "@payments/export"
 import { scaleLinear } from "d3-scale"
-import { styleText } from "node:util"
+import { stripVTControlCharacters, styleText } from "node:util"
 import { plot } from "simple-ascii-chart"
 import { truncateTo, widthOf } from "../TextWidth.ts"
 import { type ChartData, groupDigits, isLine, type Point, tickText, visiblePoints } from "./ChartData.ts"
@@ -29,12 +29,14 @@ const bars = (data: ChartData, { colors, width }: ChartStyle): ReadonlyArray<str
   const labels = [data.x, ...points.map(({ label }) => label)].map(printable)
   const labelRoom = Math.max(4, width - valueWidth - leastBars - 2 * gap.length)
   const labelWidth = Math.min(labelRoom, Math.max(...labels.map((label) => widthOf(label))))
-  const barOf = barDrawer(points, Math.max(leastBars, width - labelWidth - valueWidth - 2 * gap.length), colors)
+  const barRoom = width - labelWidth - valueWidth - 2 * gap.length
+  // Without room for a bar, the exact value is more useful.
+  const barOf = barRoom < 2 ? () => "" : barDrawer(points, barRoom, colors)
   return labels.map((label, index) => {
     const shown = truncateTo(label, labelWidth)
     const head = `${shown}${" ".repeat(labelWidth - widthOf(shown))}${gap}${(values[index] ?? "").padStart(valueWidth)}`
     const point = points[index - 1]
-    return truncateTo(head, width) + (point === undefined ? "" : `${gap}${barOf(point)}`)
+    return point === undefined ? truncateTo(head, width) : `${truncateTo(head, width)}${gap}${barOf(point)}`.trimEnd()
   })
 }
 
@@ -63,11 +65,33 @@ const barDrawer = (points: ReadonlyArray<Point>, room: number, colors: boolean) 
 
 const lineHeight = 14
 
-const lineChart = ({ points, x, y }: ChartData, { colors, width }: ChartStyle): ReadonlyArray<string> => {
-  const coordinates = points.flatMap(({ value }, index): Array<[number, number]> =>
-    value === undefined ? [] : [[index, value]]
-  )
-  const values = coordinates.map(([, value]) => value)
+/**
+ * Returns at most `most` points. Points that share a place become one, with the label of the first and the value that is
+ * farthest from 0, so that no peak disappears.
+ */
+const thinned = (
+  points: ReadonlyArray<Point>,
+  most: number
+): { readonly points: ReadonlyArray<Point>; readonly each: number } => {
+  const each = Math.max(1, Math.ceil(points.length / most))
+  const farthest = (group: ReadonlyArray<Point>): Point => ({
+    ...group.reduce((kept, point) =>
+      kept.value === undefined || Math.abs(point.value ?? 0) > Math.abs(kept.value) ? point : kept
+    ),
+    label: group[0]?.label ?? ""
+  })
+  return {
+    each,
+    points: Array.from(
+      { length: Math.ceil(points.length / each) },
+      (_, index) => points.slice(index * each, (index + 1) * each)
+    )
+      .map(farthest)
+  }
+}
+
+const lineChart = (data: ChartData, { colors, width }: ChartStyle): ReadonlyArray<string> => {
+  const values = data.points.flatMap(({ value }) => value === undefined ? [] : [value])
   const scale = scaleLinear([
     values.reduce((least, value) => Math.min(least, value), 0),
     values.reduce((most, value) => Math.max(most, value), 0)
@@ -75,22 +99,34 @@ const lineChart = ({ points, x, y }: ChartData, { colors, width }: ChartStyle): 
   const [least = 0, most = 0] = scale.domain()
   const ticks = scale.ticks(5)
   const tickWidth = Math.max(...ticks.map((tick) => tickText(tick).length))
-  const labelWidth = Math.max(...points.map(({ label }) => widthOf(printable(label))))
-  const chartWidth = Math.max(10, width - tickWidth - 3)
-  const steps = Math.max(1, Math.min(5, Math.floor(chartWidth / (labelWidth + 4))))
-  const last = points.length - 1
-  const text = plot(coordinates, {
-    width: chartWidth,
-    height: lineHeight,
-    yRange: [least, most === least ? least + 1 : most],
-    customYAxisTicks: ticks,
-    customXAxisTicks: Array.from({ length: steps + 1 }, (_, step) => Math.round((step / steps) * last)),
-    formatter: (value, { axis }) =>
-      axis === "x" ? truncateTo(printable(points[value]?.label ?? ""), labelWidth) : tickText(value),
-    ...(colors ? { color: "ansiCyan" as const } : {})
-  })
-  return [
-    truncateTo(`${printable(y)} by ${printable(x)}`, width),
-    ...text.split("\n").filter((line) => line.trim() !== "")
-  ]
+  const plotted = (chartWidth: number) => {
+    const { each, points } = thinned(data.points, chartWidth)
+    const labelWidth = Math.max(...points.map(({ label }) => widthOf(printable(label))))
+    const steps = Math.max(1, Math.min(5, Math.floor(chartWidth / (labelWidth + 4))))
+    const text = plot(
+      points.flatMap(({ value }, index): Array<[number, number]> => value === undefined ? [] : [[index, value]]),
+      {
+        width: chartWidth,
+        height: lineHeight,
+        yRange: [least, most === least ? least + 1 : most],
+        customYAxisTicks: ticks,
+        customXAxisTicks: Array.from(
+          { length: steps + 1 },
+          (_, step) => Math.round((step / steps) * (points.length - 1))
+        ),
+        formatter: (value, { axis }) => axis === "x" ? printable(points[value]?.label ?? "") : tickText(value),
+        ...(colors ? { color: "ansiCyan" as const } : {})
+      }
+    )
+    return { each, lines: text.split("\n").filter((line) => line.trim() !== "") }
+  }
+  const wanted = Math.max(10, width - tickWidth - 3)
+  const first = plotted(wanted)
+  // The first and the last label extend beyond the line. How far is known only after plotting.
+  const excess = Math.max(...first.lines.map((line) => widthOf(stripVTControlCharacters(line)))) - width
+  const { each, lines } = excess > 0 ? plotted(Math.max(10, wanted - excess)) : first
+  const title = `${printable(data.y)} by ${printable(data.x)}${
+    each === 1 ? "" : ` (of every ${each} rows, the value farthest from 0)`
+  }`
+  return [truncateTo(title, width), ...lines]
 }
