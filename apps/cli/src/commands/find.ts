@@ -17,7 +17,7 @@ import {
   usage,
   wholeNumber
 } from "@payments/export/program"
-import { Effect, Layer, Stream } from "effect"
+import { Effect, type Layer, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { describe } from "../Output.ts"
 import { type Column, formatOf, printRows, rowFormatFlag } from "../RowsOutput.ts"
@@ -49,7 +49,7 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
       const { limit, text } = yield* checkAll({
         text: Effect.flatMap(
           valueText("TEXT", input.text),
-          (text) => text === "" ? Effect.fail(usage("TEXT is empty.")) : Effect.succeed(text)
+          (value) => value === "" ? Effect.fail(usage("TEXT is empty.")) : Effect.succeed(value)
         ),
         limit: setting({ name: "limit", text: input.limit }, undefined, wholeNumber(1, limits.most)),
         flags: input.contains && !isInCopy
