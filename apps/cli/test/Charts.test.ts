@@ -6,9 +6,14 @@ import { widthOf } from "../src/TextWidth.ts"
 
 const number = (value: number | bigint | string): Cell => ({ json: String(value) })
 
+const dataOf = (...args: Parameters<typeof chartData>) => {
+  const data = chartData(...args)
+  if (typeof data === "string") throw new Error(data)
+  return data
+}
+
 const draw = (rows: ReadonlyArray<ReadonlyArray<Cell>>, width: number, colors = false, wanted?: ChartColumns) => {
-  const data = chartData(["group", "amount"], rows, wanted)
-  assert.isObject(data)
+  const data = dataOf(["group", "amount"], rows, wanted)
   return chartText(data, { width, colors })
 }
 
@@ -84,17 +89,16 @@ describe("a chart in the terminal", () => {
       number(9)
     ]]
     const wanted = { x: ["day", "cycle"], y: "amount", isOverTime: true }
-    const data = chartData(columns, rows, wanted)
-    assert.isObject(data)
+    const data = dataOf(columns, rows, wanted)
     assert.deepInclude(data, { x: "day · cycle", y: "amount", isOverTime: true })
     assert.deepStrictEqual(data.points.map(({ label, text }) => [label, text]), [
       ["2024-05-01 · 1", "7"],
       ["2024-05-01 · NULL", undefined]
     ])
     assert.strictEqual(nullNote(data, columns, rows), "amount is null in 11 of 12 records.")
-    assert.deepInclude(chartData(columns, rows), { x: "day", y: "records" })
+    assert.deepInclude(dataOf(columns, rows), { x: "day", y: "records" })
     assert.match(String(chartData(["status"], [["paid"]])), /needs a column of numbers/)
-    assert.deepInclude(chartData(["year", "n"], [[number(2024), number(5)]]), { x: "year", y: "n", isOverTime: false })
+    assert.deepInclude(dataOf(["year", "n"], [[number(2024), number(5)]]), { x: "year", y: "n", isOverTime: false })
   })
 
   it("writes the numbers of an axis briefly", () => {
