@@ -14,7 +14,7 @@ import { type ListedRecord, recordsOf } from "./ListedRecords.ts"
 import { chosenFormat, describe, type Ending, type Format, makeOutput } from "./Output.ts"
 import { printResult } from "./QueryResult.ts"
 import { fieldReader } from "./RecordText.ts"
-import { mostMebibytes, type Selection } from "./Selection.ts"
+import { CollectedLimit, type Selection } from "./Selection.ts"
 import { meets } from "./Where.ts"
 
 /** What to read and to print. */
@@ -101,9 +101,10 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
     hidden: new Map(),
     unseen: new Set(fields?.filter(({ header }) => !documented.has(header)))
   }
+  const collectedLimit = yield* CollectedLimit
   const collected = query === undefined && sort.length === 0
     ? undefined
-    : new CollectedRecords(sort, mostMebibytes[query === undefined ? "sort" : "query"] * 1024 * 1024)
+    : new CollectedRecords(sort, collectedLimit[query === undefined ? "sort" : "query"])
   const showsProgress = collected !== undefined && (yield* canRedraw)
   const stdio = yield* Stdio.Stdio
   const listing: Listing = {

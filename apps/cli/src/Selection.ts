@@ -4,7 +4,7 @@
  */
 import { Lists } from "@payments/core"
 import { checkAll, type CommandExit, setting, type SettingParser, textFlag, usage } from "@payments/export/program"
-import { Effect } from "effect"
+import { Context, Effect, Record } from "effect"
 import { Flag } from "effect/cli"
 import { isNumber } from "./ExactNumber.ts"
 import { checkPaths, type FieldPath, readPaths } from "./FieldPath.ts"
@@ -24,7 +24,13 @@ export interface Selection {
 }
 
 /** The most memory for the texts of records that `--sort` keeps, in MiB. A query needs several times as much for its values. */
-export const mostMebibytes = { sort: 512, query: 128 } as const
+const mostMebibytes = { sort: 512, query: 128 } as const
+
+/** The most bytes of records that `--sort` and `--query` keep. Tests set it. */
+export const CollectedLimit = Context.Reference<{ readonly sort: number; readonly query: number }>(
+  "@payments/cli/CollectedLimit",
+  { defaultValue: () => Record.map(mostMebibytes, (mebibytes) => mebibytes * 1024 * 1024) }
+)
 
 /** The flags. The help names the documented fields of the list. */
 export const selectionFlags = (list: Lists.AnyList) => ({

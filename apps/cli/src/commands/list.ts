@@ -124,8 +124,8 @@ export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi
           },
           {
             command:
-              `payments ${list.label} list --all --where 'createdAt>=2024-05' --sort createdAt:desc --fields id,status,createdAt --format csv`,
-            description: "some fields of some records, in an order"
+              `payments ${list.label} list --all --where status!=pending --sort reference --fields id,reference,status --format csv`,
+            description: "some fields of the records with another state, sorted, as CSV"
           }
         ])
       )
