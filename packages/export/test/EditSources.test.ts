@@ -23,7 +23,9 @@ const url = "https://api.example.com"
 const files = Layer.merge(NodeFileSystem.layer, NodePath.layer)
 const settings = { base_url: url, api_key_env: "KEY" }
 
-const add = (file: string, name: string, more: Partial<NewSource> = {}) =>
+const unasked = Effect.die("the key was asked for")
+
+const add = (file: string, name: string, more: Partial<NewSource<never>> = {}) =>
   Effect.provide(addSource(file, { name, settings, key: undefined, ...more }), files)
 const remove = (file: string, name: string) => Effect.provide(removeSource(file, name), files)
 
@@ -78,7 +80,7 @@ describe("addSource", () => {
   it.live("stores the key in a file of its own, never in the sources file", () =>
     Effect.gen(function*() {
       const file = yield* written("")
-      const key = Redacted.make("sk_canary")
+      const key = Effect.succeed(Redacted.make("sk_canary"))
       const stored = yield* add(file, "north", { settings: { base_url: url }, key })
       assert.strictEqual(stored, join(file, "../keys/north"))
       assert.strictEqual(readFileSync(stored ?? "", "utf8"), "sk_canary\n")
@@ -92,7 +94,7 @@ describe("addSource", () => {
       assert.include(error.message, "has another key")
       assert.notInclude(error.message, "canary")
       assert.strictEqual(readFileSync(file, "utf8"), "")
-      yield* add(file, "north", { settings: { base_url: url }, key: Redacted.make("other") })
+      yield* add(file, "north", { settings: { base_url: url }, key: Effect.succeed(Redacted.make("other")) })
       // Another source uses the key as well, so it stays.
       yield* add(file, "south", { settings: { base_url: url, api_key_file: "keys/north" } })
       assert.isUndefined(yield* remove(file, "north"))
@@ -101,10 +103,13 @@ describe("addSource", () => {
 
   it.live("refuses a wrong source, and a file with a mistake, untouched", () =>
     Effect.gen(function*() {
-      const refusals: ReadonlyArray<readonly [text: string, more: Partial<NewSource>, problem: string, tag: string]> = [
+      const refusals: ReadonlyArray<
+        readonly [text: string, more: Partial<NewSource<never>>, problem: string, tag: string]
+      > = [
         [source("south"), {}, "already has a source south", "CommandExit"],
         ["", { name: "South" }, "The name of a source has 1 to 40 small letters", "CommandExit"],
-        ["", { settings: { base_url: url } }, "sources.south has no key", "CommandExit"],
+        ["", { settings: { base_url: url }, key: undefined }, "sources.south has no key", "CommandExit"],
+        ["", { settings: { base_url: "http://example.com" } }, "sources.south.base_url must begin", "CommandExit"],
         ["", { settings: { ...settings, every: "1" } }, "sources.south.every must be", "CommandExit"],
         ["", { settings: { ...settings, account: "a\nb" } }, "sources.south.account must be", "CommandExit"],
         [
@@ -120,7 +125,9 @@ describe("addSource", () => {
       ]
       for (const [text, more, problem, tag] of refusals) {
         const file = yield* written(text)
-        const error = yield* Effect.flip(add(file, "south", { key: undefined, ...more }))
+        // Nobody is asked for a key that cannot be used.
+        const isStored = !("api_key_env" in (more.settings ?? settings))
+        const error = yield* Effect.flip(add(file, "south", { key: isStored ? unasked : undefined, ...more }))
         assert.include(error.message, problem)
         assert.strictEqual(error._tag, tag)
         assert.notInclude(error.message, "canary")

@@ -7,6 +7,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
+import { checkState, checkWritable } from "../src/doctor/DestinationChecks.ts"
 import { tableOf } from "../src/engine/Columns.ts"
 import { makeSink } from "../src/engine/SqlSink.ts"
 import { scan, scanAll, verify, verifyAgainstApi } from "../src/index.ts"
@@ -47,6 +48,38 @@ const run = (schema: string, lists: Records, list: Lists.ListName = "payoutReque
 
 const ask = (sql: string, parameters: ReadonlyArray<unknown> = []) =>
   Effect.promise(() => query(server, sql, parameters))
+
+describe("the checks of a PostgreSQL destination", () => {
+  it.live("find missing privileges before an export does, and a read-only server, and write nothing", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const checks = Effect.fnUntraced(function*(role: string, name = schema) {
+        const to = { _tag: "Postgres", url: { ...urlOf(server, name), user: role } } as const
+        const findings = [yield* checkState(to, "memory"), yield* checkWritable(to)]
+        return findings.map(({ found, state }) => `${state}: ${found}`)
+      })
+      yield* ask("CREATE ROLE plain LOGIN")
+      const [none, denied] = yield* checks("plain")
+      assert.include(none, "ok: ")
+      assert.include(none, "does not exist yet")
+      assert.match(denied ?? "", /^failed: .*lacks a privilege/)
+      assert.include((yield* checks(user))[1], "ok: ")
+      assert.deepStrictEqual(yield* ask("SELECT FROM pg_namespace WHERE nspname = $1", [schema]), [])
+      yield* run(schema, { payoutRequests: [{ id: "a" }] })
+      const before = yield* Effect.promise(() => contentOf(server, schema))
+      const owner = yield* checks(user)
+      assert.include(owner[0], "belongs to this source")
+      assert.strictEqual(owner[1], "ok: the user has the privileges")
+      assert.deepStrictEqual(yield* Effect.promise(() => contentOf(server, schema)), before)
+      yield* ask(`GRANT USAGE ON SCHEMA "${schema}" TO plain`)
+      yield* ask(`GRANT SELECT ON ALL TABLES IN SCHEMA "${schema}" TO plain`)
+      const [readable, unwritable] = yield* checks("plain")
+      assert.include(readable, "belongs to this source")
+      assert.match(unwritable ?? "", /^failed: .*lacks a privilege/)
+      yield* ask("ALTER ROLE plain SET default_transaction_read_only = on")
+      assert.match((yield* checks("plain"))[1] ?? "", /^failed: .*read-only/)
+    }).pipe(Effect.scoped))
+})
 
 describe("the PostgreSQL schema", () => {
   it.live("begins a part only between the commits of other parts, because that ends transactions that still run", () =>

@@ -35,12 +35,9 @@ const addCommand = Command.make(
     }
     const to = given.to === undefined ? undefined : yield* destinationText(given.to)
     const isStored = ways.every((way) => way === undefined) || given.keyStdin
-    const key = isStored
-      ? yield* checkKey(given.keyStdin ? yield* keyOfInput : yield* promptForKey(given.name))
-      : undefined
     const stored = yield* addSource(file, {
       name: given.name,
-      key,
+      key: isStored ? Effect.flatMap(given.keyStdin ? keyOfInput : promptForKey(given.name), checkKey) : undefined,
       settings: present({
         base_url: given.baseUrl,
         invoices_base_url: given.invoicesBaseUrl,

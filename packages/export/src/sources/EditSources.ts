@@ -19,12 +19,12 @@ import { type Container, parseToml } from "./Toml.ts"
 import { appendTable, removeTable, type TomlValue } from "./TomlEdit.ts"
 
 /** A source to add. */
-export interface NewSource {
+export interface NewSource<R> {
   readonly name: string
   /** Settings by their names in the file. Paths are absolute. */
   readonly settings: { readonly [setting: string]: TomlValue }
-  /** A key to store in a file of its own, which the setting `api_key_file` then names. */
-  readonly key: Redacted.Redacted<string> | undefined
+  /** Gets a key to store in a file of its own, which the setting `api_key_file` then names. It may ask a person. */
+  readonly key: Effect.Effect<Redacted.Redacted<string>, ProgramError, R> | undefined
 }
 
 type Editing<A> = Effect.Effect<A, ProgramError, FileSystem.FileSystem | Path.Path>
@@ -36,29 +36,38 @@ const lockTime = Duration.seconds(10)
 const keyFolder = "keys"
 
 /** Adds a source. Creates a missing file. Returns the path of the key file, if it stored the key in one. */
-export const addSource = (file: string, { key, name, settings }: NewSource): Editing<string | undefined> => {
-  const keyFile = key === undefined ? undefined : join(keyFolder, name)
-  const all = keyFile === undefined ? settings : { ...settings, api_key_file: keyFile }
-  return editing(
+export const addSource = Effect.fnUntraced(function*<R>(file: string, { key, name, settings }: NewSource<R>) {
+  const keyFile = join(keyFolder, name)
+  const all = key === undefined ? settings : { ...settings, api_key_file: keyFile }
+  /** Returns the text with the source. Fails if the source is wrong. */
+  const added = Effect.fnUntraced(function*({ document, text }: Editable) {
+    if (document.sources.some((source) => source.name === name)) {
+      return yield* usage(`${printable(file)} already has a source ${name}. Remove it first, or choose another name.`)
+    }
+    const changed = appendTable(text, ["sources", name], all)
+    yield* requireOnly(file, text, changed, (sources) => ({ ...sources, [name]: all }))
+    // The file had no mistake before, so the only mistakes are those of the new source.
+    yield* Effect.mapError(
+      parseSourcesFile(file, changed, "some"),
+      ({ findings }) => usage(findings.map(({ problem }) => problem).join("\n"))
+    )
+    return changed
+  })
+  if (key === undefined) {
+    yield* editing(file, (editable) => Effect.flatMap(added(editable), editable.replace))
+    return undefined
+  }
+  // Report mistakes before a person is asked for the key. Other programs can edit the file meanwhile.
+  yield* editing(file, added)
+  const secret = yield* key
+  const stored = join(dirname(file), keyFile)
+  yield* editing(
     file,
-    Effect.fnUntraced(function*({ document, replace, text }) {
-      if (document.sources.some((source) => source.name === name)) {
-        return yield* usage(`${printable(file)} already has a source ${name}. Remove it first, or choose another name.`)
-      }
-      const changed = appendTable(text, ["sources", name], all)
-      yield* requireOnly(file, text, changed, (sources) => ({ ...sources, [name]: all }))
-      const stored = keyFile === undefined || key === undefined ? undefined : join(dirname(file), keyFile)
-      // Check the new text before the key is stored. The only mistakes are those of the new source.
-      yield* Effect.mapError(
-        parseSourcesFile(file, changed, "some"),
-        ({ findings }) => usage(findings.map(({ problem }) => problem).join("\n"))
-      )
-      if (stored !== undefined && key !== undefined) yield* storeKey(stored, key)
-      yield* replace(changed)
-      return stored
-    })
+    (editable) =>
+      Effect.flatMap(added(editable), (changed) => Effect.andThen(storeKey(stored, secret), editable.replace(changed)))
   )
-}
+  return stored
+})
 
 /** Removes a source. Returns the path of the key file that {@link addSource} stored and that no other source uses. */
 export const removeSource = (file: string, name: string): Editing<string | undefined> =>

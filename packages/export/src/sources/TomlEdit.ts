@@ -23,8 +23,15 @@ export const appendTable = (
   return `${text}${separator}${lines.map((line) => `${line}${lineEnd}`).join("")}`
 }
 
-/** JSON strings are TOML strings, except that TOML requires an escape for the character DEL. */
-const tomlOf = (value: TomlValue): string => JSON.stringify(value).replaceAll("\u007f", "\\u007f")
+const tomlOf = (value: TomlValue): string =>
+  typeof value === "number"
+    ? String(value)
+    : typeof value === "string"
+    ? quoted(value)
+    : `[${value.map(quoted).join(", ")}]`
+
+/** A JSON string is a TOML string, except that TOML requires an escape for the character DEL. */
+const quoted = (text: string): string => JSON.stringify(text).replaceAll("\u007f", "\\u007f")
 
 /**
  * Removes the lines of the table, of its tables and of its dotted keys, each with one blank line before it. Comments before a
