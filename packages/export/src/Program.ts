@@ -41,7 +41,7 @@ export {
 } from "./ConsoleOutput.ts"
 export { type ListenProblem, listenProblem } from "./ListenProblem.ts"
 export { nearest } from "./Nearest.ts"
-export { setting } from "./Setting.ts"
+export { setting, variableText } from "./Setting.ts"
 export { duration, interval, type SettingParser, wholeNumber } from "./SettingParser.ts"
 export { chosenConfig, ChosenSource, ConfigFlag, SourceFlag } from "./sources/ChosenSource.ts"
 

@@ -58,10 +58,11 @@ export const doctorCommand = (http: Layer.Layer<HttpClient.HttpClient>) =>
           (finding) => print(textOf(finding, sources.length > 1, colors, wrapWords, width))
         )
       } else {
-        const rows = Stream.map(found, (finding) => [columns.map(({ of }) => of(finding))])
+        yield* Stream.runDrain(found)
+        const rows = findings.map((finding) => columns.map(({ of }) => of(finding)))
         // A reader that closes the pipe early must not hide a failed check.
         yield* Effect.catchIf(
-          printRows(columns, rows, format, ""),
+          printRows(columns, Stream.make(rows), format, ""),
           ({ exitCode }) => exitCode === ExitCode.done,
           () => Effect.void
         )

@@ -1,7 +1,7 @@
 /** `payments source add|list|remove`: edits the sources file. A key is never an argument, and is never printed. */
 import { largestKeyBytes, PaymentsConfig } from "@payments/core"
 import { Destination, printable } from "@payments/export"
-import { ChosenSource, logLine, SourceFlag, textFlag, usage } from "@payments/export/program"
+import { ChosenSource, logLine, SourceFlag, textFlag, usage, variableText } from "@payments/export/program"
 import { addSource, removeSource } from "@payments/export/sources"
 import { Effect, Redacted, Stdio, Stream, Terminal } from "effect"
 import { Argument, Command, Flag, Prompt } from "effect/cli"
@@ -27,7 +27,7 @@ const addCommand = Command.make(
     keyEnv: textFlag("key-env", "NAME", "the environment variable that contains the key")
   },
   Effect.fnUntraced(function*(given) {
-    const { value: file } = yield* (yield* ChosenSource).fileToEdit
+    const { from, value: file } = yield* (yield* ChosenSource).fileToEdit
     yield* refuseSourceFlag
     const ways = [given.keyCommand, given.keyFile, given.keyEnv, given.keyStdin ? "" : undefined]
     if (ways.filter((way) => way !== undefined).length > 1) {
@@ -50,7 +50,11 @@ const addCommand = Command.make(
     })
     yield* logLine(`Added ${given.name} to ${printable(file)}.`)
     if (stored !== undefined) yield* logLine(`The key is in ${printable(stored)}, which only its owner may read.`)
-    yield* logLine(`Check it: payments doctor --source ${given.name}`)
+    const inFile = from === "--config" ? ` --config '${printable(file).replaceAll("'", "'\\''")}'` : ""
+    yield* logLine(`Check it: payments doctor --source ${given.name}${inFile}`)
+    if ((yield* variableText("PAYMENTS_BASE_URL")) !== undefined) {
+      yield* logLine("PAYMENTS_BASE_URL is set: without --source, commands use the environment.")
+    }
   })
 ).pipe(
   Command.withDescription("Add a source to the sources file; without a flag for the key, ask for it"),
