@@ -1,8 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
+import { Questions } from "@payments/export"
 import { Effect, Fiber, Schedule } from "effect"
 import { spawn } from "node:child_process"
 import { readdirSync } from "node:fs"
+import { stripVTControlCharacters } from "node:util"
 import { afterAll, beforeAll } from "vitest"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { query as queryServer } from "../../../packages/export/test/PostgresTest.ts"
@@ -151,6 +153,58 @@ describe("payments query", () => {
         assert.strictEqual(state(), before)
         assert.strictEqual((yield* runInProcess(emptyApi, ["verify", "--from", to])).code, 0)
       }).pipe(Effect.scoped)
+  )
+
+  it.live(
+    "answers questions by name, as rows and as a chart, and says when the list was never read to its end",
+    () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const from = `sqlite:${folder}/p.db`
+        const lists = { invoices: [`{"id":"a","status":"paid","settlementDate":"2024-05-01","amount":1234567}`] }
+        yield* runInProcess(layerTest(lists), ["export", "invoices", "--to", from])
+        const run = (...args: ReadonlyArray<string>) =>
+          runInProcess(emptyApi, ["query", "--from", from, ...args], true, 60)
+        const settled = yield* run("settled-by-day", "--month", "2024-05", "--format", "csv")
+        assert.deepStrictEqual([settled.code, settled.err], [0, ""])
+        assert.strictEqual(
+          settled.out,
+          "settlement_date,records,amount,amount_null,payment_amount,payment_amount_null\r\n2024-05-01,1,1234567,0,,1\r\n"
+        )
+        const chart = yield* run("settled-by-day", "--chart")
+        assert.strictEqual(
+          stripVTControlCharacters(chart.out),
+          `settlement_date     amount\n2024-05-01       1,234,567  ${
+            "█".repeat(32)
+          }\namount is null in 0 of 1 records.\n`
+        )
+        const partial = yield* run("payouts-by-status", "--chart")
+        assert.strictEqual(
+          partial.err,
+          "No rows.\npayout-requests: no export has read the whole list yet, so these figures may be incomplete.\n"
+        )
+        const printed = yield* run("--questions")
+        for (const { name } of Questions.questions) assert.include(printed.out, name)
+        assert.include(
+          (yield* run("--tables", "--format", "csv")).out,
+          "invoices,settlement_date,text,the field settlementDate"
+        )
+        for (
+          const [args, problem] of [
+            [[], "The questions are settled-by-day, "],
+            [["settled-by-dya"], "There is no question settled-by-dya. Did you mean settled-by-day?"],
+            [["settled-by-day", "--month", "May"], "--month"],
+            [["SELECT 1", "--month", "2024-05"], "--month is for questions"],
+            [["settled-by-day", "--chart", "--format", "csv"], "--chart and --format exclude each other"],
+            [["SELECT 'a' AS x", "--chart"], "A chart needs a column of numbers"]
+          ] as const
+        ) {
+          const { code, err, out } = yield* run(...args)
+          assert.deepStrictEqual([code, out], [2, ""], args.join(" "))
+          assert.include(err, problem)
+        }
+      }).pipe(Effect.scoped),
+    30_000
   )
 
   it.live("reports an absent destination, and creates nothing", () =>

@@ -90,6 +90,7 @@ export const valueKinds: { readonly [flag: string]: ValuesOf } = {
   "--config": file,
   "--cursor-file": file,
   "--customer-ids": file,
+  "--html": file,
   "--key-file": file,
   "--from": destination,
   "--to": destination,
