@@ -5,6 +5,9 @@
 import { fieldReader } from "./RecordText.ts"
 import { type SortKey, sortOrder, type SortValue, sortValues } from "./SortKeys.ts"
 
+/** The memory of a record besides its texts, in bytes. */
+const overhead = 400
+
 interface Collected {
   readonly bytes: Buffer
   readonly sortValues: ReadonlyArray<SortValue>
@@ -35,7 +38,7 @@ export class CollectedRecords {
     const bytes = Buffer.from(text)
     const values = this.#keys.length === 0 ? [] : sortValues(this.#keys, fieldReader(text))
     this.#records.push({ bytes, sortValues: values })
-    this.#bytes += values.reduce((size, value) => size + 2 * value.text.length, bytes.length)
+    this.#bytes += values.reduce((size, value) => size + 2 * value.text.length, bytes.length + overhead)
   }
 
   /** Returns the exact texts in their order. The sort is stable. */

@@ -31,10 +31,14 @@ const decimalOf = (text: string): Decimal => {
   }
 }
 
+/** Whether parsing keeps the order and equality of numbers with this text: a double is exact to 15 decimal digits. */
+const isShort = (text: string): boolean => text.length <= 15 && !text.includes("e") && !text.includes("E")
+
 const order = <A extends string | number>(left: A, right: A): number => left < right ? -1 : left > right ? 1 : 0
 
 /** Returns a negative number, zero or a positive number if the first number is less than, equal to or greater than the second. */
 export const compareNumbers = (left: string, right: string): number => {
+  if (isShort(left) && isShort(right)) return order(Number(left), Number(right))
   const [one, other] = [decimalOf(left), decimalOf(right)]
   if (one.sign !== other.sign || one.sign === 0) return one.sign - other.sign
   return one.sign * (order(one.magnitude, other.magnitude) || order(one.digits, other.digits))

@@ -11,7 +11,7 @@ import { continueCommand, isPrintable, type TypedFlags } from "./ContinueCommand
 import * as CursorFile from "./CursorFile.ts"
 import type { FieldPath } from "./FieldPath.ts"
 import { type ListedRecord, recordsOf } from "./ListedRecords.ts"
-import { chosenFormat, describe, type Ending, type Format, makeOutput } from "./Output.ts"
+import { chosenFormat, describe, type Ending, type Format, makeOutput, wrapped } from "./Output.ts"
 import { printResult } from "./QueryResult.ts"
 import { fieldReader } from "./RecordText.ts"
 import { CollectedLimit, type Selection } from "./Selection.ts"
@@ -153,7 +153,7 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
       })
       yield* print(selected)
       state.pages++
-      countBad(state, read, new Set(selected))
+      if (read.some(({ problem }) => problem !== undefined)) countBad(state, read, new Set(selected))
       state.read += read.length
       state.selected += selected.length
       if (format === "csv" && fields === undefined) {
@@ -181,7 +181,7 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
         state.cursor = start
         state.printedOfPage = saved?.printed ?? []
       }
-      yield* printResult(error === undefined ? query : undefined, collected, format, endingOf(listing, error))
+      yield* printResult(list, error === undefined ? query : undefined, collected, format, endingOf(listing, error))
     } else {
       if (collected !== undefined) {
         for (const texts of batchesOf(collected.texts())) yield* output.records(texts)
@@ -290,6 +290,8 @@ const nextOf = ({ input, limit, list, state: { cursor } }: Listing, showsPersona
   return continueCommand(list.label, input.typed, start, showsPersonal)
 }
 
+const logWrapped = (text: string) => Effect.flatMap(wrapped(text), logLine)
+
 /** Logs how to continue, and what the output does not show. */
 const logNotes = Effect.fnUntraced(function*(listing: Listing, isSecret: (text: string) => boolean) {
   const { input: { selection: { conditions, query, sort } }, list, state } = listing
@@ -297,7 +299,7 @@ const logNotes = Effect.fnUntraced(function*(listing: Listing, isSecret: (text: 
   if (state.bad > 0) {
     const [number, problem] = state.firstBad
     const isAsRead = conditions.length === 0 && sort.length === 0 && query === undefined
-    yield* logLine(
+    yield* logWrapped(
       `payments: ${list.label}: records that do not match the document: ${state.bad}; printed as sent. The first is record ${number} ${
         isAsRead ? "of the output" : "of those that were read"
       } (${printable(problem)}). Use --strict to stop at such a record.`
@@ -305,7 +307,7 @@ const logNotes = Effect.fnUntraced(function*(listing: Listing, isSecret: (text: 
   }
   const hidden = Object.keys(namesForLogs(Object.fromEntries(state.hidden), isSecret))
   if (hidden.length > 0) {
-    yield* logLine(
+    yield* logWrapped(
       `payments: ${list.label}: the CSV has the documented fields only. The records also have ${
         new Intl.ListFormat("en-GB").format(hidden)
       }: choose fields with --fields.`
@@ -313,7 +315,7 @@ const logNotes = Effect.fnUntraced(function*(listing: Listing, isSecret: (text: 
   }
   if (state.unseen.size > 0 && state.selected > 0) {
     const names = Array.from(state.unseen, ({ header }) => printable(header))
-    yield* logLine(`payments: ${list.label}: no printed record has ${new Intl.ListFormat("en-GB").format(names)}.`)
+    yield* logWrapped(`payments: ${list.label}: no printed record has ${new Intl.ListFormat("en-GB").format(names)}.`)
   }
 })
 
@@ -329,20 +331,21 @@ const logHowToContinue = Effect.fnUntraced(function*(listing: Listing) {
   ]
   const scope = local.length === 0
     ? ""
-    : ` ${new Intl.ListFormat("en-GB").format(local)} ${
-      local.length === 1 ? "applies" : "apply"
-    } only to the ${state.read} that were read${isFull() ? ", because no more fit in memory" : ""}.`
+    : ` ${new Intl.ListFormat("en-GB").format(local)} ${local.length === 1 ? "applies" : "apply"} only to the ${
+      state.read.toLocaleString("en-US")
+    } that were read${isFull() ? ", because no more fit in memory" : ""}.`
   const remain = `More records remain.${scope}`
   const next = nextOf(listing, isShown.stderr)
   if (input.cursorFile !== undefined) {
-    return yield* logNote({ message: `${remain} Run the same command again to continue.`, next })
+    return yield* logNote({ message: yield* wrapped(`${remain} Run the same command again to continue.`), next })
   }
   const advice = input.all ? "Continue" : "Read them all with --all, or continue"
   const repeated = state.printedOfPage.length > 0
     ? ` (the first ${state.printedOfPage.length} records of that page were printed)`
     : ""
   if (isShown.stderr && next !== undefined) {
-    return yield* logNote({ message: `${remain} ${advice} with${repeated}:\n  ${next}`, next })
+    // The command is not wrapped, so that it can be copied.
+    return yield* logNote({ message: `${yield* wrapped(`${remain} ${advice} with${repeated}:`)}\n  ${next}`, next })
   }
   yield* logNote({
     message:

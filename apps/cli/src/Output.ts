@@ -57,12 +57,14 @@ export const makeOutput = Effect.fnUntraced(function*(
 ) {
   yield* requireOutput
   const stdio = yield* Stdio.Stdio
+  const terminal = yield* Terminal.Terminal
   const onTerminal = yield* stdio.stdoutIsTerminal
   const provideStdio = Effect.provideService(Stdio.Stdio, stdio)
   const write: Write = {
     records: (text) => provideStdio(printOrEnd(text)),
     end: (text) => provideStdio(print(text)),
-    log: (line) => provideStdio(logLine(line)),
+    log: (line) =>
+      provideStdio(Effect.provideService(Effect.flatMap(wrapped(line), logLine), Terminal.Terminal, terminal)),
     toOutput: (text) => onTerminal ? printable(text) : text
   }
   const project = fields === undefined ? (text: string) => text : projection(fields)
@@ -90,6 +92,14 @@ export const terminalWidth = Effect.map(
   Effect.flatMap(Terminal.Terminal, ({ columns }) => columns),
   (columns) => columns || Infinity
 )
+
+/** Returns the text with its words wrapped for the terminal. Without a terminal the text is unchanged. */
+export const wrapped = Effect.fnUntraced(function*(text: string) {
+  const width = (yield* (yield* Stdio.Stdio).stderrIsTerminal) ? yield* terminalWidth : Infinity
+  if (width === Infinity) return text
+  const { wrapWords } = yield* Effect.promise(() => import("./TextWidth.ts"))
+  return wrapWords(text, width).join("\n")
+})
 
 interface Write {
   readonly records: (text: string) => Effect.Effect<void, CommandExit>

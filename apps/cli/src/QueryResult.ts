@@ -1,5 +1,5 @@
 /** Prints the result of `--query`. An array has a line or row for each element; in a table or CSV, members are columns. */
-import { membersOf } from "@payments/core"
+import { Lists, membersOf } from "@payments/core"
 import { type Cell, ExitCode, printable } from "@payments/export"
 import { CommandExit, printOrEnd } from "@payments/export/program"
 import { Effect, Stdio, Stream } from "effect"
@@ -11,6 +11,7 @@ import { type Column, printRows } from "./RowsOutput.ts"
 
 /** Runs the query on the records and prints its result. Without a query, it ends the document without a result. */
 export const printResult = Effect.fnUntraced(function*(
+  list: Lists.AnyList,
   query: JsonQuery | undefined,
   records: CollectedRecords,
   format: Format,
@@ -31,19 +32,21 @@ export const printResult = Effect.fnUntraced(function*(
   }
   if (query === undefined) return
   if (format === "ndjson") return yield* printOrEnd(elements.map((element) => `${toOutput(element)}\n`).join(""))
-  const { columns, rows } = tableOf(elements)
+  const { columns, rows } = tableOf(elements, Lists.amountFields(list))
   yield* printRows(columns, Stream.make(rows), format, "No rows.")
 })
 
 /** Returns a column for each member if all elements are objects, and one column of values otherwise. */
-const tableOf = (elements: ReadonlyArray<string>) => {
+const tableOf = (elements: ReadonlyArray<string>, amounts: ReadonlyArray<string>) => {
   if (!elements.every((element) => element.startsWith("{"))) {
     return { columns: [{ name: "value" }], rows: elements.map((element) => [cellOf(element)]) }
   }
   const objects = elements.map(membersOf)
   const names = [...new Set(objects.flatMap((object) => [...object.keys()]))]
   return {
-    columns: names.map((name): Column => name === "status" ? { name, kind: "state" } : { name }),
+    columns: names.map((name): Column =>
+      amounts.includes(name) ? { name, kind: "integer" } : name === "status" ? { name, kind: "state" } : { name }
+    ),
     rows: objects.map((object) => names.map((name) => cellOf(object.get(name))))
   }
 }

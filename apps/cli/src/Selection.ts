@@ -37,9 +37,9 @@ export const selectionFlags = (list: Lists.AnyList) => ({
   fields: textFlag(
     "fields",
     "FIELDS",
-    `print these fields only, such as id,customerDetails.name; documented: ${
-      Lists.fieldPaths(list).join(", ")
-    }. Other fields are allowed`
+    `print these fields only, such as id,${
+      Lists.fieldPaths(list).find((path) => path.includes(".")) ?? "status"
+    }; documented: ${Lists.fieldPaths(list).join(", ")}. Other fields are allowed`
   ),
   where: Flag.String("where").pipe(
     Flag.withMetavar("CONDITION"),

@@ -268,7 +268,7 @@ describe("a listing", () => {
 
   it.effect("stops at the memory limit of --sort and --query with code 10, and says so", () =>
     Effect.gen(function*() {
-      const limited = Effect.provideService(CollectedLimit, { sort: 1000, query: 1000 })
+      const limited = Effect.provideService(CollectedLimit, { sort: 8000, query: 8000 })
       const sorted = yield* list("--all", "--limit", "5", "--sort", "amount").pipe(limited)
       assert.strictEqual(sorted.code, 10)
       assert.deepStrictEqual(linesOf(sorted.out).toSorted(), invoices.slice(0, linesOf(sorted.out).length).toSorted())
