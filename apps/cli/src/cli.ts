@@ -65,7 +65,7 @@ const globalFlags = [SourceFlag, ConfigFlag, LogLevelFlag] as const
 const firstOperand = (args: ReadonlyArray<string>): string | undefined =>
   args.find((arg, index) => !arg.startsWith("-") && !globalFlags.some(({ id }) => args[index - 1] === `--${id}`))
 
-const titles = new Intl.ListFormat("en-GB").format(Lists.all.map(({ title }) => title))
+const titles = Lists.all.map(({ title }) => title).join(", ").replace(/, (?!.*,)/, " and ")
 
 /**
  * Makes the command line for these arguments. If they name a command, it has only this command. Otherwise, and for

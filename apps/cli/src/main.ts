@@ -3,8 +3,15 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { PaymentsApi } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
-import { ExitCode } from "@payments/export"
-import { chosenConfig, handleOutputErrors, handOverSignals, lineLogger, run, teardown } from "@payments/export/program"
+import {
+  chosenConfig,
+  ExitCode,
+  handleOutputErrors,
+  handOverSignals,
+  lineLogger,
+  run,
+  teardown
+} from "@payments/export/program"
 import { Effect, Layer } from "effect"
 import { payments } from "./cli.ts"
 

@@ -6,7 +6,7 @@
 import { Cause, Console, Effect, Exit, Layer, type LogLevel, Option, type Runtime } from "effect"
 import { CliConfig, CliError, CliOutput, Command, Flag, GlobalFlag } from "effect/cli"
 import { errorText, logError, logLine, messageFormatOf, Messages } from "./ConsoleOutput.ts"
-import * as Destination from "./Destination.ts"
+import { DestinationError, parse as parseDestination } from "./DestinationUrl.ts"
 import { ExitCode } from "./ExitCode.ts"
 import { helpFormatter } from "./HelpText.ts"
 import { checkAll, CommandExit, factsOf, interruptedFacts, type ProgramError, usage, withNext } from "./ProgramError.ts"
@@ -26,6 +26,7 @@ import type { Source } from "./sources/Source.ts"
 import { canColor, canRedraw, terminalWidth } from "./TerminalRules.ts"
 import { usageText } from "./UsageText.ts"
 
+export { ExitCode } from "./ExitCode.ts"
 export { canColor, canRedraw, checkAll, CommandExit, type ProgramError, usage, withNext }
 export {
   drawProgress,
@@ -194,8 +195,8 @@ export const destinationOf = Effect.fnUntraced(
       ? ["PAYMENTS_TO", "environment"] as const
       : [`--${flag.name}`, "argument"] as const
     return yield* Effect.mapError(
-      Destination.parse(text, from),
-      ({ problem }) => new Destination.DestinationError({ problem: `${name}: ${problem}` })
+      parseDestination(text, from),
+      ({ problem }) => new DestinationError({ problem: `${name}: ${problem}` })
     )
   }
 )
