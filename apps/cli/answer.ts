@@ -1,5 +1,5 @@
 /**
- * Answers `--version`, and `--help` of a command from a text that the build wrote (`help.ts`). The launcher loads this file alone:
+ * Answers `--version`, and `--help` of a command from a text that the build wrote (`finish.ts`). The launcher loads this file alone:
  * no library, so that the answer is immediate.
  */
 import { fstatSync, readFileSync, writeSync } from "node:fs"

@@ -21,11 +21,10 @@ if (version[0] < ${oldestNode.major} || (version[0] == ${oldestNode.major} && ve
   process.stderr.write("${name}: NODE_DEBUG or NODE_DEBUG_NATIVE is set: Node would print cursors and filter values. Unset it.\\n")
   process.exitCode = 3
 } else if (!isQuestion || !require("./${name}-answer.cjs").answer(process.argv.slice(2), __dirname)) {
-  // Not in /tmp, Node's default: another user of the machine could put code there.
+  // The build has filled this folder for the Node that it ran on.
   try {
-    var cache = process.env.XDG_CACHE_HOME || require("os").homedir() + "/.cache"
-    require("module").enableCompileCache(cache + "/payments")
-  } catch (noHome) {}
+    require("module").enableCompileCache({ directory: __dirname + "/compile-cache", portable: true })
+  } catch (tooOld) {}
   // Node prints on every run that node:sqlite is experimental. The program depends on it anyway.
   var warn = process.emitWarning
   process.emitWarning = function (warning) {

@@ -1,10 +1,16 @@
-/** Writes the help of each command into `dist/help`, with colours. The build runs this program; the launcher prints the texts. */
+/**
+ * Completes the build: writes the help of each command into `dist/help`, with colours, which the launcher prints; and runs the
+ * program, so that Node keeps its compiled code in `dist/compile-cache`.
+ */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { PaymentsApi } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { chosenConfig, run } from "@payments/export/program"
+import { Sandbox } from "@payments/sandbox"
 import { ConfigProvider, Console, Effect, Layer } from "effect"
 import type { Command } from "effect/cli"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { payments } from "./src/cli.ts"
@@ -38,3 +44,17 @@ await Effect.runPromise(
     Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord({ FORCE_COLOR: "1" })))
   )
 )
+
+/** Lists records of a sandbox. The cache has the functions that ran: those of the start, of a request and of a page. */
+const warmUp = Effect.gen(function*() {
+  const { url } = yield* Sandbox
+  const launcher = join(import.meta.dirname, "dist/payments.js")
+  const child = spawn(process.execPath, [launcher, "invoices", "list", "--all"], {
+    env: { PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: "sandbox_build", PAYMENTS_STDOUT: "open" },
+    stdio: ["ignore", "ignore", "inherit"]
+  })
+  const [code] = yield* Effect.promise(() => once(child, "exit"))
+  if (code !== 0) throw new Error(`the program ended with code ${code}`)
+})
+
+await Effect.runPromise(Effect.provide(warmUp, Sandbox.layer({ records: 200 })))
