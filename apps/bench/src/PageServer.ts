@@ -5,6 +5,7 @@
  * | address | response |
  * |---|---|
  * | `/v0/payoutRequests` | the pages, by cursor |
+ * | `/v1/invoices` | the pages of invoices, prepared at the first request |
  * | `/slow/v0/payoutRequests` | the same, 50 ms later |
  * | `/times/N/v0/payoutRequests` | the same pages N times over, each time under new cursors |
  * | `/down/v0/payoutRequests` | 503 |
@@ -19,7 +20,8 @@ const slowMs = 50
 
 /** Listens on a free port of this machine. Returns the address. */
 export const listen = (length: number): Promise<string> => {
-  const { bodies, stripe } = prepare(length)
+  const { bodies, stripe } = prepare("payoutRequests", length)
+  let invoices: ReadonlyArray<Buffer> | undefined
   let requests = 0
   const respond = (request: IncomingMessage, response: ServerResponse): void => {
     const url = request.url ?? ""
@@ -29,6 +31,10 @@ export const listen = (length: number): Promise<string> => {
       return
     }
     requests++
+    if (url.startsWith("/v1/invoices")) {
+      invoices ??= prepare("invoices", length).bodies
+      return send(response, invoices[pageOfCursor(parameter(url, "cursor"))])
+    }
     if (url.startsWith("/v1/payouts")) return send(response, stripe.get(parameter(url, "starting_after")))
     if (url.startsWith("/down/")) return void response.writeHead(503).end()
     const index = pageOfCursor(parameter(url, "cursor"))
@@ -51,8 +57,8 @@ const send = (response: ServerResponse, body: Buffer | undefined): void => {
   response.writeHead(200, { "content-type": "application/json", "content-length": body.length }).end(body)
 }
 
-const prepare = (length: number) => {
-  const { textAt } = records("payoutRequests", length, 1)
+const prepare = (list: "payoutRequests" | "invoices", length: number) => {
+  const { textAt } = records(list, length, 1)
   const bodies: Array<Buffer> = []
   const stripe = new Map<string | undefined, Buffer>()
   let before: string | undefined

@@ -1,7 +1,8 @@
-/** `pnpm bench core|sandbox|export|worker|alerts [--records N] [--rounds N] [--json FILE] [--check]` */
+/** `pnpm bench core|sandbox|export|worker|cli|alerts [--records N] [--rounds N] [--json FILE] [--check]` */
 import { writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
 import { fullAlertSizes, measureAlerts } from "./alerts.ts"
+import { fullCliSizes, measureCli } from "./cli.ts"
 import { fullSizes, measureCore } from "./core.ts"
 import { fullExportSizes, measureExport } from "./export.ts"
 import { fullHeadSizes, measureHead } from "./head.ts"
@@ -9,10 +10,11 @@ import { machine, meetsTarget, render } from "./Report.ts"
 import { fullSandboxSizes, measureSandbox } from "./sandbox.ts"
 import { fullWorkerSizes, measureWorker } from "./worker.ts"
 
-const usage = `usage: pnpm bench core|sandbox|export|worker|alerts [flags]
+const usage = `usage: pnpm bench core|sandbox|export|worker|cli|alerts [flags]
   --records N   records of the list for speed and memory figures (a multiple of 100; default ${fullSizes.records}, worker:
-                ${fullWorkerSizes.records})
-  --rounds N    measured rounds; the figures are their medians (default ${fullSizes.rounds}, worker: ${fullWorkerSizes.rounds})
+                ${fullWorkerSizes.records}, cli: ${fullCliSizes.records})
+  --rounds N    measured rounds; the figures are their medians (default ${fullSizes.rounds}, worker: ${fullWorkerSizes.rounds},
+                cli: ${fullCliSizes.rounds})
   --json FILE   also write the figures to this file
   --check       exit with code 1 if a target is missed`
 
@@ -25,7 +27,7 @@ const { positionals, values } = parseArgs({
     check: { type: "boolean", default: false }
   }
 })
-const defaults = positionals[0] === "worker" ? fullWorkerSizes : fullSizes
+const defaults = positionals[0] === "worker" ? fullWorkerSizes : positionals[0] === "cli" ? fullCliSizes : fullSizes
 const sizes = {
   ...fullSizes,
   records: Number(values.records ?? defaults.records),
@@ -40,6 +42,7 @@ const benches = {
     // It always runs with 1,000,000 records for 4 minutes.
     ...await measureHead(fullHeadSizes, log)
   ],
+  cli: (log: Log) => measureCli({ records: sizes.records, rounds: sizes.rounds }, log),
   // It needs Prometheus, and ignores the flags for sizes.
   alerts: (log: Log) => measureAlerts(fullAlertSizes, log)
 }

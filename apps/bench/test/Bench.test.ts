@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { measureCli } from "../src/cli.ts"
 import { measureCore } from "../src/core.ts"
 import { measureExport } from "../src/export.ts"
 import { measureHead } from "../src/head.ts"
@@ -41,6 +42,11 @@ describe("the benchmark", { timeout }, () => {
   it("runs workers over many sources, with metrics, traces and status pages", async () => {
     const sizes = { records: 500, rounds: 1, sources: 4, recordsPerList: 100, seconds: 2, every: 1 }
     const figures = await measureWorker(sizes, () => {})
+    assert.isTrue(figures.every(({ value }) => Number.isFinite(value) && value > 0), render(figures))
+  })
+
+  it("starts the command line, and lists into a file", async () => {
+    const figures = await measureCli({ records: 500, rounds: 1 }, () => {})
     assert.isTrue(figures.every(({ value }) => Number.isFinite(value) && value > 0), render(figures))
   })
 

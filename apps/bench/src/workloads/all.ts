@@ -6,6 +6,7 @@ export const workloads = {
   "bare loop, prefetching": async () => (await import("./bareLoop.ts")).prefetching,
   "PaymentsApi": async () => (await import("./paymentsApi.ts")).stream,
   "PaymentsApi, exact texts": async () => (await import("./paymentsApi.ts")).exactTexts,
+  "PaymentsApi, exact texts of invoices": async () => (await import("./paymentsApi.ts")).exactInvoices,
   "PaymentsApi over fetch": async () => (await import("./paymentsApi.ts")).overFetch,
   "PaymentsApi over Effect's undici": async () => (await import("./paymentsApi.ts")).overStockUndici,
   "PaymentsApi, 30 ms per page": async () => (await import("./paymentsApi.ts")).slowConsumer,

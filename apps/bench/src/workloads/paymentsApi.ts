@@ -1,6 +1,6 @@
 /** `PaymentsApi` over several HTTP clients. It checks every record and keeps undocumented fields. */
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
-import { PaymentsApi, PaymentsConfig } from "@payments/core"
+import { type Page, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { Effect, Layer, ManagedRuntime, Redacted, Stream } from "effect"
 import { FetchHttpClient, type HttpClient } from "effect/http"
@@ -43,15 +43,20 @@ const records = Effect.fnUntraced(function*(api: PaymentsApi["Service"]) {
   return total
 })
 
-const texts = Effect.fnUntraced(function*(api: PaymentsApi["Service"]) {
-  const total = emptyResult()
-  yield* Stream.runForEach(api.payoutRequests.pages({ limit: pageSize }), (page) =>
-    Effect.sync(() => {
-      addRecords(total, page.items)
-      for (const { text } of page.records()) total.characters += text.length
-    }))
-  return total
-})
+const texts = (list: "payoutRequests" | "invoices") =>
+  Effect.fnUntraced(function*(api: PaymentsApi["Service"]) {
+    const total = emptyResult()
+    const pages: Stream.Stream<Page<{ readonly id: string; readonly amount?: number | null }>, unknown> = api[list]
+      .pages({
+        limit: pageSize
+      })
+    yield* Stream.runForEach(pages, (page) =>
+      Effect.sync(() => {
+        addRecords(total, page.items)
+        for (const { text } of page.records()) total.characters += text.length
+      }))
+    return total
+  })
 
 const withPauses = (ms: number) =>
   Effect.fnUntraced(function*(api: PaymentsApi["Service"]) {
@@ -64,7 +69,8 @@ const withPauses = (ms: number) =>
   })
 
 export const stream = workload(layerHttpClient, records)
-export const exactTexts = workload(layerHttpClient, texts)
+export const exactTexts = workload(layerHttpClient, texts("payoutRequests"))
+export const exactInvoices = workload(layerHttpClient, texts("invoices"))
 export const slowConsumer = workload(layerHttpClient, withPauses(30))
 export const overFetch = workload(FetchHttpClient.layer, records)
 export const overStockUndici = workload(NodeHttpClient.layerUndici, records)
