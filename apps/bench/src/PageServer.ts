@@ -57,8 +57,8 @@ const send = (response: ServerResponse, body: Buffer | undefined): void => {
   response.writeHead(200, { "content-type": "application/json", "content-length": body.length }).end(body)
 }
 
-const prepare = (list: "payoutRequests" | "invoices", length: number) => {
-  const { textAt } = records(list, length, 1)
+const prepare = (of: "payoutRequests" | "invoices", length: number) => {
+  const { textAt } = records(of, length, 1)
   const bodies: Array<Buffer> = []
   const stripe = new Map<string | undefined, Buffer>()
   let before: string | undefined
