@@ -15,25 +15,25 @@ import { sandboxEnv, temporaryFolder } from "./test/Program.ts"
 
 interface Picture {
   readonly name: string
-  /** The commands, as a shell reads them. They run one after the other, each with its prompt. */
-  readonly commands: ReadonlyArray<string>
+  /** A command that runs before, without being shown. */
+  readonly before?: string
+  /** The command, as a shell reads it. It is shown after a prompt. */
+  readonly command: string
   readonly columns: number
 }
 
 const documented: ReadonlyArray<Picture> = [
-  { name: "cli-list", commands: ["payments invoices list --max 8"], columns: 120 },
-  { name: "cli-help", commands: ["payments invoices list --help"], columns: 100 },
-  { name: "cli-export", commands: ["payments export --to sqlite:payments.db"], columns: 100 },
+  { name: "cli-list", command: "payments invoices list --max 8", columns: 120 },
+  { name: "cli-help", command: "payments invoices list --help", columns: 100 },
+  { name: "cli-export", command: "payments export --to sqlite:payments.db", columns: 100 },
   {
     name: "cli-chart",
-    commands: [
-      "payments export --to sqlite:payments.db >/dev/null 2>&1",
-      "payments query settled-by-day --month 2024-01 --from sqlite:payments.db --chart"
-    ],
+    before: "payments export --to sqlite:payments.db",
+    command: "payments query settled-by-day --month 2024-01 --from sqlite:payments.db --chart",
     columns: 100
   },
-  { name: "cli-find", commands: ["payments find invoice-7"], columns: 120 },
-  { name: "cli-doctor", commands: ["payments doctor"], columns: 100 }
+  { name: "cli-find", command: "payments find invoice-7", columns: 120 },
+  { name: "cli-doctor", command: "payments doctor", columns: 100 }
 ]
 
 type Scheme = "light" | "dark"
@@ -74,16 +74,20 @@ const require = createRequire(import.meta.url)
 const font = readFileSync(require.resolve("dejavu-fonts-ttf/ttf/DejaVuSansMono.ttf")).toString("base64")
 
 /** The largest number of lines of a picture. */
-const rows = 60
+const rows = 100
 
-/** Runs the commands in a terminal of this width, and returns what they print. */
+/** Runs the command in a terminal of this width, and returns what it prints. */
 const record = async (
-  commands: ReadonlyArray<string>,
+  { before, command }: Picture,
   columns: number,
   options: { readonly cwd: string; readonly env: Readonly<Record<string, string>> }
 ): Promise<Buffer> => {
-  const lines = commands.flatMap((command) => [`printf '\\033[1m$\\033[0m %s\\n' ${quoted(command)}`, command])
-  const shell = [`stty rows ${rows} columns ${columns}`, ...lines].join("\n")
+  const shell = [
+    `stty rows ${rows} columns ${columns}`,
+    ...(before === undefined ? [] : [`${before} >/dev/null 2>&1`]),
+    `printf '\\033[1m$\\033[0m %s\\n' ${quoted(command)}`,
+    command
+  ].join("\n")
   const child = spawn("script", ["--quiet", "--return", "--command", `sh -c ${quoted(shell)}`, "/dev/null"], {
     cwd: options.cwd,
     env: {
@@ -108,9 +112,8 @@ const draw = async (page: Page, received: Buffer, columns: number, scheme: Schem
   await page.setViewport({ width: columns * 9 + 60, height: rows * 20, deviceScaleFactor: 2 })
   await page.setContent(
     `<style>@font-face { font-family: terminal; src: url(data:font/ttf;base64,${font}) }
-    body { margin: 0; background: ${
-      themes[scheme]["background"]
-    } } #terminal { padding: 12px; display: inline-block }</style>
+    body { margin: 0; background: ${themes[scheme]["background"]} } #terminal { padding: 12px; display: inline-block }
+    .xterm .scrollbar { display: none }</style>
     <div id="terminal"></div>`
   )
   await page.addStyleTag({ path: css ?? "" })
@@ -155,10 +158,11 @@ const main = Effect.gen(function*() {
   const env = yield* sandboxEnv({ records: 300 })
   const images = folder ?? join(import.meta.dirname, "../../docs/images")
   mkdirSync(images, { recursive: true })
-  for (const { columns, commands, name } of documented) {
+  for (const picture of documented) {
+    const { columns, name } = picture
     for (const width of folder === undefined ? [columns] : [60, 80, 160]) {
       const cwd = yield* temporaryFolder
-      const received = yield* Effect.promise(() => record(commands, width, { cwd, env }))
+      const received = yield* Effect.promise(() => record(picture, width, { cwd, env }))
       for (const scheme of ["light", "dark"] as const) {
         if (folder === undefined && scheme === "dark") continue
         const suffix = folder === undefined ? "" : `-${width}-${scheme}`
