@@ -37,6 +37,7 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) => [
   { name: "diff", load: async () => (await import("./commands/diff.ts")).diffCommand },
   { name: "verify", load: async () => (await import("./commands/verify.ts")).verifyCommand(api) },
   { name: "status", load: async () => (await import("./commands/status.ts")).statusCommand },
+  { name: "mcp", load: async () => (await import("./commands/mcp.ts")).mcpCommand(api, version) },
   { name: "sandbox", load: async () => (await import("./commands/sandbox.ts")).sandboxCommand },
   {
     name: "conformance",

@@ -10,7 +10,7 @@ import { DestinationError, parse as parseDestination } from "./DestinationUrl.ts
 import { ExitCode } from "./ExitCode.ts"
 import { helpFormatter } from "./HelpText.ts"
 import { checkAll, CommandExit, factsOf, interruptedFacts, type ProgramError, usage, withNext } from "./ProgramError.ts"
-import { setting } from "./Setting.ts"
+import { setting, variableText } from "./Setting.ts"
 import {
   duration,
   fieldNames,
@@ -27,7 +27,7 @@ import { canColor, canRedraw, terminalWidth } from "./TerminalRules.ts"
 import { usageText } from "./UsageText.ts"
 
 export { ExitCode } from "./ExitCode.ts"
-export { canColor, canRedraw, checkAll, CommandExit, type ProgramError, usage, withNext }
+export { canColor, canRedraw, checkAll, CommandExit, factsOf, type ProgramError, usage, withNext }
 export {
   drawProgress,
   eraseProgress,
@@ -222,6 +222,15 @@ export const fromDestination = Effect.fnUntraced(function*(text: string | undefi
       "An export to - (stdout) stores nothing. Name a database or a folder of files."
     )
     : yield* destinationIn(source, "from")
+})
+
+/** Returns the destination as {@link fromDestination} does, or undefined if none is named. */
+export const fromDestinationIfAny = Effect.fnUntraced(function*(text: string | undefined) {
+  const source = yield* sourceOfDestination(text)
+  if (source !== undefined) return source.to
+  return text === undefined && (yield* variableText("PAYMENTS_TO")) === undefined
+    ? undefined
+    : yield* fromDestination(text)
 })
 
 /** Returns the destination that `--to` names, or without it the destination of the chosen source or PAYMENTS_TO. */

@@ -33,20 +33,29 @@ export interface Found {
   readonly error?: PaymentsError
 }
 
+/** Whether a documented field, such as `customerDetails.name`, may be read. */
+export type Includes = (list: Lists.AnyList, field: string) => boolean
+
+const everyField: Includes = () => true
+
 /** Returns the fields of a list that the service can search for a text. */
 export const searchedFields = (list: Lists.AnyList): ReadonlyArray<string> =>
   Object.entries<Lists.Filter>(list.filters).filter(([, { type }]) => type === "text").map(([field]) => field)
 
 /**
- * Searches the lists of the service with each filter that compares text. A list has at most `limit` matches. The results have
- * the order of `Lists.all`.
+ * Searches the lists of the service with each filter that compares text, of the fields that are included. A list has at most
+ * `limit` matches. The results have the order of `Lists.all`.
  */
-export const findInApi = (text: string, limit: number): Stream.Stream<Found, never, PaymentsApi> =>
+export const findInApi = (
+  text: string,
+  limit: number,
+  includes: Includes = everyField
+): Stream.Stream<Found, never, PaymentsApi> =>
   Stream.unwrap(Effect.map(PaymentsApi, (api) =>
     Stream.mapEffect(
       Stream.fromIterable(Lists.all),
       // The operations differ only in the types of their records and filters. The search passes both on unchanged.
-      (list) => findInList(list, api[list.name], text, limit),
+      (list) => findInList(list, api[list.name], text, limit, includes),
       { concurrency: Lists.all.length }
     )))
 
@@ -54,11 +63,12 @@ const findInList = (
   list: Lists.AnyList,
   operation: ListOperation<{ readonly id: string }, object>,
   text: string,
-  limit: number
+  limit: number,
+  includes: Includes
 ): Effect.Effect<Found> =>
   Effect.map(
     Effect.forEach(
-      searchedFields(list),
+      searchedFields(list).filter((field) => includes(list, field)),
       (field) => findByField(list, operation, field, text, limit),
       { concurrency: "unbounded" }
     ),
@@ -115,14 +125,15 @@ const findByField = (
 export type Comparison = "equals" | "contains"
 
 /**
- * Searches all text columns of the lists in a destination, without a request. A list has at most `limit` matches. Lists that the
+ * Searches all text columns of the lists in a destination whose fields are included, without a request. A list has at most `limit` matches. Lists that the
  * destination has no table for are left out.
  */
 export const findInCopy = (
   destination: Destination.StoredDestination,
   text: string,
   limit: number,
-  comparison: Comparison = "equals"
+  comparison: Comparison = "equals",
+  includes: Includes = everyField
 ): Effect.Effect<ReadonlyArray<Found>, SinkError | QueryError> =>
   Effect.scoped(Effect.gen(function*() {
     const reader = yield* Destination.reader(destination)
@@ -130,8 +141,8 @@ export const findInCopy = (
     const tables = (yield* Effect.forEach(Lists.all, (list) =>
       Effect.map(reader.columns(list), (recorded) => ({
         list,
-        columns: columnsOf(list).filter(({ kind, name }) =>
-          kind === "text" && recorded.some((column) => column.name === name)
+        columns: columnsOf(list).filter(({ kind, name, path }) =>
+          kind === "text" && includes(list, path.join(".")) && recorded.some((column) => column.name === name)
         )
       })))).filter(({ columns }) => columns.length > 0)
     if (tables.length === 0) return []

@@ -56,20 +56,24 @@ export const query = (
 /** The file next to this one: as a source, in the package, and in a program's bundle. */
 const processFile = new URL(`./QueryProcess${extname(new URL(import.meta.url).pathname)}`, import.meta.url)
 
-const queryFile = Effect.fnUntraced(function*(
+/** Starts the process of a query. Closing the scope ends it. */
+export const startProcess: Effect.Effect<ChildProcess, never, Scope.Scope> = Effect.acquireRelease(
+  Effect.sync(() =>
+    fork(processFile, {
+      // node:sqlite would print a warning that it is experimental.
+      execArgv: ["--disable-warning=ExperimentalWarning", "--max-semi-space-size=4"],
+      env: environment(),
+      stdio: ["ignore", "ignore", "inherit", "ipc"]
+    })
+  ),
+  (started) => Effect.sync(() => started.kill("SIGKILL"))
+)
+
+/** Starts the statement in the process. */
+export const beginIn = Effect.fnUntraced(function*(
+  child: ChildProcess,
   statement: Omit<Extract<QueryRequest, { readonly type: "begin" }>, "type">
-): Effect.fn.Return<QueryResult, SinkError | QueryError, Scope.Scope> {
-  const child = yield* Effect.acquireRelease(
-    Effect.sync(() =>
-      fork(processFile, {
-        // node:sqlite would print a warning that it is experimental.
-        execArgv: ["--disable-warning=ExperimentalWarning", "--max-semi-space-size=4"],
-        env: environment(),
-        stdio: ["ignore", "ignore", "inherit", "ipc"]
-      })
-    ),
-    (started) => Effect.sync(() => started.kill("SIGKILL"))
-  )
+): Effect.fn.Return<QueryResult, SinkError | QueryError> {
   const { location } = statement
   const first = yield* request(child, location, { type: "begin", ...statement })
   const rows = Stream.paginate(undefined, () =>
@@ -80,12 +84,15 @@ const queryFile = Effect.fnUntraced(function*(
   return { columns: "columns" in first ? first.columns : [], rows }
 })
 
+const queryFile = (statement: Parameters<typeof beginIn>[1]) =>
+  Effect.flatMap(startProcess, (child) => beginIn(child, statement))
+
 /** The environment variables that SQLite and Node need. Keys and passwords are not among them. */
 const environment = (): NodeJS.ProcessEnv =>
   Object.fromEntries(["PATH", "TMPDIR", "SQLITE_TMPDIR"].map((name) => [name, process.env[name]]))
 
 /** Sends a message and waits for its response, or for the end of the process. */
-const request = (child: ChildProcess, location: string, message: QueryRequest) =>
+export const request = (child: ChildProcess, location: string, message: QueryRequest) =>
   Effect.flatMap(
     Effect.callback<QueryResponse, SinkError>((resume) => {
       const onMessage = (response: unknown) => settle(Effect.succeed(response as QueryResponse)) // from QueryProcess.ts

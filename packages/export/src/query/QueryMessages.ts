@@ -2,11 +2,34 @@
 import type { Cell } from "../Cell.ts"
 import type { ErrorMessage } from "../thread/SinkMessages.ts"
 
-/** The first message starts the query; each later message requests the next rows. */
+/** A column of an excerpt. A `time` is text such as `2024-05-01T10:00:00.000Z`. */
+export interface ExcerptColumn {
+  readonly name: string
+  readonly kind: "text" | "integer" | "boolean" | "time"
+}
+
+/** A table of an excerpt. The names are the destination's, and need no quotes. */
+export interface ExcerptTable {
+  readonly table: string
+  readonly columns: ReadonlyArray<ExcerptColumn>
+}
+
+/**
+ * `begin` starts the query; each later `next` requests rows. A query over an excerpt starts with `excerpt`, which fills it from
+ * the file if there is one, and an `insert` for each chunk of rows otherwise.
+ */
 export type QueryRequest =
   | {
+    readonly type: "excerpt"
+    readonly file: string | undefined
+    readonly location: string
+    readonly tables: ReadonlyArray<ExcerptTable>
+  }
+  | { readonly type: "insert"; readonly table: ExcerptTable; readonly rows: ReadonlyArray<ReadonlyArray<Cell>> }
+  | {
     readonly type: "begin"
-    readonly file: string
+    /** Undefined after `excerpt`. */
+    readonly file: string | undefined
     readonly location: string
     readonly sql: string
     readonly parameters: ReadonlyArray<string>
@@ -15,6 +38,7 @@ export type QueryRequest =
 
 /** The response to `begin` has the columns, a response to `next` has rows. Empty rows mean the end of the result. */
 export type QueryResponse =
+  | { readonly filled: true }
   | { readonly columns: ReadonlyArray<string> }
   | { readonly rows: ReadonlyArray<ReadonlyArray<Cell>> }
   | { readonly refused: string }

@@ -5,7 +5,8 @@
 import { Cause, Effect, Exit } from "effect"
 import { SinkError } from "../Sink.ts"
 import { open } from "../sqlite/SqliteClient.ts"
-import { begin } from "../sqlite/SqliteQuery.ts"
+import { create, fillFromFile, insert } from "../sqlite/SqliteExcerpt.ts"
+import { begin, type Connection } from "../sqlite/SqliteQuery.ts"
 import { fromError } from "../thread/SinkMessages.ts"
 import type { QueryRequest, QueryResponse } from "./QueryMessages.ts"
 import { QueryError } from "./Statement.ts"
@@ -16,6 +17,8 @@ process.on("disconnect", () => process.exit())
 
 const send = (response: QueryResponse) =>
   Effect.callback<void>((resume) => void process.send?.(response, () => resume(Effect.void)))
+
+type Request<Type> = Extract<QueryRequest, { readonly type: Type }>
 
 const receive = Effect.callback<QueryRequest>((resume) =>
   void process.once("message", (request) => resume(Effect.succeed(request as QueryRequest))) // only the parent sends
@@ -31,11 +34,41 @@ const catchQueryError = <A>(step: () => A) => (): Exit.Exit<A, QueryError> => {
   }
 }
 
+/** Runs a step over the database that the statement reads. */
+type Run = <A>(step: (db: Connection) => A) => Effect.Effect<A, SinkError>
+
+/** Returns the excerpt's database, after the rows of the next messages were inserted, and the message that starts the query. */
+const receiveExcerpt = Effect.fnUntraced(function*({ file, location, tables }: Request<"excerpt">) {
+  const db = create(tables)
+  if (file !== undefined) {
+    // Opening checks that the file is a destination of this version.
+    const { run } = yield* open(file, location, "read")
+    yield* run(() => fillFromFile(db, file, tables))
+  }
+  const connection: Connection = {
+    run: (sql) => db.exec(sql),
+    prepare: (sql) => db.prepare(sql),
+    aggregate: (name, options) => db.aggregate(name, options)
+  }
+  const run: Run = (step) => Effect.sync(() => step(connection))
+  for (;;) {
+    yield* send({ filled: true })
+    const request = yield* receive
+    if (request.type === "begin") return { run, request }
+    if (request.type === "insert") insert(db, request.table, request.rows)
+  }
+})
+
 const respondToAll = Effect.gen(function*() {
   const first = yield* receive
-  if (first.type !== "begin") return
-  const { run } = yield* open(first.file, first.location, "read")
-  const query = yield* yield* run((db) => catchQueryError(() => begin(db, first.sql, first.parameters))())
+  const source = first.type === "excerpt"
+    ? yield* receiveExcerpt(first)
+    : first.type === "begin" && first.file !== undefined
+    ? { run: (yield* open(first.file, first.location, "read")).run, request: first }
+    : undefined
+  if (source === undefined) return
+  const { request: { parameters, sql }, run } = source
+  const query = yield* yield* run((db) => catchQueryError(() => begin(db, sql, parameters))())
   yield* send({ columns: query.columns })
   for (;;) {
     yield* receive

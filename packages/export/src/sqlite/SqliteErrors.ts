@@ -37,8 +37,8 @@ const errcodeOf = (error: unknown): number | undefined =>
     ? error.errcode
     : undefined
 
-/** SQLite's codes for an invalid statement, or for a statement whose computation fails. */
-const statementCodes: ReadonlySet<number | undefined> = new Set([1, 8, 18, 20, 23, 25])
+/** SQLite's codes for an invalid statement, or for a statement whose computation fails or takes too much memory. */
+const statementCodes: ReadonlySet<number | undefined> = new Set([1, 7, 8, 18, 20, 23, 25])
 
 /** Whether a user's statement is the cause of the error. */
 export const isStatementError = (error: unknown): error is Error =>

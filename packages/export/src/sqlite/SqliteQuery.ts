@@ -8,6 +8,9 @@ import { isEmpty, maskMessage, multipleStatements, QueryError } from "../query/S
 import type { Database } from "./SqliteClient.ts"
 import { isStatementError } from "./SqliteErrors.ts"
 
+/** A connection that a statement runs on. */
+export type Connection = Pick<Database, "run" | "prepare" | "aggregate">
+
 /** A running statement. */
 export interface SqliteQuery {
   readonly columns: ReadonlyArray<string>
@@ -19,7 +22,7 @@ export interface SqliteQuery {
 const chunkLimit = { rows: 500, characters: 1_000_000 }
 
 /** Starts the statement. Throws a {@link QueryError} if the statement is invalid. */
-export const begin = (db: Database, sql: string, parameters: ReadonlyArray<string> = []): SqliteQuery =>
+export const begin = (db: Connection, sql: string, parameters: ReadonlyArray<string> = []): SqliteQuery =>
   catchStatementError(() => {
     db.run("PRAGMA query_only = ON")
     /** The sums beyond 64 bits, which SQLite can only return as texts. */

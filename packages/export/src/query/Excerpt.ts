@@ -1,0 +1,102 @@
+/**
+ * Queries an excerpt: a private SQLite database that has only some columns of a destination, for a reader who may not see the
+ * others. No statement can reach the others, because they are not in the database. Every destination is queried in SQLite's SQL.
+ *
+ * Each query fills its excerpt anew, with the tables that the statement mentions, so it sees the current rows.
+ */
+import { Lists } from "@payments/core"
+import { Effect, type Scope, Stream } from "effect"
+import { join } from "node:path"
+import type { Cell } from "../Cell.ts"
+import * as Destination from "../Destination.ts"
+import { shown } from "../DestinationUrl.ts"
+import { columnsOf, tableOf } from "../engine/Columns.ts"
+import { copyFile } from "../files/FileSink.ts"
+import type { SinkError } from "../Sink.ts"
+import type { Includes } from "./Find.ts"
+import { beginIn, query, type QueryResult, request, startProcess } from "./Query.ts"
+import type { ExcerptColumn, ExcerptTable } from "./QueryMessages.ts"
+import { QueryError, statementProblem } from "./Statement.ts"
+
+const times: ReadonlyArray<ExcerptColumn> = ["first_seen_at", "changed_at", "missing_since"].map((name) => ({
+  name,
+  kind: "time"
+}))
+
+/** The columns of `changes` that have nothing of a record except its id. */
+const changesTable: ExcerptTable = {
+  table: "changes",
+  columns: [
+    { name: "seq", kind: "integer" },
+    { name: "list", kind: "text" },
+    { name: "at", kind: "time" },
+    { name: "kind", kind: "text" },
+    { name: "id", kind: "text" }
+  ]
+}
+
+/** Returns the tables of an excerpt: those of the lists, and `changes`. */
+export const excerptTables = (includes: Includes): ReadonlyArray<ExcerptTable> => [
+  ...Lists.all.map((list) => ({
+    table: tableOf(list),
+    columns: [...columnsOf(list).filter(({ path }) => includes(list, path.join("."))), ...times]
+      .map(({ kind, name }) => ({ kind, name }))
+  })),
+  changesTable
+]
+
+/** Runs a statement that only reads over an excerpt of a destination that exists. */
+export const queryExcerpt = Effect.fnUntraced(function*(
+  destination: Destination.StoredDestination,
+  sql: string,
+  includes: Includes
+): Effect.fn.Return<QueryResult, SinkError | QueryError, Scope.Scope> {
+  const refusal = statementProblem(sql)
+  if (refusal !== undefined) return yield* new QueryError({ problem: refusal })
+  const lowerCase = sql.toLowerCase()
+  const mentioned = excerptTables(includes).filter(({ table }) => lowerCase.includes(table))
+  const tables = yield* existing(destination, mentioned)
+  const location = shown(destination)
+  const file = destination._tag === "Sqlite"
+    ? destination.file
+    : destination._tag === "Files"
+    ? join(destination.folder, copyFile)
+    : undefined
+  const child = yield* startProcess
+  yield* request(child, location, { type: "excerpt", file, location, tables })
+  if (file === undefined) {
+    for (const table of tables) {
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { rows } = yield* query(
+          destination,
+          `SELECT ${table.columns.map(expressionOf).join(", ")} FROM ${table.table}`
+        )
+        yield* Stream.runForEach(
+          rows,
+          (chunk: ReadonlyArray<ReadonlyArray<Cell>>) =>
+            request(child, location, { type: "insert", table, rows: chunk })
+        )
+      }))
+    }
+  }
+  return yield* beginIn(child, { file: undefined, location, sql, parameters: [] })
+})
+
+/** Returns the tables with the columns that the destination has. A destination of an earlier version may lack some. */
+const existing = (destination: Destination.StoredDestination, tables: ReadonlyArray<ExcerptTable>) =>
+  Effect.scoped(Effect.gen(function*() {
+    const reader = yield* Destination.reader(destination)
+    const found = yield* Effect.forEach(tables, (table) =>
+      Effect.gen(function*() {
+        const list = Lists.all.find((known) => tableOf(known) === table.table)
+        if (list === undefined) return [table]
+        const recorded = new Set((yield* reader.columns(list)).map(({ name }) => name))
+        const columns = table.columns.filter(({ kind, name }) => kind === "time" || recorded.has(name))
+        return recorded.size === 0 ? [] : [{ ...table, columns }]
+      }))
+    return found.flat()
+  }))
+
+/** PostgreSQL's expression for a column. A time gets the form that it has in SQLite. */
+const expressionOf = ({ kind, name }: ExcerptColumn): string =>
+  kind === "time" ? `to_char(${name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')` : `"${name}"`

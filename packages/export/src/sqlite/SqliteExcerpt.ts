@@ -1,0 +1,64 @@
+/**
+ * A private database with some columns of a destination. A statement over it cannot read any other column: the values are not
+ * in it, and the destination is detached before the statement is prepared. It is a temporary file without a name, so it
+ * disappears with its process.
+ *
+ * Views with SQLite's authorizer would not be enough. A NATURAL JOIN or a USING compares columns without a call of the
+ * authorizer, so a statement could confirm a guess of a hidden value.
+ */
+import { realpathSync } from "node:fs"
+import { DatabaseSync } from "node:sqlite"
+import { pathToFileURL } from "node:url"
+import type { Cell } from "../Cell.ts"
+import type { ExcerptColumn, ExcerptTable } from "../query/QueryMessages.ts"
+
+/** The most memory that SQLite may take in this process. A statement that needs more fails. */
+const maxHeapBytes = 256 * 1024 * 1024
+
+const sqlTypes = { text: "TEXT", integer: "INTEGER", boolean: "INTEGER", time: "TEXT" } as const
+
+const names = ({ columns }: ExcerptTable): string => columns.map(({ name }) => name).join(", ")
+
+/** Creates an empty excerpt with these tables. */
+export const create = (tables: ReadonlyArray<ExcerptTable>): DatabaseSync => {
+  const db = new DatabaseSync("")
+  db.exec(`PRAGMA hard_heap_limit = ${maxHeapBytes}`)
+  for (const { columns, table } of tables) {
+    db.exec(`CREATE TABLE ${table} (${columns.map(({ kind, name }) => `${name} ${sqlTypes[kind]}`).join(", ")}) STRICT`)
+  }
+  return db
+}
+
+/** Copies the columns from the file of an SQLite destination, as it is at one moment. */
+export const fillFromFile = (db: DatabaseSync, file: string, tables: ReadonlyArray<ExcerptTable>): void => {
+  const url = pathToFileURL(realpathSync(file))
+  url.search = "?mode=ro"
+  db.prepare("ATTACH ? AS destination").run(url.href)
+  try {
+    db.exec("BEGIN")
+    for (const table of tables) {
+      db.exec(`INSERT INTO ${table.table} SELECT ${names(table)} FROM destination.${table.table}`)
+    }
+    db.exec("COMMIT")
+  } catch (error) {
+    if (db.isTransaction) db.exec("ROLLBACK")
+    throw error
+  } finally {
+    db.exec("DETACH destination")
+  }
+}
+
+/** Inserts rows that were read from another database. */
+export const insert = (db: DatabaseSync, table: ExcerptTable, rows: ReadonlyArray<ReadonlyArray<Cell>>): void => {
+  const statement = db.prepare(
+    `INSERT INTO ${table.table} VALUES (${table.columns.map(() => "?").join(", ")})`
+  )
+  db.exec("BEGIN")
+  for (const row of rows) statement.run(...table.columns.map((column, index) => valueOf(column, row[index] ?? null)))
+  db.exec("COMMIT")
+}
+
+const valueOf = ({ kind }: ExcerptColumn, cell: Cell): string | bigint | null => {
+  if (cell === null || typeof cell === "string") return cell
+  return kind === "boolean" ? BigInt(cell.json === "true") : BigInt(cell.json)
+}
