@@ -1,6 +1,6 @@
 /** The tools that read the service: `list`, and `find` in the service or the copy. */
 import { type ListOperation, Lists, PaymentsApi } from "@payments/core"
-import { findInApi, findInCopy, type Found } from "@payments/export"
+import { findInApi, findInCopy, type Found, searchedFields } from "@payments/export"
 import { Effect, Schema, Stream } from "effect"
 import type { Answer } from "./Answer.ts"
 import { type Continuation, makeContinuations } from "./Continuations.ts"
@@ -127,7 +127,12 @@ const findTool = (sources: Sources): Tool => {
     "find",
     "Looks up a text in all lists: records of which a field equals it. In the copy it searches all text fields, in the service " +
       `only ${
-        [...new Set(Lists.all.flatMap((list) => filterNames(visibility, list)))].join(", ")
+        [
+          ...new Set(
+            Lists.all.flatMap((list) => searchedFields(list).filter((field) => visibility.includes(list, field)))
+          )
+        ]
+          .join(", ")
       }. Fields that are left out are not searched.`,
     Schema.Struct({
       text: Schema.NonEmptyString,

@@ -4,7 +4,7 @@
  * when standard output cannot be written.
  */
 import { factsOf } from "@payments/export/program"
-import { Context, Effect, Fiber, Layer, Schema, Semaphore, Stdio } from "effect"
+import { Cause, Context, Effect, Exit, Fiber, Layer, Schema, Semaphore, Stdio } from "effect"
 import { McpProtocol, McpSchema, McpServer } from "effect/ai"
 import { answerSchema, type Problem, toErrorResult, toResult } from "./Answer.ts"
 import { apiTools } from "./ApiTools.ts"
@@ -46,10 +46,11 @@ export const serve = Effect.fnUntraced(function*(version: string, sources: Sourc
       McpProtocol.v2024_11_05
     ],
     registrations
-  }).pipe(Layer.provide(Layer.succeed(Stdio.Stdio, stdio)))
-  // The protocol interrupts its fiber when standard input ends.
+  }).pipe(Layer.provide(Layer.succeed(Stdio.Stdio, stdio)), Layer.orDie)
   const running = yield* Effect.forkChild(Layer.launch(server))
-  yield* Effect.race(Fiber.await(running), failed)
+  const end = yield* Effect.race(Fiber.await(running), Effect.as(failed, Exit.void))
+  // The protocol interrupts its own fiber when standard input ends.
+  if (Exit.isFailure(end) && !Cause.hasInterruptsOnly(end.cause)) return yield* Effect.failCause(end.cause)
 }, Effect.scoped)
 
 const descriptionOf = ({ description, name, parameters }: Tool) =>
@@ -57,7 +58,8 @@ const descriptionOf = ({ description, name, parameters }: Tool) =>
     name,
     description,
     inputSchema: Schema.decodeUnknownSync(McpSchema.ToolJson)(
-      Schema.toJsonSchemaDocument(parameters, { onExcessProperty: "error" }).schema
+      // The schema of a tool without parameters has no type.
+      { type: "object", ...Schema.toJsonSchemaDocument(parameters, { onExcessProperty: "error" }).schema }
     ),
     outputSchema: Schema.decodeUnknownSync(McpSchema.ToolOutputJson)(answerSchema),
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: name === "list" }
