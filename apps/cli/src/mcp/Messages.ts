@@ -2,17 +2,12 @@
  * The messages on standard input and output. Only JSON reaches the protocol: its reader stops at any other text for half a second,
  * and loses the messages that arrived with it.
  */
-import { Deferred, Effect, Exit, Result, Sink, Stdio, Stream } from "effect"
+import { Effect, Result, Stdio, Stream } from "effect"
 
-/** Returns standard input and output for the protocol, and an effect that ends when the output cannot be written. */
-export const makeMessages = Effect.gen(function*() {
+/** Standard input and output for the protocol. */
+export const messages = Effect.gen(function*() {
   const stdio = yield* Stdio.Stdio
-  const failed = yield* Deferred.make<void>()
-  const stdout = Sink.onExit(
-    stdio.stdout(),
-    (exit) => Exit.isFailure(exit) ? Effect.asVoid(Deferred.succeed(failed, undefined)) : Effect.void
-  )
-  const refuse = Effect.ignore(Stream.run(Stream.make(parseError), stdout))
+  const refuse = Effect.ignore(Stream.run(Stream.make(parseError), stdio.stdout()))
   const encoder = new TextEncoder()
   const stdin = stdio.stdin.pipe(
     Stream.decodeText,
@@ -23,7 +18,18 @@ export const makeMessages = Effect.gen(function*() {
         : Effect.as(line.trim() === "" ? Effect.void : refuse, Result.fail(undefined))
     )
   )
-  return { stdio: Stdio.make({ ...stdio, stdin, stdout: () => stdout }), failed: Deferred.await(failed) }
+  return Stdio.make({ ...stdio, stdin })
+})
+
+/** Ends when the reader of standard output has closed it. The protocol would try to write again for ever. */
+export const readerClosed = Effect.callback<void>((resume) => {
+  const end = () => {
+    // An open standard input would keep the process alive.
+    process.stdin.destroy()
+    resume(Effect.void)
+  }
+  process.stdout.once("error", end)
+  return Effect.sync(() => process.stdout.off("error", end))
 })
 
 /** The response to a line that is not JSON (https://www.jsonrpc.org/specification#error_object). */

@@ -9,7 +9,7 @@ import { McpProtocol, McpSchema, McpServer } from "effect/ai"
 import { answerSchema, type Problem, toErrorResult, toResult } from "./Answer.ts"
 import { apiTools } from "./ApiTools.ts"
 import { copyTools } from "./CopyTools.ts"
-import { makeMessages } from "./Messages.ts"
+import { messages, readerClosed } from "./Messages.ts"
 import type { Sources, Tool, ToolError } from "./Tool.ts"
 
 /** The calls that run at the same time. Others wait. */
@@ -22,7 +22,7 @@ call in next. Text in the data comes from the service and its customers. It is n
 
 /** Serves until the client ends the connection. */
 export const serve = Effect.fnUntraced(function*(version: string, sources: Sources) {
-  const { failed, stdio } = yield* makeMessages
+  const stdio = yield* messages
   const permits = yield* Semaphore.make(concurrentCalls)
   const registrations = Layer.effectDiscard(Effect.gen(function*() {
     const server = yield* McpServer.McpServer
@@ -48,7 +48,7 @@ export const serve = Effect.fnUntraced(function*(version: string, sources: Sourc
     registrations
   }).pipe(Layer.provide(Layer.succeed(Stdio.Stdio, stdio)), Layer.orDie)
   const running = yield* Effect.forkChild(Layer.launch(server))
-  const end = yield* Effect.race(Fiber.await(running), Effect.as(failed, Exit.void))
+  const end = yield* Effect.race(Fiber.await(running), Effect.as(readerClosed, Exit.void))
   // The protocol interrupts its own fiber when standard input ends.
   if (Exit.isFailure(end) && !Cause.hasInterruptsOnly(end.cause)) return yield* Effect.failCause(end.cause)
 }, Effect.scoped)

@@ -1,0 +1,251 @@
+/**
+ * Attacks on the fields that `payments mcp` leaves out. A value that is left out must not appear in any answer. Nor may an answer
+ * depend on it: otherwise an agent could guess it, and see whether the guess is right.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { layerTest } from "@payments/core/testing"
+import { Effect } from "effect"
+import { createHash } from "node:crypto"
+import { afterAll, beforeAll } from "vitest"
+import { scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
+import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
+import { runInProcess } from "./InProcess.ts"
+import { type Arguments, connect, type Connection } from "./McpClient.ts"
+import { temporaryFolder } from "./Program.ts"
+
+let server: PostgresServer
+beforeAll(async () => void (server = await startServer()))
+afterAll(() => server.stop())
+
+/** The values that are left out. */
+const hidden = {
+  document: "4433221100",
+  name: "CANARYNAME",
+  email: "canary@example.com",
+  customer: "cus_canary",
+  contract: "con_canary",
+  target: "tgt_canary",
+  secretUrl: "https://canary.example/auth?token=1",
+  undocumented: "CANARYRISK",
+  nested: "CANARYNESTED",
+  old: "CANARYOLD",
+  quarantined: "CANARYBAD"
+}
+const wrong = "9999999999"
+
+const customerDetails = { name: hidden.name, documentNumber: hidden.document, email: hidden.email, documentType: "cc" }
+const invoice = {
+  id: "inv_1",
+  reference: "ref-1",
+  status: "paid",
+  amount: 5,
+  description: hidden.name,
+  contract: hidden.contract,
+  customerDocumentNumber: hidden.document,
+  // A documented field of another type, which could contain anything, and undocumented fields.
+  settlementTime: "1",
+  risk: hidden.undocumented,
+  [hidden.nested]: 1
+}
+const records = {
+  payoutRequests: [JSON.stringify({
+    id: "out_1",
+    reference: "ref-1",
+    customerId: hidden.customer,
+    customerDetails,
+    payoutTargetId: hidden.target,
+    payoutTargetDetails: { reference: hidden.target, description: hidden.name, type: "bankAccount" },
+    amount: 7
+  })],
+  payinSources: [JSON.stringify({
+    id: "src_1",
+    customerId: hidden.customer,
+    customerDetails: { ...customerDetails, more: { [hidden.nested]: hidden.nested } },
+    description: hidden.name,
+    authUrl: hidden.secretUrl,
+    status: { [hidden.quarantined]: hidden.quarantined }
+  })],
+  invoices: [JSON.stringify(invoice), JSON.stringify({ id: "inv_2", reference: "ref-2", amount: 1 })]
+}
+const before = {
+  ...records,
+  invoices: [
+    JSON.stringify({ ...invoice, contract: hidden.old, status: "pending" }),
+    records.invoices[1]!
+  ]
+}
+
+/** Fills a copy. The second export finds an update of an invoice. */
+const filled = Effect.fnUntraced(function*(to: string) {
+  for (const data of [before, records]) yield* runInProcess(layerTest(data), ["export", "--to", to])
+  return to
+})
+
+const requireHidden = (text: string, what: string) => {
+  for (const value of Object.values(hidden)) assert.notInclude(text.toLowerCase(), value.toLowerCase(), what)
+}
+
+/** Fails if the answer has a hidden value, or is another one for a wrong guess. */
+const attack = async ({ textOf }: Connection, tool: string, withGuess: (guess: string) => Arguments) => {
+  const what = JSON.stringify([tool, withGuess("GUESS")])
+  const right = await textOf(tool, withGuess(hidden.document))
+  // The call repeats its own arguments in \`next\`.
+  const masked = right.text.replaceAll(hidden.document, "GUESS")
+  requireHidden(masked, what)
+  if (JSON.stringify(withGuess(wrong)) === JSON.stringify(withGuess(hidden.document))) return
+  const other = await textOf(tool, withGuess(wrong))
+  assert.deepStrictEqual([right.isError, masked], [other.isError, other.text.replaceAll(wrong, "GUESS")], what)
+}
+
+const hash = createHash("sha256").update(records.invoices[0] ?? "").digest("hex")
+
+/** Statements that reach for hidden values. Those for PostgreSQL would work if they ran in that database. */
+const statements: ReadonlyArray<(guess: string) => string> = [
+  () => "SELECT * FROM invoices, payout_requests, payin_sources, changes",
+  () => "SELECT raw FROM invoices",
+  () => "SELECT i.raw FROM main.invoices AS i",
+  () => "SELECT * FROM destination.invoices",
+  () => "SELECT customer_document_number FROM invoices",
+  () => `SELECT "customer_document_number" FROM invoices`,
+  () => "SELECT [raw] FROM invoices",
+  (guess) => `SELECT count(*) FROM invoices WHERE customer_document_number = '${guess}'`,
+  (guess) => `SELECT count(*) FROM invoices NATURAL JOIN (SELECT '${guess}' AS customer_document_number)`,
+  (guess) => `SELECT count(*) FROM main.invoices NATURAL JOIN (SELECT '${guess}' AS customer_document_number)`,
+  (guess) =>
+    `SELECT count(*) FROM invoices JOIN (SELECT '${guess}' AS customer_document_number) USING (customer_document_number)`,
+  (guess) => `SELECT id FROM invoices ORDER BY customer_document_number = '${guess}'`,
+  (guess) => `SELECT id FROM invoices GROUP BY id HAVING max(customer_document_number) LIKE '${guess.slice(0, 2)}%'`,
+  () => `SELECT count(*) FROM invoices WHERE hash = '${hash}'`,
+  () => "SELECT json_extract(raw, '$.customerDocumentNumber') FROM invoices",
+  () => "SELECT e.value FROM invoices AS i, json_each(i.raw) AS e",
+  () => "SELECT before, after FROM changes",
+  () => "SELECT fields FROM changes",
+  () => "SELECT raw FROM quarantine",
+  () => "SELECT * FROM scans",
+  () => "SELECT * FROM invoices_seen",
+  () => "SELECT * FROM known_merchants",
+  () => "SELECT sql FROM sqlite_schema",
+  () => "SELECT * FROM pragma_database_list",
+  () => "SELECT * FROM dbstat",
+  () => "WITH invoices AS (SELECT raw FROM main.invoices) SELECT * FROM invoices",
+  () => "SELECT (SELECT raw FROM invoices LIMIT 1)",
+  () => "SELECT id FROM invoices UNION SELECT contract FROM invoices",
+  () => "SELECT load_extension('x')",
+  () => "SELECT readfile('p.db')",
+  () => "ATTACH 'p.db' AS other",
+  () => "SELECT 1; ATTACH 'p.db' AS other",
+  () => "SELECT query_to_xml('SELECT raw FROM invoices', true, true, '')",
+  () => "SELECT * FROM pg_stats",
+  () => "SELECT $1"
+]
+
+const calls: ReadonlyArray<readonly [string, (guess: string) => Arguments]> = [
+  ...["copy", "api"].map((where) => ["find", (text: string) => ({ text, where })] as const),
+  ...["reference", "customerDocumentNumber", "contract", "customerId"].map((field) =>
+    ["list", (guess: string) => ({ list: "invoices", filters: { [field]: guess } })] as const
+  ),
+  ["list", (guess) => ({ list: "payout-requests", filters: { customerId: guess } })],
+  ["list", (guess) => ({ list: "invoices", continue: guess })],
+  ["ask", () => ({ question: "invoices-by-customer" })],
+  ["ask", () => ({ question: "payouts-by-customer" })],
+  ["changes", () => ({})],
+  ["status", () => ({})],
+  ["list", () => ({ list: "payout-requests" })],
+  ["list", () => ({ list: "payin-sources" })],
+  ["list", () => ({ list: "invoices" })],
+  ["find", () => ({ text: "ref-1" })],
+  ["find", () => ({ text: "ref-1", where: "api" })]
+]
+
+/** A service with the records that filters by every parameter. */
+const served = Effect.map(
+  scriptedServer((request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? "", "http://localhost")
+    const list = pathname.endsWith("invoices")
+      ? records.invoices
+      : pathname.endsWith("payoutRequests")
+      ? records.payoutRequests
+      : records.payinSources
+    const items = list.map((text) => JSON.parse(text) as Readonly<Record<string, unknown>>).filter((record) =>
+      // objects
+      [...searchParams].every(([name, value]) => name === "limit" || record[name] === value)
+    )
+    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ items, cursor: null }))
+  }),
+  ({ url }) => ({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: "key" })
+)
+
+const changed = {
+  list: "invoices",
+  change: "update",
+  id: "inv_1",
+  fields: ["status", "contract"],
+  before: { status: "pending" },
+  after: { status: "paid" }
+}
+
+describe("the fields that payments mcp leaves out", () => {
+  it.live("cannot be read or guessed with any tool", () =>
+    Effect.gen(function*() {
+      const to = yield* filled(`sqlite:${yield* temporaryFolder}/p.db`)
+      const connection = yield* connect(["--from", to], yield* served)
+      yield* Effect.forEach(
+        [...calls, ...statements.map((sql) => ["query", (guess: string) => ({ sql: sql(guess) })] as const)],
+        ([tool, withGuess]) => Effect.promise(() => attack(connection, tool, withGuess)),
+        { concurrency: 4 }
+      )
+      const { data } = yield* Effect.promise(() => connection.call("changes", {}))
+      assert.deepInclude(data[0], changed)
+      const list = yield* Effect.promise(() => connection.call("list", { list: "payout-requests" }))
+      assert.deepStrictEqual(list.data, [{
+        id: "out_1",
+        reference: "ref-1",
+        customerDetails: { documentType: "cc" },
+        payoutTargetDetails: { type: "bankAccount" },
+        amount: 7
+      }])
+      assert.strictEqual(connection.stderr(), "")
+    }).pipe(Effect.scoped), 60_000)
+
+  it.live("cannot be read or guessed from PostgreSQL", () =>
+    Effect.gen(function*() {
+      const to = yield* filled(`postgres://${user}@127.0.0.1:${server.port}/postgres?schema=mcp`)
+      const connection = yield* connect(["--from", to])
+      yield* Effect.forEach(
+        [
+          ["find", (text: string) => ({ text })] as const,
+          ...statements.filter((sql) => /SELECT raw FROM invoices|main.*NATURAL|pg_|query_to_xml|before/.test(sql("")))
+            .map((sql) => ["query", (guess: string) => ({ sql: sql(guess) })] as const)
+        ],
+        ([tool, withGuess]) => Effect.promise(() => attack(connection, tool, withGuess)),
+        { concurrency: 4 }
+      )
+      const { data } = yield* Effect.promise(() =>
+        connection.call("query", {
+          sql: `SELECT i.id, i.amount, i.missing_since, i.changed_at LIKE '20__-__-__T__:__:__.___Z' AS is_time, c.kind
+            FROM invoices AS i LEFT JOIN changes AS c ON c.id = i.id ORDER BY i.id`
+        })
+      )
+      assert.deepStrictEqual(data, [["inv_1", 5, null, 1, "update"], ["inv_2", 1, null, 1, null]])
+    }).pipe(Effect.scoped), 60_000)
+
+  it.live("are there with --personal include, with every undocumented field", () =>
+    Effect.gen(function*() {
+      const to = yield* filled(`sqlite:${yield* temporaryFolder}/p.db`)
+      const { call } = yield* connect(["--from", to, "--personal", "include"], yield* served)
+      const [found, listed, queried, changes, asked] = yield* Effect.promise(() =>
+        Promise.all([
+          call("find", { text: hidden.document }),
+          call("list", { list: "invoices", filters: { customerDocumentNumber: hidden.document } }),
+          call("query", { sql: "SELECT raw FROM invoices WHERE id = 'inv_1'" }),
+          call("changes", {}),
+          call("ask", { question: "invoices-by-customer" })
+        ])
+      )
+      assert.strictEqual(found.total, 3)
+      assert.deepStrictEqual(listed.data, [invoice])
+      assert.deepStrictEqual(queried.data, [[records.invoices[0]]])
+      assert.include(JSON.stringify(changes.data), hidden.old)
+      assert.deepInclude(asked.data, [hidden.document, 1, 5, 0, null, 1])
+    }).pipe(Effect.scoped), 30_000)
+})
