@@ -71,7 +71,7 @@ const before = {
   ...records,
   invoices: [
     JSON.stringify({ ...invoice, contract: hidden.old, status: "pending" }),
-    records.invoices[1]!
+    ...records.invoices.slice(1)
   ]
 }
 

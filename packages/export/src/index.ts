@@ -31,10 +31,7 @@ export type { ConsumerState, ListFreshness, Overview } from "./ListFreshness.ts"
 export * as MetricDefinitions from "./MetricDefinitions.ts"
 export { Metrics, observeSink } from "./Metrics.ts"
 export type { PassSummary } from "./Passes.ts"
-<<<<<<< HEAD
 export { ChangesBeginLater, current, pointAt, type PointInTime } from "./PointInTime.ts"
-export { type Comparison, findInApi, findInCopy, type Found, type Match, searchedFields } from "./query/Find.ts"
-=======
 export { excerptTables, queryExcerpt } from "./query/Excerpt.ts"
 export {
   type Comparison,
@@ -45,7 +42,6 @@ export {
   type Match,
   searchedFields
 } from "./query/Find.ts"
->>>>>>> 6181da2 (Add payments mcp, a server for agents)
 export { query, QueryError, type QueryResult } from "./query/Query.ts"
 export * as Questions from "./query/Questions.ts"
 export { type Table, type TableColumn, tables } from "./query/Tables.ts"

@@ -2,7 +2,7 @@
  * Queries an excerpt: a private SQLite database that has only some columns of a destination, for a reader who may not see the
  * others. No statement can reach the others, because they are not in the database. Every destination is queried in SQLite's SQL.
  *
- * Each query fills its excerpt anew, with the tables that the statement mentions, so it sees the current rows.
+ * Each query fills its excerpt anew, with the tables and columns that the statement mentions, so it sees the current rows.
  */
 import { Lists } from "@payments/core"
 import { Effect, type Scope, Stream } from "effect"
@@ -53,9 +53,7 @@ export const queryExcerpt = Effect.fnUntraced(function*(
 ): Effect.fn.Return<QueryResult, SinkError | QueryError, Scope.Scope> {
   const refusal = statementProblem(sql)
   if (refusal !== undefined) return yield* new QueryError({ problem: refusal })
-  const lowerCase = sql.toLowerCase()
-  const mentioned = excerptTables(includes).filter(({ table }) => lowerCase.includes(table))
-  const tables = yield* existing(destination, mentioned)
+  const tables = yield* existing(destination, mentionedIn(sql, excerptTables(includes)))
   const location = shown(destination)
   const file = destination._tag === "Sqlite"
     ? destination.file
@@ -81,6 +79,19 @@ export const queryExcerpt = Effect.fnUntraced(function*(
   }
   return yield* beginIn(child, { file: undefined, location, sql, parameters: [] })
 })
+
+/**
+ * Returns the tables and columns that the statement may use: those whose names are in its text. An asterisk, except that of
+ * `count(*)`, and a NATURAL JOIN use columns that they do not name.
+ */
+const mentionedIn = (sql: string, tables: ReadonlyArray<ExcerptTable>): ReadonlyArray<ExcerptTable> => {
+  const text = sql.toLowerCase().replaceAll(/count\s*\(\s*\*\s*\)/g, "")
+  const usesUnnamed = /\*|natural/.test(text)
+  return tables.filter(({ table }) => text.includes(table)).map(({ columns, table }) => ({
+    table,
+    columns: columns.filter(({ name }) => usesUnnamed || name === "id" || text.includes(name))
+  }))
+}
 
 /** Returns the tables with the columns that the destination has. A destination of an earlier version may lack some. */
 const existing = (destination: Destination.StoredDestination, tables: ReadonlyArray<ExcerptTable>) =>
