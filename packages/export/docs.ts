@@ -88,8 +88,9 @@ Which fields identify a person? The API's document does not say, so this table i
 - **payment**: a payment, an invoice or another object of the service.
 - **nobody**: amounts, states, dates and kinds.
 
-Fields that the document does not have may contain anything, so they count as \`person\`. Every
-command prints all fields, and every destination of an export contains them.
+Fields that the document does not have may contain anything, so they count as \`person\`. [\`payments mcp\`](agents.md) leaves
+out what identifies a person, unless it is started with \`--personal include\`. All other commands print every field, and every
+destination of an export contains it.
 
 ${
     Lists.all.map((list) =>

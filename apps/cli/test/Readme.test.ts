@@ -230,10 +230,12 @@ describe("the docs", () => {
       const file of [
         "README.md",
         "AGENTS.md",
+        "docs/agents.md",
         "docs/architecture.md",
         "docs/export.md",
         "docs/library.md",
         "docs/operating.md",
+        "docs/personal-data.md",
         "docs/sandbox.md",
         "docs/settings.md"
       ]
