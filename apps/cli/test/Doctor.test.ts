@@ -243,24 +243,26 @@ describe("payments doctor", () => {
       const stalled = yield* doctor(
         yield* sandbox({ faults: [{ fault: "stall", at: "headers" }] }),
         "--timeout",
-        "200ms"
+        "700ms"
       )
       assert.deepStrictEqual([stalled.code, stalled.failed], [7, ["payout-requests", "payin-sources", "invoices"]])
       assert.include(stalled.the("invoices").advice, "--timeout")
       const later = yield* doctor(
         yield* sandbox({ faults: [{ fault: "stall", at: "body", list: "invoices", from: 3 }] }),
         "--timeout",
-        "200ms"
+        "700ms"
       )
-      assert.deepStrictEqual([later.code, later.failed], [7, ["invoices limit 100"]])
+      assert.strictEqual(later.code, 7)
+      assert.include(later.failed, "invoices limit 100")
+      assert.include(later.the("invoices").found, "can be read")
       const silent = yield* listening(createTcpServer((socket) => void socket.resume()))
       const handshake = yield* doctor(
         { PAYMENTS_BASE_URL: `https://127.0.0.1:${silent}`, PAYMENTS_API_KEY: "k" },
         "--timeout",
-        "200ms"
+        "700ms"
       )
       assert.deepStrictEqual([handshake.code, handshake.failed], [7, ["tls"]])
-      assert.isBelow(performance.now() - started, 4000)
+      assert.isBelow(performance.now() - started, 10_000)
     }).pipe(Effect.scoped))
 
   it.live("says what is wrong with the address and the settings", () =>
@@ -287,6 +289,15 @@ describe("payments doctor", () => {
       const noKey = yield* doctor({ PAYMENTS_BASE_URL: "https://payments.invalid", PAYMENTS_API_KEY_FILE: "/none/key" })
       assert.deepStrictEqual([noKey.code, noKey.failed], [3, ["settings"]])
       assert.include(noKey.the("settings").found, "PAYMENTS_API_KEY_FILE")
+      const nothing = yield* doctor({})
+      assert.deepStrictEqual([nothing.code, nothing.failed], [3, ["settings"]])
+      assert.include(nothing.the("settings").advice, "payments source add")
+      const file = join(yield* temporaryFolder, "payments.toml")
+      writeFileSync(file, `[sources.a]\nevry = "canary"\n`)
+      const mistaken = yield* doctor({ PAYMENTS_CONFIG: file })
+      assert.deepStrictEqual([mistaken.code, mistaken.failed], [3, ["settings", "settings", "settings"]])
+      assert.include(mistaken.the("settings").found, `${file}:`)
+      assert.notInclude(mistaken.out, "canary")
     }).pipe(Effect.scoped), 20_000)
 
   it.live("checks the destinations of all sources of the file", () =>

@@ -3,7 +3,7 @@
  * destination. It only reads: nothing is written into a destination. Each check has a time limit, and its finding says what to
  * do.
  */
-import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
+import { Lists, PaymentsApi, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
 import { Context, Duration, Effect, Layer, Result } from "effect"
 import { checkAddress } from "./doctor/Connection.ts"
 import { checkSpace, checkState, checkWritable } from "./doctor/DestinationChecks.ts"
@@ -11,6 +11,7 @@ import { failed, type Finding, ok, skipped, timedOut, within } from "./doctor/Fi
 import { checkRequests, clockOf, keyAccepted, readable, readFirst } from "./doctor/ListChecks.ts"
 import { ExitCode } from "./ExitCode.ts"
 import type { LoadedSource } from "./sources/LoadSources.ts"
+import type { SourcesError } from "./sources/SourcesError.ts"
 
 export { checkState } from "./doctor/DestinationChecks.ts"
 export type { Finding } from "./doctor/Finding.ts"
@@ -36,11 +37,7 @@ export const diagnose = Effect.fnUntraced(function*<R, E, R2>(
   )
   let config: PaymentsConfig["Service"] | undefined
   if (Result.isFailure(service)) {
-    for (const { problem, setting } of service.failure.problems) {
-      yield* report(
-        failed("settings", ExitCode.configuration, `${setting} ${problem}`, undefined, "PaymentsConfigError")
-      )
-    }
+    for (const finding of ofSettings(service.failure)) yield* report(finding)
     yield* report(skipped("service", "not checked, because of the settings"))
   } else {
     config = service.success
@@ -49,6 +46,22 @@ export const diagnose = Effect.fnUntraced(function*<R, E, R2>(
   }
   yield* checkDestination(source, config?.source, limit, report)
 }, Effect.scoped)
+
+/** Returns a finding for each mistake in the settings. */
+export const ofSettings = (error: PaymentsConfigError | SourcesError): ReadonlyArray<Finding> => {
+  const finding = (found: string, advice?: string) =>
+    failed("settings", ExitCode.configuration, found, advice, "Configuration")
+  return error._tag === "PaymentsConfigError"
+    ? error.problems.map(({ problem, setting }) =>
+      finding(
+        `${setting} ${problem}`,
+        setting === "PAYMENTS_BASE_URL"
+          ? "Set it, or add a source to the sources file: payments source add."
+          : undefined
+      )
+    )
+    : error.message.split("\n").map((line) => finding(line.replace(/\.$/, "")))
+}
 
 /** A command that prints a key has a limit of its own, after which it is killed. */
 const keyTime = Duration.seconds(30)

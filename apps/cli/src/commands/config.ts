@@ -9,8 +9,8 @@ import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
 const columns: ReadonlyArray<Column> = [
   { name: "source", minWidth: 8 },
   { name: "setting", wholeUpTo: 28 },
-  { name: "value", minWidth: 16 },
-  { name: "from", minWidth: 8 }
+  { name: "value", minWidth: 16, details: (cell) => [cell] },
+  { name: "from", minWidth: 8, details: (cell) => [cell] }
 ]
 
 /** `payments config`. */

@@ -1,5 +1,5 @@
 /** `payments doctor`: checks settings, service and destination, and says what to do. It writes nothing into a destination. */
-import { PaymentsApi, PaymentsConfig } from "@payments/core"
+import { PaymentsApi, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
 import { type Cell, Doctor, ExitCode, lowestExitCode, printable } from "@payments/export"
 import {
   canColor,
@@ -8,12 +8,13 @@ import {
   CommandExit,
   duration,
   print,
+  type ProgramError,
   requireOutput,
   setting,
   textFlag,
   toFlag
 } from "@payments/export/program"
-import type { LoadedSource } from "@payments/export/sources"
+import type { LoadedSource, SourcesError } from "@payments/export/sources"
 import { Effect, Layer, Queue, Stream } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
@@ -39,23 +40,26 @@ export const doctorCommand = (http: Layer.Layer<HttpClient.HttpClient>) =>
       format: rowFormatFlag
     },
     Effect.fnUntraced(function*(given) {
-      const { limit = Doctor.checkTime, sources } = yield* checkAll({
-        sources: Effect.flatMap(ChosenSource, ({ listed }) => listed({ to: given.to })),
+      const { limit = Doctor.checkTime, loaded } = yield* checkAll({
+        loaded: loadedSources(given.to),
         limit: setting({ name: "timeout", text: given.timeout }, undefined, duration)
       })
       const findings: Array<SourceFinding> = []
       const found = Stream.tap(
-        diagnosed(sources, http, limit),
+        "_tag" in loaded
+          ? Stream.fromIterable(Doctor.ofSettings(loaded).map((finding) => ({ source: "default", ...finding })))
+          : diagnosed(loaded, http, limit),
         (finding) => Effect.sync(() => void findings.push(finding))
       )
       const { format, width } = yield* formatOf(given.format)
       if (format === "table") {
         yield* requireOutput
         const colors = yield* canColor
+        const showsSource = !("_tag" in loaded) && loaded.length > 1
         const { wrapWords } = yield* Effect.promise(() => import("../TextWidth.ts"))
         yield* Stream.runForEach(
           found,
-          (finding) => print(textOf(finding, sources.length > 1, colors, wrapWords, width))
+          (finding) => print(textOf(finding, showsSource, colors, wrapWords, width))
         )
       } else {
         yield* Stream.runDrain(found)
@@ -85,6 +89,15 @@ export const doctorCommand = (http: Layer.Layer<HttpClient.HttpClient>) =>
         description: "one source, for programs; the exit code is the lowest of the failed checks"
       }
     ])
+  )
+
+/** Loads the sources. Mistakes in the settings are the first findings. */
+const loadedSources = (
+  to: string | undefined
+): Effect.Effect<ReadonlyArray<LoadedSource> | PaymentsConfigError | SourcesError, ProgramError, ChosenSource> =>
+  Effect.flatMap(ChosenSource, ({ listed }) => listed({ to })).pipe(
+    Effect.catchTag("PaymentsConfigError", (error) => Effect.succeed(error)),
+    Effect.catchTag("SourcesError", (error) => Effect.succeed(error))
   )
 
 /** Checks the sources. The findings of a source are together; of a single source, each arrives as soon as it is known. */

@@ -7,8 +7,8 @@ import { type Column, printRows, type RowFormat, rowFormatFlag } from "../RowsOu
 const columns: ReadonlyArray<Column> = [
   { name: "source", minWidth: 8 },
   { name: "setting", wholeUpTo: 24 },
-  { name: "value", minWidth: 16 },
-  { name: "from", minWidth: 8 }
+  { name: "value", minWidth: 16, details: (cell) => [cell] },
+  { name: "from", minWidth: 8, details: (cell) => [cell] }
 ]
 
 const flags = { format: rowFormatFlag }
