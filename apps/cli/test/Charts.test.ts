@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Cell } from "@payments/export"
-import { type ChartColumns, chartData, nullNote, tickText } from "../src/charts/ChartData.ts"
+import { type ChartColumns, chartData, chartNotes, tickText } from "../src/charts/ChartData.ts"
 import { chartText } from "../src/charts/TerminalChart.ts"
 import { widthOf } from "../src/TextWidth.ts"
 
@@ -76,6 +76,9 @@ describe("a chart in the terminal", () => {
     assert.match(text, /^amount by group \(of every 6 rows, the value farthest from 0\)\n/)
     for (const tick of [" 1M┤", " 500,000┤", " 0┤", "-500,000┤", "-1M┤"]) assert.include(text, tick)
     for (const label of [day(0), day(396)]) assert.include(text, label)
+    const rows = [...(cases["a line"] ?? []), [null, number(1_234)]]
+    assert.strictEqual(draw(rows, 80), text)
+    assert.deepStrictEqual(chartNotes(dataOf(["group", "amount"], rows), [], rows), ["Not on the line: NULL 1,234."])
     assert.include(draw(cases["a line of large values"] ?? [], 80), "4e27┤")
   })
 
@@ -90,12 +93,12 @@ describe("a chart in the terminal", () => {
     ]]
     const wanted = { x: ["day", "cycle"], y: "amount", isOverTime: true }
     const data = dataOf(columns, rows, wanted)
-    assert.deepInclude(data, { x: "day · cycle", y: "amount", isOverTime: true })
+    assert.deepInclude(data, { x: "day · cycle", y: "amount", isOverTime: false })
     assert.deepStrictEqual(data.points.map(({ label, text }) => [label, text]), [
       ["2024-05-01 · 1", "7"],
       ["2024-05-01 · NULL", undefined]
     ])
-    assert.strictEqual(nullNote(data, columns, rows), "amount is null in 11 of 12 records.")
+    assert.deepStrictEqual(chartNotes(data, columns, rows), ["amount is null in 11 of 12 records."])
     assert.deepInclude(dataOf(columns, rows), { x: "day", y: "records" })
     assert.match(String(chartData(["status"], [["paid"]])), /needs a column of numbers/)
     assert.deepInclude(dataOf(["year", "n"], [[number(2024), number(5)]]), { x: "year", y: "n", isOverTime: false })

@@ -68,7 +68,7 @@ export const chartData = (
     y: columns[y] ?? "",
     x: x.map((column) => columns[column] ?? "").join(" · "),
     points,
-    isOverTime: times.length > 0 &&
+    isOverTime: times.length > 0 && x.length === 1 &&
       (wanted?.isOverTime ?? times.every((time, index) => time >= (times[index - 1] ?? "")))
   }
 }
@@ -92,19 +92,39 @@ export const tickText = (value: number): string =>
     ? compact.format(value)
     : grouped.format(value)
 
+/** The number of bars over time above which a line is clearer. */
+const mostBarsOverTime = 40
+
 /** The largest number of bars that a person can compare. */
-export const mostBars = 40
+export const mostBars = 100
 
 /** Whether the chart is a line: many points in time. */
 export const isLine = ({ isOverTime, points }: ChartData): boolean =>
-  isOverTime && points.filter(({ value }) => value !== undefined).length > mostBars
+  isOverTime && points.filter(({ value }) => value !== undefined).length > mostBarsOverTime
 
-/** Returns the part of the data that a chart shows: bars are limited to {@link mostBars}. */
+/** Returns the points that a chart shows: at most {@link mostBars} bars, or a line of all points in time. */
 export const visiblePoints = (data: ChartData): ReadonlyArray<Point> =>
-  isLine(data) ? data.points : data.points.slice(0, mostBars)
+  isLine(data) ? data.points.filter(({ label }) => isTime(label)) : data.points.slice(0, mostBars)
+
+/** Names the groups without a time, such as null, with their values. They have no place on a line. */
+const untimedNote = (data: ChartData): string | undefined => {
+  const untimed = isLine(data) ? data.points.filter(({ label }) => !isTime(label)).slice(0, mostBars) : []
+  return untimed.length === 0
+    ? undefined
+    : `Not on the line: ${
+      untimed.map(({ label, text }) => `${label} ${text === undefined ? "NULL" : groupDigits(text)}`).join(", ")
+    }.`
+}
+
+/** Returns sentences about what the chart does not show. */
+export const chartNotes = (
+  data: ChartData,
+  columns: ReadonlyArray<string>,
+  rows: ReadonlyArray<ReadonlyArray<Cell>>
+): ReadonlyArray<string> => [untimedNote(data), nullNote(data, columns, rows)].filter((note) => note !== undefined)
 
 /** Says in how many records the values are null, if the result counts them as the ready-made questions do. */
-export const nullNote = (
+const nullNote = (
   { y }: ChartData,
   columns: ReadonlyArray<string>,
   rows: ReadonlyArray<ReadonlyArray<Cell>>

@@ -1,5 +1,5 @@
 /** Writes the result of a query as a chart in the terminal, or as a page. */
-import { type Cell, ExitCode, replaceFile, systemCodeOf } from "@payments/export"
+import { type Cell, ExitCode, printable, replaceFile, systemCodeOf } from "@payments/export"
 import { CommandExit, logLine, printOrEnd, requireOutput, usage } from "@payments/export/program"
 import { DateTime, Effect, FileSystem, Stream } from "effect"
 import { formatOf } from "../RowsOutput.ts"
@@ -27,14 +27,13 @@ export const printChart = Effect.fnUntraced(function*<E, R>(result: Result<E, R>
   const { style, width } = yield* formatOf("table")
   yield* requireOutput
   const modules = yield* Effect.promise(() => Promise.all([import("./ChartData.ts"), import("./TerminalChart.ts")]))
-  const [{ chartData, isLine, mostBars, nullNote }, { chartText }] = modules
+  const [{ chartData, chartNotes, isLine, mostBars }, { chartText }] = modules
   const { isCut, rows } = yield* readRows(result)
   if (rows.length === 0) return yield* logLine("No rows.")
   const data = chartData(result.columns, rows, wanted)
   if (typeof data === "string") return yield* usage(data)
   const chart = chartText(data, { width: Number.isFinite(width) ? width : defaultWidth, colors: style.colors })
-  const note = nullNote(data, result.columns, rows)
-  yield* printOrEnd(note === undefined ? chart : `${chart}${note}\n`)
+  yield* printOrEnd([chart, ...chartNotes(data, result.columns, rows).map((note) => `${printable(note)}\n`)].join(""))
   const shown = isLine(data) ? rows.length : Math.min(rows.length, mostBars)
   if (isCut || shown < rows.length) {
     yield* logLine(
@@ -56,10 +55,9 @@ interface Subject {
 export const writePage = Effect.fnUntraced(
   function*<E, R>(file: string, result: Result<E, R>, { chart: wanted, description, notes, sql, title }: Subject) {
     const modules = yield* Effect.promise(() => Promise.all([import("./ChartData.ts"), import("./HtmlPage.ts")]))
-    const [{ chartData, nullNote }, { pageText }] = modules
+    const [{ chartData, chartNotes }, { pageText }] = modules
     const { isCut, rows } = yield* readRows(result)
     const chart = chartData(result.columns, rows, wanted)
-    const note = typeof chart === "string" ? undefined : nullNote(chart, result.columns, rows)
     const text = pageText({
       title,
       description,
@@ -67,7 +65,7 @@ export const writePage = Effect.fnUntraced(
       rows,
       isCut,
       chart,
-      notes: note === undefined ? notes : [note, ...notes],
+      notes: [...typeof chart === "string" ? [] : chartNotes(chart, result.columns, rows), ...notes],
       sql,
       createdAt: `${DateTime.formatIso(yield* DateTime.now).slice(0, 16).replace("T", " ")} UTC`
     })

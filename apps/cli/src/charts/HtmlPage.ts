@@ -5,7 +5,7 @@
 import type { Cell } from "@payments/export"
 import { Html, html } from "@payments/export/html"
 import { createHash } from "node:crypto"
-import { type ChartData, groupDigits, mostBars, numberText, textOf, visiblePoints } from "./ChartData.ts"
+import { type ChartData, groupDigits, isLine, mostBars, numberText, textOf, visiblePoints } from "./ChartData.ts"
 import { svgChart } from "./SvgChart.ts"
 
 /** The content of a page. */
@@ -85,7 +85,7 @@ const figureOf = (chart: ChartData): Html => {
   const shown = visiblePoints(chart).length
   return html`<figure>
     <figcaption>${chart.y} by ${chart.x}${
-    shown < chart.points.length
+    !isLine(chart) && shown < chart.points.length
       ? `; the first ${mostBars} of ${groupDigits(String(chart.points.length))} groups`
       : undefined
   }</figcaption>

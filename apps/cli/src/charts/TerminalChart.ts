@@ -91,7 +91,8 @@ const thinned = (
 }
 
 const lineChart = (data: ChartData, { colors, width }: ChartStyle): ReadonlyArray<string> => {
-  const values = data.points.flatMap(({ value }) => value === undefined ? [] : [value])
+  const visible = visiblePoints(data)
+  const values = visible.flatMap(({ value }) => value === undefined ? [] : [value])
   const scale = scaleLinear([
     values.reduce((least, value) => Math.min(least, value), 0),
     values.reduce((most, value) => Math.max(most, value), 0)
@@ -100,7 +101,7 @@ const lineChart = (data: ChartData, { colors, width }: ChartStyle): ReadonlyArra
   const ticks = scale.ticks(5)
   const tickWidth = Math.max(...ticks.map((tick) => tickText(tick).length))
   const plotted = (chartWidth: number) => {
-    const { each, points } = thinned(data.points, chartWidth)
+    const { each, points } = thinned(visible, chartWidth)
     const labelWidth = Math.max(...points.map(({ label }) => widthOf(printable(label))))
     const steps = Math.max(1, Math.min(5, Math.floor(chartWidth / (labelWidth + 4))))
     const text = plot(

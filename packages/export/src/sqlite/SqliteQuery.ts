@@ -59,7 +59,8 @@ const catchStatementError = <A>(step: () => A): A => {
     return step()
   } catch (error) {
     if (!isStatementError(error)) throw error
-    throw new QueryError({ problem: `The query cannot be carried out: ${maskMessage(error.message)}.` })
+    const hint = error.message === "integer overflow" ? " For a sum beyond 64 bits, use exact_sum instead of sum." : ""
+    throw new QueryError({ problem: `The query cannot be carried out: ${maskMessage(error.message)}.${hint}` })
   }
 }
 
