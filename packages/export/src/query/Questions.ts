@@ -102,11 +102,11 @@ const { invoices, payinSources, payoutRequests } = Lists
 /** All questions. */
 export const questions: ReadonlyArray<Question> = [
   define("settled-by-day", "invoices by settlement date", invoices, "settlementDate", [{ field: "settlementDate" }]),
-  define("settled-by-cycle", "invoices by settlement date and settlement cycle", invoices, "settlementDate", [
+  define("settled-by-cycle", "invoices by settlement date and cycle", invoices, "settlementDate", [
     { field: "settlementDate" },
     { field: "settlementTime" }
   ]),
-  define("settled-by-month", "invoices by month of the settlement date", invoices, "settlementDate", [
+  define("settled-by-month", "invoices by month of settlement", invoices, "settlementDate", [
     { field: "settlementDate", part: "month" }
   ]),
   define("paid-by-day", "invoices by UTC day of the payment", invoices, "paymentDate", [
@@ -119,7 +119,7 @@ export const questions: ReadonlyArray<Question> = [
   define("invoices-by-status", "invoices by status", invoices, "createdAt", [{ field: "status" }]),
   define(
     "invoices-by-customer",
-    "invoices by the customer's document number, the largest first",
+    "invoices by customer document number",
     invoices,
     "createdAt",
     [
@@ -129,14 +129,14 @@ export const questions: ReadonlyArray<Question> = [
   define("payouts-by-day", "payout requests by UTC day of creation", payoutRequests, "createdAt", [
     { field: "createdAt", part: "day" }
   ]),
-  define("payouts-by-status", "payout requests by status and its message", payoutRequests, "createdAt", [
+  define("payouts-by-status", "payout requests by status and message", payoutRequests, "createdAt", [
     { field: "status" },
     { field: "statusMessage" }
   ]),
-  define("payouts-by-customer", "payout requests by customer, the largest first", payoutRequests, "createdAt", [
+  define("payouts-by-customer", "payout requests by customer", payoutRequests, "createdAt", [
     { field: "customerId" }
   ]),
-  define("sources-by-status", "payin sources by status and its message", payinSources, "createdAt", [
+  define("sources-by-status", "payin sources by status and message", payinSources, "createdAt", [
     { field: "status" },
     { field: "statusMessage" }
   ])
