@@ -11,7 +11,7 @@ import { continueCommand, isPrintable, type TypedFlags } from "./ContinueCommand
 import * as CursorFile from "./CursorFile.ts"
 import type { FieldPath } from "./FieldPath.ts"
 import { type ListedRecord, recordsOf } from "./ListedRecords.ts"
-import { chosenFormat, describe, type Ending, type Format, makeOutput, wrapped } from "./Output.ts"
+import { chosenFormat, describe, type Ending, type Format, logWrapped, makeOutput, wrapped } from "./Output.ts"
 import { printResult } from "./QueryResult.ts"
 import { fieldReader } from "./RecordText.ts"
 import { CollectedLimit, type Selection } from "./Selection.ts"
@@ -289,8 +289,6 @@ const nextOf = ({ input, limit, list, state: { cursor } }: Listing, showsPersona
   const start = [["limit", String(limit)] as const, ...(cursor === null ? [] : [["cursor", cursor] as const])]
   return continueCommand(list.label, input.typed, start, showsPersonal)
 }
-
-const logWrapped = (text: string) => Effect.flatMap(wrapped(text), logLine)
 
 /** Logs how to continue, and what the output does not show. */
 const logNotes = Effect.fnUntraced(function*(listing: Listing, isSecret: (text: string) => boolean) {

@@ -101,6 +101,9 @@ export const wrapped = Effect.fnUntraced(function*(text: string) {
   return wrapWords(text, width).join("\n")
 })
 
+/** Writes a message for people to stderr, wrapped for the terminal. */
+export const logWrapped = (text: string) => Effect.flatMap(wrapped(text), logLine)
+
 interface Write {
   readonly records: (text: string) => Effect.Effect<void, CommandExit>
   readonly end: (text: string) => Effect.Effect<void>

@@ -1,7 +1,8 @@
 /** Writes the result of a query as a chart in the terminal, or as a page. */
 import { type Cell, ExitCode, printable, replaceFile, systemCodeOf } from "@payments/export"
-import { CommandExit, logLine, printOrEnd, requireOutput, usage } from "@payments/export/program"
+import { CommandExit, printOrEnd, requireOutput, usage } from "@payments/export/program"
 import { DateTime, Effect, FileSystem, Stream } from "effect"
+import { logWrapped } from "../Output.ts"
 import { formatOf } from "../RowsOutput.ts"
 import type { ChartColumns } from "./ChartData.ts"
 
@@ -29,14 +30,14 @@ export const printChart = Effect.fnUntraced(function*<E, R>(result: Result<E, R>
   const modules = yield* Effect.promise(() => Promise.all([import("./ChartData.ts"), import("./TerminalChart.ts")]))
   const [{ chartData, chartNotes, isLine, mostBars }, { chartText }] = modules
   const { isCut, rows } = yield* readRows(result)
-  if (rows.length === 0) return yield* logLine("No rows.")
+  if (rows.length === 0) return yield* logWrapped("No rows.")
   const data = chartData(result.columns, rows, wanted)
   if (typeof data === "string") return yield* usage(data)
   const chart = chartText(data, { width: Number.isFinite(width) ? width : defaultWidth, colors: style.colors })
   yield* printOrEnd([chart, ...chartNotes(data, result.columns, rows).map((note) => `${printable(note)}\n`)].join(""))
   const shown = isLine(data) ? rows.length : Math.min(rows.length, mostBars)
   if (isCut || shown < rows.length) {
-    yield* logLine(
+    yield* logWrapped(
       `The chart shows the first ${shown} of ${isCut ? "more than " : ""}${rows.length} rows. Use --format csv for all.`
     )
   }
@@ -80,7 +81,7 @@ export const writePage = Effect.fnUntraced(
         }). Check the folder and the space on the disk.`,
         reason: "Output"
       }))
-    yield* logLine(
+    yield* logWrapped(
       `The page is written. Open it in a browser.${isCut ? ` It has the first ${mostRows} rows only.` : ""}`
     )
   }

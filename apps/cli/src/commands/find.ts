@@ -6,7 +6,6 @@ import {
   type ChosenSource,
   fromDestination,
   fromFlag,
-  logLine,
   logNote,
   print,
   printOrEnd,
@@ -19,7 +18,7 @@ import {
 } from "@payments/export/program"
 import { Effect, type Layer, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { describe } from "../Output.ts"
+import { describe, logWrapped, wrapped } from "../Output.ts"
 import { type Column, formatOf, printRows, rowFormatFlag } from "../RowsOutput.ts"
 import { valueText } from "../ValueText.ts"
 
@@ -166,23 +165,25 @@ const logNotes = Effect.fnUntraced(function*(
 ) {
   if (isCut(results)) {
     yield* logNote({
-      message: `Not all matches are shown. These lists have more than ${limit}: ${
-        listFormat.format(cutLists(results))
-      }. Use a higher --limit.`,
+      message: yield* wrapped(
+        `Not all matches are shown. These lists have more than ${limit}: ${
+          listFormat.format(cutLists(results))
+        }. Use a higher --limit.`
+      ),
       next: limit < limits.most ? nextOf(text) : undefined
     })
   }
   const matches = results.flatMap((result) => result.matches)
   const missing = matches.filter(({ isMissing }) => isMissing).length
   if (missing > 0) {
-    yield* logLine(`Rows that the service no longer returns (missing): ${missing} of these.`)
+    yield* logWrapped(`Rows that the service no longer returns (missing): ${missing} of these.`)
   }
   if (matches.length > 0 || results.some(({ error }) => error !== undefined)) return
   if (!isInCopy) {
-    yield* logLine(
+    yield* logWrapped(
       "The service compares whole values of few fields (see --help). --from searches every field of a copy."
     )
-  } else if (!contains) yield* logLine("No field equals the text. --contains finds fields that contain it.")
+  } else if (!contains) yield* logWrapped("No field equals the text. --contains finds fields that contain it.")
 })
 
 const jsonOf = ({ fields, id, isMissing, list, raw }: Match): string =>

@@ -1,19 +1,11 @@
 /** `payments query`: answers a ready-made question about a destination, or runs an SQL query on it. */
 import { Lists } from "@payments/core"
 import { Destination, freshnessOf, query, Questions, tables } from "@payments/export"
-import {
-  checkAll,
-  fromDestination,
-  fromFlag,
-  logLine,
-  nearest,
-  setting,
-  textFlag,
-  usage
-} from "@payments/export/program"
+import { checkAll, fromDestination, fromFlag, nearest, setting, textFlag, usage } from "@payments/export/program"
 import { Effect, Stream, String } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { printChart, writePage } from "../charts/ChartOutput.ts"
+import { logWrapped } from "../Output.ts"
 import { type Column, printRows, type RowFormat, rowFormatFlag } from "../RowsOutput.ts"
 
 const booleanFlag = (name: string, description: string) =>
@@ -78,7 +70,7 @@ export const queryCommand = Command.make(
       }))
       // The totals of a list that was never read to its end must not look complete.
       for (const age of question === undefined ? [] : yield* agesOf(destination, question)) {
-        if (age.endedAt === undefined) yield* logLine(ageText(age))
+        if (age.endedAt === undefined) yield* logWrapped(ageText(age))
       }
     },
     Effect.catchTag("QueryError", ({ problem }) => usage(problem))
