@@ -37,14 +37,17 @@ export const requireOutput: Effect.Effect<void, CommandExit> = Effect.suspend(()
     : Effect.void
 )
 
-/** Whether the terminal shows the line of progress. A process has one terminal, so this is a variable of the module. */
-let isDrawn = false
+/** The lengths of the lines of progress that the terminal shows. A process has one terminal, so this is a variable of the module. */
+let drawn: ReadonlyArray<number> = []
 
-/** Returns the text that erases the line of progress, if the terminal shows one, so that a message starts on a clean line. */
+/** Returns the text that erases the lines of progress, if the terminal shows any, so that a message starts on a clean line. */
 const eraseText = (): string => {
-  if (!isDrawn) return ""
-  isDrawn = false
-  return "\r\u001b[K"
+  if (drawn.length === 0) return ""
+  // A terminal that has become narrower since has wrapped the lines.
+  const width = process.stderr.columns ?? Infinity
+  const rows = drawn.reduce((sum, length) => sum + Math.max(1, Math.ceil(length / width)), 0)
+  drawn = []
+  return `\r\u001b[K${"\u001b[A\u001b[K".repeat(rows - 1)}`
 }
 
 const writeToStderr = (text: () => string) =>
@@ -107,15 +110,19 @@ export const errorText = (program: string, facts: ErrorFacts, format: MessageFor
 /** Returns the value as one line of JSON that is safe on a terminal. */
 const jsonLine = (value: unknown): string => Stdout.printable(JSON.stringify(value))
 
-/** Shows a line of progress and replaces the previous one. {@link logLine} and {@link eraseProgress} remove the line. */
-export const drawProgress = (line: string) =>
+/**
+ * Shows lines of progress and replaces the previous ones. No line may be as wide as the terminal. {@link logLine} and
+ * {@link eraseProgress} remove the lines.
+ */
+export const drawProgress = (text: string) =>
   writeToStderr(() => {
-    isDrawn = true
-    return `\r\u001b[K${line}`
+    const erased = eraseText()
+    drawn = text.split("\n").map((line) => line.length)
+    return `${erased === "" ? "\r\u001b[K" : erased}${text}`
   })
 
-/** Removes the line of progress. */
-export const eraseProgress = Effect.suspend(() => isDrawn ? writeToStderr(eraseText) : Effect.void)
+/** Removes the lines of progress. */
+export const eraseProgress = Effect.suspend(() => drawn.length > 0 ? writeToStderr(eraseText) : Effect.void)
 
 /**
  * Ends the process with a message instead of a stack trace if stdout cannot be written. A closed pipe does not end the

@@ -244,11 +244,10 @@ const withProgress = Effect.fnUntraced(function*<R>(
   scans: (onEvent: ScanOptions["onEvent"]) => Effect.Effect<ReadonlyArray<ScanOutcome>, never, R>
 ) {
   const sink = yield* Sink
-  const progress = yield* makeProgress(isStored)
-  const outcomes = yield* scans((event) =>
-    Effect.andThen(options.onEvent?.(event) ?? Effect.void, progress.onEvent(event))
+  const progress = yield* makeProgress(sink, isStored)
+  const outcomes = yield* progress.during(
+    scans((event) => Effect.andThen(options.onEvent?.(event) ?? Effect.void, progress.onEvent(event)))
   ).pipe(
-    Effect.ensuring(progress.clear),
     Effect.onInterrupt(() =>
       logLine(
         isStored
