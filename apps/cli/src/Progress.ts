@@ -27,10 +27,9 @@ export const makeProgress = Effect.fnUntraced(function*(sink: Sink["Service"], i
   let drawnAt = 0
   const drawNow = Effect.flatMap(terminal.columns, (columns) => {
     drawnAt = performance.now()
-    // No line may wrap: the terminal would erase only its last row.
-    const lines = progressLines([...lists.values()], drawnAt).map((text) =>
-      text.slice(0, (columns || defaultWidth) - 1)
-    )
+    // No line may wrap, also if the terminal shows ^C after it: only its last row would be erased.
+    const room = (columns || defaultWidth) - "^C".length - 1
+    const lines = progressLines([...lists.values()], drawnAt).map((text) => text.slice(0, room))
     return Effect.provideService(drawProgress(lines.join("\n")), Stdio.Stdio, stdio)
   })
   const draw = Effect.suspend(() =>

@@ -76,7 +76,8 @@ export const problemsOf = (outcomes: ReadonlyArray<ScanOutcome>, destination: De
 type Destination = "stdout" | { readonly location: string }
 
 /** Quotes a text as one word of a shell command. */
-const shellWord = (text: string): string => /^[\w./:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+export const shellWord = (text: string): string =>
+  /^[\w./:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 
 /** Returns the table of figures of the lists that were read completely, or no lines if there is none. */
 const tableOf = (

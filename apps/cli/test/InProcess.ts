@@ -12,7 +12,7 @@ interface Screen {
   out: string
   err: string
   /** Runs after each write to stdout, with everything written so far. */
-  readonly onOut: (out: string) => Effect.Effect<void>
+  readonly onOut: (out: string, screen: Screen) => Effect.Effect<void>
   /** The text of stdout and stderr, in the order of the writes. */
   merged: string
 }
@@ -26,7 +26,7 @@ const stdio = (screen: Screen) => {
           screen[stream] += String(text)
           screen.merged += String(text)
         }),
-        Effect.suspend(() => stream === "out" ? screen.onOut(screen.out) : Effect.void)
+        Effect.suspend(() => stream === "out" ? screen.onOut(screen.out, screen) : Effect.void)
       )
     )
   return Stdio.layerTest({

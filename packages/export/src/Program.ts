@@ -23,11 +23,11 @@ import {
 import { unknownSettings } from "./Settings.ts"
 import { ChosenSource } from "./sources/ChosenSource.ts"
 import type { Source } from "./sources/Source.ts"
-import { canColor, canRedraw, terminalWidth } from "./TerminalRules.ts"
+import { canColor, canRedraw, canRedrawScreen, terminalWidth } from "./TerminalRules.ts"
 import { usageText } from "./UsageText.ts"
 
 export { ExitCode } from "./ExitCode.ts"
-export { canColor, canRedraw, checkAll, CommandExit, factsOf, type ProgramError, usage, withNext }
+export { canColor, canRedraw, canRedrawScreen, checkAll, CommandExit, factsOf, type ProgramError, usage, withNext }
 export {
   drawProgress,
   eraseProgress,

@@ -28,3 +28,8 @@ export const terminalWidth = Effect.gen(function*() {
   if (!(yield* (yield* Stdio.Stdio).stdoutIsTerminal)) return Infinity
   return (yield* (yield* Terminal.Terminal).columns) || Infinity
 })
+
+/** Whether the screen of stdout can be redrawn: on a terminal that is not dumb. */
+export const canRedrawScreen = Effect.gen(function*() {
+  return (yield* (yield* Stdio.Stdio).stdoutIsTerminal) && !(yield* isDumb)
+})

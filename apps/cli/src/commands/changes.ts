@@ -7,15 +7,18 @@ import {
   Destination,
   type Maintenance,
   moveConsumer,
+  printable,
   type Reader,
   unfilledColumns
 } from "@payments/export"
 import {
+  canRedrawScreen,
   checkAll,
   flushOrEnd,
   fromDestination,
   fromFlag,
   logLine,
+  logNote,
   setting,
   type SettingParser,
   textFlag,
@@ -27,6 +30,7 @@ import { Command, Flag } from "effect/cli"
 import { changedFields, fieldsIn, namesIn } from "../ChangedFields.ts"
 import { type Column, printRows, type RowFormat, rowFormatFlag } from "../RowsOutput.ts"
 import { expected, sinceMs } from "../Since.ts"
+import { shellWord } from "../Summary.ts"
 import type * as Table from "../Table.ts"
 import { ackCommand, consumerName, consumersCommand, positionProblems } from "./consumers.ts"
 
@@ -52,7 +56,7 @@ export const changesCommand = Command.make(
       "only changes since this time: 24h, 2024-05-01, 2024-05-01T10:00Z, today or yesterday; local time by default"
     ),
     follow: Flag.Boolean("follow").pipe(
-      Flag.withDescription("continue with the changes of later exports, until interrupted"),
+      Flag.withDescription("continue with the changes of later exports, until interrupted; a live table on a terminal"),
       Flag.withDefault(false)
     ),
     consumer: textFlag(
@@ -109,6 +113,16 @@ export const changesCommand = Command.make(
         )
       })
       const batches = changesAfter(reader, start, { lists, since: timeOfFirst, isFollowing: follow })
+      // With --ack, a change is acknowledged once it was printed, so all changes are printed.
+      if (follow && !ack && (format ?? "table") === "table" && (yield* canRedrawScreen)) {
+        const { showLive } = yield* Effect.promise(() => import("../LiveChanges.ts"))
+        let through = start
+        return yield* showLive(
+          reader,
+          lists,
+          Stream.tap(batches, (batch) => Effect.sync(() => through = batch.through))
+        ).pipe(Effect.onInterrupt(() => logNote(continueNote(given, through))))
+      }
       const rows = Stream.map(batches, (batch) => {
         delivered = batch.through
         return batch.rows.map((row) => columns.map(({ of }) => of(row)))
@@ -137,6 +151,25 @@ export const changesCommand = Command.make(
   ]),
   Command.withSubcommands([ackCommand, consumersCommand])
 )
+
+/** Says how to see the changes after those that the live table has shown. */
+const continueNote = (
+  { consumer, from, resource }: {
+    readonly consumer: string | undefined
+    readonly from: string | undefined
+    readonly resource: ReadonlyArray<Lists.AnyList>
+  },
+  through: number
+) => {
+  const flags = [
+    ...(from === undefined ? [] : [`--from ${shellWord(printable(from))}`]),
+    ...resource.map(({ label }) => `--resource ${label}`)
+  ].map((flag) => ` ${flag}`).join("")
+  // The position of a consumer has not moved.
+  const start = consumer === undefined ? `--after ${through}` : `--consumer ${consumer}`
+  const next = `payments changes${flags} ${start} --follow`
+  return { message: `payments: the last change was ${through}. To continue: ${next}`, next }
+}
 
 /** A sequence number, or `last` for that of the last change so far. */
 const changeNumber: SettingParser<number | "last"> = {
