@@ -16,6 +16,8 @@ import { canColor, print } from "@payments/export/program"
 import { DateTime, Duration, Effect, Stream, Terminal } from "effect"
 import { ageText } from "./AgeText.ts"
 import { changedFields, namesIn } from "./ChangedFields.ts"
+import type * as Table from "./Table.ts"
+import type * as TextWidth from "./TextWidth.ts"
 
 /** Switches to the second screen and hides the cursor. */
 const enterText = "\u001b[?1049h\u001b[?25l"
@@ -64,8 +66,8 @@ const count = new Intl.NumberFormat("en-US")
 
 /** Makes the function that returns the lines of the screen. No line is wider, and there are no more lines than rows. */
 export const makeScreen = (
-  { firstNames, makeTable }: typeof import("./Table.ts"),
-  { truncateTo }: typeof import("./TextWidth.ts"),
+  { firstNames, makeTable }: typeof Table,
+  { truncateTo }: typeof TextWidth,
   colors: boolean
 ) =>
 (

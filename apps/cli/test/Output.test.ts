@@ -65,10 +65,8 @@ describe("the progress line", () => {
       const { code, stderr } = yield* shell(script, { ...env, TERM: "xterm" }, cwd)
       assert.strictEqual(code, 9, stderr)
       // oxlint-disable-next-line no-control-regex -- the sequence that clears a line of a terminal
-      assert.match(
-        stderr,
-        /\r\u001b\[Kinvoices +[\d,]+\r\u001b\[Kpayments: the output cannot be written \(EFBIG\)\.\n$/
-      )
+      const erased = /\r\u001b\[Kinvoices +[\d,]+\r\u001b\[Kpayments: the output cannot be written \(EFBIG\)\.\n$/
+      assert.match(stderr, erased)
     }).pipe(Effect.scoped))
 
   it.live("is not drawn on a dumb terminal", () =>
