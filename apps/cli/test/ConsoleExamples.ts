@@ -12,7 +12,14 @@ import { binary, runProgram, temporaryFolder } from "./Program.ts"
 const root = join(import.meta.dirname, "../../..")
 
 /** The documents with examples. */
-export const pageFiles = ["README.md", "docs/agents.md", "docs/export.md", "docs/operating.md", "docs/sandbox.md"]
+export const pageFiles = [
+  "README.md",
+  "docs/agents.md",
+  "docs/export.md",
+  "docs/listing.md",
+  "docs/operating.md",
+  "docs/sandbox.md"
+]
   .map((file) => join(root, file))
 
 const tomlFile = /^```toml\n(# ([\w-]+\.toml)\n.*?)^```$/gms
