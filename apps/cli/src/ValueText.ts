@@ -4,7 +4,7 @@
  */
 import { readPlainFile } from "@payments/core"
 import { printable } from "@payments/export"
-import { type CommandExit, usage } from "@payments/export/program"
+import { type CommandExit, logLine, usage } from "@payments/export/program"
 import { Effect, type FileSystem, Stdio, Stream } from "effect"
 
 /** The size of the largest content, in bytes. No service accepts a longer value in an address. */
@@ -39,7 +39,8 @@ export const valueText = Effect.fnUntraced(function*(
 
 /** Reads stdin to its end. Fails with what is wrong. */
 const stdinText = Effect.gen(function*() {
-  const { stdin } = yield* Stdio.Stdio
+  const { stdin, stdinIsTerminal } = yield* Stdio.Stdio
+  if (yield* stdinIsTerminal) yield* logLine("Type the value, then Enter and Ctrl-D:")
   const chunks: Array<Uint8Array> = []
   let size = 0
   yield* Effect.mapError(

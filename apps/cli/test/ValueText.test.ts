@@ -92,6 +92,6 @@ describe("the value of a flag", () => {
       }
       const closed = yield* run(`${list} --reference @- <&-`)
       assert.deepStrictEqual([closed.code, closed.stdout], [2, ""])
-      assert.match(closed.stderr, /^payments: --reference: standard input (is empty|cannot be read)/)
+      assert.match(closed.stderr, /--reference: standard input (is empty|cannot be read)/)
     }).pipe(Effect.scoped))
 })
