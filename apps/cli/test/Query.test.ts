@@ -181,7 +181,7 @@ describe("payments query", () => {
         const partial = yield* run("payouts-by-status", "--chart")
         assert.strictEqual(
           partial.err,
-          "No rows.\npayout-requests: no export has read the whole list yet, so these figures may be incomplete.\n"
+          "No rows.\npayout-requests: no export has read the whole list yet, so\nthese figures may be incomplete.\n"
         )
         const printed = yield* run("--questions")
         for (const { name } of Questions.questions) assert.include(printed.out, name)
