@@ -255,6 +255,10 @@ describe("payments doctor", () => {
       assert.strictEqual(later.code, 7)
       assert.include(later.failed, "invoices limit 100")
       assert.include(later.the("invoices").found, "can be read")
+      // The client's own request rate is no stall.
+      const rate = { PAYMENTS_MAX_REQUESTS_PER_SECOND: "6" }
+      const rated = yield* doctor({ ...(yield* sandbox({ lists: {} })), ...rate }, "--timeout", "300ms")
+      assert.deepStrictEqual([rated.code, rated.failed, rated.the("clock").state], [0, [], "ok"])
       const silent = yield* listening(createTcpServer((socket) => void socket.resume()))
       const handshake = yield* doctor(
         { PAYMENTS_BASE_URL: `https://127.0.0.1:${silent}`, PAYMENTS_API_KEY: "k" },

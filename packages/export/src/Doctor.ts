@@ -4,7 +4,7 @@
  * do.
  */
 import { Lists, PaymentsApi, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
-import { Context, Duration, Effect, Layer, Result } from "effect"
+import { Context, Duration, Effect, Layer, Option, Result } from "effect"
 import { checkAddress } from "./doctor/Connection.ts"
 import { checkSpace, checkState, checkWritable } from "./doctor/DestinationChecks.ts"
 import { failed, type Finding, ok, skipped, timedOut, within } from "./doctor/Finding.ts"
@@ -82,18 +82,21 @@ const checkService = Effect.fnUntraced(function*<R, E, R2>(
     }
   }
   const api = Context.get(yield* Layer.build(client), PaymentsApi)
+  // Requests wait for the client's own request rate. A check sends two at most, while at most all lists send theirs.
+  const { maxRequestsPerSecond: rate } = config
+  const patience = rate === undefined ? limit : Duration.sum(limit, Duration.seconds((lists.length + 2) / rate))
   const firsts = yield* Effect.forEach(
     lists.filter((list) => reachable.get(PaymentsConfig.addressOf(config, list).origin) === true),
-    (list) => Effect.map(Effect.timeoutOption(readFirst(api, list), limit), (first) => ({ list, first })),
+    Effect.fnUntraced(function*(list) {
+      const first = Option.getOrUndefined(yield* Effect.timeoutOption(readFirst(api, list), patience))
+      // Compare the clocks now, while the answer is fresh.
+      const clock = first !== undefined && Result.isSuccess(first) ? yield* clockOf(first.success) : undefined
+      return { list, first, clock }
+    }),
     { concurrency: "unbounded" }
   )
-  const pages = firsts.flatMap(({ first }) =>
-    first._tag === "Some" && Result.isSuccess(first.value) ? [first.value.success] : []
-  )
-  const [page] = pages
-  yield* report(
-    page === undefined ? skipped("clock", "not known, because no list can be read") : yield* clockOf(page)
-  )
+  const clock = firsts.find((one) => one.clock !== undefined)?.clock
+  yield* report(clock ?? skipped("clock", "not known, because no list can be read"))
   const keys = PaymentsConfig.keysOf(config)
   const hasOneKey = keys.payments === keys.invoices && config.baseUrl.href === config.invoicesBaseUrl.href
   for (const address of hasOneKey ? ["any"] as const : ["payments", "invoices"] as const) {
@@ -101,18 +104,18 @@ const checkService = Effect.fnUntraced(function*<R, E, R2>(
     if (own.length === 0) continue
     yield* report(keyAccepted(
       address === "invoices" ? "key of invoices" : "key",
-      own.map(({ first }) => first._tag === "Some" ? first.value : undefined)
+      own.map(({ first }) => first)
     ))
   }
   for (const list of lists) {
-    const first = firsts.find((one) => one.list === list)?.first
-    const finding = first === undefined
+    const read = firsts.find((one) => one.list === list)
+    const finding = read === undefined
       ? skipped(list.label, "not checked, because the service cannot be reached")
-      : first._tag === "None"
-      ? timedOut(list.label, limit)
-      : readable(list, first.value)
+      : read.first === undefined
+      ? timedOut(list.label, patience)
+      : readable(list, read.first)
     yield* report(finding)
-    if (finding.state === "ok") yield* checkRequests(api, list, limit, report)
+    if (finding.state === "ok") yield* checkRequests(api, list, patience, report)
   }
 })
 

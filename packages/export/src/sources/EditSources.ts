@@ -120,9 +120,14 @@ const editing = <A>(
     // A link stays a link.
     const target = yield* Effect.orElseSucceed(fs.realPath(file), () => file)
     yield* Effect.mapError(lockFile(`${target}.lock`, lockTime), ({ reason }) =>
-      reason._tag === "Locked"
-        ? unchanged(file, "another program is changing it. Run again.")
-        : unchanged(file, reason.message))
+      unchanged(
+        file,
+        reason._tag === "Locked"
+          ? "another program is changing it. Run again."
+          : reason._tag === "Full"
+          ? "there is no space left."
+          : reason.message
+      ))
     const text = yield* currentText(target)
     const document = yield* parseSourcesFile(file, text, "none")
     const replace = Effect.fnUntraced(function*(changed: string) {
@@ -186,7 +191,10 @@ const storeKey = Effect.fnUntraced(function*(file: string, key: Redacted.Redacte
 })
 
 const unwritable = (file: string) => (error: PlatformError.PlatformError) =>
-  unchanged(file, `it cannot be written (${systemCodeOf(error)}).`)
+  unchanged(
+    file,
+    systemCodeOf(error) === "ENOSPC" ? "there is no space left." : `it cannot be written (${systemCodeOf(error)}).`
+  )
 
 const unchanged = (file: string, problem: string) =>
   new CommandExit({ exitCode: ExitCode.destination, problem: `${printable(file)} was not changed: ${problem}` })
