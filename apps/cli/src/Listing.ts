@@ -12,7 +12,6 @@ import * as CursorFile from "./CursorFile.ts"
 import type { FieldPath } from "./FieldPath.ts"
 import { type ListedRecord, recordsOf } from "./ListedRecords.ts"
 import { chosenFormat, describe, type Ending, type Format, logWrapped, makeOutput, wrapped } from "./Output.ts"
-import { printResult } from "./QueryResult.ts"
 import { fieldReader } from "./RecordText.ts"
 import { CollectedLimit, type Selection } from "./Selection.ts"
 import { meets } from "./Where.ts"
@@ -181,6 +180,7 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
         state.cursor = start
         state.printedOfPage = saved?.printed ?? []
       }
+      const { printResult } = yield* Effect.promise(() => import("./QueryResult.ts"))
       yield* printResult(list, error === undefined ? query : undefined, collected, format, endingOf(listing, error))
     } else {
       if (collected !== undefined) {

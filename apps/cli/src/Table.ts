@@ -63,9 +63,12 @@ const groupDigits = (cell: string): string => /^-?[1-9]\d{3,99}$/.test(cell) ? g
 
 /** Makes a table for a terminal of this width. The width is Infinity if there is no terminal. */
 export const makeTable = (given: ReadonlyArray<Column>, width: number, style: TableStyle = plain): Table => {
-  const columns = given.map((column): Column =>
-    column.kind === "integer" ? { align: "right", wholeUpTo: longestInteger, ...column } : column
-  )
+  const columns = given.map((column): Column => ({
+    ...(column.kind === "integer" ? { align: "right", wholeUpTo: longestInteger } : {}),
+    ...column,
+    // A name can come from the API: a member of the result of a query.
+    name: printable(column.name)
+  }))
   /** The widest cell of each column so far. */
   const widest = columns.map(({ name, initialWidth = 0 }) => Math.max(widthOf(name), initialWidth))
   let widths: ReadonlyArray<number> | undefined

@@ -118,6 +118,11 @@ describe("a table", () => {
     assert.include(text, `${long}  ${"9".repeat(30)}  ${long}\n`)
   })
 
+  it("escapes control characters in names of columns", () => {
+    const table = makeTable([{ name: "a\u001b[31m" }, { name: "b" }], 30)
+    assert.strictEqual(table.print([["1", "2"]]), "a\\u001b[31m  b\n1            2\n")
+  })
+
   it("groups the digits of integers and colours the usual states on a terminal only", () => {
     const kinds: ReadonlyArray<Column> = [
       { name: "id" },
