@@ -239,34 +239,33 @@ describe("payments doctor", () => {
 
   it.live("ends each check in time", () =>
     Effect.gen(function*() {
-      const started = performance.now()
-      const stalled = yield* doctor(
-        yield* sandbox({ faults: [{ fault: "stall", at: "headers" }] }),
-        "--timeout",
-        "700ms"
-      )
+      const silent = yield* listening(createTcpServer((socket) => void socket.resume()))
+      const { handshake, later, rated, stalled } = yield* Effect.all({
+        stalled: doctor(yield* sandbox({ faults: [{ fault: "stall", at: "headers" }] }), "--timeout", "700ms"),
+        later: doctor(
+          yield* sandbox({ faults: [{ fault: "stall", at: "body", list: "invoices", from: 3 }] }),
+          "--timeout",
+          "700ms"
+        ),
+        handshake: doctor(
+          { PAYMENTS_BASE_URL: `https://127.0.0.1:${silent}`, PAYMENTS_API_KEY: "k" },
+          "--timeout",
+          "700ms"
+        ),
+        // The client's own request rate is no stall.
+        rated: doctor(
+          { ...(yield* sandbox({ lists: {} })), PAYMENTS_MAX_REQUESTS_PER_SECOND: "6" },
+          "--timeout",
+          "300ms"
+        )
+      }, { concurrency: "unbounded" }).pipe(Effect.timeout("10 seconds"))
       assert.deepStrictEqual([stalled.code, stalled.failed], [7, ["payout-requests", "payin-sources", "invoices"]])
       assert.include(stalled.the("invoices").advice, "--timeout")
-      const later = yield* doctor(
-        yield* sandbox({ faults: [{ fault: "stall", at: "body", list: "invoices", from: 3 }] }),
-        "--timeout",
-        "700ms"
-      )
       assert.strictEqual(later.code, 7)
       assert.include(later.failed, "invoices limit 100")
       assert.include(later.the("invoices").found, "can be read")
-      // The client's own request rate is no stall.
-      const rate = { PAYMENTS_MAX_REQUESTS_PER_SECOND: "6" }
-      const rated = yield* doctor({ ...(yield* sandbox({ lists: {} })), ...rate }, "--timeout", "300ms")
-      assert.deepStrictEqual([rated.code, rated.failed, rated.the("clock").state], [0, [], "ok"])
-      const silent = yield* listening(createTcpServer((socket) => void socket.resume()))
-      const handshake = yield* doctor(
-        { PAYMENTS_BASE_URL: `https://127.0.0.1:${silent}`, PAYMENTS_API_KEY: "k" },
-        "--timeout",
-        "700ms"
-      )
       assert.deepStrictEqual([handshake.code, handshake.failed], [7, ["tls"]])
-      assert.isBelow(performance.now() - started, 10_000)
+      assert.deepStrictEqual([rated.code, rated.failed, rated.the("clock").state], [0, [], "ok"])
     }).pipe(Effect.scoped))
 
   it.live("says what is wrong with the address and the settings", () =>
