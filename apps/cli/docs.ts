@@ -1,14 +1,15 @@
 /**
- * Runs the commands in the documents and replaces their output there. `npm run docs` runs this program. A test fails if a
- * document shows another output.
+ * Writes the sections of the commands into `docs/cli.md`, runs the commands in the documents and replaces their output there.
+ * `npm run docs` runs this program. A test fails if a document shows another output or lacks a command.
  */
 import { Effect } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
 import { pageFiles, withOutput, withoutTimes } from "./test/ConsoleExamples.ts"
+import { cliPage, withSections } from "./test/Reference.ts"
 
 const update = Effect.fnUntraced(function*(file: string) {
   const page = readFileSync(file, "utf8")
-  const text = yield* withOutput(page)
+  const text = yield* withOutput(file === cliPage ? yield* withSections(page) : page)
   if (withoutTimes(text) !== withoutTimes(page)) writeFileSync(file, text)
 })
 

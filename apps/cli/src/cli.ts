@@ -66,6 +66,23 @@ const globalFlags = [SourceFlag, ConfigFlag, LogLevelFlag] as const
 const firstOperand = (args: ReadonlyArray<string>): string | undefined =>
   args.find((arg, index) => !arg.startsWith("-") && !globalFlags.some(({ id }) => args[index - 1] === `--${id}`))
 
+/** The headings of the help, in order. */
+const groups: ReadonlyArray<{ readonly group: string; readonly names: ReadonlyArray<string> }> = [
+  { group: "READ THE SERVICE", names: [...Lists.all.map(({ label }) => label), "find"] },
+  { group: "KEEP A COPY", names: ["export", "status", "verify", "changes", "prune", "quarantine"] },
+  { group: "ASK A COPY", names: ["query", "diff"] },
+  { group: "SET UP", names: ["start", "doctor", "config", "source", "sources", "completions"] }
+]
+
+/** Returns the commands under their headings. A command without one is under MORE. */
+const grouped = <C extends Command.Command.Any>(commands: ReadonlyArray<C>) =>
+  [...groups, { group: "MORE", names: [] }].map(({ group, names }) => ({
+    group,
+    commands: group === "MORE"
+      ? commands.filter(({ name }) => !groups.some((one) => one.names.includes(name)))
+      : names.flatMap((wanted) => commands.filter(({ name }) => name === wanted))
+  })).filter((one) => one.commands.length > 0)
+
 const titles = Lists.all.map(({ title }) => title).join(", ").replace(/, (?!.*,)/, " and ")
 
 /**
@@ -79,7 +96,13 @@ export const payments = async <R, R2>(services: Services<R, R2>, args: ReadonlyA
   const subcommands = await Promise.all((needsAll ? commands : [named]).map(({ load }) => load()))
   return Command.make("payments").pipe(
     Command.withDescription(`Read ${titles}, and export them.`),
-    Command.withSubcommands(subcommands),
+    Command.withSubcommands(grouped(subcommands)),
+    Command.withExamples([
+      { command: "payments start", description: "try it: without settings, copies made-up records into a file" },
+      { command: "payments invoices list --limit 5", description: "look at the first invoices" },
+      { command: "payments export --to sqlite:./payments.db", description: "copy all lists into a database" },
+      { command: "payments query settled-by-day --from sqlite:./payments.db", description: "ask the copy" }
+    ]),
     Command.provide(ChosenSource.layer),
     Command.provide(Layer.effect(References.MinimumLogLevel, LogLevelFlag)),
     Command.withGlobalFlags(globalFlags)

@@ -15,6 +15,7 @@ const root = join(import.meta.dirname, "../../..")
 export const pageFiles = [
   "README.md",
   "docs/agents.md",
+  "docs/cli.md",
   "docs/export.md",
   "docs/listing.md",
   "docs/operating.md",

@@ -18,11 +18,17 @@ export const helpFormatter = (colors: boolean, width: number): CliOutput.Formatt
           ? {}
           : { globalFlags: doc.globalFlags.filter(({ name }) => name !== "completions").map(readable) })
       })
-      // oxlint-disable-next-line no-control-regex -- colours are control sequences
-      return fitted(text.replace(/([^\n])\n((?:\u001b\[\d+m)?EXAMPLES)/, "$1\n\n$2"), width)
+      return fitted(text.replace(examplesHeading, "$1\n\n$2").replaceAll(groupHeading, "$1$2"), width)
     }
   }
 }
+
+// oxlint-disable-next-line no-control-regex -- colours are control sequences
+const examplesHeading = /([^\n])\n((?:\u001b\[\d+m)?EXAMPLES)/
+
+/** The heading of a group of commands, which the library ends with a colon. */
+// oxlint-disable-next-line no-control-regex -- colours are control sequences
+const groupHeading = /^((?:\u001b\[\d+m)?[A-Z ]+):((?:\u001b\[\d+m)?)$/gm
 
 /** Longer choices stand in the description. */
 const mostChoices = 30

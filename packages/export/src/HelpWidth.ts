@@ -13,8 +13,8 @@ const leastShare = 0.4
 const belowIndent = 6
 
 /**
- * Wraps the lines that are longer than the terminal, or too long to read. Returns the text unchanged for an infinite width. Descriptions stay in their column. Commands are not wrapped, so that people
- * can copy them.
+ * Wraps the lines that are longer than the terminal, or too long to read. Descriptions stay in their column. Commands are not
+ * wrapped, so that people can copy them. Returns the text unchanged for an infinite width.
  */
 export const fitted = (text: string, terminal: number): string => {
   if (terminal === Infinity) return text
@@ -31,7 +31,7 @@ export const fitted = (text: string, terminal: number): string => {
 }
 
 const wrapped = (line: string, plain: string, width: number): ReadonlyArray<string> => {
-  const column = /^ {2}\S.*? {3,}(?=\S)/.exec(plain)?.[0].length ?? 0
+  const column = /^ {2,}\S.*? {3,}(?=\S)/.exec(plain)?.[0].length ?? 0
   if (column > 0 && column > width * (1 - leastShare)) {
     const start = indexAt(line, column)
     return [line.slice(0, start).trimEnd(), ...wordsIn(line.slice(start), belowIndent, width)]

@@ -8,6 +8,7 @@ import { ExitCode, exitCodeOf } from "./ExitCode.ts"
 import { endList, type GuardedRun, makeGuard, makeRun } from "./MerchantGuard.ts"
 import { makePageGate, type PageGate } from "./PageGate.ts"
 import { headPass, type PassBegun, type PassContext, type PassSummary, windowPass } from "./Passes.ts"
+import { scanDefaults } from "./ScanDefaults.ts"
 import {
   type Filling,
   type Part,
@@ -78,7 +79,6 @@ export interface ScanSummary extends ScanProgress {
   readonly elapsed: Duration.Duration
 }
 
-const defaultPatience = Duration.minutes(15)
 const defaultLargestBatch = 1000
 
 /** Scans one list into the destination, until the null cursor or an error. Committed rows stay after an error. */
@@ -91,7 +91,7 @@ const listOf = (name: Lists.ListName, { lists = Lists.all }: ScanOptions): Lists
 
 const scanIn = Effect.fnUntraced(function*(run: GuardedRun, name: Lists.ListName, options: ScanOptions) {
   const sink = yield* Sink
-  yield* sink.lock(listOf(name, options), options.onLocked ?? "refuse")
+  yield* sink.lock(listOf(name, options), options.onLocked ?? scanDefaults.onLocked)
   return yield* scanLocked(run, name, options, undefined)
 }, Effect.scoped)
 
@@ -137,7 +137,7 @@ export const openScanner = Effect.fnUntraced(function*(
   const context = yield* Effect.context<PaymentsApi | Sink>()
   const list = listOf(name, options)
   const emit = options.onEvent ?? (() => Effect.void)
-  yield* sink.lock(list, options.onLocked ?? "refuse")
+  yield* sink.lock(list, options.onLocked ?? scanDefaults.onLocked)
   const gate = makePageGate()
   const fullScans = Semaphore.makeUnsafe(1)
   const passes = Semaphore.makeUnsafe(1)
@@ -191,13 +191,13 @@ export interface PartsOptions extends ScanOptions {
 export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.ListName, options: PartsOptions) {
   const sink = yield* Sink
   const list = listOf(name, options)
-  yield* sink.lock(list, options.onLocked ?? "refuse")
+  yield* sink.lock(list, options.onLocked ?? scanDefaults.onLocked)
   const lastProgress: LastProgress = { at: undefined }
   const run = makeRun([name])
   const summaries = yield* Effect.forEach(
     new Set(options.values),
     (value) => traversal(run, name, { field: options.field, value }, options, lastProgress, undefined),
-    { concurrency: options.concurrency ?? 4 }
+    { concurrency: options.concurrency ?? scanDefaults.concurrency }
   )
   yield* sink.publish(list)
   return summaries
@@ -271,7 +271,7 @@ const attempt = Effect.fnUntraced(function*(
   })
   const largestBatch = options.largestBatch ?? defaultLargestBatch
   yield* traverse(list, part, limit, largestBatch, sink, state, emit).pipe(
-    Effect.catchTag("PaymentsError", (error) => recover(error, options.patience ?? defaultPatience, state, emit)),
+    Effect.catchTag("PaymentsError", (error) => recover(error, options.patience ?? scanDefaults.patience, state, emit)),
     Effect.repeat({ while: (result) => result === "again" })
   )
   const session = yield* begin

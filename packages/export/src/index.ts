@@ -60,6 +60,7 @@ export {
   scanParts,
   type ScanSummary
 } from "./Scan.ts"
+export { scanDefaults } from "./ScanDefaults.ts"
 export * as SinkReason from "./Sink.ts"
 export {
   type Batch,

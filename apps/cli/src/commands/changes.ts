@@ -36,6 +36,7 @@ import { ackCommand, consumerName, consumersCommand, positionProblems } from "./
 
 /** The lists to print; all by default. */
 export const resourceFlag = Flag.ChoiceWithValue("resource", Lists.all.map((list) => [list.label, list] as const)).pipe(
+  Flag.withMetavar("LIST"),
   Flag.withDescription("only records of this list; may be given several times"),
   Flag.atLeast(0)
 )

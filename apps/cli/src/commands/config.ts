@@ -31,6 +31,7 @@ export const configCommand = Command.make(
   Command.withDescription(
     "Print every setting that is in effect and where it comes from: a flag, a variable, the sources file or the default; keys are masked"
   ),
+  Command.withShortDescription("Print every setting that is in effect, and where it comes from"),
   Command.withExamples([
     { command: "payments config", description: "the settings of all sources, and of the program" },
     { command: "payments config --source north --missing-limit 5%", description: "of one source, with this flag" }

@@ -61,7 +61,16 @@ export const conformanceCommand = <R>(
         })
       }
     })
-  ).pipe(Command.withDescription("Check the service against its document, rule by rule; only reads"))
+  ).pipe(
+    Command.withDescription("Check the service against its document, rule by rule; only reads"),
+    Command.withExamples([
+      { command: "payments conformance", description: "the first ten pages of each list" },
+      {
+        command: "payments conformance --pages 2 --pause 50ms --format json",
+        description: "a quick check, for programs"
+      }
+    ])
+  )
 
 /** The least width of wrapped text. A narrower terminal breaks the lines itself. */
 const leastWrapWidth = 10

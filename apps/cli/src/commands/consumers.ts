@@ -76,6 +76,10 @@ export const ackCommand = Command.make(
     {
       command: "payments changes ack reports 120 --from sqlite:./payments.db",
       description: "reports has processed change 120"
+    },
+    {
+      command: "payments changes ack reports 0 --back --from sqlite:./payments.db",
+      description: "reports reads all changes again"
     }
   ])
 )

@@ -82,6 +82,7 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
         Lists.all.map((list) => `${list.title} (${searchedFields(list).join(", ")})`).join(", ") +
         ". A copy is searched in every text field"
     ),
+    Command.withShortDescription("Look a reference, a customer or a document number up in all lists, or in a copy"),
     Command.withExamples([
       { command: "payments find ord-1001", description: "the records of all lists with this reference, customer, …" },
       {

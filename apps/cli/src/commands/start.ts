@@ -54,7 +54,14 @@ export const startCommand = <R>(
   ).pipe(
     Command.withDescription(
       "Export all lists from the API in PAYMENTS_BASE_URL, or from an embedded sandbox if no API is configured"
-    )
+    ),
+    Command.withExamples([
+      {
+        command: "payments start",
+        description: "into ./payments.db; without settings, made-up records into ./payments-sandbox.db"
+      },
+      { command: "payments start --log-level debug", description: "and show each request" }
+    ])
   )
 
 /** Whether any setting of the real service is set. If another one is missing, the command reports it and uses no sandbox. */

@@ -6,6 +6,7 @@ import { Lists } from "@payments/core"
 import { Duration, Effect } from "effect"
 import { randomUUID } from "node:crypto"
 import { freshnessOf, overviewOf } from "../Freshness.ts"
+import { scanDefaults } from "../ScanDefaults.ts"
 import {
   OtherSource,
   type OwnerClaim,
@@ -328,7 +329,7 @@ const makeSession = (
       : yield* missingRows(store, older, whole, scan, newlyUnseen)
     // The number of rows that existed when the scan began.
     const before = opened.firstRow - (numbers.length - unseen.length)
-    const maxMissing = (before - knownMissing.size) * (request.missingLimit ?? 0.1)
+    const maxMissing = (before - knownMissing.size) * (request.missingLimit ?? scanDefaults.missingLimit)
     // If more rows are newly unseen, the service's answer is doubtful, so no row is marked missing.
     const isHeldBack = newlyUnseen.length > maxMissing
     const missing = isHeldBack ? [] : candidates
