@@ -65,7 +65,8 @@ interface Listing {
   readonly isFull: () => boolean
 }
 
-const pageSize = { default: 20 } as const
+/** Records per page of a listing that does not read to the end. */
+export const pageSize = { default: 20 } as const
 
 /** Reads the list and prints its records. */
 export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input: ListingInput) {

@@ -53,6 +53,16 @@ describe("a completion", () => {
             "--ignore-field=authUrl,customerDetails.name"
           ]],
           ["payments export --ignore-field authUrl,auth", []],
+          ["payments payin-sources list --fields id,customerDetails.na", ["id,customerDetails.name"]],
+          ["payments invoices list --fields customerD", ["customerDocumentNumber"]],
+          ["payments invoices list --where=payment", [
+            "--where=paymentDate",
+            "--where=paymentMethod",
+            "--where=paymentSource",
+            "--where=paymentAmount",
+            "--where=paymentId",
+            "--where=paymentUrl"
+          ]],
           ["payments export --to ", ["sqlite:", "file:", "postgres://"]],
           ["payments sandbox --faults fl", ["flaky"]],
           ["payments changes cons", ["consumers"]],

@@ -111,6 +111,9 @@ export class Sandbox extends Context.Service<
     )
 }
 
+/** Virtual hours per hour. */
+export const defaultSpeed = 60
+
 /** With this speed, a virtual hour passes in 3.6 ms. */
 const maxSpeed = 1_000_000
 
@@ -127,7 +130,7 @@ interface SandboxService {
 
 const makeService = (options: SandboxOptions, now: number): SandboxService => {
   const { live } = options
-  const speed = live?.speed ?? 60
+  const speed = live?.speed ?? defaultSpeed
   if (!(speed >= 0 && speed <= maxSpeed)) throw new RangeError(`live.speed must be from 0 to ${maxSpeed}`)
   const start = performance.now()
   let advancedMs = 0

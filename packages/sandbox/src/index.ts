@@ -5,7 +5,7 @@ export { ControlApi, type Controls, InvalidControl, NotLive } from "./Control.ts
 export { records } from "./Generator.ts"
 export type { OrderName } from "./ListOrder.ts"
 export type { Counters, LoggedRequest } from "./RequestLog.ts"
-export { type LiveWorld, Sandbox, sandboxKey, type SandboxOptions } from "./Sandbox.ts"
+export { defaultSpeed, type LiveWorld, Sandbox, sandboxKey, type SandboxOptions } from "./Sandbox.ts"
 export { faultsFromJson, type Scenario, type ScenarioName, scenarios } from "./Scenario.ts"
 export { type ListenOptions, SandboxError } from "./SocketServer.ts"
 export * as World from "./World.ts"

@@ -6,7 +6,6 @@ import {
   CommandExit,
   duration,
   logLine,
-  optionalFlag,
   print,
   type ProgramError,
   setting,
@@ -31,11 +30,10 @@ export const conformanceCommand = <R>(
         Flag.withDefault(10),
         Flag.withDescription("the largest number of pages of each list to read until its end; default 10")
       ),
-      pause: optionalFlag(
-        Flag.String("pause").pipe(
-          Flag.withMetavar("DURATION"),
-          Flag.withDescription("the pause between two requests; default 500ms")
-        )
+      pause: Flag.String("pause").pipe(
+        Flag.withMetavar("DURATION"),
+        Flag.withDefault("500ms"),
+        Flag.withDescription("the pause between two requests; default 500ms")
       ),
       format: Flag.Literals("format", ["table", "json"]).pipe(
         Flag.withDefault("table"),

@@ -23,7 +23,8 @@ import { type Column, formatOf, printRows, rowFormatFlag } from "../RowsOutput.t
 import { valueText } from "../ValueText.ts"
 
 /** The number of matches of a list that are shown by default, and at most. */
-const limits = { default: 100, most: 10_000 } as const
+/** How many records of a list are shown. */
+export const limits = { default: 100, most: 10_000 } as const
 
 const booleanFlag = (name: string, description: string) =>
   Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withDefault(false))

@@ -1,5 +1,5 @@
 /** `payments <list> list`: reads a list, for example `payments payout-requests list`. */
-import { Days, type Lists, type PaymentsApi } from "@payments/core"
+import { Days, Lists, type PaymentsApi } from "@payments/core"
 import {
   checkAll,
   ConfigFlag,
@@ -16,7 +16,7 @@ import { Effect, Layer, Record, String } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { TypedFlags } from "../ContinueCommand.ts"
 import { isDateTimePrefix } from "../FilterDates.ts"
-import { runListing } from "../Listing.ts"
+import { pageSize, runListing } from "../Listing.ts"
 import { formats } from "../Output.ts"
 import { selectionFlags, selectionOf, stdinValues } from "../Selection.ts"
 import { isStdin, valueText } from "../ValueText.ts"
@@ -62,7 +62,11 @@ const filterText = (flag: string, type: Lists.Filter["type"], text: string | und
   text === undefined || type !== "text" ? Effect.succeed(text) : valueText(flag, text)
 
 const paging = {
-  limit: textFlag("limit", "NUMBER", "records per page, 1 to 100"),
+  limit: textFlag(
+    "limit",
+    "NUMBER",
+    `records per page, 1 to 100; default ${pageSize.default}, with --all ${Lists.pageLimit.default}`
+  ),
   all: Flag.Boolean("all").pipe(Flag.withDefault(false), Flag.withDescription("read to the end of the list")),
   max: textFlag("max", "NUMBER", "read at most this many records"),
   cursor: textFlag("cursor", "CURSOR", "start at this cursor, with the limit and filters that belong to it"),

@@ -23,10 +23,12 @@ export const sandboxCommand = Command.make(
   {
     port: portFlag("port").pipe(
       Flag.withDefault(8787),
-      Flag.withDescription("the port to listen on; 0 selects a free port; default 8787")
+      Flag.withDescription("the port to listen on, 0 to 65535; 0 selects a free port; default 8787")
     ),
-    host: optionalFlag(
-      Flag.String("host").pipe(Flag.withDescription("the address to listen on; default 127.0.0.1"))
+    host: Flag.String("host").pipe(
+      Flag.withMetavar("HOST"),
+      Flag.withDefault("127.0.0.1"),
+      Flag.withDescription("the address to listen on; default 127.0.0.1")
     ),
     records: wholeNumberFlag("records", 0, 1_000_000_000).pipe(
       Flag.withDefault(1000),
@@ -51,37 +53,34 @@ export const sandboxCommand = Command.make(
         Flag.withDescription("with --live: virtual hours per hour, 0 to 1000000; default 60")
       )
     ),
-    order: optionalFlag(
-      Flag.Literals("order", ["newest", "oldest", "shuffled"]).pipe(
-        Flag.withDescription("the order of records: newest, oldest (default) or shuffled")
-      )
+    order: Flag.Literals("order", ["newest", "oldest", "shuffled"]).pipe(
+      Flag.withDefault("oldest"),
+      Flag.withDescription("the order of records, first the newest, the oldest or any; default oldest")
     ),
     misplaced: optionalFlag(
       rangeFlag("misplaced", 0, 1).pipe(
-        Flag.withDescription("with --live --order newest: the share of new records at the end of a list; default 0")
-      )
-    ),
-    cursors: optionalFlag(
-      Flag.Literals("cursors", ["keyset", "offset"]).pipe(
-        Flag.withDescription("what a cursor contains: the last record (keyset, default) or a count (offset)")
-      )
-    ),
-    count: optionalFlag(
-      Flag.Literals("count", ["page", "total", "remaining"]).pipe(
-        Flag.withDescription("the meaning of count: records of the page (default), in total, or remaining")
-      )
-    ),
-    hostileText: optionalFlag(
-      rangeFlag("hostile-text", 0, 1).pipe(
         Flag.withDescription(
-          "the share of records with text that breaks other tools, such as 0.02: formulas, escape sequences, unpaired surrogates; default 0"
+          "with --live --order newest: the share of new records at the end of a list, 0 to 1; none by default"
         )
       )
     ),
-    invoiceLimit: optionalFlag(
-      wholeNumberFlag("invoice-limit", 1, 100).pipe(
-        Flag.withDescription("invoices per page of a request without a limit; default 20")
+    cursors: Flag.Literals("cursors", ["keyset", "offset"]).pipe(
+      Flag.withDefault("keyset"),
+      Flag.withDescription("what a cursor contains: the last record (keyset) or a count (offset); default keyset")
+    ),
+    count: Flag.Literals("count", ["page", "total", "remaining"]).pipe(
+      Flag.withDefault("page"),
+      Flag.withDescription("what an answer counts: its records, all, or those that follow; default page")
+    ),
+    hostileText: rangeFlag("hostile-text", 0, 1).pipe(
+      Flag.withDefault(0),
+      Flag.withDescription(
+        "the share of records, 0 to 1, with text that breaks other tools, such as formulas and escape sequences; default 0"
       )
+    ),
+    invoiceLimit: wholeNumberFlag("invoice-limit", 1, 100).pipe(
+      Flag.withDefault(20),
+      Flag.withDescription("invoices per page of a request without a limit, 1 to 100; default 20")
     ),
     invoiceParams: optionalFlag(
       Flag.String("invoice-params").pipe(
@@ -94,6 +93,7 @@ export const sandboxCommand = Command.make(
     ),
     controlHost: optionalFlag(
       Flag.String("control-host").pipe(
+        Flag.withMetavar("HOST"),
         Flag.withDescription("with --control-port: the address to listen on; default 127.0.0.1")
       )
     ),

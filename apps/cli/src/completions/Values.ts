@@ -72,6 +72,12 @@ const fields: ValuesOf = ({ path }, word) => {
   }
 }
 
+/** A field with an operator and a value after it. */
+const condition: ValuesOf = ({ path }) => ({
+  candidates: fieldPaths(path[0]).map((value) => ({ value })),
+  continues: true
+})
+
 const query: ValuesOf = () => ({
   candidates: Questions.questions.map(({ description, name }) => ({ value: name, description }))
 })
@@ -92,9 +98,13 @@ export const valueKinds: { readonly [flag: string]: ValuesOf } = {
   "--customer-ids": file,
   "--html": file,
   "--key-file": file,
+  "--html": file,
   "--from": destination,
   "--to": destination,
+  "--fields": fields,
+  "--sort": fields,
   "--ignore-field": fields,
+  "--where": condition,
   "--faults": scenario,
   "--on-locked": () => ({ candidates: [{ value: "refuse" }, { value: "wait" }] }),
   "query sql": query,
