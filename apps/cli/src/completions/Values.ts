@@ -57,7 +57,7 @@ const fieldPaths = (label: string | undefined): ReadonlyArray<string> => {
   return [
     ...new Set(
       (named.length === 0 ? Lists.all : named)
-        .flatMap((list) => Lists.fieldMeanings(list).map(({ path }) => path.join(".")))
+        .flatMap(Lists.fieldPaths)
     )
   ]
 }
@@ -98,7 +98,6 @@ export const valueKinds: { readonly [flag: string]: ValuesOf } = {
   "--customer-ids": file,
   "--html": file,
   "--key-file": file,
-  "--html": file,
   "--from": destination,
   "--to": destination,
   "--fields": fields,
@@ -107,6 +106,7 @@ export const valueKinds: { readonly [flag: string]: ValuesOf } = {
   "--where": condition,
   "--faults": scenario,
   "--on-locked": () => ({ candidates: [{ value: "refuse" }, { value: "wait" }] }),
+  "diff destination": destination,
   "query sql": query,
   "source remove name": source
 }
