@@ -42,8 +42,7 @@ const invoice = {
   description: hidden.name,
   contract: hidden.contract,
   customerDocumentNumber: hidden.document,
-  // A documented field of another type, which could contain anything, and undocumented fields.
-  settlementTime: "1",
+  // Undocumented fields.
   risk: hidden.undocumented,
   [hidden.nested]: 1
 }
@@ -55,7 +54,8 @@ const records = {
     customerDetails,
     payoutTargetId: hidden.target,
     payoutTargetDetails: { reference: hidden.target, description: hidden.name, type: "bankAccount" },
-    amount: 7
+    amount: 7,
+    fee: hidden.quarantined
   })],
   payinSources: [JSON.stringify({
     id: "src_1",
@@ -63,6 +63,7 @@ const records = {
     customerDetails: { ...customerDetails, more: { [hidden.nested]: hidden.nested } },
     description: hidden.name,
     authUrl: hidden.secretUrl,
+    // A documented field of another type could contain anything.
     status: { [hidden.quarantined]: hidden.quarantined }
   })],
   invoices: [JSON.stringify(invoice), JSON.stringify({ id: "inv_2", reference: "ref-2", amount: 1 })]
@@ -229,23 +230,33 @@ describe("the fields that payments mcp leaves out", () => {
       assert.deepStrictEqual(data, [["inv_1", 5, null, 1, "update"], ["inv_2", 1, null, 1, null]])
     }).pipe(Effect.scoped), 60_000)
 
-  it.live("are there with --personal include, with every undocumented field", () =>
-    Effect.gen(function*() {
-      const to = yield* filled(`sqlite:${yield* temporaryFolder}/p.db`)
-      const { call } = yield* connect(["--from", to, "--personal", "include"], yield* served)
-      const [found, listed, queried, changes, asked] = yield* Effect.promise(() =>
-        Promise.all([
-          call("find", { text: hidden.document }),
-          call("list", { list: "invoices", filters: { customerDocumentNumber: hidden.document } }),
-          call("query", { sql: "SELECT raw FROM invoices WHERE id = 'inv_1'" }),
-          call("changes", {}),
-          call("ask", { question: "invoices-by-customer" })
-        ])
-      )
-      assert.strictEqual(found.total, 3)
-      assert.deepStrictEqual(listed.data, [invoice])
-      assert.deepStrictEqual(queried.data, [[records.invoices[0]]])
-      assert.include(JSON.stringify(changes.data), hidden.old)
-      assert.deepInclude(asked.data, [hidden.document, 1, 5, 0, null, 1])
-    }).pipe(Effect.scoped), 30_000)
+  it.live.each(["sqlite", "postgres"])(
+    "are there with --personal include, with every undocumented field, from %s",
+    (kind) =>
+      Effect.gen(function*() {
+        const to = yield* filled(
+          kind === "sqlite"
+            ? `sqlite:${yield* temporaryFolder}/p.db`
+            : `postgres://${user}@127.0.0.1:${server.port}/postgres?schema=included`
+        )
+        const { call } = yield* connect(["--from", to, "--personal", "include"], yield* served)
+        const [found, listed, queried, changes, asked, updated] = yield* Effect.promise(() =>
+          Promise.all([
+            call("find", { text: hidden.document }),
+            call("list", { list: "invoices", filters: { customerDocumentNumber: hidden.document } }),
+            call("query", { sql: "SELECT raw FROM invoices WHERE id = 'inv_1'" }),
+            call("changes", {}),
+            call("ask", { question: "invoices-by-customer" }),
+            call("query", { sql: "SELECT before ->> '$.contract', fields ->> '$[0]' FROM changes" })
+          ])
+        )
+        assert.strictEqual(found.total, 3)
+        assert.deepStrictEqual(listed.data, [invoice])
+        assert.deepStrictEqual(queried.data, [[records.invoices[0]]])
+        assert.include(JSON.stringify(changes.data), hidden.old)
+        assert.deepStrictEqual(updated.data, [[hidden.old, "status"]])
+        assert.deepInclude(asked.data, [hidden.document, 1, 5, 0, null, 1])
+      }).pipe(Effect.scoped),
+    30_000
+  )
 })

@@ -234,6 +234,8 @@ export const dateFields = (
 export interface FieldMeaning {
   /** The field, and for an embedded object the field inside it. */
   readonly path: readonly [string] | readonly [string, string]
+  /** The type of its value. */
+  readonly kind: "text" | "integer" | "boolean"
   /** Whom or what its value identifies. */
   readonly identifies: Identifies
 }
@@ -245,20 +247,9 @@ export interface FieldMeaning {
 export const fieldMeanings = (list: AnyList): ReadonlyArray<FieldMeaning> =>
   propertiesOf(list.record.ast).flatMap(([field, ast]): ReadonlyArray<FieldMeaning> =>
     ast._tag === "Objects"
-      ? propertiesOf(ast).map(([inner, innerAst]) => ({
-        path: [field, inner],
-        identifies: identifiesOf(innerAst)
-      }))
-      : [{ path: [field], identifies: identifiesOf(ast) }]
+      ? propertiesOf(ast).map(([inner, innerAst]) => meaningOf([field, inner], innerAst))
+      : [meaningOf([field], ast)]
   )
-
-/**
- * Returns the paths of a list's documented fields in the document's order, such as `customerDetails.name`. The path of an
- * embedded object precedes those of its fields.
- */
-export const fieldPaths = (list: AnyList): ReadonlyArray<string> => [
-  ...new Set(fieldMeanings(list).flatMap(({ path }) => [path[0], path.join(".")]))
-]
 
 /** Returns the paths of a list's fields that identify a person, such as `customerId` and `customerDetails.name`. */
 export const personalFields = (list: AnyList): ReadonlyArray<string> =>
@@ -271,6 +262,12 @@ const propertiesOf = (ast: SchemaAST.AST): ReadonlyArray<readonly [string, Schem
       type._tag === "Union" ? type.types.find(({ _tag }) => _tag !== "Null") ?? type : type
     ])
     : []
+
+const meaningOf = (path: FieldMeaning["path"], ast: SchemaAST.AST): FieldMeaning => ({
+  path,
+  kind: ast._tag === "Number" ? "integer" : ast._tag === "Boolean" ? "boolean" : "text",
+  identifies: identifiesOf(ast)
+})
 
 /** Returns what the field's annotation says. A field without one, which does not compile, counts as personal. */
 const identifiesOf = ({ annotations, checks }: SchemaAST.AST): Identifies => {

@@ -32,7 +32,7 @@ export * as MetricDefinitions from "./MetricDefinitions.ts"
 export { Metrics, observeSink } from "./Metrics.ts"
 export type { PassSummary } from "./Passes.ts"
 export { ChangesBeginLater, current, pointAt, type PointInTime } from "./PointInTime.ts"
-export { excerptTables, queryExcerpt } from "./query/Excerpt.ts"
+export { type Excerpt, excerptTables, queryExcerpt } from "./query/Excerpt.ts"
 export {
   type Comparison,
   findInApi,

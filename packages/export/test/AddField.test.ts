@@ -45,7 +45,7 @@ describe("AGENTS.md", () => {
         /\*\*a field:\*\* add a line such as `([^`]+)` to its record in\s+`([^`]+)`/.exec(
           readFileSync(join(root, "AGENTS.md"), "utf8")
         ) ?? []
-      const [, field = ""] = /^(\w+): maybe\(Schema\.String\)$/.exec(line) ?? []
+      const [, field = ""] = /^(\w+): person\(Schema\.String\)$/.exec(line) ?? []
       assert.notStrictEqual(field, "", "AGENTS.md names no line")
       const folder = yield* temporaryFolder
       const file = join(folder, "payments.db")
@@ -54,7 +54,7 @@ describe("AGENTS.md", () => {
       copyOfPackages(folder)
       const copied = join(folder, source.replace(/^packages\//, ""))
       const text = readFileSync(copied, "utf8")
-      writeFileSync(copied, text.replace("const invoice = {\n", `const invoice = {\n  ${line},\n`))
+      writeFileSync(copied, text.replace("const invoice = fields({\n", `const invoice = fields({\n  ${line},\n`))
       const printed = execFileSync(
         process.execPath,
         ["--input-type=module", "-e", script(folder, file, invoices)],

@@ -31,20 +31,18 @@ const rowArguments = {
 }
 
 const queryTool = (sources: Sources): Tool => {
-  const { includes, personal } = sources.visibility
-  const dialect = personal === "include" && sources.destination?._tag === "Postgres" ? "PostgreSQL" : "SQLite"
+  const { visibility } = sources
   return define(
     "query",
-    `Runs one ${dialect} statement (SELECT, WITH or VALUES) over the copy. Nothing is written. An amount has no known currency or ` +
+    `Runs one SQLite statement (SELECT, WITH or VALUES) over the copy. Nothing is written. An amount has no known currency or ` +
       "unit. missing_since is not null if the service no longer returns the record. Tables: " +
-      excerptTables(includes).map(({ columns, table }) => `${table}(${columns.map(({ name }) => name).join(", ")})`)
+      excerptTables(visibility).map(({ columns, table }) => `${table}(${columns.map(({ name }) => name).join(", ")})`)
         .join("; "),
     Schema.Struct({ sql: Schema.NonEmptyString, ...rowArguments }),
     ({ limit, offset, sql }) =>
       rowsAnswer(
         sources,
-        Effect.flatMap(requireDestination(sources), (destination) =>
-          personal === "include" ? query(destination, sql) : queryExcerpt(destination, sql, includes)),
+        Effect.flatMap(requireDestination(sources), (destination) => queryExcerpt(destination, sql, visibility)),
         { limit, offset },
         (more) => ({ tool: "query", arguments: { sql, ...more } }),
         listsIn(sql)

@@ -3,15 +3,14 @@
  * flattened, strings are text columns, and amounts are 64-bit integers. The exact text in `raw` has everything that the
  * columns cannot store.
  */
-import { type Lists, membersOf } from "@payments/core"
-import { type SchemaAST, String } from "effect"
+import { Lists, membersOf } from "@payments/core"
+import { String } from "effect"
 
 /** A typed column. */
 export interface Column {
   readonly name: string
-  readonly kind: "text" | "integer" | "boolean"
-  /** The field, and for an embedded object the field inside it. */
-  readonly path: readonly [string] | readonly [string, string]
+  readonly kind: Lists.FieldMeaning["kind"]
+  readonly path: Lists.FieldMeaning["path"]
 }
 
 /** A column of a list's table, as the destination has recorded it. */
@@ -88,16 +87,7 @@ const none: ReadonlyArray<string> = []
 
 /** Returns the columns of a list, `id` first, in the document's order. */
 export const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> =>
-  fieldsOf(list.record.ast).flatMap(([field, ast]): ReadonlyArray<Column> => {
-    const name = String.camelToSnake(field)
-    return ast._tag === "Objects"
-      ? fieldsOf(ast).map(([inner, innerAst]) => ({
-        name: `${name}_${String.camelToSnake(inner)}`,
-        kind: kindOf(innerAst),
-        path: [field, inner] as const
-      }))
-      : [{ name, kind: kindOf(ast), path: [field] as const }]
-  })
+  Lists.fieldMeanings(list).map(({ kind, path }) => ({ name: path.map(String.camelToSnake).join("_"), kind, path }))
 
 /** Returns a record's value for a column: null if the field is absent, null or of another type. */
 export const valueOf = (column: Column, record: unknown): Cell => cellOf(column.kind, fieldOf(column, record))
@@ -178,15 +168,3 @@ export const storable = (text: string): string =>
 /** Reads a member. Parsed JSON has no getters, and no documented field has the name of a member of `Object.prototype`. */
 const memberOf = (value: unknown, name: string): unknown =>
   typeof value === "object" && value !== null ? (value as { readonly [name: string]: unknown })[name] : undefined
-
-/** Returns the fields of a struct and their types. Null is removed from a union. */
-const fieldsOf = (ast: SchemaAST.AST): ReadonlyArray<readonly [string, SchemaAST.AST]> =>
-  ast._tag === "Objects"
-    ? ast.propertySignatures.map(({ name, type }) => [globalThis.String(name), withoutNull(type)] as const)
-    : []
-
-const withoutNull = (ast: SchemaAST.AST): SchemaAST.AST =>
-  ast._tag === "Union" ? ast.types.find(({ _tag }) => _tag !== "Null") ?? ast : ast
-
-const kindOf = (ast: SchemaAST.AST): Column["kind"] =>
-  ast._tag === "Number" ? "integer" : ast._tag === "Boolean" ? "boolean" : "text"

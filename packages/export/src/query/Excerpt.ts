@@ -1,6 +1,7 @@
 /**
  * Queries an excerpt: a private SQLite database that has only some columns of a destination, for a reader who may not see the
- * others. No statement can reach the others, because they are not in the database. Every destination is queried in SQLite's SQL.
+ * others. No statement can reach the others, because they are not in the database. Nor can it reach files, or functions of a
+ * PostgreSQL server. Every destination is queried in SQLite's SQL.
  *
  * Each query fills its excerpt anew, with the tables and columns that the statement mentions, so it sees the current rows.
  */
@@ -23,37 +24,46 @@ const times: ReadonlyArray<ExcerptColumn> = ["first_seen_at", "changed_at", "mis
   kind: "time"
 }))
 
+const json = (name: string): ExcerptColumn => ({ name, kind: "json" })
+
 /** The columns of `changes` that have nothing of a record except its id. */
-const changesTable: ExcerptTable = {
-  table: "changes",
-  columns: [
-    { name: "seq", kind: "integer" },
-    { name: "list", kind: "text" },
-    { name: "at", kind: "time" },
-    { name: "kind", kind: "text" },
-    { name: "id", kind: "text" }
-  ]
+const changeColumns: ReadonlyArray<ExcerptColumn> = [
+  { name: "seq", kind: "integer" },
+  { name: "list", kind: "text" },
+  { name: "at", kind: "time" },
+  { name: "kind", kind: "text" },
+  { name: "id", kind: "text" }
+]
+
+/** What an excerpt has. */
+export interface Excerpt {
+  readonly includes: Includes
+  /** Whether it has the exact texts of records, which contain every field. */
+  readonly hasTexts: boolean
 }
 
 /** Returns the tables of an excerpt: those of the lists, and `changes`. */
-export const excerptTables = (includes: Includes): ReadonlyArray<ExcerptTable> => [
-  ...Lists.all.map((list) => ({
+export const excerptTables = ({ hasTexts, includes }: Excerpt): ReadonlyArray<ExcerptTable> => [
+  ...Lists.all.map((list): ExcerptTable => ({
     table: tableOf(list),
-    columns: [...columnsOf(list).filter(({ path }) => includes(list, path.join("."))), ...times]
-      .map(({ kind, name }) => ({ kind, name }))
+    columns: [
+      ...columnsOf(list).filter(({ path }) => includes(list, path.join("."))).map(({ kind, name }) => ({ kind, name })),
+      ...times,
+      ...hasTexts ? [json("raw")] : []
+    ]
   })),
-  changesTable
+  { table: "changes", columns: [...changeColumns, ...hasTexts ? ["fields", "before", "after"].map(json) : []] }
 ]
 
 /** Runs a statement that only reads over an excerpt of a destination that exists. */
 export const queryExcerpt = Effect.fnUntraced(function*(
   destination: Destination.StoredDestination,
   sql: string,
-  includes: Includes
+  excerpt: Excerpt
 ): Effect.fn.Return<QueryResult, SinkError | QueryError, Scope.Scope> {
   const refusal = statementProblem(sql)
   if (refusal !== undefined) return yield* new QueryError({ problem: refusal })
-  const tables = yield* existing(destination, mentionedIn(sql, excerptTables(includes)))
+  const tables = yield* existing(destination, mentionedIn(sql, excerptTables(excerpt)))
   const location = shown(destination)
   const file = destination._tag === "Sqlite"
     ? destination.file
@@ -102,7 +112,9 @@ const existing = (destination: Destination.StoredDestination, tables: ReadonlyAr
         const list = Lists.all.find((known) => tableOf(known) === table.table)
         if (list === undefined) return [table]
         const recorded = new Set((yield* reader.columns(list)).map(({ name }) => name))
-        const columns = table.columns.filter(({ kind, name }) => kind === "time" || recorded.has(name))
+        const columns = table.columns.filter(({ kind, name }) =>
+          kind === "time" || kind === "json" || recorded.has(name)
+        )
         return recorded.size === 0 ? [] : [{ ...table, columns }]
       }))
     return found.flat()
@@ -110,4 +122,8 @@ const existing = (destination: Destination.StoredDestination, tables: ReadonlyAr
 
 /** PostgreSQL's expression for a column. A time gets the form that it has in SQLite. */
 const expressionOf = ({ kind, name }: ExcerptColumn): string =>
-  kind === "time" ? `to_char(${name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')` : `"${name}"`
+  kind === "json"
+    ? `"${name}"::text`
+    : kind === "time"
+    ? `to_char(${name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
+    : `"${name}"`

@@ -2,10 +2,10 @@
 import type { Cell } from "../Cell.ts"
 import type { ErrorMessage } from "../thread/SinkMessages.ts"
 
-/** A column of an excerpt. A `time` is text such as `2024-05-01T10:00:00.000Z`. */
+/** A column of an excerpt. A `time` is text such as `2024-05-01T10:00:00.000Z`; `json` is text too. */
 export interface ExcerptColumn {
   readonly name: string
-  readonly kind: "text" | "integer" | "boolean" | "time"
+  readonly kind: "text" | "integer" | "boolean" | "time" | "json"
 }
 
 /** A table of an excerpt. The names are the destination's, and need no quotes. */

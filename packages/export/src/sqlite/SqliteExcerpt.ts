@@ -15,7 +15,7 @@ import type { ExcerptColumn, ExcerptTable } from "../query/QueryMessages.ts"
 /** The most memory that SQLite may take in this process. A statement that needs more fails. */
 const maxHeapBytes = 256 * 1024 * 1024
 
-const sqlTypes = { text: "TEXT", integer: "INTEGER", boolean: "INTEGER", time: "TEXT" } as const
+const sqlTypes = { text: "TEXT", integer: "INTEGER", boolean: "INTEGER", time: "TEXT", json: "TEXT" } as const
 
 const names = ({ columns }: ExcerptTable): string => columns.map(({ name }) => name).join(", ")
 
