@@ -251,6 +251,14 @@ export const fieldMeanings = (list: AnyList): ReadonlyArray<FieldMeaning> =>
       : [meaningOf([field], ast)]
   )
 
+/**
+ * Returns the paths of a list's documented fields in the document's order, such as `customerDetails.name`. The path of an
+ * embedded object precedes those of its fields.
+ */
+export const fieldPaths = (list: AnyList): ReadonlyArray<string> => [
+  ...new Set(fieldMeanings(list).flatMap(({ path }) => [path[0], path.join(".")]))
+]
+
 /** Returns the paths of a list's fields that identify a person, such as `customerId` and `customerDetails.name`. */
 export const personalFields = (list: AnyList): ReadonlyArray<string> =>
   fieldMeanings(list).filter(({ identifies }) => identifies === "person").map(({ path }) => path.join("."))
