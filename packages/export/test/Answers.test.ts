@@ -161,7 +161,7 @@ describe.each(["sqlite", "postgres"] as const)("answers from %s", (kind) => {
           (yield* rowsOf(query(destination, [...described, ...all].join(" UNION ALL "), ["2024-05"]))).slice(1).map((
             row
           ) => row[0]),
-          Questions.questions.map(({ name }) => name)
+          [...tables, ...Questions.questions].map(({ name }) => name)
         )
       }).pipe(Effect.scoped),
     60_000
