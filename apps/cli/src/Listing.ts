@@ -4,7 +4,15 @@
  */
 import { type ListOperation, Lists, PaymentsApi, Position } from "@payments/core"
 import { ExitCode, namesForLogs, printable } from "@payments/export"
-import { canRedraw, CommandExit, drawProgress, eraseProgress, logLine, logNote } from "@payments/export/program"
+import {
+  canRedraw,
+  CommandExit,
+  drawProgress,
+  eraseProgress,
+  logLine,
+  logNote,
+  withNext
+} from "@payments/export/program"
 import { Effect, Record, Redacted, Stdio, Stream } from "effect"
 import { CollectedRecords } from "./CollectedRecords.ts"
 import { continueCommand, isPrintable, type TypedFlags } from "./ContinueCommand.ts"
@@ -205,6 +213,12 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
         : error.exitCode === ExitCode.done
         ? Effect.void
         : output.end(endingOf(listing, { reason: "CursorFile", message: error.message }))
+    ),
+    // If no page was read, the same command starts again.
+    Effect.mapError((error) =>
+      error._tag === "PaymentsError" && state.pages === 0 && (start === null || listing.isShown.stderr)
+        ? withNext(error, nextOf(listing, listing.isShown.stderr))
+        : error
     ),
     Effect.onInterrupt(() => finishWith({ reason: "Interrupted", message: "interrupted" }))
   )

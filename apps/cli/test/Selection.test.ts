@@ -314,6 +314,12 @@ describe("a listing", () => {
       )
       assert.include(yield* next("--reference", `@${value}`), `--reference @${value} `)
       assert.notInclude(yield* next("--reference", `@${value}`), "with the same filters")
+      // If the first page fails, the same command starts again.
+      const failing = layerTest({ invoices, faults: [{ fault: "status", status: 403 }] })
+      const first = yield* runInProcess(failing, ["invoices", "list", "--reference", "secret", "--format", "json"])
+      const { error } = JSON.parse(first.err)
+      assert.deepStrictEqual([first.code, error.reason, error.exitCode], [4, "Forbidden", 4])
+      assert.strictEqual(error.next, "payments invoices list --format json --limit 20, with the same filters")
       // Omitted columns are named.
       const narrow = yield* runInProcess(api, ["invoices", "list", "--all"], true, 40)
       assert.include(narrow.err, "The terminal has no room for: ")
