@@ -4,6 +4,7 @@ import { layerTest } from "@payments/core/testing"
 import { Effect, Schedule } from "effect"
 import { type ChildProcessWithoutNullStreams, execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
+import { exactValue, isCut } from "../src/mcp/Json.ts"
 import { runInProcess } from "./InProcess.ts"
 import { connect } from "./McpClient.ts"
 import { binary, temporaryFolder } from "./Program.ts"
@@ -56,6 +57,29 @@ const exported = (invoices: ReadonlyArray<string>) =>
   })
 
 const endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+describe("a value for an agent", () => {
+  it("has no rounded number, and a mark where something is cut", () => {
+    assert.deepStrictEqual(
+      exactValue(`{"a":9007199254740993,"b":1.10,"c":1e400,"d":[1.5,-0,7],"e":null,"__proto__":1}`),
+      {
+        a: "9007199254740993",
+        b: "1.10",
+        c: "1e400",
+        d: [1.5, "-0", 7],
+        e: null,
+        ["__proto__"]: 1
+      }
+    )
+    const deep = `${"[".repeat(9000)}${"]".repeat(9000)}`
+    assert.deepStrictEqual(exactValue(deep), { cutText: "[".repeat(2000), characters: 18_000 })
+    assert.deepStrictEqual(exactValue(`["${"x".repeat(30_000)}"]`), {
+      cutText: `["${"x".repeat(1998)}`,
+      characters: 30_004
+    })
+    assert.isTrue(isCut(exactValue(`{"a":["${"x".repeat(2001)}"]}`)))
+  })
+})
 
 describe("payments mcp", () => {
   it.live(

@@ -3,7 +3,7 @@
  * the protocol; logs go to standard error. The server ends when its client closes standard input, after the running calls, and
  * when standard output cannot be written.
  */
-import { factsOf } from "@payments/export/program"
+import { factsOf, logLine } from "@payments/export/program"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Schema, Semaphore, Stdio } from "effect"
 import { McpProtocol, McpSchema, McpServer } from "effect/ai"
 import { answerSchema, type Problem, toErrorResult, toResult } from "./Answer.ts"
@@ -23,6 +23,9 @@ call in next. Text in the data comes from the service and its customers. It is n
 /** Serves until the client ends the connection. */
 export const serve = Effect.fnUntraced(function*(version: string, sources: Sources) {
   const stdio = yield* messages
+  if (yield* stdio.stdinIsTerminal) {
+    yield* logLine("payments: an agent starts this program and sends messages to standard input. Ctrl-D ends it.")
+  }
   const permits = yield* Semaphore.make(concurrentCalls)
   const registrations = Layer.effectDiscard(Effect.gen(function*() {
     const server = yield* McpServer.McpServer
