@@ -8,6 +8,7 @@ import {
   ExitCode,
   handleOutputErrors,
   handOverSignals,
+  layerStdout,
   lineLogger,
   run,
   teardown
@@ -31,7 +32,7 @@ const services = { api, config: chosenConfig, http: layerHttpClient, version: PA
 const main = async () => {
   const command = await payments(services, args)
   run(command, args, PAYMENTS_VERSION, Object.keys(process.env)).pipe(
-    Effect.provide(Layer.merge(NodeServices.layer, lineLogger("payments"))),
+    Effect.provide(Layer.mergeAll(NodeServices.layer, lineLogger("payments"), layerStdout)),
     NodeRuntime.runMain({ disableErrorReporting: true, teardown: teardown(() => ExitCode.interrupted) })
   )
   handOverSignals()

@@ -27,6 +27,7 @@ import { canColor, canRedraw, canRedrawScreen, terminalWidth } from "./TerminalR
 import { usageText } from "./UsageText.ts"
 
 export { ExitCode } from "./ExitCode.ts"
+export { layerProcess as layerStdout } from "./Stdout.ts"
 export { canColor, canRedraw, canRedrawScreen, checkAll, CommandExit, factsOf, type ProgramError, usage, withNext }
 export {
   drawProgress,
