@@ -4,6 +4,7 @@ import { ChosenSource, ConfigFlag, LogLevelFlag, type ProgramError, SourceFlag }
 import { Layer, References } from "effect"
 import { Command, GlobalFlag } from "effect/cli"
 import type { HttpClient } from "effect/http"
+import { listCommand } from "./commands/list.ts"
 
 /** What the commands depend on. */
 export interface Services<R, R2> {
@@ -20,7 +21,8 @@ export interface Services<R, R2> {
 const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) => [
   ...Lists.all.map((list) => ({
     name: list.label,
-    load: async () => (await import("./commands/list.ts")).listCommand(list, api)
+    // Not on demand: most starts read a list.
+    load: () => Promise.resolve(listCommand(list, api))
   })),
   {
     name: "export",
