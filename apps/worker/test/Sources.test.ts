@@ -176,7 +176,10 @@ describe("a worker whose file is read again", () => {
         { requests, sources: Effect.suspend(() => next) }
       )
       const isComplete = (name: string) => (now: Parameters<typeof sourceIn>[0]) =>
-        everyList(sourceIn(now, name), ({ completeScan, holdsLock }) => holdsLock && completeScan !== null)
+        everyList(
+          sourceIn(now, name),
+          ({ completeScan, holdsLock, next: runs }) => holdsLock && completeScan !== null && runs.full !== null
+        )
       const before = yield* until((now) => ["kept", "changed", "removed"].every((name) => isComplete(name)(now)))
       next = Effect.fail(new PaymentsConfigError({ problems: [{ setting: "to", problem: "is wrong" }] }))
       yield* Queue.offer(requests, undefined)
