@@ -1,4 +1,5 @@
 /** `--where`: conditions on the fields of records that were read. Numbers are compared exactly. */
+import { folded } from "@payments/export"
 import { compareNumbers, isNumber } from "./ExactNumber.ts"
 import { type FieldPath, readPath, unquoted } from "./FieldPath.ts"
 import { plainText, type ReadField } from "./RecordText.ts"
@@ -84,6 +85,3 @@ const orderOf = ({ isText, value }: Value, json: string): number => {
   }
   return !isText && isNumber(json) && isNumber(value) ? compareNumbers(json, value) : Number.NaN
 }
-
-/** Returns the text without differences of case and of the spelling of accents. */
-const folded = (text: string): string => text.normalize("NFC").toLowerCase()

@@ -64,14 +64,15 @@ describe("payments find", () => {
     Effect.gen(function*() {
       const { code, err, out } = yield* runInProcess(api, ["find", "cus_1", "--limit", "1", "--format", "json"])
       assert.strictEqual(code, 0)
-      assert.deepInclude(documentOf(out), { complete: false, count: 3, next: "payments find TEXT --limit 10000" })
-      assert.deepStrictEqual(JSON.parse(err).note.next, "payments find TEXT --limit 10000")
+      const next = "payments find TEXT --format json --limit 10000"
+      assert.deepInclude(documentOf(out), { complete: false, count: 3, next })
+      assert.deepStrictEqual(JSON.parse(err).note.next, next)
       assert.notInclude(err, "cus_1")
       const table = yield* runInProcess(api, ["find", "cus_1", "--limit", "1"], true, 80)
       assert.include(table.err, "Not all matches are shown. These lists have more than 1: payout requests.")
       const none = yield* runInProcess(api, ["find", "absent-text"])
       assert.deepStrictEqual([none.code, none.out], [0, ""])
-      assert.include(none.err, "--from searches every field of a copy")
+      assert.include(none.err, "--from searches every documented text field of a copy")
       assert.notInclude(none.err, "absent-text")
     }))
 
@@ -115,7 +116,7 @@ describe("payments find", () => {
         const folder = yield* temporaryFolder
         const from = `sqlite:${join(folder, "payments.db")}`
         yield* runInProcess(api, ["export", "--to", from])
-        const file = join(folder, "text")
+        const file = join(folder, "the text")
         writeFileSync(file, "cUs_1 núñez\n".replace("núñez", "Núñez"))
         const offline = layerTest({ faults: [{ fault: "reset" }] })
         const { code, err, out } = yield* runInProcess(
@@ -127,6 +128,13 @@ describe("payments find", () => {
           { list: "payin-sources", fields: ["customerDetails.name"], id: "pis_1", missing: false }
         ])
         assert.include(out, String(data.payinSources[0]))
+        writeFileSync(file, "CUS_1")
+        const words = ["find", `@${file}`, "--from", from, "--contains", "--format", "json"]
+        const cut = yield* runInProcess(offline, [...words, "--limit", "1"])
+        assert.strictEqual(
+          documentOf(cut.out).next,
+          `payments find '@${file}' --from '${from}' --contains --format json --limit 10000`
+        )
         const none = yield* runInProcess(offline, ["find", "Cus_1", "--from", from])
         assert.include(none.err, "--contains finds fields that contain it")
       }).pipe(Effect.scoped),

@@ -39,7 +39,7 @@ const data = {
   ],
   payoutRequests: [
     `{"id":"shared","reference":"shared","amount":1.0,"customerDetails":{"name":"Ana SHARED Lima"}}`,
-    `{"id":"p","customerId":"cus_1","amount":10,"fee":1}`
+    `{"id":"p","customerId":"cus_1","amount":10,"fee":1,"customerDetails":{"name":"Zoë NÚÑEZ"}}`
   ],
   payinSources: [`{"id":"s","customerDetails":{"documentNumber":"shared"}}`]
 }
@@ -114,6 +114,10 @@ describe.each(["sqlite", "postgres"] as const)("answers from %s", (kind) => {
         ])
         assert.deepInclude(partial[2], { complete: false })
         assert.strictEqual(partial[0]?.matches[0]?.raw, data.payoutRequests[0])
+        // PostgreSQL folds letters by the locale of the database, here C, which has the letters of ASCII only.
+        const wanted = kind === "sqlite" ? "zOE\u0308 núñez" : "zOë NÚÑez"
+        const named = yield* findInCopy(destination, wanted, 1, "contains")
+        assert.deepStrictEqual(summary(named)[0], ["payout-requests", true, "p: customerDetails.name"])
         const [, , missing] = summary(yield* findInCopy(destination, `OR '1`, 5, "contains"))
         assert.deepStrictEqual(missing, ["invoices", true, "a: reference (missing)"])
         // No database stores NUL, and the characters of SQL's patterns have no meaning.

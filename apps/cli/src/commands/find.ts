@@ -4,6 +4,7 @@ import { type Cell, findInApi, findInCopy, type Found, type Match, printable, se
 import {
   checkAll,
   type ChosenSource,
+  ConfigFlag,
   fromDestination,
   fromFlag,
   logNote,
@@ -12,17 +13,18 @@ import {
   type ProgramError,
   requireOutput,
   setting,
+  SourceFlag,
   textFlag,
   usage,
   wholeNumber
 } from "@payments/export/program"
 import { Effect, type Layer, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
+import { flagsText, quoted } from "../ContinueCommand.ts"
 import { describe, logWrapped, wrapped } from "../Output.ts"
-import { type Column, formatOf, printRows, rowFormatFlag } from "../RowsOutput.ts"
+import { type Column, formatOf, printRows, type RowFormat, rowFormatFlag } from "../RowsOutput.ts"
 import { valueText } from "../ValueText.ts"
 
-/** The number of matches of a list that are shown by default, and at most. */
 /** How many records of a list are shown. */
 export const limits = { default: 100, most: 10_000 } as const
 
@@ -69,8 +71,16 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
         )
         : Stream.provide(findInApi(text, most), api)
       const results: Array<Found> = []
-      yield* printFound(Stream.tap(found, (result) => Effect.sync(() => results.push(result))), results, most, input)
-      yield* logNotes(results, most, isInCopy, input)
+      const next = most < limits.most
+        ? nextOf({ ...input, source: yield* SourceFlag, config: yield* ConfigFlag })
+        : undefined
+      yield* printFound(
+        Stream.tap(found, (result) => Effect.sync(() => results.push(result))),
+        results,
+        next,
+        input.format
+      )
+      yield* logNotes(results, most, isInCopy, next, input.contains)
       yield* checkAll(
         Object.fromEntries(
           results.flatMap(({ error, list }) => error === undefined ? [] : [[list.label, Effect.fail(error)] as const])
@@ -81,7 +91,7 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
     Command.withDescription(
       "Look a reference, a customer or a document number up in all lists. The service compares whole values of: " +
         Lists.all.map((list) => `${list.title} (${searchedFields(list).join(", ")})`).join(", ") +
-        ". A copy is searched in every text field"
+        ". A copy is searched in every documented text field"
     ),
     Command.withShortDescription("Look a reference, a customer or a document number up in all lists, or in a copy"),
     Command.withExamples([
@@ -93,14 +103,15 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
     ])
   )
 
-type Input = { readonly text: string; readonly format: Parameters<typeof printRows>[2] }
-
-/** Prints the matches of each list when it has been searched. `results` are the lists so far. */
+/**
+ * Prints the matches of each list when it has been searched. `results` are the lists so far. `next` is the command that shows
+ * more matches.
+ */
 const printFound = Effect.fnUntraced(function*<R>(
   found: Stream.Stream<Found, ProgramError, R>,
   results: ReadonlyArray<Found>,
-  limit: number,
-  { format: wanted, text }: Input
+  next: string | undefined,
+  wanted: RowFormat | undefined
 ) {
   const { format, style } = yield* formatOf(wanted)
   if (format === "table" || format === "csv") {
@@ -120,7 +131,7 @@ const printFound = Effect.fnUntraced(function*<R>(
   let count = 0
   const opening = () => count === 0 ? `{"items":[` : ","
   const end = (wasInterrupted: boolean) =>
-    `${count === 0 ? opening() : "\n"}],${toOutput(endOf(results, limit, text, wasInterrupted))}\n`
+    `${count === 0 ? opening() : "\n"}],${toOutput(endOf(results, next, wasInterrupted))}\n`
   yield* Stream.runForEach(found, ({ matches }) =>
     Effect.suspend(() => {
       if (matches.length === 0) return Effect.void
@@ -132,11 +143,11 @@ const printFound = Effect.fnUntraced(function*<R>(
 })
 
 /** The members of the JSON document after its items. */
-const endOf = (results: ReadonlyArray<Found>, limit: number, text: string, wasInterrupted: boolean): string =>
+const endOf = (results: ReadonlyArray<Found>, next: string | undefined, wasInterrupted: boolean): string =>
   JSON.stringify({
     complete: !wasInterrupted && results.every(({ complete }) => complete),
     count: results.reduce((sum, { matches }) => sum + matches.length, 0),
-    next: isCut(results) && limit < limits.most ? nextOf(text) : null,
+    next: isCut(results) ? next ?? null : null,
     lists: results.map(({ complete, error, list, matches }) => ({
       list: list.label,
       complete,
@@ -152,9 +163,28 @@ const cutLists = (results: ReadonlyArray<Found>): ReadonlyArray<string> =>
 
 const isCut = (results: ReadonlyArray<Found>): boolean => cutLists(results).length > 0
 
-/** The command that shows more. It does not repeat the text, which may be personal. */
-const nextOf = (text: string): string =>
-  `payments find ${/^@[^@]/.test(text) ? printable(text) : "TEXT"} --limit ${limits.most}`
+/** Returns the command that shows more. It does not repeat the text, which may be personal. */
+const nextOf = ({ config, contains, copy, format, from, source, text }: {
+  readonly config: string | undefined
+  readonly contains: boolean
+  readonly copy: boolean
+  readonly format: RowFormat | undefined
+  readonly from: string | undefined
+  readonly source: string | undefined
+  readonly text: string
+}): string => {
+  const flags: ReadonlyArray<readonly [flag: string, text: string | undefined, isGiven: boolean]> = [
+    ["source", source, source !== undefined],
+    ["config", config, config !== undefined],
+    ["from", from, from !== undefined],
+    ["copy", undefined, copy],
+    ["contains", undefined, contains],
+    ["format", format, format !== undefined],
+    ["limit", String(limits.most), true]
+  ]
+  const given = flags.filter(([, , isGiven]) => isGiven).map(([flag, value]) => [flag, value] as const)
+  return printable(`payments find ${/^@[^@]/.test(text) ? quoted(text) : "TEXT"}${flagsText(given)}`)
+}
 
 const listFormat = new Intl.ListFormat("en-GB")
 
@@ -163,7 +193,8 @@ const logNotes = Effect.fnUntraced(function*(
   results: ReadonlyArray<Found>,
   limit: number,
   isInCopy: boolean,
-  { contains, text }: { readonly contains: boolean; readonly text: string }
+  next: string | undefined,
+  contains: boolean
 ) {
   if (isCut(results)) {
     yield* logNote({
@@ -172,7 +203,7 @@ const logNotes = Effect.fnUntraced(function*(
           listFormat.format(cutLists(results))
         }. Use a higher --limit.`
       ),
-      next: limit < limits.most ? nextOf(text) : undefined
+      next
     })
   }
   const matches = results.flatMap((result) => result.matches)
@@ -183,7 +214,7 @@ const logNotes = Effect.fnUntraced(function*(
   if (matches.length > 0 || results.some(({ error }) => error !== undefined)) return
   if (!isInCopy) {
     yield* logWrapped(
-      "The service compares whole values of few fields (see --help). --from searches every field of a copy."
+      "The service compares whole values of few fields (see --help). --from searches every documented text field of a copy."
     )
   } else if (!contains) yield* logWrapped("No field equals the text. --contains finds fields that contain it.")
 })

@@ -77,7 +77,10 @@ const findInList = (
       for (const match of results.flatMap(({ matches }) => matches)) {
         const key = match.id === undefined ? `raw:${match.raw}` : `id:${match.id}`
         const earlier = byRecord.get(key)
-        byRecord.set(key, earlier === undefined ? match : { ...earlier, fields: [...earlier.fields, ...match.fields] })
+        byRecord.set(
+          key,
+          earlier === undefined ? match : { ...earlier, fields: [...new Set([...earlier.fields, ...match.fields])] }
+        )
       }
       const matches = [...byRecord.values()]
       const error = results.find((result) => result.error !== undefined)?.error
@@ -121,7 +124,10 @@ const findByField = (
   )
 }
 
-/** Whether a field must equal the text, or contain it in upper or lower case. SQLite folds only the case of ASCII letters. */
+/**
+ * Whether a field must equal the text, or contain it in upper or lower case. The locale of a PostgreSQL database says which letters
+ * have two cases: with the locale C only those of ASCII.
+ */
 export type Comparison = "equals" | "contains"
 
 /**
@@ -146,7 +152,11 @@ export const findInCopy = (
         )
       })))).filter(({ columns }) => columns.length > 0)
     if (tables.length === 0) return []
-    const condition = conditionOf(comparison, destination._tag === "Postgres" ? "strpos" : "instr")
+    const condition = comparison === "equals"
+      ? isEqual
+      : destination._tag === "Postgres"
+      ? containsInPostgres
+      : containsInSqlite
     const selects = tables.map(({ columns, list }) => {
       const flags = columns.map((column) => `CASE WHEN ${condition(column)} THEN '1' ELSE '0' END`)
       return `SELECT * FROM (SELECT '${list.label}' AS list, id, ${flags.join(" || ")} AS flags,
@@ -174,6 +184,12 @@ export const findInCopy = (
     })
   }))
 
-/** `search` is the database's function for the position of a text in another one. */
-const conditionOf = (comparison: Comparison, search: "instr" | "strpos") => ({ name }: Column): string =>
-  comparison === "equals" ? `${name} = $1` : `${search}(lower(${name}), lower($1)) > 0`
+type Condition = (column: Column) => string
+
+const isEqual: Condition = ({ name }) => `${name} = $1`
+
+const containsInPostgres: Condition = ({ name }) => `strpos(lower(${name}), lower($1)) > 0`
+
+/** `lower` folds the case of ASCII letters only. It is much faster than `folded`, so it folds the texts of only ASCII. */
+const containsInSqlite: Condition = ({ name }) =>
+  `instr(CASE WHEN length(${name}) = octet_length(${name}) THEN lower(${name}) ELSE folded(${name}) END, folded($1)) > 0`

@@ -48,7 +48,8 @@ const receiveExcerpt = Effect.fnUntraced(function*({ file, location, tables }: R
   const connection: Connection = {
     run: (sql) => db.exec(sql),
     prepare: (sql) => db.prepare(sql),
-    aggregate: (name, options) => db.aggregate(name, options)
+    aggregate: (name, options) => db.aggregate(name, options),
+    function: (name, call) => db.function(name, { deterministic: true }, call)
   }
   const run: Run = (step) => Effect.sync(() => step(connection))
   for (;;) {

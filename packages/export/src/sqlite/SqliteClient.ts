@@ -7,7 +7,13 @@ import { Duration, Effect, Schedule, type Scope } from "effect"
 import { existsSync } from "node:fs"
 import { hostname } from "node:os"
 import { basename, dirname } from "node:path"
-import { type AggregateOptions, DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
+import {
+  type AggregateOptions,
+  DatabaseSync,
+  type SQLInputValue,
+  type SQLOutputValue,
+  type StatementSync
+} from "node:sqlite"
 import { number, optional, type Row, text } from "../engine/Rows.ts"
 import type { PathUse } from "../Permission.ts"
 import { Damaged, LeaseLost, Locked, NotADestination, SinkError } from "../Sink.ts"
@@ -291,6 +297,11 @@ export class Database {
   /** Defines an aggregate function for the statements of this connection. */
   aggregate(name: string, options: AggregateOptions<SQLInputValue>): void {
     this.#db.aggregate(name, options)
+  }
+
+  /** Defines a function for the statements of this connection. Its result depends on its argument only. */
+  function(name: string, call: (value: SQLOutputValue) => SQLInputValue): void {
+    this.#db.function(name, { deterministic: true }, call)
   }
 
   run(sql: string, ...values: ReadonlyArray<SQLInputValue>): void {

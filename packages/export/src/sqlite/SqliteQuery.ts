@@ -1,15 +1,17 @@
 /**
  * Runs one statement over an SQLite destination, in chunks of rows. The connection cannot write, in any database. The
- * statement can use the aggregate `exact_sum`: unlike `sum`, it does not fail for a sum beyond 64 bits.
+ * statement can use the aggregate `exact_sum`: unlike `sum`, it does not fail for a sum beyond 64 bits. `folded` is `lower` for
+ * every script.
  */
 import type { AggregateOptions, SQLInputValue } from "node:sqlite"
 import type { Cell } from "../Cell.ts"
+import { folded } from "../Folded.ts"
 import { isEmpty, maskMessage, multipleStatements, QueryError } from "../query/Statement.ts"
 import type { Database } from "./SqliteClient.ts"
 import { isStatementError } from "./SqliteErrors.ts"
 
 /** A connection that a statement runs on. */
-export type Connection = Pick<Database, "run" | "prepare" | "aggregate">
+export type Connection = Pick<Database, "run" | "prepare" | "aggregate" | "function">
 
 /** A running statement. */
 export interface SqliteQuery {
@@ -28,6 +30,8 @@ export const begin = (db: Connection, sql: string, parameters: ReadonlyArray<str
     /** The sums beyond 64 bits, which SQLite can only return as texts. */
     const largeSums = new Set<string>()
     db.aggregate("exact_sum", exactSum(largeSums))
+    // SQLite's lower() changes only the letters of ASCII.
+    db.function("folded", (value) => typeof value === "string" ? folded(value) : value)
     const statement = db.prepare(sql)
     // SQLite prepares the first statement and ignores the rest.
     if (!isEmpty(sql.slice(statement.sourceSQL.length))) throw new QueryError({ problem: multipleStatements })
