@@ -1,6 +1,6 @@
 /** Compares numbers by their texts, because parsing rounds integers beyond 2^53 and long fractions. */
 
-const syntax = /^([+-]?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/
+const syntax = /^(-?)(0|[1-9]\d*)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/
 
 /** Whether the text is a number, as JSON writes it. */
 export const isNumber = (text: string): boolean => syntax.test(text)

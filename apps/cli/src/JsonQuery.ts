@@ -206,6 +206,15 @@ const functions: {
   min_by: [2, (values, key) => extreme("min_by()", -1, arrayOf("min_by()", values), keyOf("min_by()", key))],
   sort: [1, (values) => sorted("sort()", arrayOf("sort()", values), same)],
   sort_by: [2, (values, key) => sorted("sort_by()", arrayOf("sort_by()", values), keyOf("sort_by()", key))],
+  // The library would fail for a key that every object inherits, such as `constructor`.
+  group_by: [2, (values, key) => {
+    const keyOfValue = keyOf("group_by()", key)
+    return Object.fromEntries(Map.groupBy(arrayOf("group_by()", values), (value) => {
+      const group = keyOfValue(value)
+      if (typeof group !== "string") throw new JsonQueryError("group_by() needs keys that all are text")
+      return group
+    }))
+  }],
   contains: [2, (searched, value) =>
     typeof searched === "string"
       ? typeof value === "string" ? searched.includes(value) : null

@@ -230,6 +230,13 @@ describe("--query", () => {
     assert.strictEqual(run("[0].[constructor, e.toString, d && 'yes']", records), `[null,null,"yes"]`)
     assert.strictEqual(run("sort(`[10,9]`)", records), "[9,10]")
     assert.strictEqual(run("avg(`[1,2]`)", records), "1.5")
+    const names = `["007","+5","5e1","__proto__","constructor"]`
+    assert.strictEqual(run("map(&to_number(@), [0])", [names]), "[null,null,5e1,null,null]")
+    assert.strictEqual(
+      run("group_by([0][3:], &@)", [names]),
+      `{"__proto__":["__proto__"],"constructor":["constructor"]}`
+    )
+    assert.throws(() => run("group_by(@, &a)", [`{"a":1}`]), "group_by() needs keys that all are text")
     for (const expression of ["[0].d / `3`", "avg([].d)", "[0].b + `1`", "[0].d % `2`", "`[9007199254740993]`"]) {
       assert.throws(() => run(expression, records), "would round a number", expression)
     }
