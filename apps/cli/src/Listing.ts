@@ -96,7 +96,8 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
   }
   const limit = saved?.limit ?? limitOf(input)
   const start = saved === undefined ? input.cursor ?? null : saved.cursor
-  const documented = new Set(Lists.fieldPaths(list))
+  const paths = Lists.fieldPaths(list)
+  const documented = new Map(paths.map((path) => [path, paths.some((inner) => inner.startsWith(`${path}.`))]))
   const state: ListingState = {
     pages: 0,
     read: 0,
@@ -198,7 +199,8 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
       yield* output.end(endingOf(listing, error))
     }
     if (collected !== undefined && (query === undefined || error === undefined)) yield* savePosition
-    yield* logNotes(listing, (name) => api.isSecret(name))
+    const isExact = (format === "ndjson" || format === "json") && fields === undefined && query === undefined
+    yield* logNotes(listing, isExact, (name) => api.isSecret(name))
   })
   const finishWith = (error: Ending["error"]) =>
     Effect.catch(
@@ -252,13 +254,27 @@ const countBad = (
   }
 }
 
-/** Counts the undocumented fields of a record. */
-const countHidden = (state: ListingState, documented: ReadonlySet<string>, value: unknown, parent = ""): void => {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return
+const isObject = (value: unknown): value is object =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+/**
+ * Counts the fields of a record that have no column: undocumented ones, and those that should be objects but are not.
+ * `documented` are the documented paths, and whether they are objects.
+ */
+const countHidden = (
+  state: ListingState,
+  documented: ReadonlyMap<string, boolean>,
+  value: unknown,
+  parent = ""
+): void => {
+  if (!isObject(value)) return
   for (const [name, inner] of Object.entries(value)) {
     const path = `${parent}${name}`
-    if (!documented.has(path)) state.hidden.set(path, (state.hidden.get(path) ?? 0) + 1)
-    else if (typeof inner === "object") countHidden(state, documented, inner, `${path}.`)
+    const hasFields = documented.get(path)
+    if (hasFields === true && isObject(inner)) countHidden(state, documented, inner, `${path}.`)
+    else if (hasFields === undefined || (hasFields && inner !== null)) {
+      state.hidden.set(path, (state.hidden.get(path) ?? 0) + 1)
+    }
   }
 }
 
@@ -305,23 +321,29 @@ const nextOf = ({ input, limit, list, state: { cursor } }: Listing, showsPersona
   return continueCommand(list.label, input.typed, start, showsPersonal)
 }
 
-/** Logs how to continue, and what the output does not show. */
-const logNotes = Effect.fnUntraced(function*(listing: Listing, isSecret: (text: string) => boolean) {
+/** Logs how to continue, and what the output does not show. `isExact`: whether it has the whole records as sent. */
+const logNotes = Effect.fnUntraced(function*(
+  listing: Listing,
+  isExact: boolean,
+  isSecret: (text: string) => boolean
+) {
   const { input: { selection: { conditions, query, sort } }, list, state } = listing
   yield* logHowToContinue(listing)
   if (state.bad > 0) {
     const [number, problem] = state.firstBad
     const isAsRead = conditions.length === 0 && sort.length === 0 && query === undefined
     yield* logWrapped(
-      `payments: ${list.label}: records that do not match the document: ${state.bad}; printed as sent. The first is record ${number} ${
-        isAsRead ? "of the output" : "of those that were read"
-      } (${printable(problem)}). Use --strict to stop at such a record.`
+      `payments: ${list.label}: records that do not match the document: ${state.bad}; ${
+        isExact ? "printed as sent" : "included in the output"
+      }. The first is record ${number} ${isAsRead ? "of the output" : "of those that were read"} (${
+        printable(problem)
+      }). Use --strict to stop at such a record.`
     )
   }
   const hidden = Object.keys(namesForLogs(Object.fromEntries(state.hidden), isSecret))
   if (hidden.length > 0) {
     yield* logWrapped(
-      `payments: ${list.label}: the CSV has the documented fields only. The records also have ${
+      `payments: ${list.label}: the CSV has a column for each documented field only. The records also have ${
         new Intl.ListFormat("en-GB").format(hidden)
       }: choose fields with --fields.`
     )

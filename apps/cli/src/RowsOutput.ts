@@ -7,7 +7,7 @@ import type * as Csv from "@payments/export/csv"
 import { canColor, logLine, optionalFlag, printOrEnd, requireOutput } from "@payments/export/program"
 import { Effect, Stdio, Stream } from "effect"
 import { Flag } from "effect/cli"
-import { terminalWidth } from "./Output.ts"
+import { logWrapped, terminalWidth } from "./Output.ts"
 import type * as Table from "./Table.ts"
 
 /** The formats of rows. */
@@ -87,7 +87,7 @@ export const printRows = Effect.fnUntraced(function*<E, R, E2 = never, R2 = neve
 export const logOmitted = (columns: ReadonlyArray<string>) =>
   columns.length === 0
     ? Effect.void
-    : logLine(`The terminal has no room for: ${columns.map(printable).join(", ")}. Widen it, or use --format json.`)
+    : logWrapped(`The terminal has no room for: ${columns.map(printable).join(", ")}. Widen it, or use --format json.`)
 
 const none = () => []
 

@@ -78,7 +78,9 @@ describe("a chart in the terminal", () => {
     for (const label of [day(0), day(396)]) assert.include(text, label)
     const rows = [...(cases["a line"] ?? []), [null, number(1_234)]]
     assert.strictEqual(draw(rows, 80), text)
-    assert.deepStrictEqual(chartNotes(dataOf(["group", "amount"], rows), [], rows), ["Not on the line: NULL 1,234."])
+    assert.deepStrictEqual(chartNotes(dataOf(["group", "amount"], rows), [], rows, false), [
+      "Not on the line: NULL 1,234."
+    ])
     assert.include(draw(cases["a line of large values"] ?? [], 80), "4e27┤")
   })
 
@@ -98,7 +100,8 @@ describe("a chart in the terminal", () => {
       ["2024-05-01 · 1", "7"],
       ["2024-05-01 · NULL", undefined]
     ])
-    assert.deepStrictEqual(chartNotes(data, columns, rows), ["amount is null in 11 of 12 records."])
+    assert.deepStrictEqual(chartNotes(data, columns, rows, false), ["amount is null in 11 of 12 records."])
+    assert.deepStrictEqual(chartNotes(data, columns, rows, true), [])
     assert.deepInclude(dataOf(columns, rows), { x: "day", y: "records" })
     assert.match(String(chartData(["status"], [["paid"]])), /needs a column of numbers/)
     assert.deepInclude(dataOf(["year", "n"], [[number(2024), number(5)]]), { x: "year", y: "n", isOverTime: false })

@@ -116,12 +116,15 @@ const untimedNote = (data: ChartData): string | undefined => {
     }.`
 }
 
-/** Returns sentences about what the chart does not show. */
+/** Returns sentences about what the chart does not show. `isCut`: whether the result has more rows. */
 export const chartNotes = (
   data: ChartData,
   columns: ReadonlyArray<string>,
-  rows: ReadonlyArray<ReadonlyArray<Cell>>
-): ReadonlyArray<string> => [untimedNote(data), nullNote(data, columns, rows)].filter((note) => note !== undefined)
+  rows: ReadonlyArray<ReadonlyArray<Cell>>,
+  isCut: boolean
+): ReadonlyArray<string> =>
+  // The counts of some groups would look like those of all.
+  [untimedNote(data), isCut ? undefined : nullNote(data, columns, rows)].filter((note) => note !== undefined)
 
 /** Says in how many records the values are null, if the result counts them as the ready-made questions do. */
 const nullNote = (

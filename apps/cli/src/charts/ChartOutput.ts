@@ -34,7 +34,9 @@ export const printChart = Effect.fnUntraced(function*<E, R>(result: Result<E, R>
   const data = chartData(result.columns, rows, wanted)
   if (typeof data === "string") return yield* usage(data)
   const chart = chartText(data, { width: Number.isFinite(width) ? width : defaultWidth, colors: style.colors })
-  yield* printOrEnd([chart, ...chartNotes(data, result.columns, rows).map((note) => `${printable(note)}\n`)].join(""))
+  yield* printOrEnd(
+    [chart, ...chartNotes(data, result.columns, rows, isCut).map((note) => `${printable(note)}\n`)].join("")
+  )
   const shown = isLine(data) ? rows.length : Math.min(rows.length, mostBars)
   if (isCut || shown < rows.length) {
     yield* logWrapped(
@@ -66,7 +68,7 @@ export const writePage = Effect.fnUntraced(
       rows,
       isCut,
       chart,
-      notes: [...typeof chart === "string" ? [] : chartNotes(chart, result.columns, rows), ...notes],
+      notes: [...typeof chart === "string" ? [] : chartNotes(chart, result.columns, rows, isCut), ...notes],
       sql,
       createdAt: `${DateTime.formatIso(yield* DateTime.now).slice(0, 16).replace("T", " ")} UTC`
     })
