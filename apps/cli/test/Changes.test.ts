@@ -139,7 +139,7 @@ describe("payments changes", () => {
         assert.strictEqual(long.join(""), "x".repeat(2000))
         assert.isTrue(long.every((line) => line.length <= 80 - 36))
         const { err } = yield* runInProcess(emptyApi, ["changes", "--from", to], true, 40)
-        assert.strictEqual(err, "The terminal has no room for: id, fields. Widen it, or use --format json.\n")
+        assert.strictEqual(err, "The terminal has no room for: id,\nfields. Widen it, or use --format json.\n")
         // A wider terminal also shows the time, and as many names as fit.
         const wide = (yield* lines(140))[1] ?? ""
         assert.match(
