@@ -17,49 +17,119 @@ export interface Services<R, R2> {
   readonly version: string
 }
 
-/** Returns the commands, in the order of the help. `load` imports the module of a command and returns the command. */
-const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) => [
-  ...Lists.all.map((list) => ({
-    name: list.label,
-    // Not on demand: most starts read a list.
-    load: () => Promise.resolve(listCommand(list, api))
-  })),
-  {
-    name: "export",
-    load: async () => {
-      const { exportTelemetry } = await import("./ExportTelemetry.ts")
-      return (await import("./commands/export.ts")).exportCommand(api, exportTelemetry(http, version))
+/** The headings of the help, in order. */
+const groups = ["READ THE SERVICE", "KEEP A COPY", "ASK A COPY", "SET UP", "MORE"] as const
+
+/** The commands, in the order of the help. `load` imports the module of a command and returns the command. */
+const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) =>
+  [
+    ...Lists.all.map((list) =>
+      ({
+        name: list.label,
+        group: "READ THE SERVICE",
+        // Not on demand: most starts read a list.
+        load: () => Promise.resolve(listCommand(list, api))
+      }) as const
+    ),
+    {
+      name: "find",
+      group: "READ THE SERVICE",
+      load: async () => (await import("./commands/find.ts")).findCommand(api)
+    },
+    {
+      name: "export",
+      group: "KEEP A COPY",
+      load: async () => {
+        const { exportTelemetry } = await import("./ExportTelemetry.ts")
+        return (await import("./commands/export.ts")).exportCommand(api, exportTelemetry(http, version))
+      }
+    },
+    {
+      name: "status",
+      group: "KEEP A COPY",
+      load: async () => (await import("./commands/status.ts")).statusCommand
+    },
+    {
+      name: "verify",
+      group: "KEEP A COPY",
+      load: async () => (await import("./commands/verify.ts")).verifyCommand(api)
+    },
+    {
+      name: "changes",
+      group: "KEEP A COPY",
+      load: async () => (await import("./commands/changes.ts")).changesCommand
+    },
+    {
+      name: "prune",
+      group: "KEEP A COPY",
+      load: async () => (await import("./commands/prune.ts")).pruneCommand
+    },
+    {
+      name: "quarantine",
+      group: "KEEP A COPY",
+      load: async () => (await import("./commands/quarantine.ts")).quarantineCommand
+    },
+    {
+      name: "query",
+      group: "ASK A COPY",
+      load: async () => (await import("./commands/query.ts")).queryCommand
+    },
+    {
+      name: "diff",
+      group: "ASK A COPY",
+      load: async () => (await import("./commands/diff.ts")).diffCommand
+    },
+    {
+      name: "start",
+      group: "SET UP",
+      load: async () => (await import("./commands/start.ts")).startCommand(api, http)
+    },
+    {
+      name: "doctor",
+      group: "SET UP",
+      load: async () => (await import("./commands/doctor.ts")).doctorCommand(http)
+    },
+    {
+      name: "config",
+      group: "SET UP",
+      load: async () => (await import("./commands/config.ts")).configCommand
+    },
+    {
+      name: "source",
+      group: "SET UP",
+      load: async () => (await import("./commands/source.ts")).sourceCommand
+    },
+    {
+      name: "sources",
+      group: "SET UP",
+      load: async () => (await import("./commands/sources.ts")).sourcesCommand
+    },
+    {
+      name: "completions",
+      group: "SET UP",
+      load: async () => {
+        const { completionsCommand } = await import("./commands/completions.ts")
+        const load = (words: ReadonlyArray<string>): Promise<Command.Command.Any> =>
+          payments({ api, config, http, version }, words)
+        return completionsCommand(load, [GlobalFlag.Help, GlobalFlag.Version, ...globalFlags].map(({ flag }) => flag))
+      }
+    },
+    {
+      name: "mcp",
+      group: "MORE",
+      load: async () => (await import("./commands/mcp.ts")).mcpCommand(api, version)
+    },
+    {
+      name: "sandbox",
+      group: "MORE",
+      load: async () => (await import("./commands/sandbox.ts")).sandboxCommand
+    },
+    {
+      name: "conformance",
+      group: "MORE",
+      load: async () => (await import("./commands/conformance.ts")).conformanceCommand(config, http)
     }
-  },
-  { name: "find", load: async () => (await import("./commands/find.ts")).findCommand(api) },
-  { name: "changes", load: async () => (await import("./commands/changes.ts")).changesCommand },
-  { name: "prune", load: async () => (await import("./commands/prune.ts")).pruneCommand },
-  { name: "quarantine", load: async () => (await import("./commands/quarantine.ts")).quarantineCommand },
-  { name: "query", load: async () => (await import("./commands/query.ts")).queryCommand },
-  { name: "diff", load: async () => (await import("./commands/diff.ts")).diffCommand },
-  { name: "verify", load: async () => (await import("./commands/verify.ts")).verifyCommand(api) },
-  { name: "status", load: async () => (await import("./commands/status.ts")).statusCommand },
-  { name: "mcp", load: async () => (await import("./commands/mcp.ts")).mcpCommand(api, version) },
-  { name: "sandbox", load: async () => (await import("./commands/sandbox.ts")).sandboxCommand },
-  {
-    name: "conformance",
-    load: async () => (await import("./commands/conformance.ts")).conformanceCommand(config, http)
-  },
-  { name: "start", load: async () => (await import("./commands/start.ts")).startCommand(api, http) },
-  { name: "doctor", load: async () => (await import("./commands/doctor.ts")).doctorCommand(http) },
-  { name: "config", load: async () => (await import("./commands/config.ts")).configCommand },
-  { name: "source", load: async () => (await import("./commands/source.ts")).sourceCommand },
-  { name: "sources", load: async () => (await import("./commands/sources.ts")).sourcesCommand },
-  {
-    name: "completions",
-    load: async () => {
-      const { completionsCommand } = await import("./commands/completions.ts")
-      const load = (words: ReadonlyArray<string>): Promise<Command.Command.Any> =>
-        payments({ api, config, http, version }, words)
-      return completionsCommand(load, [GlobalFlag.Help, GlobalFlag.Version, ...globalFlags].map(({ flag }) => flag))
-    }
-  }
-]
+  ] as const
 
 /** The flags that every command accepts. Each takes a value, and its id is its name. */
 const globalFlags = [SourceFlag, ConfigFlag, LogLevelFlag] as const
@@ -67,23 +137,6 @@ const globalFlags = [SourceFlag, ConfigFlag, LogLevelFlag] as const
 /** Returns the first word of the arguments that is neither a flag nor the value of a global flag. */
 const firstOperand = (args: ReadonlyArray<string>): string | undefined =>
   args.find((arg, index) => !arg.startsWith("-") && !globalFlags.some(({ id }) => args[index - 1] === `--${id}`))
-
-/** The headings of the help, in order. */
-const groups: ReadonlyArray<{ readonly group: string; readonly names: ReadonlyArray<string> }> = [
-  { group: "READ THE SERVICE", names: [...Lists.all.map(({ label }) => label), "find"] },
-  { group: "KEEP A COPY", names: ["export", "status", "verify", "changes", "prune", "quarantine"] },
-  { group: "ASK A COPY", names: ["query", "diff"] },
-  { group: "SET UP", names: ["start", "doctor", "config", "source", "sources", "completions"] }
-]
-
-/** Returns the commands under their headings. A command without one is under MORE. */
-const grouped = <C extends Command.Command.Any>(commands: ReadonlyArray<C>) =>
-  [...groups, { group: "MORE", names: [] }].map(({ group, names }) => ({
-    group,
-    commands: group === "MORE"
-      ? commands.filter(({ name }) => !groups.some((one) => one.names.includes(name)))
-      : names.flatMap((wanted) => commands.filter(({ name }) => name === wanted))
-  })).filter((one) => one.commands.length > 0)
 
 const titles = Lists.all.map(({ title }) => title).join(", ").replace(/, (?!.*,)/, " and ")
 
@@ -95,10 +148,17 @@ export const payments = async <R, R2>(services: Services<R, R2>, args: ReadonlyA
   const commands = registry(services)
   const named = commands.find(({ name }) => name === firstOperand(args))
   const needsAll = named === undefined || args.some((arg) => arg.startsWith("--completions"))
-  const subcommands = await Promise.all((needsAll ? commands : [named]).map(({ load }) => load()))
+  const subcommands = await Promise.all(
+    (needsAll ? commands : [named]).map(async ({ group, load }) => ({ group, command: await load() }))
+  )
   return Command.make("payments").pipe(
     Command.withDescription(`Read ${titles}, and export them.`),
-    Command.withSubcommands(grouped(subcommands)),
+    Command.withSubcommands(
+      groups.map((group) => ({
+        group,
+        commands: subcommands.filter((one) => one.group === group).map(({ command }) => command)
+      })).filter(({ commands: inGroup }) => inGroup.length > 0)
+    ),
     Command.withExamples([
       { command: "payments start", description: "try it: without settings, copies made-up records into a file" },
       { command: "payments invoices list --limit 5", description: "look at the first invoices" },
