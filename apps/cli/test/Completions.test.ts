@@ -170,6 +170,7 @@ const typed: ReadonlyArray<readonly [string, string]> = [
     "<export><--ignore-field><createdAt,customerDetails.name>"
   ],
   ["payments export --to=sqlite:./oth\t", "<export><--to=sqlite:./other file.db>"],
+  ["payments --config oth\t", "<--config><other file.db>"],
   [
     "payments invoices list --reference '$(touch ran)' --log-l\tde\t",
     "<invoices><list><--reference><$(touch ran)><--log-level><debug>"
@@ -241,6 +242,7 @@ describe("the script", () => {
           "--log-level=debug",
           "createdAt,customerDetails.name",
           "--to=sqlite:./other file.db",
+          "other file.db",
           "--log-level"
         ])
         assert.isFalse(existsSync(join(folder, "ran")))

@@ -35,19 +35,19 @@ const zsh = String.raw`#compdef payments
 # Completions of payments for zsh. To load them now:  source <(payments completions zsh)
 # To load them in every new shell, write them into a folder of $fpath:  payments completions zsh > FOLDER/_payments
 _payments() {
-  local line prefix value
+  local line prefix value hasFiles=0
   local -a candidates space
   while IFS= read -r line; do
     case "$line" in
       :continues) space=(-S '') ;;
-      :files*) prefix="${"$"}{line#:files }" ;;
+      :files*) prefix="${"$"}{line#:files }" hasFiles=1 ;;
       *)
         value="${"$"}{line%%$'\t'*}"
         [[ "$line" == *$'\t'* ]] && candidates+=("${"$"}{value//:/\\:}:${"$"}{line#*$'\t'}") || candidates+=("${"$"}{value//:/\\:}")
         ;;
     esac
   done < <("${"$"}{words[1]}" completions candidates -- "${"$"}{(j: :)words[1,CURRENT]}" 2> /dev/null)
-  if (( ${"$"}{+prefix} )) && [[ -n "$prefix" ]]; then
+  if (( hasFiles )); then
     compset -P "$prefix"
     _files
   fi

@@ -25,6 +25,16 @@ export const makeFolder = Effect.fnUntraced(function*(folder: string, mode: numb
   const path = yield* Path.Path
   const missing: Array<string> = []
   for (let at = path.resolve(folder); !(yield* fs.exists(at)); at = path.dirname(at)) missing.push(at)
+  // Node's own recursion never ends if a file system such as /proc answers ENOENT for a folder that cannot be created.
+  for (const created of missing.toReversed()) {
+    yield* Effect.catchIf(
+      fs.makeDirectory(created, { mode }),
+      // Another program has created it.
+      ({ reason }) => reason._tag === "AlreadyExists",
+      () => Effect.void
+    )
+  }
+  // Fails if there is a file in its place.
   yield* fs.makeDirectory(folder, { recursive: true, mode })
   for (const created of missing) yield* syncFolder(path.dirname(created))
 })
