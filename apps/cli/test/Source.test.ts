@@ -152,6 +152,14 @@ api_key_env = "KEY"
     60_000
   )
 
+  it.live.skipIf(!existsSync("/proc/self"))("fails if its folder can never be created", () =>
+    Effect.gen(function*() {
+      const add = ["source", "add", "a", "--base-url", url, "--key-env", "K"]
+      const file = "/proc/payments/payments.toml"
+      const ended = yield* payments(add, { env: { XDG_CONFIG_HOME: "/proc" }, killAfterMs: 10_000 })
+      assertEnds(ended, 9, `${file} was not changed: it cannot be written (ENOENT).`)
+    }))
+
   it.live("loses no change of programs that run at once", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
