@@ -102,13 +102,11 @@ export const makeScreen = (
     `${count.format(number)} ${kind}`
   )
   const head = [
-    `Changes in ${printable(location)}, the newest last. Ctrl-C ends.`,
+    `Ctrl-C ends. Changes, the newest last, in ${printable(location)}`,
     all === 0
       ? "No changes yet."
-      : `${count.format(all)} since the start: ${kinds.join(", ")}${
-        all > shown.length ? "; the newest are shown" : ""
-      }`,
-    `Age of the lists: ${
+      : `${all > shown.length ? "Newest of " : ""}${count.format(all)} changes: ${kinds.join(", ")}`,
+    `Age: ${
       lists.map((list) => {
         const age = ageOf(list, now)
         return `${list.list} ${

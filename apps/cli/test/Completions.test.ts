@@ -12,7 +12,7 @@ import { payments as commandLine } from "../src/cli.ts"
 import { shellWords } from "../src/completions/ShellWords.ts"
 import { scenarioNames, valueKinds } from "../src/completions/Values.ts"
 import { runInProcess } from "./InProcess.ts"
-import { binary, temporaryFolder } from "./Program.ts"
+import { binary, runProgram, temporaryFolder } from "./Program.ts"
 import { everyCommand, testServices } from "./Tree.ts"
 
 const candidatesOf = (line: string) =>
@@ -114,6 +114,17 @@ describe("a completion", () => {
       }
       assert.deepStrictEqual(Object.keys(valueKinds).filter((name) => !known.has(name)), [])
       assert.deepStrictEqual(scenarioNames, Object.keys(scenarios))
+    }))
+})
+
+describe("the script of a shell", () => {
+  it.live("is an error if stdout is closed, so that no empty file is sourced", () =>
+    Effect.gen(function*() {
+      const { code, stderr } = yield* runProgram(process.execPath, [binary, "completions", "bash"], {
+        env: { PAYMENTS_STDOUT: "closed" }
+      })
+      assert.strictEqual(code, 9)
+      assert.include(stderr, "standard output is closed (EBADF)")
     }))
 })
 

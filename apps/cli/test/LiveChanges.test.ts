@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import type { ChangeRow } from "@payments/export"
 import { DateTime, Effect, Fiber, Schedule } from "effect"
@@ -35,17 +36,23 @@ describe("the live table of changes", () => {
     }
     state.lists = [{ list: "invoices", completeScan: scan }, { list: "payin-sources", completeScan: undefined }]
     assert.deepStrictEqual(screen(state, { columns: 80, rows: 24 }, now).slice(0, 3), [
-      "Changes in sqlite:p.db, the newest last. Ctrl-C ends.",
+      "Ctrl-C ends. Changes, the newest last, in sqlite:p.db",
       "No changes yet.",
-      "Age of the lists: invoices 2m, payin-sources never"
+      "Age: invoices 2m, payin-sources never"
     ])
+    // The ages of all lists fit 60 columns.
+    const all = { ...state, lists: Lists.all.map(({ label }) => ({ list: label, completeScan: scan })) }
+    assert.strictEqual(
+      screen(all, { columns: 60, rows: 24 }, now)[2],
+      "Age: payout-requests 2m, payin-sources 2m, invoices 2m"
+    )
     addChanges(state, Array.from({ length: 1200 }, (_, index) => change(index + 1)))
     addChanges(state, [change(1201, { kind: "insert", fields: [], before: undefined, id: "\u001b[31m" })])
     assert.deepStrictEqual(
       screen(state, { columns: 80, rows: 7 }, now).slice(1),
       [
-        "1,201 since the start: 1 insert, 1,200 update; the newest are shown",
-        "Age of the lists: invoices 2m, payin-sources never",
+        "Newest of 1,201 changes: 1 insert, 1,200 update",
+        "Age: invoices 2m, payin-sources never",
         "",
         "  seq  list      age  change  id          fields",
         "1,200  invoices  42s  update  inv_1200    status pending → paid",

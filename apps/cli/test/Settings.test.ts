@@ -66,7 +66,13 @@ describe("both programs", () => {
       const env = { PAYMENTS_EVREY: "5m", PAYMENTS_SEED: "1" }
       const cli = yield* payments(["sources"], { env })
       const other = yield* runProgram(process.execPath, [worker, "check"], { env })
-      for (const [{ code, stderr, stdout }, name, expected] of [[cli, "payments", 3], [other, "payments-worker", 2]] as const) {
+      for (
+        const [{ code, stderr, stdout }, name, expected] of [[cli, "payments", 3], [
+          other,
+          "payments-worker",
+          2
+        ]] as const
+      ) {
         const [first] = lines(stderr)
         assert.deepStrictEqual(
           [code, stdout, first],

@@ -1,5 +1,5 @@
 /** `payments completions`: prints the script that completes commands in a shell, and computes the candidates for it. */
-import { print, printOrEnd } from "@payments/export/program"
+import { print, printOrEnd, requireOutput } from "@payments/export/program"
 import { Effect } from "effect"
 import { Argument, Command, Completions, type Flag } from "effect/cli"
 import { candidatesFor } from "../completions/Candidates.ts"
@@ -19,7 +19,7 @@ export const completionsCommand = (
         Argument.withDescription(`${shells.join(", ")}`)
       )
     },
-    ({ shell }) => print(scripts[shell])
+    ({ shell }) => Effect.andThen(requireOutput, print(scripts[shell]))
   ).pipe(
     Command.withDescription("Print the script that completes commands, flags and values in a shell"),
     Command.withExamples([

@@ -258,7 +258,8 @@ const withProgress = Effect.fnUntraced(function*<R>(
   )
   const onTerminal = yield* (yield* Stdio.Stdio)[isStored ? "stdoutIsTerminal" : "stderrIsTerminal"]
   const width = onTerminal ? yield* terminalWidth : Infinity
-  const summary = summarize(yield* withoutSecretNames(outcomes, onTerminal), progress.startEvents, isStored, width)
+  const lines = summarize(yield* withoutSecretNames(outcomes, onTerminal), progress.startEvents, isStored, width)
+  const summary = lines.every((line) => line.length <= width) ? lines : yield* wrapLong(lines, width)
   if (summary.length > 0) {
     yield* isStored ? print([...summary, `Rows: ${sink.location}`, ""].join("\n")) : logLine(summary.join("\n"))
   }
@@ -267,6 +268,12 @@ const withProgress = Effect.fnUntraced(function*<R>(
   yield* logFailures(outcomes)
   const exitCode = lowestExitCode(outcomes.map((outcome) => outcome.exitCode))
   if (exitCode !== 0) return yield* new CommandExit({ exitCode, problem: "" })
+})
+
+/** Wraps the lines that are wider than the terminal between their words. */
+const wrapLong = Effect.fnUntraced(function*(lines: ReadonlyArray<string>, width: number) {
+  const { wrapWords } = yield* Effect.promise(() => import("../TextWidth.ts"))
+  return lines.flatMap((line) => line.length <= width ? [line] : wrapWords(line, width))
 })
 
 /** Removes names of undocumented fields that could be secrets. A terminal may show more names than a log. */
