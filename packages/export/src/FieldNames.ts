@@ -23,12 +23,13 @@ const other = "(other)"
 
 /** Counts all names that may not be shown under `(other)`. */
 const hideNames = (undocumented: Undocumented, isShown: (path: string) => boolean): Undocumented => {
-  const shown: { [path: string]: number } = {}
+  // A service may use names that every object inherits, such as `constructor`, so the counts are no members of an object.
+  const shown = new Map<string, number>()
   for (const [path, times] of Object.entries(undocumented)) {
     const name = path !== other && isShown(path) ? path : other
-    shown[name] = (shown[name] ?? 0) + times
+    shown.set(name, (shown.get(name) ?? 0) + times)
   }
-  return shown
+  return Object.fromEntries(shown)
 }
 
 /** Whether the name looks like those in the document: `camelCase`, or `snake_case`, with few digits. */

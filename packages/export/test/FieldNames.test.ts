@@ -3,6 +3,7 @@ import { namesForLogs, namesForTerminal } from "../src/index.ts"
 
 const found = {
   "routingHint": 1,
+  "constructor": 1,
   "customer_details.tax_id2": 2,
   "CANARYNAME": 3,
   "n4433221100": 4,
@@ -16,6 +17,7 @@ describe("the names of undocumented fields", () => {
   it("are shown on a terminal, unless they contain a secret", () => {
     assert.deepStrictEqual(namesForTerminal(found, isSecret), {
       "routingHint": 1,
+      "constructor": 1,
       "customer_details.tax_id2": 2,
       "CANARYNAME": 3,
       "n4433221100": 4,
@@ -27,6 +29,7 @@ describe("the names of undocumented fields", () => {
   it("are logged only if they look like identifiers and not like numbers", () => {
     assert.deepStrictEqual(namesForLogs(found, isSecret), {
       "routingHint": 1,
+      "constructor": 1,
       "customer_details.tax_id2": 2,
       "(other)": 25
     })
