@@ -200,7 +200,7 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
     }
     if (collected !== undefined && (query === undefined || error === undefined)) yield* savePosition
     const isExact = (format === "ndjson" || format === "json") && fields === undefined && query === undefined
-    yield* logNotes(listing, isExact, (name) => api.isSecret(name))
+    yield* logNotes(listing, isExact, error, (name) => api.isSecret(name))
   })
   const finishWith = (error: Ending["error"]) =>
     Effect.catch(
@@ -325,10 +325,11 @@ const nextOf = ({ input, limit, list, state: { cursor } }: Listing, showsPersona
 const logNotes = Effect.fnUntraced(function*(
   listing: Listing,
   isExact: boolean,
+  error: Ending["error"],
   isSecret: (text: string) => boolean
 ) {
   const { input: { selection: { conditions, query, sort } }, list, state } = listing
-  yield* logHowToContinue(listing)
+  yield* logHowToContinue(listing, error)
   if (state.bad > 0) {
     const [number, problem] = state.firstBad
     const isAsRead = conditions.length === 0 && sort.length === 0 && query === undefined
@@ -355,7 +356,7 @@ const logNotes = Effect.fnUntraced(function*(
 })
 
 /** Logs how to continue. Prints the cursor only on a terminal, because logs must not contain cursors. */
-const logHowToContinue = Effect.fnUntraced(function*(listing: Listing) {
+const logHowToContinue = Effect.fnUntraced(function*(listing: Listing, error: Ending["error"]) {
   const { input, isFull, isShown, limit, state } = listing
   const { conditions, query, sort } = input.selection
   if (state.done || state.pages === 0) return
@@ -366,6 +367,8 @@ const logHowToContinue = Effect.fnUntraced(function*(listing: Listing) {
   ]
   const scope = local.length === 0
     ? ""
+    : query !== undefined && error !== undefined
+    ? " --query prints no result, because that of some records could be mistaken for that of all."
     : ` ${new Intl.ListFormat("en-GB").format(local)} ${local.length === 1 ? "applies" : "apply"} only to the ${
       state.read.toLocaleString("en-US")
     } that were read${isFull() ? ", because no more fit in memory" : ""}.`

@@ -216,6 +216,7 @@ describe("a listing", () => {
       assert.match(sorted.err, /^More records remain\. --sort applies only to the 10 that were read\. Continue with/)
       const query = yield* run("--query", "length(@)")
       assert.deepStrictEqual([query.code, query.out], [4, ""])
+      assert.match(query.err, /^More records remain\. --query prints no result, because/)
       const json = yield* run("--query", "length(@)", "--format", "json")
       const { complete, cursor, error, result } = documentOf(json.out)
       assert.deepStrictEqual([json.code, result, complete, cursor], [4, null, false, null])

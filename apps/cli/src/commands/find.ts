@@ -201,7 +201,7 @@ const logNotes = Effect.fnUntraced(function*(
       message: yield* wrapped(
         `Not all matches are shown. These lists have more than ${limit}: ${
           listFormat.format(cutLists(results))
-        }. Use a higher --limit.`
+        }. ${next === undefined ? "Use payments query on a copy" : "Use a higher --limit"}.`
       ),
       next
     })
