@@ -238,14 +238,18 @@ const logOmittedColumns = (table: Table, log: Write["log"]) => {
     )
 }
 
-/** Returns the cells of a record. A null field is `null`, an absent field is empty. A record that is no object is one cell. */
+/**
+ * Returns the cells of a record. A null field is `null`, and the text `null` has quotes. An absent field is empty. A record that is
+ * no object is one cell.
+ */
 const cellsOf = (record: string, columns: ReadonlyArray<FieldColumn>): ReadonlyArray<string> => {
   if (!record.startsWith("{")) return [record]
   const read = fieldReader(record)
   return columns.map(({ kind, path }) => {
     const json = read(path)
     if (json === undefined) return ""
-    return kind === "integer" && isExactInteger(json) ? String(Number(json)) : plainText(json)
+    if (kind === "integer" && isExactInteger(json)) return String(Number(json))
+    return json === `"null"` ? json : plainText(json)
   })
 }
 

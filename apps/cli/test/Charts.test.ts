@@ -103,6 +103,10 @@ describe("a chart in the terminal", () => {
     assert.deepStrictEqual(chartNotes(data, columns, rows, false), ["amount is null in 11 of 12 records."])
     assert.deepStrictEqual(chartNotes(data, columns, rows, true), [])
     assert.deepInclude(dataOf(columns, rows), { x: "day", y: "records" })
+    assert.deepStrictEqual(
+      dataOf(["status", "n"], [["NULL", number(1)], [null, number(2)]]).points.map(({ label }) => label),
+      [`"NULL"`, "NULL"]
+    )
     assert.match(String(chartData(["status"], [["paid"]])), /needs a column of numbers/)
     assert.deepInclude(dataOf(["year", "n"], [[number(2024), number(5)]]), { x: "year", y: "n", isOverTime: false })
   })

@@ -175,6 +175,15 @@ describe("a listing", () => {
       assert.deepStrictEqual([empty.code, empty.out], [0, "id,amount\r\n"])
     }))
 
+  it.effect("distinguishes null, the text null and absent fields in a table", () =>
+    Effect.gen(function*() {
+      const service = layerTest({
+        invoices: [`{"id":"a","contract":null}`, `{"id":"b","contract":"null"}`, `{"id":"c"}`]
+      })
+      const { out } = yield* runInProcess(service, ["invoices", "list", "--fields", "id,contract"], true, 80)
+      assert.strictEqual(out, `id  contract\na   null\nb   "null"\nc\n`)
+    }))
+
   it.effect("prints the result of --query in every format, with its completeness", () =>
     Effect.gen(function*() {
       const total = String(invoices.reduce((sum, text) => sum + Number(JSON.parse(text).amount), 0))

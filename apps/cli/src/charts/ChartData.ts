@@ -28,9 +28,15 @@ export interface ChartColumns {
   readonly isOverTime?: boolean
 }
 
-/** The text of a cell. Null is `NULL`. */
+/** The text of a cell. Null is `NULL`; the text `NULL` has quotes. */
 export const textOf = (cell: Cell | undefined): string =>
-  cell === null || cell === undefined ? "NULL" : typeof cell === "string" ? cell : cell.json
+  cell === null || cell === undefined
+    ? "NULL"
+    : cell === "NULL"
+    ? `"NULL"`
+    : typeof cell === "string"
+    ? cell
+    : cell.json
 
 /** Returns the exact text of a number; undefined for other cells. */
 export const numberText = (cell: Cell | undefined): string | undefined =>

@@ -199,9 +199,9 @@ const logNotes = Effect.fnUntraced(function*(
   if (isCut(results)) {
     yield* logNote({
       message: yield* wrapped(
-        `Not all matches are shown. These lists have more than ${limit}: ${
-          listFormat.format(cutLists(results))
-        }. ${next === undefined ? "Use payments query on a copy" : "Use a higher --limit"}.`
+        `Not all matches are shown. These lists have more than ${limit}: ${listFormat.format(cutLists(results))}. ${
+          next === undefined ? "Use payments query on a copy" : "Use a higher --limit"
+        }.`
       ),
       next
     })
