@@ -4,6 +4,7 @@
 import { Lists } from "@payments/core"
 import type { ScanEvent, ScanOutcome, ScanSummary } from "@payments/export"
 import { Duration, Result } from "effect"
+import { wrapWords } from "./TextWidth.ts"
 
 const count = new Intl.NumberFormat("en-US")
 const plural = (number: number, thing: string) => `${count.format(number)} ${thing}${number === 1 ? "" : "s"}`
@@ -26,7 +27,7 @@ const storedColumns: ReturnType<typeof columnsOf> = [
   ["missing", ({ missing }) => missing]
 ]
 
-/** Returns the figures and the notes. The figures fit the width of the terminal. */
+/** Returns the figures and the notes. They fit the width of the terminal. */
 export const summarize = (
   outcomes: ReadonlyArray<ScanOutcome>,
   startEvents: ReadonlyArray<StartEvent>,
@@ -39,12 +40,15 @@ export const summarize = (
     events: startEvents.filter((event) => event.list === list)
   }))
   const retried = lists.some(({ scans }) => scans.some(({ retries }) => retries > 0))
-  return [
-    ...tableOf(lists.filter(({ scans }) => scans.length > 0), isStored, width),
+  const notes = [
     ...(retried ? ["retries: requests that failed and were sent again; no record was lost"] : []),
     ...lists.flatMap(({ events, label, scans }) =>
       [...startNotesOf(events, isStored, scans.length > 0), ...notesOf(scans)].map((note) => `${label}: ${note}`)
     )
+  ]
+  return [
+    ...tableOf(lists.filter(({ scans }) => scans.length > 0), isStored, width),
+    ...notes.flatMap((note) => width === Infinity ? [note] : wrapWords(note, width))
   ]
 }
 

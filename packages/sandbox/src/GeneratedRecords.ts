@@ -56,7 +56,7 @@ export const generatedRecords: { readonly [Name in Lists.ListName]: GeneratedRec
       const target = `${customer}_${context.model.variantOf(index)}`
       const unusual = unusualText(key, context)
       const createdAt = context.model.createdMs(index, history)
-      const amount = amountOf(key)
+      const amount = amountOf(key, context)
       const status = statusOf(payoutStatuses, key, history)
       const details = oneIn(40, key, 15) ? "null" : context.customerDetails(key, customer, unusual)
       return `"id":"por_${idOf(index, key)}","reference":"payout-${index}"` +
@@ -99,7 +99,7 @@ export const generatedRecords: { readonly [Name in Lists.ListName]: GeneratedRec
     },
     renderFields: (key, index, history, context) => {
       const customer = context.model.customers.customerOf(index)
-      const amount = amountOf(key)
+      const amount = amountOf(key, context)
       const payment = context.model.paymentOf(index, history)
       const unusual = unusualText(key, context)
       const id = idOf(index, key)

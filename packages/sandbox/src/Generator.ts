@@ -17,6 +17,8 @@ export interface GeneratorOptions {
   readonly seed: number
   /** The share of records with text that breaks other programs, 0 to 1; default 0. */
   readonly hostileText?: number | undefined
+  /** Whether some amounts are negative, large or no whole thousands; default true. */
+  readonly unusualAmounts?: boolean | undefined
   /** The start of virtual time, in ms since 1970 (see {@link RecordModel.make}). Default: Infinity. */
   readonly startMs?: number | undefined
 }
@@ -44,6 +46,7 @@ export const make = (list: Lists.ListName, options: GeneratorOptions): Generator
   const model = RecordModel.make(draw(seed, 1 + Lists.ListName.literals.indexOf(list)), seed, startMs)
   const render = RecordText.make(generatedRecords[list].renderFields, model, {
     hostileText: options.hostileText ?? 0,
+    unusualAmounts: options.unusualAmounts ?? true,
     merchant: seed,
     customerKey: draw(seed, 0),
     startMs

@@ -13,6 +13,8 @@ import { dayMs } from "./Timeline.ts"
 export interface TextOptions {
   /** The share of records with hostile text, 0 to 1. */
   readonly hostileText: number
+  /** Whether some amounts are negative, large or no whole thousands. */
+  readonly unusualAmounts: boolean
   /** The number of the merchant that the records belong to. */
   readonly merchant: number
   /** The key from which customer details are drawn: the same in every list. */
@@ -71,14 +73,15 @@ export const updatedMs = (key: number, createdAt: number, history: RecordHistory
     : history.appearedMs ?? Math.min(createdAt + draw(key, 19) % dayMs, Math.max(createdAt, startMs))
 
 /**
- * Returns an amount. Most amounts are whole thousands below a million. Of 1,000 amounts, 4 are negative, 15 are large and
- * no whole thousands, and 1 is close to the largest integer that a JavaScript number represents exactly.
+ * Returns an amount. Most amounts are whole thousands below a million. If there are unusual ones, of 1,000 amounts 4 are
+ * negative, 15 are large and no whole thousands, and 1 is close to the largest integer that a JavaScript number represents
+ * exactly.
  */
-export const amountOf = (key: number): number => {
+export const amountOf = (key: number, { unusualAmounts }: TextOptions): number => {
   const drawn = draw(key, 13)
   const usual = (1 + drawn % 900) * 1000
   const rare = draw(key, 12) % 1000
-  if (rare >= 20) return usual
+  if (rare >= 20 || !unusualAmounts) return usual
   if (rare === 0) return Number.MAX_SAFE_INTEGER - drawn % 1000
   return rare < 5 ? -usual : drawn * 1000 + 7
 }

@@ -23,6 +23,8 @@ export interface WorldOptions extends GeneratedList.ListOptions {
   readonly seed?: number | undefined
   /** The share of records with text that breaks other programs, 0 to 1; default 0. */
   readonly hostileText?: number | undefined
+  /** Whether some amounts are negative, large or no whole thousands; default true. */
+  readonly unusualAmounts?: boolean | undefined
   /** The order of the records (§4.4 specifies none); default `oldest`, which is oldest first. */
   readonly order?: ListOrder.OrderName | undefined
   /** The initial share that {@link World.misplace} sets, 0 to 1; default 0. Only with `order: "newest"` and `live`. */
@@ -107,7 +109,8 @@ const makeList = (list: Lists.ListName, options: WorldOptions): WorldList => {
     change: live.changePerHour ?? 120,
     vanish: live.vanishPerHour ?? 30
   }, draw(key, 1))
-  const generator = Generator.make(list, { seed, hostileText: options.hostileText, startMs: lifecycle.startMs })
+  const { hostileText, unusualAmounts } = options
+  const generator = Generator.make(list, { seed, hostileText, unusualAmounts, startMs: lifecycle.startMs })
   /** The shares of misplaced records, each from an index on, in the order of the indexes. */
   const shares: Array<{ readonly from: number; readonly share: number }> = []
   const misplace = (from: number, share: number) => {

@@ -23,14 +23,18 @@ const readRows = Effect.fnUntraced(function*<E, R>({ rows }: Result<E, R>) {
 /** The width of a chart in a pipe or file. */
 const defaultWidth = 80
 
-/** Prints a chart of the result. */
-export const printChart = Effect.fnUntraced(function*<E, R>(result: Result<E, R>, wanted: ChartColumns | undefined) {
+/** Prints a chart of the result. If there are no rows, prints `emptyMessage` on stderr. */
+export const printChart = Effect.fnUntraced(function*<E, R>(
+  result: Result<E, R>,
+  wanted: ChartColumns | undefined,
+  emptyMessage: string
+) {
   const { style, width } = yield* formatOf("table")
   yield* requireOutput
   const modules = yield* Effect.promise(() => Promise.all([import("./ChartData.ts"), import("./TerminalChart.ts")]))
   const [{ chartData, chartNotes, isLine, mostBars }, { chartText }] = modules
   const { isCut, rows } = yield* readRows(result)
-  if (rows.length === 0) return yield* logWrapped("No rows.")
+  if (rows.length === 0) return yield* logWrapped(emptyMessage)
   const data = chartData(result.columns, rows, wanted)
   if (typeof data === "string") return yield* usage(data)
   const chart = chartText(data, { width: Number.isFinite(width) ? width : defaultWidth, colors: style.colors })

@@ -49,13 +49,16 @@ export const queryCommand = Command.make(
         const result = question === undefined
           ? yield* query(destination, sql ?? "")
           : yield* Questions.answer(destination, question, { month })
-        if (given.chart) return yield* printChart(result, question?.chart)
+        const noRows = month === undefined
+          ? "No rows."
+          : `No rows in ${month}. Without --month, the rows of all months are shown.`
+        if (given.chart) return yield* printChart(result, question?.chart, noRows)
         if (given.html === undefined) {
           return yield* printRows(
             result.columns.map((name) => columnOf(name, question)),
             result.rows,
             given.format,
-            "No rows."
+            noRows
           )
         }
         yield* writePage(given.html, result, {
@@ -92,7 +95,7 @@ export const queryCommand = Command.make(
   Command.withShortDescription("Answer ready-made questions about a copy, or query it with SQL; rounds no number"),
   Command.withExamples([
     {
-      command: "payments query settled-by-day --month 2024-05 --chart --from sqlite:./payments.db",
+      command: "payments query settled-by-day --month 2024-01 --chart --from sqlite:./payments.db",
       description: "the amounts of each settlement date as bars"
     },
     {

@@ -10,10 +10,14 @@ import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
 import { exportLists } from "./export.ts"
 
-/** The options of the sandbox: 10,000 records in each list, and a few faults that show how retries work. */
+/**
+ * The options of the sandbox: 10,000 records in each list, and a few faults that show how retries work. A few large amounts
+ * would hide all others in a chart.
+ */
 const demonstration = {
   seed: 1,
   records: 10_000,
+  unusualAmounts: false,
   faults: [
     { fault: "status", status: 429, retryAfter: 1, rate: 0.004 },
     { fault: "status", status: 500, rate: 0.012 },
@@ -83,6 +87,8 @@ const run = Effect.fnUntraced(function*(file: string) {
   yield* print(`
 Next, look at the rows:
   ${program} query --from sqlite:${file} "SELECT id, status, amount FROM invoices LIMIT 5"
+draw a chart:
+  ${program} query settled-by-day --chart --from sqlite:${file}
 or read the API yourself:
   ${program} --help
 `)

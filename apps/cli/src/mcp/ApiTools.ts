@@ -165,7 +165,7 @@ const findTool = (sources: Sources): Tool => {
       const isSearched = found.every((list) => list.complete)
       const isShown = data.length === rows.length
       const failed = found.flatMap(({ error, list }) =>
-        error === undefined ? [] : [`${list.label} could not be searched: ${error.message}`]
+        error === undefined ? [] : [`${list.label} could not be searched: ${error.reason.message}`]
       )
       const isLimited = found.some((list) => !list.complete && list.error === undefined)
       return {

@@ -50,10 +50,11 @@ const queryTool = (sources: Sources): Tool => {
   )
 }
 
-/** Returns the lists whose tables the statement mentions, or all. */
+/** Returns the lists whose tables the statement mentions. If there is none, or it mentions `changes` of all lists, all. */
 const listsIn = (sql: string): ReadonlyArray<Lists.AnyList> => {
-  const found = Lists.all.filter((list) => sql.toLowerCase().includes(list.label.replaceAll("-", "_")))
-  return found.length === 0 ? Lists.all : found
+  const text = sql.toLowerCase()
+  const found = Lists.all.filter((list) => text.includes(list.label.replaceAll("-", "_")))
+  return found.length === 0 || text.includes("changes") ? Lists.all : found
 }
 
 const askTool = (sources: Sources): Tool => {

@@ -3,6 +3,7 @@
  * the protocol; logs go to standard error. The server ends when its client closes standard input, after the running calls, and
  * when standard output cannot be written.
  */
+import { Lists } from "@payments/core"
 import { factsOf, logLine } from "@payments/export/program"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Schema, Semaphore, Stdio } from "effect"
 import { McpProtocol, McpSchema, McpServer } from "effect/ai"
@@ -77,6 +78,9 @@ const resultOf = (tool: Tool, given: unknown) =>
 const problemOf = (error: ToolError): Problem =>
   error._tag === "Refused" || error._tag === "QueryError"
     ? { reason: "Usage", message: error.problem, retryable: false, retryAfterMs: null }
+    // The message of a PaymentsError may have an error code and a request id of the service, which could be instructions.
+    : error._tag === "PaymentsError"
+    ? { ...factsOf(error), message: `${Lists.byName[error.list].label}: ${error.reason.message}` }
     : factsOf(error)
 
 export * as Visibility from "./Visibility.ts"
