@@ -22,17 +22,34 @@ interface Picture {
   readonly columns: number
 }
 
+/** Makes the copy that `npm start` makes. */
+const copyOfStart = "env --unset PAYMENTS_BASE_URL --unset PAYMENTS_API_KEY payments start"
+
+/** The pictures in the README. */
 const documented: ReadonlyArray<Picture> = [
-  { name: "cli-list", command: "payments invoices list --max 8", columns: 120 },
-  { name: "cli-help", command: "payments invoices list --help", columns: 100 },
-  { name: "cli-export", command: "payments export --to sqlite:payments.db", columns: 100 },
+  {
+    name: "cli-list",
+    command: "payments invoices list --all --where 'amount>=892000' --sort amount:desc",
+    columns: 80
+  },
   {
     name: "cli-chart",
-    before: "payments export --to sqlite:payments.db",
-    command: "payments query settled-by-day --month 2024-01 --from sqlite:payments.db --chart",
+    before: copyOfStart,
+    command: "payments query settled-by-day --month 2024-01 --chart --from sqlite:./payments-sandbox.db",
     columns: 100
   },
-  { name: "cli-find", command: "payments find invoice-7", columns: 120 },
+  {
+    name: "cli-find",
+    before: copyOfStart,
+    command: "payments find 1000012183 --from sqlite:./payments-sandbox.db",
+    columns: 120
+  }
+]
+
+/** More commands, for a look at them. */
+const others: ReadonlyArray<Picture> = [
+  { name: "cli-help", command: "payments invoices list --help", columns: 100 },
+  { name: "cli-export", command: "payments export --to sqlite:payments.db", columns: 100 },
   { name: "cli-doctor", command: "payments doctor", columns: 100 }
 ]
 
@@ -74,7 +91,7 @@ const require = createRequire(import.meta.url)
 const font = readFileSync(require.resolve("dejavu-fonts-ttf/ttf/DejaVuSansMono.ttf")).toString("base64")
 
 /** The largest number of lines of a picture. */
-const rows = 100
+const rows = 150
 
 /** Runs the command in a terminal of this width, and returns what it prints. */
 const record = async (
@@ -113,7 +130,7 @@ const draw = async (page: Page, received: Buffer, columns: number, scheme: Schem
   await page.setContent(
     `<style>@font-face { font-family: terminal; src: url(data:font/ttf;base64,${font}) }
     body { margin: 0; background: ${themes[scheme]["background"]} } #terminal { padding: 12px; display: inline-block }
-    .xterm .scrollbar { display: none }</style>
+    .xterm .scrollbar, .xterm-decoration-overview-ruler { display: none }</style>
     <div id="terminal"></div>`
   )
   await page.addStyleTag({ path: css ?? "" })
@@ -155,10 +172,10 @@ const [folder] = process.argv.slice(2)
 const main = Effect.gen(function*() {
   const chromium = yield* Chromium
   const page = yield* Effect.promise(() => chromium.newPage())
-  const env = yield* sandboxEnv({ records: 300 })
+  const env = yield* sandboxEnv({ records: 1000, hostileText: 0, unusualAmounts: false })
   const images = folder ?? join(import.meta.dirname, "../../docs/images")
   mkdirSync(images, { recursive: true })
-  for (const picture of documented) {
+  for (const picture of folder === undefined ? documented : [...documented, ...others]) {
     const { columns, name } = picture
     for (const width of folder === undefined ? [columns] : [60, 80, 160]) {
       const cwd = yield* temporaryFolder

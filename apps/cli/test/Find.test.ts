@@ -60,6 +60,21 @@ describe("payments find", () => {
       assert.notMatch(table.out.replaceAll(/\u001b\[\d+m/g, ""), /[\u0000-\u0009\u000b-\u001f]/)
     }))
 
+  it.effect("prints one table of all lists on a terminal", () =>
+    Effect.gen(function*() {
+      const wider = layerTest({
+        payoutRequests: [{ id: "por_1", customerId: "cus_1", status: "failed" }],
+        payinSources: [{ id: "pis_1", customerId: "cus_1", status: "authorized", createdAt: "2024-01-10T07:07:32Z" }]
+      })
+      const { out } = yield* runInProcess(wider, ["find", "cus_1"], true, 120)
+      assert.deepStrictEqual(out.split("\n").map((line) => line.split(" ")[0]), [
+        "list",
+        "payout-requests",
+        "payin-sources",
+        ""
+      ])
+    }))
+
   it.effect("says when a list has more matches, without the text", () =>
     Effect.gen(function*() {
       const { code, err, out } = yield* runInProcess(api, ["find", "cus_1", "--limit", "1", "--format", "json"])

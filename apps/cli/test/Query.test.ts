@@ -89,6 +89,12 @@ describe("payments query", () => {
           out: "a,a\r\n",
           err: "No rows.\n"
         })
+        for (const flag of ["--format=csv", "--chart"]) {
+          assert.strictEqual(
+            (yield* run("settled-by-day", "--month", "1999-01", flag)).err.split("\n")[0],
+            "No rows in 1999-01. Without --month, the rows of all months are shown."
+          )
+        }
         assert.strictEqual((yield* run("SELECT 1 AS a, 2 AS a")).out, `{"a":1,"a_2":2}\n`)
       }).pipe(Effect.scoped)
   )

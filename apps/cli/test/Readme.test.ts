@@ -55,8 +55,8 @@ const blocks = (language: string): ReadonlyArray<string> =>
 
 /** Adds a time limit to commands that do not end by themselves. */
 const withTimeLimit = (line: string): string =>
-  /^(payments sandbox|payments-worker run .*--every)/.test(line)
-    ? `timeout --signal=INT 15 ${line} || test $? = 124`
+  /^(payments sandbox|payments-worker run .*--every|payments changes .*--follow)/.test(line) && !line.endsWith("&")
+    ? `timeout --signal=INT 6 ${line} || test $? = 124`
     : line
 
 describe("the README", () => {
@@ -97,6 +97,12 @@ describe("the README", () => {
       assert.include(stdout, `export PAYMENTS_BASE_URL=http://127.0.0.1:${ports["8787"]}\n`)
       assert.strictEqual(JSON.parse(readFileSync(join(folder, "payin-sources.json"), "utf8")).count, 400)
       assert.isTrue(existsSync(join(folder, "payments/manifest.json")))
+      assert.match(stdout, /\n2024-01-06 +368,368,000 +█+\n/)
+      assert.include(readFileSync(join(folder, "settled.html"), "utf8"), "368,368,000")
+      assert.strictEqual(
+        stdout.match(/^\{"list":"(?:payout-requests|payin-sources|invoices)",.*1000012183/gm)?.length,
+        9
+      )
       assert.strictEqual(readdirSync(join(folder, "payments-csv")).filter((name) => name.endsWith(".csv.gz")).length, 1)
       assert.strictEqual(
         readdirSync(join(folder, "payments-parquet")).filter((name) => name.endsWith(".parquet")).length,

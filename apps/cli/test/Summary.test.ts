@@ -15,7 +15,8 @@ describe("the summary of an export", () => {
   it.live("has one line per list if the terminal is wide enough, otherwise one line per figure", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
-      const api = layerTest({ invoices: records, payinSources: [{ id: "a" }] })
+      const undocumented = Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`undocumented${index}`, index]))
+      const api = layerTest({ invoices: records, payinSources: [{ id: "a", ...undocumented }] })
       const figures = (width: number) =>
         Effect.map(
           runInProcess(api, ["export", "--to", `sqlite:${folder}/${width}.db`], true, width),

@@ -139,6 +139,17 @@ describe("generated records", () => {
     }
   })
 
+  it("have only usual amounts, and otherwise the same text, without unusual amounts", () => {
+    const withoutAmounts = (text: string) => text.replaceAll(/"(amount|amountSent|paymentAmount)":[^,]+/g, "")
+    for (const list of ["invoices", "payoutRequests"] as const) {
+      const { textAt } = make(list, { seed: 1, unusualAmounts: false })
+      const usual = Array.from({ length: 20_000 }, (_, index) => textAt(index))
+      const amounts = usual.map((text) => Number(/"amount":([^,]+),/.exec(text)?.[1]))
+      assert.isTrue(amounts.every((amount) => amount > 0 && amount <= 900_000 && amount % 1000 === 0), list)
+      assert.deepStrictEqual(usual.map(withoutAmounts), texts(list, 20_000).map(withoutAmounts))
+    }
+  })
+
   it("belong to a few customers with many records and to many customers with few", () => {
     for (const length of [1000, 100_000]) {
       const counts = new Map<unknown, number>()

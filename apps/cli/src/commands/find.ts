@@ -104,8 +104,8 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
   )
 
 /**
- * Prints the matches of each list when it has been searched. `results` are the lists so far. `next` is the command that shows
- * more matches.
+ * Prints the matches of each list when it has been searched, or in a table when all have. `results` are the lists so far.
+ * `next` is the command that shows more matches.
  */
 const printFound = Effect.fnUntraced(function*<R>(
   found: Stream.Stream<Found, ProgramError, R>,
@@ -116,7 +116,12 @@ const printFound = Effect.fnUntraced(function*<R>(
   const { format, style } = yield* formatOf(wanted)
   if (format === "table" || format === "csv") {
     const columns = format === "table" ? tableColumns : csvColumns
-    const rows = Stream.map(found, ({ matches }) => matches.map((match) => columns.map(({ of }) => of(match))))
+    const rowsOf = (lists: ReadonlyArray<Found>) =>
+      lists.flatMap(({ matches }) => matches.map((match) => columns.map(({ of }) => of(match))))
+    const rows = format === "table"
+      // The widths of the columns fit all lists, so that there is one header.
+      ? Stream.fromEffect(Effect.map(Stream.runCollect(found), rowsOf))
+      : Stream.map(found, (list) => rowsOf([list]))
     return yield* printRows(columns, rows, format, "No records.")
   }
   yield* requireOutput
