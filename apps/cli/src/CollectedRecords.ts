@@ -3,7 +3,7 @@
  * and their size is limited.
  */
 import { fieldReader } from "./RecordText.ts"
-import { type SortKey, sortOrder, type SortValue, sortValues } from "./SortKeys.ts"
+import { detached, type SortKey, sortOrder, type SortValue, sortValues } from "./SortKeys.ts"
 
 /** The memory of a record besides its texts, in bytes. */
 const overhead = 400
@@ -18,6 +18,7 @@ export class CollectedRecords {
   readonly #keys: ReadonlyArray<SortKey>
   readonly #mostBytes: number
   readonly #records: Array<Collected> = []
+  readonly #identities = new Set<string>()
   #bytes = 0
 
   constructor(keys: ReadonlyArray<SortKey>, mostBytes: number) {
@@ -34,11 +35,21 @@ export class CollectedRecords {
     return this.#records.length
   }
 
-  add(text: string): void {
+  /** How many records are one of an earlier page again: the service returned them more than once. */
+  get repeated(): number {
+    return this.#records.length - this.#identities.size
+  }
+
+  /** Adds a record. Records with the same `key` are one record that was returned again. */
+  add({ key, text }: { readonly key: string; readonly text: string }): void {
+    this.#identities.add(detached(key))
     const bytes = Buffer.from(text)
     const values = this.#keys.length === 0 ? [] : sortValues(this.#keys, fieldReader(text))
     this.#records.push({ bytes, sortValues: values })
-    this.#bytes += values.reduce((size, value) => size + 2 * value.text.length, bytes.length + overhead)
+    this.#bytes += values.reduce(
+      (size, value) => size + 2 * value.text.length,
+      bytes.length + 2 * key.length + overhead
+    )
   }
 
   /** Returns the exact texts in their order. The sort is stable. */

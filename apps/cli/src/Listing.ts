@@ -71,6 +71,8 @@ interface Listing {
   readonly isShown: { readonly stdout: boolean; readonly stderr: boolean }
   /** Whether reading stopped because no more records fit in the memory of `--sort` or `--query`. */
   readonly isFull: () => boolean
+  /** How many of the records that `--sort` or `--query` keeps are repeated. */
+  readonly repeated: () => number
 }
 
 /** Records per page of a listing that does not read to the end. */
@@ -91,7 +93,7 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
   const format = yield* chosenFormat(input.format)
   const output = yield* makeOutput(list, format, fields)
   if (saved?.done === true) {
-    yield* output.end({ cursor: null, complete: true, next: undefined, read: undefined, printedOfPage: 0 })
+    yield* output.end({ cursor: null, complete: true, next: undefined, read: undefined, printedOfPage: 0, repeated: 0 })
     return yield* logLine("No more records: the list was read to its end. Remove the cursor file to start again.")
   }
   const limit = saved?.limit ?? limitOf(input)
@@ -122,7 +124,8 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
     limit,
     state,
     isShown: { stdout: yield* stdio.stdoutIsTerminal, stderr: yield* stdio.stderrIsTerminal },
-    isFull: () => collected?.isFull === true && !state.done
+    isFull: () => collected?.isFull === true && !state.done,
+    repeated: () => collected?.repeated ?? 0
   }
   // The operations differ only in the types of their records and filters. This command passes both on unchanged.
   const operation: ListOperation<{ readonly id: string }, object> = api[list.name]
@@ -147,7 +150,7 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
   )
   const print = (records: ReadonlyArray<ListedRecord>) => {
     if (collected === undefined) return output.records(records.map(({ text }) => text))
-    for (const { text } of records) collected.add(text)
+    for (const record of records) collected.add(record)
     return showsProgress ? drawProgress(`${list.label} ${state.read.toLocaleString("en-US")}`) : Effect.void
   }
   const readPages = Stream.runForEachWhile(
@@ -200,6 +203,14 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
     }
     if (collected !== undefined && (query === undefined || error === undefined)) yield* savePosition
     const isExact = (format === "ndjson" || format === "json") && fields === undefined && query === undefined
+    const repeated = listing.repeated()
+    if (repeated > 0) {
+      yield* logWrapped(
+        `payments: ${list.label}: ${
+          repeated.toLocaleString("en-US")
+        } of the records are repeated: the service returned them again on a later page. A sum or count includes them each time. An export stores each record once.`
+      )
+    }
     yield* logNotes(listing, isExact, error, (name) => api.isSecret(name))
   })
   const finishWith = (error: Ending["error"]) =>
@@ -284,13 +295,14 @@ const removeSeen = (state: ListingState, text: string): void => {
 }
 
 const endingOf = (listing: Listing, error: Ending["error"]): Ending => {
-  const { input: { selection }, isShown, state } = listing
+  const { input: { selection }, isShown, repeated, state } = listing
   return {
     cursor: state.cursor,
     complete: state.done,
     next: nextOf(listing, isShown.stdout),
     read: selection.conditions.length === 0 ? undefined : state.read,
     printedOfPage: state.printedOfPage.length,
+    repeated: repeated(),
     error
   }
 }

@@ -30,6 +30,8 @@ export interface Ending {
   readonly read: number | undefined
   /** How many records of the page at the cursor were printed. */
   readonly printedOfPage: number
+  /** How many records are repeated: the service returned them more than once. Known if the listing keeps the records. */
+  readonly repeated: number
   /** The error that stopped the listing. */
   readonly error?: { readonly reason: string; readonly message: string } | undefined
 }
@@ -137,7 +139,7 @@ const jsonDocument = ({ end, records, toOutput }: Write, project: Project): Outp
 
 /** Returns the last members of a JSON document, without brackets. */
 export const endingMembers = (
-  { complete, cursor, error, next, printedOfPage, read }: Ending,
+  { complete, cursor, error, next, printedOfPage, read, repeated }: Ending,
   count: number
 ): string =>
   JSON.stringify({
@@ -146,6 +148,7 @@ export const endingMembers = (
     complete,
     read,
     printedOfPage: printedOfPage === 0 ? undefined : printedOfPage,
+    repeated: repeated === 0 ? undefined : repeated,
     next: complete ? undefined : next,
     error
   }).slice(1, -1)

@@ -49,7 +49,7 @@ export const sortValues = (keys: ReadonlyArray<SortKey>, read: ReadField): Reado
   })
 
 /** Copies a text. A part of a longer text would keep the whole page in memory. */
-const detached = (text: string): string => Buffer.from(text, "utf16le").toString("utf16le")
+export const detached = (text: string): string => Buffer.from(text, "utf16le").toString("utf16le")
 
 /** Makes the order of records by their values for the keys. Equal records keep their order if the sort is stable. */
 export const sortOrder =

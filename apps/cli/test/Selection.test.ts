@@ -214,6 +214,19 @@ describe("a listing", () => {
       assert.strictEqual(both.code, 2)
     }))
 
+  it.effect("says how many records of a sum or an order are repeated", () =>
+    Effect.gen(function*() {
+      const repeating = layerTest({ invoices, faults: [{ fault: "duplicate", records: 2, nth: 2 }] })
+      const args = ["invoices", "list", "--all", "--limit", "5", "--format", "json"]
+      const sum = yield* runInProcess(repeating, [...args, "--query", "length(@)"])
+      assert.deepInclude(documentOf(sum.out), { result: invoices.length + 2, complete: true, repeated: 2 })
+      assert.include(sum.err, "2 of the records are repeated")
+      const sorted = yield* runInProcess(repeating, [...args, "--sort", "amount"])
+      assert.strictEqual(documentOf(sorted.out)["repeated"], 2)
+      const once = yield* list("--all", "--query", "length(@)", "--format", "json")
+      assert.deepStrictEqual([documentOf(once.out)["repeated"], once.err], [undefined, ""])
+    }))
+
   it.effect("prints whole records after an error, and for a query nothing that looks like its result", () =>
     Effect.gen(function*() {
       const failing = layerTest({ invoices, faults: [{ fault: "status", status: 403, nth: 3 }] })
