@@ -2,7 +2,7 @@
  * Reads a list and prints its records. What is printed is whole records, also after an error or an interrupt. Whenever
  * records remain, stderr says so, with the command that continues.
  */
-import { type ListOperation, Lists, PaymentsApi, Position } from "@payments/core"
+import { type ListOperation, Lists, PaymentsApi, type PaymentsError, Position } from "@payments/core"
 import { ExitCode, namesForLogs, printable } from "@payments/export"
 import {
   canRedraw,
@@ -51,6 +51,8 @@ interface ListingState {
   /** Keys of the records of that page that were printed. */
   printedOfPage: ReadonlyArray<string>
   done: boolean
+  /** Whether the service no longer accepts the cursor, so that only a new listing can continue. */
+  isRefused: boolean
   /** Selected records that do not match the document. */
   bad: number
   /** The number of the first record that does not match, and its problem. */
@@ -102,6 +104,7 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
   const documented = new Map(paths.map((path) => [path, paths.some((inner) => inner.startsWith(`${path}.`))]))
   const state: ListingState = {
     pages: 0,
+    isRefused: false,
     read: 0,
     selected: 0,
     cursor: start,
@@ -220,6 +223,7 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
       ({ message }) => message === "" ? Effect.void : logLine(`payments: ${message}`)
     )
   yield* readPages.pipe(
+    Effect.tapError((error) => Effect.sync(() => state.isRefused = isCursorRefused(error))),
     Effect.tapError((error) =>
       error._tag === "PaymentsError"
         ? finishWith(describe(error))
@@ -227,9 +231,10 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
         ? Effect.void
         : output.end(endingOf(listing, { reason: "CursorFile", message: error.message }))
     ),
-    // If no page was read, the same command starts again.
+    // If no page was read, or the cursor is refused, the listing starts again.
     Effect.mapError((error) =>
-      error._tag === "PaymentsError" && state.pages === 0 && (start === null || listing.isShown.stderr)
+      error._tag === "PaymentsError" &&
+        (state.isRefused || (state.pages === 0 && (start === null || listing.isShown.stderr)))
         ? withNext(error, nextOf(listing, listing.isShown.stderr))
         : error
     ),
@@ -238,6 +243,9 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
   yield* finish()
   if (state.bad > 0 || listing.isFull()) return yield* new CommandExit({ exitCode: ExitCode.incomplete, problem: "" })
 })
+
+const isCursorRefused = (error: PaymentsError | CommandExit): boolean =>
+  error._tag === "PaymentsError" && error.reason._tag === "PaginationFault" && error.reason.kind === "cursorRefused"
 
 /** The number of sorted records that are printed at once. */
 const batchSize = 1000
@@ -323,8 +331,11 @@ const limitOf = ({ all, limit, max }: ListingInput): number => {
  * Returns the command that continues. Undefined if its cursor cannot be printed. `showsPersonal` says whether the command may
  * contain filter values.
  */
-const nextOf = ({ input, limit, list, state: { cursor } }: Listing, showsPersonal: boolean): string | undefined => {
+const nextOf = ({ input, limit, list, state }: Listing, showsPersonal: boolean): string | undefined => {
+  // With a cursor that the service refuses, the command would fail for ever.
+  const cursor = state.isRefused ? null : state.cursor
   if (input.cursorFile !== undefined) {
+    if (state.isRefused) return undefined
     const start = [["cursor-file", input.cursorFile] as const]
     return continueCommand(list.label, input.typed, start, showsPersonal)
   }
@@ -371,7 +382,7 @@ const logNotes = Effect.fnUntraced(function*(
 const logHowToContinue = Effect.fnUntraced(function*(listing: Listing, error: Ending["error"]) {
   const { input, isFull, isShown, limit, state } = listing
   const { conditions, query, sort } = input.selection
-  if (state.done || state.pages === 0) return
+  if (state.done || state.pages === 0 || state.isRefused) return
   const local = [
     ...(conditions.length > 0 ? ["--where"] : []),
     ...(sort.length > 0 ? ["--sort"] : []),

@@ -118,6 +118,12 @@ describe("payments doctor", () => {
       assert.deepStrictEqual(readdirSync(folder), [])
     }).pipe(Effect.scoped))
 
+  it.live("reads on if the service returns empty pages before the end of a list", () =>
+    Effect.gen(function*() {
+      const result = yield* doctor(yield* sandbox({ faults: [{ fault: "emptyPage", every: 2 }] }))
+      assert.deepStrictEqual([result.code, result.failed, result.skipped], [0, [], ["tls", "destination"]], result.out)
+    }).pipe(Effect.scoped))
+
   it.live("names each filter that the service ignores, also if the client does not check it", () =>
     Effect.gen(function*() {
       const faults: ReadonlyArray<Fault> = [

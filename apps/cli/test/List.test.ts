@@ -109,6 +109,27 @@ describe("payments <list> list", () => {
       assert.notInclude(stderr, "next+page")
     }).pipe(Effect.scoped))
 
+  it.live("starts again in next if the service refuses the cursor, instead of repeating it", () =>
+    Effect.gen(function*() {
+      const server = yield* scriptedServer((request, response) =>
+        request.url?.includes("cursor=") ? response.writeHead(410).end() : pageOf(response, [`{"id":"a"}`], "gone")
+      )
+      const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" }
+      const next = "payments invoices list --format json --limit 5"
+      for (const [flags, expected] of [[["--cursor", "old"], next], [["--all"], `${next} --all`]] as const) {
+        const { code, stderr, stdout } = yield* payments(
+          ["invoices", "list", "--format", "json", "--limit", "5", ...flags],
+          { env }
+        )
+        assert.deepStrictEqual([code, lines(stderr).length], [8, 1], stderr)
+        const facts = [documentOf(stdout).next, JSON.parse(stderr).error.next]
+        assert.deepStrictEqual(
+          facts.map((text) => text?.split(" ").toSorted()),
+          facts.map(() => expected.split(" ").toSorted())
+        )
+      }
+    }).pipe(Effect.scoped))
+
   it.live("closes the JSON document, with the cursor of the next page, when it is interrupted", () =>
     Effect.gen(function*() {
       let requests = 0

@@ -3,7 +3,7 @@
  * its clock. It only reads, and values of records are sent as filter values but never shown.
  */
 import { type ListOperation, Lists, type Page, type PaymentsApi, type PaymentsError } from "@payments/core"
-import { DateTime, Duration, Effect, Result } from "effect"
+import { DateTime, Duration, Effect, Option, Result, Stream } from "effect"
 import { randomUUID } from "node:crypto"
 import { ExitCode } from "../ExitCode.ts"
 import { failed, failedWith, type Finding, ok, skipped, warning, within } from "./Finding.ts"
@@ -71,7 +71,7 @@ export const checkRequests = Effect.fnUntraced(function*<E, R>(
   const limits = [Lists.pageLimit.minimum, Lists.pageLimit.maximum].map((size) => ({
     check: `${list.label} limit ${size}`,
     run: (check: string) =>
-      Effect.match(operation.page({ limit: size, onBadRecord: "quarantine" }), {
+      Effect.match(firstRecords(operation, { limit: size }), {
         onFailure: (error) => requestRefused(list, check, "limit", error),
         onSuccess: (page) => {
           sample = page
@@ -93,6 +93,15 @@ export const checkRequests = Effect.fnUntraced(function*<E, R>(
     }
   }
 })
+
+/** Reads the first page that has records, or the last page. A service may return empty pages before the end of a list. */
+const firstRecords = (operation: Operation, query: { readonly limit: number; readonly [filter: string]: unknown }) =>
+  operation.pages({ ...query, onBadRecord: "quarantine", prefetch: 0 }).pipe(
+    Stream.filter((page) => page.next === null || page.records().length > 0),
+    Stream.runHead,
+    // The stream has at least one page, and its last page passes the filter.
+    Effect.map(Option.getOrThrow)
+  )
 
 const limitFinding = (list: Lists.AnyList, check: string, limit: number, length: number): Finding =>
   length > limit
@@ -128,7 +137,7 @@ const checkFilter = Effect.fnUntraced(function*(
   const valueOf = (record: object) => Object.entries(record).find(([name]) => name === field)?.[1]
   const value = sample.map(valueOf).find((found) => typeof found === "string" && found !== "")
   const read = (wanted: string) =>
-    Effect.result(operation.page({ [field]: wanted, limit: Lists.pageLimit.maximum, onBadRecord: "quarantine" }))
+    Effect.result(firstRecords(operation, { [field]: wanted, limit: Lists.pageLimit.maximum }))
   const without = (found: string) =>
     failed(check, ExitCode.malformed, found, parameterAdvice(list, field, filterAdvice), "FilterNotApplied")
   let found = "no value to request on the first page"
