@@ -66,7 +66,7 @@ export const queryCommand = Command.make(
           description: question === undefined ? undefined : amountsNote,
           sql: question === undefined
             ? sql ?? ""
-            : question.sql("sum", month !== undefined).replace("$1", `'${month}'`),
+            : Questions.statementOf(destination, question, { month }).replace("$1", `'${month}'`),
           chart: question?.chart,
           notes: (yield* agesOf(destination, question)).map(ageText)
         })
@@ -136,6 +136,7 @@ const conflictOf = ({ chart, format, html }: {
     format === undefined ? [] : ["--format"]
   ]
     .flat()
+  if (html === "-") return usage("--html: name a file, such as ./page.html. A page is not written to stdout.")
   return outputs.length > 1 ? usage(`${outputs.join(" and ")} exclude each other.`) : Effect.void
 }
 

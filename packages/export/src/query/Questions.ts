@@ -148,14 +148,21 @@ export const columnOf = nameOf
 /** Whether the text is a month such as `2024-05`. */
 export const isMonth = (text: string): boolean => /^\d{4}-\d{2}$/.test(text) && Days.isDay(`${text}-01`)
 
-/** Answers a question from a destination. */
-export const answer = (
+/** Returns the statement that {@link answer} runs. `$1` is the month, if it is given. */
+export const statementOf = (
   destination: StoredDestination,
   { sql }: Question,
   { month }: QuestionParameters = {}
+): string => sql(destination._tag === "Postgres" ? "sum" : "exact_sum", month !== undefined)
+
+/** Answers a question from a destination. */
+export const answer = (
+  destination: StoredDestination,
+  question: Question,
+  parameters: QuestionParameters = {}
 ): Effect.Effect<QueryResult, SinkError | QueryError, Scope.Scope> =>
   query(
     destination,
-    sql(destination._tag === "Postgres" ? "sum" : "exact_sum", month !== undefined),
-    month === undefined ? [] : [month]
+    statementOf(destination, question, parameters),
+    parameters.month === undefined ? [] : [parameters.month]
   )
