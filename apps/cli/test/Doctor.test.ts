@@ -171,6 +171,9 @@ describe("payments doctor", () => {
       )
       assert.deepStrictEqual([forbidden.code, forbidden.failed], [4, ["invoices"]])
 
+      const down = yield* doctor(yield* sandbox({ faults: [{ fault: "status", status: 501, list: "invoices" }] }))
+      assert.include(down.the("invoices").advice, "Run again later")
+
       const limited = yield* changing(env.PAYMENTS_BASE_URL, {
         isRefused: (parameters) => parameters.get("limit") === "100" && !parameters.has("reference")
       })

@@ -55,12 +55,24 @@ export const failed = (
   exitCode
 })
 
-/** Returns the finding of an error. Its message says what is wrong and what to do. */
+/** Returns the finding of an error, with what to do. */
 export const failedWith = (check: string, error: PaymentsError | PaymentsConfigError | SinkError): Finding => {
   const message = error instanceof PaymentsError ? error.message.replace(/^[a-z-]+: /, "") : error.message
   const tag = "reason" in error ? error.reason._tag : error._tag
-  return failed(check, exitCodeOf(error), message.replace(/\.$/, ""), undefined, tag)
+  return failed(check, exitCodeOf(error), message.replace(/\.$/, ""), adviceOf[tag], tag)
 }
+
+const later = "Run again later. If it lasts, report it to the service's operators."
+const report = "Check the base address. If it is right, report it to the service's operators."
+
+/** What to do about errors whose message says only what happened. */
+const adviceOf: { readonly [tag: string]: string | undefined } = {
+  RateLimited: "Run again later, with fewer requests at once (PAYMENTS_MAX_REQUESTS_PER_SECOND).",
+  ServerFailure: later,
+  Timeout: later,
+  MalformedResponse: report,
+  UnexpectedStatus: report
+} satisfies { readonly [Tag in PaymentsError["reason"]["_tag"]]?: string }
 
 /** Ends a check that takes longer than `limit`. An interrupted check may go on in the background for a while. */
 export const within = (check: string, limit: Duration.Duration) => <R>(self: Effect.Effect<Finding, never, R>) =>
