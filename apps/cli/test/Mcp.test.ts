@@ -218,7 +218,10 @@ describe("payments mcp", () => {
         }
         assert.strictEqual(rows, 60)
         const found = await call("find", { text: "same", limit: 100 })
-        assert.deepStrictEqual([found.complete, found.total], [false, 60])
+        // A call with a lower limit would not continue.
+        assert.deepStrictEqual([found.complete, found.total, found.next], [false, 60, null])
+        const { notes } = await call("query", { sql: "SELECT id FROM invoices", offset: 70 })
+        assert.deepStrictEqual(notes, ["These are the last rows. 60 rows before them were skipped."])
         assert.isBelow(found.returned, 60)
       })
     }).pipe(Effect.scoped), 30_000)

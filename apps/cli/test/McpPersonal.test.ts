@@ -197,6 +197,10 @@ describe("the fields that payments mcp leaves out", () => {
       )
       const { data } = yield* Effect.promise(() => connection.call("changes", {}))
       assert.deepInclude(data[0], changed)
+      assert.include(connection.client.getInstructions(), "are left out")
+      const found = yield* Effect.promise(() => connection.call("find", { text: hidden.document }))
+      assert.strictEqual(found.total, 0)
+      assert.include(found.notes, "Fields that are left out were not searched: there may be more records.")
       const list = yield* Effect.promise(() => connection.call("list", { list: "payout-requests" }))
       assert.deepStrictEqual(list.data, [{
         id: "out_1",

@@ -180,11 +180,10 @@ const findTool = (sources: Sources): Tool => {
           ? { tool: "find", arguments: { text, where, limit: mostMatches } }
           : failed.length > 0
           ? { tool: "find", arguments: { text, where, limit } }
-          : data.length < rows.length && limit > 1
-          ? { tool: "find", arguments: { text, where, limit: Math.max(1, Math.floor(limit / 2)) } }
           : null,
         notes: [
           ...copy.notes,
+          ...visibility.hasTexts ? [] : ["Fields that are left out were not searched: there may be more records."],
           ...failed,
           ...isSearched && isShown ? [] : ["Not all matches are here. For more, query the copy, or list with a filter."]
         ]

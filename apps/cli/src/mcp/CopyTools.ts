@@ -128,7 +128,9 @@ const rowsAnswer = (
       notes: [
         ...copy.notes,
         ...isAtEnd ? [] : ["More rows follow. To count or to add up, use an aggregate: it covers all rows."],
-        ...isAtEnd && offset > 0 ? [`These are the last rows. ${offset} rows before them were skipped.`] : []
+        ...isAtEnd && offset > 0
+          ? [`These are the last rows. ${Math.min(offset, count)} rows before them were skipped.`]
+          : []
       ]
     }
   })).pipe(
