@@ -143,6 +143,15 @@ describe("payments find", () => {
           { list: "payin-sources", fields: ["customerDetails.name"], id: "pis_1", missing: false }
         ])
         assert.include(out, String(data.payinSources[0]))
+        const part = `sqlite:${join(folder, "part.db")}`
+        yield* runInProcess(api, ["export", "invoices", "--to", part])
+        const unread = yield* runInProcess(offline, ["find", "absent", "--from", part, "--format", "json"])
+        assert.isFalse(documentOf(unread.out).complete)
+        assert.deepStrictEqual(
+          documentOf(unread.out).lists.map(({ complete }: { readonly complete: boolean }) => complete),
+          [false, false, true]
+        )
+        assert.include(unread.err, "payout-requests: no export has read the whole list yet")
         writeFileSync(file, "CUS_1")
         const words = ["find", `@${file}`, "--from", from, "--contains", "--format", "json"]
         const cut = yield* runInProcess(offline, [...words, "--limit", "1"])

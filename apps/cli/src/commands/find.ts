@@ -1,6 +1,16 @@
 /** `payments find`: looks a text up in all lists, in the service or in a destination. */
 import { Lists, membersOf, parseText, type PaymentsApi } from "@payments/core"
-import { type Cell, findInApi, findInCopy, type Found, type Match, printable, searchedFields } from "@payments/export"
+import {
+  type Cell,
+  Destination,
+  findInApi,
+  findInCopy,
+  type Found,
+  freshnessOf,
+  type Match,
+  printable,
+  searchedFields
+} from "@payments/export"
 import {
   checkAll,
   type ChosenSource,
@@ -59,12 +69,19 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
           : Effect.void
       })
       const most = limit ?? limits.default
+      const unread = new Set<string>()
       const found: Stream.Stream<Found, ProgramError, R | ChosenSource> = isInCopy
         ? Stream.unwrap(
           Effect.map(
             Effect.flatMap(
               fromDestination(input.from),
-              (destination) => findInCopy(destination, text, most, input.contains ? "contains" : "equals")
+              (destination) =>
+                Effect.tap(
+                  findInCopy(destination, text, most, input.contains ? "contains" : "equals"),
+                  Effect.map(unreadLists(destination), (lists) => {
+                    for (const list of lists) unread.add(list)
+                  })
+                )
             ).pipe(Effect.catchTag("QueryError", ({ problem }) => usage(problem))),
             Stream.fromIterable
           )
@@ -77,10 +94,14 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
       yield* printFound(
         Stream.tap(found, (result) => Effect.sync(() => results.push(result))),
         results,
+        unread,
         next,
         input.format
       )
       yield* logNotes(results, most, isInCopy, next, input.contains)
+      for (const list of unread) {
+        yield* logWrapped(`${list}: no export has read the whole list yet, so the copy may lack matches.`)
+      }
       yield* checkAll(
         Object.fromEntries(
           results.flatMap(({ error, list }) => error === undefined ? [] : [[list.label, Effect.fail(error)] as const])
@@ -103,13 +124,21 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
     ])
   )
 
+/** Returns the names of the lists that the destination has only in part, or not at all. */
+const unreadLists = (destination: Destination.StoredDestination) =>
+  Effect.scoped(Effect.gen(function*() {
+    const lists = yield* freshnessOf(yield* Destination.reader(destination), Lists.all)
+    return lists.filter(({ completeScan }) => completeScan === undefined).map(({ list }) => list)
+  }))
+
 /**
  * Prints the matches of each list when it has been searched, or in a table when all have. `results` are the lists so far.
- * `next` is the command that shows more matches.
+ * `unread` are the lists that a copy has only in part. `next` is the command that shows more matches.
  */
 const printFound = Effect.fnUntraced(function*<R>(
   found: Stream.Stream<Found, ProgramError, R>,
   results: ReadonlyArray<Found>,
+  unread: ReadonlySet<string>,
   next: string | undefined,
   wanted: RowFormat | undefined
 ) {
@@ -136,7 +165,7 @@ const printFound = Effect.fnUntraced(function*<R>(
   let count = 0
   const opening = () => count === 0 ? `{"items":[` : ","
   const end = (wasInterrupted: boolean) =>
-    `${count === 0 ? opening() : "\n"}],${toOutput(endOf(results, next, wasInterrupted))}\n`
+    `${count === 0 ? opening() : "\n"}],${toOutput(endOf(results, unread, next, wasInterrupted))}\n`
   yield* Stream.runForEach(found, ({ matches }) =>
     Effect.suspend(() => {
       if (matches.length === 0) return Effect.void
@@ -148,14 +177,19 @@ const printFound = Effect.fnUntraced(function*<R>(
 })
 
 /** The members of the JSON document after its items. */
-const endOf = (results: ReadonlyArray<Found>, next: string | undefined, wasInterrupted: boolean): string =>
+const endOf = (
+  results: ReadonlyArray<Found>,
+  unread: ReadonlySet<string>,
+  next: string | undefined,
+  wasInterrupted: boolean
+): string =>
   JSON.stringify({
-    complete: !wasInterrupted && results.every(({ complete }) => complete),
+    complete: !wasInterrupted && unread.size === 0 && results.every(({ complete }) => complete),
     count: results.reduce((sum, { matches }) => sum + matches.length, 0),
     next: isCut(results) ? next ?? null : null,
     lists: results.map(({ complete, error, list, matches }) => ({
       list: list.label,
-      complete,
+      complete: complete && !unread.has(list.label),
       count: matches.length,
       ...(error === undefined ? {} : { error: describe(error) })
     })),
