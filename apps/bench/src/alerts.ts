@@ -30,7 +30,7 @@ type Log = (line: string) => void
 
 const rules = fileURLToPath(new URL("../../../deploy/prometheus/rules.yml", import.meta.url))
 
-/** A step that causes an alert. It returns the worker that is watched from then on. */
+/** A step that causes an alert. */
 interface Disturbance {
   readonly name: string
   readonly alert: string
