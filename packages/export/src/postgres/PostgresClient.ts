@@ -182,6 +182,25 @@ export const connect = (
   })
 }
 
+/** One connection. */
+export interface Session {
+  /** The number of the server's process, as the server said it when the connection started. A pooler says another one. */
+  readonly announcedPid: number
+  /** Runs a statement without retries. */
+  readonly query: Query
+}
+
+/** Opens one connection, which is never replaced by another one, until the scope closes. */
+export const openSession = (settings: PostgresSettings): Effect.Effect<Session, SinkError, Scope.Scope> => {
+  const toSinkError = Effect.mapError((error: SqlError.SqlError) =>
+    new SinkError({ location: settings.location, reason: reasonOf(error) })
+  )
+  return Effect.map(toSinkError(PgConnection.make(configOf(settings))), (connection): Session => ({
+    announcedPid: connection.processId,
+    query: (sql, parameters = []) => toSinkError(Effect.map(connection.query(sql, parameters), ({ rows }) => rows))
+  }))
+}
+
 const configOf = (settings: PostgresSettings): PgPool.Config => {
   const { authority, database, host, password, port, sslMode, user } = settings
   return {

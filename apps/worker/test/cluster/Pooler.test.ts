@@ -1,0 +1,37 @@
+import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
+import { settingsOf } from "@payments/export/postgres"
+import { Effect } from "effect"
+import { type PostgresServer, startServer } from "../../../../packages/export/test/PostgresServer.ts"
+import { urlOf } from "../../../../packages/export/test/PostgresTest.ts"
+import { findPooling } from "../../src/cluster/Pooler.ts"
+import { type Mode, startPooler } from "./PoolerProxy.ts"
+
+let server: PostgresServer
+beforeAll(async () => {
+  server = await startServer()
+})
+afterAll(() => server.stop())
+
+const findAt = (port: number) => Effect.flatMap(settingsOf(urlOf({ port }, "s")), findPooling)
+
+describe("a pooler before the database of a cluster", () => {
+  const cases: ReadonlyArray<readonly [Mode, number, string | undefined]> = [
+    ["transaction", 1, "transaction"],
+    ["transaction", 3, "transaction"],
+    ["statement", 3, "statement"],
+    ["session", 3, undefined]
+  ]
+  it.live.each(cases)(
+    "in %s mode with %i connections is found to share them by %s",
+    ([mode, size, found]) =>
+      Effect.gen(function*() {
+        const { port } = yield* startPooler(server.port, mode, size)
+        assert.strictEqual(yield* findAt(port), found)
+      }).pipe(Effect.scoped)
+  )
+
+  it.live("is not found in a direct connection", () =>
+    Effect.gen(function*() {
+      assert.isUndefined(yield* findAt(server.port))
+    }))
+})
