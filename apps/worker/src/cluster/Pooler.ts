@@ -3,7 +3,7 @@
  * which belong to a connection to the server, so behind such a pooler nobody knows who holds them.
  */
 import { SinkError } from "@payments/export"
-import type { PostgresSettings, Session } from "@payments/export/postgres"
+import type { PostgresSettings, PostgresUrl, Session } from "@payments/export/postgres"
 import { type CommandExit, usage } from "@payments/export/program"
 import { Duration, Effect, Fiber, Option, type Scope } from "effect"
 import { randomUUID } from "node:crypto"
@@ -54,12 +54,16 @@ export const findPooling = Effect.fnUntraced(function*(
 
 /** Fails if a pooler before the database of the cluster does not keep each session on its own connection. */
 export const refusePooler = Effect.fnUntraced(function*(
-  settings: PostgresSettings
+  url: PostgresUrl
 ): Effect.fn.Return<void, SinkError | CommandExit> {
+  const { settingsOf } = yield* Effect.promise(() => import("@payments/export/postgres"))
+  const settings = yield* settingsOf(url)
   const pooling = yield* findPooling(settings)
   if (pooling === undefined) return
   return yield* usage(
-    `cluster: a connection pooler in ${pooling} mode is in front of ${settings.location}. Statements of one session ran on ` +
+    `cluster: a connection pooler in ${pooling} mode is in front of ${
+      settings.location.replace(/\?.*$/, "")
+    }. Statements of one session ran on ` +
       "different connections to the server, and runners hold their locks on one connection. Name the server's own port, or " +
       "a pool in session mode."
   )

@@ -3,7 +3,7 @@ import { settingsOf } from "@payments/export/postgres"
 import { Effect } from "effect"
 import { type PostgresServer, startServer } from "../../../../packages/export/test/PostgresServer.ts"
 import { urlOf } from "../../../../packages/export/test/PostgresTest.ts"
-import { findPooling } from "../../src/cluster/Pooler.ts"
+import { findPooling, refusePooler } from "../../src/cluster/Pooler.ts"
 import { type Mode, startPooler } from "./PoolerProxy.ts"
 
 let server: PostgresServer
@@ -34,4 +34,20 @@ describe("a pooler before the database of a cluster", () => {
     Effect.gen(function*() {
       assert.isUndefined(yield* findAt(server.port))
     }))
+
+  it.live("is refused with the place of the mistake and what to name instead", () =>
+    Effect.gen(function*() {
+      const { port } = yield* startPooler(server.port, "transaction", 3)
+      const refused = yield* Effect.flip(refusePooler(urlOf({ port }, "s")))
+      assert.deepStrictEqual(
+        [refused._tag, refused.message],
+        [
+          "CommandExit",
+          `cluster: a connection pooler in transaction mode is in front of postgres://127.0.0.1:${port}/postgres. ` +
+          "Statements of one session ran on different connections to the server, and runners hold their locks on one " +
+          "connection. Name the server's own port, or a pool in session mode."
+        ]
+      )
+      yield* refusePooler(urlOf(server, "s"))
+    }).pipe(Effect.scoped))
 })
