@@ -7,7 +7,18 @@ import { cpus, totalmem } from "node:os"
 export interface Figure {
   readonly name: string
   readonly value: number
-  readonly unit: "records/s" | "pages/s" | "×" | "MiB" | "requests" | "ms" | "s" | "files" | "scans" | "alerts"
+  readonly unit:
+    | "records/s"
+    | "pages/s"
+    | "×"
+    | "MiB"
+    | "requests"
+    | "ms"
+    | "s"
+    | "files"
+    | "scans"
+    | "alerts"
+    | "count"
   readonly atLeast?: number
   readonly atMost?: number
 }
@@ -63,7 +74,8 @@ const digits = {
   s: 2,
   files: 2,
   scans: 0,
-  alerts: 0
+  alerts: 0,
+  count: 0
 } as const
 
 /** Formats the figures as lines, with targets and verdicts. */

@@ -1,10 +1,11 @@
 /** A built worker in a process, as a service manager runs it. */
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
-import { readFileSync, writeFileSync } from "node:fs"
+import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
+import { cpuMs, memory, metric } from "./ProcessFigures.ts"
 
 const program = fileURLToPath(new URL("../../worker/dist/payments-worker.js", import.meta.url))
 
@@ -97,25 +98,17 @@ export class WorkerProcess implements AsyncDisposable {
 
   /** Returns the CPU time of the process so far, in milliseconds. Linux only. */
   cpuMs(): number {
-    const stat = readFileSync(`/proc/${this.pid}/stat`, "utf8")
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
-    // The kernel counts in ticks of 10 ms.
-    return (Number(fields[11]) + Number(fields[12])) * 10
+    return cpuMs(this.pid)
   }
 
   /** Returns a figure of /proc/PID/status in bytes, such as the largest resident set `VmHWM`. Linux only. */
   memory(name: "VmHWM" | "VmRSS"): number {
-    const status = readFileSync(`/proc/${this.pid}/status`, "utf8")
-    return Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) * 1024
+    return memory(this.pid, name)
   }
 
   /** Returns the values of a metric, with the source of each. */
-  async metric(name: string): Promise<ReadonlyArray<{ readonly source: string; readonly value: number }>> {
-    const text = await (await fetch(`${this.url}/metrics`)).text()
-    return text.split("\n").filter((line) => line.startsWith(`${name}{`)).map((line) => ({
-      source: /source="([^"]*)"/.exec(line)?.[1] ?? "",
-      value: Number(line.slice(line.lastIndexOf(" ") + 1))
-    }))
+  metric(name: string): ReturnType<typeof metric> {
+    return metric(this.url, name)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,16 +1,17 @@
-/** `pnpm bench core|sandbox|export|worker|cli|alerts [--records N] [--rounds N] [--json FILE] [--check]` */
+/** `pnpm bench core|sandbox|export|worker|fleet|cli|alerts [--records N] [--rounds N] [--json FILE] [--check]` */
 import { writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
 import { fullAlertSizes, measureAlerts } from "./alerts.ts"
 import { fullCliSizes, measureCli } from "./cli.ts"
 import { fullSizes, measureCore } from "./core.ts"
 import { fullExportSizes, measureExport } from "./export.ts"
+import { fullFleetSizes, measureFleet } from "./fleet.ts"
 import { fullHeadSizes, measureHead } from "./head.ts"
 import { machine, meetsTarget, render } from "./Report.ts"
 import { fullSandboxSizes, measureSandbox } from "./sandbox.ts"
 import { fullWorkerSizes, measureWorker } from "./worker.ts"
 
-const usage = `usage: pnpm bench core|sandbox|export|worker|cli|alerts [flags]
+const usage = `usage: pnpm bench core|sandbox|export|worker|fleet|cli|alerts [flags]
   --records N   records of the list for speed and memory figures (a multiple of 100; default ${fullSizes.records}, worker:
                 ${fullWorkerSizes.records}, cli: ${fullCliSizes.records})
   --rounds N    measured rounds; the figures are their medians (default ${fullSizes.rounds}, worker: ${fullWorkerSizes.rounds},
@@ -42,6 +43,8 @@ const benches = {
     // It always runs with 1,000,000 records for 4 minutes.
     ...await measureHead(fullHeadSizes, log)
   ],
+  // It always has 100 sources, and ignores the flags for sizes.
+  fleet: (log: Log) => measureFleet(fullFleetSizes, log),
   cli: (log: Log) => measureCli({ records: sizes.records, rounds: sizes.rounds }, log),
   // It needs Prometheus, and ignores the flags for sizes.
   alerts: (log: Log) => measureAlerts(fullAlertSizes, log)

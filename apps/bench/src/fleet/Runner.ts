@@ -1,0 +1,149 @@
+/** One place of a fleet, where processes of the built worker run one after the other behind the same link. */
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import { createWriteStream, type WriteStream } from "node:fs"
+import { createInterface } from "node:readline"
+import { setTimeout as sleep } from "node:timers/promises"
+import { Link } from "./Link.ts"
+
+/** The flags of `bin/payments-worker`. */
+const flags = ["--max-semi-space-size=8", "--heap-growing-percent=60"]
+
+/** How a runner starts. */
+export interface RunnerOptions {
+  readonly name: string
+  readonly program: string
+  readonly args: ReadonlyArray<string>
+  readonly env: Readonly<Record<string, string>>
+  /** The file of the log, which all its processes share. */
+  readonly log: string
+  /** The port of PostgreSQL. */
+  readonly postgresPort: number
+}
+
+/** A runner. Disposing it kills its process. */
+export class Runner implements AsyncDisposable {
+  readonly link: Link
+  /** The numbers of the lines of the log with level ERROR or FATAL, by their message and reason. */
+  readonly errors = new Map<string, number>()
+  /** How often a process has ended although no signal was sent. */
+  unexpectedEnds = 0
+  readonly #options: RunnerOptions
+  readonly #log: WriteStream
+  #child: ChildProcess | undefined
+  #starts = 0
+  #isEnding = false
+  #url: string | undefined
+
+  private constructor(options: RunnerOptions, link: Link) {
+    this.#options = options
+    this.link = link
+    this.#log = createWriteStream(options.log, { flags: "a" })
+  }
+
+  /** Starts a runner. It does not wait until the worker listens. */
+  static async start(options: RunnerOptions): Promise<Runner> {
+    const runner = new Runner(options, await Link.start(options.postgresPort))
+    runner.spawn()
+    return runner
+  }
+
+  get name(): string {
+    return this.#options.name
+  }
+
+  /** The name of the current process. */
+  get instance(): string {
+    return `${this.name}#${this.#starts}`
+  }
+
+  get isAlive(): boolean {
+    return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null
+  }
+
+  get pid(): number {
+    return this.#child?.pid ?? -1
+  }
+
+  /** The address of its HTTP server, when it listens. */
+  get url(): string | undefined {
+    return this.isAlive ? this.#url : undefined
+  }
+
+  /** Starts a process, after the previous one has ended. */
+  spawn(): void {
+    const { args, env, program } = this.#options
+    this.#starts++
+    this.#isEnding = false
+    this.#url = undefined
+    this.link.instance = this.instance
+    const child = spawn(process.execPath, [...flags, program, "run", ...args, "--port", "0"], {
+      env: {
+        PATH: process.env["PATH"],
+        PGHOST: "127.0.0.1",
+        PGPORT: String(this.link.port),
+        SANDBOX_KEY: "sandbox_key",
+        ...env
+      },
+      stdio: ["ignore", "pipe", "pipe"]
+    })
+    this.#child = child
+    const { instance } = this
+    for (const stream of [child.stdout, child.stderr]) {
+      createInterface({ input: stream }).on("line", (line) => this.#onLine(instance, line))
+    }
+    child.once("exit", (code, signal) => {
+      if (this.#isEnding || child !== this.#child) return
+      this.unexpectedEnds++
+      this.#onLine(instance, `ended with code ${String(code)}, signal ${String(signal)}`)
+    })
+  }
+
+  #onLine(instance: string, line: string): void {
+    this.#log.write(`${instance} ${line}\n`)
+    if (line.includes(`"listening"`)) {
+      const port = /"port":(\d+)/.exec(line)?.[1]
+      if (port !== undefined && instance === this.instance) this.#url = `http://127.0.0.1:${port}`
+    }
+    if (!/"level":"(ERROR|FATAL)"/i.test(line)) return
+    const message = /"message":"([^"]*)"/.exec(line)?.[1] ?? ""
+    const reason = /"reason":"([^"]*)"/.exec(line)?.[1]
+    const text = reason === undefined ? message : `${message} (${reason})`
+    this.errors.set(text, (this.errors.get(text) ?? 0) + 1)
+  }
+
+  /** Waits until the process listens, for a minute at most. */
+  async untilListening(): Promise<void> {
+    for (let tries = 0; this.#url === undefined; tries++) {
+      if (tries === 600 || !this.isAlive) throw new Error(`${this.instance} does not listen; see ${this.#options.log}`)
+      // oxlint-disable-next-line no-await-in-loop -- this waits
+      await sleep(100)
+    }
+  }
+
+  /** Sends a signal that does not end the process. */
+  signal(signal: "SIGSTOP" | "SIGCONT"): void {
+    this.#child?.kill(signal)
+  }
+
+  /** Ends the process. Returns its exit code and the time that it took; the code of a killed process is null. */
+  async end(signal: "SIGTERM" | "SIGKILL"): Promise<{ readonly code: number | null; readonly ms: number }> {
+    const child = this.#child
+    const start = performance.now()
+    if (child === undefined || !this.isAlive) return { code: child?.exitCode ?? null, ms: 0 }
+    this.#isEnding = true
+    const exit = once(child, "exit")
+    child.kill(signal)
+    // A worker that does not end is killed; its code is then null.
+    const killing = setTimeout(() => child.kill("SIGKILL"), 60_000)
+    await exit
+    clearTimeout(killing)
+    return { code: child.exitCode, ms: performance.now() - start }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.end("SIGKILL")
+    await this.link[Symbol.asyncDispose]()
+    await new Promise((resolve) => this.#log.end(resolve))
+  }
+}

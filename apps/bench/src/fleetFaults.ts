@@ -1,0 +1,143 @@
+/**
+ * `npm run test:fleet [-- --times N] [--faults kill,freeze,…] [--seed N] [--folder FOLDER] [--worker FILE] [--standby]`: small
+ * fleets run side by side, and each suffers one kind of fault at random moments, 30 times by default. Nothing may be committed
+ * by a process that has lost its lease, no record may be lost or doubled, and other runners must take the sources over.
+ */
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { setTimeout as sleep } from "node:timers/promises"
+import { parseArgs } from "node:util"
+import { startServer } from "../../../packages/export/test/PostgresServer.ts"
+import { diceOf } from "../../../packages/export/test/Seed.ts"
+import { type FaultName, faults } from "./fleet/Faults.ts"
+import { Fleet, type FleetResult, programs } from "./fleet/Fleet.ts"
+import { wallMs } from "./fleet/Link.ts"
+import { type Figure, median, meetsTarget, percentile95, render } from "./Report.ts"
+
+const { values } = parseArgs({
+  options: {
+    times: { type: "string", default: "30" },
+    faults: { type: "string", default: Object.keys(faults).join() },
+    seed: { type: "string", default: String(wallMs() % 1_000_000_000) },
+    runners: { type: "string", default: "3" },
+    sources: { type: "string", default: "4" },
+    folder: { type: "string" },
+    worker: { type: "string", default: programs.worker },
+    standby: { type: "boolean", default: false }
+  }
+})
+const [times, seed] = [Number(values.times), Number(values.seed)]
+const names = Object.keys(faults).filter((name): name is FaultName => values.faults.split(",").includes(name))
+if (!Number.isInteger(times) || times < 1 || names.length === 0) throw new Error("--times N, --faults NAME,…")
+
+/** How many fleets share the repetitions of a fault. A freeze and a black hole take minutes each. */
+const fleetsOf = { kill: 1, freeze: 2, terminate: 1, blackhole: 2, rolling: 1 } as const
+/** The longest random wait before a fault, in milliseconds. */
+const longestWait = 8000
+
+const folder = values.folder ?? mkdtempSync(join(tmpdir(), "payments-fleet-"))
+mkdirSync(folder, { recursive: true })
+console.log(`seed ${seed}; logs of the workers in ${folder}`)
+const start = performance.now()
+const log = (line: string) => console.log(`${((performance.now() - start) / 1000).toFixed(0).padStart(5)} s  ${line}`)
+
+const server = await startServer(["max_connections=2000"])
+
+interface FleetRun {
+  readonly fault: FaultName
+  readonly done: number
+  /** The seconds of every takeover of a source. */
+  readonly takeovers: ReadonlyArray<number>
+  readonly result: FleetResult
+}
+
+const runFleet = async (fault: FaultName, number: number, share: number): Promise<FleetRun> => {
+  const name = `${fault}${number}`
+  const dice = diceOf(seed, name)
+  await using fleet = await Fleet.start({
+    name,
+    postgresPort: server.port,
+    folder: join(folder, name),
+    runners: Number(values.runners),
+    sources: Number(values.sources),
+    worker: values.worker,
+    mode: values.standby ? "standby" : "cluster",
+    seed: 1 + dice.below(1_000_000)
+  })
+  log(`${name}: started`)
+  const takeovers: Array<number> = []
+  let done = 0
+  for (; done < share; done++) {
+    // oxlint-disable no-await-in-loop -- one fault after the other
+    await sleep(dice.below(longestWait))
+    const outcome = await faults[fault](fleet, dice)
+    const seconds = [...outcome.takeovers.values()]
+    takeovers.push(...seconds)
+    log(`${name} ${done + 1} of ${share}: ${outcome.variant}: ${seconds.map((value) => value.toFixed(1)).join(", ")} s`)
+    await fleet.settle()
+    // oxlint-enable no-await-in-loop
+  }
+  const result = await fleet.finish()
+  log(`${name}: ended; ${result.commits} commits, ${result.stale.length} stale, ${result.wrong.length} wrong`)
+  return { fault, done, takeovers, result }
+}
+
+const ended = await Promise.allSettled(names.flatMap((fault) => {
+  const count = Math.min(times, fleetsOf[fault])
+  return Array.from({ length: count }, (_, number) => {
+    const share = Math.floor((times + number) / count)
+    return runFleet(fault, number, share)
+  })
+}))
+await server.stop()
+
+const runs = ended.flatMap((one) => one.status === "fulfilled" ? [one.value] : [])
+const failed = ended.flatMap((one) => one.status === "rejected" ? [one.reason as unknown] : [])
+const results = runs.map(({ result }) => result)
+const count = (name: string, lines: ReadonlyArray<string>): Figure => {
+  for (const line of lines.slice(0, 20)) console.log(`${name}: ${line}`)
+  return { name, value: lines.length, unit: "count", atMost: 0 }
+}
+const sum = (of: (result: FleetResult) => number) => results.reduce((total, result) => total + of(result), 0)
+
+const errors = Map.groupBy(results.flatMap((result) => [...result.errors]), ([text]) => text)
+for (const [text, counts] of errors) {
+  console.log(`logged ${counts.reduce((total, [, one]) => total + one, 0)} times: ${text}`)
+}
+for (const reason of failed) console.log(`a fleet failed: ${reason instanceof Error ? reason.stack : String(reason)}`)
+
+const figures: ReadonlyArray<Figure> = [
+  ...names.flatMap((fault): ReadonlyArray<Figure> => {
+    const own = runs.filter((one) => one.fault === fault)
+    const takeovers = own.flatMap((one) => one.takeovers)
+    return [
+      {
+        name: `faults: ${fault}`,
+        value: own.reduce((total, { done }) => total + done, 0),
+        unit: "count",
+        atLeast: times
+      },
+      { name: `takeover of a source, ${fault}, median`, value: median(takeovers), unit: "s" },
+      { name: `takeover of a source, ${fault}, p95`, value: percentile95(takeovers), unit: "s", atMost: 60 },
+      { name: `takeover of a source, ${fault}, longest`, value: Math.max(...takeovers), unit: "s" }
+    ]
+  }),
+  { name: "commits under a lease", value: sum(({ commits }) => commits), unit: "count", atLeast: 1 },
+  count("stale commits", results.flatMap(({ stale }) => stale)),
+  { name: "records compared", value: sum(({ records }) => records), unit: "count", atLeast: 1 },
+  { name: "changes replayed", value: sum(({ changes }) => changes), unit: "count", atLeast: 1 },
+  count("records lost, doubled or otherwise wrong", results.flatMap(({ wrong }) => wrong)),
+  count("sources whose requests exceeded the ceiling", results.flatMap(({ outrun }) => outrun)),
+  {
+    name: "most requests in 5 s ÷ what the ceiling allows",
+    value: Math.max(...results.map(({ peak }) => peak)),
+    unit: "×",
+    atMost: 1
+  },
+  count("wrong ends of a process", results.flatMap(({ endings }) => endings)),
+  { name: "fleets that failed", value: failed.length, unit: "count", atMost: 0 }
+]
+console.log(`\n${render(figures)}`)
+if (figures.some((figure) => meetsTarget(figure) === false)) process.exitCode = 1
+else if (values.folder === undefined) rmSync(folder, { recursive: true, force: true })
