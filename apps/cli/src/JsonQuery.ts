@@ -21,7 +21,7 @@ import { compareNumbers, isNumber } from "./ExactNumber.ts"
 /** Why an expression is not valid, or why its result would not be exact. The message repeats no value of the expression. */
 export class JsonQueryError extends Error {}
 
-/** A number that a JavaScript number would change. */
+/** A number that a JavaScript number would change. To the library it is an object with members. */
 class ExactNumber {
   readonly text: string
   constructor(text: string) {
@@ -37,7 +37,7 @@ class ExactNumber {
   }
 }
 
-/** A value of an expression. The library passes values on without reading them, so it need not know {@link ExactNumber}. */
+/** A value of an expression. The library does not know {@link ExactNumber}, so it must only pass values on. */
 type Value = unknown
 
 const inexact = (name: string) =>
@@ -116,6 +116,11 @@ const isEqual = (one: Value, other: Value): boolean => {
 const isObject = (value: Value): value is { readonly [name: string]: Value } =>
   typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber)
 
+const objectOf = (name: string, value: Value, needed = "an object"): { readonly [name: string]: Value } => {
+  if (!isObject(value)) throw new JsonQueryError(`${name} needs ${needed}`)
+  return value
+}
+
 /** Compares two numbers or two texts. Fails for other values. */
 const compare = (name: string, one: Value, other: Value): number => {
   if (isNumeric(one) && isNumeric(other)) return compareNumbers(textOf(one), textOf(other))
@@ -172,7 +177,7 @@ const jsonOf = (value: Value): string => JSON.stringify(value) ?? "null"
 
 /** The operators and functions that are exact here, by name. The names of operators cannot be called in an expression. */
 const functions: {
-  readonly [name: string]: readonly [parameters: number, call: (...values: ReadonlyArray<Value>) => Value]
+  readonly [name: string]: readonly [parameters: number | "any", call: (...values: ReadonlyArray<Value>) => Value]
 } = {
   "op EQ": [2, isEqual],
   "op NE": [2, (one, other) => !isEqual(one, other)],
@@ -191,6 +196,23 @@ const functions: {
   "op own": [
     2,
     (object, name) => isObject(object) && Object.hasOwn(object, String(name)) ? object[String(name)] : null
+  ],
+  "op object": [1, (value) => isObject(value) ? value : null],
+  length: [
+    1,
+    (value) =>
+      typeof value === "string"
+        ? [...value].length
+        : Array.isArray(value)
+        ? value.length
+        : Object.keys(objectOf("length()", value, "text, an array or an object")).length
+  ],
+  keys: [1, (value) => Object.keys(objectOf("keys()", value))],
+  values: [1, (value) => Object.values(objectOf("values()", value))],
+  items: [1, (value) => Object.entries(objectOf("items()", value))],
+  merge: [
+    "any",
+    (...values) => Object.fromEntries(values.flatMap((value) => Object.entries(objectOf("merge()", value))))
   ],
   abs: [1, round("abs()", BigDecimal.abs)],
   ceil: [1, round("ceil()", (decimal) => BigDecimal.ceil(decimal))],
@@ -232,7 +254,9 @@ for (const [name, [parameters, call]] of Object.entries(functions)) {
     name,
     // The library's type of values lacks ExactNumber.
     (values) => call(...values) as JSONValue,
-    Array.from({ length: parameters }, () => ({ types: [TYPE_ANY] })),
+    parameters === "any"
+      ? [{ types: [TYPE_ANY], variadic: true }]
+      : Array.from({ length: parameters }, () => ({ types: [TYPE_ANY] })),
     { override: true }
   )
 }
@@ -255,6 +279,8 @@ const call = (name: string, ...children: ReadonlyArray<Node>): Node => ({
   children: [...children]
 })
 
+const anExactNumber = new ExactNumber("0")
+
 /** Replaces the operators by calls of the functions here, in the whole tree. */
 const exact = (node: Node): Node => {
   if (node.type === "Literal") return node
@@ -272,10 +298,12 @@ const exact = (node: Node): Node => {
     case "Unary":
       return call(inner.operator === "Minus" ? "op negate" : "op plus", inner.operand)
     case "Field":
-      // The library would find a name that every object inherits.
-      return inner.name in Object.prototype
+      // The library would find a name that every object inherits, and the members of an ExactNumber.
+      return inner.name in anExactNumber
         ? call("op own", { type: "Current" }, { type: "Literal", value: inner.name })
         : inner
+    case "ValueProjection":
+      return { ...inner, left: call("op object", inner.left) }
     default:
       return inner
   }

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { BigDecimal, Option, Schema } from "effect"
 import { compareNumbers, isNumber } from "../src/ExactNumber.ts"
 import { readPath, readPaths } from "../src/FieldPath.ts"
-import { parseJsonQuery } from "../src/JsonQuery.ts"
+import { JsonQueryError, parseJsonQuery } from "../src/JsonQuery.ts"
 import { fieldReader, projection } from "../src/RecordText.ts"
 import { parseSortKeys, sortOrder, sortValues } from "../src/SortKeys.ts"
 import { meets, parseCondition } from "../src/Where.ts"
@@ -237,6 +237,39 @@ describe("--query", () => {
       `{"__proto__":["__proto__"],"constructor":["constructor"]}`
     )
     assert.throws(() => run("group_by(@, &a)", [`{"a":1}`]), "group_by() needs keys that all are text")
+    assert.strictEqual(
+      run(
+        "[0].[d.text, d.toJSON, d.*, d.{x: text}, !d, not_null(d), to_array(d), [d] == [a], map(&(@ > `1`), [d, a])]",
+        records
+      ),
+      `[null,null,null,{"x":null},false,9007199254740993,[9007199254740993],false,[true,true]]`
+    )
+    assert.strictEqual(run("[0].*", records), `[1.10,1e999,-0,9007199254740993,{"f":[0.1,1e2]},"x"]`)
+    assert.strictEqual(
+      run("[0].e.[length(@), keys(@), values(@), items(@), length('a\u{1f600}'), length(f)]", records),
+      `[1,["f"],[[0.1,1e2]],[["f",[0.1,1e2]]],2,2]`
+    )
+    assert.strictEqual(
+      run("merge([0], [1])", [`{"a":9007199254740993,"b":1}`, `{"b":2,"__proto__":1.10}`]),
+      `{"a":9007199254740993,"b":2,"__proto__":1.10}`
+    )
+    // A number is no object, however many digits it has.
+    for (const name of ["length", "keys", "values", "items", "merge", "reverse", "join", "from_items", "zip"]) {
+      for (const number of ["9007199254740993", "1.10", "5"]) {
+        const call = name === "join" ? "join(',', @)" : name === "from_items" ? "from_items(@)" : `${name}([0])`
+        assert.throws(() => run(call, [number]), JsonQueryError, undefined, call)
+      }
+    }
+    for (
+      const expression of [
+        "pad_left('x', [0].d)",
+        "split('x', 'x', [0].d)",
+        "[0].d.length(@)",
+        "starts_with([0].d, '9')"
+      ]
+    ) {
+      assert.throws(() => run(expression, records), JsonQueryError, undefined, expression)
+    }
     for (const expression of ["[0].d / `3`", "avg([].d)", "[0].b + `1`", "[0].d % `2`", "`[9007199254740993]`"]) {
       assert.throws(() => run(expression, records), "would round a number", expression)
     }
@@ -268,7 +301,7 @@ describe("--query", () => {
       () => parseJsonQuery("lenght(@)"),
       "there is no function of the name lenght. The nearest one is length"
     )
-    assert.throws(() => run("length(`1`)", []), /^Invalid type: length\(\) expected/)
+    assert.throws(() => run("length(`1`)", []), "length() needs text, an array or an object")
     assert.throws(() => run("[0] + 'a'", ["1"]), "+ needs numbers")
     assert.throws(() => run("sort_by(@, &a)", [`{"a":1}`, `{"a":"x"}`]), "sort_by() needs values that all are")
   })

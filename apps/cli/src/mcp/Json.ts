@@ -58,10 +58,44 @@ const cutTexts = (value: Json): Json =>
     ? Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, cutTexts(inner)]))
     : value
 
+/** Whether the value contains an object that the test accepts. */
+const contains = (test: (object: object) => boolean) => (value: Json): boolean =>
+  typeof value === "object" && value !== null && (test(value) || Object.values(value).some(contains(test)))
+
 /** Whether a value contains a text that was cut. */
-export const isCut = (value: Json): boolean =>
-  typeof value === "object" && value !== null &&
-  (("cutText" in value && "characters" in value) || Object.values(value).some(isCut))
+export const isCut = contains((object) => "cutText" in object && "characters" in object)
+
+/**
+ * Characters that are not seen, or that change the direction of text. An agent reads them, but a person does not see what it
+ * reads. Tabs and line ends are white space, and stay.
+ */
+const invisible = /[^\P{C}\t\n\r]|[\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]/u
+
+/**
+ * Returns the value with each text that has an invisible character as `{"escapedText"}`: the inside of a JSON string in which
+ * those characters are escaped. So `JSON.parse` of it in quotes is the exact text. If a name of an object has such a character,
+ * the object is shown as its JSON text in this form; so is an object of the service that looks like this form.
+ */
+export const visible = (value: Json): Json => {
+  if (typeof value === "string") return invisible.test(value) ? { escapedText: escaped(value) } : value
+  if (typeof value !== "object" || value === null) return value
+  if (Array.isArray(value)) return value.map(visible)
+  const members = Object.entries(value)
+  return members.some(([name]) => name === "escapedText" || invisible.test(name))
+    ? { escapedText: escaped(JSON.stringify(value)) }
+    : Object.fromEntries(members.map(([name, inner]) => [name, visible(inner)]))
+}
+
+const escaped = (text: string): string =>
+  JSON.stringify(text).slice(1, -1).replaceAll(
+    new RegExp(invisible, "gu"),
+    (character) =>
+      Array.from({ length: character.length }, (_, index) =>
+        `\\u${character.charCodeAt(index).toString(16).padStart(4, "0")}`).join("")
+  )
+
+/** Whether a value contains a text that {@link visible} escaped. */
+export const isEscaped = contains((object) => "escapedText" in object)
 
 /** An answer has at most this many characters of data. */
 const maxAnswerCharacters = 40_000
@@ -70,7 +104,7 @@ const maxAnswerCharacters = 40_000
 export const fitting = <Row extends Json>(rows: ReadonlyArray<Row>): ReadonlyArray<Row> => {
   let characters = 0
   const end = rows.findIndex((row, index) => {
-    characters += JSON.stringify(row).length
+    characters += JSON.stringify(visible(row)).length
     return index > 0 && characters > maxAnswerCharacters
   })
   return end === -1 ? rows : rows.slice(0, end)
