@@ -25,13 +25,17 @@ const Content = Schema.Array(Schema.Struct({ type: Schema.Literal("text"), text:
 /** The arguments of a call. */
 export type Arguments = Readonly<Record<string, unknown>>
 
-/** Starts `payments mcp` with these arguments and connects to it. Closing the scope ends both. */
-export const connect = (args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
+/** Starts `payments mcp` with these arguments, after a command of the shell, and connects to it. Closing the scope ends both. */
+export const connect = (
+  args: ReadonlyArray<string>,
+  env: Readonly<Record<string, string>> = {},
+  before = "true"
+) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
       const transport = new StdioClientTransport({
-        command: process.execPath,
-        args: [binary, "mcp", ...args],
+        command: "sh",
+        args: ["-c", `${before}; exec "$0" "$@"`, process.execPath, binary, "mcp", ...args],
         env: { ...getDefaultEnvironment(), XDG_CONFIG_HOME: "/dev/null", ...env },
         stderr: "pipe"
       })

@@ -4,11 +4,15 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
+import { execFileSync } from "node:child_process"
 import { createHash } from "node:crypto"
+import { mkdirSync, readdirSync, readlinkSync } from "node:fs"
+import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
+import { smallFileSystem } from "../../../packages/export/test/SmallFileSystem.ts"
 import { runInProcess } from "./InProcess.ts"
 import { type Arguments, connect, type Connection } from "./McpClient.ts"
 import { temporaryFolder } from "./Program.ts"
@@ -176,6 +180,27 @@ const served = Effect.map(
   ({ url }) => ({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: "key" })
 )
 
+/** Calls a tool that fails. */
+const failureOf = async ({ client }: Connection, sql: string) => {
+  const { content, isError, structuredContent } = await client.callTool({ name: "query", arguments: { sql } })
+  assert.isTrue(isError)
+  assert.isUndefined(structuredContent)
+  const [{ text }] = content as readonly [{ readonly text: string }] // as the server promises
+  return JSON.parse(text) as { readonly complete: boolean; readonly error: { readonly message: string } } // by toErrorResult
+}
+
+/** The files that a process has open, with their paths. */
+const openFilesOf = (pid: number): ReadonlyArray<string> => {
+  const folder = `/proc/${pid}/fd`
+  return readdirSync(folder).flatMap((name) => {
+    try {
+      return [readlinkSync(join(folder, name))]
+    } catch {
+      return [] // closed meanwhile
+    }
+  })
+}
+
 const changed = {
   list: "invoices",
   change: "update",
@@ -232,6 +257,68 @@ describe("the fields that payments mcp leaves out", () => {
         })
       )
       assert.deepStrictEqual(data, [["inv_1", 5, null, 1, "update"], ["inv_2", 1, null, 1, null]])
+    }).pipe(Effect.scoped), 60_000)
+
+  it.live("leave no file, and a full disk is an error of the call only", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const invoices = Array.from({ length: 400 }, (_, index) =>
+        JSON.stringify({ id: `i${index}`, reference: "r".repeat(20_000) }))
+      const places = [`sqlite:${folder}/p.db`, `postgres://${user}@127.0.0.1:${server.port}/postgres?schema=full`]
+      for (const to of places) {
+        yield* runInProcess(layerTest({ invoices }), ["export", "--to", to])
+      }
+      const small = yield* smallFileSystem(2048)
+      for (const to of small === undefined ? [] : places) {
+        const connection = yield* connect(["--from", to], { TMPDIR: small?.folder ?? "" })
+        const failures = yield* Effect.promise(() =>
+          Promise.all([
+            // The excerpt does not fit.
+            failureOf(connection, "SELECT id, reference FROM invoices"),
+            // Sorting does not fit.
+            failureOf(
+              connection,
+              "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300) SELECT hex(zeroblob(9999)) FROM n ORDER BY 1"
+            )
+          ])
+        )
+        for (const { complete, error } of failures) {
+          assert.isFalse(complete)
+          assert.include(error.message, "the folder for temporary files (TMPDIR): there is no space left.")
+        }
+        const { data } = yield* Effect.promise(() =>
+          connection.call("query", { sql: "SELECT count(*) FROM invoices" })
+        )
+        assert.deepStrictEqual(data, [[400]])
+        assert.deepStrictEqual(readdirSync(small?.folder ?? ""), [])
+        assert.strictEqual(connection.stderr(), "")
+      }
+      // A limit of the size of files.
+      const limited = yield* connect(["--from", places[0] ?? ""], { TMPDIR: folder }, "ulimit -f 2000")
+      const { error } = yield* Effect.promise(() => failureOf(limited, "SELECT id, reference FROM invoices"))
+      assert.include(error.message, "it cannot be read or written")
+      // A query that is killed while its database is on the disk.
+      const temporary = join(folder, "temporary")
+      mkdirSync(temporary)
+      const killed = yield* connect(["--from", places[0] ?? ""], { TMPDIR: temporary })
+      const query = killed.client.callTool({
+        name: "query",
+        arguments: {
+          sql:
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(reference) FROM n, invoices"
+        }
+      }).catch(() => undefined)
+      const pid = killed.transport.pid ?? 0
+      const children = () =>
+        execFileSync("ps", ["-A", "-o", "pid=,ppid="], { encoding: "utf8" }).split("\n")
+          .flatMap((line) => Number(line.trim().split(/ +/)[1]) === pid ? [Number(line.trim().split(/ +/)[0])] : [])
+      yield* Effect.repeat(Effect.sync(children), {
+        until: ([child]) => child !== undefined && openFilesOf(child).some((file) => file.startsWith(temporary)),
+        schedule: Schedule.spaced("20 millis")
+      })
+      for (const child of [pid, ...children()]) process.kill(child, "SIGKILL")
+      yield* Effect.promise(() => query)
+      assert.deepStrictEqual(readdirSync(temporary), [])
     }).pipe(Effect.scoped), 60_000)
 
   it.live.each(["sqlite", "postgres"])(

@@ -5,6 +5,7 @@
 import { Cause, Effect, Exit } from "effect"
 import { SinkError } from "../Sink.ts"
 import { open } from "../sqlite/SqliteClient.ts"
+import { reasonOf } from "../sqlite/SqliteErrors.ts"
 import { create, fillFromFile, insert } from "../sqlite/SqliteExcerpt.ts"
 import { begin, type Connection } from "../sqlite/SqliteQuery.ts"
 import { fromError } from "../thread/SinkMessages.ts"
@@ -78,13 +79,20 @@ const respondToAll = Effect.gen(function*() {
   }
 })
 
+/** Where this process writes: excerpts, and what a statement sorts. SQLite deletes these files as soon as they are open. */
+const temporaryFiles = "the folder for temporary files (TMPDIR)"
+
 const failureResponse = (cause: Cause.Cause<SinkError | QueryError>): QueryResponse => {
   const error = cause.reasons.find(Cause.isFailReason)?.error
-  return error === undefined
+  if (error instanceof QueryError) return { refused: error.problem }
+  // The destination is only read.
+  if (error?.reason._tag === "Full") return { error: fromError(new SinkError({ ...error, location: temporaryFiles })) }
+  if (error !== undefined) return { error: fromError(error) }
+  // A step over an excerpt.
+  const reason = reasonOf(cause.reasons.find(Cause.isDieReason)?.defect)
+  return reason === undefined
     ? { defect: Cause.pretty(cause) }
-    : error instanceof SinkError
-    ? { error: fromError(error) }
-    : { refused: error.problem }
+    : { error: fromError(new SinkError({ location: temporaryFiles, reason })) }
 }
 
 Effect.runFork(Effect.scoped(respondToAll).pipe(Effect.catchCause((cause) => send(failureResponse(cause)))))
