@@ -8,7 +8,7 @@ import { SchemaAST } from "effect"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { settingMeanings } from "./src/Settings.ts"
-import { jsonSchema, SourceSettings, SourcesFile } from "./src/sources/SourceSchema.ts"
+import { ClusterTable, jsonSchema, SourceSettings, SourcesFile } from "./src/sources/SourceSchema.ts"
 
 const docs = join(import.meta.dirname, "../../docs")
 
@@ -54,12 +54,20 @@ ${
       `| ${
         name === "concurrency"
           ? `\`concurrency\` | ${descriptionOf(type)}`
+          : name === "cluster"
+          ? "`[cluster]` | several workers with this file share the sources"
           : name === "defaults"
           ? "`[defaults]` | settings that all sources share"
           : "`[sources.NAME]` | a source: 1 to 40 small letters, digits, `_` and `-`"
       } |`
     ).join("\n")
   }
+
+The table \`[cluster]\` is for \`payments-worker\` only:
+
+| setting of the cluster | meaning |
+| --- | --- |
+${rowsOf(ClusterTable.ast).join("\n")}
 
 A source, or \`[defaults]\`, has these settings. A source needs \`base_url\` and a key, and for exports \`to\`. Durations have a
 unit: \`90s\`, \`5m\`, \`2h\`, \`90d\`. Relative paths are relative to the folder of the file. A setting of a source replaces the

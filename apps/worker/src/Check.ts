@@ -5,7 +5,7 @@
 import { Lists, PaymentsApi, type PaymentsConfigError } from "@payments/core"
 import { Doctor, ExitCode, exitCodeOf, lowestExitCode, printable } from "@payments/export"
 import { CommandExit, print } from "@payments/export/program"
-import type { Source, SourceSet } from "@payments/export/sources"
+import type { ClusterSettings, Source, SourceSet } from "@payments/export/sources"
 import { Context, DateTime, Effect, Layer, Result } from "effect"
 import { nextRuns } from "./Schedule.ts"
 
@@ -22,6 +22,7 @@ interface Line {
 /** Checks all sources and prints one line per finding. Fails with the lowest exit code, unless all is well. */
 export const checkSources = Effect.fnUntraced(function*<R>(
   set: SourceSet,
+  cluster: ClusterSettings | undefined,
   api: (source: Source) => Layer.Layer<PaymentsApi, PaymentsConfigError, R>
 ) {
   const lines = yield* Effect.forEach(
@@ -29,10 +30,29 @@ export const checkSources = Effect.fnUntraced(function*<R>(
     (source) => Effect.scoped(checkSource(source, api(source))),
     { concurrency }
   )
-  const all = lines.flat()
+  const all = [...(cluster === undefined ? [] : yield* checkCluster(cluster)), ...lines.flat()]
   yield* print(all.map(({ text }) => `${printable(text)}\n`).join(""))
   const exitCode = lowestExitCode(all.map((line) => line.exitCode))
   if (exitCode !== ExitCode.done) return yield* new CommandExit({ exitCode, problem: "" })
+})
+
+/** Checks the database of the cluster. */
+const checkCluster = Effect.fnUntraced(function*(cluster: ClusterSettings): Effect.fn.Return<ReadonlyArray<Line>> {
+  const { checkDatabase } = yield* Effect.promise(() => import("./cluster/ClusterDatabase.ts"))
+  const database = yield* Effect.result(checkDatabase(cluster))
+  if (Result.isFailure(database)) {
+    const { failure } = database
+    const exitCode = failure._tag === "CommandExit" ? failure.exitCode : exitCodeOf(failure)
+    return [{ text: `cluster: ${failure.message.replace(/^cluster: /, "")}`, exitCode }]
+  }
+  const { settings, version, warning } = database.success
+  return [
+    {
+      text: `cluster: ${settings.location}: can be used with the prefix ${cluster.prefix}; PostgreSQL ${version}`,
+      exitCode: ExitCode.done
+    },
+    ...(warning === undefined ? [] : [{ text: `cluster: ${warning}`, exitCode: ExitCode.done }])
+  ]
 })
 
 const checkSource = Effect.fnUntraced(function*<R>(

@@ -7,9 +7,12 @@ import { HttpRouter, HttpServerResponse } from "effect/http"
 import type { ListSnapshot, Snapshot, SourceSnapshot } from "./Snapshot.ts"
 import { Status } from "./Status.ts"
 
-/** Whether the destination is open. A standby is ready too, so that a rolling update can end the worker that has the locks. */
+/**
+ * Whether the destination is open. A standby is ready too, so that a rolling update can end the worker that has the locks. So is
+ * a source that another runner has.
+ */
 const isReady = ({ problem, state }: SourceSnapshot): boolean =>
-  problem === null && (state === "running" || state === "standby")
+  problem === null && (state === "running" || state === "standby" || state === "elsewhere")
 
 /** A list that is older than its `max_age`. */
 interface StaleList extends Pick<ListSnapshot, "list" | "ageSeconds" | "maxAgeSeconds"> {

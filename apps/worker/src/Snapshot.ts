@@ -25,13 +25,14 @@ export interface Snapshot {
 
 /**
  * The state of a source. `starting`: the destination is not open yet. `standby`: another worker has the lock of every list.
- * `running`: this worker has the lock of a list. `stopped`: no later attempt would succeed, so a person has to act.
+ * `running`: this worker has the lock of a list. `elsewhere`: in a cluster, another runner has the source, or none yet.
+ * `stopped`: no later attempt would succeed, so a person has to act.
  */
 export interface SourceSnapshot {
   readonly name: string
   /** The location of the destination, without a password. */
   readonly destination: string
-  readonly state: "starting" | "standby" | "running" | "stopped"
+  readonly state: "starting" | "standby" | "running" | "elsewhere" | "stopped"
   /** Why the destination cannot be used, or why the source was stopped. */
   readonly problem: Problem | null
   readonly lists: ReadonlyArray<ListSnapshot>

@@ -215,7 +215,7 @@ const makeCharts = (sink: Sink["Service"], source: string, status: Status["Servi
 }
 
 /** The location of a destination before it is open, for people. It has no password. */
-const locationOf = ({ to }: Source): string => {
+export const locationOf = ({ to }: Source): string => {
   switch (to?._tag) {
     case undefined:
       return ""

@@ -15,6 +15,7 @@ import { CommandExit, type ProgramError } from "@payments/export/program"
 import type { LoadedSource, LoadedSources, Source } from "@payments/export/sources"
 import { Cause, Context, Deferred, type Duration, Effect, FiberMap, Latch, Layer, Queue, Result } from "effect"
 import { logEvent, problemAnnotations } from "./Log.ts"
+import { here, type Placement } from "./Placement.ts"
 import { makePlaces } from "./Places.ts"
 import { runSource } from "./SourceLoop.ts"
 import type { Found } from "./SourceOptions.ts"
@@ -134,13 +135,24 @@ const unexpectedWait = "1 minute"
  * file never does.
  */
 export const runForever = Effect.fnUntraced(
-  function*<R>(set: LoadedSources, options: WorkerOptions<R>, reload?: Reload) {
+  function*<R, R2 = never>(
+    set: LoadedSources,
+    options: WorkerOptions<R>,
+    reload?: Reload,
+    /** Where the sources run. Default: here. */
+    joining: Effect.Effect<Placement, never, R2> = Effect.succeed(here)
+  ) {
     const status = yield* Status
     const metrics = yield* Metrics
     const places = makePlaces(set.concurrency)
     const fibers = yield* FiberMap.make<string>()
     const failed = yield* Deferred.make<never, SinkError | PaymentsConfigError>()
     const isStrict = set.file === undefined
+    const placement = yield* joining
+    // Sources are handed over and end at the same time, because either can wait for a server that does not answer.
+    yield* Effect.addFinalizer(() =>
+      Effect.all([placement.close, FiberMap.clear(fibers)], { concurrency: "unbounded", discard: true })
+    )
 
     const start = yield* startLine(set)
 
@@ -173,7 +185,7 @@ export const runForever = Effect.fnUntraced(
         Effect.provideService(RequestObserver, metrics.requestsOf(source.name))
       )
     }
-    const run = (source: LoadedSource) => FiberMap.run(fibers, source.name, supervised(source))
+    const run = (source: LoadedSource) => FiberMap.run(fibers, source.name, placement.run(source, supervised(source)))
 
     let current = set.sources
     /** Starts sources that are new, changed or stopped, and ends those that are changed or removed. */
@@ -217,6 +229,6 @@ export const runForever = Effect.fnUntraced(
               }))
       )
     )
-    return yield* Effect.raceFirst(Deferred.await(failed), reloads)
+    return yield* Effect.raceAllFirst([Deferred.await(failed), placement.failed, reloads])
   }
 )

@@ -12,10 +12,18 @@ import {
   toFlag,
   usage
 } from "@payments/export/program"
-import { type LoadedSources, loadSources, type Source } from "@payments/export/sources"
+import {
+  type ClusterFlags,
+  clusterOf,
+  type ClusterSettings,
+  type LoadedSources,
+  loadSources,
+  type Source
+} from "@payments/export/sources"
 import { Effect, FileSystem, Layer, type Queue, Result, type Scope } from "effect"
 import { Command, Flag } from "effect/cli"
 import { type HttpClient, HttpMiddleware, HttpRouter, HttpServer, type HttpServerError } from "effect/http"
+import { isDeepStrictEqual } from "node:util"
 import { checkSources } from "./Check.ts"
 import { routes as healthRoutes } from "./Health.ts"
 import { layer as logLayer, type LogFormat } from "./Log.ts"
@@ -30,6 +38,25 @@ const configFlag = textFlag(
   "the sources file; default: the environment if PAYMENTS_BASE_URL is set, else payments/payments.toml in the configuration folder (PAYMENTS_CONFIG)"
 )
 
+/** The flags of a cluster. */
+const clusterFlags = {
+  cluster: textFlag(
+    "cluster",
+    "URL",
+    "share the sources with other workers through this PostgreSQL database, postgres://HOST/DATABASE (PAYMENTS_CLUSTER)"
+  ),
+  clusterPrefix: textFlag(
+    "cluster-prefix",
+    "NAME",
+    "the beginning of the names of the cluster's tables; default payments (PAYMENTS_CLUSTER_PREFIX)"
+  ),
+  runner: textFlag(
+    "runner",
+    "NAME",
+    "the name of this worker in the cluster; default: the names of host and process (PAYMENTS_RUNNER)"
+  )
+}
+
 const flags = {
   config: configFlag,
   to: toFlag(),
@@ -43,6 +70,7 @@ const flags = {
     "the time between the starts of two full scans, at least 1s; default 5m (PAYMENTS_EVERY)"
   ),
   ...scanFlags,
+  ...clusterFlags,
   host: textFlag("host", "HOST", "the address of the HTTP server; default 127.0.0.1 (PAYMENTS_HOST)"),
   port: textFlag("port", "PORT", "the port of the HTTP server; 0 selects a free port; default 9464 (PAYMENTS_PORT)"),
   logFormat: textFlag("log-format", "json|text", "the format of the log on stdout; default json (PAYMENTS_LOG_FORMAT)")
@@ -97,12 +125,16 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
       const load = Effect.provideService(loadSources({ config: given.config, flags: given }), FileSystem.FileSystem, fs)
       const loaded = yield* Effect.result(load)
       // All settings are checked together, before anything is opened: a wrong setting leaves no empty destination.
-      const { format, host, isOnce, listenOn, service, set } = yield* checkAll({
+      const { cluster, format, host, listenOn, service, set, single } = yield* checkAll({
         flags: given.once && given.every !== undefined
           ? usage("--once and --every exclude each other.")
+          : given.once && given.cluster !== undefined
+          ? usage("--once and --cluster exclude each other.")
           : Effect.void,
         set: Effect.fromResult(loaded),
-        isOnce: setting({ name: "once", text: undefined }, "PAYMENTS_ONCE", yesOrNo),
+        single: isSingle(given),
+        cluster: Effect.flatMap(isSingle(given), (once) =>
+          once || Result.isFailure(loaded) ? Effect.undefined : clusterOf(loaded.success, given)),
         format: setting({ name: "log-format", text: given.logFormat }, "PAYMENTS_LOG_FORMAT", logFormat),
         host: setting({ name: "host", text: given.host }, "PAYMENTS_HOST", text),
         listenOn: setting({ name: "port", text: given.port }, "PAYMENTS_PORT", port),
@@ -113,19 +145,21 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
           : Effect.undefined
       })
       const workerOptions: WorkerOptions<R | Layer.Services<ReturnType<typeof destinationOf>>> = {
-        api: service === undefined ? api : () => Layer.succeedContext(service),
+        api: service === undefined ? api : () =>
+          Layer.succeedContext(service),
         open: destinationOf
       }
-      // A flag overrides the environment.
-      const single = given.once || (given.every === undefined && isOnce === true)
       const routes = httpAt(server, host ?? "127.0.0.1", listenOn ?? 9464)
       if (!single) yield* onEndless
       const reload = set.file === undefined
         ? yield* Effect.as(noReloads, undefined)
-        : { requests: yield* reloads, sources: load }
+        : { requests: yield* reloads, sources: cluster === undefined ? load : reloadInCluster(load, cluster, given) }
       const work = single
         ? runOnce(set, workerOptions)
-        : Effect.provide(runForever(set, workerOptions, reload), routes)
+        : Effect.provide(
+          runForever(set, workerOptions, reload, cluster === undefined ? undefined : joinCluster(cluster)),
+          routes
+        )
       const logs = logLayer(format ?? "json", yield* Telemetry.isTraced)
       yield* work.pipe(
         Effect.interruptible,
@@ -139,6 +173,29 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
     }, Effect.scoped)
   ).pipe(Command.withDescription("Scan the lists of all sources on their schedules"))
 
+/** Whether the worker scans only once. A flag overrides the environment. */
+const isSingle = ({ every, once }: { readonly every: string | undefined; readonly once: boolean }) =>
+  Effect.map(
+    setting({ name: "once", text: undefined }, "PAYMENTS_ONCE", yesOrNo),
+    (isOnce) => once || (every === undefined && isOnce === true)
+  )
+
+/** Loads the cluster's code only when it is needed. */
+const joinCluster = (cluster: ClusterSettings) =>
+  Effect.flatMap(Effect.promise(() => import("./cluster/Cluster.ts")), ({ join }) => join(cluster))
+
+/** Reads the sources of a runner again. It stays in its cluster. */
+const reloadInCluster = <E, R>(
+  load: Effect.Effect<LoadedSources, E, R>,
+  cluster: ClusterSettings,
+  given: ClusterFlags
+) =>
+  Effect.tap(load, (set) =>
+    Effect.flatMap(clusterOf(set, given), (now) =>
+      isDeepStrictEqual(now, cluster)
+        ? Effect.void
+        : Effect.logWarning("the settings of the cluster have changed: start the worker again to use them")))
+
 /** Whether the environment is the only source, so that its settings have to be right at the start. */
 const isEnvironment = (config: string | undefined, loaded: Result.Result<LoadedSources, ProgramError>) =>
   Effect.map(
@@ -151,11 +208,11 @@ const isEnvironment = (config: string | undefined, loaded: Result.Result<LoadedS
 const checkCommand = <R>({ api, noReloads }: Services<R>) =>
   Command.make(
     "check",
-    { config: configFlag, to: toFlag() },
+    { config: configFlag, to: toFlag(), ...clusterFlags },
     Effect.fnUntraced(function*(given) {
       yield* noReloads
       const set = yield* loadSources({ config: given.config, flags: given })
-      yield* checkSources(set, api)
+      yield* checkSources(set, yield* clusterOf(set, given), api)
     }, Effect.scoped)
   ).pipe(
     Command.withDescription(

@@ -25,6 +25,7 @@ export const makeSource = (
   head: undefined,
   order: "unknown",
   maxAge: undefined,
+  runner: undefined,
   scan: {},
   keepChanges: undefined,
   keepScans: undefined,
@@ -39,7 +40,12 @@ export const startSources = Effect.fnUntraced(function*(
   options: Pick<Partial<WorkerOptions<never>>, "stallAfter"> & { readonly concurrency?: number } = {},
   reload?: Reload
 ) {
-  const set: LoadedSources = { file: "/payments.toml", concurrency: options.concurrency ?? 32, sources }
+  const set: LoadedSources = {
+    file: "/payments.toml",
+    concurrency: options.concurrency ?? 32,
+    cluster: undefined,
+    sources
+  }
   const fiber = yield* runForever(set, {
     api: ({ service }) =>
       PaymentsApi.layer.pipe(

@@ -34,6 +34,12 @@ const programSettings = {
   PAYMENTS_HOST: "`payments-worker --host`; default: 127.0.0.1",
   PAYMENTS_PORT: "`payments-worker --port`; default: 9464",
   PAYMENTS_LOG_FORMAT: "`payments-worker --log-format`: `json` or `text`; default: `json`",
+  PAYMENTS_CLUSTER:
+    "`payments-worker --cluster`: the PostgreSQL database of the cluster. Its URL may contain the password only here",
+  PAYMENTS_CLUSTER_PREFIX:
+    "`payments-worker --cluster-prefix`: the beginning of the names of the cluster's tables; default: `payments`",
+  PAYMENTS_RUNNER:
+    "`payments-worker --runner`: the name of this worker in its cluster; default: the names of host and process",
   PAYMENTS_PATIENCE: "`--patience` of both programs: how long a failing page is requested again; default: 15m",
   PAYMENTS_ON_LOCKED:
     "`--on-locked` of both programs: `refuse` or `wait`; default: `wait` for `payments-worker` without `--once`, else `refuse`",

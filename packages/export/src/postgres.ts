@@ -1,5 +1,15 @@
 /** Connections to PostgreSQL, as `@payments/export/postgres`. Import it dynamically: it loads the driver. */
-export { connect, openSession, type PostgresClient, type Query, type Session } from "./postgres/PostgresClient.ts"
+export { timeoutDetached } from "./engine/Timeouts.ts"
+export {
+  connect,
+  layerSqlClient,
+  openSession,
+  type PostgresClient,
+  type Query,
+  reasonOf,
+  type Session,
+  texts
+} from "./postgres/PostgresClient.ts"
 export { type PostgresSettings, settingsOf } from "./postgres/PostgresSettings.ts"
 export { parse, type PostgresUrl } from "./postgres/PostgresUrl.ts"
 export { Unavailable } from "./Sink.ts"

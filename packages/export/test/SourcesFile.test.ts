@@ -64,6 +64,7 @@ head = { pages = 3, cron = "*/15 * * * * *" }
 order = "newest-first"
 max_age = "24h"
 patience = "1h"
+runner = "worker-1"
 on_locked = "wait"
 ignore_fields = ["authUrl", "riskScore"]
 missing_limit = "2.5%"
@@ -84,6 +85,7 @@ describe("a sources file", () => {
       assert.deepStrictEqual(source.to, { _tag: "Sqlite", file: loaded.file.replace("payments.toml", "north.db") })
       assert.deepStrictEqual(source.lists, ["payinSources", "invoices"])
       assert.strictEqual(source.order, "newest-first")
+      assert.strictEqual(source.runner, "worker-1")
       assert.deepStrictEqual(source.scan, {
         patience: Duration.hours(1),
         onLocked: "wait",

@@ -38,6 +38,8 @@ export const sourceState = ({ problem, state }: SourceSnapshot): Verdict => {
       return { tone: "bad", word: "Stopped" }
     case "standby":
       return { tone: "idle", word: "Standby" }
+    case "elsewhere":
+      return { tone: "idle", word: "Elsewhere" }
     case "starting":
       return problem === null ? { tone: "idle", word: "Starting" } : { tone: "bad", word: "Waiting" }
     case "running":

@@ -3,10 +3,10 @@
  * lost, the client retries it for a while, so that a restart of the server causes only a pause. No error contains a
  * statement, a value or the server's message, only the error code.
  */
-import { PgConnection, PgPool, PgTypes } from "@effect/sql-pg"
+import { PgClient, PgConnection, PgPool, PgTypes } from "@effect/sql-pg"
 import { Monotonic } from "@payments/core"
-import { Duration, Effect, Exit, Option, Redacted, Schedule, Scope } from "effect"
-import type { SqlError } from "effect/sql"
+import { Duration, Effect, Exit, type Layer, Option, Redacted, Schedule, Scope } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
 import type { Row } from "../engine/Rows.ts"
 import { timeoutDetached } from "../engine/Timeouts.ts"
 import { maskMessage, multipleStatements, QueryError } from "../query/Statement.ts"
@@ -201,6 +201,13 @@ export const openSession = (settings: PostgresSettings): Effect.Effect<Session, 
   }))
 }
 
+/**
+ * Effect's client, for modules of Effect that use a database themselves. Its errors are not those of this program: see
+ * {@link reasonOf}. Times without a time zone are UTC.
+ */
+export const layerSqlClient = (settings: PostgresSettings): Layer.Layer<SqlClient.SqlClient, SqlError.SqlError> =>
+  PgClient.layer({ ...configOf(settings), maxConnections: 3, startupParameters: { TimeZone: "UTC" } })
+
 const configOf = (settings: PostgresSettings): PgPool.Config => {
   const { authority, database, host, password, port, sslMode, user } = settings
   return {
@@ -274,8 +281,8 @@ const valueProblems: { readonly [code: string]: string } = {
   "22P02": "a text is not a value of the type that the query expects"
 }
 
-/** https://www.postgresql.org/docs/current/errcodes-appendix.html */
-const reasonOf = (error: SqlError.SqlError): SinkReason => {
+/** Returns the reason of a driver's error. https://www.postgresql.org/docs/current/errcodes-appendix.html */
+export const reasonOf = (error: SqlError.SqlError): SinkReason => {
   const code = codeOf(error)
   if (code === "53100" || code === "53200") return new Full()
   if (isTls(code)) return new Failed({ code: "TLS" })

@@ -11,6 +11,7 @@ import { checkAll, type ProgramError, usage } from "../ProgramError.ts"
 import { variableText } from "../Setting.ts"
 import { duration, percentage } from "../SettingParser.ts"
 import { printable } from "../Stdout.ts"
+import type { FileCluster } from "./Cluster.ts"
 import { type FileSource, serviceSettings } from "./FileSource.ts"
 import { existingUsualFile, namedFile } from "./Location.ts"
 import { type Overrides, overridesOf, type SourceOverrides } from "./Overrides.ts"
@@ -32,6 +33,8 @@ export interface LoadedSource extends Source {
 /** The sources of a program. */
 export interface LoadedSources extends SourceSet {
   readonly sources: ReadonlyArray<LoadedSource>
+  /** The cluster that the file names. */
+  readonly cluster?: FileCluster | undefined
 }
 
 type Loading = Effect.fn.Return<LoadedSources, ProgramError, FileSystem.FileSystem>
@@ -91,7 +94,7 @@ export const sourcesOfFile = Effect.fnUntraced(function*(
     settings: shownInFile(file, source, to, overrides),
     revision: digestOf([file, source.settings, to, overrides])
   }))
-  return { file, concurrency: document.concurrency ?? defaultConcurrency, sources }
+  return { file, concurrency: document.concurrency ?? defaultConcurrency, cluster: document.cluster, sources }
 })
 
 /** Returns the environment as one source. */
@@ -117,7 +120,7 @@ export const sourcesOfEnvironment = Effect.fnUntraced(function*(flags: SourceOve
     // The environment of a process does not change.
     revision: ""
   }
-  return { file: undefined, concurrency: defaultConcurrency, sources: [source] }
+  return { file: undefined, concurrency: defaultConcurrency, cluster: undefined, sources: [source] }
 })
 
 /** A digest, because arguments of commands can be secrets. */
@@ -165,6 +168,7 @@ const withOverrides = (settings: SourceSettings, overrides: Overrides) => {
     lists: Lists.all.filter(({ label }) => settings.lists?.includes(label) ?? true).map(({ name }) => name),
     order: settings.order ?? "unknown",
     maxAge: durationOf(settings.max_age),
+    runner: settings.runner,
     scan: {
       patience: overrides.patience?.value ?? durationOf(settings.patience),
       onLocked: overrides.on_locked?.value ?? settings.on_locked,

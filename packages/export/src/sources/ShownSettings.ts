@@ -44,6 +44,7 @@ const otherDefaults: { readonly [Name in keyof SourceSettings]?: string } = {
   window: "none",
   head: "none",
   max_age: "any",
+  runner: "any",
   ignore_fields: "none",
   keep_changes: "for ever",
   keep_scans: "for ever"

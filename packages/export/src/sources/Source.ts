@@ -30,6 +30,8 @@ export interface Source {
   readonly order: "unknown" | "newest-first"
   /** The largest age of a list's last complete full scan. */
   readonly maxAge: Duration.Duration | undefined
+  /** The only runner of a cluster that runs the source; undefined: any. */
+  readonly runner: string | undefined
   readonly scan: Pick<ScanOptions, "patience" | "onLocked" | "ignoredFields" | "missingLimit">
   /** How long changes are kept; undefined: for ever. */
   readonly keepChanges: Duration.Duration | undefined

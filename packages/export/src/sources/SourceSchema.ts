@@ -62,6 +62,18 @@ const cron = text(cronExpression, "when to start: a cron expression, in `time_zo
 
 const timeZone = parserOf("a time zone such as Europe/Madrid", (given) => Option.isSome(DateTime.zoneFromString(given)))
 
+/** The name of a runner of a cluster. */
+export const runnerName = parserOf(
+  "the name of a runner: 1 to 60 letters, digits, `.`, `_` and `-`",
+  (given) => /^[A-Za-z0-9._-]{1,60}$/.test(given)
+)
+
+/** The beginning of the names of a cluster's tables. PostgreSQL truncates names of more than 63 bytes. */
+export const tablePrefix = parserOf(
+  "1 to 30 small letters, digits and `_`, the first of which is a letter",
+  (given) => /^[a-z][a-z0-9_]{0,29}$/.test(given)
+)
+
 const parameterName = parserOf(
   "the name of a query parameter",
   (given) => isPlain(given) && !/[,=]/.test(given)
@@ -139,6 +151,10 @@ export const SourceSettings = Schema.Struct({
   order: oneOf(["unknown", "newest-first"], "the order of the records in the lists; default: `\"unknown\"`"),
   max_age: text(duration, "the largest age of a list's last complete full scan; an older list is not fresh"),
   patience: text(duration, "how long a failing page is requested again; default: 15m"),
+  runner: text(
+    runnerName,
+    "pins the source: in a cluster, only the runner of this name runs it, and no other one takes it over. Sources with an SQLite or file destination need it there"
+  ),
   on_locked: oneOf(
     ["refuse", "wait"],
     "what to do while another program writes the same list; default: `\"refuse\"`, and for the worker `\"wait\"`"
@@ -162,11 +178,28 @@ export type SourceSettings = typeof SourceSettings.Type
 /** The names of sources. */
 export const namePattern = /^[a-z0-9_-]{1,40}$/
 
+/** The settings of the cluster. */
+export const ClusterTable = Schema.Struct({
+  url: text(
+    plain,
+    "the PostgreSQL database through which the runners share the sources: `postgres://HOST/DATABASE`, not through a transaction pooler. No password: it comes from `PGPASSFILE` or `PGPASSWORD`"
+  ),
+  prefix: Schema.optionalKey(
+    text(
+      tablePrefix,
+      "the beginning of the names of its tables; default: `payments`. Deployments that share a database need different ones"
+    )
+  )
+})
+
 /** The whole file. */
 export const SourcesFile = Schema.Struct({
   concurrency: Schema.optionalKey(
     whole(1, 1000, "how many full scans and passes may run at the same time, over all sources; default: 32")
   ),
+  cluster: Schema.optionalKey(ClusterTable).annotateKey({
+    description: "the cluster: several workers with this file share the sources"
+  }),
   defaults: Schema.optionalKey(SourceSettings).annotateKey({ description: "settings that all sources share" }),
   sources: Schema.Record(Schema.String.check(Schema.isPattern(namePattern)), SourceSettings).annotate({
     description: "the sources, by name: 1 to 40 small letters, digits, `_` and `-`"

@@ -6,6 +6,7 @@ import { readPlainFile } from "@payments/core"
 import { Effect, type FileSystem, Result } from "effect"
 import { dirname } from "node:path"
 import { printable } from "../Stdout.ts"
+import { clusterIn, type FileCluster } from "./Cluster.ts"
 import { issuesIn } from "./FileIssues.ts"
 import { checkTable, type FileSource, identityOf, type Note, sourceOf, tableOf } from "./FileSource.ts"
 import { namePattern } from "./SourceSchema.ts"
@@ -17,6 +18,7 @@ export interface SourcesDocument {
   /** Its absolute path. */
   readonly file: string
   readonly concurrency: number | undefined
+  readonly cluster: FileCluster | undefined
   /** In the order of the file; at least one. */
   readonly sources: ReadonlyArray<FileSource>
 }
@@ -60,15 +62,12 @@ export const parseSourcesFile = Effect.fnUntraced(function*(
   const document = parsed.success
   if (needs === "none") document.value["sources"] ??= {}
   const findings: Array<Finding> = []
-  const sources = yield* sourcesIn(
-    document,
-    dirname(file),
-    needs,
-    (path, problem) => void findings.push({ line: document.lineOf(path), problem })
-  )
+  const note: Note = (path, problem) => void findings.push({ line: document.lineOf(path), problem })
+  const sources = yield* sourcesIn(document, dirname(file), needs, note)
+  const cluster = clusterIn(tableIn(document.value, "cluster"), dirname(file), note)
   if (findings.length > 0) return yield* fail(inOrder(findings))
   const { concurrency } = document.value
-  return { file, concurrency: typeof concurrency === "number" ? concurrency : undefined, sources }
+  return { file, concurrency: typeof concurrency === "number" ? concurrency : undefined, cluster, sources }
 })
 
 /** Sorts findings by line and drops repetitions: every source inherits the mistakes of `[defaults]`. */

@@ -1,0 +1,163 @@
+/**
+ * Shares the sources with other workers through Effect Cluster: each source is one of its singletons. A shard is the cluster's
+ * unit of ownership: each source belongs to one of 300 shards by the hash of its name, and each shard to one of the live
+ * runners. A runner holds its shards by advisory locks of PostgreSQL, and the server ends the session of a runner that hangs.
+ * The runners exchange no messages.
+ *
+ * The cluster only spreads the work. While a source moves, two runners may run it for a moment, and the leases of its
+ * destination ensure that only one of them commits.
+ */
+import { SinkError, SinkReason } from "@payments/export"
+import { layerSqlClient, type PostgresSettings, reasonOf, timeoutDetached } from "@payments/export/postgres"
+import type { CommandExit } from "@payments/export/program"
+import type { ClusterSettings, Source } from "@payments/export/sources"
+import {
+  Cause,
+  Context,
+  Deferred,
+  Duration,
+  Effect,
+  Exit,
+  Layer,
+  Logger,
+  Option,
+  References,
+  Result,
+  Scope
+} from "effect"
+import {
+  MessageStorage,
+  RunnerAddress,
+  RunnerHealth,
+  Runners,
+  Sharding,
+  ShardingConfig,
+  SqlRunnerStorage
+} from "effect/cluster"
+import { SqlError } from "effect/sql"
+import { problemAnnotations } from "../Log.ts"
+import type { Placement } from "../Placement.ts"
+import { locationOf } from "../SourceLoop.ts"
+import { initialState, Status } from "../Status.ts"
+import { checkDatabase } from "./ClusterDatabase.ts"
+import { clusterLogger } from "./ClusterLog.ts"
+import { Owners } from "./Owners.ts"
+
+/** A runner that hangs loses its sources after this time. */
+const lockExpiration = Duration.seconds(15)
+/** The time between two looks at which runners are alive. */
+const refreshInterval = Duration.seconds(1)
+/** How long a runner that ends waits for the cluster's database. */
+const closeTimeout = Duration.seconds(10)
+/** The wait before the database is tried again. It doubles up to the maximum. */
+const firstWait = Duration.seconds(1)
+const longestWait = Duration.seconds(30)
+
+/**
+ * Joins the cluster. It does not wait for the cluster's database: until that answers, only pinned sources run. The placement
+ * fails if the database cannot be used, and no later attempt would change that.
+ */
+export const join = Effect.fnUntraced(function*(settings: ClusterSettings) {
+  const status = yield* Status
+  const { noteOwner } = Context.get(yield* Layer.build(Owners.layer(settings)), Owners)
+  const scope = yield* Scope.make()
+  const joined = yield* Deferred.make<Sharding.Sharding["Service"], SinkError | CommandExit>()
+  yield* joinWithRetries(settings).pipe(Scope.provide(scope), Deferred.into(joined), Effect.forkIn(scope))
+
+  const runner = settings.runner
+  const isElsewhere = (source: Source) =>
+    status.set({ ...initialState(source, locationOf(source)), state: "elsewhere" })
+  /** Runs the loop while this runner has the source. */
+  const owning = <R>(source: Source, loop: Effect.Effect<void, never, R>) =>
+    noteOwner(source.name).pipe(
+      Effect.flatMap((from) => Effect.annotateLogs(Effect.logInfo("source taken over"), { runner, from })),
+      Effect.forkChild,
+      Effect.andThen(loop),
+      Effect.onInterrupt(() => Effect.andThen(isElsewhere(source), Effect.logInfo("source handed over"))),
+      Effect.annotateLogs({ source: source.name, runner })
+    )
+  const placement: Placement = {
+    run: Effect.fnUntraced(function*<R>(source: Source, loop: Effect.Effect<void, never, R>) {
+      if (source.runner === runner) return yield* loop
+      yield* isElsewhere(source)
+      if (source.runner !== undefined) return yield* Effect.never
+      const sharding = yield* Effect.catch(Deferred.await(joined), () => Effect.never)
+      const ended = yield* Deferred.make<void>()
+      yield* sharding.registerSingleton(
+        source.name,
+        Effect.andThen(owning(source, loop), Deferred.succeed(ended, undefined))
+      )
+      // The loop ends by itself only if a person has to act. Then the source is not registered any more.
+      return yield* Deferred.await(ended)
+    }, Effect.scoped),
+    failed: Effect.andThen(Deferred.await(joined), Effect.never),
+    close: Effect.asVoid(timeoutDetached(closeTimeout)(Scope.close(scope, Exit.void)))
+  }
+  return placement
+})
+
+const joinWithRetries = Effect.fnUntraced(function*(settings: ClusterSettings) {
+  let wait = firstWait
+  while (true) {
+    const database = yield* Effect.result(checkDatabase(settings))
+    let error: SinkError
+    if (Result.isFailure(database)) {
+      if (database.failure._tag === "CommandExit" || database.failure.reason._tag !== "Unavailable") {
+        return yield* database.failure
+      }
+      error = database.failure
+    } else {
+      if (database.success.warning !== undefined) yield* Effect.logWarning(database.success.warning)
+      const sharding = yield* Effect.exit(startSharding(settings, database.success.settings))
+      if (Exit.isSuccess(sharding)) return sharding.value
+      if (Cause.hasInterrupts(sharding.cause)) return yield* Effect.interrupt
+      error = new SinkError({ location: database.success.settings.location, reason: reasonIn(sharding.cause) })
+    }
+    yield* Effect.annotateLogs(Effect.logWarning("cluster waits: its database cannot be used yet"), {
+      ...problemAnnotations(error),
+      waitMs: Duration.toMillis(wait)
+    })
+    yield* Effect.sleep(wait)
+    wait = Duration.min(Duration.times(wait, 2), longestWait)
+  }
+})
+
+/** Joins the cluster until the scope closes. */
+const startSharding = Effect.fnUntraced(function*(settings: ClusterSettings, database: PostgresSettings) {
+  const scope = yield* Scope.fork(yield* Effect.scope)
+  const fork = Effect.runForkWith(yield* Effect.context<never>())
+  return yield* Layer.buildWithScope(Layer.fresh(layerSharding(settings, database)), scope).pipe(
+    Effect.map(Context.get(Sharding.Sharding)),
+    // The cluster asks its database every second.
+    Effect.withTracerEnabled(false),
+    Effect.provideService(Logger.CurrentLoggers, new Set([clusterLogger(fork, () => {})])),
+    Effect.provideService(References.MinimumLogLevel, "Info"),
+    Effect.onError(() => timeoutDetached(closeTimeout)(Scope.close(scope, Exit.void)))
+  )
+})
+
+const layerSharding = ({ prefix, runner }: ClusterSettings, database: PostgresSettings) =>
+  Sharding.layer.pipe(
+    Layer.provide([Runners.layerNoop, RunnerHealth.layerNoop, SqlRunnerStorage.layerWith({ prefix })]),
+    Layer.provide([
+      MessageStorage.layerNoop,
+      layerSqlClient(database),
+      ShardingConfig.layer({
+        // The runners only compare their addresses. Nothing listens there.
+        runnerAddress: Option.some(RunnerAddress.make(runner, 1)),
+        shardsPerGroup: 300,
+        shardLockExpiration: lockExpiration,
+        refreshAssignmentsInterval: refreshInterval
+      })
+    ])
+  )
+
+/** Returns the reason for which the cluster could not be joined. Effect Cluster reports errors of the database as defects. */
+const reasonIn = (cause: Cause.Cause<unknown>): SinkReason.SinkReason => {
+  let error = Cause.squash(cause)
+  while (typeof error === "object" && error !== null) {
+    if (SqlError.isSqlError(error)) return reasonOf(error)
+    error = "cause" in error ? error.cause : undefined
+  }
+  return new SinkReason.Failed({ code: "cluster" })
+}

@@ -1,0 +1,55 @@
+/** The messages of Effect Cluster, in the words of this program and without causes, which may contain statements. */
+import { Effect, Logger } from "effect"
+
+/** A message about the cluster. */
+interface Message {
+  readonly level: "Info" | "Warn" | "Error"
+  readonly text: string
+  /** Whether the cluster's database can be used from now on. */
+  readonly isHealthy?: boolean
+}
+
+const messages: { readonly [text: string]: Message } = {
+  "Shard lock storage is unhealthy": {
+    level: "Warn",
+    text: "the cluster's database does not answer: the sources of this runner stop until it does",
+    isHealthy: false
+  },
+  "Shard lock storage has recovered": {
+    level: "Info",
+    text: "the cluster's database answers again",
+    isHealthy: true
+  },
+  "Shard lock storage is still unhealthy": { level: "Warn", text: "the cluster's database still does not answer" },
+  "Could not release shards, retrying": { level: "Warn", text: "sources could not be handed over yet" },
+  "Could not acquire/release shards": { level: "Warn", text: "sources could not be taken or handed over yet" },
+  "Forced shard release is still pending; reacquisition is blocked until release completes": {
+    level: "Warn",
+    text: "a source has not stopped yet, so this runner takes no other one"
+  },
+  "No healthy runners available": { level: "Warn", text: "the cluster knows no healthy runner" }
+}
+
+/** The shortest time between two lines with the same message. */
+const pauseMs = 60_000
+
+/** Writes the messages of Effect Cluster with `log`, each at most once per minute, except those about the database's state. */
+export const clusterLogger = (
+  log: (effect: Effect.Effect<void>) => void,
+  onHealth: (isHealthy: boolean) => void
+): Logger.Logger<unknown, void> => {
+  const lastAt = new Map<string, number>()
+  return Logger.make(({ date, message }) => {
+    const [given] = Array.isArray(message) ? message : [message]
+    const known = messages[String(given)]
+    if (known === undefined) return
+    const { isHealthy, level, text } = known
+    if (isHealthy !== undefined) {
+      onHealth(isHealthy)
+      // After an outage, the next one is reported at once.
+      if (isHealthy) lastAt.clear()
+    } else if (date.getTime() - (lastAt.get(text) ?? -Infinity) < pauseMs) return
+    lastAt.set(text, date.getTime())
+    log(Effect.logWithLevel(level)(text))
+  })
+}
