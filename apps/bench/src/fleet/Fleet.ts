@@ -80,6 +80,9 @@ const sandboxOptions = (seed: number) => ({
   live: { speed: 0, appearPerHour: 6, changePerHour: 30, vanishPerHour: 6 }
 } as const satisfies SandboxOptions)
 
+/** How long a fleet may take to work again after a fault, in milliseconds. */
+const longestSettling = 180_000
+
 /** The virtual time that passes each second. */
 const tickMs = 60_000
 
@@ -204,14 +207,17 @@ export class Fleet implements AsyncDisposable {
     return new Map(rows.map(({ lease, port, at }) => [lease, instanceOf({ port, at: Number(at) })]))
   }
 
-  /** Waits until every process listens and every list has had a commit, for 3 minutes at most. */
+  /** Waits until every process is ready and every list has had a commit; fails after 3 minutes. */
   async settle(): Promise<void> {
+    const start = wallMs()
     for (const runner of this.runners) {
       if (!runner.isAlive) runner.spawn()
       // oxlint-disable-next-line no-await-in-loop -- they start at the same time
-      await runner.untilListening()
+      await runner.untilReady(longestSettling)
     }
-    await this.untilProgress(wallMs(), () => true, 180_000)
+    const found = await this.untilProgress(start, () => true, longestSettling)
+    const idle = this.leases.filter((lease) => !found.has(lease))
+    if (idle.length > 0) throw new Error(`${this.#options.name}: no commits of ${idle.join(", ")}`)
   }
 
   /**

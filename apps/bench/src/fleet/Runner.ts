@@ -21,6 +21,12 @@ export interface RunnerOptions {
   readonly postgresPort: number
 }
 
+/** The running workers. A stopped process gets no other signal than SIGKILL, so they must not survive this process. */
+const children = new Set<ChildProcess>()
+process.once("exit", () => {
+  for (const child of children) child.kill("SIGKILL")
+})
+
 /** A runner. Disposing it kills its process. */
 export class Runner implements AsyncDisposable {
   readonly link: Link
@@ -88,11 +94,13 @@ export class Runner implements AsyncDisposable {
       stdio: ["ignore", "pipe", "pipe"]
     })
     this.#child = child
+    children.add(child)
     const { instance } = this
     for (const stream of [child.stdout, child.stderr]) {
       createInterface({ input: stream }).on("line", (line) => this.#onLine(instance, line))
     }
     child.once("exit", (code, signal) => {
+      children.delete(child)
       if (this.#isEnding || child !== this.#child) return
       this.unexpectedEnds++
       this.#onLine(instance, `ended with code ${String(code)}, signal ${String(signal)}`)
@@ -118,6 +126,24 @@ export class Runner implements AsyncDisposable {
       if (tries === 600 || !this.isAlive) throw new Error(`${this.instance} does not listen; see ${this.#options.log}`)
       // oxlint-disable-next-line no-await-in-loop -- this waits
       await sleep(100)
+    }
+  }
+
+  /** Waits until the worker says that it is ready. */
+  async untilReady(timeoutMs: number): Promise<void> {
+    await this.untilListening()
+    const start = performance.now()
+    for (;;) {
+      // oxlint-disable-next-line no-await-in-loop -- this polls
+      const response = await fetch(`${this.#url ?? ""}/health/ready`).catch(() => undefined)
+      if (response?.ok === true) return
+      if (performance.now() - start > timeoutMs) {
+        // oxlint-disable-next-line no-await-in-loop -- this is the last step
+        const body = (await response?.text())?.slice(0, 2000)
+        throw new Error(`${this.instance} is not ready: ${body ?? "no answer"}`)
+      }
+      // oxlint-disable-next-line no-await-in-loop -- this polls
+      await sleep(250)
     }
   }
 
