@@ -4,10 +4,8 @@ import { once } from "node:events"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
-import { fileURLToPath } from "node:url"
 import { cpuMs, memory, metric } from "./ProcessFigures.ts"
-
-const program = fileURLToPath(new URL("../../worker/dist/payments-worker.js", import.meta.url))
+import { programs } from "./Programs.ts"
 
 /** The flags of `bin/payments-worker`. */
 const flags = ["--max-semi-space-size=8", "--heap-growing-percent=60"]
@@ -56,7 +54,7 @@ export class WorkerProcess implements AsyncDisposable {
     ])
     writeFileSync(file, [...top, ...tables, ""].join("\n"))
     const worker = new WorkerProcess(
-      spawn(process.execPath, [...flags, program, "run", "--config", file, "--port", "0"], {
+      spawn(process.execPath, [...flags, programs.worker, "run", "--config", file, "--port", "0"], {
         env: { PATH: process.env["PATH"], SANDBOX_KEY: "sandbox_key", ...env },
         stdio: ["ignore", "pipe", "pipe"]
       })

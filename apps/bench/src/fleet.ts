@@ -8,10 +8,10 @@ import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { Client } from "pg"
 import { startServer, user } from "../../../packages/export/test/PostgresServer.ts"
-import { programs } from "./fleet/Fleet.ts"
 import { Runner } from "./fleet/Runner.ts"
 import { Process } from "./Process.ts"
 import { cpuMs, memory, metric } from "./ProcessFigures.ts"
+import { programs } from "./Programs.ts"
 import { type Figure, median, percentile95 } from "./Report.ts"
 
 /** The sizes of the measurement. */

@@ -11,8 +11,9 @@ import { parseArgs } from "node:util"
 import { startServer } from "../../../packages/export/test/PostgresServer.ts"
 import { diceOf } from "../../../packages/export/test/Seed.ts"
 import { type FaultName, faults } from "./fleet/Faults.ts"
-import { Fleet, type FleetResult, programs } from "./fleet/Fleet.ts"
+import { Fleet, type FleetResult } from "./fleet/Fleet.ts"
 import { wallMs } from "./fleet/Link.ts"
+import { programs } from "./Programs.ts"
 import { type Figure, median, meetsTarget, percentile95, render } from "./Report.ts"
 
 const { values } = parseArgs({

@@ -8,19 +8,16 @@ import { execFile } from "node:child_process"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
-import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
 import { Client } from "pg"
 import { user } from "../../../../packages/export/test/PostgresServer.ts"
+import { programs } from "../Programs.ts"
 import { type AuditEvent, instancesOf, readAudit, staleCommits, startAudit } from "./Audit.ts"
 import { type ChangeRow, replayProblems, type StoredRow, truthProblems } from "./Copy.ts"
 import { wallMs } from "./Link.ts"
 import { Runner } from "./Runner.ts"
 
 const run = promisify(execFile)
-const built = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url))
-/** The built programs. */
-export const programs = { worker: built("worker/dist/payments-worker.js"), cli: built("cli/dist/payments.js") }
 
 /** What a fleet consists of. */
 export interface FleetOptions {
