@@ -20,7 +20,17 @@ export interface Snapshot {
   readonly startedAt: string
   /** When the snapshot was taken. */
   readonly at: string
+  /** The cluster that this worker belongs to; null without one. */
+  readonly cluster: ClusterSnapshot | null
   readonly sources: ReadonlyArray<SourceSnapshot>
+}
+
+/** What the worker knows about its cluster. */
+export interface ClusterSnapshot {
+  /** The name of this worker. */
+  readonly runner: string
+  /** Whether the database of the cluster has answered within the last seconds. */
+  readonly isHealthy: boolean
 }
 
 /**
@@ -33,8 +43,11 @@ export interface SourceSnapshot {
   /** The location of the destination, without a password. */
   readonly destination: string
   readonly state: "starting" | "standby" | "running" | "elsewhere" | "stopped"
+  /** The runner that has the source. Null without a cluster, and if no live runner is known to have it. */
+  readonly runner: string | null
   /** Why the destination cannot be used, or why the source was stopped. */
   readonly problem: Problem | null
+  /** Empty for a source elsewhere: only the runner that has it knows its lists. */
   readonly lists: ReadonlyArray<ListSnapshot>
 }
 

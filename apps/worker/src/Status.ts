@@ -13,11 +13,26 @@ import {
 import type { Source } from "@payments/export/sources"
 import { Context, DateTime, Duration, Effect, Layer, PubSub, Result, Stream } from "effect"
 import { problemAnnotations } from "./Log.ts"
-import type { Failure, ListSnapshot, ListState, Problem, Progress, Snapshot, SourceSnapshot } from "./Snapshot.ts"
+import type {
+  ClusterSnapshot,
+  Failure,
+  ListSnapshot,
+  ListState,
+  Problem,
+  Progress,
+  Snapshot,
+  SourceSnapshot
+} from "./Snapshot.ts"
 
 /** The state of a source. */
-export interface SourceState extends Omit<SourceSnapshot, "lists"> {
+export interface SourceState extends Omit<SourceSnapshot, "lists" | "runner"> {
   readonly lists: ReadonlyArray<ListState>
+}
+
+/** The state of the cluster. */
+export interface ClusterState extends ClusterSnapshot {
+  /** The live runners that have the sources, by source. */
+  readonly owners: ReadonlyMap<string, string>
 }
 
 /** The shortest time between two snapshots of a stream of changes. */
@@ -33,6 +48,7 @@ export class Status extends Context.Service<Status, {
   /** Updates the state of a source. Ignores a source that was removed. */
   readonly update: (source: string, update: (state: SourceState, now: string) => SourceState) => Effect.Effect<void>
   readonly remove: (source: string) => Effect.Effect<void>
+  readonly setCluster: (cluster: ClusterState) => Effect.Effect<void>
 }>()("@payments/worker/Status") {
   static readonly layer = (version: string) =>
     Layer.effect(
@@ -42,13 +58,20 @@ export class Status extends Context.Service<Status, {
         const startedAt = yield* timestamp
         /** A subscriber that has not read the last notification needs no second one. */
         const changed = yield* PubSub.sliding<void>(1)
+        let cluster: ClusterState | undefined
         const current = Effect.map(DateTime.now, (now): Snapshot => ({
           version,
           startedAt,
           at: DateTime.formatIso(now),
+          cluster: cluster === undefined ? null : { runner: cluster.runner, isHealthy: cluster.isHealthy },
           sources: [...sources.values()].map((source) => ({
             ...source,
-            lists: source.lists.map((list) => listSnapshot(list, now))
+            runner: cluster === undefined
+              ? null
+              : source.state === "elsewhere"
+              ? cluster.owners.get(source.name) ?? null
+              : cluster.runner,
+            lists: source.state === "elsewhere" ? [] : source.lists.map((list) => listSnapshot(list, now))
           }))
         }))
         const change = (update: (now: string) => void) =>
@@ -66,7 +89,11 @@ export class Status extends Context.Service<Status, {
               const state = sources.get(name)
               if (state !== undefined) sources.set(name, update(state, now))
             }),
-          remove: (name) => change(() => sources.delete(name))
+          remove: (name) => change(() => sources.delete(name)),
+          setCluster: (state) =>
+            change(() => {
+              cluster = state
+            })
         })
       })
     )

@@ -9,8 +9,8 @@ import { Status } from "./Status.ts"
 /** Sets the gauges from the state of the sources. A worker that scans only once has no such state. */
 const observe = Effect.gen(function*() {
   const metrics = yield* Metrics
-  const { at, sources } = yield* (yield* Status).current
-  metrics.observe(sources, Date.parse(at))
+  const { at, cluster, sources } = yield* (yield* Status).current
+  metrics.observe(sources, Date.parse(at), cluster)
   if (sources.length > 0) metrics.retain(sources)
 })
 

@@ -3,7 +3,7 @@
  * and labels are a promise: dashboards and alert rules of other teams use them, so a test fixes them.
  *
  * Labels have the source, the list and values from closed sets, never text from a service or a record. A source with one
- * list has at most 60 series, each further list less than that, and a process at most 100 of its own.
+ * list has at most 60 series, in a cluster 62, each further list less than that, and a process at most 100 of its own.
  */
 
 /** A metric. */
@@ -115,6 +115,19 @@ export const definitions = {
     help:
       "1 if the source was stopped until a person acts, for example because its destination belongs to another source."
   },
+  payments_source_held: {
+    type: "gauge",
+    per: "source",
+    unit: "1",
+    help:
+      "1 if this process runs the source, 0 if another runner of the cluster has it or none. No series without a cluster."
+  },
+  payments_takeovers_total: {
+    type: "counter",
+    per: "source",
+    unit: "{takeover}",
+    help: "How many times this process has taken the source over from another runner. No series without a cluster."
+  },
   payments_scans_total: {
     type: "counter",
     per: "list",
@@ -167,6 +180,13 @@ export const definitions = {
     unit: "s",
     buckets: [0.01, 0.1, 1],
     help: "Duration of commits of pages into the destination."
+  },
+  payments_cluster_healthy: {
+    type: "gauge",
+    per: "process",
+    unit: "1",
+    help:
+      "1 if the database of the cluster has answered this process within the last seconds, else 0. No series without a cluster."
   },
   payments_build_info: {
     type: "gauge",

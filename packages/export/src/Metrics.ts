@@ -13,6 +13,7 @@ import type { Source } from "./sources/Source.ts"
 /** What the gauges of a source show. A source of the worker's snapshot is one. */
 export interface ObservedSource {
   readonly name: string
+  /** `elsewhere`: another runner of the cluster has the source, or none yet. `stopped`: until a person acts. */
   readonly state: string
   /** Why no list of the source can be scanned. */
   readonly problem: { readonly reason: string } | null
@@ -84,8 +85,14 @@ export class Metrics extends Context.Service<Metrics, {
   readonly onDestinationWait: (source: string, list: Lists.ListName) => Effect.Effect<void>
   /** Counts a full scan that was ended because it committed no page for long. */
   readonly onStall: (source: string, list: Lists.ListName) => Effect.Effect<void>
-  /** Sets the gauges of these sources and of the process. `now` is in milliseconds since 1970. */
-  readonly observe: (sources: ReadonlyArray<ObservedSource>, now: number) => void
+  /** Counts that this process has taken over a source from another runner of its cluster. */
+  readonly onTakeover: (source: string) => Effect.Effect<void>
+  /** Sets the gauges of these sources, of the cluster and of the process. `now` is in milliseconds since 1970. */
+  readonly observe: (
+    sources: ReadonlyArray<ObservedSource>,
+    now: number,
+    cluster?: { readonly isHealthy: boolean } | null
+  ) => void
   /** Removes the series of all other sources and lists. */
   readonly retain: (sources: ReadonlyArray<ObservedSource>) => void
 }>()("@payments/export/Metrics") {
@@ -133,13 +140,24 @@ const make = (version: string): Metrics["Service"] => {
       ),
     onStall: (source, list) =>
       Effect.sync(() => listOf(source, Lists.byName[list].label).add("payments_stalls_total", 1)),
-    observe: (observed, now) => {
+    onTakeover: (source) => Effect.sync(() => sourceOf(source).series.add("payments_takeovers_total", 1)),
+    observe: (observed, now, cluster) => {
+      ofProcess.set("payments_cluster_healthy", cluster ? Number(cluster.isHealthy) : null)
       const { system, user } = process.cpuUsage()
       ofProcess.add("process_cpu_seconds_total", Math.max(0, (system + user) / 1e6 - cpuSeconds))
       cpuSeconds = (system + user) / 1e6
       ofProcess.set("process_resident_memory_bytes", process.memoryUsage.rss())
       for (const { lists, name, problem, state } of observed) {
         const source = sourceOf(name)
+        source.series.set("payments_source_held", cluster ? Number(state !== "elsewhere") : null)
+        if (cluster) source.series.add("payments_takeovers_total", 0)
+        // Only the runner that has the source knows more about it. What this process knew before is no longer true.
+        if (state === "elsewhere") {
+          for (const gauge of gaugesOfOwner) source.series.set(gauge, null)
+          for (const series of source.lists.values()) series.clear()
+          source.lists.clear()
+          continue
+        }
         source.series.set("payments_source_stopped", state === "stopped" ? 1 : 0)
         // Each list names the consumers of the whole destination.
         setConsumers(source.series, lists.flatMap(({ consumers }) => consumers), now)
@@ -224,6 +242,14 @@ const failureReason = (tag: string): FailureReason =>
     : requestResults[tag] === "unauthorized"
     ? "unauthorized"
     : "service"
+
+/** The gauges of a source that only the process that runs it has. */
+const gaugesOfOwner = [
+  "payments_source_stopped",
+  "payments_consumer_lag_changes",
+  "payments_consumer_idle_seconds",
+  "payments_rate_limit_requests_per_second"
+] as const
 
 const setConsumers = (
   series: Series,

@@ -2,6 +2,7 @@
 export { timeoutDetached } from "./engine/Timeouts.ts"
 export {
   connect,
+  iso,
   layerSqlClient,
   openSession,
   type PostgresClient,

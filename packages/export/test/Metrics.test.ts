@@ -59,6 +59,8 @@ describe("the registry", () => {
       "payments_scan_duration_seconds gauge list kind=full|window|head",
       "payments_rate_limit_requests_per_second gauge source",
       "payments_source_stopped gauge source",
+      "payments_source_held gauge source",
+      "payments_takeovers_total counter source",
       "payments_scans_total counter list kind=full|window|head result=complete|incomplete|unauthorized|failed",
       "payments_records_total counter list outcome=inserted|updated|unchanged|missing|returned|quarantined",
       "payments_requests_total counter list result=ok|unauthorized|refused|rate_limited|server_error|no_answer|malformed",
@@ -66,6 +68,7 @@ describe("the registry", () => {
       "payments_stalls_total counter list",
       "payments_request_duration_seconds histogram list",
       "payments_commit_duration_seconds histogram list",
+      "payments_cluster_healthy gauge process",
       "payments_build_info gauge process version node",
       "process_start_time_seconds gauge process",
       "process_cpu_seconds_total counter process",
@@ -211,16 +214,53 @@ describe("the metrics of a scan", () => {
       metrics.observe([{ name: "acme", state: "running", problem: null, lists: [observed] }], now)
       assert.isUndefined((yield* families).get("payments_list_failure"))
     }).pipe(Effect.provide(Metrics.layer("1.2.3"))))
+
+  it.effect("have only a source's runner and its takeovers while another runner of the cluster has the source", () =>
+    Effect.gen(function*() {
+      const metrics = yield* Metrics
+      const cluster = { isHealthy: true }
+      const names = Effect.map(
+        families,
+        (all) =>
+          [...all.values()].flatMap(({ samples }) =>
+            samples.flatMap(({ labels, name, value }) => labels["source"] === "acme" ? [`${name} ${value}`] : [])
+          )
+      )
+      const consumers = [{ lag: 3, movedAt: "2026-01-01T00:00:00Z" }]
+      const here = { name: "acme", state: "stopped", problem: null, lists: [{ ...observed, consumers }] }
+      metrics.observe([here], 0, cluster)
+      yield* metrics.onTakeover("acme")
+      assert.includeMembers([...yield* names], [
+        "payments_source_held 1",
+        "payments_takeovers_total 1",
+        "payments_source_stopped 1",
+        "payments_list_age_seconds 3.5",
+        "payments_consumer_lag_changes 3"
+      ])
+      metrics.observe([{ ...here, state: "elsewhere", lists: [] }], 0, cluster)
+      assert.sameMembers([...yield* names], ["payments_source_held 0", "payments_takeovers_total 1"])
+      assert.strictEqual(valueOf(yield* families, "payments_cluster_healthy"), 1)
+      metrics.observe([here], 0, { isHealthy: false })
+      assert.strictEqual(valueOf(yield* families, "payments_cluster_healthy"), 0)
+      assert.include(yield* names, "payments_list_rows 10")
+      // Without a cluster, a process runs all its sources.
+      metrics.observe([here], 0, null)
+      assert.isUndefined((yield* families).get("payments_source_held"))
+      assert.isUndefined((yield* families).get("payments_cluster_healthy"))
+    }).pipe(Effect.provide(Metrics.layer("1.2.3"))))
 })
 
 describe("the number of series", () => {
-  it("is 60 at most for a source with one list, and 100 for a process, with all values of all labels", () => {
+  it("is 60 at most for a source with one list, 62 in a cluster, and 100 for a process, with all values of all labels", () => {
     const series = ({ atOnce, buckets, labels = {} }: Definition) =>
       (atOnce ?? Object.values(labels).reduce((product, { length }) => product * Math.max(1, length), 1)) *
       (buckets === undefined ? 1 : buckets.length + 3)
     const count = (per: Definition["per"]) =>
       Object.values<Definition>(definitions).reduce((sum, each) => sum + (each.per === per ? series(each) : 0), 0)
-    assert.isAtMost(count("list") + count("source"), 60)
+    const ofCluster = ["payments_source_held", "payments_takeovers_total"].filter((name) =>
+      Object.hasOwn(definitions, name)
+    )
+    assert.isAtMost(count("list") + count("source") - ofCluster.length, 60)
     assert.isAtMost(count("process"), 100)
   })
 })

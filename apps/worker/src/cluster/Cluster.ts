@@ -59,26 +59,32 @@ const longestWait = Duration.seconds(30)
  */
 export const join = Effect.fnUntraced(function*(settings: ClusterSettings) {
   const status = yield* Status
-  const { noteOwner } = Context.get(yield* Layer.build(Owners.layer(settings)), Owners)
+  const owners = Context.get(yield* Layer.build(Owners.layer(settings)), Owners)
   const scope = yield* Scope.make()
   const joined = yield* Deferred.make<Sharding.Sharding["Service"], SinkError | CommandExit>()
-  yield* joinWithRetries(settings).pipe(Scope.provide(scope), Deferred.into(joined), Effect.forkIn(scope))
+  yield* joinWithRetries(settings, owners).pipe(Scope.provide(scope), Deferred.into(joined), Effect.forkIn(scope))
 
   const runner = settings.runner
   const isElsewhere = (source: Source) =>
     status.set({ ...initialState(source, locationOf(source)), state: "elsewhere" })
   /** Runs the loop while this runner has the source. */
   const owning = <R>(source: Source, loop: Effect.Effect<void, never, R>) =>
-    noteOwner(source.name).pipe(
+    owners.noteOwner(source.name).pipe(
       Effect.flatMap((from) => Effect.annotateLogs(Effect.logInfo("source taken over"), { runner, from })),
       Effect.forkChild,
       Effect.andThen(loop),
-      Effect.onInterrupt(() => Effect.andThen(isElsewhere(source), Effect.logInfo("source handed over"))),
+      Effect.onInterrupt(() =>
+        Effect.all([
+          owners.noteEnd(source.name),
+          isElsewhere(source),
+          source.runner === undefined ? Effect.logInfo("source handed over") : Effect.void
+        ])
+      ),
       Effect.annotateLogs({ source: source.name, runner })
     )
   const placement: Placement = {
     run: Effect.fnUntraced(function*<R>(source: Source, loop: Effect.Effect<void, never, R>) {
-      if (source.runner === runner) return yield* loop
+      if (source.runner === runner) return yield* owning(source, loop)
       yield* isElsewhere(source)
       if (source.runner !== undefined) return yield* Effect.never
       const sharding = yield* Effect.catch(Deferred.await(joined), () => Effect.never)
@@ -96,10 +102,12 @@ export const join = Effect.fnUntraced(function*(settings: ClusterSettings) {
   return placement
 })
 
-const joinWithRetries = Effect.fnUntraced(function*(settings: ClusterSettings) {
+const joinWithRetries = Effect.fnUntraced(function*(settings: ClusterSettings, owners: Owners["Service"]) {
   let wait = firstWait
   while (true) {
-    const database = yield* Effect.result(checkDatabase(settings))
+    const database = yield* Effect.result(
+      Effect.tap(checkDatabase(settings), (checked) => owners.register(checked.settings))
+    )
     let error: SinkError
     if (Result.isFailure(database)) {
       if (database.failure._tag === "CommandExit" || database.failure.reason._tag !== "Unavailable") {

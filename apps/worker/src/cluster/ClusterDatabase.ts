@@ -14,8 +14,8 @@ export interface ClusterDatabase {
   readonly warning: string | undefined
 }
 
-/** The tables of Effect Cluster, without their prefix. */
-const tables = ["runners", "locks", "runner_migrations"]
+/** The tables of Effect Cluster and of `Runners.ts`, without their prefix. */
+const tables = ["runners", "locks", "runner_migrations", "processes", "sources"]
 
 const query = `SELECT current_setting('server_version') AS version, current_schema() AS schema,
   current_setting('server_version_num')::integer < 140000 AS is_old,

@@ -32,14 +32,14 @@ export const freshness = (list: ListSnapshot): Verdict => {
 }
 
 /** The state of the source's process. */
-export const sourceState = ({ problem, state }: SourceSnapshot): Verdict => {
+export const sourceState = ({ problem, runner, state }: SourceSnapshot): Verdict => {
   switch (state) {
+    case "elsewhere":
+      return runner === null ? { tone: "warn", word: "No runner" } : { tone: "idle", word: "Elsewhere" }
     case "stopped":
       return { tone: "bad", word: "Stopped" }
     case "standby":
       return { tone: "idle", word: "Standby" }
-    case "elsewhere":
-      return { tone: "idle", word: "Elsewhere" }
     case "starting":
       return problem === null ? { tone: "idle", word: "Starting" } : { tone: "bad", word: "Waiting" }
     case "running":
@@ -48,13 +48,17 @@ export const sourceState = ({ problem, state }: SourceSnapshot): Verdict => {
 }
 
 /** Everything that is wrong with a source itself. */
-export const sourceFindings = ({ problem, state }: SourceSnapshot, at: string): ReadonlyArray<Finding> =>
-  problem === null ? [] : [{
-    tone: "bad",
-    sentence: html`${state === "stopped" ? "The source is stopped until a person acts" : "The source cannot run"}: ${
-      said(problem.message)
-    } ${since(problem.since, at)}`
-  }]
+export const sourceFindings = ({ problem, runner, state }: SourceSnapshot, at: string): ReadonlyArray<Finding> =>
+  state === "elsewhere" && runner === null
+    ? [{ tone: "warn", sentence: html`No live runner of the cluster is known to have this source.` }]
+    : problem === null
+    ? []
+    : [{
+      tone: "bad",
+      sentence: html`${state === "stopped" ? "The source is stopped until a person acts" : "The source cannot run"}: ${
+        said(problem.message)
+      } ${since(problem.since, at)}`
+    }]
 
 /** Everything that is wrong with a list, the worst first. */
 export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Finding> => {
@@ -127,8 +131,10 @@ export const summary = (snapshot: Snapshot): Verdict & { readonly more: string }
   const { bad, others } = phrases(snapshot)
   const more = others.length === 0 ? "" : `${others.join(", ")}.`
   if (bad.length > 0) return { tone: "bad", word: joinWords(bad), more }
-  if (lists.length === 0) return { tone: "idle", word: "No source is set up", more }
-  const needsLook = lists.some((list) => listFindings(list, at).length > 0)
+  if (sources.length === 0) return { tone: "idle", word: "No source is set up", more }
+  const abandoned = sources.some(({ runner, state }) => state === "elsewhere" && runner === null)
+  if (lists.length === 0) return { tone: abandoned ? "warn" : "idle", word: "This runner has no source", more }
+  const needsLook = abandoned || lists.some((list) => listFindings(list, at).length > 0)
   const complete = lists.filter((list) => list.ageSeconds !== null).length
   if (complete < lists.length) {
     const word = complete === 0
@@ -154,7 +160,7 @@ export const summary = (snapshot: Snapshot): Verdict & { readonly more: string }
 }
 
 /** Phrases about all that is wrong, and about what else is worth a word. */
-const phrases = ({ sources }: Snapshot) => {
+const phrases = ({ cluster, sources }: Snapshot) => {
   const lists = sources.flatMap((source) => source.lists)
   const count = (matches: (list: ListSnapshot) => boolean) => lists.filter(matches).length
   const countSources = (matches: (source: SourceSnapshot) => boolean) => sources.filter(matches).length
@@ -164,6 +170,7 @@ const phrases = ({ sources }: Snapshot) => {
   const quarantined = lists.reduce((sum, list) => sum + list.quarantined, 0)
   return {
     bad: [
+      ...phrase(Number(cluster?.isHealthy === false), () => "The database of the cluster does not answer"),
       ...phrase(count(is("Stale")), (n) => `${grouped(n)} of ${counted(lists.length, "list")} ${are(n)} stale`),
       ...phrase(count(is("Stalled")), (n) => `${counted(n, "list")} ${are(n)} stalled`),
       ...phrase(
@@ -185,7 +192,15 @@ const phrases = ({ sources }: Snapshot) => {
       ),
       ...phrase(count(hasHeldBack), (n) => `${counted(n, "list")} with rows held back`),
       ...phrase(quarantined, (n) => `${counted(n, "record")} in quarantine`),
-      ...phrase(countSources(({ state }) => state === "standby"), (n) => `${counted(n, "source")} on standby`)
+      ...phrase(countSources(({ state }) => state === "standby"), (n) => `${counted(n, "source")} on standby`),
+      ...phrase(
+        countSources(({ runner, state }) => state === "elsewhere" && runner !== null),
+        (n) => `${counted(n, "source")} on other runners`
+      ),
+      ...phrase(
+        countSources(({ runner, state }) => state === "elsewhere" && runner === null),
+        (n) => `${counted(n, "source")} without a runner`
+      )
     ]
   }
 }

@@ -41,7 +41,11 @@ export const document = ({ build, fragments, snapshot, source, version }: PagePa
       ${sprite}
       <a class="skip" href="#sources">Skip to the lists</a>
       <header class="top"><div class="wide">
-        <a class="brand" href="/">payments-worker</a>
+        <span class="who"><a class="brand" href="/">payments-worker</a>${
+      snapshot.cluster === null
+        ? undefined
+        : html` <span class="runner">Runner <bdi>${snapshot.cluster.runner}</bdi></span>`
+    }</span>
         <span class="live" id="live" data-state="static"><span class="dot"></span><span id="live-text">As of ${
       time(snapshot.at, snapshot.at)
     }</span></span>

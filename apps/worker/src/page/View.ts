@@ -92,6 +92,7 @@ const group = (source: SourceSnapshot, rank: number, isDetailed: boolean, at: st
     source.name,
     source.destination,
     state.word,
+    source.runner ?? "",
     ...source.lists.flatMap((list) => [
       list.list,
       freshness(list).word
@@ -99,10 +100,14 @@ const group = (source: SourceSnapshot, rank: number, isDetailed: boolean, at: st
   ].join(" ").toLowerCase()
   return html`<tbody role="rowgroup" id="source:${source.name}" class="source" data-words="${words}" data-rank="${rank}">
     <tr role="row" class="source-row"><th role="rowheader" scope="rowgroup" colspan="7"><div class="source-head">
-      <span class="source-name"><bdi>${source.name}</bdi></span>${badge(state)}
+      <span class="source-name"><bdi>${source.name}</bdi></span>${badge(state)}${
+    source.state === "elsewhere" && source.runner !== null
+      ? html`<span class="runner">Runner <bdi>${source.runner}</bdi></span>`
+      : undefined
+  }
       <span class="destination"><bdi>${source.destination}</bdi></span>
       ${
-    isDetailed
+    isDetailed || source.state === "elsewhere"
       ? undefined
       : html`<a href="/?source=${source.name}">Details<span class="unseen"> of ${source.name}</span></a>`
   }

@@ -54,6 +54,17 @@ describe("the summary", () => {
     [
       ["good", "All 3 lists are fresh", "", [source("a")]],
       ["idle", "No source is set up", "", []],
+      ["idle", "This runner has no source", "1 source on other runners.", [
+        source("a", { state: "elsewhere", runner: "b", lists: [] })
+      ]],
+      [
+        "warn",
+        "All 3 lists are fresh, but something needs a look",
+        "1 source on other runners, 1 source without a runner.",
+        [
+          ...snapshots.cluster.sources
+        ]
+      ],
       ["warn", "All 3 lists are fresh, but something needs a look", "1 list whose last run failed.", [
         source("a", { lists: source("a").lists.map((each, index) => index === 0 ? { ...each, failure } : each) })
       ]],

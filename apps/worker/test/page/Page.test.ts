@@ -161,7 +161,41 @@ layer(Chromium.layer, { excludeTestServices: true })("the page", (it) => {
         for (const scheme of ["light", "dark"] as const) yield* check(worst, width, scheme)
       }
       yield* check(snapshots.empty, 390, "dark")
+      yield* check(snapshots.cluster, 390, "dark")
       yield* check(snapshots.many, 390, "light")
+      assert.deepStrictEqual(wrong, [])
+    }))
+
+  it.effect("shows which runner has a source, also while it moves, and no age of a list that another one knows", () =>
+    Effect.gen(function*() {
+      const { cluster } = snapshots
+      // The longest name of a runner.
+      const long = "w".repeat(60)
+      const server = yield* pageServer({ ...cluster, cluster: { runner: long, isHealthy: true } })
+      const { evaluate, page, text, until, wrong } = yield* open(server.url)
+      assert.match(yield* text(".top"), new RegExp(`Runner ${long}`))
+      yield* Effect.promise(() => show(page, { width: 390, scheme: "light" }))
+      assert.isAtMost(Number(yield* evaluate("document.documentElement.scrollWidth")), 390)
+      const rows = evaluate(
+        "[...document.querySelectorAll('.source')].map(({ innerText }) => innerText.replace(/\\s+/g, ' '))"
+      )
+      const [south, acme, nordic] = (yield* rows) as ReadonlyArray<string> // of three sources
+      assert.match(String(south), /^south No runner postgres\S+schema=south$/)
+      assert.match(String(acme), /^acme Running .*Fresh.*min/)
+      assert.match(String(nordic), /^nordic Elsewhere Runner worker-2 postgres\S+schema=nordic$/)
+      assert.match(yield* text("h1"), /All 3 lists are fresh, but something needs a look/)
+      server.set({
+        ...cluster,
+        sources: cluster.sources.map((each) => ({
+          ...each,
+          state: "elsewhere" as const,
+          runner: "worker-2",
+          lists: []
+        })),
+        cluster: { runner: long, isHealthy: false }
+      })
+      yield* until("document.querySelector('h1').innerText === 'The database of the cluster does not answer'")
+      assert.match(yield* text("#summary"), /3 sources on other runners/)
       assert.deepStrictEqual(wrong, [])
     }))
 

@@ -34,6 +34,7 @@ export const pageServer = Effect.fnUntraced(function*(initial: Snapshot) {
     changes: Stream.fromEffect(current),
     set: () => Effect.void,
     update: () => Effect.void,
+    setCluster: () => Effect.void,
     remove: () => Effect.void
   })
   return {

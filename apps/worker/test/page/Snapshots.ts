@@ -111,6 +111,7 @@ export const source = (name: string, change: Partial<SourceSnapshot> = {}): Sour
   name,
   destination: `sqlite:/var/lib/payments/${name}.db`,
   state: "running",
+  runner: null,
   problem: null,
   lists: [list("payout-requests", 184_220, 130), list("payin-sources", 9_314, 131), list("invoices", 1_204_577, 132)],
   ...change
@@ -120,6 +121,7 @@ const snapshot = (sources: ReadonlyArray<SourceSnapshot>): Snapshot => ({
   version: "0.1.0",
   startedAt: before(93_600),
   at,
+  cluster: null,
   sources
 })
 
@@ -205,6 +207,24 @@ export const snapshots = {
       ]
     })
   ]),
+  /** A runner of a cluster. No live runner has the third source. */
+  cluster: {
+    ...snapshot([
+      source("acme", { runner: "worker-1" }),
+      source("nordic", {
+        destination: "postgres://payments@db.example.com/finance?schema=nordic",
+        state: "elsewhere",
+        runner: "worker-2",
+        lists: []
+      }),
+      source("south", {
+        destination: "postgres://payments@db.example.com/finance?schema=south",
+        state: "elsewhere",
+        lists: []
+      })
+    ]),
+    cluster: { runner: "worker-1", isHealthy: true }
+  },
   many: snapshot(Array.from({ length: 100 }, (_, index) => {
     const name = `merchant-${String(index + 1).padStart(3, "0")}`
     if (index === 41) {

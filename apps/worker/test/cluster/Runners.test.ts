@@ -1,0 +1,121 @@
+import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
+import { connect, settingsOf } from "@payments/export/postgres"
+import { Effect, Exit, Scope } from "effect"
+import { Context, Layer } from "effect"
+import { type PostgresServer, startServer } from "../../../../packages/export/test/PostgresServer.ts"
+import { query, urlOf } from "../../../../packages/export/test/PostgresTest.ts"
+import { Owners } from "../../src/cluster/Owners.ts"
+import * as Runners from "../../src/cluster/Runners.ts"
+import { Status } from "../../src/Status.ts"
+import { testStatus } from "../TestSources.ts"
+
+let server: PostgresServer
+beforeAll(async () => {
+  server = await startServer()
+})
+afterAll(() => server.stop())
+
+/** Starts a runner, until its scope closes. */
+const runnerIn = Effect.fnUntraced(function*(prefix: string, runner: string) {
+  const scope = yield* Scope.make()
+  const context = yield* Owners.layer({ prefix, runner }).pipe(
+    Layer.provideMerge(Layer.fresh(testStatus)),
+    Layer.buildWithScope(scope)
+  )
+  const owners = Context.get(context, Owners)
+  return {
+    register: Effect.flatMap(settingsOf(urlOf(server, "s")), owners.register),
+    owners,
+    status: Context.get(context, Status),
+    end: Scope.close(scope, Exit.void)
+  }
+})
+
+const fleetOf = (prefix: string) =>
+  Effect.scoped(
+    Effect.flatMap(
+      Effect.flatMap(settingsOf(urlOf(server, "s")), connect),
+      ({ once }) => Runners.readFleet(once, prefix)
+    )
+  )
+
+/** Returns each runner with its sources, and each source with its runner and takeovers. */
+const summaryOf = (prefix: string) =>
+  Effect.map(fleetOf(prefix), (fleet) => [
+    fleet?.runners.map(({ alive, runner, sources }) => `${runner} ${alive ? "alive" : "dead"} ${sources.join("+")}`),
+    fleet?.sources.map(({ lastRunner, runner, source, takeovers }) => `${source} ${runner} ${lastRunner} ${takeovers}`)
+  ])
+
+/** Makes a runner look as if it had not noted for a while that it is alive, as after a kill. */
+const killed = (prefix: string, runner: string) =>
+  Effect.promise(() =>
+    query(server, `UPDATE ${prefix}_processes SET seen_at = seen_at - interval '1 minute' WHERE runner = $1`, [runner])
+  )
+
+describe("the table of runners", () => {
+  it.live("says who runs which source, over handovers, takeovers and ends", () =>
+    Effect.gen(function*() {
+      assert.isUndefined(yield* fleetOf("told"))
+      const [first, second] = yield* Effect.all([runnerIn("told", "a"), runnerIn("told", "b")])
+      // Both create the tables at the same moment.
+      yield* Effect.all([first.register, second.register], { concurrency: "unbounded" })
+      assert.isUndefined(yield* first.owners.noteOwner("north"))
+      assert.isUndefined(yield* first.owners.noteOwner("south"))
+      assert.deepStrictEqual(yield* summaryOf("told"), [
+        ["a alive north+south", "b alive "],
+        ["north a a 0", "south a a 0"]
+      ])
+      yield* first.owners.noteEnd("south")
+      assert.strictEqual(yield* second.owners.noteOwner("south"), "a")
+      // It ended before the second runner began, and is noted only now.
+      yield* first.owners.noteEnd("south")
+      assert.deepStrictEqual((yield* summaryOf("told"))[1], ["north a a 0", "south b b 1"])
+      yield* killed("told", "a")
+      assert.deepStrictEqual(yield* summaryOf("told"), [
+        ["a dead ", "b alive south"],
+        ["north null a 0", "south b b 1"]
+      ])
+      assert.strictEqual(yield* second.owners.noteOwner("north"), "a")
+      yield* second.end
+      assert.deepStrictEqual((yield* summaryOf("told"))[1], ["north null b 1", "south null b 1"])
+      yield* first.end
+    }))
+
+  it.live("shows each runner the runners of the other sources, and whether the database answers", () =>
+    Effect.gen(function*() {
+      const [first, second] = yield* Effect.all([runnerIn("shown", "a"), runnerIn("shown", "b")])
+      assert.deepStrictEqual((yield* first.status.current).cluster, { runner: "a", isHealthy: false })
+      yield* second.register
+      yield* second.owners.noteOwner("north")
+      yield* first.status.set({ name: "north", destination: "", state: "elsewhere", problem: null, lists: [] })
+      yield* first.register
+      yield* Effect.repeat(Effect.andThen(Effect.sleep("10 millis"), first.status.current), {
+        until: ({ cluster, sources }) => cluster?.isHealthy === true && sources[0]?.runner === "b"
+      }).pipe(Effect.timeout("5 seconds"))
+      yield* Effect.all([first.end, second.end])
+    }))
+
+  it.live("refuses the name of a live runner, and waits for that of a killed one", () =>
+    Effect.gen(function*() {
+      const [first, second] = yield* Effect.all([runnerIn("named", "a"), runnerIn("named", "a")])
+      yield* first.register
+      const note = Effect.promise(() => query(server, "UPDATE named_processes SET seen_at = seen_at + interval '1 ms'"))
+      const refused = yield* Effect.flip(Effect.raceFirst(
+        second.register,
+        Effect.andThen(note, Effect.never).pipe(Effect.delay("500 millis"))
+      ))
+      assert.match(
+        refused.message,
+        /^--runner: another live runner of this cluster has the name a: process \d+ on .*\. Give each runner a name of its own\.$/
+      )
+      yield* Effect.all([second.register, Effect.delay(killed("named", "a"), "200 millis")], {
+        concurrency: "unbounded"
+      })
+      assert.deepStrictEqual(yield* summaryOf("named"), [["a alive "], []])
+      // The end of the process that lost its name is not the end of the other one.
+      yield* first.end
+      assert.deepStrictEqual(yield* summaryOf("named"), [["a alive "], []])
+      yield* second.end
+      assert.deepStrictEqual(yield* summaryOf("named"), [[], []])
+    }))
+})
