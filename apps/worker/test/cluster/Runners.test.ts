@@ -1,7 +1,6 @@
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
 import { connect, settingsOf } from "@payments/export/postgres"
-import { Effect, Exit, Scope } from "effect"
-import { Context, Layer } from "effect"
+import { Context, Effect, Exit, Layer, Logger, Scope } from "effect"
 import { type PostgresServer, startServer } from "../../../../packages/export/test/PostgresServer.ts"
 import { query, urlOf } from "../../../../packages/export/test/PostgresTest.ts"
 import { Owners } from "../../src/cluster/Owners.ts"
@@ -24,7 +23,7 @@ const runnerIn = Effect.fnUntraced(function*(prefix: string, runner: string) {
   )
   const owners = Context.get(context, Owners)
   return {
-    register: Effect.flatMap(settingsOf(urlOf(server, "s")), owners.register),
+    register: Effect.provide(Effect.flatMap(settingsOf(urlOf(server, "s")), owners.register), Logger.layer([])),
     owners,
     status: Context.get(context, Status),
     end: Scope.close(scope, Exit.void)
