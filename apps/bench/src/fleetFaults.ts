@@ -10,7 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { parseArgs } from "node:util"
 import { startServer } from "../../../packages/export/test/PostgresServer.ts"
 import { diceOf } from "../../../packages/export/test/Seed.ts"
-import { type FaultName, faults } from "./fleet/Faults.ts"
+import { type FaultName, type FaultOutcome, faults } from "./fleet/Faults.ts"
 import { Fleet, type FleetResult } from "./fleet/Fleet.ts"
 import { wallMs } from "./fleet/Link.ts"
 import { programs } from "./Programs.ts"
@@ -48,9 +48,8 @@ const server = await startServer(["max_connections=2000"])
 
 interface FleetRun {
   readonly fault: FaultName
-  readonly done: number
-  /** The seconds of every takeover of a source. */
-  readonly takeovers: ReadonlyArray<number>
+  /** The faults and their takeovers. */
+  readonly outcomes: ReadonlyArray<FaultOutcome>
   readonly result: FleetResult
 }
 
@@ -68,27 +67,29 @@ const runFleet = async (fault: FaultName, number: number, share: number): Promis
     seed: 1 + dice.below(1_000_000)
   })
   log(`${name}: started`)
-  const takeovers: Array<number> = []
-  let done = 0
-  for (; done < share; done++) {
+  const outcomes: Array<FaultOutcome> = []
+  while (outcomes.length < share) {
     // oxlint-disable no-await-in-loop -- one fault after the other
     await sleep(dice.below(longestWait))
     const owners = Map.groupBy(await fleet.owners(), ([, instance]) => instance)
     const shares = [...owners].map(([instance, own]) => `${instance} ${own.length}`).toSorted().join(", ")
     const outcome = await faults[fault](fleet, dice)
+    outcomes.push(outcome)
     const seconds = [...outcome.takeovers.values()]
-    takeovers.push(...seconds)
     log(
-      `${name} ${done + 1} of ${share}: ${outcome.variant}: ${
+      `${name} ${outcomes.length} of ${share}: ${outcome.kind}, ${outcome.variant}: ${
         seconds.map((value) => value.toFixed(1)).join(", ")
       } s (lists before: ${shares})`
     )
-    await fleet.settle()
+    await fleet.settle().catch((error: unknown) => {
+      log(`${name}: ${String(error)}`)
+      fleet.problems.push(`after ${outcome.kind}: ${String(error)}`)
+    })
     // oxlint-enable no-await-in-loop
   }
   const result = await fleet.finish()
   log(`${name}: ended; ${result.commits} commits, ${result.stale.length} stale, ${result.wrong.length} wrong`)
-  return { fault, done, takeovers, result }
+  return { fault, outcomes, result }
 }
 
 const ended = await Promise.allSettled(names.flatMap((fault) => {
@@ -116,20 +117,19 @@ for (const [text, counts] of errors) {
 for (const reason of failed) console.log(`a fleet failed: ${reason instanceof Error ? reason.stack : String(reason)}`)
 
 const figures: ReadonlyArray<Figure> = [
-  ...names.flatMap((fault): ReadonlyArray<Figure> => {
-    const own = runs.filter((one) => one.fault === fault)
-    const takeovers = own.flatMap((one) => one.takeovers)
+  ...names.map((fault): Figure => ({
+    name: `faults: ${fault}`,
+    value: runs.filter((one) => one.fault === fault).reduce((total, one) => total + one.outcomes.length, 0),
+    unit: "count",
+    atLeast: times
+  })),
+  ...[...Map.groupBy(runs.flatMap(({ outcomes }) => outcomes), ({ kind }) => kind)].flatMap(([kind, outcomes]) => {
+    const takeovers = outcomes.flatMap((one) => [...one.takeovers.values()])
     return [
-      {
-        name: `faults: ${fault}`,
-        value: own.reduce((total, { done }) => total + done, 0),
-        unit: "count",
-        atLeast: times
-      },
-      { name: `takeover of a source, ${fault}, median`, value: median(takeovers), unit: "s" },
-      { name: `takeover of a source, ${fault}, p95`, value: percentile95(takeovers), unit: "s", atMost: 60 },
-      { name: `takeover of a source, ${fault}, longest`, value: Math.max(...takeovers), unit: "s" }
-    ]
+      { name: `takeover of a source, ${kind}, median`, value: median(takeovers), unit: "s" },
+      { name: `takeover of a source, ${kind}, p95`, value: percentile95(takeovers), unit: "s", atMost: 60 },
+      { name: `takeover of a source, ${kind}, longest`, value: Math.max(...takeovers), unit: "s" }
+    ] satisfies ReadonlyArray<Figure>
   }),
   { name: "commits under a lease", value: sum(({ commits }) => commits), unit: "count", atLeast: 1 },
   count("stale commits", results.flatMap(({ stale }) => stale)),
@@ -145,7 +145,7 @@ const figures: ReadonlyArray<Figure> = [
     value: Math.max(...results.map(({ peak }) => peak)),
     unit: "×"
   },
-  count("wrong ends of a process", results.flatMap(({ endings }) => endings)),
+  count("wrong ends of a process, or runners that did not work again", results.flatMap(({ problems }) => problems)),
   { name: "fleets that failed", value: failed.length, unit: "count", atMost: 0 }
 ]
 console.log(`\n${render(figures)}`)

@@ -8,6 +8,8 @@ import type { Runner } from "./Runner.ts"
 /** What a fault did. */
 export interface FaultOutcome {
   readonly variant: string
+  /** The name under which its takeovers are reported. */
+  readonly kind: string
   /** Seconds until another process worked, by source that the fault took from its process. */
   readonly takeovers: ReadonlyMap<string, number>
 }
@@ -21,7 +23,7 @@ export const faults = {
     await victim.end("SIGKILL")
     const found = await fleet.untilProgress(at, by((instance) => instance !== dead), longest, leases)
     victim.spawn()
-    return { variant: victim.name, takeovers: perSource(leases, found) }
+    return { kind: "kill", variant: victim.name, takeovers: perSource(leases, found) }
   },
   /** SIGSTOP of a runner for 90 s. */
   freeze: async (fleet, dice) => {
@@ -32,7 +34,7 @@ export const faults = {
     // It looks before the runner continues, so that only other processes count.
     const found = await fleet.untilProgress(at, by((instance) => instance !== frozen), 0, leases)
     victim.signal("SIGCONT")
-    return { variant: victim.name, takeovers: perSource(leases, found) }
+    return { kind: "freeze", variant: victim.name, takeovers: perSource(leases, found) }
   },
   /** `pg_terminate_backend` of all sessions, those of one runner, or those with an advisory lock. */
   terminate: async (fleet, dice) => {
@@ -47,7 +49,7 @@ export const faults = {
       [variant, ports]
     )
     const found = await fleet.untilProgress(at, () => true, longest)
-    return { variant: `${variant} (${rowCount ?? 0})`, takeovers: perSource(fleet.leases, found) }
+    return { kind: "terminate", variant: `${variant} (${rowCount ?? 0})`, takeovers: perSource(fleet.leases, found) }
   },
   /** The database is unreachable for 60 s, from one runner or from all. */
   blackhole: async (fleet, dice) => {
@@ -61,7 +63,11 @@ export const faults = {
       victim.link.heal(healing)
       // If nobody took a source over, its own runner continues after the cut.
       const found = early.size === leases.length ? early : await fleet.untilProgress(at, () => true, longest, leases)
-      return { variant: `${victim.name}, ${healing}`, takeovers: perSource(leases, found) }
+      return {
+        kind: "blackhole of one runner",
+        variant: `${victim.name}, ${healing}`,
+        takeovers: perSource(leases, found)
+      }
     }
     for (const { link } of fleet.runners) link.cut()
     await sleep(60_000)
@@ -69,7 +75,7 @@ export const faults = {
     for (const { link } of fleet.runners) link.heal(healing)
     // A commit that is delivered late is no sign of work, so the first 2 s do not count.
     const found = await fleet.untilProgress(healed + 2000, () => true, longest)
-    return { variant: `all runners, ${healing}`, takeovers: perSource(fleet.leases, found, 2) }
+    return { kind: "blackhole of all runners", variant: healing, takeovers: perSource(fleet.leases, found, 2) }
   },
   /** All runners are replaced, one after the other. */
   rolling: async (fleet, dice) => {
@@ -92,7 +98,7 @@ export const faults = {
       }
       // oxlint-enable no-await-in-loop
     }
-    return { variant: order.map(({ runner }) => runner.name).join(", "), takeovers }
+    return { kind: "rolling", variant: order.map(({ runner }) => runner.name).join(", "), takeovers }
   }
 } satisfies { readonly [name: string]: (fleet: Fleet, dice: Dice) => Promise<FaultOutcome> }
 

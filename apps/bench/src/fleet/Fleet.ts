@@ -65,8 +65,11 @@ export interface FleetResult {
   readonly outrun: ReadonlyArray<string>
   /** The most requests of a source in a window, as a share of what the window allows. */
   readonly peak: number
-  /** Processes that ended without a signal, or with another exit code than 0 after SIGTERM, or too late. */
-  readonly endings: ReadonlyArray<string>
+  /**
+   * Processes that ended without a signal, with another exit code than 0 after SIGTERM, or too late; and runners that did not
+   * work again after a fault.
+   */
+  readonly problems: ReadonlyArray<string>
   readonly errors: ReadonlyMap<string, number>
 }
 
@@ -87,8 +90,8 @@ const tickMs = 60_000
 export class Fleet implements AsyncDisposable {
   readonly runners: ReadonlyArray<Runner>
   readonly client: Client
-  /** Problems with endings so far; {@link finish} returns them. */
-  readonly endings: Array<string> = []
+  /** Problems so far; {@link finish} returns them. */
+  readonly problems: Array<string> = []
   readonly #options: FleetOptions
   readonly #sources: ReadonlyArray<Source>
   readonly #baseline: ReadonlyArray<Copy>
@@ -246,8 +249,8 @@ export class Fleet implements AsyncDisposable {
     const { instance } = runner
     if (!runner.isAlive) return
     const { code, ms } = await runner.end("SIGTERM")
-    if (code !== 0) this.endings.push(`${instance} ended with code ${String(code)} after SIGTERM`)
-    if (ms > 15_000) this.endings.push(`${instance} took ${(ms / 1000).toFixed(1)} s to end`)
+    if (code !== 0) this.problems.push(`${instance} ended with code ${String(code)} after SIGTERM`)
+    if (ms > 15_000) this.problems.push(`${instance} took ${(ms / 1000).toFixed(1)} s to end`)
   }
 
   /** Lets the copies become complete, stops the runners, and compares everything. */
@@ -258,7 +261,7 @@ export class Fleet implements AsyncDisposable {
     for (const runner of this.runners) {
       // oxlint-disable-next-line no-await-in-loop -- the last runner has all sources
       await this.stop(runner)
-      if (runner.unexpectedEnds > 0) this.endings.push(`${runner.name} ended ${runner.unexpectedEnds} times by itself`)
+      if (runner.unexpectedEnds > 0) this.problems.push(`${runner.name} ended ${runner.unexpectedEnds} times by itself`)
     }
     const wrong: Array<string> = []
     let [records, changes] = [0, 0]
@@ -297,7 +300,7 @@ export class Fleet implements AsyncDisposable {
         `${this.#options.name} ${name}: ${count} requests in ${windowSeconds} s, until ${new Date(end).toISOString()}`
       ),
       peak: Math.max(...peaks.map(({ count }) => count)) / mostInWindow,
-      endings: this.endings,
+      problems: this.problems,
       errors
     }
   }
