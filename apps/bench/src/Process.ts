@@ -58,8 +58,8 @@ export class Process implements AsyncDisposable {
   readonly #child: ChildProcess
 
   constructor(flags: ReadonlyArray<string> = []) {
-    // The build writes child.mjs next to the bundle of this file. Tests run both sources, which Node can load as they are.
-    const file = new URL(import.meta.url.endsWith(".ts") ? "./child.ts" : "./child.mjs", import.meta.url)
+    // Tests run the source of this file and the built child, which starts in a quarter of the time.
+    const file = new URL(import.meta.url.endsWith(".ts") ? "../dist/child.mjs" : "./child.mjs", import.meta.url)
     this.#child = fork(file, { execArgv: [...process.execArgv, ...flags] })
   }
 

@@ -53,10 +53,13 @@ const blocks = (language: string): ReadonlyArray<string> =>
     ([, body = ""]) => body
   )
 
-/** Adds a time limit to commands that do not end by themselves. */
-const withTimeLimit = (line: string): string =>
-  /^(payments sandbox|payments-worker run .*--every|payments changes .*--follow)/.test(line) && !line.endsWith("&")
-    ? `timeout --signal=INT 6 ${line} || test $? = 124`
+/** Interrupts commands that do not end by themselves: a sandbox when it listens, the others after some seconds. */
+const withEnd = (line: string): string =>
+  line.startsWith("payments sandbox")
+    ? `${line} > sandbox.log & for _ in {1..300}; do ! grep -q PAYMENTS_API_KEY sandbox.log || break; sleep 0.1; done
+kill -INT $!; wait $! || test $? = 130; cat sandbox.log; rm sandbox.log`
+    : /^(payments-worker run .*--every|payments changes .*--follow)/.test(line) && !line.endsWith("&")
+    ? `timeout --signal=INT 3 ${line} || test $? = 124`
     : line
 
 describe("the README", () => {
@@ -68,7 +71,7 @@ describe("the README", () => {
       writeFileSync(keyFile, `${env.PAYMENTS_API_KEY}\n`)
       const ports = { "8787": yield* Effect.promise(freePort), "9464": yield* Effect.promise(freePort) }
       const commands = blocks("sh").join("").split("\n").map((line) =>
-        withTimeLimit(
+        withEnd(
           line.replace(/^npm test.*/, ":")
             .replace(/--port (8787|9464)/, (_, port: keyof typeof ports) => `--port ${ports[port]}`)
             .replace("https://payments.example.com", env.PAYMENTS_BASE_URL)
