@@ -43,12 +43,12 @@ const checkCluster = Effect.fnUntraced(function*(cluster: ClusterSettings): Effe
   if (Result.isFailure(database)) {
     const { failure } = database
     const exitCode = failure._tag === "CommandExit" ? failure.exitCode : exitCodeOf(failure)
-    return [{ text: `cluster: ${failure.message.replace(/^cluster: /, "")}`, exitCode }]
+    return [{ text: failure.message, exitCode }]
   }
   const { settings, version, warning } = database.success
   return [
     {
-      text: `cluster: ${settings.location}: can be used with the prefix ${cluster.prefix}; PostgreSQL ${version}`,
+      text: `${settings.location}: can be used with the prefix ${cluster.prefix}; PostgreSQL ${version}`,
       exitCode: ExitCode.done
     },
     ...(warning === undefined ? [] : [{ text: `cluster: ${warning}`, exitCode: ExitCode.done }])

@@ -87,27 +87,36 @@ const startTimeout = "3 seconds"
 /** Logs one line when every source has opened its destination or failed to. */
 const startLine = Effect.fnUntraced(
   function*({ concurrency, file, sources }: LoadedSources) {
-    const { version } = yield* Effect.flatMap(Status, ({ current }) => current)
+    const { current } = yield* Status
+    const { version } = yield* current
     const found = new Map<string, Found>()
     const isComplete = Latch.makeUnsafe(false)
-    const describe = (source: LoadedSource) => {
+    const describe = (source: LoadedSource, isElsewhere: boolean) => {
       const at = found.get(source.name) ?? { error: "no answer yet" }
       return {
         ...Object.fromEntries(source.settings.map(({ name, value }) => [name, value])),
         on_locked: source.scan.onLocked ?? "wait",
-        ...("error" in at ? at : { destination: at.destination, lists: Object.fromEntries(at.lists.map(foundList)) })
+        ...(isElsewhere
+          ? { state: "elsewhere" }
+          : "error" in at
+          ? at
+          : { destination: at.destination, lists: Object.fromEntries(at.lists.map(foundList)) })
       }
     }
     yield* isComplete.await.pipe(
       Effect.timeoutOption(startTimeout),
-      Effect.andThen(Effect.suspend(() =>
-        Effect.annotateLogs(Effect.logInfo("started"), {
+      Effect.andThen(current),
+      Effect.flatMap((snapshot) => {
+        const elsewhere = new Set(snapshot.sources.flatMap(({ name, state }) => state === "elsewhere" ? [name] : []))
+        return Effect.annotateLogs(Effect.logInfo("started"), {
           version,
           file,
           concurrency,
-          sources: Object.fromEntries(sources.map((source) => [source.name, describe(source)]))
+          sources: Object.fromEntries(
+            sources.map((source) => [source.name, describe(source, elsewhere.has(source.name))])
+          )
         })
-      )),
+      }),
       Effect.forkScoped
     )
     return {

@@ -4,7 +4,8 @@ import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { Destination, Metrics, Sink } from "@payments/export"
 import type { LoadedSource, LoadedSources } from "@payments/export/sources"
-import { Duration, Effect, Layer, Logger, Redacted } from "effect"
+import { Duration, Effect, Layer, Logger, Redacted, type Scope } from "effect"
+import type { Placement } from "../src/Placement.ts"
 import { type ListSnapshot, type Snapshot, type SourceSnapshot } from "../src/Snapshot.ts"
 import { Status } from "../src/Status.ts"
 import { type Reload, runForever, type WorkerOptions } from "../src/Worker.ts"
@@ -38,7 +39,8 @@ export const makeSource = (
 export const startSources = Effect.fnUntraced(function*(
   sources: ReadonlyArray<LoadedSource>,
   options: Pick<Partial<WorkerOptions<never>>, "stallAfter"> & { readonly concurrency?: number } = {},
-  reload?: Reload
+  reload?: Reload,
+  joining?: Effect.Effect<Placement, never, Status | Metrics | Scope.Scope>
 ) {
   const set: LoadedSources = {
     file: "/payments.toml",
@@ -46,16 +48,21 @@ export const startSources = Effect.fnUntraced(function*(
     cluster: undefined,
     sources
   }
-  const fiber = yield* runForever(set, {
-    api: ({ service }) =>
-      PaymentsApi.layer.pipe(
-        Layer.provide(Layer.effect(PaymentsConfig, service)),
-        Layer.provide(Layer.fresh(layerHttpClient))
-      ),
-    open: ({ to }) =>
-      to === undefined ? Layer.effect(Sink, Effect.die("every source has a destination")) : Destination.layer(to),
-    ...options
-  }, reload).pipe(Effect.forkScoped)
+  const fiber = yield* runForever(
+    set,
+    {
+      api: ({ service }) =>
+        PaymentsApi.layer.pipe(
+          Layer.provide(Layer.effect(PaymentsConfig, service)),
+          Layer.provide(Layer.fresh(layerHttpClient))
+        ),
+      open: ({ to }) =>
+        to === undefined ? Layer.effect(Sink, Effect.die("every source has a destination")) : Destination.layer(to),
+      ...options
+    },
+    reload,
+    joining
+  ).pipe(Effect.forkScoped)
   const status = yield* Status
   const until = (matches: (snapshot: Snapshot) => boolean) =>
     Effect.repeat(Effect.andThen(Effect.sleep("20 millis"), status.current), {

@@ -43,10 +43,17 @@ import { checkDatabase } from "./ClusterDatabase.ts"
 import { clusterLogger } from "./ClusterLog.ts"
 import { Owners } from "./Owners.ts"
 
-/** A runner that hangs loses its sources after this time. */
-const lockExpiration = Duration.seconds(15)
-/** The time between two looks at which runners are alive. */
-const refreshInterval = Duration.seconds(1)
+/** The durations of a cluster. */
+export interface Times {
+  /** A runner that hangs, or cannot reach the database, loses its sources after this time. */
+  readonly lockExpiration: Duration.Duration
+  /** The time between two looks at which runners are alive, and between two attempts to take sources. */
+  readonly refreshInterval: Duration.Duration
+}
+
+/** The defaults. All runners of a cluster need the same ones. */
+export const times: Times = { lockExpiration: Duration.seconds(15), refreshInterval: Duration.seconds(1) }
+
 /** How long a runner that ends waits for the cluster's database. */
 const closeTimeout = Duration.seconds(10)
 /** The wait before the database is tried again. It doubles up to the maximum. */
@@ -57,35 +64,42 @@ const longestWait = Duration.seconds(30)
  * Joins the cluster. It does not wait for the cluster's database: until that answers, only pinned sources run. The placement
  * fails if the database cannot be used, and no later attempt would change that.
  */
-export const join = Effect.fnUntraced(function*(settings: ClusterSettings) {
+export const join = Effect.fnUntraced(function*(settings: ClusterSettings, durations: Times = times) {
   const status = yield* Status
   const owners = Context.get(yield* Layer.build(Owners.layer(settings)), Owners)
   const scope = yield* Scope.make()
   const joined = yield* Deferred.make<Sharding.Sharding["Service"], SinkError | CommandExit>()
-  yield* joinWithRetries(settings, owners).pipe(Scope.provide(scope), Deferred.into(joined), Effect.forkIn(scope))
+  let isClosing = false
+  const fork = Effect.runForkWith(yield* Effect.context<never>())
+  const logger = clusterLogger((message) => isClosing ? undefined : void fork(message))
+  yield* joinWithRetries({ settings, durations, owners, logger }).pipe(
+    Scope.provide(scope),
+    Deferred.into(joined),
+    Effect.forkIn(scope)
+  )
 
-  const runner = settings.runner
-  const isElsewhere = (source: Source) =>
+  const { runner } = settings
+  const noteElsewhere = (source: Source) =>
     status.set({ ...initialState(source, locationOf(source)), state: "elsewhere" })
   /** Runs the loop while this runner has the source. */
   const owning = <R>(source: Source, loop: Effect.Effect<void, never, R>) =>
     owners.noteOwner(source.name).pipe(
-      Effect.flatMap((from) => Effect.annotateLogs(Effect.logInfo("source taken over"), { runner, from })),
+      Effect.flatMap((from) =>
+        from === undefined
+          ? Effect.logInfo("source taken")
+          : Effect.annotateLogs(Effect.logInfo("source taken over"), { from })
+      ),
       Effect.forkChild,
       Effect.andThen(loop),
       Effect.onInterrupt(() =>
-        Effect.all([
-          owners.noteEnd(source.name),
-          isElsewhere(source),
-          source.runner === undefined ? Effect.logInfo("source handed over") : Effect.void
-        ])
+        Effect.all([owners.noteEnd(source.name), noteElsewhere(source), Effect.logInfo("source released")])
       ),
       Effect.annotateLogs({ source: source.name, runner })
     )
   const placement: Placement = {
     run: Effect.fnUntraced(function*<R>(source: Source, loop: Effect.Effect<void, never, R>) {
       if (source.runner === runner) return yield* owning(source, loop)
-      yield* isElsewhere(source)
+      yield* noteElsewhere(source)
       if (source.runner !== undefined) return yield* Effect.never
       const sharding = yield* Effect.catch(Deferred.await(joined), () => Effect.never)
       const ended = yield* Deferred.make<void>()
@@ -97,16 +111,28 @@ export const join = Effect.fnUntraced(function*(settings: ClusterSettings) {
       return yield* Deferred.await(ended)
     }, Effect.scoped),
     failed: Effect.andThen(Deferred.await(joined), Effect.never),
-    close: Effect.asVoid(timeoutDetached(closeTimeout)(Scope.close(scope, Exit.void)))
+    close: Effect.suspend(() => {
+      isClosing = true
+      return Effect.asVoid(timeoutDetached(closeTimeout)(Scope.close(scope, Exit.void)))
+    })
   }
   return placement
 })
 
-const joinWithRetries = Effect.fnUntraced(function*(settings: ClusterSettings, owners: Owners["Service"]) {
+/** A cluster, and how to join it. */
+interface Joining {
+  readonly settings: ClusterSettings
+  readonly durations: Times
+  readonly owners: Owners["Service"]
+  /** Gets the messages of Effect Cluster. */
+  readonly logger: Logger.Logger<unknown, void>
+}
+
+const joinWithRetries = Effect.fnUntraced(function*(joining: Joining) {
   let wait = firstWait
   while (true) {
     const database = yield* Effect.result(
-      Effect.tap(checkDatabase(settings), (checked) => owners.register(checked.settings))
+      Effect.tap(checkDatabase(joining.settings), (checked) => joining.owners.register(checked.settings))
     )
     let error: SinkError
     if (Result.isFailure(database)) {
@@ -116,7 +142,7 @@ const joinWithRetries = Effect.fnUntraced(function*(settings: ClusterSettings, o
       error = database.failure
     } else {
       if (database.success.warning !== undefined) yield* Effect.logWarning(database.success.warning)
-      const sharding = yield* Effect.exit(startSharding(settings, database.success.settings))
+      const sharding = yield* Effect.exit(startSharding(joining, database.success.settings))
       if (Exit.isSuccess(sharding)) return sharding.value
       if (Cause.hasInterrupts(sharding.cause)) return yield* Effect.interrupt
       error = new SinkError({ location: database.success.settings.location, reason: reasonIn(sharding.cause) })
@@ -131,20 +157,22 @@ const joinWithRetries = Effect.fnUntraced(function*(settings: ClusterSettings, o
 })
 
 /** Joins the cluster until the scope closes. */
-const startSharding = Effect.fnUntraced(function*(settings: ClusterSettings, database: PostgresSettings) {
+const startSharding = Effect.fnUntraced(function*(joining: Joining, database: PostgresSettings) {
   const scope = yield* Scope.fork(yield* Effect.scope)
-  const fork = Effect.runForkWith(yield* Effect.context<never>())
-  return yield* Layer.buildWithScope(Layer.fresh(layerSharding(settings, database)), scope).pipe(
+  return yield* Layer.buildWithScope(Layer.fresh(layerSharding(joining, database)), scope).pipe(
     Effect.map(Context.get(Sharding.Sharding)),
     // The cluster asks its database every second.
     Effect.withTracerEnabled(false),
-    Effect.provideService(Logger.CurrentLoggers, new Set([clusterLogger(fork, () => {})])),
+    Effect.provideService(Logger.CurrentLoggers, new Set([joining.logger])),
     Effect.provideService(References.MinimumLogLevel, "Info"),
     Effect.onError(() => timeoutDetached(closeTimeout)(Scope.close(scope, Exit.void)))
   )
 })
 
-const layerSharding = ({ prefix, runner }: ClusterSettings, database: PostgresSettings) =>
+const layerSharding = (
+  { durations: { lockExpiration, refreshInterval }, settings: { prefix, runner } }: Joining,
+  database: PostgresSettings
+) =>
   Sharding.layer.pipe(
     Layer.provide([Runners.layerNoop, RunnerHealth.layerNoop, SqlRunnerStorage.layerWith({ prefix })]),
     Layer.provide([
@@ -155,7 +183,10 @@ const layerSharding = ({ prefix, runner }: ClusterSettings, database: PostgresSe
         runnerAddress: Option.some(RunnerAddress.make(runner, 1)),
         shardsPerGroup: 300,
         shardLockExpiration: lockExpiration,
-        refreshAssignmentsInterval: refreshInterval
+        // The locks are checked, and the runner notes that it is alive, three times within the expiration.
+        refreshAssignmentsInterval: refreshInterval,
+        // There are no messages. But shards whose locks were lost are taken again after this interval.
+        entityMessagePollInterval: refreshInterval
       })
     ])
   )

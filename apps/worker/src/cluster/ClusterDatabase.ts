@@ -27,31 +27,39 @@ const query = `SELECT current_setting('server_version') AS version, current_sche
     OR has_schema_privilege(current_schema(), 'CREATE')) AS may_write`
 
 /** Connects to the database and checks it. */
-export const checkDatabase = Effect.fnUntraced(function*({ prefix, url }: ClusterSettings) {
-  const found = yield* settingsOf(url)
-  // The tables have a prefix instead of a schema.
-  const settings = { ...found, location: found.location.replace(/\?schema=.*$/, "") }
-  yield* refusePooler(url)
-  const client = yield* connect(settings)
-  const [row] = yield* client.once(query, [texts(tables.map((table) => `${prefix}_${table}`))])
-  const refuse = (reason: SinkReason.SinkReason) => new SinkError({ location: settings.location, reason })
-  if (row?.["read_only"] === true) return yield* refuse(new SinkReason.Failed({ code: "25006" }))
-  if (row?.["may_write"] !== true) {
-    return yield* refuse(
-      new SinkReason.Denied({
-        problem: `this user may not create the tables of the cluster there. Grant CREATE on the schema ${
-          String(row?.["schema"] ?? "public")
-        }, or choose another database.`
-      })
-    )
-  }
-  const version = String(row["version"])
-  const database: ClusterDatabase = {
-    settings,
-    version,
-    warning: row["is_old"] === true
-      ? `PostgreSQL ${version} does not end the session of a runner that hangs, so its sources are not taken over before its connection ends. Use version 14 or later.`
-      : undefined
-  }
-  return database
-}, Effect.scoped)
+export const checkDatabase = Effect.fnUntraced(
+  function*({ prefix, url }: ClusterSettings) {
+    const found = yield* settingsOf(url)
+    const settings = { ...found, location: locationOf(found.location) }
+    yield* refusePooler(url)
+    const client = yield* connect(settings)
+    const [row] = yield* client.once(query, [texts(tables.map((table) => `${prefix}_${table}`))])
+    const refuse = (reason: SinkReason.SinkReason) => new SinkError({ location: settings.location, reason })
+    if (row?.["read_only"] === true) return yield* refuse(new SinkReason.Failed({ code: "25006" }))
+    if (row?.["may_write"] !== true) {
+      return yield* refuse(
+        new SinkReason.Denied({
+          problem: `this user may not create the tables of the cluster there. Grant CREATE on the schema ${
+            String(row?.["schema"] ?? "public")
+          }, or choose another database.`
+        })
+      )
+    }
+    const version = String(row["version"])
+    const database: ClusterDatabase = {
+      settings,
+      version,
+      warning: row["is_old"] === true
+        ? `PostgreSQL ${version} does not end the session of a runner that hangs, so its sources are not taken over before its connection ends. Use version 14 or later.`
+        : undefined
+    }
+    return database
+  },
+  Effect.scoped,
+  Effect.mapError((error) =>
+    error._tag === "SinkError" ? new SinkError({ ...error, location: locationOf(error.location) }) : error
+  )
+)
+
+/** Returns the location of the cluster's database, whose tables have a prefix instead of a schema. */
+const locationOf = (location: string): string => `cluster ${location.replace(/^cluster |\?schema=.*$/g, "")}`

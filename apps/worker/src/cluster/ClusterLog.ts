@@ -7,6 +7,8 @@ interface Message {
   readonly text: string
   /** Whether the cluster's database can be used from now on. */
   readonly isHealthy?: boolean
+  /** Whether the message means nothing while the database does not answer. */
+  readonly needsHealth?: boolean
 }
 
 const messages: { readonly [text: string]: Message } = {
@@ -25,7 +27,8 @@ const messages: { readonly [text: string]: Message } = {
   "Could not acquire/release shards": { level: "Warn", text: "sources could not be taken or handed over yet" },
   "Forced shard release is still pending; reacquisition is blocked until release completes": {
     level: "Warn",
-    text: "a source has not stopped yet, so this runner takes no other one"
+    text: "a source has not stopped yet, so this runner takes no other one",
+    needsHealth: true
   },
   "No healthy runners available": { level: "Warn", text: "the cluster knows no healthy runner" }
 }
@@ -35,20 +38,19 @@ const pauseMs = 60_000
 
 /** Writes the messages of Effect Cluster with `log`, each at most once per minute, except those about the database's state. */
 export const clusterLogger = (
-  log: (effect: Effect.Effect<void>) => void,
-  onHealth: (isHealthy: boolean) => void
+  log: (effect: Effect.Effect<void>) => void
 ): Logger.Logger<unknown, void> => {
+  let isUp = true
   const lastAt = new Map<string, number>()
   return Logger.make(({ date, message }) => {
     const [given] = Array.isArray(message) ? message : [message]
     const known = messages[String(given)]
     if (known === undefined) return
-    const { isHealthy, level, text } = known
+    const { isHealthy, level, needsHealth, text } = known
     if (isHealthy !== undefined) {
-      onHealth(isHealthy)
-      // After an outage, the next one is reported at once.
-      if (isHealthy) lastAt.clear()
-    } else if (date.getTime() - (lastAt.get(text) ?? -Infinity) < pauseMs) return
+      isUp = isHealthy
+      lastAt.clear()
+    } else if ((needsHealth === true && !isUp) || date.getTime() - (lastAt.get(text) ?? -Infinity) < pauseMs) return
     lastAt.set(text, date.getTime())
     log(Effect.logWithLevel(level)(text))
   })

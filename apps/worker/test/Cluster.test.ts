@@ -1,0 +1,238 @@
+/** Workers that share their sources through a cluster, over a real PostgreSQL server. */
+import { assert, describe, it } from "@effect/vitest"
+import type { LoadedSource } from "@payments/export/sources"
+import { Duration, Effect, Layer } from "effect"
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { pathToFileURL } from "node:url"
+import { afterAll, beforeAll } from "vitest"
+import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
+import { query, urlOf } from "../../../packages/export/test/PostgresTest.ts"
+import { runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
+import * as Cluster from "../src/cluster/Cluster.ts"
+import type { Snapshot } from "../src/Snapshot.ts"
+import { binary, startWorker } from "./RunningWorker.ts"
+import { makeProxy } from "./TcpProxy.ts"
+import { makeSource, sourceIn, startSources, testStatus } from "./TestSources.ts"
+
+let server: PostgresServer
+beforeAll(async () => {
+  server = await startServer()
+})
+afterAll(() => server.stop())
+
+const databaseUrl = (port = server.port) => `postgres://${user}@127.0.0.1:${port}/postgres`
+
+/** Writes a sources file. Each source has its own schema, whose name starts with `schema`. */
+const writeSources = (folder: string, schema: string, url: string, names: ReadonlyArray<string>, more = "") => {
+  const file = join(folder, "payments.toml")
+  writeFileSync(
+    file,
+    `${more}\n[defaults]\nbase_url = "${url}"\napi_key_env = "KEY"\nevery = "1h"\nlists = ["invoices"]\n${
+      names.map((name) => `[sources.${name}]\nto = "${databaseUrl()}?schema=${schema}_${name}"\n`).join("")
+    }`
+  )
+  return file
+}
+
+const startRunner = (file: string, runner: string, prefix: string, nodeArgs: ReadonlyArray<string> = []) =>
+  startWorker(
+    ["--config", file, "--cluster", databaseUrl(), "--cluster-prefix", prefix, "--runner", runner],
+    { KEY: "sandbox_test" },
+    nodeArgs
+  )
+
+type Runner = Effect.Success<ReturnType<typeof startRunner>>
+
+const runningIn = ({ sources }: Snapshot): ReadonlyArray<string> =>
+  sources.filter(({ state }) => state === "running").map(({ name }) => name)
+const runningAt = ({ readiness }: Runner) => Effect.map(readiness, ({ body }) => runningIn(body))
+
+/** Waits until each of the runners runs some of the sources, and each source runs once. */
+const untilShared = (runners: ReadonlyArray<Runner>, sources: ReadonlyArray<string>) =>
+  Effect.forEach(runners, runningAt).pipe(
+    Effect.delay("20 millis"),
+    Effect.repeat({
+      until: (shares) =>
+        shares.every((share) => share.length > 0) && shares.flat().toSorted().join() === sources.toSorted().join()
+    }),
+    Effect.timeout("30 seconds")
+  )
+
+const names = ["one", "two", "three", "four", "five", "six"]
+
+describe("a cluster of workers", () => {
+  it.live(
+    "shares the sources, hands them over on SIGTERM, and takes over those of a killed runner",
+    () =>
+      Effect.gen(function*() {
+        const { PAYMENTS_BASE_URL: url } = yield* sandboxEnv({ records: 3 })
+        const folder = yield* temporaryFolder
+        const file = writeSources(folder, "shared", url, names)
+        const [a, b] = yield* Effect.all([startRunner(file, "a", "shared"), startRunner(file, "b", "shared")], {
+          concurrency: 2
+        })
+        const both = yield* untilShared([a, b], names)
+        assert.isTrue(both.every((share) => share.length > 0), JSON.stringify(both))
+        assert.deepStrictEqual([(yield* a.readiness).status, (yield* b.readiness).status], [200, 200])
+        // Both read the file again, while they run.
+        const changed = [...names.slice(1), "seven", "eight"]
+        writeSources(folder, "shared", url, changed)
+        a.child.kill("SIGHUP")
+        b.child.kill("SIGHUP")
+        yield* Effect.all([a.untilLogged("settings read again", 1), b.untilLogged("settings read again", 1)])
+        yield* untilShared([a, b], changed)
+        // A deployment with another prefix has its own runners, although the names are the same.
+        const other = writeSources(yield* temporaryFolder, "other", url, ["one", "two"])
+        const apart = yield* startRunner(other, "a", "other")
+        yield* untilShared([apart], ["one", "two"])
+        assert.deepStrictEqual(yield* apart.end("SIGTERM"), [0, null])
+        yield* untilShared([a, b], changed)
+        assert.deepStrictEqual(yield* a.end("SIGTERM"), [0, null])
+        yield* untilShared([b], changed)
+        const c = yield* startRunner(file, "c", "shared")
+        yield* c.until(runningAt(c), (share) => share.length > 0)
+        assert.deepStrictEqual(yield* b.end("SIGKILL"), [null, "SIGKILL"])
+        // A killed runner counts as alive for 15 s, and its leases last for 30 s. Here no time passes.
+        yield* Effect.promise(() =>
+          query(
+            server,
+            "UPDATE shared_runners SET last_heartbeat = now() - interval '1 minute' WHERE address LIKE 'b:%'"
+          )
+        )
+        for (const name of changed) {
+          yield* Effect.promise(() => query(server, `UPDATE shared_${name}.leases SET expires = '-infinity'`))
+        }
+        yield* untilShared([c], changed)
+        assert.deepStrictEqual(yield* c.end("SIGTERM"), [0, null])
+        for (const text of [a.out(), b.out(), c.out()]) assert.notMatch(text, /"(ERROR|FATAL)"|cause/)
+      }).pipe(Effect.scoped),
+    60_000
+  )
+
+  it.live("ends with code 0 on SIGTERM while it joins", () =>
+    Effect.gen(function*() {
+      const { PAYMENTS_BASE_URL: url } = yield* sandboxEnv({ records: 3 })
+      const file = writeSources(yield* temporaryFolder, "early", url, ["one"])
+      const earlySignal = pathToFileURL(join(import.meta.dirname, "../../cli/test/EarlySignal.ts")).href
+      for (const afterMs of [0, 100, 200]) {
+        const ended = yield* runProgram(
+          process.execPath,
+          ["--import", earlySignal, binary, "run", "--config", file, "--cluster", databaseUrl()],
+          {
+            env: {
+              KEY: "sandbox_test",
+              PAYMENTS_PORT: "0",
+              EARLY_SIGNAL: "SIGTERM",
+              EARLY_AFTER_MS: String(afterMs)
+            }
+          }
+        )
+        assert.deepStrictEqual([ended.code, ended.stderr], [0, ""], `${afterMs} ms`)
+      }
+    }).pipe(Effect.scoped))
+})
+
+describe("payments-worker check", () => {
+  it.live("checks the database of the cluster", () =>
+    Effect.gen(function*() {
+      const { PAYMENTS_BASE_URL: url } = yield* sandboxEnv({ records: 3 })
+      const file = writeSources(
+        yield* temporaryFolder,
+        "check",
+        url,
+        ["one"],
+        `[cluster]\nurl = "${databaseUrl()}"\nprefix = "unused"`
+      )
+      const check = (args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
+        runProgram(process.execPath, [binary, "check", "--config", file, ...args], {
+          env: { KEY: "sandbox_test", ...env }
+        })
+      const good = yield* check([])
+      assert.strictEqual(good.code, 0, good.stderr)
+      assert.match(
+        good.stdout,
+        /^cluster postgres:\/\/127\.0\.0\.1:\d+\/postgres: can be used with the prefix unused; PostgreSQL 1\d/m
+      )
+      const tables = yield* Effect.promise(() =>
+        query(server, "SELECT count(*)::int AS n FROM pg_tables WHERE tablename LIKE 'unused%'")
+      )
+      assert.deepStrictEqual(tables.map(({ n }) => n), [0], "it writes nothing")
+      const wrong = yield* check([], { PAYMENTS_CLUSTER: databaseUrl().replace(user, "guest:canary") })
+      assert.strictEqual(wrong.code, 9)
+      assert.match(wrong.stdout, /^cluster postgres:.*: the user or the password is wrong/m)
+      assert.notInclude(wrong.stdout + wrong.stderr, "canary")
+    }).pipe(Effect.scoped))
+})
+
+describe("a runner", () => {
+  const brief: Cluster.Times = { lockExpiration: Duration.millis(1500), refreshInterval: Duration.millis(100) }
+
+  it.live("waits for the cluster's database, stops its sources while that is away, and goes on afterwards", () =>
+    Effect.gen(function*() {
+      const { PAYMENTS_BASE_URL: url } = yield* sandboxEnv({ records: 3 })
+      const folder = yield* temporaryFolder
+      const proxy = yield* makeProxy(server.port)
+      const pinned = (name: string, runner: string) => makeSource(name, url, join(folder, `${name}.db`), { runner })
+      const shared = makeSource("shared", url, "", { to: { _tag: "Postgres", url: urlOf(server, "outage") } })
+      const sources: ReadonlyArray<LoadedSource> = [shared, pinned("own", "a"), pinned("others", "b")]
+      const joining = Cluster.join(
+        { url: urlOf({ port: proxy.port }, "unused"), prefix: "outage", runner: "a" },
+        brief
+      )
+      const { until } = yield* startSources(sources, {}, undefined, joining)
+      const states = (now: Snapshot) => ["shared", "own", "others"].map((name) => sourceIn(now, name)?.state).join()
+      // A pinned source needs no cluster.
+      yield* until((now) => states(now) === "elsewhere,running,elsewhere")
+      yield* proxy.start
+      yield* until((now) => states(now) === "running,running,elsewhere")
+      yield* proxy.stop
+      yield* until((now) => states(now) === "elsewhere,running,elsewhere")
+      yield* proxy.start
+      yield* until((now) => states(now) === "running,running,elsewhere")
+      // The server ends the session that has the locks.
+      yield* Effect.promise(() =>
+        query(
+          server,
+          "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2"
+        )
+      )
+      yield* until((now) => states(now) === "elsewhere,running,elsewhere")
+      yield* until((now) => states(now) === "running,running,elsewhere")
+    }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
+})
+
+describe("a worker without a cluster", () => {
+  it.live("loads nothing of it", () =>
+    Effect.gen(function*() {
+      const { PAYMENTS_BASE_URL: url } = yield* sandboxEnv({ records: 3 })
+      const folder = yield* temporaryFolder
+      const file = writeSources(folder, "loaded", url, ["one"])
+      const hook = join(folder, "hook.mjs")
+      writeFileSync(
+        hook,
+        `import { registerHooks } from "node:module"
+        import { appendFileSync } from "node:fs"
+        registerHooks({ load: (url, context, next) => {
+          appendFileSync(process.env.LOADED, url + "\\n")
+          return next(url, context)
+        } })`
+      )
+      const loadedBy = Effect.fnUntraced(function*(args: ReadonlyArray<string>) {
+        const loaded = join(yield* temporaryFolder, "loaded")
+        const worker = yield* startWorker(["--config", file, ...args], { KEY: "sandbox_test", LOADED: loaded }, [
+          "--import",
+          pathToFileURL(hook).href
+        ])
+        yield* worker.untilUpToDate
+        yield* worker.end("SIGTERM")
+        return readFileSync(loaded, "utf8").split("\n").filter((line) => /Cluster/.test(line)).length
+      })
+      assert.strictEqual(yield* loadedBy([]), 0)
+      assert.isAbove(yield* loadedBy(["--cluster", databaseUrl(), "--cluster-prefix", "loaded"]), 0)
+      assert.notMatch(
+        readFileSync(join(import.meta.dirname, "../dist/payments-worker-main.mjs"), "utf8"),
+        /effect\/cluster/
+      )
+    }).pipe(Effect.scoped))
+})
