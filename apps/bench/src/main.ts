@@ -1,4 +1,4 @@
-/** `pnpm bench core|sandbox|export|worker|fleet|cli|alerts [--records N] [--rounds N] [--json FILE] [--check]` */
+/** `pnpm bench core|sandbox|export|worker|observation|fleet|cli|alerts [--records N] [--rounds N] [--json FILE] [--check]` */
 import { writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
 import { fullAlertSizes, measureAlerts } from "./alerts.ts"
@@ -9,13 +9,13 @@ import { fullFleetSizes, measureFleet } from "./fleet.ts"
 import { fullHeadSizes, measureHead } from "./head.ts"
 import { machine, meetsTarget, render } from "./Report.ts"
 import { fullSandboxSizes, measureSandbox } from "./sandbox.ts"
-import { fullWorkerSizes, measureWorker } from "./worker.ts"
+import { fullWorkerSizes, measureObservation, measureWorker } from "./worker.ts"
 
-const usage = `usage: pnpm bench core|sandbox|export|worker|fleet|cli|alerts [flags]
-  --records N   records of the list for speed and memory figures (a multiple of 100; default ${fullSizes.records}, worker:
-                ${fullWorkerSizes.records}, cli: ${fullCliSizes.records})
-  --rounds N    measured rounds; the figures are their medians (default ${fullSizes.rounds}, worker: ${fullWorkerSizes.rounds},
-                cli: ${fullCliSizes.rounds})
+const usage = `usage: pnpm bench core|sandbox|export|worker|observation|fleet|cli|alerts [flags]
+  --records N   records of the list for speed and memory figures (a multiple of 100; default ${fullSizes.records}, worker and
+                observation: ${fullWorkerSizes.records}, cli: ${fullCliSizes.records})
+  --rounds N    measured rounds; the figures are their medians (default ${fullSizes.rounds}, worker and
+                observation: ${fullWorkerSizes.rounds}, cli: ${fullCliSizes.rounds})
   --json FILE   also write the figures to this file
   --check       exit with code 1 if a target is missed`
 
@@ -28,7 +28,11 @@ const { positionals, values } = parseArgs({
     check: { type: "boolean", default: false }
   }
 })
-const defaults = positionals[0] === "worker" ? fullWorkerSizes : positionals[0] === "cli" ? fullCliSizes : fullSizes
+const defaults = ["worker", "observation"].includes(positionals[0] ?? "")
+  ? fullWorkerSizes
+  : positionals[0] === "cli"
+  ? fullCliSizes
+  : fullSizes
 const sizes = {
   ...fullSizes,
   records: Number(values.records ?? defaults.records),
@@ -45,6 +49,8 @@ const benches = {
   ],
   // It always has 100 sources, and ignores the flags for sizes.
   fleet: (log: Log) => measureFleet(fullFleetSizes, log),
+  // A part of `worker`: the cost of telemetry and status pages.
+  observation: (log: Log) => measureObservation(sizes, log),
   cli: (log: Log) => measureCli({ records: sizes.records, rounds: sizes.rounds }, log),
   // It needs Prometheus, and ignores the flags for sizes.
   alerts: (log: Log) => measureAlerts(fullAlertSizes, log)

@@ -11,7 +11,7 @@ import {
   type SinkError
 } from "@payments/export"
 import type { Source } from "@payments/export/sources"
-import { Context, DateTime, Duration, Effect, Layer, PubSub, Result, Stream } from "effect"
+import { Context, DateTime, Duration, Effect, Layer, Result } from "effect"
 import { problemAnnotations } from "./Log.ts"
 import type {
   ClusterSnapshot,
@@ -35,14 +35,9 @@ export interface ClusterState extends ClusterSnapshot {
   readonly owners: ReadonlyMap<string, string>
 }
 
-/** The shortest time between two snapshots of a stream of changes. */
-const pause = "500 millis"
-
 /** The state of the worker. */
 export class Status extends Context.Service<Status, {
   readonly current: Effect.Effect<Snapshot>
-  /** The current snapshot and, at most twice per second, a new one after a change. */
-  readonly changes: Stream.Stream<Snapshot>
   /** Adds a source, or replaces the state of the source with this name. */
   readonly set: (source: SourceState) => Effect.Effect<void>
   /** Updates the state of a source. Ignores a source that was removed. */
@@ -56,8 +51,6 @@ export class Status extends Context.Service<Status, {
       Effect.gen(function*() {
         const sources = new Map<string, SourceState>()
         const startedAt = yield* timestamp
-        /** A subscriber that has not read the last notification needs no second one. */
-        const changed = yield* PubSub.sliding<void>(1)
         let cluster: ClusterState | undefined
         const current = Effect.map(DateTime.now, (now): Snapshot => ({
           version,
@@ -74,24 +67,17 @@ export class Status extends Context.Service<Status, {
             lists: source.state === "elsewhere" ? [] : source.lists.map((list) => listSnapshot(list, now))
           }))
         }))
-        const change = (update: (now: string) => void) =>
-          Effect.andThen(Effect.map(timestamp, update), PubSub.publish(changed, undefined))
         return Status.of({
           current,
-          changes: Stream.unwrap(Effect.map(PubSub.subscribe(changed), (subscription) =>
-            Stream.concat(
-              Stream.fromEffect(current),
-              Stream.fromEffectRepeat(Effect.andThen(PubSub.take(subscription), Effect.delay(current, pause)))
-            ))),
-          set: (source) => change(() => sources.set(source.name, source)),
+          set: (source) => Effect.sync(() => void sources.set(source.name, source)),
           update: (name, update) =>
-            change((now) => {
+            Effect.map(timestamp, (now) => {
               const state = sources.get(name)
               if (state !== undefined) sources.set(name, update(state, now))
             }),
-          remove: (name) => change(() => sources.delete(name)),
+          remove: (name) => Effect.sync(() => void sources.delete(name)),
           setCluster: (state) =>
-            change(() => {
+            Effect.sync(() => {
               cluster = state
             })
         })

@@ -1,7 +1,7 @@
 /**
- * The state of the page for all browsers. A snapshot is rendered once per view, and the message about what has changed since
- * a version is encoded once for all browsers with that version. A browser takes a message when it has received the one
- * before, so a slow one skips states. Without browsers nothing is rendered.
+ * The state of the page for all browsers. Once per second, one fiber takes a snapshot and renders it once per view. The
+ * message about what has changed since a version is encoded once for all browsers with that version. A browser takes a
+ * message when it has received the one before, so a slow one skips states. Without browsers nothing is rendered.
  */
 import { Monotonic } from "@payments/core"
 import { Clock, Context, Deferred, Effect, Latch, Layer, Stream } from "effect"
@@ -13,12 +13,11 @@ import { document } from "./Document.ts"
 import type { Beat, Container, Fragment, Message } from "./Message.ts"
 import { fragments } from "./View.ts"
 
-/** The shortest time between two messages to a browser. */
-const pause = "500 millis"
-const pauseMs = 500
+/** The time between two updates of the views. A browser gets at most one message per update. */
+const pauseMs = 1000
 
 /** Without a change, a browser gets a message after this time, so that it notices a connection that is gone. */
-const heartbeat = "10 seconds"
+const heartbeatMs = 10_000
 
 /** The messages of one version that are kept. Almost all browsers have the last version or none. */
 const mostMessages = 4
@@ -29,6 +28,12 @@ export const mostClients = 200
 /** A part of the page that is sent by itself, with the version of its last change. */
 interface Sent extends Fragment {
   readonly version: number
+}
+
+/** A snapshot, with the monotonic time when it was taken. */
+interface Taken {
+  readonly snapshot: Snapshot
+  readonly takenMs: number
 }
 
 /** The page of all sources, or of one. */
@@ -42,8 +47,10 @@ interface View {
   clients: number
   /** The encoded messages since older versions, at most {@link mostMessages}. Cleared with each version. */
   readonly messages: Map<number, Uint8Array>
-  /** Done when the next version is there. */
+  /** Done when the next version is there, or when a heartbeat is due. All browsers that have everything wait for it. */
   next: Deferred.Deferred<void>
+  /** When `next` was last done, monotonic. */
+  sentMs: number
 }
 
 /** The page and its changes. */
@@ -67,23 +74,22 @@ export class Feed extends Context.Service<Feed, {
       const views = new Map<string | undefined, View>()
       const hasClients = Latch.makeUnsafe()
       let clients = 0
-      let latest: { readonly snapshot: Snapshot; readonly takenMs: number } | undefined
+      let latest: Taken | undefined
 
-      /** The snapshot is at most as old as the pause, so that many requests cost as much as one. */
-      const snapshot = Effect.suspend(() => {
-        const takenMs = Monotonic.millisUnsafe(clock)
-        if (latest !== undefined && takenMs - latest.takenMs < pauseMs) return Effect.succeed(latest.snapshot)
-        return Effect.map(status.current, (taken) => {
-          latest = { snapshot: taken, takenMs }
-          for (const [name, view] of views) if (view.clients === 0 && !has(taken, name)) views.delete(name)
-          return taken
-        })
+      const take = Effect.map(status.current, (snapshot) => {
+        latest = { snapshot, takenMs: Monotonic.millisUnsafe(clock) }
+        for (const [name, view] of views) if (view.clients === 0 && !has(snapshot, name)) views.delete(name)
+        return latest
       })
+      /** A snapshot that is at most as old as the pause, so that many requests cost as much as one. */
+      const recent = Effect.suspend(() =>
+        latest !== undefined && Monotonic.millisUnsafe(clock) - latest.takenMs < pauseMs ? Effect.succeed(latest) : take
+      )
 
-      const viewOf = (name: string | undefined, current: Snapshot): View | undefined => {
+      const viewOf = (name: string | undefined, current: Taken): View | undefined => {
         let view = views.get(name)
         if (view === undefined) {
-          if (!has(current, name)) return undefined
+          if (!has(current.snapshot, name)) return undefined
           view = emptyView()
           views.set(name, view)
         }
@@ -109,25 +115,30 @@ export class Feed extends Context.Service<Feed, {
         return encoded
       }
 
-      const updateViews = Effect.map(snapshot, (current) => {
-        for (const [name, view] of views) if (view.clients > 0) update(view, name, current)
+      const updateViews = Effect.map(take, (current) => {
+        for (const [name, view] of views) {
+          if (view.clients === 0) continue
+          update(view, name, current)
+          if (current.takenMs - view.sentMs >= heartbeatMs) wake(view, current.takenMs)
+        }
       })
       yield* Effect.forkScoped(Effect.forever(
         Effect.andThen(hasClients.await, updateViews).pipe(
           // A bug in the page must not end its updates for ever: it may be able to show the next state.
           Effect.catchDefect((defect) => Effect.logError("the page cannot show the state", defect)),
-          Effect.andThen(Effect.sleep(pause))
+          Effect.andThen(Effect.sleep(pauseMs))
         )
       ))
 
       return Feed.of({
         page: Effect.fnUntraced(function*(source) {
-          const current = yield* snapshot
+          const current = yield* recent
           const view = viewOf(source, current)
-          return view && document({ build, version: idOf(view), source, snapshot: current, fragments: view.order })
+          if (view === undefined) return undefined
+          return document({ build, version: idOf(view), source, snapshot: current.snapshot, fragments: view.order })
         }),
         events: Effect.fnUntraced(function*(source, since) {
-          const view = viewOf(source, yield* snapshot)
+          const view = viewOf(source, yield* recent)
           if (view === undefined) return Stream.succeed(encode(`data: ${JSON.stringify(unknownSource)}\n\n`))
           if (clients >= mostClients) return undefined
           const connect = Effect.sync(() => {
@@ -141,16 +152,11 @@ export class Feed extends Context.Service<Feed, {
           const [sender, number] = since.split(".")
           const known = sender === process && /^\d{1,15}$/.test(number ?? "") ? Number(number) : 0
           // The first event says that the connection works.
-          const greeting = Stream.fromEffect(Effect.map(snapshot, beat))
+          const greeting = Stream.sync(() => beat(view))
           const changes = Stream.unfold(Math.min(known, view.version), (sent) =>
-            Effect.gen(function*() {
-              if (view.version === sent) {
-                yield* Effect.timeoutOption(Deferred.await(view.next), heartbeat)
-              }
-              // Without a change the message is empty. It says that the worker still answers, and when.
-              if (view.version === sent) return [beat(yield* snapshot), sent] as const
-              return [messageSince(view, sent), view.version] as const
-            }))
+            Effect.map(view.version === sent ? Deferred.await(view.next) : Effect.void, () =>
+              // Without a change the message says only that the worker still answers, and when.
+              [view.version === sent ? beat(view) : messageSince(view, sent), view.version] as const))
           return Stream.unwrap(
             Effect.as(Effect.acquireRelease(connect, () => disconnect), Stream.concat(greeting, changes))
           )
@@ -167,7 +173,8 @@ const fragmentOf = ({ html, id, in: container }: Sent): Fragment => ({ id, in: c
 const encoder = new TextEncoder()
 const encode = (text: string): Uint8Array => encoder.encode(text)
 
-const beat = ({ at }: Snapshot): Uint8Array => encode(`event: beat\ndata: ${JSON.stringify({ at } satisfies Beat)}\n\n`)
+const beat = ({ snapshot }: View): Uint8Array =>
+  encode(`event: beat\ndata: ${JSON.stringify({ at: snapshot?.at ?? "" } satisfies Beat)}\n\n`)
 
 const has = ({ sources }: Snapshot, name: string | undefined): boolean =>
   name === undefined || sources.some((source) => source.name === name)
@@ -180,11 +187,12 @@ const emptyView = (): View => ({
   orderVersion: 0,
   clients: 0,
   messages: new Map(),
-  next: Deferred.makeUnsafe()
+  next: Deferred.makeUnsafe(),
+  sentMs: 0
 })
 
 /** Renders a new snapshot. If a fragment or their order has changed, this makes a new version. */
-const update = (view: View, name: string | undefined, snapshot: Snapshot): void => {
+const update = (view: View, name: string | undefined, { snapshot, takenMs }: Taken): void => {
   if (view.snapshot === snapshot) return
   view.snapshot = snapshot
   view.isGone = !has(snapshot, name)
@@ -201,6 +209,12 @@ const update = (view: View, name: string | undefined, snapshot: Snapshot): void 
   view.order = order
   if (isReordered) view.orderVersion = version
   view.messages.clear()
+  wake(view, takenMs)
+}
+
+/** Continues all browsers that wait for the next message. */
+const wake = (view: View, now: number): void => {
+  view.sentMs = now
   const { next } = view
   view.next = Deferred.makeUnsafe()
   Deferred.doneUnsafe(next, Effect.void)

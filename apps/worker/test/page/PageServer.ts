@@ -1,6 +1,6 @@
 /** Servers of the page for tests. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { Effect, Layer, Stream } from "effect"
+import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServer } from "effect/http"
 import { createServer } from "node:http"
 import { routes } from "../../src/page/Page.ts"
@@ -31,7 +31,6 @@ export const pageServer = Effect.fnUntraced(function*(initial: Snapshot) {
   })
   const url = yield* Effect.provideService(servePage, Status, {
     current,
-    changes: Stream.fromEffect(current),
     set: () => Effect.void,
     update: () => Effect.void,
     setCluster: () => Effect.void,
