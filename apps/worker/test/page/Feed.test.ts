@@ -1,9 +1,13 @@
 /** The page and its events as a browser receives them. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Context, Effect, Layer, Stream } from "effect"
+import { TestClock } from "effect/testing"
 import { get, type IncomingMessage } from "node:http"
+import { Assets } from "../../src/page/Assets.ts"
+import { Feed } from "../../src/page/Feed.ts"
 import type { Message } from "../../src/page/Message.ts"
 import type { Snapshot } from "../../src/Snapshot.ts"
+import { Status } from "../../src/Status.ts"
 import { pageServer } from "./PageServer.ts"
 import { list, snapshots, source } from "./Snapshots.ts"
 
@@ -101,6 +105,37 @@ describe("the events of the page", () => {
         slow.events().at(-1)?.message.changed.some(({ html }) => html.includes(`<bdi>${rounds} x`)) === true
       )
       assert.isBelow(slow.events().length, rounds)
+    }).pipe(Effect.scoped))
+
+  it.effect("are sent once per second at most, and a heartbeat every 10 s", () =>
+    Effect.gen(function*() {
+      let snapshot = withRows(0)
+      let taken = 0
+      const status = Layer.mock(Status, {
+        current: Effect.sync(() => {
+          taken++
+          return snapshot
+        })
+      })
+      const feed = Context.get(yield* Layer.build(Layer.provide(Feed.layer, [Assets.layer, status])), Feed)
+      const html = yield* feed.page(undefined)
+      const stream = yield* feed.events(undefined, /data-version="([^"]+)"/.exec(html ?? "")?.[1] ?? "")
+      const received: Array<string> = []
+      const decoder = new TextDecoder()
+      yield* Effect.forkChild(Stream.runForEach(stream ?? Stream.empty, (event) =>
+        Effect.sync(() => received.push(decoder.decode(event).startsWith("event: beat") ? "beat" : "changes"))))
+      yield* TestClock.adjust("5 seconds")
+      assert.deepStrictEqual(received, ["beat"])
+      // Each page of an export changes the state.
+      const before = taken
+      for (let tenths = 1; tenths <= 50; tenths++) {
+        snapshot = withRows(tenths)
+        yield* TestClock.adjust("100 millis")
+      }
+      assert.deepStrictEqual(received, ["beat", ...Array.from({ length: 5 }, () => "changes")])
+      assert.strictEqual(taken - before, 5)
+      yield* TestClock.adjust("29 seconds")
+      assert.deepStrictEqual(received.slice(6), ["beat", "beat"])
     }).pipe(Effect.scoped))
 
   it.live("are refused to too many browsers, and again there when some have left", () =>
