@@ -50,7 +50,8 @@ const benches = {
   // It always has 100 sources, and ignores the flags for sizes.
   fleet: (log: Log) => measureFleet(fullFleetSizes, log),
   // A part of `worker`: the cost of telemetry and status pages.
-  observation: (log: Log) => measureObservation(sizes, log),
+  observation: (log: Log) =>
+    measureObservation({ ...fullWorkerSizes, records: sizes.records, rounds: sizes.rounds }, log),
   cli: (log: Log) => measureCli({ records: sizes.records, rounds: sizes.rounds }, log),
   // It needs Prometheus, and ignores the flags for sizes.
   alerts: (log: Log) => measureAlerts(fullAlertSizes, log)

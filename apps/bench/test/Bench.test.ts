@@ -40,7 +40,16 @@ describe("the benchmark", { timeout }, () => {
   })
 
   it("runs workers over many sources, with metrics, traces and status pages", async () => {
-    const sizes = { records: 500, rounds: 1, sources: 4, recordsPerList: 100, seconds: 2, every: 1 }
+    const sizes = {
+      records: 500,
+      rounds: 1,
+      sources: 4,
+      recordsPerList: 100,
+      seconds: 2,
+      every: 1,
+      pairs: 1,
+      windowSeconds: 1.5
+    }
     const figures = await measureWorker(sizes, () => {})
     assert.isTrue(figures.every(({ value }) => Number.isFinite(value) && value > 0), render(figures))
   })

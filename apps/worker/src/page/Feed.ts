@@ -153,10 +153,13 @@ export class Feed extends Context.Service<Feed, {
           const known = sender === process && /^\d{1,15}$/.test(number ?? "") ? Number(number) : 0
           // The first event says that the connection works.
           const greeting = Stream.sync(() => beat(view))
-          const changes = Stream.unfold(Math.min(known, view.version), (sent) =>
-            Effect.map(view.version === sent ? Deferred.await(view.next) : Effect.void, () =>
-              // Without a change the message says only that the worker still answers, and when.
-              [view.version === sent ? beat(view) : messageSince(view, sent), view.version] as const))
+          const changes = Stream.unfold(
+            Math.min(known, view.version),
+            (sent) =>
+              Effect.map(view.version === sent ? Deferred.await(view.next) : Effect.void, () =>
+                // Without a change the message says only that the worker still answers, and when.
+                [view.version === sent ? beat(view) : messageSince(view, sent), view.version] as const)
+          )
           return Stream.unwrap(
             Effect.as(Effect.acquireRelease(connect, () => disconnect), Stream.concat(greeting, changes))
           )

@@ -123,7 +123,9 @@ describe("the events of the page", () => {
       const received: Array<string> = []
       const decoder = new TextDecoder()
       yield* Effect.forkChild(Stream.runForEach(stream ?? Stream.empty, (event) =>
-        Effect.sync(() => received.push(decoder.decode(event).startsWith("event: beat") ? "beat" : "changes"))))
+        Effect.sync(() =>
+          received.push(decoder.decode(event).startsWith("event: beat") ? "beat" : "changes")
+        )))
       yield* TestClock.adjust("5 seconds")
       assert.deepStrictEqual(received, ["beat"])
       // Each page of an export changes the state.
@@ -132,7 +134,11 @@ describe("the events of the page", () => {
         snapshot = withRows(tenths)
         yield* TestClock.adjust("100 millis")
       }
-      assert.deepStrictEqual(received, ["beat", ...Array.from({ length: 5 }, () => "changes")])
+      assert.deepStrictEqual(received, [
+        "beat",
+        ...Array.from({ length: 5 }, () =>
+          "changes")
+      ])
       assert.strictEqual(taken - before, 5)
       yield* TestClock.adjust("29 seconds")
       assert.deepStrictEqual(received.slice(6), ["beat", "beat"])
