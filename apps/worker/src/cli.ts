@@ -28,6 +28,7 @@ import { checkSources } from "./Check.ts"
 import { routes as healthRoutes } from "./Health.ts"
 import { layer as logLayer, type LogFormat } from "./Log.ts"
 import { routes as pageRoutes } from "./page/Page.ts"
+import { runnersCommand } from "./RunnersCommand.ts"
 import { Status } from "./Status.ts"
 import * as Telemetry from "./Telemetry.ts"
 import { runForever, runOnce, type WorkerOptions } from "./Worker.ts"
@@ -113,7 +114,11 @@ export interface Services<R> {
 export const worker = <R>(services: Services<R>) =>
   Command.make("payments-worker").pipe(
     Command.withDescription("Keep databases or files up to date with the payments API."),
-    Command.withSubcommands([runCommand(services), checkCommand(services)])
+    Command.withSubcommands([
+      runCommand(services),
+      checkCommand(services),
+      runnersCommand({ config: configFlag, ...clusterFlags }, services.noReloads)
+    ])
   )
 
 const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, version }: Services<R>) =>
@@ -147,7 +152,7 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
       const workerOptions: WorkerOptions<R | Layer.Services<ReturnType<typeof destinationOf>>> = {
         api: service === undefined ? api : () =>
           Layer.succeedContext(service),
-        open: destinationOf
+        open: (source) => destinationOf(source, cluster?.runner)
       }
       const routes = httpAt(server, host ?? "127.0.0.1", listenOn ?? 9464)
       if (!single) yield* onEndless
@@ -220,10 +225,10 @@ const checkCommand = <R>({ api, noReloads }: Services<R>) =>
     )
   )
 
-const destinationOf = ({ name, to }: Source) =>
+const destinationOf = ({ name, to }: Source, runner: string | undefined) =>
   to === undefined
     ? Layer.effect(Sink, Effect.die(new Error(`the source ${name} has no destination`)))
-    : Destination.layer(to)
+    : Destination.layer(to._tag === "Postgres" ? { ...to, runner } : to)
 
 const httpAt = (server: Services<never>["server"], host: string, wanted: number) =>
   Layer.mergeAll(

@@ -35,7 +35,9 @@ export const layerInThisThread = (
     case "Sqlite":
       return SqliteSink.layer(destination.file)
     case "Postgres":
-      return Layer.unwrap(Effect.map(postgres, (sink) => sink.layer(destination.url)))
+      return Layer.unwrap(
+        Effect.map(postgres, (sink) => sink.layer(destination.url, undefined, undefined, destination.runner))
+      )
     case "Files":
       return FileSink.layer(destination.folder, destination.format)
   }

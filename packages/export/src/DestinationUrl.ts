@@ -7,7 +7,12 @@ import * as PostgresUrl from "./postgres/PostgresUrl.ts"
 /** A destination that stores the exported records. */
 export type StoredDestination =
   | { readonly _tag: "Sqlite"; readonly file: string }
-  | { readonly _tag: "Postgres"; readonly url: PostgresUrl.PostgresUrl }
+  | {
+    readonly _tag: "Postgres"
+    readonly url: PostgresUrl.PostgresUrl
+    /** The name of this process in a cluster, which people then see as the holder of a lock. */
+    readonly runner?: string | undefined
+  }
   | { readonly _tag: "Files"; readonly folder: string; readonly format: Format }
 
 /** A stored destination, or stdout. */

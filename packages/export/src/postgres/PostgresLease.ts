@@ -44,6 +44,8 @@ export interface Leases {
   /** The schema, as SQL writes it. */
   readonly schema: string
   readonly times: Times
+  /** The name of this process in a cluster. */
+  readonly runner?: string | undefined
 }
 
 /** An acquired lease. */
@@ -105,7 +107,7 @@ export const acquire = (
   )
 
 const tryAcquire = Effect.fnUntraced(function*(
-  { client, schema, times: { idleTimeout, lockTimeout, validity } }: Leases,
+  { client, runner, schema, times: { idleTimeout, lockTimeout, validity } }: Leases,
   label: string,
   owner: string
 ): Effect.fn.Return<Lease, SinkError> {
@@ -131,7 +133,7 @@ const tryAcquire = Effect.fnUntraced(function*(
           holder = excluded.holder, expires = excluded.expires
         WHERE l.expires <= clock_timestamp() OR l.expires > clock_timestamp() + ${maxValidity(validity)}
           OR l.owner = excluded.owner RETURNING epoch`,
-        [label, owner, `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}`]
+        [label, owner, `${processText(runner)} since ${new Date().toISOString()}`]
       )
     )
   ).pipe(Effect.catchIf(isLockTimeout, () => Effect.succeed([])))
@@ -140,6 +142,10 @@ const tryAcquire = Effect.fnUntraced(function*(
     ? { label, owner, epoch, transactions: 0, committed: 0 }
     : yield* locked(yield* holder)
 })
+
+/** Describes this process for people. */
+const processText = (runner: string | undefined): string =>
+  `process ${process.pid} on ${hostname()}${runner === undefined ? "" : ` (runner ${runner})`}`
 
 /** A lease that expires later than this was acquired before the server's clock was set back. It is treated as expired. */
 const maxValidity = (validity: Duration.Duration): string =>

@@ -9,16 +9,17 @@ import { settingsOf } from "./PostgresSettings.ts"
 import { openMaintenance, openReader, openStore } from "./PostgresStore.ts"
 import type { PostgresUrl } from "./PostgresUrl.ts"
 
-/** A sink that writes these lists into the schema. Creates a missing schema. */
+/** A sink that writes these lists into the schema. Creates a missing schema. `runner` is the name of this process in a cluster. */
 export const layer = (
   url: PostgresUrl,
   times?: Times,
-  lists: ReadonlyArray<Lists.AnyList> = Lists.all
+  lists: ReadonlyArray<Lists.AnyList> = Lists.all,
+  runner?: string
 ): Layer.Layer<Sink, SinkError> =>
   Layer.effect(
     Sink,
     Effect.map(
-      Effect.flatMap(settingsOf(url), (settings) => openStore(settings, times, lists)),
+      Effect.flatMap(settingsOf(url), (settings) => openStore(settings, times, lists, runner)),
       (store) => makeSink(store, lists)
     )
   )

@@ -37,13 +37,14 @@ import type { PostgresSettings } from "./PostgresSettings.ts"
 export const openStore = (
   settings: PostgresSettings,
   times: Lease.Times = Lease.times,
-  lists?: ReadonlyArray<Lists.AnyList>
+  lists?: ReadonlyArray<Lists.AnyList>,
+  runner?: string
 ): Effect.Effect<Store, SinkError, Scope.Scope> =>
   Effect.gen(function*() {
     const client = yield* connect(settings)
     yield* migrate(client, settings.schema, times.idleTimeout, lists)
     const schema = quoted(settings.schema)
-    return { ...readerOver(client, schema), ...writerOver({ client, schema, times }) }
+    return { ...readerOver(client, schema), ...writerOver({ client, schema, times, runner }) }
   })
 
 /** Opens an existing schema for reading, until the scope closes, for a program that knows these lists. */

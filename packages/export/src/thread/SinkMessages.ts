@@ -194,21 +194,21 @@ export const toBatch = (message: BatchMessage): Batch => {
 /** A destination with its password as plain text, which can be copied. */
 export type DestinationMessage =
   | Exclude<StoredDestination, { readonly _tag: "Postgres" }>
-  | { readonly _tag: "Postgres"; readonly url: Omit<PostgresUrl, "password">; readonly password: string | undefined }
-type PostgresUrl = Extract<StoredDestination, { readonly _tag: "Postgres" }>["url"]
+  | (Omit<Postgres, "url"> & { readonly url: Omit<Postgres["url"], "password">; readonly password: string | undefined })
+type Postgres = Extract<StoredDestination, { readonly _tag: "Postgres" }>
 
 /** Encodes a destination as a message. */
 export const fromDestination = (destination: StoredDestination): DestinationMessage => {
   if (destination._tag !== "Postgres") return destination
   const { password, ...url } = destination.url
-  return { _tag: "Postgres", url, password: password === undefined ? undefined : Redacted.value(password) }
+  return { ...destination, url, password: password === undefined ? undefined : Redacted.value(password) }
 }
 
 /** Decodes a destination. */
 export const toDestination = (message: DestinationMessage): StoredDestination => {
   if (message._tag !== "Postgres") return message
-  const { password, url } = message
-  return { _tag: "Postgres", url: { ...url, password: password === undefined ? undefined : Redacted.make(password) } }
+  const { password, url, ...destination } = message
+  return { ...destination, url: { ...url, password: password === undefined ? undefined : Redacted.make(password) } }
 }
 
 /** The fields of an error. A copied object loses its class. */

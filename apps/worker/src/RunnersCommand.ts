@@ -1,0 +1,109 @@
+/** `payments-worker runners`: lists the runners of a cluster and which source each of them runs. It writes nothing into the cluster. */
+import { printable } from "@payments/export"
+import { print, textFlag, usage } from "@payments/export/program"
+import { type ClusterFlags, clusterOf, type LoadedSources, loadSources } from "@payments/export/sources"
+import { Effect, Result } from "effect"
+import { Command, Flag } from "effect/cli"
+import type { Fleet, Owner } from "./cluster/Runners.ts"
+
+/** Makes the command from the flags that it shares with others. */
+export const runnersCommand = (
+  { cluster, clusterPrefix, config }: Record<"cluster" | "clusterPrefix" | "config", ReturnType<typeof textFlag>>,
+  noReloads: Effect.Effect<void>
+) =>
+  Command.make(
+    "runners",
+    {
+      config,
+      cluster,
+      clusterPrefix,
+      format: Flag.Literals("format", ["table", "json"]).pipe(
+        Flag.withDescription("tables for people, or one JSON object"),
+        Flag.withDefault("table")
+      )
+    },
+    Effect.fnUntraced(function*({ format, ...given }) {
+      yield* noReloads
+      const { file, settings } = yield* readSettings(given)
+      const { connect, settingsOf } = yield* Effect.promise(() => import("@payments/export/postgres"))
+      const { readFleet } = yield* Effect.promise(() => import("./cluster/Runners.ts"))
+      const client = yield* Effect.flatMap(settingsOf(settings.url), connect)
+      const found = (yield* readFleet(client.once, settings.prefix)) ?? { runners: [], sources: [] }
+      const fleet = { ...found, sources: file === undefined ? found.sources : ownersIn(file, found.sources) }
+      yield* print(format === "json" ? `${JSON.stringify(fleet)}\n` : tablesOf(fleet))
+    }, Effect.scoped)
+  ).pipe(Command.withDescription("List the runners of a cluster, and which source each of them runs"))
+
+/** Returns the cluster and the sources file. Without a file, the cluster comes from a flag or the environment. */
+const readSettings = Effect.fnUntraced(function*(given: ClusterFlags & { readonly config: string | undefined }) {
+  const loaded = yield* Effect.result(loadSources({ config: given.config, flags: {} }))
+  const file: LoadedSources | undefined = Result.isSuccess(loaded) ? loaded.success : undefined
+  // Sources that a cluster refuses do not matter here.
+  const settings = yield* clusterOf({ cluster: file?.cluster, sources: [] }, given)
+  if (settings !== undefined) return { settings, file }
+  if (Result.isFailure(loaded)) return yield* loaded.failure
+  return yield* usage(
+    "no cluster is set. Name it in --cluster, PAYMENTS_CLUSTER or the table [cluster] of the sources file."
+  )
+})
+
+/** Returns the sources of the file, also those that no runner has had yet, and others only while a runner has them. */
+const ownersIn = ({ sources }: LoadedSources, owners: ReadonlyArray<Owner>): ReadonlyArray<Owner | Unowned> => {
+  const names = new Set(sources.map(({ name }) => name))
+  const known = new Set(owners.map(({ source }) => source))
+  return [
+    ...owners.filter(({ runner, source }) => runner !== null || names.has(source)),
+    ...[...names].filter((name) => !known.has(name)).map((source): Unowned => ({
+      source,
+      runner: null,
+      lastRunner: null,
+      since: null,
+      takeovers: 0
+    }))
+  ].toSorted((a, b) => a.source < b.source ? -1 : 1)
+}
+
+/** A source that no runner has had yet. */
+interface Unowned extends Record<"runner" | "lastRunner" | "since", null> {
+  readonly source: string
+  readonly takeovers: 0
+}
+
+const tablesOf = (
+  { runners, sources }: Omit<Fleet, "sources"> & { readonly sources: ReadonlyArray<Owner | Unowned> }
+): string =>
+  [
+    tableOf([
+      ["runner", "state", "sources", "version", "started", "seen", "process"],
+      ...runners.map(({ alive, process, runner, seenAt, sources: own, startedAt, version }) => [
+        runner,
+        alive ? "alive" : "dead",
+        String(own.length),
+        version,
+        time(startedAt),
+        time(seenAt),
+        process
+      ])
+    ]),
+    tableOf([
+      ["source", "runner", "since", "takeovers", "last runner"],
+      ...sources.map(({ lastRunner, runner, since, source, takeovers }) => [
+        source,
+        runner ?? "-",
+        time(since ?? "-"),
+        String(takeovers),
+        lastRunner ?? "-"
+      ])
+    ])
+  ].join("\n")
+
+/** Aligns the columns of rows. */
+const tableOf = (cells: ReadonlyArray<ReadonlyArray<string>>): string => {
+  const rows = cells.map((row) => row.map(printable))
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
+  return rows.map((row) => `${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ").trimEnd()}\n`)
+    .join("")
+}
+
+/** Leaves out the milliseconds. */
+const time = (iso: string): string => iso.replace(/\.\d+Z$/, "Z")
