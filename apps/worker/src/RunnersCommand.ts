@@ -6,17 +6,22 @@ import { Effect, Result } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { Fleet, Owner } from "./cluster/Runners.ts"
 
-/** Makes the command from the flags that it shares with others. */
-export const runnersCommand = (
-  { cluster, clusterPrefix, config }: Record<"cluster" | "clusterPrefix" | "config", ReturnType<typeof textFlag>>,
-  noReloads: Effect.Effect<void>
-) =>
+/** Makes the command. */
+export const runnersCommand = (config: ReturnType<typeof textFlag>, noReloads: Effect.Effect<void>) =>
   Command.make(
     "runners",
     {
       config,
-      cluster,
-      clusterPrefix,
+      cluster: textFlag(
+        "cluster",
+        "URL",
+        "the PostgreSQL database of the cluster; default: that of the sources file (PAYMENTS_CLUSTER)"
+      ),
+      clusterPrefix: textFlag(
+        "cluster-prefix",
+        "NAME",
+        "the beginning of the names of its tables; default payments (PAYMENTS_CLUSTER_PREFIX)"
+      ),
       format: Flag.Literals("format", ["table", "json"]).pipe(
         Flag.withDescription("tables for people, or one JSON object"),
         Flag.withDefault("table")

@@ -117,7 +117,7 @@ export const worker = <R>(services: Services<R>) =>
     Command.withSubcommands([
       runCommand(services),
       checkCommand(services),
-      runnersCommand({ config: configFlag, ...clusterFlags }, services.noReloads)
+      runnersCommand(configFlag, services.noReloads)
     ])
   )
 

@@ -10,6 +10,7 @@ import { type PostgresServer, startServer, user } from "../../../packages/export
 import { query, urlOf } from "../../../packages/export/test/PostgresTest.ts"
 import { runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
 import * as Cluster from "../src/cluster/Cluster.ts"
+import type { Fleet } from "../src/cluster/Runners.ts"
 import type { Snapshot } from "../src/Snapshot.ts"
 import { binary, startWorker } from "./RunningWorker.ts"
 import { makeProxy } from "./TcpProxy.ts"
@@ -59,6 +60,31 @@ const untilShared = (runners: ReadonlyArray<Runner>, sources: ReadonlyArray<stri
     Effect.timeout("30 seconds")
   )
 
+/** Asserts what `payments-worker runners` prints about runners with these sources. */
+const assertListed = Effect.fnUntraced(function*(
+  args: ReadonlyArray<string>,
+  shares: { readonly [runner: string]: ReadonlyArray<string> }
+) {
+  const list = (more: ReadonlyArray<string>) => runProgram(process.execPath, [binary, "runners", ...args, ...more], {})
+  const { code, stderr, stdout } = yield* list(["--format", "json"])
+  assert.deepStrictEqual([code, stderr], [0, ""])
+  const { runners, sources } = JSON.parse(stdout) as Fleet // its documented format
+  assert.deepStrictEqual(
+    runners.map(({ alive, runner, sources: own }) => [runner, alive, own.join()]),
+    Object.entries(shares).map(([runner, own]) => [runner, true, own.toSorted().join()])
+  )
+  assert.deepStrictEqual(
+    sources.map(({ runner, source }) => `${source} ${runner}`),
+    Object.entries(shares).flatMap(([runner, own]) => own.map((source) => `${source} ${runner}`)).toSorted()
+  )
+  const table = yield* list([])
+  assert.match(table.stdout, /^runner  state  sources  version  started +seen +process\na       alive  \d        /)
+  assert.match(
+    table.stdout,
+    /\n\nsource  runner  since +takeovers  last runner\nfive    [ab]       20\d\d-\S+Z  \d          [ab]\n/
+  )
+})
+
 const names = ["one", "two", "three", "four", "five", "six"]
 
 describe("a cluster of workers", () => {
@@ -75,6 +101,12 @@ describe("a cluster of workers", () => {
         const both = yield* untilShared([a, b], names)
         assert.isTrue(both.every((share) => share.length > 0), JSON.stringify(both))
         assert.deepStrictEqual([(yield* a.readiness).status, (yield* b.readiness).status], [200, 200])
+        yield* assertListed(["--config", file, "--cluster", databaseUrl(), "--cluster-prefix", "shared"], {
+          a: yield* runningAt(a),
+          b: yield* runningAt(b)
+        })
+        const [holder] = yield* Effect.promise(() => query(server, "SELECT holder FROM shared_one.leases"))
+        assert.match(String(holder?.["holder"]), /^process \d+ on \S+ \(runner [ab]\) since \S+$/)
         // Both read the file again, while they run.
         const changed = [...names.slice(1), "seven", "eight"]
         writeSources(folder, "shared", url, changed)
