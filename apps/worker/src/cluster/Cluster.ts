@@ -45,14 +45,20 @@ import { Owners } from "./Owners.ts"
 
 /** The durations of a cluster. */
 export interface Times {
-  /** A runner that hangs, or cannot reach the database, loses its sources after this time. */
+  /**
+   * A runner that hangs, or cannot reach the database, loses its sources after this time. Each operation on the locks may take a
+   * third of it, or the runner stops its sources.
+   */
   readonly lockExpiration: Duration.Duration
   /** The time between two looks at which runners are alive, and between two attempts to take sources. */
   readonly refreshInterval: Duration.Duration
 }
 
-/** The defaults. All runners of a cluster need the same ones. */
-export const times: Times = { lockExpiration: Duration.seconds(15), refreshInterval: Duration.seconds(1) }
+/**
+ * The defaults. All runners of a cluster need the same ones. On a busy machine an operation can take more than 5 s. A shorter
+ * expiration would not save time, because the lease of a source lasts for 30 s as well.
+ */
+export const times: Times = { lockExpiration: Duration.seconds(30), refreshInterval: Duration.seconds(1) }
 
 /** How long a runner that ends waits for the cluster's database. */
 const closeTimeout = Duration.seconds(10)
