@@ -176,19 +176,24 @@ describe("payments mcp", () => {
       const { child, ended, seen } = yield* start(["--from", yield* exported([])])
       send(child, initialize("2025-11-25"), initialized, callQuery(1, endless), callQuery(2, endless))
       const queries = () =>
-        execFileSync("ps", ["-A", "-o", "ppid="], { encoding: "utf8" }).split("\n")
-          .filter((parent) => Number(parent) === child.pid).length
+        execFileSync("ps", ["-A", "-o", "pid=,ppid="], { encoding: "utf8" }).split("\n")
+          .flatMap((line) => {
+            const [pid, parent] = line.trim().split(/ +/)
+            return Number(parent) === child.pid ? [pid] : []
+          })
       const until = (condition: () => boolean) =>
         Effect.repeat(Effect.sync(condition), { until: (isTrue) => isTrue, schedule: Schedule.spaced("30 millis") })
-      yield* until(() => queries() === 2)
+      yield* until(() => queries().length === 2)
+      const both = queries()
       send(child, { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 1 } })
-      yield* until(() => queries() === 1)
-      send(child, request(3, "ping"))
+      // The process of the next query has started.
+      yield* until(() => queries().length === 2 && queries().filter((pid) => both.includes(pid)).length === 1)
+      send(child, callQuery(3, "SELECT 1"))
       yield* until(() => seen.out.includes("\"id\":3"))
       child.kill("SIGTERM")
       assert.strictEqual(yield* Effect.promise(() => ended), 130)
       assert.deepStrictEqual(responses(seen.out).map(({ id }) => id), [0, 3])
-      yield* until(() => queries() === 0)
+      yield* until(() => queries().length === 0)
     }).pipe(Effect.scoped), 30_000)
 
   it.live("ends when its output cannot be written", () =>

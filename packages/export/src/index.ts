@@ -43,7 +43,7 @@ export {
   type Match,
   searchedFields
 } from "./query/Find.ts"
-export { query, QueryError, type QueryResult } from "./query/Query.ts"
+export { ProcessStart, query, QueryError, type QueryResult, startAhead } from "./query/Query.ts"
 export * as Questions from "./query/Questions.ts"
 export { type Table, type TableColumn, tables } from "./query/Tables.ts"
 export { type HeldBack, prune, type Pruned, type Retention } from "./Retention.ts"

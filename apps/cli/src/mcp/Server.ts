@@ -4,6 +4,7 @@
  * when standard output cannot be written.
  */
 import { Lists } from "@payments/core"
+import { ProcessStart, startAhead } from "@payments/export"
 import { factsOf, logLine } from "@payments/export/program"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Schema, Semaphore, Stdio } from "effect"
 import { McpProtocol, McpSchema, McpServer } from "effect/ai"
@@ -31,13 +32,14 @@ export const serve = Effect.fnUntraced(function*(version: string, sources: Sourc
     yield* logLine("payments: an agent starts this program and sends messages to standard input. Ctrl-D ends it.")
   }
   const permits = yield* Semaphore.make(concurrentCalls)
+  const start = yield* startAhead
   const registrations = Layer.effectDiscard(Effect.gen(function*() {
     const server = yield* McpServer.McpServer
     for (const tool of [...apiTools(sources), ...copyTools(sources)]) {
       yield* server.addTool({
         tool: descriptionOf(tool),
         annotations: Context.empty(),
-        handle: (given) => permits.withPermit(resultOf(tool, given))
+        handle: (given) => permits.withPermit(resultOf(tool, given)).pipe(Effect.provideService(ProcessStart, start))
       })
     }
   }))

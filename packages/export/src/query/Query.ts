@@ -3,7 +3,7 @@
  * The rows arrive in chunks, so that a large result takes no more memory than a small one. Closing the scope stops the
  * statement.
  */
-import { Effect, Option, type Scope, Stream } from "effect"
+import { Context, Effect, Option, type Scope, Stream } from "effect"
 import { type ChildProcess, fork } from "node:child_process"
 import { extname, join } from "node:path"
 import type { Cell } from "../Cell.ts"
@@ -56,18 +56,53 @@ export const query = (
 /** The file next to this one: as a source, in the package, and in a program's bundle. */
 const processFile = new URL(`./QueryProcess${extname(new URL(import.meta.url).pathname)}`, import.meta.url)
 
-/** Starts the process of a query. Closing the scope ends it. */
-export const startProcess: Effect.Effect<ChildProcess, never, Scope.Scope> = Effect.acquireRelease(
-  Effect.sync(() =>
-    fork(processFile, {
-      // node:sqlite would print a warning that it is experimental.
-      execArgv: ["--disable-warning=ExperimentalWarning", "--max-semi-space-size=4"],
-      env: environment(),
-      stdio: ["ignore", "ignore", "inherit", "ipc"]
-    })
-  ),
-  (started) => Effect.sync(() => started.kill("SIGKILL"))
+const forkProcess = (): ChildProcess =>
+  fork(processFile, {
+    // node:sqlite would print a warning that it is experimental.
+    execArgv: ["--disable-warning=ExperimentalWarning", "--max-semi-space-size=4"],
+    env: environment(),
+    stdio: ["ignore", "ignore", "inherit", "ipc"]
+    // A process that cannot start fails the first request to it.
+  }).on("error", () => {})
+
+const kill = (child: ChildProcess | undefined) => Effect.sync(() => child?.kill("SIGKILL"))
+
+/** How the process of a query is started. Closing the scope ends it. */
+export const ProcessStart = Context.Reference<Effect.Effect<ChildProcess, never, Scope.Scope>>(
+  "@payments/export/ProcessStart",
+  { defaultValue: () => Effect.acquireRelease(Effect.sync(forkProcess), kill) }
 )
+
+/**
+ * Returns a {@link ProcessStart} for a server. After a query it starts the process of the next one, so that this one does not
+ * wait for it. Each query still has a process of its own. Closing the scope ends the waiting process.
+ */
+export const startAhead: Effect.Effect<Effect.Effect<ChildProcess, never, Scope.Scope>, never, Scope.Scope> = Effect
+  .gen(
+    function*() {
+      let waiting: ChildProcess | undefined
+      let isClosed = false
+      yield* Effect.addFinalizer(() => {
+        isClosed = true
+        return kill(waiting)
+      })
+      const take = () => {
+        const child = waiting
+        waiting = undefined
+        return child?.connected === true ? child : forkProcess()
+      }
+      return Effect.acquireRelease(Effect.sync(take), (child) =>
+        Effect.andThen(
+          kill(child),
+          Effect.sync(() => {
+            if (!isClosed) waiting ??= forkProcess()
+          })
+        ))
+    }
+  )
+
+/** Starts the process of a query. Closing the scope ends it. */
+export const startProcess = Effect.flatten(Effect.service(ProcessStart))
 
 /** Starts the statement in the process. */
 export const beginIn = Effect.fnUntraced(function*(
