@@ -53,6 +53,8 @@ interface Measured {
   readonly memory: { readonly median: number; readonly largest: number }
   /** Sessions of the database. */
   readonly sessions: number
+  /** How often a runner stopped a source during the measurement. */
+  readonly handovers: number
 }
 
 /** Measures all figures. `log` receives a line after each step. */
@@ -131,6 +133,7 @@ export const measureFleet = async (sizes: FleetSizes, log: (line: string) => voi
       { name: `age p95 of all lists, ${named} ÷ 1 runner`, value: one.age / (first?.age ?? 0), unit: "×" },
       { name: `resident set of a runner, ${named}, median`, value: one.memory.median / 2 ** 20, unit: "MiB" },
       { name: `resident set of a runner, ${named}, largest`, value: one.memory.largest / 2 ** 20, unit: "MiB" },
+      { name: `sources that were handed over meanwhile, ${named}`, value: one.handovers, unit: "count" },
       { name: `sessions of PostgreSQL, ${named}`, value: one.sessions, unit: "count" }
     ]
   })
@@ -196,7 +199,9 @@ const measure = async (client: Client, services: Process, runners: ReadonlyArray
   const requests = async () =>
     ((await services.send({ do: "countRequests" })).requests ?? []).reduce((a, b) => a + b, 0)
   const cpu = () => runners.reduce((total, { pid }) => total + cpuMs(pid), 0)
+  const handovers = () => runners.reduce((total, { messages }) => total + (messages.get("source handed over") ?? 0), 0)
   const ages: Array<number> = []
+  const handoversBefore = handovers()
   const [requestsBefore, cpuBefore] = [await requests(), cpu()]
   for (let second = 0; second < sizes.seconds; second++) {
     for (const { url } of runners) {
@@ -217,6 +222,7 @@ const measure = async (client: Client, services: Process, runners: ReadonlyArray
     pages: pages / sizes.seconds,
     age: percentile95(ages),
     memory: { median: median(sets), largest: Math.max(...sets) },
-    sessions: Number(sessions?.count)
+    sessions: Number(sessions?.count),
+    handovers: handovers() - handoversBefore
   }
 }

@@ -146,6 +146,7 @@ const figures: ReadonlyArray<Figure> = [
     unit: "×"
   },
   count("wrong ends of a process, or runners that did not work again", results.flatMap(({ problems }) => problems)),
+  { name: "runners that lost the cluster's database", value: sum(({ outages }) => outages), unit: "count" },
   { name: "fleets that failed", value: failed.length, unit: "count", atMost: 0 }
 ]
 console.log(`\n${render(figures)}`)

@@ -71,6 +71,8 @@ export interface FleetResult {
    */
   readonly problems: ReadonlyArray<string>
   readonly errors: ReadonlyMap<string, number>
+  /** How often a runner stopped its sources because the cluster's database did not answer in time. */
+  readonly outages: number
 }
 
 const sandboxOptions = (seed: number) => ({
@@ -82,6 +84,9 @@ const sandboxOptions = (seed: number) => ({
 
 /** How long a fleet may take to work again after a fault, in milliseconds. */
 const longestSettling = 180_000
+
+/** The worker logs this when an operation on the cluster's database fails or takes too long. */
+const outage = "the cluster's database does not answer: the sources of this runner stop until it does"
 
 /** The virtual time that passes each second. */
 const tickMs = 60_000
@@ -301,6 +306,7 @@ export class Fleet implements AsyncDisposable {
       ),
       peak: Math.max(...peaks.map(({ count }) => count)) / mostInWindow,
       problems: this.problems,
+      outages: this.runners.reduce((total, { messages }) => total + (messages.get(outage) ?? 0), 0),
       errors
     }
   }

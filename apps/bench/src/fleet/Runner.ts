@@ -30,6 +30,8 @@ process.once("exit", () => {
 /** A runner. Disposing it kills its process. */
 export class Runner implements AsyncDisposable {
   readonly link: Link
+  /** How often each message was logged. */
+  readonly messages = new Map<string, number>()
   /** The numbers of the lines of the log with level ERROR or FATAL, by their message and reason. */
   readonly errors = new Map<string, number>()
   /** How often a process has ended although no signal was sent. */
@@ -113,8 +115,9 @@ export class Runner implements AsyncDisposable {
       const port = /"port":(\d+)/.exec(line)?.[1]
       if (port !== undefined && instance === this.instance) this.#url = `http://127.0.0.1:${port}`
     }
-    if (!/"level":"(ERROR|FATAL)"/i.test(line)) return
     const message = /"message":"([^"]*)"/.exec(line)?.[1] ?? ""
+    this.messages.set(message, (this.messages.get(message) ?? 0) + 1)
+    if (!/"level":"(ERROR|FATAL)"/i.test(line)) return
     const reason = /"reason":"([^"]*)"/.exec(line)?.[1]
     const text = reason === undefined ? message : `${message} (${reason})`
     this.errors.set(text, (this.errors.get(text) ?? 0) + 1)
