@@ -9,10 +9,11 @@ import { Status } from "./Status.ts"
 
 /**
  * Whether the destination is open. A standby is ready too, so that a rolling update can end the worker that has the locks. So is
- * a source that another runner has.
+ * a source that another runner has, if this runner could take it over.
  */
-const isReady = ({ problem, state }: SourceSnapshot): boolean =>
-  problem === null && (state === "running" || state === "standby" || state === "elsewhere")
+const isReady = ({ cluster }: Snapshot) => ({ problem, state }: SourceSnapshot): boolean =>
+  problem === null &&
+  (state === "running" || state === "standby" || (state === "elsewhere" && cluster?.isHealthy === true))
 
 /** A list that is older than its `max_age`. */
 interface StaleList extends Pick<ListSnapshot, "list" | "ageSeconds" | "maxAgeSeconds"> {
@@ -50,7 +51,7 @@ export const routes = HttpRouter.use((router) =>
       "/health/ready",
       Effect.map(status.current, (snapshot) => {
         // At the start, the sources are not known yet.
-        const ready = snapshot.sources.length > 0 && snapshot.sources.every(isReady)
+        const ready = snapshot.sources.length > 0 && snapshot.sources.every(isReady(snapshot))
         return HttpServerResponse.jsonUnsafe({ ready, ...snapshot }, { status: ready ? 200 : 503 })
       })
     )

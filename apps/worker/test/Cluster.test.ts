@@ -95,12 +95,15 @@ describe("a cluster of workers", () => {
         const { PAYMENTS_BASE_URL: url } = yield* sandboxEnv({ records: 3 })
         const folder = yield* temporaryFolder
         const file = writeSources(folder, "shared", url, names)
-        const [a, b] = yield* Effect.all([startRunner(file, "a", "shared"), startRunner(file, "b", "shared")], {
-          concurrency: 2
-        })
-        const both = yield* untilShared([a, b], names)
-        assert.isTrue(both.every((share) => share.length > 0), JSON.stringify(both))
-        assert.deepStrictEqual([(yield* a.readiness).status, (yield* b.readiness).status], [200, 200])
+        const other = writeSources(yield* temporaryFolder, "other", url, ["one", "two"])
+        const [a, b, apart] = yield* Effect.all([
+          startRunner(file, "a", "shared"),
+          startRunner(file, "b", "shared"),
+          startRunner(other, "a", "other")
+        ], { concurrency: 3 })
+        yield* untilShared([a, b], names)
+        yield* a.untilOk("/health/ready")
+        yield* b.untilOk("/health/ready")
         yield* assertListed(["--config", file, "--cluster", databaseUrl(), "--cluster-prefix", "shared"], {
           a: yield* runningAt(a),
           b: yield* runningAt(b)
@@ -114,17 +117,14 @@ describe("a cluster of workers", () => {
         b.child.kill("SIGHUP")
         yield* Effect.all([a.untilLogged("settings read again", 1), b.untilLogged("settings read again", 1)])
         yield* untilShared([a, b], changed)
-        // A deployment with another prefix has its own runners, although the names are the same.
-        const other = writeSources(yield* temporaryFolder, "other", url, ["one", "two"])
-        const apart = yield* startRunner(other, "a", "other")
-        yield* untilShared([apart], ["one", "two"])
-        assert.deepStrictEqual(yield* apart.end("SIGTERM"), [0, null])
-        yield* untilShared([a, b], changed)
         assert.deepStrictEqual(yield* a.end("SIGTERM"), [0, null])
         yield* untilShared([b], changed)
         const c = yield* startRunner(file, "c", "shared")
-        yield* c.until(runningAt(c), (share) => share.length > 0)
+        const [left = [], taken = []] = yield* untilShared([b, c], changed)
+        const [newer = "", ...others] = left
         assert.deepStrictEqual(yield* b.end("SIGKILL"), [null, "SIGKILL"])
+        // A runner of a later version has extended this destination.
+        yield* Effect.promise(() => query(server, `UPDATE shared_${newer}.destination SET version = version + 1`))
         // A killed runner counts as alive for 15 s, and its leases last for 30 s. Here no time passes.
         yield* Effect.promise(() =>
           query(
@@ -132,12 +132,18 @@ describe("a cluster of workers", () => {
             "UPDATE shared_runners SET last_heartbeat = now() - interval '1 minute' WHERE address LIKE 'b:%'"
           )
         )
-        for (const name of changed) {
+        for (const name of left) {
           yield* Effect.promise(() => query(server, `UPDATE shared_${name}.leases SET expires = '-infinity'`))
         }
-        yield* untilShared([c], changed)
+        yield* untilShared([c], [...taken, ...others])
+        const [refused] = yield* c.untilLogged("destination failed", 1)
+        assert.strictEqual(refused?.annotations["source"], newer)
+        assert.include(refused?.annotations["error"], "it was written by a later version of this program")
+        // A deployment with another prefix has its own runners, although the names are the same.
+        assert.deepStrictEqual(yield* runningAt(apart), ["one", "two"])
+        assert.deepStrictEqual(yield* apart.end("SIGTERM"), [0, null])
         assert.deepStrictEqual(yield* c.end("SIGTERM"), [0, null])
-        for (const text of [a.out(), b.out(), c.out()]) assert.notMatch(text, /"(ERROR|FATAL)"|cause/)
+        for (const text of [a.out(), b.out(), apart.out()]) assert.notMatch(text, /"(ERROR|FATAL)"|cause/)
       }).pipe(Effect.scoped),
     60_000
   )
@@ -256,7 +262,7 @@ describe("a worker without a cluster", () => {
           "--import",
           pathToFileURL(hook).href
         ])
-        yield* worker.untilUpToDate
+        yield* worker.untilLogged("started", 1)
         yield* worker.end("SIGTERM")
         return readFileSync(loaded, "utf8").split("\n").filter((line) => /Cluster/.test(line)).length
       })
