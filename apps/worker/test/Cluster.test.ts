@@ -228,15 +228,6 @@ describe("a runner", () => {
       yield* until((now) => states(now) === "elsewhere,running,elsewhere")
       yield* proxy.start
       yield* until((now) => states(now) === "running,running,elsewhere")
-      // The server ends the session that has the locks.
-      yield* Effect.promise(() =>
-        query(
-          server,
-          "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2"
-        )
-      )
-      yield* until((now) => states(now) === "elsewhere,running,elsewhere")
-      yield* until((now) => states(now) === "running,running,elsewhere")
     }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
 })
 
