@@ -6,8 +6,9 @@
  * `layer` reads a service over any `HttpClient`. `layerConfig` reads the address and the key of the service from
  * environment variables. `layerTest` of `@payments/core/testing` reads records in memory with the same semantics.
  */
-import { Context, Effect, type FileSystem, Layer } from "effect"
+import { Context, Effect, type FileSystem, Layer, Option } from "effect"
 import { HttpClient } from "effect/http"
+import { RateLimiterStore } from "effect/persistence/RateLimiter"
 import { makeClient } from "./internal/Client.ts"
 import { makeHttpPages } from "./internal/HttpPages.ts"
 import { makeListOperation } from "./internal/ListReader.ts"
@@ -17,12 +18,16 @@ import { PaymentsConfig, type PaymentsConfigError } from "./PaymentsConfig.ts"
 
 /** The lists of the payments service. */
 export class PaymentsApi extends Context.Service<PaymentsApi, ListOperations>()("@payments/core/PaymentsApi") {
-  /** Reads the service at the addresses in `PaymentsConfig`, over any `HttpClient`. */
+  /**
+   * Reads the service at the addresses in `PaymentsConfig`, over any `HttpClient`. With a `RateLimiterStore` of
+   * `effect/persistence` in its context, all clients that use the same key and store share one request rate.
+   */
   static readonly layer: Layer.Layer<PaymentsApi, never, HttpClient.HttpClient | PaymentsConfig> = Layer.effect(
     PaymentsApi,
     Effect.gen(function*() {
       const config = yield* PaymentsConfig
-      const client = makeClient(config, makeHttpPages(config, yield* HttpClient.HttpClient))
+      const store = Option.getOrUndefined(yield* Effect.serviceOption(RateLimiterStore))
+      const client = makeClient(config, makeHttpPages(config, yield* HttpClient.HttpClient), store)
       const operations = Lists.map((list) => makeListOperation<unknown, object>(list, client, config))
       // The cast is sound: `Lists.map` keeps the names, but its type does not relate each list to its own records.
       return { ...operations as EachList, source: config.source, isSecret: client.secrets.areIn }

@@ -1,8 +1,9 @@
 /**
  * The client of a service: requests a page, and retries according to the retry policy. All listings share the client's
- * rate limiter, retry budget, keys and secrets.
+ * pace, retry budget, keys and secrets.
  */
-import { type Clock, Duration, Effect, Record, Redacted, Result, Semaphore } from "effect"
+import { Duration, Effect, Record, Redacted, Result, Semaphore } from "effect"
+import type { RateLimiterStore } from "effect/persistence/RateLimiter"
 import * as Lists from "../Lists.ts"
 import * as Monotonic from "../Monotonic.ts"
 import { type Deadlines, PaymentsConfig } from "../PaymentsConfig.ts"
@@ -10,11 +11,13 @@ import { PaymentsError, type Reason, Unauthorized } from "../PaymentsError.ts"
 import * as Position from "../Position.ts"
 import { makeTimeLimit } from "./Deadline.ts"
 import type { Failure } from "./Failure.ts"
+import { keyFingerprintOf } from "./KeyFingerprint.ts"
+import { makeOwnPace, type Pace } from "./Pace.ts"
 import { describeBody, type Envelope, openEnvelope, reasonOfStatus, requestIdOf } from "./PageDecoder.ts"
 import type { PageRequest, RawAnswer, SendRequest } from "./PageRequest.ts"
-import * as RateLimiter from "./RateLimiter.ts"
 import * as Retry from "./Retry.ts"
 import { makeSecrets, type Secrets } from "./SafeText.ts"
+import { makeSharedPace } from "./SharedPace.ts"
 import { instrument } from "./Telemetry.ts"
 
 /** A page whose records are not checked yet. */
@@ -42,52 +45,25 @@ export interface Client {
   readonly secrets: Secrets
 }
 
-/** Returns a client that sends its requests with `send`. */
-export const makeClient = (config: PaymentsConfig["Service"], send: SendRequest): Client => {
-  let limiter = RateLimiter.make(config.maxRequestsPerSecond, config.slowDown)
+/** Returns a client that sends its requests with `send`. With a store, it shares its request rate with other clients. */
+export const makeClient = (
+  config: PaymentsConfig["Service"],
+  send: SendRequest,
+  store?: RateLimiterStore["Service"]
+): Client => {
   const tokens: Retry.RetryTokens = { left: config.retry.budget.capacity }
   const keys = { ...PaymentsConfig.keysOf(config) }
   const secrets = makeSecrets(Object.values(keys).map(Redacted.value))
 
-  /** Requests that wait for the rate limiter, in order. */
-  const queue = Semaphore.makeUnsafe(1)
   const keyReading = Semaphore.makeUnsafe(1)
+  const paceOf = makePaces(config, store)
 
-  /** Records a request if the limiter allows one now. Returns whether it does. */
-  const tryAcquire = (clock: Clock.Clock): boolean => {
-    const now = Monotonic.millisUnsafe(clock)
-    if (limiter.nextRequestAt > now) return false
-    limiter = RateLimiter.onRequest(limiter, now)
-    return true
+  const onRateLimited = (pace: Pace, retryAfter: Duration.Duration | undefined) => {
+    // A request whose `Retry-After` is longer than the retry policy accepts fails, and its error contains the wait.
+    // Such a wait does not delay other requests.
+    const ignored = retryAfter === undefined || Duration.isGreaterThan(retryAfter, config.retry.longestRetryAfter)
+    return pace.onRateLimited(ignored ? 0 : Duration.toMillis(retryAfter))
   }
-
-  /**
-   * Waits until the limiter allows a request. Checks again after each wait, because a 429 may have postponed requests.
-   */
-  const acquire = (clock: Clock.Clock): Effect.Effect<void> =>
-    Effect.suspend(() =>
-      tryAcquire(clock)
-        ? Effect.void
-        : Effect.flatMap(Effect.sleep(limiter.nextRequestAt - Monotonic.millisUnsafe(clock)), () => acquire(clock))
-    )
-
-  const rateLimited = <A>(exchange: Effect.Effect<A, Failure>): Effect.Effect<A, Failure> =>
-    Effect.clockWith((clock) =>
-      tryAcquire(clock) ? exchange : Effect.andThen(queue.withPermits(1)(acquire(clock)), exchange)
-    )
-
-  const onRateLimited = (retryAfter: Duration.Duration | undefined) =>
-    Effect.clockWith((clock) => {
-      // A request whose `Retry-After` is longer than the retry policy accepts fails, and its error contains the wait.
-      // Such a wait does not delay other requests.
-      const ignored = retryAfter === undefined || Duration.isGreaterThan(retryAfter, config.retry.longestRetryAfter)
-      limiter = RateLimiter.onRateLimited(
-        limiter,
-        Monotonic.millisUnsafe(clock),
-        ignored ? 0 : Duration.toMillis(retryAfter)
-      )
-      return Effect.void
-    })
 
   /**
    * Returns the key to use after the service refused a key, or undefined if there is no other one. If another request
@@ -108,17 +84,22 @@ export const makeClient = (config: PaymentsConfig["Service"], send: SendRequest)
     return fresh
   }, keyReading.withPermits(1))
 
-  const instrumented = Lists.map((list) => instrument(PaymentsConfig.addressOf(config, list), list, () => limiter.rate))
+  const instrumented = Lists.map((list) =>
+    instrument(PaymentsConfig.addressOf(config, list), list, () => paceOf(list, keys[list.baseAddress]).rate())
+  )
 
-  const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) =>
-    rateLimited(Effect.suspend(() => {
+  const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) => {
+    const pace = paceOf(request.list, key)
+    const sending = Effect.suspend(() => {
       for (const value of [...Object.values(request.filters), request.cursor ?? ""]) secrets.add(value)
       const sent = Effect.tapError(
         tryOnce(send(request, key), config.deadlines, secrets),
-        ({ reason }) => reason._tag === "RateLimited" ? onRateLimited(reason.retryAfter) : Effect.void
+        ({ reason }) => reason._tag === "RateLimited" ? onRateLimited(pace, reason.retryAfter) : Effect.void
       )
       return instrumented[request.list.name](count.made++, sent)
-    })).pipe(Effect.map((arrived) => ({ ...arrived, key })))
+    })
+    return Effect.map(Effect.andThen(pace.acquire, sending), (arrived) => ({ ...arrived, key }))
+  }
 
   /**
    * Makes one attempt. If the service refuses the key and the key file has another one, sends the request once more.
@@ -164,6 +145,32 @@ export const makeClient = (config: PaymentsConfig["Service"], send: SendRequest)
 
 interface Attempts {
   made: number
+}
+
+/**
+ * Returns the function from a list and its key to their pace. Without a store, all lists have the same pace. With a
+ * store, the lists of a base address share it with all clients that read this address with the same key.
+ */
+const makePaces = (config: PaymentsConfig["Service"], store: RateLimiterStore["Service"] | undefined) => {
+  const { maxRequestsPerSecond: ceiling, slowDown } = config
+  if (store === undefined) {
+    const own = makeOwnPace(ceiling, slowDown)
+    return (): Pace => own
+  }
+  const paces = new Map<string, Pace>()
+  return ({ baseAddress }: Lists.AnyList, key: Redacted.Redacted<string>): Pace => {
+    const { href } = baseAddress === "invoices" ? config.invoicesBaseUrl : config.baseUrl
+    const id = `${href} ${Redacted.value(key)}`
+    const known = paces.get(id)
+    if (known !== undefined) return known
+    const name = Effect.map(
+      Effect.promise(() => keyFingerprintOf(key)(`rate limit of ${href}`)),
+      (fingerprint = "") => `${href} ${fingerprint}`
+    )
+    const pace = makeSharedPace({ store, name, ceiling, slowDown })
+    paces.set(id, pace)
+    return pace
+  }
 }
 
 /** Sends one request and reads the envelope of its answer. The attempt's deadline includes decoding the answer. */
