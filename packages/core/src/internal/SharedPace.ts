@@ -13,7 +13,7 @@
  * While the store cannot be used, the client keeps to its share of the last known rate.
  */
 import { type Clock, Duration, Effect, Fiber, Option, Semaphore } from "effect"
-import { RateLimiterError, type RateLimiterStore, RateLimitStoreError } from "effect/persistence/RateLimiter"
+import type { RateLimiterStore } from "effect/persistence/RateLimiter"
 import * as Monotonic from "../Monotonic.ts"
 import { makeOwnPace, type Pace } from "./Pace.ts"
 import type { SlowDown } from "./RateLimiter.ts"
@@ -124,12 +124,12 @@ export const makeSharedPace = ({ ceiling = highestRate, name, slowDown, store }:
     return yield* takeSlots(1)
   })
 
-  const leaveStore = (now: number, error: RateLimiterError) => {
+  const leaveStore = (now: number, { message }: StoreProblem) => {
     const share = rate / Math.max(clients, earlierClients)
     own = makeOwnPace(share, slowDown)
     triedAt = now
     return Effect.logWarning(
-      `The rate limit store cannot be used: ${error.message}. Until it can, this process sends at most ${
+      `The rate limit store cannot be used: ${message}. Until it can, this process sends at most ${
         share >= 10 ? Math.floor(share) : share.toPrecision(2)
       } requests per second, its share of the budget.`
     )
@@ -192,7 +192,11 @@ export const makeSharedPace = ({ ceiling = highestRate, name, slowDown, store }:
         notBefore = Math.max(notBefore, now + retryAfterMs)
         return Effect.catch(
           answered(reduce(clock, retryAfterMs)),
-          (error) => Effect.andThen(leaveStore(now, error), Effect.suspend(() => own?.onRateLimited(retryAfterMs) ?? Effect.void))
+          (error) =>
+            Effect.andThen(
+              leaveStore(now, error),
+              Effect.suspend(() => own?.onRateLimited(retryAfterMs) ?? Effect.void)
+            )
         )
       }),
     rate: () => own?.rate() ?? rate
@@ -207,14 +211,17 @@ const longestWaitMs = 60 * 60 * 1000
 
 const isNumber = (value: number, minimum: number, maximum: number): boolean => value >= minimum && value <= maximum
 
-const storeError = (message: string) => new RateLimiterError({ reason: new RateLimitStoreError({ message }) })
+/** Why the store cannot be used. */
+interface StoreProblem {
+  readonly message: string
+}
 
-const unusable = Effect.fail(storeError("it contains a number out of range"))
+const unusable = Effect.fail<StoreProblem>({ message: "it contains a number out of range" })
 
 /** Limits the time that the store may take. Does not wait for the interruption of an operation that takes longer. */
-const answered = <A>(operation: Effect.Effect<A, RateLimiterError>): Effect.Effect<A, RateLimiterError> =>
+const answered = <A>(operation: Effect.Effect<A, StoreProblem>): Effect.Effect<A, StoreProblem> =>
   Effect.flatMap(Effect.forkDetach(operation), (fiber) =>
     Effect.timeoutOption(Fiber.await(fiber), answerTimeout).pipe(
       Effect.ensuring(Effect.forkDetach(Fiber.interrupt(fiber))),
-      Effect.flatMap(Option.getOrElse(() => Effect.fail(storeError("no answer for 1 s"))))
+      Effect.flatMap(Option.getOrElse(() => Effect.fail({ message: "no answer for 1 s" })))
     ))

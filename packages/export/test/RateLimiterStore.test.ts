@@ -1,0 +1,93 @@
+/** The rate limit store of PostgreSQL: the same answers as Effect's store in memory, and its table. */
+import { PgConnection } from "@effect/sql-pg"
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Console, Context, Duration, Effect, Layer } from "effect"
+import { layerStoreMemory, type RateLimiterError, RateLimiterStore } from "effect/persistence/RateLimiter"
+import { afterAll, beforeAll } from "vitest"
+import { make } from "../src/ratelimit/PostgresRateLimiterStore.ts"
+import { type PostgresServer, startServer, user } from "./PostgresServer.ts"
+import { query, urlOf } from "./PostgresTest.ts"
+import { type Dice, diceOf, seed } from "./Seed.ts"
+
+let server: PostgresServer
+beforeAll(async () => void (server = await startServer()))
+afterAll(() => server.stop())
+
+type Store = RateLimiterStore["Service"]
+
+type Operation = (store: Store) => Effect.Effect<ReadonlyArray<number | string>, RateLimiterError>
+
+/** Returns an operation with random arguments. Its answer is plain data; of `adaptiveConsume` also the phase and the key. */
+const operationOf = (dice: Dice, epochs: ReadonlyMap<string, number>): Operation => {
+  const key = dice.pick(["one", "two"])
+  const tokens = dice.pick([1, 1, 1, 2, 0.5, 0, 7])
+  const refillRate = Duration.millis(dice.pick([50, 100, 333]))
+  const options = { key, tokens, limit: dice.pick([1, 5, 20]), refillRate }
+  const allowOverflow = dice.chance(0.5)
+  const feedback = {
+    key,
+    epoch: Math.max(0, (epochs.get(key) ?? 0) - (dice.chance(0.2) ? 1 : 0)),
+    tokens: 1,
+    status: dice.chance(0.9) ? 429 : 200,
+    retryAfter: dice.chance(0.9) ? Duration.millis(dice.chance(0.02) ? 5_000_000 : dice.pick([0, 500])) : undefined
+  }
+  switch (dice.below(4)) {
+    case 0:
+      return (store) => store.fixedWindow({ ...options, limit: allowOverflow ? undefined : options.limit })
+    case 1:
+      return (store) => store.tokenBucket({ ...options, allowOverflow })
+    case 2:
+      return (store) =>
+        Effect.map(
+          store.adaptiveConsume({ key, tokens, fallbackLimit: 10, fallbackWindow: Duration.seconds(1) }),
+          ({ delay, epoch, phase }) => [Duration.toMillis(delay), epoch, phase, key]
+        )
+    default:
+      return (store) => Effect.map(store.adaptiveFeedback(feedback), () => [])
+  }
+}
+
+describe("the rate limit store of PostgreSQL", () => {
+  it.live("gives the same answers as the store in memory", () =>
+    Effect.gen(function*() {
+      yield* Console.log(`seed ${seed}`)
+      // For this user, the time of the server is a row of a table.
+      yield* Effect.promise(async () => {
+        for (
+          const statement of [
+            "CREATE SCHEMA clock",
+            "CREATE TABLE clock.now AS SELECT 0::double precision AS millis",
+            "CREATE FUNCTION clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT to_timestamp(millis / 1000) FROM clock.now'",
+            "CREATE ROLE clocked LOGIN SUPERUSER",
+            "ALTER ROLE clocked SET search_path = clock, pg_catalog"
+          ]
+        ) await query(server, statement)
+      })
+      const postgres = yield* make({ ...urlOf(server, "conforming"), user: "clocked" })
+      const memory = Context.get(yield* Layer.build(layerStoreMemory), RateLimiterStore)
+      const dice = diceOf(seed, "operations")
+      const epochs = new Map<string, number>()
+      const phases = new Set<unknown>()
+      const admin = yield* PgConnection.make({ host: "127.0.0.1", port: server.port, username: user, database: "postgres" })
+      const clock = yield* Clock.Clock
+      let now = 1_700_000_000_000
+      for (let step = 0; step < 600; step++) {
+        const passed = dice.chance(0.02) ? 70_000 : dice.pick([0, 0, 1, 30, 100, 700, 4000])
+        now += passed
+        yield* admin.query(`UPDATE clock.now SET millis = ${now}`)
+        const operation = operationOf(dice, epochs)
+        const expected = yield* Effect.provideService(operation(memory), Clock.Clock, {
+          ...clock,
+          currentTimeMillisUnsafe: () => now
+        })
+        const [, epoch, phase, key] = expected
+        if (key !== undefined) epochs.set(String(key), Number(epoch))
+        phases.add(phase)
+        const actual = yield* operation(postgres)
+        const rounded = (answer: ReadonlyArray<number | string>) =>
+          answer.map((value) => typeof value === "number" ? Math.round(value * 100) / 100 : value)
+        assert.deepStrictEqual(rounded(actual), rounded(expected), `seed ${seed}, step ${step}`)
+      }
+      assert.deepStrictEqual(phases, new Set([undefined, "inactive", "cooldown", "learning", "learned"]), `seed ${seed}`)
+    }).pipe(Effect.scoped), 20_000)
+})
