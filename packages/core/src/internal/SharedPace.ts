@@ -1,16 +1,18 @@
 /**
  * The pace of a client that shares one budget of requests with all clients of a key: those of other processes and other
- * machines. The state of the budget is in a `RateLimiterStore`, as token buckets:
+ * machines. The state of the budget is in a `RateLimiterStore`, which has buckets of tokens and counters:
  *
- * - `slots`: a request takes a token and waits for its turn. The bucket holds one token, so requests are spaced evenly.
- *   A client takes one token at a time, so each client gets the same share, and a killed client wastes one token.
- * - `rate`: its level is the rate on a logarithmic scale. It gains a token per second, and each token is 1 %, so the
- *   rate grows by 1 % per second. A full bucket means that no limit is known.
- * - `turn`: one client at a time reduces the rate, at most once per second.
+ * - `slots`: its tokens are milliseconds. A request takes the time between two requests, and waits until the bucket has
+ *   gained what it took. So requests are spaced evenly. A client takes one slot at a time, so all clients get the same
+ *   share, and a killed client wastes one slot.
+ * - `rate`: its level is the rate on a logarithmic scale: a token is 1 %. A full bucket means that nothing is known.
+ * - `peak`: the rate at the last 429, on the same scale.
+ * - `growth`, `reduction`: one client at a time changes the rate, at most once per second.
  * - `reductions`: a rate that was reduced several times within a few seconds is reduced more each time.
- * - `clients`: the number of clients, counted once per minute.
+ * - `clients`: the number of clients, counted anew every minute.
  *
- * While the store cannot be used, the client keeps to its share of the last known rate.
+ * The rate grows while requests wait for it: fast until the first 429, then slowly near the peak. While the store cannot
+ * be used, a client keeps to its share of the last known rate.
  */
 import { type Clock, Duration, Effect, Fiber, Option, Semaphore } from "effect"
 import type { RateLimiterStore } from "effect/persistence/RateLimiter"
@@ -29,16 +31,34 @@ export interface Budget {
   readonly slowDown: SlowDown
 }
 
-/** The lowest and the highest rate that the store expresses, in requests per second. */
+/** The rates that the store can express, in requests per second. */
 const lowestRate = 0.2
 const highestRate = 1000
+/** The first rate if there is no ceiling. */
+const firstRate = 20
 
-/** The level of `rate` for a rate. */
+/** The level of `rate` and `peak` for a rate. */
 const levelOf = (rate: number): number => 100 * Math.log(rate / lowestRate)
 const rateOf = (level: number): number => lowestRate * Math.exp(level / 100)
 const fullLevel = Math.ceil(levelOf(highestRate))
 
-const second = Duration.seconds(1)
+/** `rate` and `peak` gain 1 % per hour. So they are forgotten weeks after the last request. */
+const register = { limit: fullLevel, refillRate: Duration.hours(1), allowOverflow: true }
+/** Buckets of which one client at a time gets the token. */
+const turn = { tokens: 1, limit: 1, refillRate: Duration.seconds(1), allowOverflow: false }
+/** The reductions of the last seconds. */
+const reductions = { tokens: 1, limit: 5, refillRate: Duration.seconds(5), allowOverflow: false }
+
+/** Returns by how much the level grows in a second. */
+const growthOf = (level: number, peak: number): number =>
+  // No 429 yet: the rate doubles within 2 s.
+  peak >= fullLevel
+    ? 35
+    // The last 429 came at a much higher rate, or none came at a much higher rate than then: the limit is elsewhere.
+    : Math.abs(peak - level) > 15
+    ? 5
+    : 1
+
 /** A client reads the rate again after this time. */
 const rateIntervalMs = 1000
 /** A client counts the other clients again after this time. */
@@ -46,16 +66,18 @@ const countIntervalMs = 10_000
 /** The clients are counted anew after this time. */
 const countWindow = Duration.minutes(1)
 /** The longest wait for an answer of the store. */
-const answerTimeout = second
+const answerTimeout = Duration.seconds(1)
 /** The time between two attempts to use a store that failed. */
 const retryIntervalMs = 5000
-/** The reductions within the last seconds that make the next one larger, and how fast they are forgotten. */
-const reductions = { limit: 5, refillRate: Duration.seconds(5) }
 
 /** Returns a pace that shares a budget. */
-export const makeSharedPace = ({ ceiling = highestRate, name, slowDown, store }: Budget): Pace => {
-  let rate = ceiling
+export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace => {
+  const firstLevel = levelOf(Math.min(ceiling ?? firstRate, highestRate))
+  const highestLevel = ceiling === undefined ? fullLevel - 1 : Math.min(fullLevel - 1, firstLevel)
+  let rate = ceiling ?? firstRate
   let rateReadAt = Number.NEGATIVE_INFINITY
+  /** Whether a request has waited for its slot since the rate was read. */
+  let hasWaited = false
   /** No request is sent before. */
   let notBefore = Number.NEGATIVE_INFINITY
   /** The clients that are counted now, and those that were counted in the minute before. */
@@ -75,28 +97,40 @@ export const makeSharedPace = ({ ceiling = highestRate, name, slowDown, store }:
   const take = (bucket: string, options: Take) =>
     Effect.flatMap(cachedName, (budget) => store.tokenBucket({ key: `${budget} ${bucket}`, ...options }))
 
-  /** Takes tokens of `rate`. Returns its level. */
-  const takeRate = (tokens: number) =>
+  /** Adds to the level of `rate` or `peak`. Returns the level. */
+  const add = (bucket: "rate" | "peak", levels: number) =>
     Effect.flatMap(
-      take("rate", { tokens, limit: fullLevel, refillRate: second, allowOverflow: true }),
-      ([level]) => isNumber(level, -fullLevel, fullLevel) ? Effect.succeed(level) : unusable
+      take(bucket, { ...register, tokens: -levels }),
+      ([level]) => isNumber(level, -fullLevel, 2 * fullLevel) ? Effect.succeed(level) : unusable
     )
+  const hasTurn = (bucket: "growth" | "reduction") => Effect.map(take(bucket, turn), ([remaining]) => remaining >= 0)
+
+  /** Reads the rate. If requests wait for it, increases it. */
+  const readRate = Effect.fnUntraced(function*(now: number) {
+    let level = yield* add("rate", 0)
+    const isKnown = level < fullLevel
+    if ((!isKnown || (hasWaited && level < highestLevel)) && (yield* hasTurn("growth"))) {
+      const growth = isKnown ? growthOf(level, yield* add("peak", 0)) : firstLevel - level
+      level = yield* add("rate", Math.min(growth, highestLevel - level))
+    }
+    noteLevel(level < fullLevel ? level : firstLevel, now)
+    hasWaited = false
+  })
   const noteLevel = (level: number, now: number) => {
-    rate = Math.min(ceiling, rateOf(Math.max(0, level)))
+    rate = Math.min(ceiling ?? highestRate, rateOf(Math.max(0, level)))
     rateReadAt = now
   }
 
-  /** Takes tokens of `slots`. Returns the time in ms until the last of them is there. */
-  const takeSlots = Effect.fnUntraced(function*(tokens: number) {
-    const intervalMs = 1000 / rate
+  /** Takes milliseconds of `slots`. Returns the time in ms until they begin, which is when a request may be sent. */
+  const takeSlot = Effect.fnUntraced(function*(slotMs: number) {
     const [remaining, elapsedMs] = yield* take("slots", {
-      tokens,
-      limit: 1,
-      refillRate: Duration.millis(intervalMs),
+      tokens: slotMs,
+      limit: slotMs,
+      refillRate: Duration.millis(1),
       allowOverflow: true
     })
-    const waitMs = Math.max(0, -remaining * intervalMs - elapsedMs)
-    return isNumber(waitMs, 0, longestWaitMs + 1000 * intervalMs) ? waitMs : yield* unusable
+    const waitMs = Math.max(0, -remaining - elapsedMs)
+    return isNumber(waitMs, 0, longestWaitMs + 1000 * slotMs) ? waitMs : yield* unusable
   })
 
   /** Counts this client and reads how many there are. */
@@ -104,7 +138,7 @@ export const makeSharedPace = ({ ceiling = highestRate, name, slowDown, store }:
     const key = `${yield* cachedName} clients`
     const add = (tokens: number, refillRate: Duration.Duration) =>
       store.fixedWindow({ key, tokens, refillRate, limit: undefined })
-    const [before] = yield* add(0, second)
+    const [before] = yield* add(0, countWindow)
     if (now >= countEndsAt) {
       // The first client that is counted sets the time after which all are counted anew.
       const [after, ttlMs] = yield* add(1, before === 0 ? countWindow : Duration.millis(1))
@@ -119,9 +153,11 @@ export const makeSharedPace = ({ ceiling = highestRate, name, slowDown, store }:
   /** Takes the next slot. Returns the time in ms until it begins. */
   const reserve = Effect.fnUntraced(function*(clock: Clock.Clock) {
     const now = Monotonic.millisUnsafe(clock)
-    if (now - rateReadAt >= rateIntervalMs) noteLevel(yield* takeRate(0), now)
+    if (now - rateReadAt >= rateIntervalMs) yield* readRate(now)
     if (now - countedAt >= countIntervalMs || now >= countEndsAt) yield* count(now)
-    return yield* takeSlots(1)
+    const waitMs = yield* takeSlot(1000 / rate)
+    if (waitMs > 0) hasWaited = true
+    return waitMs
   })
 
   const leaveStore = (now: number, { message }: StoreProblem) => {
@@ -137,9 +173,8 @@ export const makeSharedPace = ({ ceiling = highestRate, name, slowDown, store }:
 
   /** Uses the store again if it answers. */
   const returnToStore = (clock: Clock.Clock) =>
-    answered(takeRate(0)).pipe(
-      Effect.tap((level) => {
-        noteLevel(level, Monotonic.millisUnsafe(clock))
+    answered(Effect.suspend(() => readRate(Monotonic.millisUnsafe(clock)))).pipe(
+      Effect.tap(() => {
         own = undefined
         return Effect.logInfo("The rate limit store can be used again.")
       }),
@@ -147,17 +182,18 @@ export const makeSharedPace = ({ ceiling = highestRate, name, slowDown, store }:
       Effect.ignore
     )
 
-  const wait = Effect.fnUntraced(function*(clock: Clock.Clock) {
+  const wait: (clock: Clock.Clock) => Effect.Effect<void> = Effect.fnUntraced(function*(clock: Clock.Clock) {
     if (own === undefined) {
       // To derive the name takes time that is not the store's.
       yield* cachedName
       const reserved = yield* Effect.result(answered(reserve(clock)))
       if (reserved._tag === "Success") {
         if (reserved.success > 0) yield* Effect.sleep(reserved.success)
-        while (notBefore > Monotonic.millisUnsafe(clock)) {
-          yield* Effect.sleep(notBefore - Monotonic.millisUnsafe(clock))
-        }
-        return
+        const pauseMs = notBefore - Monotonic.millisUnsafe(clock)
+        if (pauseMs <= 0) return
+        // The slot is within the pause that the service requested. The next one is not.
+        yield* Effect.sleep(pauseMs)
+        return yield* wait(clock)
       }
       yield* leaveStore(Monotonic.millisUnsafe(clock), reserved.failure)
     } else if (Monotonic.millisUnsafe(clock) - triedAt >= retryIntervalMs) {
@@ -170,17 +206,18 @@ export const makeSharedPace = ({ ceiling = highestRate, name, slowDown, store }:
 
   /** Reduces the rate of all clients, and lets all of them wait for `retryAfterMs`. */
   const reduce = Effect.fnUntraced(function*(clock: Clock.Clock, retryAfterMs: number) {
-    const [turns] = yield* take("turn", { tokens: 1, limit: 1, refillRate: second, allowOverflow: false })
-    if (turns < 0) return
-    const [unused] = yield* take("reductions", { ...reductions, tokens: 1, allowOverflow: false })
+    if (!(yield* hasTurn("reduction"))) return
+    const [left] = yield* take("reductions", reductions)
     // 0.9 for the first reduction, then 0.8, down to 0.5.
-    const factor = 0.5 + 0.1 * Math.max(0, unused)
-    const level = yield* takeRate(0)
-    const reduced = Math.max(0, levelOf(Math.max(lowestRate, Math.min(ceiling, rateOf(level)) * factor)))
-    if (level > reduced) noteLevel(yield* takeRate(level - reduced), Monotonic.millisUnsafe(clock))
+    const factor = 0.5 + 0.1 * Math.max(0, left)
+    const level = yield* add("rate", 0)
+    const before = Math.min(level, levelOf(rate))
+    yield* add("peak", before - (yield* add("peak", 0)))
+    const after = Math.max(0, before + 100 * Math.log(factor))
+    noteLevel(yield* add("rate", after - level), Monotonic.millisUnsafe(clock))
     if (retryAfterMs === 0) return
-    const missingMs = retryAfterMs - (yield* takeSlots(0))
-    if (missingMs > 0) yield* takeSlots(missingMs * rate / 1000)
+    const missingMs = retryAfterMs - (yield* takeSlot(0))
+    if (missingMs > 0) yield* takeSlot(missingMs)
   })
 
   return {

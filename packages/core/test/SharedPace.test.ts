@@ -1,0 +1,175 @@
+/** Clients that share one budget of requests through a `RateLimiterStore`. */
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Context, Effect, Fiber, Layer, Logger, Redacted } from "effect"
+import { HttpClient } from "effect/http"
+import {
+  layerStoreMemory,
+  RateLimiterError,
+  RateLimiterStore,
+  RateLimitStoreError
+} from "effect/persistence/RateLimiter"
+import { TestClock } from "effect/testing"
+import { PaymentsApi, type PaymentsConfig } from "../src/index.ts"
+import { keyFingerprintOf } from "../src/internal/KeyFingerprint.ts"
+import type { Fault } from "../src/testing.ts"
+import { apiOver, service } from "./Clients.ts"
+
+/** A request and its answer. */
+interface Answer {
+  readonly at: number
+  readonly client: number
+  readonly status: number
+}
+
+/** Runs clients that request pages all the time, for so many seconds. Returns the answers. */
+const answersOf = Effect.fnUntraced(function*(options: {
+  readonly faults: ReadonlyArray<Fault>
+  readonly clients: number
+  readonly seconds: number
+  readonly config?: Partial<PaymentsConfig["Service"]>
+  readonly store?: RateLimiterStore["Service"]
+  readonly at?: (second: number) => Effect.Effect<void>
+}) {
+  const store = options.store ?? (yield* memory)
+  const apiKey = Redacted.make("key")
+  // This takes real time, and is done only once for a key.
+  yield* Effect.promise(() => keyFingerprintOf(apiKey)("rate limit of https://api.example.com/"))
+  const answers: Array<Answer> = []
+  const server = yield* Layer.build(service({ faults: options.faults, length: 1 }))
+  const clientOf = (client: number) =>
+    Layer.effect(
+      HttpClient.HttpClient,
+      Effect.map(
+        HttpClient.HttpClient,
+        HttpClient.tap(({ status }) =>
+          Effect.map(Clock.currentTimeMillis, (at) => void answers.push({ at, client, status }))
+        )
+      )
+    ).pipe(Layer.provide(Layer.succeedContext(server)))
+  const fibers = yield* Effect.forEach(
+    Array.from({ length: options.clients }, (_, index) => index),
+    (client) =>
+      Effect.gen(function*() {
+        const api = Context.get(
+          yield* Layer.build(
+            apiOver(clientOf(client), { apiKey, invoicesApiKey: apiKey, ...options.config }).pipe(
+              Layer.provide(Layer.succeed(RateLimiterStore, store))
+            )
+          ),
+          PaymentsApi
+        )
+        // An error of a page is no error of the client.
+        const endless = Effect.forever(Effect.ignore(Effect.andThen(Effect.sleep(20), api.invoices.page())))
+        return yield* Effect.all([endless, endless, endless], { concurrency: "unbounded" })
+      }).pipe(Effect.scoped, Effect.forkChild)
+  )
+  for (let tick = 0; tick < options.seconds * 5; tick++) {
+    if (tick % 5 === 0) yield* options.at?.(tick / 5) ?? Effect.void
+    yield* TestClock.adjust(200)
+  }
+  yield* Fiber.interruptAll(fibers)
+  return answers
+})
+
+const after = (answers: ReadonlyArray<Answer>, seconds: number) => answers.filter(({ at }) => at >= seconds * 1000)
+
+const countOf = (answers: ReadonlyArray<Answer>, status: number) =>
+  answers.filter((answer) => answer.status === status).length
+
+/** The answers to each client. */
+const counts = (answers: ReadonlyArray<Answer>, clients: number) =>
+  Array.from({ length: clients }, (_, client) => answers.filter((answer) => answer.client === client).length)
+
+const limit = (perSecond: number, burst: number): Fault => ({ fault: "rateLimit", perSecond, burst })
+
+/** A store that fails while `isAway` returns true. */
+const failing = (store: RateLimiterStore["Service"], isAway: () => boolean): RateLimiterStore["Service"] => {
+  const error = Effect.fail(
+    new RateLimiterError({ reason: new RateLimitStoreError({ message: "the database is away" }) })
+  )
+  return {
+    ...store,
+    tokenBucket: (options) => Effect.suspend(() => isAway() ? error : store.tokenBucket(options)),
+    fixedWindow: (options) => Effect.suspend(() => isAway() ? error : store.fixedWindow(options))
+  }
+}
+
+const memory = Effect.map(Layer.build(layerStoreMemory), (context) => Context.get(context, RateLimiterStore))
+
+describe("clients that share a budget", () => {
+  it.effect("use a limit that nobody knows", () =>
+    Effect.gen(function*() {
+      const answers = yield* answersOf({ faults: [limit(20, 20)], clients: 3, seconds: 90 })
+      const steady = after(answers, 60)
+      assert.isAtMost(countOf(steady, 429), steady.length / 100)
+      assert.isAtLeast(countOf(steady, 200), 30 * 20 * 0.9)
+    }).pipe(Effect.scoped))
+
+  it.effect("together keep to their ceiling, with equal shares", () =>
+    Effect.gen(function*() {
+      const answers = yield* answersOf({
+        faults: [limit(20, 3)],
+        clients: 3,
+        seconds: 20,
+        config: { maxRequestsPerSecond: 20 }
+      })
+      assert.strictEqual(countOf(answers, 429), 0)
+      assert.closeTo(answers.length, 20 * 20, 10)
+      for (const count of counts(answers, 3)) assert.closeTo(count, answers.length / 3, 2)
+    }).pipe(Effect.scoped))
+
+  it.effect("all wait for the Retry-After of a 429 to one of them", () =>
+    Effect.gen(function*() {
+      const answers = yield* answersOf({
+        faults: [{ fault: "status", status: 429, retryAfter: 5, nth: 100 }],
+        clients: 3,
+        seconds: 20,
+        config: { maxRequestsPerSecond: 20 }
+      })
+      const [refused] = answers.filter(({ status }) => status === 429)
+      const at = refused?.at ?? 0
+      // The other two clients had a slot each, which began soon after.
+      assert.isAtMost(answers.filter((answer) => answer.at > at && answer.at < at + 5000).length, 2)
+      const later = answers.filter((answer) => answer.at >= at + 5000).map((answer) => answer.at)
+      const gaps = later.slice(1).map((time, index) => time - (later[index] ?? 0))
+      assert.isTrue(gaps.every((gap) => gap > 45), gaps.join(" "))
+    }).pipe(Effect.scoped))
+
+  it.effect("each keep to their share while the store is away, say so once, and return to it", () =>
+    Effect.gen(function*() {
+      const messages: Array<string> = []
+      let isAway = false
+      const answers = yield* answersOf({
+        faults: [],
+        clients: 4,
+        seconds: 40,
+        config: { maxRequestsPerSecond: 20 },
+        store: failing(yield* memory, () => isAway),
+        at: (second) => Effect.sync(() => void (isAway = second >= 10 && second < 20))
+      }).pipe(Effect.provide(Logger.layer([Logger.make(({ message }) => void messages.push(String(message)))])))
+      for (const [from, to] of [[1, 10], [11, 20], [30, 40]] as const) {
+        const between = answers.filter(({ at }) => at >= from * 1000 && at < to * 1000)
+        assert.closeTo(between.length / (to - from), 20, 1)
+      }
+      const away =
+        "The rate limit store cannot be used: the database is away. Until it can, this process sends at most " +
+        "5.0 requests per second, its share of the budget."
+      assert.deepStrictEqual(
+        messages,
+        [away, "The rate limit store can be used again."].flatMap((message) => Array.from({ length: 4 }, () => message))
+      )
+    }).pipe(Effect.scoped))
+
+  it.effect("do not trust a store that answers with impossible numbers", () =>
+    Effect.gen(function*() {
+      const store = yield* memory
+      const answers = yield* answersOf({
+        faults: [],
+        clients: 1,
+        seconds: 10,
+        config: { maxRequestsPerSecond: 20 },
+        store: { ...store, tokenBucket: () => Effect.succeed([-1e300, Number.NaN]) }
+      })
+      assert.closeTo(answers.length, 200, 5)
+    }).pipe(Effect.scoped))
+})
