@@ -6,7 +6,7 @@ import { layerStoreMemory, type RateLimiterError, RateLimiterStore } from "effec
 import { afterAll, beforeAll } from "vitest"
 import { make } from "../src/ratelimit/PostgresRateLimiterStore.ts"
 import { type PostgresServer, startServer, user } from "./PostgresServer.ts"
-import { query, urlOf } from "./PostgresTest.ts"
+import { urlOf } from "./PostgresTest.ts"
 import { type Dice, diceOf, seed } from "./Seed.ts"
 
 let server: PostgresServer
@@ -52,23 +52,24 @@ describe("the rate limit store of PostgreSQL", () => {
     Effect.gen(function*() {
       yield* Console.log(`seed ${seed}`)
       // For this user, the time of the server is a row of a table.
-      yield* Effect.promise(async () => {
-        for (
-          const statement of [
-            "CREATE SCHEMA clock",
-            "CREATE TABLE clock.now AS SELECT 0::double precision AS millis",
-            "CREATE FUNCTION clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT to_timestamp(millis / 1000) FROM clock.now'",
-            "CREATE ROLE clocked LOGIN SUPERUSER",
-            "ALTER ROLE clocked SET search_path = clock, pg_catalog"
-          ]
-        ) await query(server, statement)
+      const admin = yield* PgConnection.make({
+        host: "127.0.0.1",
+        port: server.port,
+        username: user,
+        database: "postgres"
       })
+      yield* Effect.forEach([
+        "CREATE SCHEMA clock",
+        "CREATE TABLE clock.now AS SELECT 0::double precision AS millis",
+        "CREATE FUNCTION clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT to_timestamp(millis / 1000) FROM clock.now'",
+        "CREATE ROLE clocked LOGIN SUPERUSER",
+        "ALTER ROLE clocked SET search_path = clock, pg_catalog"
+      ], (statement) => admin.query(statement))
       const postgres = yield* make({ ...urlOf(server, "conforming"), user: "clocked" })
       const memory = Context.get(yield* Layer.build(layerStoreMemory), RateLimiterStore)
       const dice = diceOf(seed, "operations")
       const epochs = new Map<string, number>()
       const phases = new Set<unknown>()
-      const admin = yield* PgConnection.make({ host: "127.0.0.1", port: server.port, username: user, database: "postgres" })
       const clock = yield* Clock.Clock
       let now = 1_700_000_000_000
       for (let step = 0; step < 600; step++) {
@@ -88,6 +89,10 @@ describe("the rate limit store of PostgreSQL", () => {
           answer.map((value) => typeof value === "number" ? Math.round(value * 100) / 100 : value)
         assert.deepStrictEqual(rounded(actual), rounded(expected), `seed ${seed}, step ${step}`)
       }
-      assert.deepStrictEqual(phases, new Set([undefined, "inactive", "cooldown", "learning", "learned"]), `seed ${seed}`)
+      assert.deepStrictEqual(
+        phases,
+        new Set([undefined, "inactive", "cooldown", "learning", "learned"]),
+        `seed ${seed}`
+      )
     }).pipe(Effect.scoped), 20_000)
 })

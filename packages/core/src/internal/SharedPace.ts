@@ -62,7 +62,7 @@ const growthOf = (level: number, peak: number): number =>
 /** A client reads the rate again after this time. */
 const rateIntervalMs = 1000
 /** A client counts the other clients again after this time. */
-const countIntervalMs = 10_000
+const countIntervalMs = 5000
 /** The clients are counted anew after this time. */
 const countWindow = Duration.minutes(1)
 /** The longest wait for an answer of the store. */
