@@ -5,6 +5,7 @@ import { PaymentsApi } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import {
   chosenConfig,
+  chosenRateLimitStore,
   ExitCode,
   handleOutputErrors,
   handOverSignals,
@@ -23,7 +24,11 @@ handleOutputErrors("payments", process.argv.slice(2))
 // Only the owner may read the files that this process creates. Libraries create some of them.
 process.umask(0o077)
 
-const api = PaymentsApi.layer.pipe(Layer.provide(layerHttpClient), Layer.provide(chosenConfig))
+const api = PaymentsApi.layer.pipe(
+  Layer.provide(layerHttpClient),
+  Layer.provide(chosenConfig),
+  Layer.provide(chosenRateLimitStore)
+)
 
 const args = process.argv.slice(2)
 const services = { api, config: chosenConfig, http: layerHttpClient, version: PAYMENTS_VERSION }

@@ -98,7 +98,7 @@ const logFormat: SettingParser<LogFormat> = {
 export interface Services<R> {
   readonly version: string
   /** The client of a source. Each source has its own. */
-  readonly api: (source: Pick<Source, "service">) => Layer.Layer<PaymentsApi, PaymentsConfigError, R>
+  readonly api: (source: Pick<Source, "service" | "rateLimitStore">) => Layer.Layer<PaymentsApi, PaymentsConfigError, R>
   readonly server: (host: string, port: number) => Layer.Layer<HttpServer.HttpServer, HttpServerError.ServeError>
   /** Reaches the collector of telemetry. */
   readonly http: Layer.Layer<HttpClient.HttpClient>
@@ -145,7 +145,10 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
         listenOn: setting({ name: "port", text: given.port }, "PAYMENTS_PORT", port),
         service: (yield* isEnvironment(given.config, loaded))
           ? Layer.build(
-            api({ service: Effect.provideService(PaymentsConfig.fromEnvironment, FileSystem.FileSystem, fs) })
+            api({
+              service: Effect.provideService(PaymentsConfig.fromEnvironment, FileSystem.FileSystem, fs),
+              rateLimitStore: Result.isSuccess(loaded) ? loaded.success.sources[0]?.rateLimitStore : undefined
+            })
           )
           : Effect.undefined
       })

@@ -6,7 +6,7 @@ import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { ExitCode } from "@payments/export"
 import { handleOutputErrors, handOverSignals, run, teardown } from "@payments/export/program"
-import type { Source } from "@payments/export/sources"
+import { RateLimitStores, type Source } from "@payments/export/sources"
 import { Effect, Layer, Logger, Queue } from "effect"
 import { createServer } from "node:http"
 import { worker } from "./cli.ts"
@@ -48,10 +48,11 @@ const endHangup = (): boolean => {
 
 const services = {
   version: PAYMENTS_VERSION,
-  api: ({ service }: Pick<Source, "service">) =>
+  api: (source: Pick<Source, "service" | "rateLimitStore">) =>
     PaymentsApi.layer.pipe(
-      Layer.provide(Layer.effect(PaymentsConfig, service)),
-      Layer.provide(Layer.fresh(layerHttpClient))
+      Layer.provide(Layer.effect(PaymentsConfig, source.service)),
+      Layer.provide(Layer.fresh(layerHttpClient)),
+      Layer.provide(Layer.unwrap(Effect.map(RateLimitStores, ({ layerOf }) => layerOf(source))))
     ),
   http: layerHttpClient,
   server: (host: string, port: number) =>
@@ -83,7 +84,7 @@ const services = {
 
 // The exit code depends on whether the worker is endless. So signals interrupt the program only after it knows its flags.
 Effect.uninterruptible(run(worker(services), process.argv.slice(2), PAYMENTS_VERSION, Object.keys(process.env))).pipe(
-  Effect.provide(Layer.mergeAll(NodeServices.layer, Logger.layer([Logger.consoleJson]))),
+  Effect.provide(Layer.mergeAll(NodeServices.layer, RateLimitStores.layer, Logger.layer([Logger.consoleJson]))),
   NodeRuntime.runMain({
     disableErrorReporting: true,
     teardown: teardown(stopCode)

@@ -26,6 +26,7 @@ export const makeSource = (
   head: undefined,
   order: "unknown",
   maxAge: undefined,
+  rateLimitStore: undefined,
   runner: undefined,
   scan: {},
   keepChanges: undefined,

@@ -45,7 +45,7 @@ export { type ListenProblem, listenProblem } from "./ListenProblem.ts"
 export { nearest } from "./Nearest.ts"
 export { setting, variableText } from "./Setting.ts"
 export { duration, interval, type SettingParser, wholeNumber } from "./SettingParser.ts"
-export { chosenConfig, ChosenSource, ConfigFlag, SourceFlag } from "./sources/ChosenSource.ts"
+export { chosenConfig, chosenRateLimitStore, ChosenSource, ConfigFlag, SourceFlag } from "./sources/ChosenSource.ts"
 
 /** Runs a command line and returns its exit code. */
 export const run = <const Name extends string, Input, R, Context>(

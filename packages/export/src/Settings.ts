@@ -29,6 +29,8 @@ const programSettings = {
   PAYMENTS_SOURCE: "`payments --source`: the source of the sources file to use",
   PAYMENTS_TO:
     "`--to` and `--from` of both programs. The URL of a PostgreSQL database may contain its password only here",
+  PAYMENTS_RATE_LIMIT_STORE:
+    "a PostgreSQL database, `postgres://HOST/DATABASE`, through which all processes that use a key share its request rate. Only here its URL may contain the password",
   PAYMENTS_EVERY: "`payments-worker --every`, 1s or longer; default: 5m",
   PAYMENTS_ONCE: "`payments-worker --once`: `true` or `false`",
   PAYMENTS_HOST: "`payments-worker --host`; default: 127.0.0.1",

@@ -1,4 +1,5 @@
 /** The sources of the programs, as `@payments/export/sources`. */
+export { RateLimitStores } from "./ratelimit/RateLimitStores.ts"
 export { type ClusterFlags, clusterOf, type ClusterSettings } from "./sources/Cluster.ts"
 export { addSource, type NewSource, removeSource } from "./sources/EditSources.ts"
 export { type LoadedSource, type LoadedSources, loadSources } from "./sources/LoadSources.ts"

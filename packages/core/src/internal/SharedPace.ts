@@ -136,12 +136,12 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
   /** Counts this client and reads how many there are. */
   const count = Effect.fnUntraced(function*(now: number) {
     const key = `${yield* cachedName} clients`
-    const add = (tokens: number, refillRate: Duration.Duration) =>
+    const addClients = (tokens: number, refillRate: Duration.Duration) =>
       store.fixedWindow({ key, tokens, refillRate, limit: undefined })
-    const [before] = yield* add(0, countWindow)
+    const [before] = yield* addClients(0, countWindow)
     if (now >= countEndsAt) {
       // The first client that is counted sets the time after which all are counted anew.
-      const [after, ttlMs] = yield* add(1, before === 0 ? countWindow : Duration.millis(1))
+      const [after, ttlMs] = yield* addClients(1, before === 0 ? countWindow : Duration.millis(1))
       if (!isNumber(after, 1, mostClients) || !isNumber(ttlMs, 0, longestWaitMs)) return yield* unusable
       earlierClients = clients
       clients = after

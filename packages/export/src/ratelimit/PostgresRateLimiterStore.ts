@@ -6,10 +6,10 @@
  * The table is unlogged: an operation does not wait for the disk, and after a crash of the server all limits start anew.
  */
 import { Monotonic } from "@payments/core"
-import { Duration, Effect, type Scope } from "effect"
+import { Duration, Effect, Layer, type Scope } from "effect"
 import { RateLimiterError, RateLimiterStore, RateLimitStoreError } from "effect/persistence/RateLimiter"
 import type { Row } from "../engine/Rows.ts"
-import { connect, type ProbeSettings } from "../postgres/PostgresClient.ts"
+import { connect, type PostgresClient, type ProbeSettings } from "../postgres/PostgresClient.ts"
 import { settingsOf } from "../postgres/PostgresSettings.ts"
 import type { PostgresUrl } from "../postgres/PostgresUrl.ts"
 import type { SinkError } from "../Sink.ts"
@@ -25,11 +25,19 @@ const removalIntervalMs = 60 * 60 * 1000
 const graceMs = 60_000
 const longestWindowMs = 60 * 60 * 1000
 
-/** Opens connections on demand, until the scope closes. The table is created at the first use. */
+/** {@link make} as a layer. */
+export const layer = (url: PostgresUrl): Layer.Layer<RateLimiterStore> => Layer.effect(RateLimiterStore, make(url))
+
+/**
+ * Opens connections on demand, until the scope closes. The table is created at the first use. If the settings of the
+ * connection cannot be read, each operation fails.
+ */
 export const make = Effect.fnUntraced(function*(
   url: PostgresUrl
-): Effect.fn.Return<RateLimiterStore["Service"], SinkError, Scope.Scope> {
-  const client = yield* connect(yield* settingsOf(url), probes)
+): Effect.fn.Return<RateLimiterStore["Service"], never, Scope.Scope> {
+  const connected = yield* Effect.result(Effect.flatMap(settingsOf(url), (settings) => connect(settings, probes)))
+  const once: PostgresClient["once"] = (sql, parameters) =>
+    Effect.flatMap(Effect.fromResult(connected), (client) => client.once(sql, parameters))
   const table = tableOf(url.schema)
   const statements = statementsOf(table)
   let removedAt = Number.NEGATIVE_INFINITY
@@ -43,8 +51,8 @@ export const make = Effect.fnUntraced(function*(
     })
 
   const prepare = Effect.gen(function*() {
-    if (url.schema !== "public") yield* client.once(createSchema(url.schema))
-    yield* client.once(createTable(url.schema))
+    if (url.schema !== "public") yield* once(createSchema(url.schema))
+    yield* once(createTable(url.schema))
   }).pipe(
     // Another process created it at the same moment.
     Effect.catchIf((error) => ["23505", "42P07"].includes(codeOf(error) ?? ""), () => Effect.void)
@@ -53,12 +61,12 @@ export const make = Effect.fnUntraced(function*(
   const removeOld = Effect.flatMap(Monotonic.millis, (now) => {
     if (now - removedAt < removalIntervalMs) return Effect.void
     removedAt = now
-    return Effect.asVoid(client.once(statements.removeOld))
+    return Effect.asVoid(once(statements.removeOld))
   })
 
   /** Runs a statement that updates the row of a key. Creates the table if there is none. */
   const update = (sql: string, key: string, parameters: ReadonlyArray<number | null>) => {
-    const run = client.once(sql, [key, ...parameters.map((value) => value === null ? null : String(value))])
+    const run = once(sql, [key, ...parameters.map((value) => value === null ? null : String(value))])
     return Effect.andThen(removeOld, run).pipe(
       Effect.catchIf((error) => codeOf(error) === "42P01", () => Effect.andThen(prepare, run))
     )
@@ -69,7 +77,7 @@ export const make = Effect.fnUntraced(function*(
     function*(sql: string, key: string, parameters: ReadonlyArray<number | null>) {
       const [row] = yield* update(sql, key, parameters)
       if (row !== undefined) return row
-      yield* client.once(statements.create, [key])
+      yield* once(statements.create, [key])
       const [created] = yield* update(sql, key, parameters)
       return created ?? {}
     },

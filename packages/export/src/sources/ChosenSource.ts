@@ -11,7 +11,7 @@ import { variableText } from "../Setting.ts"
 import { printable } from "../Stdout.ts"
 import type { LoadedSource } from "./LoadSources.ts"
 import { existingUsualFile, namedFile, usualFile } from "./Location.ts"
-import type { SourceOverrides } from "./Overrides.ts"
+import { rateLimitStore, type SourceOverrides } from "./Overrides.ts"
 import type { ShownSetting } from "./ShownSettings.ts"
 
 const globalText = (name: string, metavar: string, description: string) =>
@@ -160,6 +160,20 @@ export class ChosenSource extends Context.Service<ChosenSource, {
 const mostNames = 20
 
 const usualPlace = Effect.map(usualFile(), (path) => path === undefined ? "payments.toml" : printable(path))
+
+/**
+ * The rate limit store of the chosen source, if there is one. Its code is loaded only then, and it connects with the first
+ * request.
+ */
+export const chosenRateLimitStore: Layer.Layer<never, ProgramError, ChosenSource> = Layer.unwrap(
+  Effect.gen(function*() {
+    const source = yield* (yield* ChosenSource).forService
+    const url = source === undefined ? (yield* rateLimitStore)?.value : source.rateLimitStore
+    if (url === undefined) return Layer.empty
+    const { layer } = yield* Effect.promise(() => import("../ratelimit/PostgresRateLimiterStore.ts"))
+    return layer(url)
+  })
+)
 
 /** The configuration of the chosen source's service. */
 export const chosenConfig: Layer.Layer<PaymentsConfig, ProgramError, ChosenSource | FileSystem.FileSystem> = Layer

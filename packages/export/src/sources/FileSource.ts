@@ -4,6 +4,8 @@ import { Cron, Effect, FileSystem, Result, Schema } from "effect"
 import { basename, dirname, join, resolve } from "node:path"
 import * as DestinationUrl from "../DestinationUrl.ts"
 import { copyFile } from "../files/FileSink.ts"
+import type { PostgresUrl } from "../postgres/PostgresUrl.ts"
+import * as StoreUrl from "../ratelimit/StoreUrl.ts"
 import { variableText } from "../Setting.ts"
 import { interval } from "../SettingParser.ts"
 import type { Schedule } from "./Source.ts"
@@ -18,6 +20,7 @@ export interface FileSource {
   /** Returns the line of a setting. */
   readonly lineOf: (setting: keyof SourceSettings) => number
   readonly to: DestinationUrl.StoredDestination | undefined
+  readonly rateLimitStore: PostgresUrl | undefined
   /** The schedules that are set. */
   readonly full: Schedule | undefined
   readonly window: Schedule | undefined
@@ -120,6 +123,9 @@ export const sourceOf = Effect.fnUntraced(function*(
     to: settings.to === undefined
       ? undefined
       : yield* destinationOf(settings.to, folder, (text) => problem("to", `is no destination. ${text}`)),
+    rateLimitStore: settings.rate_limit_store === undefined
+      ? undefined
+      : storeOf(settings.rate_limit_store, folder, (text) => problem("rate_limit_store", `is no database. ${text}`)),
     full: scheduleOf("cron", settings),
     window: scheduleOf("window", settings.window),
     head: scheduleOf("head", settings.head)
@@ -158,6 +164,22 @@ const occurs = (cron: Cron.Cron): boolean => {
   }
 }
 
+/** Parses the URL of a rate limit store. */
+const storeOf = (text: string, folder: string, note: (problem: string) => void): PostgresUrl | undefined => {
+  const parsed = StoreUrl.parse(text)
+  const problem = Result.isFailure(parsed)
+    ? parsed.failure
+    : parsed.success.password !== undefined
+    ? "No password stands in this file. Set PGPASSFILE or PGPASSWORD instead."
+    : undefined
+  if (problem !== undefined) note(problem)
+  return problem !== undefined || Result.isFailure(parsed) ? undefined : inFolder(parsed.success, folder)
+}
+
+/** The paths of a URL in the file are relative to the folder of the file. */
+const inFolder = (url: PostgresUrl, folder: string): PostgresUrl =>
+  url.sslRootCert === undefined ? url : { ...url, sslRootCert: resolve(folder, url.sslRootCert) }
+
 /** Parses a destination of the file. Its paths are relative to the folder of the file. */
 const destinationOf = Effect.fnUntraced(function*(
   text: string,
@@ -185,12 +207,8 @@ const destinationOf = Effect.fnUntraced(function*(
       return { ...destination, file: resolve(folder, destination.file) }
     case "Files":
       return { ...destination, folder: resolve(folder, destination.folder) }
-    case "Postgres": {
-      const { sslRootCert } = destination.url
-      return sslRootCert === undefined
-        ? destination
-        : { ...destination, url: { ...destination.url, sslRootCert: resolve(folder, sslRootCert) } }
-    }
+    case "Postgres":
+      return { ...destination, url: inFolder(destination.url, folder) }
   }
 })
 

@@ -113,6 +113,7 @@ export const sourcesOfEnvironment = Effect.fnUntraced(function*(flags: SourceOve
     name: "default",
     service: Effect.provideService(PaymentsConfig.fromEnvironment, FileSystem.FileSystem, fs),
     to,
+    rateLimitStore: overrides.rate_limit_store?.value,
     full: fullSchedule(undefined, overrides),
     window: undefined,
     head: undefined,
@@ -146,9 +147,10 @@ const parseDestination = Effect.fnUntraced(function*(text: string, from: "--to" 
     : destination
 })
 
-const inFile = ({ full, head, name, settings, window }: FileSource, overrides: Overrides) => ({
+const inFile = ({ full, head, name, rateLimitStore, settings, window }: FileSource, overrides: Overrides) => ({
   ...withOverrides(settings, overrides),
   name,
+  rateLimitStore: overrides.rate_limit_store?.value ?? rateLimitStore,
   full: fullSchedule(full, overrides),
   window: window === undefined || settings.window === undefined
     ? undefined

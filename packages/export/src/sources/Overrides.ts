@@ -1,6 +1,8 @@
 /** The settings of sources that a flag or an environment variable overrides. */
-import { Effect } from "effect"
-import { checkAll } from "../ProgramError.ts"
+import { Effect, Result } from "effect"
+import * as PostgresUrl from "../postgres/PostgresUrl.ts"
+import { checkAll, type ProgramError, usage } from "../ProgramError.ts"
+import * as StoreUrl from "../ratelimit/StoreUrl.ts"
 import * as Setting from "../Setting.ts"
 import { duration, fieldNames, interval, onLocked, percentage, type SettingParser } from "../SettingParser.ts"
 
@@ -35,6 +37,18 @@ const overrideOf = Effect.fnUntraced(function*<A>(
   return override
 })
 
+/** Reads the rate limit store of the environment, whose URL may contain a password. */
+export const rateLimitStore: Effect.Effect<Override<PostgresUrl.PostgresUrl> | undefined, ProgramError> = Effect.gen(
+  function*() {
+    const from = "PAYMENTS_RATE_LIMIT_STORE"
+    const text = yield* Setting.variableText(from)
+    if (text === undefined) return undefined
+    const parsed = StoreUrl.parse(text)
+    if (Result.isFailure(parsed)) return yield* usage(`${from}: ${parsed.failure}`)
+    return { value: parsed.success, text: PostgresUrl.shown(parsed.success), from }
+  }
+)
+
 /** Reads the overrides. A flag overrides its variable. */
 export const overridesOf = (flags: SourceOverrides) =>
   checkAll({
@@ -42,6 +56,7 @@ export const overridesOf = (flags: SourceOverrides) =>
     patience: overrideOf("patience", flags.patience, "PAYMENTS_PATIENCE", duration),
     on_locked: overrideOf("on-locked", flags.onLocked, "PAYMENTS_ON_LOCKED", onLocked),
     ignore_fields: overrideOf("ignore-field", flags.ignoreFields, "PAYMENTS_IGNORE_FIELD", fieldNames),
+    rate_limit_store: rateLimitStore,
     missing_limit: overrideOf("missing-limit", flags.missingLimit, "PAYMENTS_MISSING_LIMIT", percentage)
   })
 

@@ -40,6 +40,7 @@ const otherDefaults: { readonly [Name in keyof SourceSettings]?: string } = {
   invoice_params: "none renamed",
   unchecked_filters: "none",
   max_requests_per_second: "no limit",
+  rate_limit_store: "none",
   time_zone: "UTC",
   window: "none",
   head: "none",

@@ -2,6 +2,7 @@
 import type { Lists, PaymentsConfig, PaymentsConfigError } from "@payments/core"
 import type { Cron, Duration, Effect } from "effect"
 import type { StoredDestination } from "../DestinationUrl.ts"
+import type { PostgresUrl } from "../postgres/PostgresUrl.ts"
 import type { ScanOptions } from "../Scan.ts"
 
 /** When a scan or a pass of a list starts. */
@@ -18,6 +19,8 @@ export interface Source {
   readonly service: Effect.Effect<PaymentsConfig["Service"], PaymentsConfigError>
   /** The destination; undefined if none is set. */
   readonly to: StoredDestination | undefined
+  /** The database through which all processes that use the key share its request rate. */
+  readonly rateLimitStore: PostgresUrl | undefined
   /** The lists to copy; at least one. */
   readonly lists: ReadonlyArray<Lists.ListName>
   /** When full scans start. Default: every 5 minutes. */

@@ -124,6 +124,10 @@ export const SourceSettings = Schema.Struct({
       description: "the most requests per second, for all lists together; default: no limit"
     })
   ),
+  rate_limit_store: text(
+    plain,
+    "a PostgreSQL database, `postgres://HOST/DATABASE`, through which all processes that use this key share its request rate. Its table is in the schema `public`, or in the one that `?schema=NAME` names. No password: it comes from `PGPASSFILE` or `PGPASSWORD`"
+  ),
   to: text(
     plain,
     "the destination: `sqlite:FILE`, `postgres://HOST/DATABASE?schema=NAME` or `file:FOLDER?format=…`. No password: PostgreSQL's password comes from `PGPASSFILE` or `PGPASSWORD`"
