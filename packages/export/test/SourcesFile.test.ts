@@ -55,6 +55,7 @@ invoices_api_key_env = "NORTH_INVOICES"
 invoice_params = { settlementTime = "settlementCycle", limit = "pageSize" }
 unchecked_filters = ["invoices.paymentDate", "payinSources.reference"]
 max_requests_per_second = 0.5
+rate_limit_store = "postgres://db/limits"
 to = "sqlite:./north.db"
 lists = ["invoices", "payin-sources"]
 cron = "30 3 * * *"
@@ -76,6 +77,29 @@ keep_scans = "400d"
 const least = `base_url = "https://api.example.com"\napi_key_env = "KEY"\n`
 
 describe("a sources file", () => {
+  it.effect("names its rate limit store, which the environment overrides", () =>
+    Effect.gen(function*() {
+      const file = `[defaults]\nrate_limit_store = "postgres://db/limits?schema=own"\n[sources.north]\n${least}to = "sqlite:a.db"\n`
+      assert.strictEqual(only(yield* load(file)).rateLimitStore?.schema, "own")
+      const variable = { PAYMENTS_RATE_LIMIT_STORE: "postgres://reader:hidden@other/limits" }
+      const source = only(yield* load(file, variable))
+      assert.strictEqual(source.rateLimitStore?.host, "other")
+      const shown = source.settings.find(({ name }) => name === "rate_limit_store")
+      assert.deepStrictEqual(shown?.from, "PAYMENTS_RATE_LIMIT_STORE")
+      assert.notInclude(JSON.stringify(source.settings), "hidden")
+      const wrong = yield* Effect.flip(load(file, { PAYMENTS_RATE_LIMIT_STORE: "redis://x:hidden@y" }))
+      assert.strictEqual(
+        wrong.message,
+        "PAYMENTS_RATE_LIMIT_STORE: It must be postgres://HOST/DATABASE, or postgres://HOST/DATABASE?schema=NAME."
+      )
+      assert.deepStrictEqual(
+        yield* mistakes(`[sources.north]\n${least}rate_limit_store = "postgres://a:hidden@db/limits"\n`),
+        [
+          "4: sources.north.rate_limit_store is no database. No password stands in this file. Set PGPASSFILE or PGPASSWORD instead."
+        ]
+      )
+    }).pipe(Effect.scoped))
+
   it.effect("describes sources with all settings", () =>
     Effect.gen(function*() {
       const loaded = yield* load(`concurrency = 7\n[sources.north]${complete}`)
@@ -83,6 +107,8 @@ describe("a sources file", () => {
       const source = only(loaded)
       assert.isDefined(loaded.file)
       assert.deepStrictEqual(source.to, { _tag: "Sqlite", file: loaded.file.replace("payments.toml", "north.db") })
+      const store = source.rateLimitStore
+      assert.deepStrictEqual([store?.host, store?.database, store?.schema], ["db", "limits", "public"])
       assert.deepStrictEqual(source.lists, ["payinSources", "invoices"])
       assert.strictEqual(source.order, "newest-first")
       assert.strictEqual(source.runner, "worker-1")
