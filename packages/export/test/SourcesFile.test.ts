@@ -79,7 +79,8 @@ const least = `base_url = "https://api.example.com"\napi_key_env = "KEY"\n`
 describe("a sources file", () => {
   it.effect("names its rate limit store, which the environment overrides", () =>
     Effect.gen(function*() {
-      const file = `[defaults]\nrate_limit_store = "postgres://db/limits?schema=own"\n[sources.north]\n${least}to = "sqlite:a.db"\n`
+      const file =
+        `[defaults]\nrate_limit_store = "postgres://db/limits?schema=own"\n[sources.north]\n${least}to = "sqlite:a.db"\n`
       assert.strictEqual(only(yield* load(file)).rateLimitStore?.schema, "own")
       const variable = { PAYMENTS_RATE_LIMIT_STORE: "postgres://reader:hidden@other/limits" }
       const source = only(yield* load(file, variable))
