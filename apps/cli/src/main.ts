@@ -1,6 +1,8 @@
-import "effect/schema/SchemaJITCompiler/enable"
+import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import * as NodePath from "@effect/platform-node/NodePath"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
-import * as NodeServices from "@effect/platform-node/NodeServices"
+import * as NodeStdio from "@effect/platform-node/NodeStdio"
 import { PaymentsApi } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import {
@@ -16,6 +18,7 @@ import {
 } from "@payments/export/program"
 import { Effect, Layer } from "effect"
 import { payments } from "./cli.ts"
+import * as LazyTerminal from "./LazyTerminal.ts"
 
 /** The build replaces this name with the version. */
 declare const PAYMENTS_VERSION: string
@@ -30,6 +33,11 @@ const api = PaymentsApi.layer.pipe(
   Layer.provide(chosenRateLimitStore)
 )
 
+/** What `NodeServices` provides. */
+const platform = NodeChildProcessSpawner.layer.pipe(
+  Layer.provideMerge(Layer.mergeAll(NodeFileSystem.layer, NodePath.layer, NodeStdio.layer, LazyTerminal.layer))
+)
+
 const args = process.argv.slice(2)
 const services = { api, config: chosenConfig, http: layerHttpClient, version: PAYMENTS_VERSION }
 
@@ -37,9 +45,11 @@ const services = { api, config: chosenConfig, http: layerHttpClient, version: PA
 const main = async () => {
   const command = await payments(services, args)
   run(command, args, PAYMENTS_VERSION, Object.keys(process.env)).pipe(
-    Effect.provide(Layer.mergeAll(NodeServices.layer, lineLogger("payments"), layerStdout)),
+    Effect.provide(Layer.mergeAll(platform, lineLogger("payments"), layerStdout)),
     NodeRuntime.runMain({ disableErrorReporting: true, teardown: teardown(() => ExitCode.interrupted) })
   )
   handOverSignals()
+  // Compiles the schemas that are first used from now on. Before the first request, that would take longer than it saves.
+  setImmediate(() => void import("effect/schema/SchemaJITCompiler/enable"))
 }
 void main()

@@ -10,7 +10,7 @@ const send = () => void process.kill(process.pid, signal)
 
 registerHooks({
   load: (url, context, nextLoad) => {
-    if (url.endsWith("-main.mjs")) {
+    if (url.endsWith("-main.cjs")) {
       if (afterMs < 0) send()
       else setTimeout(send, afterMs)
     }

@@ -110,7 +110,7 @@ describe("the built program", () => {
       assert.strictEqual(colored.stdout, yield* helpOf(["export"], true))
       // Anything else is for the program, which is not there.
       for (const args of [["exprot", "--help"], ["../help", "-h"], ["-v", "-h"], ["export", "--to", "x", "-h"]]) {
-        assert.include((yield* launch(args)).stderr, "payments-main.mjs", args.join(" "))
+        assert.include((yield* launch(args)).stderr, "payments-main.cjs", args.join(" "))
       }
     }).pipe(Effect.scoped))
 

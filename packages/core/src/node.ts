@@ -57,11 +57,11 @@ export const layerHttpClientWith = (
       const release = (agent: Dispatcher) => Effect.promise(() => agent.destroy())
       const directAgent = yield* Effect.acquireRelease(Effect.sync(() => new undici.Agent(options)), release)
       const problem = findProxyProblem()
-      const proxyAgent = problem !== undefined ? directAgent : yield* Effect.acquireRelease(
+      // Without a proxy, `EnvHttpProxyAgent` would only cost time.
+      const proxyAgent = problem !== undefined || !isProxySet() ? directAgent : yield* Effect.acquireRelease(
         Effect.sync(() => new undici.EnvHttpProxyAgent({ ...options, noProxy: directHosts() })),
         release
       )
-      const isDirect = isProxySet() ? isThisMachine : () => true
       const deadlines = yield* Effect.acquireRelease(
         Effect.sync(() => new ReadDeadlines()),
         (open) => Effect.sync(() => open.close())
@@ -75,7 +75,7 @@ export const layerHttpClientWith = (
       return withTunedRead(
         client,
         (request) =>
-          Effect.suspend(() => readOverUndici(isDirect(request.origin) ? directAgent : proxyAgent, deadlines, request))
+          Effect.suspend(() => readOverUndici(isThisMachine(request.origin) ? directAgent : proxyAgent, deadlines, request))
       )
     })
   )
@@ -83,7 +83,7 @@ export const layerHttpClientWith = (
 /** {@link layerHttpClientWith} with the defaults: 64 connections to an address, and 3 s to make one. */
 export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = layerHttpClientWith({})
 
-/** Whether the environment names a proxy. Without one, `EnvHttpProxyAgent` would only cost time. */
+/** Whether the environment names a proxy. */
 const isProxySet = (): boolean => proxyVariables.some((name) => (process.env[name] ?? "") !== "")
 
 /** Returns what is wrong with the first proxy variable that is invalid. */

@@ -6,23 +6,26 @@ import { MalformedResponse, type Reason, Transport } from "../PaymentsError.ts"
 import { systemCode } from "./SystemCode.ts"
 import { notDecoded, tooLarge } from "./TunedRead.ts"
 
+type DecodeWhole = (
+  bytes: Uint8Array,
+  options: { readonly maxOutputLength: number },
+  done: (error: Error | null, decoded: Uint8Array) => void
+) => void
+
+/** Functions, because the bundle of a program loads `node:zlib` when a function of it is first used. */
 interface Decoder {
-  readonly whole: (
-    bytes: Uint8Array,
-    options: { readonly maxOutputLength: number },
-    done: (error: Error | null, decoded: Uint8Array) => void
-  ) => void
+  readonly whole: () => DecodeWhole
   readonly stream: () => Transform
 }
 
-const gzip: Decoder = { whole: zlib.gunzip, stream: () => zlib.createGunzip() }
+const gzip: Decoder = { whole: () => zlib.gunzip, stream: () => zlib.createGunzip() }
 
 const decoders: ReadonlyMap<string, Decoder> = new Map([
   ["gzip", gzip],
   ["x-gzip", gzip],
-  ["deflate", { whole: zlib.inflate, stream: () => zlib.createInflate() }],
-  ["br", { whole: zlib.brotliDecompress, stream: () => zlib.createBrotliDecompress() }],
-  ["zstd", { whole: zlib.zstdDecompress, stream: () => zlib.createZstdDecompress() }]
+  ["deflate", { whole: () => zlib.inflate, stream: () => zlib.createInflate() }],
+  ["br", { whole: () => zlib.brotliDecompress, stream: () => zlib.createBrotliDecompress() }],
+  ["zstd", { whole: () => zlib.zstdDecompress, stream: () => zlib.createZstdDecompress() }]
 ])
 
 /** The requested codings: gzip, which every server supports, and two that compress better. */
@@ -38,7 +41,7 @@ export const decodeWhole = (coding: string, bytes: Uint8Array, maxBytes: number)
   if (isIdentity(coding) || bytes.length === 0) return Effect.succeed(bytes)
   if (decoder === undefined) return Effect.fail(notDecoded)
   return Effect.callback((resume) =>
-    decoder.whole(bytes, { maxOutputLength: maxBytes }, (error, decoded) => {
+    decoder.whole()(bytes, { maxOutputLength: maxBytes }, (error, decoded) => {
       resume(error === null ? Effect.succeed(decoded) : Effect.fail(reasonOf(systemCode(error), maxBytes)))
     })
   )
