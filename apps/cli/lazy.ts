@@ -18,7 +18,7 @@ const replaceAll = (code: string, file: string, texts: ReadonlyArray<readonly [f
 const builtins: Plugin = {
   name: "lazy-builtins",
   resolveId: {
-    filter: { id: /^node:(child_process|crypto|dns|http|https|http2|os|readline|stream\/consumers|tls|zlib)$/ },
+    filter: { id: /^node:(child_process|crypto|http|https|os|readline|stream\/consumers|zlib)$/ },
     handler: (id) => `\0lazy-${id}`
   },
   load: {

@@ -6,11 +6,12 @@ import { Sandbox, type SandboxOptions } from "@payments/sandbox"
 import { ConfigProvider, Effect, Layer } from "effect"
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { createServer, request } from "node:http"
-import { type AddressInfo, connect, createServer as createTcpServer, type Server, type Socket } from "node:net"
+import { connect, createServer as createTcpServer, type Socket } from "node:net"
 import { join } from "node:path"
 import * as tls from "node:tls"
 import { makeAuthority, makeSelfSigned } from "../../../packages/export/test/Certificates.ts"
 import { runInProcess } from "./InProcess.ts"
+import { listening } from "./Listening.ts"
 import { sandboxEnv, temporaryFolder } from "./Program.ts"
 
 interface Found {
@@ -42,24 +43,6 @@ const doctor = Effect.fnUntraced(function*(env: Readonly<Record<string, string>>
 })
 
 const sandbox = (options: SandboxOptions = {}) => sandboxEnv({ records: 250, hostileText: 0, ...options })
-
-/** Listens on this machine until the scope closes. Returns the port. */
-const listening = (server: Server) =>
-  Effect.acquireRelease(
-    Effect.callback<{ readonly port: number; readonly sockets: Set<Socket> }>((resume) => {
-      const sockets = new Set<Socket>()
-      server.on("connection", (socket) => sockets.add(socket.on("error", () => {})))
-      server.listen(0, "127.0.0.1", () => {
-        const { port } = server.address() as AddressInfo // of a server that listens on TCP
-        resume(Effect.succeed({ port, sockets }))
-      })
-    }),
-    ({ sockets }) =>
-      Effect.sync(() => {
-        server.close()
-        for (const socket of sockets) socket.destroy()
-      })
-  ).pipe(Effect.map(({ port }) => port))
 
 /** A server with TLS in front of a service. Returns its address. */
 const overTls = (url: string, options: tls.TlsOptions) =>
