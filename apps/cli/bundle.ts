@@ -69,7 +69,7 @@ export const programBuild = (
     dir: join(folder, "dist"),
     // Scripts, because Node loads them 3 ms faster than modules.
     format: "cjs",
-    minify: !process.env.NOMIN,
+    minify: true,
     entryFileNames: "[name].cjs",
     // All chunks are in one folder: a program looks for the file of a thread in its own folder. Their names stay the same, so that
     // the compile cache replaces its entries.

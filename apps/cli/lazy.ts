@@ -1,6 +1,6 @@
 /**
  * Plugins for the bundles of the programs. They delay what most starts do not need until its first use, so that the first
- * request is sent earlier. `Start.test.ts` checks which modules of Node a listing has loaded by then.
+ * request is sent earlier. `StartUp.test.ts` checks which modules of Node a listing has loaded by then.
  */
 import type { Plugin } from "rolldown"
 
@@ -90,7 +90,9 @@ const undici: Plugin = {
 const effect: Plugin = {
   name: "lazy-effect",
   transform: {
-    filter: { id: /\/(effect|@effect\/platform-node)\/dist\/(cli\/CliOutput|Utils|internal\/effect|internal\/http)\.js$/ },
+    filter: {
+      id: /\/(effect|@effect\/platform-node)\/dist\/(cli\/CliOutput|Utils|internal\/effect|internal\/http)\.js$/
+    },
     handler: (code, id) => {
       // Only help measures text. A segmenter takes 4 ms, and each of the regular expressions 0.3 ms.
       if (id.endsWith("/CliOutput.js")) {
@@ -131,4 +133,4 @@ const ascii: Plugin = {
 }
 
 /** {@inheritDoc lazy.ts} */
-export const lazyLoading: ReadonlyArray<Plugin> = [builtins, undici, effect, ascii]
+export const lazyLoading: Array<Plugin> = [builtins, undici, effect, ascii]

@@ -41,7 +41,7 @@ const platform = NodeChildProcessSpawner.layer.pipe(
 const args = process.argv.slice(2)
 const services = { api, config: chosenConfig, http: layerHttpClient, version: PAYMENTS_VERSION }
 
-/** No top-level await: the modules of the commands import the chunk that this module is in, and would wait for it. */
+/** A function, because the bundle is a script: it has no top-level await. */
 const main = async () => {
   const command = await payments(services, args)
   run(command, args, PAYMENTS_VERSION, Object.keys(process.env)).pipe(

@@ -34,7 +34,9 @@ const loadedBy = Effect.fnUntraced(function*(args: ReadonlyArray<string>, env: R
   const { files, modules }: { readonly files: ReadonlyArray<string>; readonly modules: ReadonlyArray<string> } = JSON
     .parse(stderr.split("\n", 1)[0] ?? "")
   return {
-    modules: modules.filter((name) => name.startsWith("NativeModule ")).map((name) => name.slice("NativeModule ".length))
+    modules: modules.filter((name) => name.startsWith("NativeModule ")).map((name) =>
+      name.slice("NativeModule ".length)
+    )
       .filter((name) => isBuiltin(name) && !name.startsWith("_")),
     files: files.map((file) => basename(file))
   }

@@ -94,6 +94,8 @@ describe("the deployment files", () => {
       [true, ["ALL"]]
     )
     assert.match(read("docker/Dockerfile"), /^USER 65532:65532$/m)
+    // Node keeps compiled code per user, so the image fills it as this user.
+    assert.match(read("docker/Dockerfile"), /setpriv --reuid=65532 --regid=65532 --clear-groups \/tmp\/warm-up/)
   })
 
   it("mount the files that the settings name", () => {

@@ -75,7 +75,9 @@ export const layerHttpClientWith = (
       return withTunedRead(
         client,
         (request) =>
-          Effect.suspend(() => readOverUndici(isThisMachine(request.origin) ? directAgent : proxyAgent, deadlines, request))
+          Effect.suspend(() =>
+            readOverUndici(isThisMachine(request.origin) ? directAgent : proxyAgent, deadlines, request)
+          )
       )
     })
   )
