@@ -260,7 +260,7 @@ describe("a worker without a cluster", () => {
       assert.strictEqual(yield* loadedBy([]), 0)
       assert.isAbove(yield* loadedBy(["--cluster", databaseUrl(), "--cluster-prefix", "loaded"]), 0)
       assert.notMatch(
-        readFileSync(join(import.meta.dirname, "../dist/payments-worker-main.mjs"), "utf8"),
+        readFileSync(join(import.meta.dirname, "../dist/payments-worker-main.cjs"), "utf8"),
         /effect\/cluster/
       )
     }).pipe(Effect.scoped))
