@@ -126,6 +126,22 @@ describe("the deployment files", () => {
       }
     }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
 
+  it.live("have a cluster in comments, for several workers", () =>
+    Effect.gen(function*() {
+      for (const folder of ["docker", "kubernetes"]) {
+        const text = read(`${folder}/payments.toml`)
+        const place = mkdtempSync(join(tmpdir(), "cluster-"))
+        const file = join(place, "payments.toml")
+        writeFileSync(file, text.replace(/^# (\[cluster\]\n)# (url = )/m, "$1$2"))
+        const { cluster, sources } = yield* sourcesOfFile(file)
+        rmSync(place, { recursive: true })
+        const { to } = sources[0] ?? assert.fail()
+        assert.isDefined(cluster)
+        // It is the server of the destination.
+        assert.strictEqual(cluster?.url.host, to?._tag === "Postgres" ? to.url.host : undefined)
+      }
+    }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
+
   it("have a systemd unit that waits longer for the worker than the worker needs, and that systemd accepts", () => {
     const unit = read("systemd/payments-worker.service")
     assert.isAbove(Number(/^TimeoutStopSec=(\d+)s$/m.exec(unit)?.[1]), 15)
