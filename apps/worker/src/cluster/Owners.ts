@@ -13,7 +13,7 @@ import * as Runners from "./Runners.ts"
 /** The time between two attempts to get the name of a runner, which may belong to a process that was killed. */
 const claimInterval = Duration.millis(500)
 /** How long one statement may take before the database counts as away. */
-const statementTimeout = Duration.seconds(5)
+const statementTimeout = Duration.seconds(10)
 /** How long the end of this program waits for the database. */
 const endTimeout = Duration.seconds(1)
 
@@ -21,7 +21,7 @@ const endTimeout = Duration.seconds(1)
 export class Owners extends Context.Service<Owners, {
   /**
    * Registers this process under the name of its runner. Fails if another live process has the name. Waits while that is not
-   * known: a process that was killed keeps its name for 15 s.
+   * known: a process that was killed keeps its name for 30 s.
    */
   readonly register: (database: PostgresSettings) => Effect.Effect<void, SinkError | CommandExit>
   /**

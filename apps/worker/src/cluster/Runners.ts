@@ -10,7 +10,7 @@ import { Duration, Effect } from "effect"
 /** How often a runner notes that it is alive. */
 export const beatInterval = Duration.seconds(5)
 /** A runner that has not noted it for so long counts as dead. */
-const aliveFor = "15 seconds"
+const aliveFor = "30 seconds"
 /** Runners that have been dead for so long are forgotten. */
 const keptFor = "1 day"
 
