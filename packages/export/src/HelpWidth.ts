@@ -3,45 +3,75 @@
 // oxlint-disable-next-line no-control-regex -- colours are control sequences
 const colorSequence = /\u001b\[[\d;]*m/g
 
-const lengthOf = (text: string): number => text.replaceAll(colorSequence, "").length
+const plainOf = (text: string): string => text.replaceAll(colorSequence, "")
+
+const lengthOf = (text: string): number => plainOf(text).length
 
 /** Longer lines are hard to read. */
 const longestLine = 100
 
-/** The smallest part of the width that a description gets beside its flag. A narrower one is moved below it. */
-const leastShare = 0.4
-const belowIndent = 6
+/** The least room for descriptions beside their names: in characters, and as a part of the width. With less, they stand below. */
+const leastRoom = 32
+const leastShare = 0.5
+
+/** How much more a line is indented that continues a command, or a description that stands below its name. */
+const moreIndent = 4
+
+/** A line that ends with this continues on the next one. */
+const continued = " \\"
 
 /**
- * Wraps the lines that are longer than the terminal, or too long to read. Descriptions stay in their column. Commands are not
- * wrapped, so that people can copy them. Returns the text unchanged for an infinite width.
+ * Fits lines that are longer than the terminal, or too long to read. Descriptions stay in their column, or all below their names
+ * if the column is narrow. A command is broken between its arguments, so that people can copy it. Returns the text unchanged
+ * for an infinite width.
  */
 export const fitted = (text: string, terminal: number): string => {
   if (terminal === Infinity) return text
   const width = Math.min(terminal, longestLine)
-  const lines: Array<string> = []
-  let isCopied = false
-  for (const line of text.split("\n")) {
-    const plain = line.replaceAll(colorSequence, "")
-    if (/^[A-Z]/.test(plain)) isCopied = /^(EXAMPLES|USAGE)/.test(plain)
-    if (plain.length <= width || (isCopied && !plain.startsWith("  #"))) lines.push(line)
-    else lines.push(...wrapped(line, plain, width))
+  const lines = text.split("\n")
+  const result: Array<string> = []
+  let isExample = false
+  for (let index = 0; index < lines.length;) {
+    const line = lines[index] ?? ""
+    const plain = plainOf(line)
+    if (/^[A-Z]/.test(plain)) isExample = plain.startsWith("EXAMPLES")
+    const column = isExample ? 0 : columnOf(plain)
+    if (column > 0) {
+      // The lines of a table are laid out alike.
+      const end = lines.findIndex((other, at) => at > index && columnOf(plainOf(other)) !== column)
+      const rows = lines.slice(index, end === -1 ? lines.length : end)
+      result.push(...fittedRows(rows, column, width))
+      index += rows.length
+      continue
+    }
+    index++
+    const isComment = plain.startsWith("  # ")
+    if (plain.length <= (isExample && !isComment ? terminal : width)) result.push(line)
+    else if (!isExample) result.push(...wordsIn(line.trimStart(), " ".repeat(indentOf(plain)), width))
+    else if (isComment) result.push(...wordsIn(line.trimStart(), "  ", width, "  # "))
+    else result.push(...commandLines(line.trimStart(), indentOf(plain), terminal))
   }
-  return lines.join("\n")
+  return result.join("\n")
 }
 
-const wrapped = (line: string, plain: string, width: number): ReadonlyArray<string> => {
-  const column = /^ {2,}\S.*? {3,}(?=\S)/.exec(plain)?.[0].length ?? 0
-  if (column > 0 && column > width * (1 - leastShare)) {
-    const start = indexAt(line, column)
-    return [line.slice(0, start).trimEnd(), ...wordsIn(line.slice(start), belowIndent, width)]
-  }
-  if (column > 0) {
-    const start = indexAt(line, column)
-    const [first = "", ...rest] = wordsIn(line.slice(start), column, width)
-    return [line.slice(0, start) + first.trimStart(), ...rest]
-  }
-  return wordsIn(line.trimStart(), plain.length - plain.trimStart().length, width)
+const indentOf = (plain: string): number => plain.length - plain.trimStart().length
+
+/** Returns where the description of a name begins, or 0 if the line has none. */
+const columnOf = (plain: string): number => /^ {2,}\S.*? {3,}(?=\S)/.exec(plain)?.[0].length ?? 0
+
+/** Fits lines that have a name, and a description in this column. */
+const fittedRows = (rows: ReadonlyArray<string>, column: number, width: number): ReadonlyArray<string> => {
+  if (rows.every((row) => lengthOf(row) <= width)) return rows
+  const isBelow = width - column < Math.max(leastRoom, width * leastShare)
+  return rows.flatMap((row) => {
+    const start = indexAt(row, column)
+    const [name, description] = [row.slice(0, start), row.slice(start)]
+    if (isBelow) {
+      return [name.trimEnd(), ...wordsIn(description, " ".repeat(indentOf(plainOf(row)) + moreIndent), width)]
+    }
+    const [first = "", ...rest] = wordsIn(description, " ".repeat(column), width)
+    return [name + first.trimStart(), ...rest]
+  })
 }
 
 /** Returns the index of the visible character number `column`. */
@@ -51,16 +81,61 @@ const indexAt = (line: string, column: number): number => {
   return index
 }
 
-/** Breaks a text between its words, with an indent. */
-const wordsIn = (text: string, indent: number, width: number): ReadonlyArray<string> => {
+/** Breaks a text between its words. The first line starts with `first`, the others with `rest`. */
+const wordsIn = (text: string, first: string, width: number, rest = first): ReadonlyArray<string> => {
   const lines: Array<string> = []
   let current = ""
+  const start = () => lines.length === 0 ? first : rest
   for (const word of text.split(" ")) {
     const longer = current === "" ? word : `${current} ${word}`
-    if (current !== "" && indent + lengthOf(longer) > width) {
-      lines.push(current)
+    if (current !== "" && start().length + lengthOf(longer) > width) {
+      lines.push(`${start()}${current}`)
       current = word
     } else current = longer
   }
-  return [...lines, current].map((one) => `${" ".repeat(indent)}${one}`)
+  return [...lines, `${start()}${current}`]
 }
+
+/**
+ * Breaks a shell's command between its arguments, with backslashes. An argument in double quotes that is longer than a line is
+ * broken at a space, without an indent, because an indent would change it. Other long arguments stay on one line.
+ */
+const commandLines = (command: string, indent: number, width: number): ReadonlyArray<string> => {
+  const lines: Array<string> = []
+  let current = " ".repeat(indent)
+  let isEmpty = true
+  const breakLine = (next: string) => {
+    lines.push(`${current}${continued}`)
+    current = next
+    isEmpty = true
+  }
+  const isTooLong = (argument: string) => indent + moreIndent + lengthOf(argument) + continued.length > width
+  const words = argumentsIn(command).flatMap((argument) => {
+    const [, flag, value] = isTooLong(argument) ? flagAndValue.exec(argument) ?? [] : []
+    return flag === undefined || value === undefined ? [argument] : [flag, value]
+  })
+  for (const argument of words) {
+    const isLong = isTooLong(argument)
+    if (!isEmpty && lengthOf(current) + 1 + lengthOf(argument) + continued.length > width) {
+      breakLine(" ".repeat(indent + moreIndent))
+    }
+    if (isLong && plainOf(argument).startsWith("\"")) {
+      for (const [index, word] of argument.split(" ").entries()) {
+        // In quotes, a shell removes the backslash and the end of the line, so the space before them stays.
+        if (index > 0 && lengthOf(current) + 1 + lengthOf(word) + continued.length > width) breakLine("")
+        current += `${isEmpty ? "" : " "}${word}`
+        isEmpty = false
+      }
+    } else {
+      current += `${isEmpty ? "" : " "}${argument}`
+      isEmpty = false
+    }
+  }
+  return [...lines, current]
+}
+
+const flagAndValue = /^(--[a-z-]+|[<>]) (.*)$/s
+
+/** Splits a shell's command at the spaces that are not in quotes. A flag and a redirection stay with the word that follows. */
+const argumentsIn = (command: string): ReadonlyArray<string> =>
+  command.match(/(?:(?:--[a-z-]+|[<>]) (?![-"|<>]))?(?:"[^"]*"|'[^']*'|[^ "'])+/g) ?? []
