@@ -39,6 +39,11 @@ describe("payments diff", () => {
       const b = yield* exported("file:b?format=csv", after)
       const table = yield* runInProcess(emptyApi, ["diff", a, b], true, 40)
       assert.strictEqual(table.code, 11)
+      // The line of progress is erased before anything is printed, and at the end.
+      assert.include(table.err, "invoices  totals")
+      // oxlint-disable-next-line no-control-regex -- erases a line
+      assert.match(table.merged, /totals(\r\u001b\[K[^\n]*)*\r\u001b\[K\n?Totals that differ/)
+      assert.isTrue(table.err.endsWith("\r\u001b[K"))
       assert.strictEqual(
         table.out.split("\n").slice(2).join("\n"),
         String.raw`

@@ -65,12 +65,20 @@ export const comparedLists = (
 const hasList = (side: PointInTime, list: Lists.AnyList): Effect.Effect<boolean, SinkError> =>
   Effect.map(side.columns(list), (columns) => columns.length > 0)
 
-/** Compares the counts and the sums of the amounts by day and status. Returns the figures that differ, by day and status. */
+/** The totals of a list that differ. */
+export interface ComparedTotals {
+  /** The figures that differ, by day and status. */
+  readonly differences: ReadonlyArray<TotalDifference>
+  /** The records of the side that has more. */
+  readonly records: number
+}
+
+/** Compares the counts and the sums of the amounts by day and status. */
 export const totalDifferences = Effect.fnUntraced(function*(
   a: PointInTime,
   b: PointInTime,
   list: Lists.AnyList
-): Effect.fn.Return<ReadonlyArray<TotalDifference>, SinkError> {
+): Effect.fn.Return<ComparedTotals, SinkError> {
   const columns = yield* totalColumns([a, b], list)
   const totalsOf = (side: PointInTime) =>
     Effect.flatMap(
@@ -81,7 +89,9 @@ export const totalDifferences = Effect.fnUntraced(function*(
   const groups = [...new Map([...left, ...right])].toSorted(([, one], [, other]) =>
     compareBytes(one.day ?? "", other.day ?? "") || compareBytes(one.status ?? "", other.status ?? "")
   )
-  return groups.flatMap(([key, { day, status }]) => {
+  const recordsOf = (totals: typeof left) => Array.from(totals.values()).reduce((sum, { records }) => sum + records, 0n)
+  const records = Math.max(Number(recordsOf(left)), Number(recordsOf(right)))
+  const differences = groups.flatMap(([key, { day, status }]) => {
     const [inA, inB] = [left.get(key), right.get(key)]
     const figures: ReadonlyArray<Pick<TotalDifference, "figure" | "a" | "b">> = [
       { figure: "records", a: inA?.records ?? 0n, b: inB?.records ?? 0n },
@@ -100,6 +110,7 @@ export const totalDifferences = Effect.fnUntraced(function*(
       ...figure
     }))
   })
+  return { differences, records }
 })
 
 /** Returns the columns of the totals that both sides have filled. */

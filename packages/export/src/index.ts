@@ -11,6 +11,7 @@ export {
 export * as Destination from "./Destination.ts"
 export {
   comparedLists,
+  type ComparedTotals,
   type ListComparison,
   type MemberDifference,
   type RecordDifference,

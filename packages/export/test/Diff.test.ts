@@ -58,7 +58,7 @@ const now = (destination: Destination.StoredDestination) => Effect.map(Destinati
 /** Returns the differences as lines. */
 const linesOf = Effect.fnUntraced(function*(a: PointInTime, b: PointInTime) {
   const counted = { a: 0, b: 0, onlyA: 0, onlyB: 0, differing: 0 }
-  const totals = yield* totalDifferences(a, b, Lists.invoices)
+  const { differences: totals } = yield* totalDifferences(a, b, Lists.invoices)
   const records = yield* Stream.runCollect(recordDifferences(a, b, Lists.invoices, counted))
   return {
     totals: totals.map(({ day, figure, status, ...sides }) => `${day} ${status} ${figure}: ${sides.a} ${sides.b}`),

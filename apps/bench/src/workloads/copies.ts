@@ -16,9 +16,9 @@ export const compareCopies = (copies: Copies): Promise<WorkloadResult> =>
       const a = yield* sideOf(copies[0])
       const b = yield* sideOf(copies[1])
       const counted = { a: 0, b: 0, onlyA: 0, onlyB: 0, differing: 0 }
-      const totals = yield* totalDifferences(a, b, Lists.payoutRequests)
+      const { differences } = yield* totalDifferences(a, b, Lists.payoutRequests)
       const records = yield* Stream.runCount(recordDifferences(a, b, Lists.payoutRequests, counted))
-      if (totals.length > 0 || records > 0) return yield* Effect.die("the copies differ")
+      if (differences.length > 0 || records > 0) return yield* Effect.die("the copies differ")
       return { ...emptyResult(), records: counted.a + counted.b }
     }).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
   )

@@ -2,17 +2,18 @@
 import { Lists } from "@payments/core"
 import {
   comparedLists,
+  type ComparedTotals,
   current,
   Destination,
   ExitCode,
   pointAt,
   recordDifferences,
-  type TotalDifference,
   totalDifferences
 } from "@payments/export"
 import {
   checkAll,
   CommandExit,
+  eraseProgress,
   fromDestination,
   logLine,
   print,
@@ -24,6 +25,7 @@ import {
 import { Effect, Exit, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { type ComparedList, type DiffFormatter, makeDiffFormatter } from "../DiffOutput.ts"
+import { makeDiffProgress } from "../DiffProgress.ts"
 import { formatOf, rowFormatFlag } from "../RowsOutput.ts"
 import { resourceFlag } from "./changes.ts"
 
@@ -129,30 +131,37 @@ const compare = Effect.fnUntraced(function*(
   let isReaderGone = false
   /** Prints differences. If the reader of stdout has closed it, the command ends, but still reports that they differ. */
   const printDifferences = (text: string) =>
-    text === "" ? Effect.void : Effect.catchIf(
-      printOrEnd(text),
-      ({ exitCode }) => exitCode === ExitCode.done,
-      () => {
-        isReaderGone = true
-        return Effect.fail(differs)
-      }
+    text === "" ? Effect.void : Effect.andThen(
+      eraseProgress,
+      Effect.catchIf(
+        printOrEnd(text),
+        ({ exitCode }) => exitCode === ExitCode.done,
+        () => {
+          isReaderGone = true
+          return Effect.fail(differs)
+        }
+      )
     )
-  yield* Effect.gen(function*() {
-    const totals = new Map<string, ReadonlyArray<TotalDifference>>()
+  const progress = yield* makeDiffProgress
+  yield* progress.during(Effect.gen(function*() {
+    const totals = new Map<string, ComparedTotals>()
     for (const list of lists) {
+      yield* progress.totals(list)
       const found = yield* totalDifferences(a, b, list)
       totals.set(list.label, found)
-      yield* printDifferences(formatter.totals(found))
+      yield* printDifferences(formatter.totals(found.differences))
     }
     for (const list of lists) {
       const counted = { a: 0, b: 0, onlyA: 0, onlyB: 0, differing: 0 }
+      const { differences = [], records = 0 } = totals.get(list.label) ?? {}
+      yield* progress.records(list, counted, records)
       yield* Stream.runForEach(
         recordDifferences(a, b, list, counted),
-        (records) => printDifferences(formatter.records(records))
+        (differing) => printDifferences(formatter.records(differing))
       )
-      compared.push({ list: list.label, totalsDiffer: (totals.get(list.label) ?? []).length > 0, ...counted })
+      compared.push({ list: list.label, totalsDiffer: differences.length > 0, ...counted })
     }
-  }).pipe(
+  })).pipe(
     Effect.onExit((exit) =>
       Exit.isSuccess(exit) || isReaderGone ? Effect.void : Effect.andThen(
         print(formatter.end(compared, false)),
