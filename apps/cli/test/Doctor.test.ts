@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { PaymentsApi } from "@payments/core"
 import type { Fault } from "@payments/core/testing"
 import { Sandbox, type SandboxOptions } from "@payments/sandbox"
-import { ConfigProvider, Effect, Layer } from "effect"
+import { ConfigProvider, Effect, Fiber, Layer } from "effect"
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { createServer, request } from "node:http"
 import { connect, createServer as createTcpServer } from "node:net"
@@ -332,5 +332,46 @@ describe("payments doctor", () => {
       const chosen = yield* doctor(env, "--source", "s0")
       assert.strictEqual(chosen.code, 0)
       assert.match(chosen.the("base_url").found, /payments\.toml:2\)$/)
+    }).pipe(Effect.scoped), 20_000)
+
+  it.live("prints each finding when it is known, and all of them after an interrupt", () =>
+    Effect.gen(function*() {
+      let answers = 0
+      let isHanging = false
+      const port = yield* listening(createServer((_, response) => {
+        if (answers++ < 3) response.end(`{"items":[{"id":"a"}],"count":1,"cursor":null}`)
+        else isHanging = true
+      }))
+      const file = join(yield* temporaryFolder, "payments.toml")
+      const base = `base_url = "http://127.0.0.1:${port}"\napi_key_env = "KEY"\n`
+      writeFileSync(
+        file,
+        `[sources.a]\n${base}[sources.b]\nbase_url = "https://payments.invalid"\napi_key_env = "NONE"\n`
+      )
+      for (const format of ["ndjson", "csv", "table", "json"]) {
+        answers = 0
+        isHanging = false
+        let out = ""
+        const fiber = yield* Effect.forkChild(
+          runInProcess(noApi, ["doctor", "--format", format], false, 0, (text) =>
+            Effect.sync(() => {
+              out = text
+            })).pipe(
+              Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord({ PAYMENTS_CONFIG: file, KEY: "k" })))
+            )
+        )
+        while (!isHanging) yield* Effect.sleep(10)
+        // The findings about b are known, but those about a come first.
+        if (format !== "json") assert.include(out, "payout-requests", format)
+        assert.notInclude(out, "payments.invalid", format)
+        yield* Fiber.interrupt(fiber)
+        assert.include(out, "payments.invalid", format)
+        if (format === "json") {
+          const findings: ReadonlyArray<Found> = JSON.parse(out)
+          assert.isTrue(
+            findings.some(({ check, source, state }) => `${source} ${check} ${state}` === "a payout-requests ok")
+          )
+        }
+      }
     }).pipe(Effect.scoped), 20_000)
 })

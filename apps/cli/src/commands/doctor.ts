@@ -7,6 +7,7 @@ import {
   ChosenSource,
   CommandExit,
   duration,
+  logNote,
   print,
   type ProgramError,
   requireOutput,
@@ -15,10 +16,10 @@ import {
   toFlag
 } from "@payments/export/program"
 import type { LoadedSource, SourcesError } from "@payments/export/sources"
-import { Effect, Layer, Queue, Stream } from "effect"
+import { type Cause, Effect, Exit, Fiber, Layer, Queue, Stream } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
-import { type Column, formatOf, printRows, rowFormatFlag } from "../RowsOutput.ts"
+import { type Column, formatOf, printRows, type RowFormat, rowFormatFlag } from "../RowsOutput.ts"
 import { colored } from "../StateColor.ts"
 import type * as TextWidth from "../TextWidth.ts"
 
@@ -45,32 +46,13 @@ export const doctorCommand = (http: Layer.Layer<HttpClient.HttpClient>) =>
         limit: setting({ name: "timeout", text: given.timeout }, undefined, duration)
       })
       const findings: Array<SourceFinding> = []
-      const found = Stream.tap(
-        "_tag" in loaded
-          ? Stream.fromIterable(Doctor.ofSettings(loaded).map((finding) => ({ source: "default", ...finding })))
-          : diagnosed(loaded, http, limit),
-        (finding) => Effect.sync(() => void findings.push(finding))
-      )
-      const { format, width } = yield* formatOf(given.format)
-      if (format === "table") {
-        yield* requireOutput
-        const colors = yield* canColor
-        const showsSource = !("_tag" in loaded) && loaded.length > 1
-        const { wrapWords } = yield* Effect.promise(() => import("../TextWidth.ts"))
-        yield* Stream.runForEach(
-          found,
-          (finding) => print(textOf(finding, showsSource, colors, wrapWords, width))
+      const known = (finding: SourceFinding) => Effect.sync(() => void findings.push(finding))
+      const found = "_tag" in loaded
+        ? Stream.fromIterable(Doctor.ofSettings(loaded).map((finding) => ({ source: "default", ...finding }))).pipe(
+          Stream.tap(known)
         )
-      } else {
-        yield* Stream.runDrain(found)
-        const rows = findings.map((finding) => columns.map(({ of }) => of(finding)))
-        // A reader that closes the pipe early must not hide a failed check.
-        yield* Effect.catchIf(
-          printRows(columns, Stream.make(rows), format, ""),
-          ({ exitCode }) => exitCode === ExitCode.done,
-          () => Effect.void
-        )
-      }
+        : diagnosed(loaded, http, limit, known)
+      yield* printFindings(found, findings, given.format, !("_tag" in loaded) && loaded.length > 1)
       const failures = findings.filter(({ state }) => state === "failed")
       if (failures.length === 0) return
       return yield* new CommandExit({
@@ -100,32 +82,85 @@ const loadedSources = (
     Effect.catchTag("SourcesError", (error) => Effect.succeed(error))
   )
 
-/** Checks the sources. The findings of a source are together; of a single source, each arrives as soon as it is known. */
+/**
+ * Prints each finding when `found` emits it; as JSON all of them at the end. After an interrupt, prints all `findings` so far.
+ */
+const printFindings = Effect.fnUntraced(function*<R>(
+  found: Stream.Stream<SourceFinding, never, R>,
+  findings: ReadonlyArray<SourceFinding>,
+  wanted: RowFormat | undefined,
+  showsSource: boolean
+) {
+  yield* requireOutput
+  const queue = yield* Queue.unbounded<SourceFinding, Cause.Done>()
+  const printer = yield* Effect.forkChild(printAll(Stream.fromQueue(queue), wanted, showsSource))
+  const emitted = new Set<SourceFinding>()
+  const emit = (finding: SourceFinding) => {
+    emitted.add(finding)
+    return Queue.offer(queue, finding)
+  }
+  yield* Stream.runForEach(found, emit).pipe(
+    Effect.onInterrupt(() =>
+      Effect.andThen(
+        Effect.forEach(findings.filter((finding) => !emitted.has(finding)), emit),
+        logNote({ message: "payments: interrupted. Not all checks were made.", next: undefined })
+      )
+    ),
+    Effect.onExit(() => Effect.andThen(Queue.end(queue), Fiber.join(printer)))
+  )
+})
+
+/** Prints the findings. If the reader closes the pipe early, the checks continue: their result is the exit code. */
+const printAll = Effect.fnUntraced(function*(
+  findings: Stream.Stream<SourceFinding>,
+  wanted: RowFormat | undefined,
+  showsSource: boolean
+) {
+  const { format, width } = yield* formatOf(wanted)
+  if (format === "table") {
+    const colors = yield* canColor
+    const { wrapWords } = yield* Effect.promise(() => import("../TextWidth.ts"))
+    return yield* Stream.runForEach(
+      findings,
+      (finding) => print(textOf(finding, showsSource, colors, wrapWords, width))
+    )
+  }
+  const rows = format === "json" ? Stream.fromIterable(yield* Stream.runCollect(findings)) : findings
+  yield* Effect.catchIf(
+    printRows(columns, Stream.map(rows, (finding) => [columns.map(({ of }) => of(finding))]), format, ""),
+    ({ exitCode }) => exitCode === ExitCode.done,
+    () => Effect.void
+  )
+})
+
+/** Checks the sources, and reports each finding to `known`. Emits the findings of the first source first, as soon as they are known. */
 const diagnosed = (
   sources: ReadonlyArray<LoadedSource>,
   http: Layer.Layer<HttpClient.HttpClient>,
-  limit: Parameters<typeof Doctor.diagnose>[2]
+  limit: Parameters<typeof Doctor.diagnose>[2],
+  known: (finding: SourceFinding) => Effect.Effect<void>
 ) => {
   const clientOf = (config: PaymentsConfig["Service"]) =>
     PaymentsApi.layer.pipe(Layer.provide(http), Layer.provide(Layer.succeed(PaymentsConfig, config)))
-  const findingsOf = (source: LoadedSource) =>
-    Stream.callback<SourceFinding>((queue) =>
-      Effect.andThen(
-        Doctor.diagnose(
-          source,
-          clientOf,
-          limit,
-          (finding) => Queue.offer(queue, { source: source.name, ...finding })
+  return Stream.unwrap(Effect.gen(function*() {
+    const queues = yield* Effect.forEach(
+      sources,
+      (source) => Effect.map(Queue.unbounded<SourceFinding, Cause.Done>(), (queue) => ({ source, queue }))
+    )
+    const report = (queue: (typeof queues)[number]["queue"], finding: SourceFinding) =>
+      Effect.andThen(known(finding), Queue.offer(queue, finding))
+    yield* Effect.forkScoped(Effect.forEach(
+      queues,
+      ({ queue, source }) =>
+        Doctor.diagnose(source, clientOf, limit, (finding) => report(queue, { source: source.name, ...finding })).pipe(
+          // A defect ends the stream.
+          Effect.onExit((exit) => Exit.isSuccess(exit) ? Queue.end(queue) : Queue.failCause(queue, exit.cause)),
+          Effect.exit
         ),
-        Queue.end(queue)
-      )
-    )
-  return sources.length === 1
-    ? Stream.flatMap(Stream.fromIterable(sources), findingsOf)
-    : Stream.fromIterable(sources).pipe(
-      Stream.mapEffect((source) => Stream.runCollect(findingsOf(source)), { concurrency }),
-      Stream.flatMap(Stream.fromIterable)
-    )
+      { concurrency, discard: true }
+    ))
+    return Stream.flatMap(Stream.fromIterable(queues), ({ queue }) => Stream.fromQueue(queue))
+  }))
 }
 
 const text = (value: string | undefined): Cell => value ?? null
