@@ -4,6 +4,7 @@
  */
 import { fstatSync, readFileSync, writeSync } from "node:fs"
 import { join } from "node:path"
+import { isStdoutClosed } from "../../packages/export/src/ClosedStdout.ts"
 import { hasColors } from "../../packages/export/src/ColorRule.ts"
 import { fitted } from "../../packages/export/src/HelpWidth.ts"
 
@@ -16,7 +17,7 @@ declare const PAYMENTS_VERSION: string
  */
 export const answer = (args: ReadonlyArray<string>, folder: string): boolean => {
   const text = args.length === 1 && isVersion(args[0]) ? `${PAYMENTS_VERSION}\n` : helpOf(args, folder)
-  return text !== undefined && write(Buffer.from(text))
+  return text !== undefined && !isStdoutClosed() && write(Buffer.from(text))
 }
 
 const isVersion = (word: string | undefined): boolean => word === "--version" || word === "-v"

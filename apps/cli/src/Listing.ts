@@ -11,11 +11,12 @@ import {
   eraseProgress,
   logLine,
   logNote,
+  type Next,
   withNext
 } from "@payments/export/program"
 import { Effect, Record, Redacted, Stdio, Stream } from "effect"
 import { CollectedRecords } from "./CollectedRecords.ts"
-import { continueCommand, isPrintable, type TypedFlags } from "./ContinueCommand.ts"
+import { continueCommand, isPrintable, nextText, type TypedFlags } from "./ContinueCommand.ts"
 import * as CursorFile from "./CursorFile.ts"
 import type { FieldPath } from "./FieldPath.ts"
 import { type ListedRecord, recordsOf } from "./ListedRecords.ts"
@@ -331,7 +332,7 @@ const limitOf = ({ all, limit, max }: ListingInput): number => {
  * Returns the command that continues. Undefined if its cursor cannot be printed. `showsPersonal` says whether the command may
  * contain filter values.
  */
-const nextOf = ({ input, limit, list, state }: Listing, showsPersonal: boolean): string | undefined => {
+const nextOf = ({ input, limit, list, state }: Listing, showsPersonal: boolean): Next | undefined => {
   // With a cursor that the service refuses, the command would fail for ever.
   const cursor = state.isRefused ? null : state.cursor
   if (input.cursorFile !== undefined) {
@@ -406,7 +407,10 @@ const logHowToContinue = Effect.fnUntraced(function*(listing: Listing, error: En
     : ""
   if (isShown.stderr && next !== undefined) {
     // The command is not wrapped, so that it can be copied.
-    return yield* logNote({ message: `${yield* wrapped(`${remain} ${advice} with${repeated}:`)}\n  ${next}`, next })
+    return yield* logNote({
+      message: `${yield* wrapped(`${remain} ${advice} with${repeated}:`)}\n  ${nextText(next)}`,
+      next
+    })
   }
   yield* logNote({
     message:

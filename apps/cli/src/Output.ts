@@ -6,7 +6,16 @@
 import { Lists, type PaymentsError } from "@payments/core"
 import { printable } from "@payments/export"
 import type * as Csv from "@payments/export/csv"
-import { canColor, type CommandExit, logLine, print, printOrEnd, requireOutput } from "@payments/export/program"
+import {
+  canColor,
+  type CommandExit,
+  logLine,
+  type Next,
+  nextMembers,
+  print,
+  printOrEnd,
+  requireOutput
+} from "@payments/export/program"
 import { Effect, Stdio, Terminal } from "effect"
 import { compareNumbers, isNumber } from "./ExactNumber.ts"
 import type { FieldPath } from "./FieldPath.ts"
@@ -25,7 +34,7 @@ export interface Ending {
   /** Whether the listing reached the end of the list. */
   readonly complete: boolean
   /** The command that continues the listing, if it is not complete. */
-  readonly next: string | undefined
+  readonly next: Next | undefined
   /** How many records were read, if not all of them were printed. */
   readonly read: number | undefined
   /** How many records of the page at the cursor were printed. */
@@ -149,7 +158,7 @@ export const endingMembers = (
     read,
     printedOfPage: printedOfPage === 0 ? undefined : printedOfPage,
     repeated: repeated === 0 ? undefined : repeated,
-    next: complete ? undefined : next,
+    ...(complete ? {} : nextMembers(next)),
     error
   }).slice(1, -1)
 

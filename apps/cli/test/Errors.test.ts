@@ -94,7 +94,7 @@ describe("an error", () => {
       assert.deepStrictEqual([none.code, none.stdout], [3, ""])
       assert.strictEqual(
         none.stderr,
-        "payments: PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that contains the key\n"
+        "payments: PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that contains the key\npayments: check the settings with: payments doctor\n"
       )
       const wrong = yield* payments(["export", "--to", "sqlite:never.db"], {
         env: { PAYMENTS_BASE_URL: `https://user:${key}@api.example.com`, PAYMENTS_INVOICE_PARAMS: "x" }
@@ -128,7 +128,12 @@ describe("an error", () => {
         const ended = yield* Effect.forEach(runs, ([, args, env]) => payments(args, { env }), { concurrency: 2 })
         for (const [index, { code, stderr }] of ended.entries()) {
           const [expected, args] = runs[index] ?? []
-          assert.deepStrictEqual([code, lines(stderr).length], [expected, 1], `${args?.join(" ")}\n${stderr}`)
+          // An error in the settings has a second line, with the command that checks them.
+          assert.deepStrictEqual(
+            [code, lines(stderr).length],
+            [expected, expected === 3 ? 2 : 1],
+            `${args?.join(" ")}\n${stderr}`
+          )
           assert.include(stderr, `is ${kind}, not a plain file`)
         }
       }
@@ -150,12 +155,12 @@ describe("an error", () => {
     }).pipe(Effect.scoped))
 
   it.live.each(["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"])(
-    "%s without a scheme: prints one line and exits with code 3",
+    "%s without a scheme: says what is wrong and exits with code 3",
     (name) =>
       Effect.gen(function*() {
         const env = { PAYMENTS_BASE_URL: "https://api.example.com", PAYMENTS_API_KEY: key, [name]: "canary.corp:3128" }
         const { code, stderr } = yield* payments(["invoices", "list"], { env })
-        assert.deepStrictEqual([code, lines(stderr).length], [3, 1], stderr)
+        assert.deepStrictEqual([code, lines(stderr).length], [3, 2], stderr)
         assert.include(stderr, `payments: ${name} is not the address of a proxy, such as http://proxy.example.com:3128`)
         assert.notInclude(stderr, "canary")
       })

@@ -79,9 +79,9 @@ describe("payments find", () => {
     Effect.gen(function*() {
       const { code, err, out } = yield* runInProcess(api, ["find", "cus_1", "--limit", "1", "--format", "json"])
       assert.strictEqual(code, 0)
-      const next = "payments find TEXT --format json --limit 10000"
-      assert.deepInclude(documentOf(out), { complete: false, count: 3, next })
-      assert.deepStrictEqual(JSON.parse(err).note.next, next)
+      const nextNeeds = { command: "payments find --format json --limit 10000", arguments: ["TEXT"] }
+      assert.deepInclude(documentOf(out), { complete: false, count: 3, next: null, nextNeeds })
+      assert.deepInclude(JSON.parse(err).note, { next: null, nextNeeds })
       assert.notInclude(err, "cus_1")
       const table = yield* runInProcess(api, ["find", "cus_1", "--limit", "1"], true, 80)
       assert.include(table.err, "Not all matches are shown. These lists have more than 1: payout requests.")
@@ -157,10 +157,20 @@ describe("payments find", () => {
         const cut = yield* runInProcess(offline, [...words, "--limit", "1"])
         assert.strictEqual(
           documentOf(cut.out).next,
-          `payments find '@${file}' --from '${from}' --contains --format json --limit 10000`
+          `payments find '@${file}' --from ${from} --contains --format json --limit 10000`
         )
         const none = yield* runInProcess(offline, ["find", "Cus_1", "--from", from])
         assert.include(none.err, "--contains finds fields that contain it")
+        // The column tells nothing while the service returns all of the records.
+        const table = runInProcess(offline, [...words.slice(0, -2), "--format", "table"], true, 120)
+        assert.match((yield* table).out, /^list[^\n]*createdAt\n/)
+        assert.notInclude((yield* table).out, "missing")
+        const emptied = ["export", "payin-sources", "--to", from, "--missing-limit", "100%"]
+        for (let scan = 0; scan < 2; scan++) yield* runInProcess(layerTest(), emptied)
+        const found = yield* table
+        assert.match(found.out, /^list[^\n]*createdAt +missing\n/)
+        assert.match(found.out, /payin-sources .* missing\n/)
+        assert.include(found.err, "Rows that the service no longer returns (missing): 1 of these.")
       }).pipe(Effect.scoped),
     30_000
   )

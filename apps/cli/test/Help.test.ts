@@ -1,14 +1,18 @@
 /** The help, the reference page and the behaviour of every command agree. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
+import { layerTest } from "@payments/core/testing"
 import { Doctor, scanDefaults } from "@payments/export"
 import { defaultSpeed } from "@payments/sandbox"
 import { Duration, Effect, Result } from "effect"
 import { Command, Completions, type Flag } from "effect/cli"
+import { TestConsole } from "effect/testing"
+import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
 import { payments } from "../src/cli.ts"
 import { limits } from "../src/commands/find.ts"
 import { pageSize } from "../src/Listing.ts"
+import { runInProcess, withoutColors } from "./InProcess.ts"
 import { cliPage, withSections } from "./Reference.ts"
 import { everyCommand, testServices } from "./Tree.ts"
 
@@ -94,4 +98,49 @@ describe("help", () => {
       }
       assert.isAbove(compared.length, 20)
     }).pipe(Effect.provide(NodeServices.layer)))
+
+  it("offers JSON for every result", () => {
+    const without = commandsIn(root).filter(([, command]) =>
+      command.subcommands.length === 0 && !flagsOf(command).some((flag) => described(flag)[0]?.name === "format")
+    )
+    // The protocol of this server is JSON.
+    assert.deepStrictEqual(without.map(([path]) => path), ["payments mcp"])
+  })
+
+  it.effect("fits a narrow terminal, and its examples can still be copied", () =>
+    Effect.gen(function*() {
+      const helpOf = Effect.fnUntraced(function*(path: string, columns: number) {
+        const before = (yield* TestConsole.logLines).length
+        yield* runInProcess(layerTest({}), [...path.split(" ").slice(1), "--help"], columns > 0, columns)
+        return (yield* TestConsole.logLines).slice(before).join("\n")
+      })
+      const examplesIn = (help: string) => /^EXAMPLES\n([^]*)/m.exec(help)?.[1] ?? ""
+      /** A function that prints the arguments replaces each program. Files are not written. */
+      const runnable = (help: string) =>
+        examplesIn(help).replaceAll(/[<>]\(?/g, " redirect ").replaceAll(")\n", "\n").replaceAll(" | ", " pipe ")
+      const printed = (script: string) =>
+        spawnSync("bash", ["-c", `payments() { printf '<%s>' "$@"; echo; }; source() { payments "$@"; }\n${script}`], {
+          encoding: "utf8"
+        })
+      const [wide, narrow] = [new Array<string>(), new Array<string>()]
+      for (const [path] of commandsIn(root)) {
+        for (const columns of [40, 60]) {
+          const help = yield* helpOf(path, columns)
+          for (const line of help.split("\n")) {
+            // A long word, or text in single quotes, is not broken.
+            if (line.length > columns) assert.match(line, /^ *(\S+|(--\S+ )?'[^']*')( \\)?$/, `${path}: ${line}`)
+          }
+          const descriptions = /\nFLAGS\n([^]*?)\n\n/.exec(help)?.[1]?.split("\n") ?? []
+          for (const line of descriptions.filter((one) => one.startsWith("   "))) {
+            assert.isBelow(line.length - line.trimStart().length, columns / 2, `${path}: ${line}`)
+          }
+          wide.push(runnable(yield* helpOf(path, 0)))
+          narrow.push(runnable(help))
+        }
+      }
+      const [expected, found] = [printed(wide.join("\n")), printed(narrow.join("\n"))]
+      assert.strictEqual(expected.stderr, "")
+      assert.isAbove(expected.stdout.split("\n").length, 80)
+      assert.deepStrictEqual([found.stdout, found.stderr], [expected.stdout, ""])
+    }).pipe(withoutColors))
 })

@@ -58,7 +58,10 @@ describe("an error with --format json", () => {
           [["invoices", "list", "--limt", "5"], "payments invoices list --help"],
           [["--source", "export", "invoices", "list", "--limit", "x"], "payments invoices list --help"],
           [["changes", "--ack"], "payments changes --help"],
-          [["chnges"], "payments --help"]
+          [["chnges"], "payments --help"],
+          [["chnges", "--help"], "payments --help"],
+          [["changes", "consumrs", "--help"], "payments changes --help"],
+          [["--help", "chnges"], "payments --help"]
         ] as const
       ) {
         const before = (yield* TestConsole.errorLines).length
@@ -72,7 +75,20 @@ describe("an error with --format json", () => {
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const none = yield* payments(["invoices", "list", "--format", "json"])
-      assert.deepInclude(errorIn(none.stderr), { reason: "Configuration", retryable: false, exitCode: 3, next: null })
+      assert.deepInclude(errorIn(none.stderr), {
+        reason: "Configuration",
+        retryable: false,
+        exitCode: 3,
+        next: "payments doctor"
+      })
+      const named = ["--source", "north", "--config=no such file"]
+      const unread = yield* payments(["invoices", "list", "--format", "json", ...named])
+      assert.strictEqual(errorIn(unread.stderr).next, "payments doctor --source north --config 'no such file'")
+      const plain = yield* payments(["invoices", "list"])
+      assert.match(
+        plain.stderr,
+        /^payments: PAYMENTS_BASE_URL is not set[^\n]*\npayments: check the settings with: payments doctor\n$/
+      )
       const absent = yield* payments(["status", "--from", `sqlite:${join(folder, "no.db")}`, "--format", "json"])
       assert.deepInclude(errorIn(absent.stderr), { reason: "NotADestination", retryable: false, exitCode: 9 })
       const full = spawnSync(process.execPath, [binary, "sources", "--format", "json"], {

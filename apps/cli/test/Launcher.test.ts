@@ -116,10 +116,15 @@ describe("the built program", () => {
 
   it.live("ends with the same codes as the program if its help cannot be written", () =>
     Effect.gen(function*() {
+      const closed =
+        "payments: the output cannot be written: standard output is closed (EBADF). To discard the output, redirect it: > /dev/null\n"
       for (
         const [args, redirection, code, err] of [
           ["--help", "> /dev/full", 9, "payments: the output cannot be written (ENOSPC).\n"],
           ["--version", "> /dev/full", 9, "payments: the output cannot be written (ENOSPC).\n"],
+          ["--help", ">&-", 9, closed],
+          ["--version", ">&-", 9, closed],
+          ["export --help", ">&-", 9, closed],
           ["--help", "| true", 0, ""],
           ["--help", "| head -1", 0, ""],
           ["--help", "< /dev/null > /dev/null", 0, ""]

@@ -49,7 +49,11 @@ describe("payments start", () => {
         ] as const
       ) {
         const { code, stderr, stdout } = yield* payments(["start"], { cwd, env })
-        assert.deepStrictEqual([code, stdout, stderr], [3, "", `payments: ${missing}\n`])
+        assert.deepStrictEqual([code, stdout, stderr], [
+          3,
+          "",
+          `payments: ${missing}\npayments: check the settings with: payments doctor\n`
+        ])
       }
       assert.deepStrictEqual(readdirSync(cwd), [])
     }).pipe(Effect.scoped))

@@ -112,6 +112,36 @@ describe("a usage error", () => {
     }))
 })
 
+describe("--help", () => {
+  it.effect("after an unknown command is a usage error that names the nearest one", () =>
+    Effect.gen(function*() {
+      for (
+        const [args, expected] of [
+          [["invoces", "--help"], "Unknown command of payments: invoces. Did you mean invoices?"],
+          [["--help", "invoces"], "Unknown command of payments: invoces. Did you mean invoices?"],
+          [["changes", "acc", "-h"], "Unknown command of payments changes: acc. Did you mean ack?"],
+          [["canary-5ecret", "--help"], "Unknown command of payments (word 1 of the command line)."]
+        ] as const
+      ) {
+        const { code, err } = yield* runWith(...args)
+        assert.strictEqual(code, 2, args.join(" "))
+        assert.include(err, `payments: ${expected}\nSee payments`)
+      }
+      for (
+        const args of [
+          ["--help"],
+          ["completions", "bash", "--help"],
+          ["export", "invoices", "--help"],
+          ["changes", "--from", "x", "consumers", "--help"],
+          ["--source", "x", "changes", "--help"]
+        ]
+      ) {
+        const { code, err } = yield* runWith(...args)
+        assert.deepStrictEqual([code, err], [0, ""], args.join(" "))
+      }
+    }))
+})
+
 describe("--payment-date", () => {
   it.effect("accepts every prefix of a date-time, and nothing else", () =>
     Effect.gen(function*() {

@@ -1,7 +1,7 @@
 /** The output of a program: results go to stdout; messages and a line of progress go to stderr. */
 import { Context, Effect, Logger, type PlatformError, Stdio, Stream } from "effect"
 import { ExitCode } from "./ExitCode.ts"
-import { CommandExit, type ErrorFacts, factsOf } from "./ProgramError.ts"
+import { CommandExit, type ErrorFacts, factsOf, type Next, nextMembers } from "./ProgramError.ts"
 import * as Stdout from "./Stdout.ts"
 
 /**
@@ -63,7 +63,7 @@ export const logLine = (line: string) => writeToStderr(() => `${eraseText()}${li
 export interface MessageState {
   readonly format: MessageFormat
   /** The command that {@link logNote} printed last. */
-  next: string | undefined
+  next: Next | undefined
 }
 
 /** `json`: an error, and a note with the command that continues, is one line of JSON. `text`: lines for people. */
@@ -86,11 +86,13 @@ export const messageFormatOf = (args: ReadonlyArray<string>): MessageFormat =>
  * Writes a note to stderr. `next` is the command that continues; if the run fails afterwards, its error has the command too.
  * It must not contain a cursor or a filter value, except on a terminal.
  */
-export const logNote = (note: { readonly message: string; readonly next: string | undefined }) =>
+export const logNote = (note: { readonly message: string; readonly next: Next | undefined }) =>
   Effect.flatMap(Messages, (messages) => {
     messages.next = note.next
     return logLine(
-      messages.format === "json" ? jsonLine({ note: { message: note.message, next: note.next ?? null } }) : note.message
+      messages.format === "json"
+        ? jsonLine({ note: { message: note.message, ...nextMembers(note.next) } })
+        : note.message
     )
   })
 
@@ -101,11 +103,14 @@ export const logError = (program: string, facts: ErrorFacts) =>
     ({ format, next }) => logLine(errorText(program, { ...facts, next: facts.next ?? next ?? null }, format))
   )
 
-/** Formats an error: as one line of JSON, or as lines for people. */
-export const errorText = (program: string, facts: ErrorFacts, format: MessageFormat): string =>
-  format === "json"
-    ? jsonLine({ error: facts })
-    : facts.message.split("\n").map((line) => `${program}: ${line}`).join("\n")
+/** Formats an error: as one line of JSON, or as lines for people. An error in the settings ends with the command that checks them. */
+export const errorText = (program: string, facts: ErrorFacts, format: MessageFormat): string => {
+  if (format === "json") return jsonLine({ error: { ...facts, ...nextMembers(facts.next) } })
+  const lines = facts.message.split("\n").map((line) => `${program}: ${line}`)
+  return facts.exitCode === ExitCode.configuration && typeof facts.next === "string"
+    ? [...lines, `${program}: check the settings with: ${facts.next}`].join("\n")
+    : lines.join("\n")
+}
 
 /** Returns the value as one line of JSON that is safe on a terminal. */
 const jsonLine = (value: unknown): string => Stdout.printable(JSON.stringify(value))

@@ -5,11 +5,23 @@
  */
 import { Cause, Console, Effect, Exit, Layer, type LogLevel, Option, type Runtime } from "effect"
 import { CliConfig, CliError, CliOutput, Command, Flag, GlobalFlag } from "effect/cli"
-import { errorText, logError, logLine, messageFormatOf, Messages } from "./ConsoleOutput.ts"
+import { errorText, logError, logLine, messageFormatOf, Messages, requireOutput } from "./ConsoleOutput.ts"
 import { DestinationError, parse as parseDestination } from "./DestinationUrl.ts"
 import { ExitCode } from "./ExitCode.ts"
 import { helpFormatter } from "./HelpText.ts"
-import { checkAll, CommandExit, factsOf, interruptedFacts, type ProgramError, usage, withNext } from "./ProgramError.ts"
+import { nearest } from "./Nearest.ts"
+import {
+  checkAll,
+  CommandExit,
+  type ErrorFacts,
+  factsOf,
+  interruptedFacts,
+  type Next,
+  nextMembers,
+  type ProgramError,
+  usage,
+  withNext
+} from "./ProgramError.ts"
 import { setting, variableText } from "./Setting.ts"
 import {
   duration,
@@ -23,12 +35,25 @@ import {
 import { unknownSettings } from "./Settings.ts"
 import { ChosenSource } from "./sources/ChosenSource.ts"
 import type { Source } from "./sources/Source.ts"
+import { printable } from "./Stdout.ts"
 import { canColor, canRedraw, canRedrawScreen, terminalWidth } from "./TerminalRules.ts"
 import { usageText } from "./UsageText.ts"
 
 export { ExitCode } from "./ExitCode.ts"
 export { layerProcess as layerStdout } from "./Stdout.ts"
-export { canColor, canRedraw, canRedrawScreen, checkAll, CommandExit, factsOf, type ProgramError, usage, withNext }
+export {
+  canColor,
+  canRedraw,
+  canRedrawScreen,
+  checkAll,
+  CommandExit,
+  factsOf,
+  type Next,
+  nextMembers,
+  type ProgramError,
+  usage,
+  withNext
+}
 export {
   drawProgress,
   eraseProgress,
@@ -53,20 +78,37 @@ export const run = <const Name extends string, Input, R, Context>(
   args: ReadonlyArray<string>,
   version: string,
   /** The names of the environment's variables. */
-  variables: ReadonlyArray<string> = []
+  variables: ReadonlyArray<string> = [],
+  /** The name of the subcommand that checks the settings. */
+  settingsCheck?: string
 ) => {
   const format = messageFormatOf(args)
+  const path = commandPathOf(command, args)
+  const nextOf = ({ exitCode, next, reason }: ErrorFacts): Next | null =>
+    next !== null
+      ? next
+      : reason === "Usage"
+      ? helpOf(path)
+      : exitCode === ExitCode.configuration && settingsCheck !== undefined && path[1] !== settingsCheck
+      ? `${command.name} ${settingsCheck}${settingsFlags(args)}`
+      : null
   const fail = (error: ProgramError) => {
     const facts = factsOf(error)
     // A command that ends silently has printed its message, or its reader has closed the output.
     if (facts.exitCode === ExitCode.done || (error.message === "" && format === "text")) return Effect.void
-    const isUsage = facts.reason === "Usage" && facts.next === null
-    return logError(command.name, isUsage ? { ...facts, next: helpOf(commandPathOf(command, args)) } : facts)
+    return logError(command.name, { ...facts, next: nextOf(facts) })
   }
+  /** Help or a version that cannot be printed. */
+  const refused: { error?: ProgramError } = {}
   return Effect.forEach(unknownSettings(variables), (line) => logLine(`${command.name}: ${line}`), { discard: true })
     .pipe(
       Effect.andThen(Command.runWith(command, { version })(args)),
-      Effect.as<ExitCode>(ExitCode.done),
+      Effect.catch((error) => refused.error === undefined ? Effect.fail(error) : Effect.void),
+      Effect.andThen(Effect.suspend(() =>
+        refused.error === undefined
+          ? Effect.succeed<ExitCode>(ExitCode.done)
+          : Effect.fail(refused.error)
+      )),
       Effect.catch((error) =>
         // The presenter has printed an error of the command line's parser.
         CliError.isCliError(error)
@@ -82,27 +124,51 @@ export const run = <const Name extends string, Input, R, Context>(
           )
       ),
       Effect.onInterrupt(() => format === "json" ? logError(command.name, interruptedFacts) : Effect.void),
-      Effect.provide(presentation(command, args)),
+      Effect.provide(presentation(command, args, refused)),
       Effect.provideService(Messages, { format, next: undefined })
     )
 }
 
 const helpOf = (commandPath: ReadonlyArray<string>): string => `${commandPath.join(" ")} --help`
 
-/** Returns the command that the words name, with its parents. */
-const commandPathOf = (command: Command.Command.Any, args: ReadonlyArray<string>): ReadonlyArray<string> => {
+/** Returns the flags of the words that name the settings, to check the same settings. */
+const settingsFlags = (args: ReadonlyArray<string>): string =>
+  args.flatMap((word, index) => {
+    const [, flag, text = args[index + 1] ?? ""] = /^--(source|config)(?:=(.*))?$/s.exec(word) ?? []
+    return flag === undefined || printable(text) !== text
+      ? []
+      : [` --${flag} ${/^[\w@%+:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`}`]
+  }).join("")
+
+/** A word of the command line that is where a command should be. */
+interface UnknownCommand {
+  readonly word: string
+  /** The command that has no such subcommand, with its parents. */
+  readonly path: ReadonlyArray<string>
+}
+
+/** Returns the command that the words name, with its parents, and the first word that should name a command but does not. */
+const commandIn = (command: Command.Command.Any, args: ReadonlyArray<string>) => {
   const path = [command.name]
+  let unknown: UnknownCommand | undefined
   let at: Command.Command.Any = command
   for (const [index, word] of args.entries()) {
     // The word before it may be a flag whose value this word is.
-    if (/^--[^=]+$/.test(args[index - 1] ?? "")) continue
-    const named = at.subcommands.flatMap((group) => group.commands).find(({ name }) => name === word)
-    if (named === undefined) continue
+    if (word.startsWith("-") || /^--(?!help$|version$)[^=]+$/.test(args[index - 1] ?? "")) continue
+    const commands = at.subcommands.flatMap((group) => group.commands)
+    const named = commands.find(({ name }) => name === word)
+    if (named === undefined) {
+      if (commands.length > 0) unknown ??= { word, path: [...path] }
+      continue
+    }
     path.push(word)
     at = named
   }
-  return path
+  return { path, unknown }
 }
+
+const commandPathOf = (command: Command.Command.Any, args: ReadonlyArray<string>): ReadonlyArray<string> =>
+  commandIn(command, args).path
 
 /** Returns the names of the subcommands of the command at the path, without unlisted ones. */
 const subcommandsOf = (root: Command.Command.Any, path: ReadonlyArray<string>): ReadonlyArray<string> => {
@@ -117,9 +183,20 @@ const subcommandsOf = (root: Command.Command.Any, path: ReadonlyArray<string>): 
 const listed = ({ subcommands }: Command.Command.Any): ReadonlyArray<Command.Command.Any> =>
   subcommands.flatMap(({ commands }) => commands).filter(({ unlisted }) => !unlisted)
 
-/** The output of help, versions and usage errors. */
-const presentation = (command: Command.Command.Any, args: ReadonlyArray<string>) =>
-  Layer.mergeAll(
+/** The output of help, versions and usage errors. What cannot be printed is an error in `refused`. */
+const presentation = (
+  command: Command.Command.Any,
+  args: ReadonlyArray<string>,
+  refused: { error?: ProgramError }
+) => {
+  const format = messageFormatOf(args)
+  const presentErrors = (commandPath: ReadonlyArray<string>, errors: ReadonlyArray<CliError.CliError>) => {
+    const texts = errors.map((error) => usageText(error, args, (path) => subcommandsOf(command, path)))
+    const next = helpOf(commandPath)
+    const text = errorText(command.name, { ...factsOf(usage(texts.join("\n"))), next }, format)
+    return Console.error(format === "text" ? `${text}\nSee ${next}` : text)
+  }
+  return Layer.mergeAll(
     Layer.unwrap(
       Effect.map(
         Effect.all([canColor, terminalWidth]),
@@ -128,16 +205,31 @@ const presentation = (command: Command.Command.Any, args: ReadonlyArray<string>)
     ),
     CliOutput.layerPresenter({
       present: (event) => {
-        if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)
-        const next = helpOf(event.commandPath)
-        const texts = event.errors.map((error) => usageText(error, args, (path) => subcommandsOf(command, path)))
-        const facts = { ...factsOf(usage(texts.join("\n"))), next }
-        const format = messageFormatOf(args)
-        return Console.error(errorText(command.name, facts, format) + (format === "text" ? `\nSee ${next}` : ""))
+        if (event._tag === "InvalidInvocation") return presentErrors(event.commandPath, event.errors)
+        const { unknown } = commandIn(command, args)
+        // The library prints the help of the command before an unknown one.
+        if (event._tag === "Help" && unknown !== undefined && (event.helpDoc.args ?? []).length === 0) {
+          const { path, word } = unknown
+          const suggestions = nearest(word, subcommandsOf(command, path))
+          refused.error = new CliError.UnknownSubcommand({
+            subcommand: word,
+            parent: [...path],
+            suggestions: [...suggestions]
+          })
+          return presentErrors(path, [refused.error])
+        }
+        return Effect.matchEffect(requireOutput, {
+          onFailure: (error) =>
+            Effect.sync(() => {
+              refused.error = error
+            }),
+          onSuccess: () => CliOutput.defaultPresenter.present(event)
+        })
       }
     }),
     CliConfig.layer({ builtIns: [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions] })
   )
+}
 
 /**
  * Notifies the launcher (`apps/cli/bundle.ts`) that the program has its own signal listeners. The launcher keeps the signals

@@ -26,6 +26,22 @@ export type ErrorReason =
   | "Interrupted"
   | "Unexpected"
 
+/** A command that a script can run as it is, or one that lacks arguments. */
+export type Next = string | IncompleteCommand
+
+/** A command that continues once arguments of this run are added. Their values may be personal data, so it does not repeat them. */
+export interface IncompleteCommand {
+  readonly command: string
+  /** The names of the arguments to add, such as `--reference`. */
+  readonly arguments: ReadonlyArray<string>
+}
+
+/** Returns the members of a JSON document. `next` can always run as it is: an incomplete command is in `nextNeeds`. */
+export const nextMembers = (
+  next: Next | null | undefined
+): { readonly next: string | null; readonly nextNeeds?: IncompleteCommand } =>
+  typeof next === "object" && next !== null ? { next: null, nextNeeds: next } : { next: next ?? null }
+
 /** Ends the command with the exit code. */
 export class CommandExit extends Data.TaggedError("CommandExit")<{
   readonly exitCode: ExitCode
@@ -38,7 +54,7 @@ export class CommandExit extends Data.TaggedError("CommandExit")<{
   /** The wait that the service requested. */
   readonly retryAfterMs?: number | undefined
   /** The command that continues. It contains no key, and a cursor or filter value only on a terminal. */
-  readonly next?: string | undefined
+  readonly next?: Next | undefined
 }> {
   override get message() {
     return this.problem
@@ -71,7 +87,7 @@ export interface ErrorFacts {
   readonly retryAfterMs: number | null
   readonly exitCode: ExitCode
   /** The command that continues. */
-  readonly next: string | null
+  readonly next: Next | null
 }
 
 /** Returns the facts of an error. */
@@ -148,7 +164,7 @@ const defaultMessage: { readonly [Code in ExitCode]?: string } = {
 export const interruptedFacts: ErrorFacts = factsOf(new CommandExit({ exitCode: ExitCode.interrupted, problem: "" }))
 
 /** Returns the error with the command that continues. */
-export const withNext = (error: ProgramError, next: string | undefined): CommandExit => {
+export const withNext = (error: ProgramError, next: Next | undefined): CommandExit => {
   const { exitCode, message, reason, retryable, retryAfterMs } = factsOf(error)
   return new CommandExit({
     exitCode,
@@ -186,10 +202,12 @@ export const checkAll = <const C extends Checks>(
 const allOf = (errors: ReadonlyArray<ProgramError>): CommandExit => {
   const exitCode = lowestExitCode(errors.map(programExitCodeOf))
   const facts = errors.map(factsOf)
+  const waits = facts.flatMap(({ retryAfterMs }) => retryAfterMs === null ? [] : [retryAfterMs])
   return new CommandExit({
     exitCode,
     problem: [...new Set(errors.flatMap(({ message }) => message.split("\n")))].join("\n"),
     reason: facts.find((one) => one.exitCode === exitCode)?.reason,
-    retryable: facts.every(({ retryable }) => retryable === true)
+    retryable: facts.every(({ retryable }) => retryable === true),
+    retryAfterMs: waits.length === 0 ? undefined : Math.max(...waits)
   })
 }

@@ -1,32 +1,16 @@
 /** Writes text to stdout with backpressure, and escapes text that would control a terminal. */
 import { Context, Effect, Layer, PlatformError, Stdio, Stream } from "effect"
-import { fstatSync, fsync, readFileSync, statSync } from "node:fs"
+import { fsync } from "node:fs"
+import { isStdoutClosed } from "./ClosedStdout.ts"
 
 let closed = false
 
 /** Whether stdout was closed when the program started. */
 export const isClosed = (): boolean => closed
 
-/**
- * Detects whether stdout is closed. Node replaces a closed stdout by /dev/null, opened for reading and writing. On Linux
- * that can be detected here; `bin/payments` checks stdout itself and passes the result in PAYMENTS_STDOUT.
- */
+/** Detects whether stdout is closed. */
 export const detectClosed = (): void => {
-  const detected = process.env["PAYMENTS_STDOUT"]
-  closed = detected === undefined ? isReplaced() : detected === "closed"
-}
-
-const isReplaced = (): boolean => {
-  try {
-    const opened = fstatSync(1)
-    if (!opened.isCharacterDevice() || opened.rdev !== statSync("/dev/null").rdev) return false
-    const flags = /^flags:\s*([0-7]+)$/m.exec(readFileSync("/proc/self/fdinfo/1", "utf8"))?.[1]
-    // 2 is O_RDWR. A shell's redirection to /dev/null opens it only for writing.
-    return flags !== undefined && (Number.parseInt(flags, 8) & 3) === 2
-  } catch {
-    // Not Linux.
-    return false
-  }
+  closed = isStdoutClosed()
 }
 
 type Write = (text: string) => Effect.Effect<void, PlatformError.PlatformError>

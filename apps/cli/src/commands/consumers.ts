@@ -16,6 +16,7 @@ import {
   fromFlag,
   logLine,
   print,
+  requireOutput,
   setting,
   type SettingParser,
   textFlag,
@@ -24,6 +25,7 @@ import {
 } from "@payments/export/program"
 import { Effect, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
+import { printJson, resultFormatFlag } from "../ResultOutput.ts"
 import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
 
 /** The name of a consumer. */
@@ -54,7 +56,8 @@ export const ackCommand = Command.make(
       Flag.withDescription("move the consumer back, so that it reads changes again"),
       Flag.withDefault(false)
     ),
-    from: fromFlag
+    from: fromFlag,
+    format: resultFormatFlag
   },
   Effect.fnUntraced(function*(given) {
     const { destination, name, seq } = yield* checkAll({
@@ -62,12 +65,14 @@ export const ackCommand = Command.make(
       seq: argument("SEQ", given.seq, wholeNumber(0)),
       destination: fromDestination(given.from)
     })
+    if (given.format === "json") yield* requireOutput
     yield* Effect.scoped(Effect.gen(function*() {
       const maintenance = yield* Destination.maintenance(destination)
       const position = yield* moveConsumer(maintenance, { name, position: seq, when: given.back ? "any" : "forward" })
       if (position > seq) {
         yield* logLine(`payments: ${name} stays after change ${position}. To move it back, use --back.`)
       }
+      if (given.format === "json") yield* printJson({ consumer: name, position })
     })).pipe(Effect.catchTags(positionProblems(name)))
   })
 ).pipe(
@@ -116,7 +121,8 @@ export const consumersCommand = Command.make(
         : Effect.gen(function*() {
           const { removeConsumer } = yield* Destination.maintenance(destination)
           if (!(yield* removeConsumer(remove))) return yield* usage(`There is no consumer ${remove}.`)
-          yield* print(`${remove}: removed\n`)
+          const isJson = given.format === "json" || given.format === "ndjson"
+          yield* isJson ? printJson({ consumer: remove, removed: true }) : print(`${remove}: removed\n`)
         })
     )
   })

@@ -2,6 +2,7 @@
 import { Days, Lists, PaymentsApi, readPlainFile, RequestObserver } from "@payments/core"
 import {
   Destination,
+  ExitCode,
   lowestExitCode,
   Metrics,
   namesForLogs,
@@ -18,23 +19,30 @@ import {
   chosenScanOptionsOf,
   ChosenSource,
   CommandExit,
+  ConfigFlag,
   logLine,
+  logNote,
+  type Next,
   print,
   type ProgramError,
   requireOutput,
   scanFlags,
   setting,
+  SourceFlag,
   textFlag,
   toDestination,
   toFlag,
   usage,
-  wholeNumber
+  wholeNumber,
+  withNext
 } from "@payments/export/program"
 import type { Source } from "@payments/export/sources"
 import { Effect, type FileSystem, Layer, Result, Stdio } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
+import { flagsText } from "../ContinueCommand.ts"
 import { terminalWidth } from "../Output.ts"
 import { logFailures, makeProgress } from "../Progress.ts"
+import { printJson, type ResultFormat, resultFormatFlag } from "../ResultOutput.ts"
 import { problemsOf, summarize } from "../Summary.ts"
 
 /** The lists by their names on the command line. */
@@ -82,7 +90,8 @@ export const exportCommand = <R>(
         ),
         Flag.withDefault(false)
       ),
-      ...scanFlags
+      ...scanFlags,
+      format: resultFormatFlag
     },
     Effect.fnUntraced(function*(input) {
       // `checkAll` reports the error of the source, which the service needs too.
@@ -100,7 +109,9 @@ export const exportCommand = <R>(
         service: Layer.build(api)
       })
       const isStored = destination._tag !== "Stdout"
-      if (!isStored) yield* requireOutput
+      if (!isStored || input.format === "json") yield* requireOutput
+      const next = nextOf({ ...input, source: yield* SourceFlag, config: yield* ConfigFlag })
+      const output: ExportOutput = { isStored, format: input.format, next }
       yield* Effect.gen(function*() {
         const metrics = yield* Metrics
         const options: ScanOptions = {
@@ -109,8 +120,8 @@ export const exportCommand = <R>(
           onEvent: (event) => metrics.onEvent(sourceName, event)
         }
         const exported = parts === undefined
-          ? exportLists(names, options, isStored)
-          : exportParts({ ...parts, concurrency }, options, isStored)
+          ? exportLists(names, options, output)
+          : exportParts({ ...parts, concurrency }, options, output)
         yield* Effect.provideService(exported, RequestObserver, metrics.requestsOf(sourceName))
       }).pipe(
         Effect.withSpan("payments export"),
@@ -132,6 +143,40 @@ export const exportCommand = <R>(
       }
     ])
   )
+
+/** Returns the same command, which resumes an interrupted export. It does not repeat the days: they are values of a filter. */
+const nextOf = (given: {
+  readonly lists: ReadonlyArray<Lists.ListName>
+  readonly source: string | undefined
+  readonly config: string | undefined
+  readonly to: string | undefined
+  readonly settlementDates: string | undefined
+  readonly customerIds: string | undefined
+  readonly concurrency: string | undefined
+  readonly patience: string | undefined
+  readonly onLocked: string | undefined
+  readonly ignoreFields: string | undefined
+  readonly missingLimit: string | undefined
+  readonly rebind: boolean
+  readonly format: ResultFormat
+}): Next => {
+  const flags: ReadonlyArray<readonly [flag: string, text: string | undefined]> = [
+    ["source", given.source],
+    ["config", given.config],
+    ["to", given.to],
+    ["customer-ids", given.customerIds],
+    ["concurrency", given.concurrency],
+    ["patience", given.patience],
+    ["on-locked", given.onLocked],
+    ["ignore-field", given.ignoreFields],
+    ["missing-limit", given.missingLimit],
+    ["format", given.format]
+  ]
+  const lists = given.lists.map((name) => ` ${Lists.byName[name].label}`).join("")
+  const present = flagsText(flags.filter(([, text]) => text !== undefined))
+  const command = printable(`payments export${lists}${present}${given.rebind ? " --rebind" : ""}`)
+  return given.settlementDates === undefined ? command : { command, arguments: ["--settlement-dates"] }
+}
 
 /** Reads the destination from the flags. Fails if other flags exclude it. */
 const destinationFor = Effect.fnUntraced(function*(
@@ -222,41 +267,72 @@ const daysOf = (range: string): ReadonlyArray<string> | undefined => {
   return Result.getOrUndefined(Days.between(from, to))
 }
 
+/** How an export shows its result. */
+export interface ExportOutput {
+  /** Whether a destination stores the records. Otherwise they go to stdout, and the summary to stderr. */
+  readonly isStored: boolean
+  readonly format: ResultFormat
+  /** The command that resumes the export. */
+  readonly next: Next
+}
+
 /** Exports the lists concurrently, shows the progress, and prints a summary at the end. */
-export const exportLists = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}, isStored = true) =>
-  withProgress(isStored, options, (onEvent) => scanAll(names, { ...options, onEvent }))
+export const exportLists = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions, output: ExportOutput) =>
+  withProgress(names, output, options, (onEvent) => scanAll(names, { ...options, onEvent }))
 
 const exportParts = (
   { list, ...parts }: Parts & { readonly concurrency: number | undefined },
   options: ScanOptions,
-  isStored: boolean
+  output: ExportOutput
 ) =>
   withProgress(
-    isStored,
+    [list],
+    output,
     options,
     (onEvent) => Effect.map(scanAllParts(list, { ...options, ...parts, onEvent }), (outcome) => [outcome])
   )
 
 /** Runs the scans, shows their progress and prints the summary. Fails with the exit code of the outcomes. */
 const withProgress = Effect.fnUntraced(function*<R>(
-  isStored: boolean,
+  names: ReadonlyArray<Lists.ListName>,
+  { format, isStored, next }: ExportOutput,
   options: ScanOptions,
   scans: (onEvent: ScanOptions["onEvent"]) => Effect.Effect<ReadonlyArray<ScanOutcome>, never, R>
 ) {
   const sink = yield* Sink
   const progress = yield* makeProgress(sink, isStored)
+  const onTerminal = yield* (yield* Stdio.Stdio)[isStored ? "stdoutIsTerminal" : "stderrIsTerminal"]
+  const printDocument = Effect.fnUntraced(function*(outcomes: ReadonlyArray<ScanOutcome>) {
+    const { summaryDocument } = yield* Effect.promise(() => import("../SummaryJson.ts"))
+    const shown = yield* withoutSecretNames(outcomes, onTerminal)
+    const document = summaryDocument(names, shown, isStored ? sink.location : undefined, next)
+    yield* isStored ? printJson(document) : logLine(printable(JSON.stringify({ summary: document })))
+  })
+  const ended: Array<ScanOutcome> = []
   const outcomes = yield* progress.during(
-    scans((event) => Effect.andThen(options.onEvent?.(event) ?? Effect.void, progress.onEvent(event)))
+    scans((event) => {
+      if (event._tag === "Ended" && event.kind === "full") ended.push(event.outcome)
+      return Effect.andThen(options.onEvent?.(event) ?? Effect.void, progress.onEvent(event))
+    })
   ).pipe(
     Effect.onInterrupt(() =>
-      logLine(
-        isStored
-          ? "payments: interrupted. Committed records are stored. Run the same command again to resume."
-          : "payments: interrupted. The next run starts from the first page."
+      Effect.andThen(
+        format === "json" ? printDocument(ended) : Effect.void,
+        logNote({
+          message: isStored
+            ? "payments: interrupted. Committed records are stored. Run the same command again to resume."
+            : "payments: interrupted. The next run starts from the first page.",
+          next
+        })
       )
     )
   )
-  const onTerminal = yield* (yield* Stdio.Stdio)[isStored ? "stdoutIsTerminal" : "stderrIsTerminal"]
+  const problems = problemsOf(outcomes, isStored ? sink : "stdout")
+  if (format === "json") {
+    yield* printDocument(outcomes)
+    yield* Effect.mapError(failWith(outcomes, problems), (error) => withNext(error, next))
+    return
+  }
   const width = onTerminal ? yield* terminalWidth : Infinity
   const lines = summarize(yield* withoutSecretNames(outcomes, onTerminal), progress.startEvents, isStored, width)
   const summary = lines.every((line) => line.length <= width) ? lines : yield* wrapLong(lines, width)
@@ -264,11 +340,22 @@ const withProgress = Effect.fnUntraced(function*<R>(
     yield* isStored ? print([...summary, `Rows: ${sink.location}`, ""].join("\n")) : logLine(summary.join("\n"))
   }
   // Problems are printed last: people read the last lines first.
-  for (const problem of problemsOf(outcomes, isStored ? sink : "stdout")) yield* logLine(`payments: ${problem}`)
+  for (const problem of problems) yield* logLine(`payments: ${problem}`)
   yield* logFailures(outcomes)
   const exitCode = lowestExitCode(outcomes.map((outcome) => outcome.exitCode))
   if (exitCode !== 0) return yield* new CommandExit({ exitCode, problem: "" })
 })
+
+/** Fails with the errors of the lists and the problems of the records, if there are any. */
+const failWith = (outcomes: ReadonlyArray<ScanOutcome>, problems: ReadonlyArray<string>) =>
+  checkAll({
+    ...Object.fromEntries(
+      outcomes.flatMap(({ list, result }) => Result.isFailure(result) ? [[list, Effect.fail(result.failure)]] : [])
+    ),
+    problems: problems.length === 0
+      ? Effect.void
+      : new CommandExit({ exitCode: ExitCode.incomplete, problem: problems.join("\n") })
+  })
 
 /** Wraps the lines that are wider than the terminal between their words. */
 const wrapLong = Effect.fnUntraced(function*(lines: ReadonlyArray<string>, width: number) {

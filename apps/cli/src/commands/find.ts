@@ -18,6 +18,8 @@ import {
   fromDestination,
   fromFlag,
   logNote,
+  type Next,
+  nextMembers,
   print,
   printOrEnd,
   type ProgramError,
@@ -139,19 +141,26 @@ const printFound = Effect.fnUntraced(function*<R>(
   found: Stream.Stream<Found, ProgramError, R>,
   results: ReadonlyArray<Found>,
   unread: ReadonlySet<string>,
-  next: string | undefined,
+  next: Next | undefined,
   wanted: RowFormat | undefined
 ) {
   const { format, style } = yield* formatOf(wanted)
-  if (format === "table" || format === "csv") {
-    const columns = format === "table" ? tableColumns : csvColumns
-    const rowsOf = (lists: ReadonlyArray<Found>) =>
-      lists.flatMap(({ matches }) => matches.map((match) => columns.map(({ of }) => of(match))))
-    const rows = format === "table"
-      // The widths of the columns fit all lists, so that there is one header.
-      ? Stream.fromEffect(Effect.map(Stream.runCollect(found), rowsOf))
-      : Stream.map(found, (list) => rowsOf([list]))
-    return yield* printRows(columns, rows, format, "No records.")
+  const cellsOf = (columns: ReadonlyArray<MatchColumn>, lists: ReadonlyArray<Found>) =>
+    lists.flatMap(({ matches }) => matches.map((match) => columns.map(({ of }) => of(match))))
+  if (format === "table") {
+    // The widths of the columns fit all lists, so that there is one header.
+    const lists = yield* Stream.runCollect(found)
+    const anyMissing = lists.some(({ matches }) => matches.some(({ isMissing }) => isMissing))
+    const columns = anyMissing ? [...tableColumns, missingColumn] : tableColumns
+    return yield* printRows(columns, Stream.make(cellsOf(columns, lists)), format, "No records.")
+  }
+  if (format === "csv") {
+    return yield* printRows(
+      csvColumns,
+      Stream.map(found, (list) => cellsOf(csvColumns, [list])),
+      format,
+      "No records."
+    )
   }
   yield* requireOutput
   const toOutput = style.onTerminal ? printable : (line: string) => line
@@ -180,13 +189,13 @@ const printFound = Effect.fnUntraced(function*<R>(
 const endOf = (
   results: ReadonlyArray<Found>,
   unread: ReadonlySet<string>,
-  next: string | undefined,
+  next: Next | undefined,
   wasInterrupted: boolean
 ): string =>
   JSON.stringify({
     complete: !wasInterrupted && unread.size === 0 && results.every(({ complete }) => complete),
     count: results.reduce((sum, { matches }) => sum + matches.length, 0),
-    next: isCut(results) ? next ?? null : null,
+    ...nextMembers(isCut(results) ? next : undefined),
     lists: results.map(({ complete, error, list, matches }) => ({
       list: list.label,
       complete: complete && !unread.has(list.label),
@@ -211,7 +220,7 @@ const nextOf = ({ config, contains, copy, format, from, source, text }: {
   readonly from: string | undefined
   readonly source: string | undefined
   readonly text: string
-}): string => {
+}): Next => {
   const flags: ReadonlyArray<readonly [flag: string, text: string | undefined, isGiven: boolean]> = [
     ["source", source, source !== undefined],
     ["config", config, config !== undefined],
@@ -222,7 +231,8 @@ const nextOf = ({ config, contains, copy, format, from, source, text }: {
     ["limit", String(limits.most), true]
   ]
   const given = flags.filter(([, , isGiven]) => isGiven).map(([flag, value]) => [flag, value] as const)
-  return printable(`payments find ${/^@[^@]/.test(text) ? quoted(text) : "TEXT"}${flagsText(given)}`)
+  const command = (words: string) => printable(`payments find${words}${flagsText(given)}`)
+  return /^@[^@]/.test(text) ? command(` ${quoted(text)}`) : { command: command(""), arguments: ["TEXT"] }
 }
 
 const listFormat = new Intl.ListFormat("en-GB")
@@ -232,7 +242,7 @@ const logNotes = Effect.fnUntraced(function*(
   results: ReadonlyArray<Found>,
   limit: number,
   isInCopy: boolean,
-  next: string | undefined,
+  next: Next | undefined,
   contains: boolean
 ) {
   if (isCut(results)) {
@@ -282,9 +292,15 @@ const tableColumns: ReadonlyArray<MatchColumn> = [
   fieldsColumn,
   { name: "status", kind: "state", of: member("status") },
   { name: "amount", kind: "integer", of: member("amount") },
-  { name: "createdAt", minTerminalWidth: 100, of: member("createdAt") },
-  { name: "missing", minTerminalWidth: 100, of: ({ isMissing }) => isMissing ? "missing" : "" }
+  { name: "createdAt", minTerminalWidth: 100, of: member("createdAt") }
 ]
+
+/** A table has it only if the service no longer returns one of the records. */
+const missingColumn: MatchColumn = {
+  name: "missing",
+  minTerminalWidth: 100,
+  of: ({ isMissing }) => isMissing ? "missing" : ""
+}
 
 const csvColumns: ReadonlyArray<MatchColumn> = [
   listColumn,

@@ -6,6 +6,7 @@ import {
   fromDestination,
   fromFlag,
   print,
+  requireOutput,
   setting,
   sourceOfDestination,
   textFlag,
@@ -13,6 +14,7 @@ import {
 } from "@payments/export/program"
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
+import { printJson, resultFormatFlag } from "../ResultOutput.ts"
 
 /** `payments prune`. */
 export const pruneCommand = Command.make(
@@ -32,9 +34,10 @@ export const pruneCommand = Command.make(
     dryRun: Flag.Boolean("dry-run").pipe(
       Flag.withDescription("remove nothing, and print what would be removed"),
       Flag.withDefault(false)
-    )
+    ),
+    format: resultFormatFlag
   },
-  Effect.fnUntraced(function*({ dryRun, from, ...given }) {
+  Effect.fnUntraced(function*({ dryRun, format, from, ...given }) {
     const { destination, source, ...flags } = yield* checkAll({
       keepChanges: setting({ name: "keep-changes", text: given.keepChanges }, undefined, duration),
       keepScans: setting({ name: "keep-scans", text: given.keepScans }, undefined, duration),
@@ -46,9 +49,17 @@ export const pruneCommand = Command.make(
     if (keepChanges === undefined && keepScans === undefined) {
       return yield* usage("There is nothing to remove: give --keep-changes, --keep-scans or both.")
     }
+    if (format === "json") yield* requireOutput
     yield* Effect.scoped(Effect.gen(function*() {
       const maintenance = yield* Destination.maintenance(destination)
       const pruned = yield* prune(maintenance, { keepChanges, keepScans, isDryRun: dryRun })
+      if (format === "json") {
+        return yield* printJson({
+          dryRun,
+          changes: keepChanges === undefined ? null : pruned.changes,
+          scans: keepScans === undefined ? null : pruned.scans
+        })
+      }
       const action = dryRun ? "would be removed" : "removed"
       if (keepChanges !== undefined) yield* print(changesText(pruned.changes, action))
       if (keepScans !== undefined) yield* print(`scans: ${count.format(pruned.scans.removed)} ${action}\n`)

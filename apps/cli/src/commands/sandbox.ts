@@ -14,6 +14,7 @@ import {
 import type { LoggedRequest, SandboxOptions } from "@payments/sandbox"
 import { Effect, Redacted, Result } from "effect"
 import { Command, Flag } from "effect/cli"
+import { printJson, resultFormatFlag } from "../ResultOutput.ts"
 
 const portFlag = (name: string) => wholeNumberFlag(name, 0, 65_535)
 
@@ -100,7 +101,8 @@ export const sandboxCommand = Command.make(
     log: Flag.Boolean("log").pipe(
       Flag.withDefault(false),
       Flag.withDescription("log each request on stderr, as a line of JSON without keys or values")
-    )
+    ),
+    format: resultFormatFlag
   },
   Effect.fnUntraced(function*(input) {
     const sandbox = yield* Effect.promise(() => import("@payments/sandbox"))
@@ -133,6 +135,10 @@ export const sandboxCommand = Command.make(
     return yield* Effect.gen(function*() {
       const { controlUrl, url } = yield* sandbox.Sandbox
       const key = Redacted.value(sandbox.sandboxKey)
+      if (input.format === "json") {
+        yield* printJson({ url, key, controlUrl: controlUrl ?? null })
+        return yield* Effect.never
+      }
       // A key and a key file exclude each other, so the key file is unset.
       yield* print(
         `unset PAYMENTS_API_KEY_FILE\nexport PAYMENTS_BASE_URL=${url}\nexport PAYMENTS_API_KEY=${key}\n`

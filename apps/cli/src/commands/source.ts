@@ -1,11 +1,20 @@
 /** `payments source add|list|remove`: edits the sources file. A key is never an argument, and is never printed. */
 import { largestKeyBytes, PaymentsConfig } from "@payments/core"
 import { Destination, printable } from "@payments/export"
-import { ChosenSource, logLine, SourceFlag, textFlag, usage, variableText } from "@payments/export/program"
+import {
+  ChosenSource,
+  logLine,
+  requireOutput,
+  SourceFlag,
+  textFlag,
+  usage,
+  variableText
+} from "@payments/export/program"
 import { addSource, removeSource } from "@payments/export/sources"
 import { Effect, Redacted, Stdio, Stream, Terminal } from "effect"
 import { Argument, Command, Flag, Prompt } from "effect/cli"
 import { resolve } from "node:path"
+import { printJson, resultFormatFlag } from "../ResultOutput.ts"
 import { sourceListCommand } from "./sources.ts"
 
 const nameArgument = (description: string) => Argument.String("name").pipe(Argument.withDescription(description))
@@ -24,11 +33,13 @@ const addCommand = Command.make(
     ),
     keyCommand: textFlag("key-command", "COMMAND", "the command that prints the key, such as \"pass show payments\""),
     keyFile: textFlag("key-file", "FILE", "a file that contains the key"),
-    keyEnv: textFlag("key-env", "NAME", "the environment variable that contains the key")
+    keyEnv: textFlag("key-env", "NAME", "the environment variable that contains the key"),
+    format: resultFormatFlag
   },
   Effect.fnUntraced(function*(given) {
     const { from, value: file } = yield* (yield* ChosenSource).fileToEdit
     yield* refuseSourceFlag
+    if (given.format === "json") yield* requireOutput
     const ways = [given.keyCommand, given.keyFile, given.keyEnv, given.keyStdin ? "" : undefined]
     if (ways.filter((way) => way !== undefined).length > 1) {
       return yield* usage("Give one of --key-stdin, --key-command, --key-file and --key-env.")
@@ -48,10 +59,14 @@ const addCommand = Command.make(
         to
       })
     })
-    yield* logLine(`Added ${given.name} to ${printable(file)}.`)
-    if (stored !== undefined) yield* logLine(`The key is in ${printable(stored)}, which only its owner may read.`)
     const inFile = from === "--config" ? ` --config '${printable(file).replaceAll("'", "'\\''")}'` : ""
-    yield* logLine(`Check it: payments doctor --source ${given.name}${inFile}`)
+    const next = `payments doctor --source ${given.name}${inFile}`
+    if (given.format === "json") yield* printJson({ source: given.name, file, keyFile: stored ?? null, next })
+    else {
+      yield* logLine(`Added ${given.name} to ${printable(file)}.`)
+      if (stored !== undefined) yield* logLine(`The key is in ${printable(stored)}, which only its owner may read.`)
+      yield* logLine(`Check it: ${next}`)
+    }
     if ((yield* variableText("PAYMENTS_BASE_URL")) !== undefined) {
       yield* logLine("PAYMENTS_BASE_URL is set: without --source, commands use the environment.")
     }
@@ -72,11 +87,13 @@ const addCommand = Command.make(
 
 const removeCommand = Command.make(
   "remove",
-  { name: nameArgument("the source to remove") },
-  Effect.fnUntraced(function*({ name }) {
+  { name: nameArgument("the source to remove"), format: resultFormatFlag },
+  Effect.fnUntraced(function*({ format, name }) {
     const { value: file } = yield* (yield* ChosenSource).fileToEdit
     yield* refuseSourceFlag
+    if (format === "json") yield* requireOutput
     const removedKey = yield* removeSource(file, name)
+    if (format === "json") return yield* printJson({ source: name, file, removedKeyFile: removedKey ?? null })
     yield* logLine(`Removed ${name} from ${printable(file)}. Its destination stays.`)
     if (removedKey !== undefined) yield* logLine(`Removed its key: ${printable(removedKey)}`)
   })

@@ -8,6 +8,7 @@ import { ChosenSource, logLine, print, type ProgramError, usage } from "@payment
 import { Config, Effect, Layer } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
+import { type ResultFormat, resultFormatFlag } from "../ResultOutput.ts"
 import { exportLists } from "./export.ts"
 
 /**
@@ -32,14 +33,14 @@ export const startCommand = <R>(
 ) =>
   Command.make(
     "start",
-    {},
-    Effect.fnUntraced(function*() {
+    { format: resultFormatFlag },
+    Effect.fnUntraced(function*({ format }) {
       if ((yield* ChosenSource).isNamed) {
         return yield* usage(
           "start reads the environment or a sandbox. For a source, use payments export --source NAME."
         )
       }
-      if (yield* isConfigured) return yield* run("./payments.db").pipe(Effect.provide(api))
+      if (yield* isConfigured) return yield* run("./payments.db", format).pipe(Effect.provide(api))
       yield* logLine(
         "PAYMENTS_BASE_URL and PAYMENTS_API_KEY are not set. Reading the embedded sandbox, with made-up records; some requests fail on purpose."
       )
@@ -53,7 +54,7 @@ export const startCommand = <R>(
         Layer.provide(config),
         Layer.provide(Layer.orDie(Sandbox.layer(demonstration)))
       )
-      yield* run("./payments-sandbox.db").pipe(Effect.provide(sandboxed))
+      yield* run("./payments-sandbox.db", format).pipe(Effect.provide(sandboxed))
     })
   ).pipe(
     Command.withDescription(
@@ -77,10 +78,12 @@ const isConfigured = Effect.map(
   (values) => values.some((value) => value !== "")
 )
 
-const run = Effect.fnUntraced(function*(file: string) {
-  yield* exportLists(Lists.all.map(({ name }) => name)).pipe(
+const run = Effect.fnUntraced(function*(file: string, format: ResultFormat) {
+  const output = { isStored: true, format, next: `payments start${format === "text" ? "" : ` --format ${format}`}` }
+  yield* exportLists(Lists.all.map(({ name }) => name), {}, output).pipe(
     Effect.provide(Destination.layer({ _tag: "Sqlite", file }))
   )
+  if (format === "json") return
   // After `npm start` the program is usually not on the PATH yet.
   const script = yield* Effect.orDie(Config.String("npm_lifecycle_event").pipe(Config.withDefault("")))
   const program = script === "start" ? "./bin/payments" : "payments"

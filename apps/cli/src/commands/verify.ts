@@ -16,12 +16,13 @@ import {
   CommandExit,
   fromDestination,
   fromFlag,
-  logLine,
   print,
-  type ProgramError
+  type ProgramError,
+  requireOutput
 } from "@payments/export/program"
 import { Effect, Layer } from "effect"
 import { Command, Flag } from "effect/cli"
+import { printJson, resultFormatFlag } from "../ResultOutput.ts"
 
 const count = new Intl.NumberFormat("en-US")
 
@@ -34,13 +35,15 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
       againstApi: Flag.Boolean("against-api").pipe(
         Flag.withDescription("also read the lists again and compare each record"),
         Flag.withDefault(false)
-      )
+      ),
+      format: resultFormatFlag
     },
-    Effect.fnUntraced(function*({ againstApi, from }) {
+    Effect.fnUntraced(function*({ againstApi, format, from }) {
       const { destination, service } = yield* checkAll({
         destination: fromDestination(from),
         service: againstApi ? Layer.build(api) : Effect.undefined
       })
+      if (format === "json") yield* requireOutput
       const { damage, verified } = yield* Effect.scoped(Effect.gen(function*() {
         const reader = yield* Destination.reader(destination)
         const lists = yield* exportedLists(reader)
@@ -51,24 +54,33 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
       }))
       const files = destination._tag === "Files" ? yield* verifyFiles(destination.folder) : []
       const compared = service === undefined ? [] : yield* compare(destination).pipe(Effect.provide(service))
-      const lines = [
-        ...damageLines(damage),
-        ...verified.flatMap(certificateLines),
-        ...verified.filter(({ skipped }) => skipped.length > 0).map(unfilledLine),
-        ...files.map(fileLine),
-        ...compared.flatMap(apiLines)
-      ]
-      yield* print(lines.map((line) => `${line}\n`).join(""))
       if (verified.length === 0) {
-        yield* logLine("payments: nothing has been exported into the destination. Export into it first.")
-        return yield* new CommandExit({ exitCode: ExitCode.destination, problem: "" })
+        return yield* new CommandExit({
+          exitCode: ExitCode.destination,
+          problem: "nothing has been exported into the destination. Export into it first."
+        })
       }
-      if (
-        damage.length > 0 || files.length > 0 ||
-        [...verified, ...compared].some(({ differences }) => differences.length > 0)
-      ) {
-        return yield* new CommandExit({ exitCode: ExitCode.differs, problem: "" })
+      const matches = damage.length === 0 && files.length === 0 &&
+        [...verified, ...compared].every(({ differences }) => differences.length === 0)
+      if (format === "json") {
+        yield* printJson({
+          matches,
+          damage,
+          lists: verified.map(listMembers),
+          files: files.map(({ file, kind, problem = null }) => ({ file, kind, problem })),
+          api: service === undefined ? null : compared.map(comparisonMembers)
+        })
+      } else {
+        const lines = [
+          ...damageLines(damage),
+          ...verified.flatMap(certificateLines),
+          ...verified.filter(({ skipped }) => skipped.length > 0).map(unfilledLine),
+          ...files.map(fileLine),
+          ...compared.flatMap(apiLines)
+        ]
+        yield* print(lines.map((line) => `${line}\n`).join(""))
       }
+      if (!matches) return yield* new CommandExit({ exitCode: ExitCode.differs, problem: "" })
     }, Effect.scoped)
   ).pipe(
     Command.withDescription("Compare a destination with the certificates of its last complete scans; needs no API"),
@@ -87,11 +99,28 @@ const compare = Effect.fnUntraced(function*(destination: Destination.StoredDesti
   const reader = yield* Destination.reader(destination)
   const bound = yield* reader.source
   if (bound !== source) {
-    yield* logLine(`payments: the destination has the data of another source (${bound}), not of ${source}.`)
-    return yield* new CommandExit({ exitCode: ExitCode.destination, problem: "" })
+    return yield* new CommandExit({
+      exitCode: ExitCode.destination,
+      problem: `the destination has the data of another source (${bound}), not of ${source}.`
+    })
   }
   return yield* Effect.forEach(yield* exportedLists(reader), (list) => verifyAgainstApi(reader, list))
 }, Effect.scoped)
+
+/** Returns the comparison of a list for programs. */
+const comparisonMembers = ({ differences, list }: Verified) => ({
+  list: Lists.byName[list].label,
+  matches: differences.length === 0,
+  differences: differences.map(({ id = null, problem }) => ({ id, problem }))
+})
+
+/** Returns the comparison of a list with its certificate for programs. */
+const listMembers = (verified: Verified) => ({
+  ...comparisonMembers(verified),
+  scan: verified.certificate?.scan ?? null,
+  certifiedRecords: verified.certificate?.distinct ?? null,
+  notCompared: verified.skipped
+})
 
 const mostDamage = 20
 
