@@ -23,13 +23,15 @@ let isSigterm = false
 let isEndless = false
 const stopCode = () => isSigterm && isEndless ? ExitCode.done : ExitCode.interrupted
 
-/** The longest wait for the destination after SIGTERM. Commits are atomic, so an interrupted commit changes nothing. */
+/** The longest wait for databases after SIGTERM. Commits are atomic, so an interrupted commit changes nothing. */
 const stopWithinMs = 15_000
 process.on("SIGTERM", () => {
   if (isSigterm) process.exit(stopCode())
   isSigterm = true
   setTimeout(() => {
-    process.stderr.write("payments-worker: stopped. The destination did not answer for 15 s.\n")
+    process.stderr.write(
+      "payments-worker: stopped. A destination, or the database of the cluster, did not answer for 15 s.\n"
+    )
     process.exit(stopCode())
   }, stopWithinMs).unref()
 })

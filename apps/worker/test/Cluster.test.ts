@@ -1,7 +1,7 @@
 /** Workers that share their sources through a cluster, over a real PostgreSQL server. */
 import { assert, describe, it } from "@effect/vitest"
 import type { LoadedSource } from "@payments/export/sources"
-import { Duration, Effect, Layer } from "effect"
+import { Duration, Effect, Layer, Logger, References, Tracer } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
@@ -218,7 +218,10 @@ describe("a runner", () => {
         { url: urlOf({ port: proxy.port }, "unused"), prefix: "outage", runner: "a" },
         brief
       )
-      const { until } = yield* startSources(sources, {}, undefined, joining)
+      const messages: Array<unknown> = []
+      const { until } = yield* startSources(sources, {}, undefined, joining).pipe(
+        Effect.provide(Logger.layer([Logger.make(({ message }) => void messages.push(message))]))
+      )
       const states = (now: Snapshot) => ["shared", "own", "others"].map((name) => sourceIn(now, name)?.state).join()
       // A pinned source needs no cluster.
       yield* until((now) => states(now) === "elsewhere,running,elsewhere")
@@ -228,7 +231,37 @@ describe("a runner", () => {
       yield* until((now) => states(now) === "elsewhere,running,elsewhere")
       yield* proxy.start
       yield* until((now) => states(now) === "running,running,elsewhere")
+      const texts = messages.flat().map(String).filter((text) => text.includes("database"))
+      assert.include(texts[0], "cluster waits: its database cannot be used yet")
+      assert.deepStrictEqual(texts.filter((text) => !/^cluster waits|still does not answer/.test(text)), [
+        "the cluster's database does not answer: the sources of this runner stop until it does",
+        "the cluster's database answers again"
+      ])
     }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
+
+  it.live("runs the loop of a source with the worker's own traces and logs", () =>
+    Effect.gen(function*() {
+      const placement = yield* Cluster.join({ url: urlOf(server, "unused"), prefix: "context", runner: "a" }, brief)
+      const source = makeSource("one", "http://127.0.0.1", "", {
+        to: { _tag: "Postgres", url: urlOf(server, "context") }
+      })
+      const references = Effect.all([
+        References.TracerEnabled,
+        References.MinimumLogLevel,
+        Logger.CurrentLoggers,
+        Tracer.ParentSpan
+      ])
+      const given = yield* references
+      const found: Array<typeof given> = []
+      yield* placement.run(source, Effect.map(references, (now) => void found.push(now)))
+      assert.deepStrictEqual(found, [given])
+      yield* placement.close
+    }).pipe(
+      Effect.withSpan("worker"),
+      Effect.provideService(References.MinimumLogLevel, "Error"),
+      Effect.scoped,
+      Effect.provide(Layer.fresh(testStatus))
+    ))
 })
 
 describe("a worker without a cluster", () => {

@@ -109,10 +109,10 @@ export const join = Effect.fnUntraced(function*(settings: ClusterSettings, durat
       if (source.runner !== undefined) return yield* Effect.never
       const sharding = yield* Effect.catch(Deferred.await(joined), () => Effect.never)
       const ended = yield* Deferred.make<void>()
-      yield* sharding.registerSingleton(
-        source.name,
-        Effect.andThen(owning(source, loop), Deferred.succeed(ended, undefined))
-      )
+      // Effect Cluster would run the loop with its own logger, and without traces.
+      const context = yield* Effect.context<R>()
+      const running = Effect.updateContext(owning(source, loop), (_: Context.Context<never>) => context)
+      yield* sharding.registerSingleton(source.name, Effect.andThen(running, Deferred.succeed(ended, undefined)))
       // The loop ends by itself only if a person has to act. Then the source is not registered any more.
       return yield* Deferred.await(ended)
     }, Effect.scoped),

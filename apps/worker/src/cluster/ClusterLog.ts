@@ -42,7 +42,8 @@ export const clusterLogger = (
 ): Logger.Logger<unknown, void> => {
   let isUp = true
   const lastAt = new Map<string, number>()
-  return Logger.make(({ date, message }) => {
+  return Logger.make(({ message }) => {
+    const now = performance.now()
     const [given] = Array.isArray(message) ? message : [message]
     const known = messages[String(given)]
     if (known === undefined) return
@@ -50,8 +51,8 @@ export const clusterLogger = (
     if (isHealthy !== undefined) {
       isUp = isHealthy
       lastAt.clear()
-    } else if ((needsHealth === true && !isUp) || date.getTime() - (lastAt.get(text) ?? -Infinity) < pauseMs) return
-    lastAt.set(text, date.getTime())
+    } else if ((needsHealth === true && !isUp) || now - (lastAt.get(text) ?? -Infinity) < pauseMs) return
+    lastAt.set(text, now)
     log(Effect.logWithLevel(level)(text))
   })
 }
