@@ -111,7 +111,7 @@ export const join = Effect.fnUntraced(function*(settings: ClusterSettings, durat
       const ended = yield* Deferred.make<void>()
       // Effect Cluster would run the loop with its own logger, and without traces.
       const context = yield* Effect.context<R>()
-      const running = Effect.updateContext(owning(source, loop), (_: Context.Context<never>) => context)
+      const running: Effect.Effect<void> = Effect.updateContext(owning(source, loop), () => context)
       yield* sharding.registerSingleton(source.name, Effect.andThen(running, Deferred.succeed(ended, undefined)))
       // The loop ends by itself only if a person has to act. Then the source is not registered any more.
       return yield* Deferred.await(ended)
