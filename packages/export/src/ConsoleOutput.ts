@@ -1,6 +1,7 @@
 /** The output of a program: results go to stdout; messages and a line of progress go to stderr. */
 import { Context, Effect, Logger, type PlatformError, Stdio, Stream } from "effect"
 import { ExitCode } from "./ExitCode.ts"
+import { wordsIn } from "./HelpWidth.ts"
 import { CommandExit, type ErrorFacts, factsOf, type Next, nextMembers } from "./ProgramError.ts"
 import * as Stdout from "./Stdout.ts"
 
@@ -100,8 +101,17 @@ export const logNote = (note: { readonly message: string; readonly next: Next | 
 export const logError = (program: string, facts: ErrorFacts) =>
   Effect.flatMap(
     Messages,
-    ({ format, next }) => logLine(errorText(program, { ...facts, next: facts.next ?? next ?? null }, format))
+    ({ format, next }) =>
+      logLine(onTerminal(errorText(program, { ...facts, next: facts.next ?? next ?? null }, format), format))
   )
+
+/** Wraps the lines between words for the terminal that is stderr. JSON stays one line. */
+export const onTerminal = (text: string, format: MessageFormat): string => {
+  const { columns } = process.stderr
+  return format === "json" || !process.stderr.isTTY || !columns
+    ? text
+    : text.split("\n").flatMap((line) => wordsIn(line, "", columns)).join("\n")
+}
 
 /** Formats an error: as one line of JSON, or as lines for people. An error in the settings ends with the command that checks them. */
 export const errorText = (program: string, facts: ErrorFacts, format: MessageFormat): string => {

@@ -82,7 +82,7 @@ const indexAt = (line: string, column: number): number => {
 }
 
 /** Breaks a text between its words. The first line starts with `first`, the others with `rest`. */
-const wordsIn = (text: string, first: string, width: number, rest = first): ReadonlyArray<string> => {
+export const wordsIn = (text: string, first: string, width: number, rest = first): ReadonlyArray<string> => {
   const lines: Array<string> = []
   let current = ""
   const start = () => lines.length === 0 ? first : rest

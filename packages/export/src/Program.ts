@@ -5,7 +5,7 @@
  */
 import { Cause, Console, Effect, Exit, Layer, type LogLevel, Option, type Runtime } from "effect"
 import { CliConfig, CliError, CliOutput, Command, Flag, GlobalFlag } from "effect/cli"
-import { errorText, logError, logLine, messageFormatOf, Messages, requireOutput } from "./ConsoleOutput.ts"
+import { errorText, logError, logLine, messageFormatOf, Messages, onTerminal, requireOutput } from "./ConsoleOutput.ts"
 import { DestinationError, parse as parseDestination } from "./DestinationUrl.ts"
 import { ExitCode } from "./ExitCode.ts"
 import { helpFormatter } from "./HelpText.ts"
@@ -194,7 +194,7 @@ const presentation = (
     const texts = errors.map((error) => usageText(error, args, (path) => subcommandsOf(command, path)))
     const next = helpOf(commandPath)
     const text = errorText(command.name, { ...factsOf(usage(texts.join("\n"))), next }, format)
-    return Console.error(format === "text" ? `${text}\nSee ${next}` : text)
+    return Console.error(format === "text" ? onTerminal(`${text}\nSee ${next}`, format) : text)
   }
   return Layer.mergeAll(
     Layer.unwrap(

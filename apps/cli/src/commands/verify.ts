@@ -20,8 +20,9 @@ import {
   type ProgramError,
   requireOutput
 } from "@payments/export/program"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Stdio } from "effect"
 import { Command, Flag } from "effect/cli"
+import { terminalWidth } from "../Output.ts"
 import { printJson, resultFormatFlag } from "../ResultOutput.ts"
 
 const count = new Intl.NumberFormat("en-US")
@@ -78,7 +79,9 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
           ...files.map(fileLine),
           ...compared.flatMap(apiLines)
         ]
-        yield* print(lines.map((line) => `${line}\n`).join(""))
+        const width = (yield* (yield* Stdio.Stdio).stdoutIsTerminal) ? yield* terminalWidth : Infinity
+        const { wrapWords } = yield* Effect.promise(() => import("../TextWidth.ts"))
+        yield* print(lines.flatMap((line) => wrapWords(line, width)).map((line) => `${line}\n`).join(""))
       }
       if (!matches) return yield* new CommandExit({ exitCode: ExitCode.differs, problem: "" })
     }, Effect.scoped)
