@@ -199,7 +199,7 @@ const measure = async (client: Client, services: Process, runners: ReadonlyArray
   const requests = async () =>
     ((await services.send({ do: "countRequests" })).requests ?? []).reduce((a, b) => a + b, 0)
   const cpu = () => runners.reduce((total, { pid }) => total + cpuMs(pid), 0)
-  const handovers = () => runners.reduce((total, { messages }) => total + (messages.get("source handed over") ?? 0), 0)
+  const handovers = () => runners.reduce((total, { messages }) => total + (messages.get("source released") ?? 0), 0)
   const ages: Array<number> = []
   const handoversBefore = handovers()
   const [requestsBefore, cpuBefore] = [await requests(), cpu()]
