@@ -134,10 +134,12 @@ export class Fleet implements AsyncDisposable {
       Array.from({ length: options.sources }, (_, index) => startSource(`s${index}`, options.seed + index))
     )
     const file = join(options.folder, "payments.toml")
-    const tables = sources.flatMap((source) => [
+    const tables = sources.flatMap((source, index) => [
       `[sources.${source.name}]`,
       `base_url = "${source.url}"`,
-      `to = "postgres:///${name}?schema=${source.name}"`
+      `to = "postgres:///${name}?schema=${source.name}"`,
+      // The ceiling must be kept with and without a shared budget.
+      ...(index % 2 === 1 ? [`rate_limit_store = "postgres:///${name}"`] : [])
     ])
     const defaults = [
       "[defaults]",
