@@ -61,7 +61,7 @@ export interface Times {
 export const times: Times = { lockExpiration: Duration.seconds(30), refreshInterval: Duration.seconds(1) }
 
 /** How long a runner that ends waits for the cluster's database. */
-const closeTimeout = Duration.seconds(10)
+const closeTimeout = Duration.seconds(8)
 /** The wait before the database is tried again. It doubles up to the maximum. */
 const firstWait = Duration.seconds(1)
 const longestWait = Duration.seconds(30)

@@ -3,7 +3,7 @@ import { Effect, Logger } from "effect"
 
 /** A message about the cluster. */
 interface Message {
-  readonly level: "Info" | "Warn" | "Error"
+  readonly level: "Info" | "Warn"
   readonly text: string
   /** Whether the cluster's database can be used from now on. */
   readonly isHealthy?: boolean
@@ -11,6 +11,7 @@ interface Message {
   readonly needsHealth?: boolean
 }
 
+/** By the messages of Effect Cluster. */
 const messages: { readonly [text: string]: Message } = {
   "Shard lock storage is unhealthy": {
     level: "Warn",
@@ -27,7 +28,7 @@ const messages: { readonly [text: string]: Message } = {
   "Could not acquire/release shards": { level: "Warn", text: "sources could not be taken or handed over yet" },
   "Forced shard release is still pending; reacquisition is blocked until release completes": {
     level: "Warn",
-    text: "a source has not stopped yet, so this runner takes no other one",
+    text: "this runner takes no source yet: its earlier ones have not ended",
     needsHealth: true
   },
   "No healthy runners available": { level: "Warn", text: "the cluster knows no healthy runner" }
@@ -37,17 +38,15 @@ const messages: { readonly [text: string]: Message } = {
 const pauseMs = 60_000
 
 /** Writes the messages of Effect Cluster with `log`, each at most once per minute, except those about the database's state. */
-export const clusterLogger = (
-  log: (effect: Effect.Effect<void>) => void
-): Logger.Logger<unknown, void> => {
+export const clusterLogger = (log: (effect: Effect.Effect<void>) => void): Logger.Logger<unknown, void> => {
   let isUp = true
   const lastAt = new Map<string, number>()
   return Logger.make(({ message }) => {
     const now = performance.now()
     const [given] = Array.isArray(message) ? message : [message]
-    const known = messages[String(given)]
-    if (known === undefined) return
-    const { isHealthy, level, needsHealth, text } = known
+    if (typeof given !== "string") return
+    const { isHealthy, level, needsHealth, text }: Message = messages[given] ??
+      { level: "Warn", text: `cluster: ${given}` }
     if (isHealthy !== undefined) {
       isUp = isHealthy
       lastAt.clear()
