@@ -360,9 +360,8 @@ describe("payments doctor", () => {
               Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord({ PAYMENTS_CONFIG: file, KEY: "k" })))
             )
         )
-        while (!isHanging) yield* Effect.sleep(10)
         // The findings about b are known, but those about a come first.
-        if (format !== "json") assert.include(out, "payout-requests", format)
+        while (!isHanging || (format !== "json" && !out.includes("payout-requests"))) yield* Effect.sleep(10)
         assert.notInclude(out, "payments.invalid", format)
         yield* Fiber.interrupt(fiber)
         assert.include(out, "payments.invalid", format)

@@ -76,8 +76,8 @@ const signed = (
 ): string => {
   const certificate = forge.pki.createCertificate()
   certificate.publicKey = publicKey
-  // A leading zero keeps the number positive.
-  certificate.serialNumber = `00${randomBytes(8).toString("hex")}`
+  // A first byte from 01 to 7f keeps the number positive, and needs no padding in DER.
+  certificate.serialNumber = `01${randomBytes(8).toString("hex")}`
   const day = 24 * 60 * 60 * 1000
   certificate.validity.notBefore = new Date(Date.now() - day)
   certificate.validity.notAfter = new Date(Date.now() + day)
