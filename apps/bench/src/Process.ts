@@ -29,7 +29,7 @@ export type ChildRequest =
   | { readonly do: "storm"; readonly url: string; readonly listings: number }
   | { readonly do: "serveMany"; readonly services: ReadonlyArray<SandboxOptions> }
   | { readonly do: "setFaults"; readonly service: number; readonly faults: ReadonlyArray<Fault> }
-  | { readonly do: "countRequests" }
+  | { readonly do: "countRequests" | "countStatuses" }
 
 /** Which server to start: a sandbox, or a bare server that always sends the same page of a sandbox. */
 export type ServeOptions =
@@ -44,6 +44,8 @@ export interface ChildResponse {
   readonly urls?: ReadonlyArray<string>
   /** The requests that these services received. */
   readonly requests?: ReadonlyArray<number>
+  /** The answers of these services, by status. */
+  readonly statuses?: ReadonlyArray<Readonly<Record<string, number>>>
   readonly ms?: number
   readonly result?: WorkloadResult
   readonly records?: number

@@ -19,6 +19,7 @@ export interface Figure {
     | "scans"
     | "alerts"
     | "count"
+    | "%"
   readonly atLeast?: number
   readonly atMost?: number
 }
@@ -75,7 +76,8 @@ const digits = {
   files: 2,
   scans: 0,
   alerts: 0,
-  count: 0
+  count: 0,
+  "%": 2
 } as const
 
 /** Formats the figures as lines, with targets and verdicts. */

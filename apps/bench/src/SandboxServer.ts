@@ -38,6 +38,12 @@ export const countRequests = (): Promise<ReadonlyArray<number>> =>
     Effect.forEach(services, (service) => Effect.map(service.counters, (counters) => counters.requests))
   )
 
+/** Returns the number of answers of each service, by status. */
+export const countStatuses = (): Promise<ReadonlyArray<Readonly<Record<string, number>>>> =>
+  Effect.runPromise(
+    Effect.forEach(services, (service) => Effect.map(service.counters, (counters) => counters.statuses))
+  )
+
 /** Starts a server that sends one prepared page of 100 records for every request. */
 const bare = (): Promise<string> => {
   const page = World.make({ records: 100_000 }).servers.payoutRequests({ filters: {}, limit: 100, cursor: undefined })

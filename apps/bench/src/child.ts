@@ -65,6 +65,10 @@ const handle = async (request: ChildRequest): Promise<ChildResponse> => {
       const { countRequests } = await import("./SandboxServer.ts")
       return { requests: await countRequests() }
     }
+    case "countStatuses": {
+      const { countStatuses } = await import("./SandboxServer.ts")
+      return { statuses: await countStatuses() }
+    }
     case "storm": {
       const { storm } = await import("./workloads/paymentsApi.ts")
       await storm(request.url, request.listings)

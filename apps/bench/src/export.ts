@@ -82,6 +82,7 @@ const runInChild = async (request: ChildRequest, records?: number): Promise<Requ
     written: 0,
     urls: [],
     requests: [],
+    statuses: [],
     result: emptyResult(),
     ...response
   }

@@ -1,7 +1,8 @@
-/** `pnpm bench core|sandbox|export|worker|observation|fleet|cli|alerts [--records N] [--rounds N] [--json FILE] [--check]` */
+/** `pnpm bench core|sandbox|export|worker|observation|fleet|budget|cli|alerts [--records N] [--rounds N] [--json FILE] [--check]` */
 import { writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
 import { fullAlertSizes, measureAlerts } from "./alerts.ts"
+import { fullBudgetSizes, measureBudget } from "./budget.ts"
 import { fullCliSizes, measureCli } from "./cli.ts"
 import { fullSizes, measureCore } from "./core.ts"
 import { fullExportSizes, measureExport } from "./export.ts"
@@ -11,7 +12,7 @@ import { machine, meetsTarget, render } from "./Report.ts"
 import { fullSandboxSizes, measureSandbox } from "./sandbox.ts"
 import { fullWorkerSizes, measureObservation, measureWorker } from "./worker.ts"
 
-const usage = `usage: pnpm bench core|sandbox|export|worker|observation|fleet|cli|alerts [flags]
+const usage = `usage: pnpm bench core|sandbox|export|worker|observation|fleet|budget|cli|alerts [flags]
   --records N   records of the list for speed and memory figures (a multiple of 100; default ${fullSizes.records}, worker and
                 observation: ${fullWorkerSizes.records}, cli: ${fullCliSizes.records})
   --rounds N    measured rounds; the figures are their medians (default ${fullSizes.rounds}, worker and
@@ -48,7 +49,9 @@ const benches = {
     ...await measureHead(fullHeadSizes, log)
   ],
   // It always has 100 sources, and ignores the flags for sizes.
-  fleet: (log: Log) => measureFleet(fullFleetSizes, log),
+  fleet: async (log: Log) => [...await measureFleet(fullFleetSizes, log), ...await measureBudget(fullBudgetSizes, log)],
+  // A part of `fleet`: a worker and command lines with one key.
+  budget: (log: Log) => measureBudget(fullBudgetSizes, log),
   // A part of `worker`: the cost of telemetry and status pages.
   observation: (log: Log) =>
     measureObservation({ ...fullWorkerSizes, records: sizes.records, rounds: sizes.rounds }, log),

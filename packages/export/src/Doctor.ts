@@ -1,6 +1,6 @@
 /**
- * Checks whether a source can be read and exported: its settings, the way to the service, the service itself and the
- * destination. It only reads: nothing is written into a destination. Each check has a time limit, and its finding says what to
+ * Checks whether a source can be read and exported: its settings, the way to the service, the service itself, the rate limit
+ * store and the destination. It only reads: nothing is written into a destination. Each check has a time limit, and its finding says what to
  * do.
  */
 import { Lists, PaymentsApi, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
@@ -43,6 +43,10 @@ export const diagnose = Effect.fnUntraced(function*<R, E, R2>(
     config = service.success
     if (config === undefined) yield* report(failed("settings", ExitCode.configuration, "the key was not read in time"))
     else yield* checkService(source, config, clientOf(config), limit, report)
+  }
+  if (source.rateLimitStore !== undefined) {
+    const { checkRateLimitStore } = yield* Effect.promise(() => import("./doctor/RateLimitCheck.ts"))
+    yield* report(yield* within("rate limit store", limit)(checkRateLimitStore(source.rateLimitStore)))
   }
   yield* checkDestination(source, config?.source, limit, report)
 }, Effect.scoped)

@@ -4,9 +4,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Clock, Console, Context, Duration, Effect, Layer } from "effect"
 import { layerStoreMemory, type RateLimiterError, RateLimiterStore } from "effect/persistence/RateLimiter"
 import { afterAll, beforeAll } from "vitest"
+import { checkRateLimitStore } from "../src/doctor/RateLimitCheck.ts"
 import { make } from "../src/ratelimit/PostgresRateLimiterStore.ts"
 import { type PostgresServer, startServer, user } from "./PostgresServer.ts"
-import { urlOf } from "./PostgresTest.ts"
+import { query, urlOf } from "./PostgresTest.ts"
 import { type Dice, diceOf, seed } from "./Seed.ts"
 
 let server: PostgresServer
@@ -95,4 +96,74 @@ describe("the rate limit store of PostgreSQL", () => {
         `seed ${seed}`
       )
     }).pipe(Effect.scoped), 20_000)
+})
+
+const consumed = Effect.fnUntraced(function*(store: Store, key: string) {
+  const [remaining] = yield* store.tokenBucket({
+    key,
+    tokens: 1,
+    limit: 100,
+    refillRate: Duration.hours(1),
+    allowOverflow: true
+  })
+  return remaining
+})
+
+describe("the table of the rate limit store", () => {
+  it.live("is created once by stores that start at the same time, which then count together", () =>
+    Effect.gen(function*() {
+      const url = urlOf(server, "together")
+      const stores = yield* Effect.forEach(Array.from({ length: 8 }), () => make(url))
+      const counts = yield* Effect.forEach(
+        [...stores, ...stores, ...stores],
+        (store) => consumed(store, "key"),
+        { concurrency: "unbounded" }
+      )
+      assert.deepStrictEqual(
+        counts.toSorted((one, other) => other - one),
+        Array.from({ length: 24 }, (_, index) => 99 - index)
+      )
+    }).pipe(Effect.scoped))
+
+  it.live("counts rows with impossible content as absent, and loses rows that are no longer needed", () =>
+    Effect.gen(function*() {
+      const url = urlOf(server, "hostile")
+      const store = yield* make(url)
+      yield* consumed(store, "key")
+      const run = (sql: string) => Effect.promise(() => query(server, sql))
+      for (
+        const state of ["NULL", "'{}'", "'{NaN,NaN}'", "'{Infinity,0}'", "'{-1e300,1e300}'", "'{{1,2},{3,4}}'"]
+      ) {
+        yield* run(`UPDATE hostile.payments_rate_limits SET state = ${state}, expires_at = 'NaN', answer = '{NaN}'`)
+        assert.strictEqual(yield* consumed(store, "key"), 99, state)
+      }
+      // The server's clock was set back by years: no client waits for years.
+      yield* run("UPDATE hostile.payments_rate_limits SET state[2] = state[2] + 1e12")
+      assert.strictEqual(yield* consumed(store, "key"), 98)
+      yield* run(
+        "INSERT INTO hostile.payments_rate_limits SELECT 'old ' || n, '{1}', 0 FROM generate_series(1, 1000) AS n"
+      )
+      yield* consumed(yield* make(url), "key")
+      const [row] = yield* run("SELECT count(*)::int AS rows FROM hostile.payments_rate_limits")
+      assert.strictEqual(row?.["rows"], 1)
+    }).pipe(Effect.scoped))
+
+  it.live("cannot be created by a user without privileges, whose error says what the owner has to run", () =>
+    Effect.gen(function*() {
+      yield* Effect.promise(() => query(server, "CREATE ROLE nobody_special LOGIN"))
+      const url = { ...urlOf(server, "owned"), user: "nobody_special" }
+      const store = yield* make(url)
+      const error = yield* Effect.flip(consumed(store, "key"))
+      assert.include(error.message, "(42501)")
+      const finding = yield* checkRateLimitStore(url)
+      assert.strictEqual(finding.state, "warning")
+      const statements = /Let its owner run: (.*) TO the user\.$/.exec(error.message)?.[1] ?? ""
+      assert.include(finding.advice, statements)
+      yield* Effect.forEach(
+        `${statements.replaceAll("the user", "nobody_special")} TO nobody_special`.split("; "),
+        (statement) => Effect.promise(() => query(server, statement))
+      )
+      assert.strictEqual(yield* consumed(store, "key"), 99)
+      assert.strictEqual((yield* checkRateLimitStore(url)).state, "ok")
+    }).pipe(Effect.scoped))
 })

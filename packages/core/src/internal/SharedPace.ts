@@ -59,10 +59,8 @@ const growthOf = (level: number, peak: number): number =>
     ? 5
     : 1
 
-/** A client reads the rate again after this time. */
-const rateIntervalMs = 1000
-/** A client counts the other clients again after this time. */
-const countIntervalMs = 5000
+/** A client reads the rate and the number of clients again after this time. */
+const readIntervalMs = 1000
 /** The clients are counted anew after this time. */
 const countWindow = Duration.minutes(1)
 /** The longest wait for an answer of the store. */
@@ -83,7 +81,6 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
   /** The clients that are counted now, and those that were counted in the minute before. */
   let clients = 1
   let earlierClients = 1
-  let countedAt = Number.NEGATIVE_INFINITY
   let countEndsAt = Number.NEGATIVE_INFINITY
   /** The pace without the store, if it cannot be used. */
   let own: Pace | undefined
@@ -147,14 +144,15 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
       clients = after
       countEndsAt = now + ttlMs
     } else clients = isNumber(before, 1, mostClients) ? before : 1
-    countedAt = now
   })
 
   /** Takes the next slot. Returns the time in ms until it begins. */
   const reserve = Effect.fnUntraced(function*(clock: Clock.Clock) {
     const now = Monotonic.millisUnsafe(clock)
-    if (now - rateReadAt >= rateIntervalMs) yield* readRate(now)
-    if (now - countedAt >= countIntervalMs || now >= countEndsAt) yield* count(now)
+    if (now - rateReadAt >= readIntervalMs) {
+      yield* readRate(now)
+      yield* count(now)
+    }
     const waitMs = yield* takeSlot(1000 / rate)
     if (waitMs > 0) hasWaited = true
     return waitMs
