@@ -41,8 +41,18 @@ const setups: ReadonlyArray<Setup> = [
   { name: "no shared budget, limit unknown", hasStore: false, isLimitKnown: false }
 ]
 
-/** Measures all figures. All setups run at the same time: their processes mostly wait. */
+/** Measures all figures. `log` receives a line after each step. */
 export const measureBudget = async (
+  sizes: BudgetSizes,
+  log: (line: string) => void
+): Promise<ReadonlyArray<Figure>> => {
+  // Two setups at a time: their processes mostly wait.
+  const shared = await measure(setups.filter(({ hasStore }) => hasStore), sizes, log)
+  return [...shared, ...await measure(setups.filter(({ hasStore }) => !hasStore), sizes, log)]
+}
+
+const measure = async (
+  measured: ReadonlyArray<Setup>,
   sizes: BudgetSizes,
   log: (line: string) => void
 ): Promise<ReadonlyArray<Figure>> => {
@@ -56,7 +66,7 @@ export const measureBudget = async (
   const services = stack.use(new Process())
   const { urls = [] } = await services.send({
     do: "serveMany",
-    services: setups.map(() => ({
+    services: measured.map(() => ({
       records: 1_000_000,
       faults: [
         { fault: "latency", ms: 50 } as const,
@@ -65,7 +75,7 @@ export const measureBudget = async (
     }))
   })
   const store = `postgres://${user}@127.0.0.1:${server.port}/postgres`
-  await Promise.all(setups.map(async ({ hasStore, isLimitKnown }, index) => {
+  await Promise.all(measured.map(async ({ hasStore, isLimitKnown }, index) => {
     const url = urls[index] ?? ""
     const settings = [
       ...(hasStore ? [["rate_limit_store", `"${store}"`] as const] : []),
@@ -85,18 +95,17 @@ export const measureBudget = async (
         settings.map(([name, value]) => [`PAYMENTS_${name.toUpperCase()}`, value.replaceAll(`"`, "")])
       )
     }
-    for (let line = 0; line < sizes.commandLines; line++) stack.use(new CommandLines(env, line === 0))
+    for (let line = 0; line < sizes.commandLines; line++) stack.use(new CommandLines(env, line === 0 ? 10 : undefined))
     stack.use(await worker)
   }))
   const statuses = async () => (await services.send({ do: "countStatuses" })).statuses ?? []
-  log(`${setups.length} workers and ${setups.length * sizes.commandLines} command lines run`)
   await sleep(sizes.warmUpSeconds * 1000)
   const before = await statuses()
   const began = performance.now()
   await sleep(sizes.seconds * 1000)
   const after = await statuses()
   const seconds = (performance.now() - began) / 1000
-  return setups.flatMap(({ hasStore, name }, index): ReadonlyArray<Figure> => {
+  return measured.flatMap(({ hasStore, name }, index): ReadonlyArray<Figure> => {
     const count = (status: string) => (after[index]?.[status] ?? 0) - (before[index]?.[status] ?? 0)
     const [accepted, refused] = [count("200"), count("429")]
     log(`${name}: ${accepted} answers with 200, ${refused} with 429 in ${seconds.toFixed(0)} s`)
@@ -122,17 +131,25 @@ class CommandLines implements Disposable {
   #child: ChildProcess | undefined
   #isEnded = false
 
-  /** Each of them reads a whole list, or only some pages if they are short. */
-  constructor(env: Readonly<Record<string, string>>, areShort: boolean) {
+  /** Each of them reads a whole list. With `seconds`, it is interrupted after this time. */
+  constructor(env: Readonly<Record<string, string>>, seconds?: number) {
     const start = () => {
       if (this.#isEnded) return
-      const extent = areShort ? ["--limit", "1000"] : ["--all"]
-      this.#child = spawn(process.execPath, [programs.cli, "payin-sources", "list", "--format", "ndjson", ...extent], {
+      // Small pages: this measures requests, not records.
+      const args = ["payin-sources", "list", "--all", "--limit", "10", "--format", "ndjson"]
+      const child = spawn(process.execPath, [programs.cli, ...args], {
         env: { PATH: process.env["PATH"], ...env },
-        stdio: "ignore"
+        stdio: ["ignore", "ignore", "pipe"]
       })
-      // Without a shared budget, a command line ends with an error after several answers with 429.
-      this.#child.once("exit", start)
+      this.#child = child
+      let errors = ""
+      child.stderr.on("data", (chunk: Buffer) => errors += chunk.toString())
+      if (seconds !== undefined) setTimeout(() => child.kill("SIGINT"), seconds * 1000)
+      child.once("exit", (code) => {
+        if (code === 2) throw new Error(`the command line is wrong: ${errors}`)
+        // Without a shared budget, a command line fails after several answers with 429. A person then waits.
+        setTimeout(start, 1000)
+      })
     }
     start()
   }
