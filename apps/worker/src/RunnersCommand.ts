@@ -1,6 +1,6 @@
 /** `payments-worker runners`: lists the runners of a cluster and which source each of them runs. It writes nothing into the cluster. */
 import { printable } from "@payments/export"
-import { print, textFlag, usage } from "@payments/export/program"
+import { print, requireOutput, terminalWidth, textFlag, usage } from "@payments/export/program"
 import { type ClusterFlags, clusterOf, type LoadedSources, loadSources } from "@payments/export/sources"
 import { Effect, Result } from "effect"
 import { Command, Flag } from "effect/cli"
@@ -30,23 +30,25 @@ export const runnersCommand = (config: ReturnType<typeof textFlag>, noReloads: E
     Effect.fnUntraced(function*({ format, ...given }) {
       yield* noReloads
       const { file, settings } = yield* readSettings(given)
-      const { connect, settingsOf } = yield* Effect.promise(() => import("@payments/export/postgres"))
+      const { connect } = yield* Effect.promise(() => import("@payments/export/postgres"))
+      const { databaseOf } = yield* Effect.promise(() => import("./cluster/ClusterDatabase.ts"))
       const { readFleet } = yield* Effect.promise(() => import("./cluster/Runners.ts"))
-      const client = yield* Effect.flatMap(settingsOf(settings.url), connect)
+      yield* requireOutput
+      const client = yield* Effect.flatMap(databaseOf(settings.url), connect)
       const found = (yield* readFleet(client.once, settings.prefix)) ?? { runners: [], sources: [] }
       const fleet = { ...found, sources: file === undefined ? found.sources : ownersIn(file, found.sources) }
-      yield* print(format === "json" ? `${JSON.stringify(fleet)}\n` : tablesOf(fleet))
+      yield* print(format === "json" ? `${JSON.stringify(fleet)}\n` : tablesOf(fleet, yield* terminalWidth))
     }, Effect.scoped)
   ).pipe(Command.withDescription("List the runners of a cluster, and which source each of them runs"))
 
 /** Returns the cluster and the sources file. Without a file, the cluster comes from a flag or the environment. */
 const readSettings = Effect.fnUntraced(function*(given: ClusterFlags & { readonly config: string | undefined }) {
   const loaded = yield* Effect.result(loadSources({ config: given.config, flags: {} }))
+  if (Result.isFailure(loaded) && loaded.failure._tag === "SourcesError") return yield* loaded.failure
   const file: LoadedSources | undefined = Result.isSuccess(loaded) ? loaded.success : undefined
   // Sources that a cluster refuses do not matter here.
   const settings = yield* clusterOf({ cluster: file?.cluster, sources: [] }, given)
   if (settings !== undefined) return { settings, file }
-  if (Result.isFailure(loaded)) return yield* loaded.failure
   return yield* usage(
     "no cluster is set. Name it in --cluster, PAYMENTS_CLUSTER or the table [cluster] of the sources file."
   )
@@ -75,21 +77,22 @@ interface Unowned extends Record<"runner" | "lastRunner" | "since", null> {
 }
 
 const tablesOf = (
-  { runners, sources }: Omit<Fleet, "sources"> & { readonly sources: ReadonlyArray<Owner | Unowned> }
+  { runners, sources }: Omit<Fleet, "sources"> & { readonly sources: ReadonlyArray<Owner | Unowned> },
+  width: number
 ): string =>
   [
     tableOf([
-      ["runner", "state", "sources", "version", "started", "seen", "process"],
+      ["runner", "state", "sources", "seen", "version", "started", "process"],
       ...runners.map(({ alive, process, runner, seenAt, sources: own, startedAt, version }) => [
         runner,
         alive ? "alive" : "dead",
         String(own.length),
+        time(seenAt),
         version,
         time(startedAt),
-        time(seenAt),
         process
       ])
-    ]),
+    ], width),
     tableOf([
       ["source", "runner", "since", "takeovers", "last runner"],
       ...sources.map(({ lastRunner, runner, since, source, takeovers }) => [
@@ -99,15 +102,19 @@ const tablesOf = (
         String(takeovers),
         lastRunner ?? "-"
       ])
-    ])
+    ], width)
   ].join("\n")
 
-/** Aligns the columns of rows. */
-const tableOf = (cells: ReadonlyArray<ReadonlyArray<string>>): string => {
+/** Aligns the columns of rows. Leaves out the last columns that do not fit, but not the first two. */
+const tableOf = (cells: ReadonlyArray<ReadonlyArray<string>>, width: number): string => {
   const rows = cells.map((row) => row.map(printable))
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
-  return rows.map((row) => `${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ").trimEnd()}\n`)
-    .join("")
+  const widthOf = (columns: number) => widths.slice(0, columns).reduce((sum, each) => sum + each + 2, -2)
+  let shown = widths.length
+  while (shown > 2 && widthOf(shown) > width) shown--
+  return rows.map((row) =>
+    `${row.slice(0, shown).map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ").trimEnd()}\n`
+  ).join("")
 }
 
 /** Leaves out the milliseconds. */

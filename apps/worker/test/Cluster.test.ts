@@ -78,7 +78,7 @@ const assertListed = Effect.fnUntraced(function*(
     Object.entries(shares).flatMap(([runner, own]) => own.map((source) => `${source} ${runner}`)).toSorted()
   )
   const table = yield* list([])
-  assert.match(table.stdout, /^runner  state  sources  version  started +seen +process\na       alive  \d        /)
+  assert.match(table.stdout, /^runner  state  sources  seen +version  started +process\na       alive  \d        /)
   assert.match(
     table.stdout,
     /\n\nsource  runner  since +takeovers  last runner\nfive    [ab]       20\d\d-\S+Z  \d          [ab]\n/

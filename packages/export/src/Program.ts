@@ -51,6 +51,7 @@ export {
   type Next,
   nextMembers,
   type ProgramError,
+  terminalWidth,
   usage,
   withNext
 }

@@ -26,11 +26,14 @@ const query = `SELECT current_setting('server_version') AS version, current_sche
     FROM unnest($1::text[]) AS name JOIN pg_class AS t ON t.oid = to_regclass(quote_ident(name)))
     OR has_schema_privilege(current_schema(), 'CREATE')) AS may_write`
 
+/** Completes the settings of the cluster's database from the environment. */
+export const databaseOf = (url: ClusterSettings["url"]): Effect.Effect<PostgresSettings, SinkError> =>
+  Effect.map(settingsOf(url), (settings) => ({ ...settings, location: locationOf(settings.location) }))
+
 /** Connects to the database and checks it. */
 export const checkDatabase = Effect.fnUntraced(
   function*({ prefix, url }: ClusterSettings) {
-    const found = yield* settingsOf(url)
-    const settings = { ...found, location: locationOf(found.location) }
+    const settings = yield* databaseOf(url)
     yield* refusePooler(url)
     const client = yield* connect(settings)
     const [row] = yield* client.once(query, [texts(tables.map((table) => `${prefix}_${table}`))])
