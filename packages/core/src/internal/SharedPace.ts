@@ -163,7 +163,7 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
     own = makeOwnPace(share, slowDown)
     triedAt = now
     return Effect.logWarning(
-      `The rate limit store cannot be used: ${message}. Until it can, this process sends at most ${
+      `The rate limit store cannot be used: ${message.replace(/\.$/, "")}. Until it can, this process sends at most ${
         share >= 10 ? Math.floor(share) : share.toPrecision(2)
       } requests per second, its share of the budget.`
     )
