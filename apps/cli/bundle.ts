@@ -4,6 +4,7 @@ import { join } from "node:path"
 import { defineConfig, type OutputOptions, type RolldownOptions } from "rolldown"
 import { oldestNode } from "../../packages/core/src/internal/NodeVersion.ts"
 import { lazyLoading } from "./lazy.ts"
+import { notices } from "./notices.ts"
 
 /**
  * The script that starts a program. Every version of Node must be able to parse it, so it uses old syntax. It answers
@@ -63,7 +64,7 @@ export const programBuild = (
     platform: "node",
     // undici leaves out its experimental parser if it is bundled with esbuild, as for Node itself.
     transform: { define: { PAYMENTS_VERSION: JSON.stringify(version), esbuildDetection: "true" } },
-    plugins: [lazyLoading]
+    plugins: [lazyLoading, notices]
   }
   const output: OutputOptions = {
     dir: join(folder, "dist"),

@@ -3,6 +3,7 @@ import { createRequire } from "node:module"
 import { join } from "node:path"
 import { defineConfig } from "rolldown"
 import { programBuild } from "../cli/bundle.ts"
+import { notices } from "../cli/notices.ts"
 
 const dist = join(import.meta.dirname, "dist")
 const page = join(import.meta.dirname, "src/page/browser")
@@ -15,7 +16,7 @@ export default [
     input: { page: join(page, "page.ts"), charts: join(page, "charts.ts") },
     platform: "browser",
     output: { dir: dist, format: "esm", minify: true, entryFileNames: "[name].js" },
-    plugins: [{
+    plugins: [notices, {
       name: "style",
       generateBundle() {
         const source = [uplotStyle, join(page, "page.css")].map((file) => readFileSync(file, "utf8")).join("\n")
