@@ -5,6 +5,9 @@ import { fileURLToPath } from "node:url"
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 
+/** A larger first heap for objects that live short. Without it, V8 collects garbage three times before the first request: 3 ms. */
+const firstHeap = "--min-semi-space-size=8"
+
 /**
  * The programs. `heap` has the flags of V8 that limit its memory, for the commands that match `heavy`: see docs/operating.md. With
  * `--heap-growing-percent`, Node starts 20 ms later, because it cannot use its own compiled code.
@@ -54,7 +57,7 @@ export PAYMENTS_STDOUT
 case " $* " in
   ${heavy}) exec "$root/node_modules/node/bin/node" ${heap} "$root/${file}" "$@" ;;
 esac
-exec "$root/node_modules/node/bin/node" "$root/${file}" "$@"
+exec "$root/node_modules/node/bin/node" ${firstHeap} "$root/${file}" "$@"
 `
 
 mkdirSync(join(root, "bin"), { recursive: true })

@@ -14,8 +14,10 @@ export interface Fingerprints {
 
 /** Creates the fingerprints of one listing, with a key of their own. */
 export const makeFingerprints = (): Fingerprints => {
-  const keys = crypto.getRandomValues(new Int32Array(4))
+  let keys: Int32Array | undefined
   const hash = (text: string): Lanes => {
+    // Not before the first request: Node takes 3 ms to load its Web Crypto.
+    keys ??= crypto.getRandomValues(new Int32Array(4))
     let [a = 0, b = 0, c = 0, d = 0] = keys
     for (let at = 0; at < text.length; at++) {
       const unit = text.charCodeAt(at)
