@@ -3,7 +3,7 @@
  * stdout. Any other error is one line on stderr. With `--format json` or `ndjson` every error is one line of JSON
  * (`ErrorFacts`). This is a separate entry of the package, so that the library does not load the command line's code.
  */
-import { Cause, Console, Effect, Exit, Layer, type LogLevel, Option, type Runtime } from "effect"
+import { Cause, ConfigProvider, Console, Effect, Exit, Layer, type LogLevel, Option, type Runtime } from "effect"
 import { CliConfig, CliError, CliOutput, Command, Flag, GlobalFlag } from "effect/cli"
 import { errorText, logError, logLine, messageFormatOf, Messages, onTerminal, requireOutput } from "./ConsoleOutput.ts"
 import { DestinationError, parse as parseDestination } from "./DestinationUrl.ts"
@@ -22,6 +22,7 @@ import {
   usage,
   withNext
 } from "./ProgramError.ts"
+import { RenamedNames, warningsOfVariables, withCurrentFlags, withOldVariables } from "./Renamed.ts"
 import { setting, variableText } from "./Setting.ts"
 import {
   duration,
@@ -69,19 +70,37 @@ export {
 } from "./ConsoleOutput.ts"
 export { type ListenProblem, listenProblem } from "./ListenProblem.ts"
 export { nearest } from "./Nearest.ts"
+export { RenamedNames } from "./Renamed.ts"
 export { setting, variableText } from "./Setting.ts"
 export { duration, interval, type SettingParser, wholeNumber } from "./SettingParser.ts"
 export { chosenConfig, chosenRateLimitStore, ChosenSource, ConfigFlag, SourceFlag } from "./sources/ChosenSource.ts"
 
-/** Runs a command line and returns its exit code. */
+/** Runs a command line and returns its exit code. Names that have changed still work, with a warning. */
 export const run = <const Name extends string, Input, R, Context>(
   command: Command.Command<Name, Input, Context, ProgramError, R>,
-  args: ReadonlyArray<string>,
+  given: ReadonlyArray<string>,
   version: string,
   /** The names of the environment's variables. */
   variables: ReadonlyArray<string> = [],
   /** The name of the subcommand that checks the settings. */
   settingsCheck?: string
+) =>
+  Effect.flatMap(Effect.all([RenamedNames, ConfigProvider.ConfigProvider]), ([renamed, provider]) => {
+    const { args, warnings } = withCurrentFlags(given, renamed.flags)
+    const known = variables.filter((name) => !renamed.variables.some(({ from }) => from === name))
+    const notes = [...warnings, ...warningsOfVariables(variables, renamed.variables), ...unknownSettings(known)]
+    return Effect.forEach(notes, (line) => logLine(`${command.name}: ${line}`), { discard: true }).pipe(
+      Effect.andThen(runCurrent(command, args, version, settingsCheck)),
+      Effect.provideService(ConfigProvider.ConfigProvider, withOldVariables(provider, renamed.variables)),
+      Effect.provideService(Messages, { format: messageFormatOf(args), next: undefined })
+    )
+  })
+
+const runCurrent = <const Name extends string, Input, R, Context>(
+  command: Command.Command<Name, Input, Context, ProgramError, R>,
+  args: ReadonlyArray<string>,
+  version: string,
+  settingsCheck: string | undefined
 ) => {
   const format = messageFormatOf(args)
   const path = commandPathOf(command, args)
@@ -101,9 +120,8 @@ export const run = <const Name extends string, Input, R, Context>(
   }
   /** Help or a version that cannot be printed. */
   const refused: { error?: ProgramError } = {}
-  return Effect.forEach(unknownSettings(variables), (line) => logLine(`${command.name}: ${line}`), { discard: true })
+  return Command.runWith(command, { version })(args)
     .pipe(
-      Effect.andThen(Command.runWith(command, { version })(args)),
       Effect.catch((error) => refused.error === undefined ? Effect.fail(error) : Effect.void),
       Effect.andThen(Effect.suspend(() =>
         refused.error === undefined
@@ -125,8 +143,7 @@ export const run = <const Name extends string, Input, R, Context>(
           )
       ),
       Effect.onInterrupt(() => format === "json" ? logError(command.name, interruptedFacts) : Effect.void),
-      Effect.provide(presentation(command, args, refused)),
-      Effect.provideService(Messages, { format, next: undefined })
+      Effect.provide(presentation(command, args, refused))
     )
 }
 

@@ -5,13 +5,15 @@
 import { readPlainFile } from "@payments/core"
 import { Effect, type FileSystem, Result } from "effect"
 import { dirname } from "node:path"
+import { RenamedNames } from "../Renamed.ts"
 import { printable } from "../Stdout.ts"
 import { clusterIn, type FileCluster } from "./Cluster.ts"
 import { issuesIn } from "./FileIssues.ts"
 import { checkTable, type FileSource, identityOf, type Note, sourceOf, tableOf } from "./FileSource.ts"
+import { withCurrentSettings } from "./RenamedSettings.ts"
 import { namePattern } from "./SourceSchema.ts"
 import { type Finding, SourcesError } from "./SourcesError.ts"
-import { type Container, parseToml, type TomlDocument } from "./Toml.ts"
+import { type Container, isTable, parseToml, type TomlDocument } from "./Toml.ts"
 
 /** A file without mistakes. */
 export interface SourcesDocument {
@@ -59,7 +61,8 @@ export const parseSourcesFile = Effect.fnUntraced(function*(
   const fail = (findings: ReadonlyArray<Finding>) => new SourcesError({ file, findings })
   const parsed = parseToml(text)
   if (Result.isFailure(parsed)) return yield* fail([parsed.failure])
-  const document = parsed.success
+  const { document, warnings } = withCurrentSettings(parsed.success, (yield* RenamedNames).settings)
+  for (const { line, problem } of warnings) yield* Effect.logWarning(`${printable(file)}:${line}: ${problem}`)
   if (needs === "none") document.value["sources"] ??= {}
   const findings: Array<Finding> = []
   const note: Note = (path, problem) => void findings.push({ line: document.lineOf(path), problem })
@@ -118,9 +121,6 @@ const sourcesIn = Effect.fnUntraced(function*(
   const lineOf = ({ name }: FileSource) => document.lineOf(["sources", name])
   return sources.toSorted((one, other) => lineOf(one) - lineOf(other))
 })
-
-const isTable = (value: unknown): value is Container =>
-  typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date)
 
 /** Returns a table of the document, or an empty one. */
 const tableIn = (document: Container, name: string): Container => {

@@ -25,6 +25,10 @@ export interface TomlProblem {
 /** A table or an array. */
 export type Container = { [key: PropertyKey]: unknown }
 
+/** Returns whether the value is a table. */
+export const isTable = (value: unknown): value is Container =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date)
+
 /** Deeper tables are refused. The settings need four levels. */
 const deepest = 20
 
