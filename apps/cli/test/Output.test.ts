@@ -31,6 +31,19 @@ describe("an output that cannot be written", () => {
       assert.deepStrictEqual([closed.code, closed.stdout], [9, ""])
     }).pipe(Effect.scoped))
 
+  it.live("ends a command that prints a result with code 9 before its work", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const env = yield* sandboxEnv({ records: 5 })
+      yield* shell(`"$NODE" "$BINARY" export --to sqlite:x.db`, env, cwd)
+      const commands = ["verify --from sqlite:x.db", "prune --from sqlite:x.db --keep-changes 1d", "conformance"]
+      for (const command of commands) {
+        const { code, stderr } = yield* shell(`"$NODE" "$BINARY" ${command} >&-`, env, cwd)
+        assert.strictEqual(code, 9, `${command}: ${stderr}`)
+        assert.match(stderr, /^payments: the output cannot be written: standard output is closed \(EBADF\)[^\n]*\n$/)
+      }
+    }).pipe(Effect.scoped))
+
   it.live("is no error if stdout is /dev/null or its reader closes the pipe", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv({ records: 5000 })

@@ -8,6 +8,7 @@ import {
   logLine,
   print,
   type ProgramError,
+  requireOutput,
   setting,
   wholeNumberFlag
 } from "@payments/export/program"
@@ -46,6 +47,7 @@ export const conformanceCommand = <R>(
         pauseDuration: setting({ name: "pause", text: pause }, undefined, duration),
         settings: Effect.provide(PaymentsConfig, config)
       })
+      yield* requireOutput
       yield* logLine("Reading, one request at a time. Nothing is written.")
       const findings = yield* Effect.provide(conformance(settings, { pages, pause: pauseDuration }), http)
       const width = (yield* (yield* Stdio.Stdio).stdoutIsTerminal) ? yield* terminalWidth : Infinity

@@ -49,7 +49,7 @@ export const pruneCommand = Command.make(
     if (keepChanges === undefined && keepScans === undefined) {
       return yield* usage("There is nothing to remove: give --keep-changes, --keep-scans or both.")
     }
-    if (format === "json") yield* requireOutput
+    yield* requireOutput
     yield* Effect.scoped(Effect.gen(function*() {
       const maintenance = yield* Destination.maintenance(destination)
       const pruned = yield* prune(maintenance, { keepChanges, keepScans, isDryRun: dryRun })

@@ -44,7 +44,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
         destination: fromDestination(from),
         service: againstApi ? Layer.build(api) : Effect.undefined
       })
-      if (format === "json") yield* requireOutput
+      yield* requireOutput
       const { damage, verified } = yield* Effect.scoped(Effect.gen(function*() {
         const reader = yield* Destination.reader(destination)
         const lists = yield* exportedLists(reader)
