@@ -85,6 +85,10 @@ describe("payments find", () => {
       assert.notInclude(err, "cus_1")
       const table = yield* runInProcess(api, ["find", "cus_1", "--limit", "1"], true, 80)
       assert.include(table.err, "Not all matches are shown. These lists have more than 1: payout requests.")
+      // Only a terminal shows the typed text again.
+      assert.match(table.err, /Show\smore\swith:\n {2}payments find cus_1 --limit 10000\n/)
+      const json = yield* runInProcess(api, ["find", "cus_1", "--limit", "1", "--format", "json"], true, 80)
+      assert.include(documentOf(json.out), { next: "payments find cus_1 --format json --limit 10000" })
       const none = yield* runInProcess(api, ["find", "absent-text"])
       assert.deepStrictEqual([none.code, none.out], [0, ""])
       assert.include(none.err, "--from searches every documented text field of a copy")

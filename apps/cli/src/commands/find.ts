@@ -30,9 +30,9 @@ import {
   usage,
   wholeNumber
 } from "@payments/export/program"
-import { Effect, type Layer, Stream } from "effect"
+import { Effect, type Layer, Stdio, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { flagsText, quoted } from "../ContinueCommand.ts"
+import { flagsText, isPrintable, nextText, quoted } from "../ContinueCommand.ts"
 import { describe, logWrapped, wrapped } from "../Output.ts"
 import { type Column, formatOf, printRows, type RowFormat, rowFormatFlag } from "../RowsOutput.ts"
 import { valueText } from "../ValueText.ts"
@@ -90,17 +90,18 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
         )
         : Stream.provide(findInApi(text, most), api)
       const results: Array<Found> = []
-      const next = most < limits.most
-        ? nextOf({ ...input, source: yield* SourceFlag, config: yield* ConfigFlag })
-        : undefined
+      const stdio = yield* Stdio.Stdio
+      const flags = { ...input, source: yield* SourceFlag, config: yield* ConfigFlag }
+      const nextOn = (isTerminal: boolean) => most < limits.most ? nextOf(flags, isTerminal) : undefined
       yield* printFound(
         Stream.tap(found, (result) => Effect.sync(() => results.push(result))),
         results,
         unread,
-        next,
+        nextOn(yield* stdio.stdoutIsTerminal),
         input.format
       )
-      yield* logNotes(results, most, isInCopy, next, input.contains)
+      const showsCommand = yield* stdio.stderrIsTerminal
+      yield* logNotes(results, most, isInCopy, nextOn(showsCommand), showsCommand, input.contains)
       for (const list of unread) {
         yield* logWrapped(`${list}: no export has read the whole list yet, so the copy may lack matches.`)
       }
@@ -211,7 +212,7 @@ const cutLists = (results: ReadonlyArray<Found>): ReadonlyArray<string> =>
 
 const isCut = (results: ReadonlyArray<Found>): boolean => cutLists(results).length > 0
 
-/** Returns the command that shows more. It does not repeat the text, which may be personal. */
+/** Returns the command that shows more. The text may be personal: the command repeats it only if `showsText` is true. */
 const nextOf = ({ config, contains, copy, format, from, source, text }: {
   readonly config: string | undefined
   readonly contains: boolean
@@ -220,7 +221,7 @@ const nextOf = ({ config, contains, copy, format, from, source, text }: {
   readonly from: string | undefined
   readonly source: string | undefined
   readonly text: string
-}): Next => {
+}, showsText: boolean): Next => {
   const flags: ReadonlyArray<readonly [flag: string, text: string | undefined, isGiven: boolean]> = [
     ["source", source, source !== undefined],
     ["config", config, config !== undefined],
@@ -232,7 +233,11 @@ const nextOf = ({ config, contains, copy, format, from, source, text }: {
   ]
   const given = flags.filter(([, , isGiven]) => isGiven).map(([flag, value]) => [flag, value] as const)
   const command = (words: string) => printable(`payments find${words}${flagsText(given)}`)
-  return /^@[^@]/.test(text) ? command(` ${quoted(text)}`) : { command: command(""), arguments: ["TEXT"] }
+  // A text that starts with - would be read as a flag.
+  const isRepeatable = !text.startsWith("-") && isPrintable(text)
+  return isRepeatable && (showsText || /^@[^@]/.test(text))
+    ? command(` ${quoted(text)}`)
+    : { command: command(""), arguments: ["TEXT"] }
 }
 
 const listFormat = new Intl.ListFormat("en-GB")
@@ -243,15 +248,20 @@ const logNotes = Effect.fnUntraced(function*(
   limit: number,
   isInCopy: boolean,
   next: Next | undefined,
+  showsCommand: boolean,
   contains: boolean
 ) {
   if (isCut(results)) {
+    const cut = `Not all matches are shown. These lists have more than ${limit}: ${
+      listFormat.format(cutLists(results))
+    }.`
     yield* logNote({
-      message: yield* wrapped(
-        `Not all matches are shown. These lists have more than ${limit}: ${listFormat.format(cutLists(results))}. ${
-          next === undefined ? "Use payments query on a copy" : "Use a higher --limit"
-        }.`
-      ),
+      message: next === undefined
+        ? yield* wrapped(`${cut} Use payments query on a copy.`)
+        : showsCommand
+        // The command is not wrapped, so that it can be copied.
+        ? `${yield* wrapped(`${cut} Show more with:`)}\n  ${nextText(next)}`
+        : `${cut} Use a higher --limit.`,
       next
     })
   }
@@ -282,14 +292,14 @@ const member = (field: string) => ({ raw }: Match): Cell => {
 
 type MatchColumn = Column & { readonly of: (match: Match) => Cell }
 
-const listColumn: MatchColumn = { name: "list", of: ({ list }) => list.label }
+const listColumn: MatchColumn = { name: "list", wholeUpTo: 20, of: ({ list }) => list.label }
 const fieldsColumn: MatchColumn = { name: "fields", of: ({ fields }) => fields.join(", ") }
 const idColumn: MatchColumn = { name: "id", wholeUpTo: 40, of: ({ id = null }) => id }
 
 const tableColumns: ReadonlyArray<MatchColumn> = [
   listColumn,
   idColumn,
-  fieldsColumn,
+  { ...fieldsColumn, minTerminalWidth: 80 },
   { name: "status", kind: "state", of: member("status") },
   { name: "amount", kind: "integer", of: member("amount") },
   { name: "createdAt", minTerminalWidth: 100, of: member("createdAt") }
