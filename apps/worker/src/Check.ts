@@ -4,7 +4,7 @@
  */
 import { Lists, PaymentsApi, type PaymentsConfigError } from "@payments/core"
 import { Doctor, ExitCode, exitCodeOf, lowestExitCode, printable } from "@payments/export"
-import { CommandExit, print } from "@payments/export/program"
+import { CommandExit, print, terminalWidth, wordsIn } from "@payments/export/program"
 import type { ClusterSettings, Source, SourceSet } from "@payments/export/sources"
 import { Context, DateTime, Effect, Layer, Result } from "effect"
 import { nextRuns } from "./Schedule.ts"
@@ -31,7 +31,9 @@ export const checkSources = Effect.fnUntraced(function*<R>(
     { concurrency }
   )
   const all = [...(cluster === undefined ? [] : yield* checkCluster(cluster)), ...lines.flat()]
-  yield* print(all.map(({ text }) => `${printable(text)}\n`).join(""))
+  const width = yield* terminalWidth
+  const shown = all.flatMap(({ text }) => wordsIn(printable(text), "", width, "  "))
+  yield* print(shown.map((line) => `${line}\n`).join(""))
   const exitCode = lowestExitCode(all.map((line) => line.exitCode))
   if (exitCode !== ExitCode.done) return yield* new CommandExit({ exitCode, problem: "" })
 })
@@ -63,13 +65,14 @@ const checkSource = Effect.fnUntraced(function*<R>(
     text: `${source.name}: ${text}`,
     exitCode
   })
-  const ofFinding = ({ check, exitCode, found }: Doctor.Finding) => lineOf(`${check}: ${found}`, exitCode)
+  const ofFinding = ({ advice, check, exitCode, found }: Doctor.Finding) =>
+    lineOf(`${check}: ${found}${advice === undefined ? "" : `. ${advice}`}`, exitCode)
   const now = DateTime.toEpochMillis(yield* DateTime.now)
   const runs = schedulesOf(source).map(([kind, schedule]) =>
     lineOf(`next ${kind}: ${nextRuns(schedule, now, shownRuns).join(", ")}`)
   )
   const built = yield* Effect.result(Layer.build(Layer.fresh(layer)))
-  if (Result.isFailure(built)) return [lineOf(`settings: ${built.failure.message}`, exitCodeOf(built.failure)), ...runs]
+  if (Result.isFailure(built)) return [...Doctor.ofSettings(built.failure).map(ofFinding), ...runs]
   const api = Context.get(built.success, PaymentsApi)
   const lists = yield* Effect.forEach(
     source.lists.map((name) => Lists.byName[name]),

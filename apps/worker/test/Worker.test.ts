@@ -138,7 +138,7 @@ describe("the built worker", () => {
       assert.notInclude(running.out(), "canary-5ecret")
     }).pipe(Effect.scoped))
 
-  it.live("exits at once with one line and the documented code if it cannot work", () =>
+  it.live("exits at once with a message and the documented code if it cannot work", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const [one, other] = [yield* sandboxEnv({ records: 3 }), yield* sandboxEnv({ records: 3 })]
@@ -148,8 +148,16 @@ describe("the built worker", () => {
       const noSettings = yield* start(to, {})
       assert.deepStrictEqual([noSettings.code, noSettings.stderr], [
         3,
-        "payments-worker: PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that contains the key\n"
+        "payments-worker: PAYMENTS_BASE_URL is not set; PAYMENTS_API_KEY is not set, nor is PAYMENTS_API_KEY_FILE, which names a file that contains the key\n" +
+        `payments-worker: check the settings with: payments-worker check ${to.join(" ")}\n`
       ])
+      const checked = yield* runProgram(process.execPath, [binary, "check", ...to], { env: {}, cwd: folder })
+      assert.strictEqual(checked.code, 3)
+      assert.include(
+        checked.stdout,
+        "default: settings: PAYMENTS_BASE_URL is not set. Set it, or add a source to the sources file: payments source add.\n"
+      )
+      assert.include(checked.stdout, "names a file that contains the key. Set one of the two.\n")
       const debugged = yield* start(to, { ...one, NODE_DEBUG: "undici" })
       assert.deepStrictEqual([debugged.code, debugged.stdout], [3, ""])
       assert.match(debugged.stderr, /^payments-worker: NODE_DEBUG or NODE_DEBUG_NATIVE is set: [^\n]*\n$/)

@@ -59,9 +59,13 @@ export const ofSettings = (error: PaymentsConfigError | SourcesError): ReadonlyA
     ? error.problems.map(({ problem, setting }) =>
       finding(
         `${setting} ${problem}`,
-        setting === "PAYMENTS_BASE_URL"
+        !problem.startsWith("is not set")
+          ? "Correct this setting."
+          : setting === "PAYMENTS_BASE_URL"
           ? "Set it, or add a source to the sources file: payments source add."
-          : undefined
+          : problem === "is not set"
+          ? "Set it."
+          : "Set one of the two."
       )
     )
     : error.message.split("\n").map((line) => finding(line.replace(/\.$/, "")))

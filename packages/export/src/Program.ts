@@ -68,6 +68,7 @@ export {
   printOrEnd,
   requireOutput
 } from "./ConsoleOutput.ts"
+export { wordsIn } from "./HelpWidth.ts"
 export { type ListenProblem, listenProblem } from "./ListenProblem.ts"
 export { nearest } from "./Nearest.ts"
 export { RenamedNames } from "./Renamed.ts"
@@ -149,11 +150,14 @@ const runCurrent = <const Name extends string, Input, R, Context>(
 
 const helpOf = (commandPath: ReadonlyArray<string>): string => `${commandPath.join(" ")} --help`
 
-/** Returns the flags of the words that name the settings, to check the same settings. */
+/**
+ * Returns the flags of the words that name the settings and the destination, to check the same ones. A destination that may
+ * contain a password is left out.
+ */
 const settingsFlags = (args: ReadonlyArray<string>): string =>
   args.flatMap((word, index) => {
-    const [, flag, text = args[index + 1] ?? ""] = /^--(source|config)(?:=(.*))?$/s.exec(word) ?? []
-    return flag === undefined || printable(text) !== text
+    const [, flag, text = args[index + 1] ?? ""] = /^--(source|config|to)(?:=(.*))?$/s.exec(word) ?? []
+    return flag === undefined || printable(text) !== text || (flag === "to" && /@|password/i.test(text))
       ? []
       : [` --${flag} ${/^[\w@%+:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`}`]
   }).join("")

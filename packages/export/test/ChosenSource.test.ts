@@ -89,7 +89,12 @@ describe("the source of a command", () => {
             "--source: there is no sources file. Write /dev/null/payments/payments.toml, or name one with --config or PAYMENTS_CONFIG."
           )
         ],
-        [{ config: "/missing.toml" }, ...Array(2).fill("/missing.toml: The sources file does not exist.")]
+        [
+          { config: "/missing.toml" },
+          ...Array(2).fill(
+            "/missing.toml: The sources file does not exist. Name another one with --config or PAYMENTS_CONFIG, or create it: payments source add."
+          )
+        ]
       ]
       for (const [given, ...expected] of cases) {
         assert.deepStrictEqual(yield* chosen(given), expected, JSON.stringify(given))

@@ -451,7 +451,10 @@ max_age = "9999999d"
         const [name, problem] of [
           [".", "is a folder, not a plain file"],
           ["pipe", "is a pipe, not a plain file"],
-          ["none", "does not exist"]
+          [
+            "none",
+            "does not exist. Name another one with --config or PAYMENTS_CONFIG, or create it: payments source add"
+          ]
         ] as const
       ) {
         const { message } = yield* Effect.flip(

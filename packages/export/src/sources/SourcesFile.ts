@@ -48,8 +48,15 @@ export const readSourcesFile = Effect.fnUntraced(function*(
 export const readText = (file: string) =>
   Effect.mapError(
     readPlainFile(file, { maxBytes }),
-    ({ problem }) =>
-      new SourcesError({ file, findings: [{ line: undefined, problem: `The sources file ${problem}.` }] })
+    ({ kind, problem }) => {
+      const advice = kind === "notFound"
+        ? " Name another one with --config or PAYMENTS_CONFIG, or create it: payments source add."
+        : ""
+      return new SourcesError({
+        file,
+        findings: [{ line: undefined, problem: `The sources file ${problem}.${advice}` }]
+      })
+    }
   )
 
 /** Checks the text of the file. Fails with all of its mistakes. `needs` says whether a text without sources is a mistake. */
