@@ -73,8 +73,8 @@ describe("the progress line", () => {
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder
       const env = yield* sandboxEnv({ records: 5000 })
-      // No file may grow beyond 64 KiB: the output fails as on a full disk.
-      const script = `ulimit -f 64; exec "$NODE" ${terminal} "$BINARY" export invoices --to - > ./out`
+      // No file may grow beyond 1 MiB: the output fails as on a full disk, after progress was drawn.
+      const script = `ulimit -f 1024; exec "$NODE" ${terminal} "$BINARY" export invoices --to - > ./out`
       const { code, stderr } = yield* shell(script, { ...env, TERM: "xterm" }, cwd)
       assert.strictEqual(code, 9, stderr)
       // oxlint-disable-next-line no-control-regex -- the sequence that clears a line of a terminal

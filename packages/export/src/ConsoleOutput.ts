@@ -57,8 +57,10 @@ const writeToStderr = (text: () => string) =>
     (stdio) => Effect.ignore(Stream.run(Stream.fromEffect(Effect.sync(text)), stdio.stderr()))
   )
 
-/** Writes a line to stderr. An error of stderr is ignored, so that it does not stop the program's work. */
-export const logLine = (line: string) => writeToStderr(() => `${eraseText()}${line}\n`)
+/**
+ * Writes a line to stderr, wrapped for a terminal. An error of stderr is ignored, so that it does not stop the program's work.
+ */
+export const logLine = (line: string) => writeToStderr(() => `${eraseText()}${onTerminal(line)}\n`)
 
 /** The format of the messages of a run, and the command that continues it. */
 export interface MessageState {
@@ -101,16 +103,18 @@ export const logNote = (note: { readonly message: string; readonly next: Next | 
 export const logError = (program: string, facts: ErrorFacts) =>
   Effect.flatMap(
     Messages,
-    ({ format, next }) =>
-      logLine(onTerminal(errorText(program, { ...facts, next: facts.next ?? next ?? null }, format), format))
+    ({ format, next }) => logLine(errorText(program, { ...facts, next: facts.next ?? next ?? null }, format))
   )
 
-/** Wraps the lines between words for the terminal that is stderr. JSON stays one line. */
-export const onTerminal = (text: string, format: MessageFormat): string => {
+/**
+ * Wraps the lines between words for the terminal that is stderr. JSON stays one line. An indented line stays whole too: it is a
+ * command to copy, or part of a table.
+ */
+export const onTerminal = (text: string): string => {
   const { columns } = process.stderr
-  return format === "json" || !process.stderr.isTTY || !columns
+  return !process.stderr.isTTY || !columns
     ? text
-    : text.split("\n").flatMap((line) => wordsIn(line, "", columns)).join("\n")
+    : text.split("\n").flatMap((line) => /^[ {]/.test(line) ? [line] : wordsIn(line, "", columns)).join("\n")
 }
 
 /** Formats an error: as one line of JSON, or as lines for people. An error in the settings ends with the command that checks them. */

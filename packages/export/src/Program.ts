@@ -216,7 +216,7 @@ const presentation = (
     const texts = errors.map((error) => usageText(error, args, (path) => subcommandsOf(command, path)))
     const next = helpOf(commandPath)
     const text = errorText(command.name, { ...factsOf(usage(texts.join("\n"))), next }, format)
-    return Console.error(format === "text" ? onTerminal(`${text}\nSee ${next}`, format) : text)
+    return Console.error(format === "text" ? onTerminal(`${text}\nSee ${next}`) : text)
   }
   return Layer.mergeAll(
     Layer.unwrap(

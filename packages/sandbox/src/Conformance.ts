@@ -281,7 +281,7 @@ const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
         seen.add(next)
         cursor = next
       }
-      return notObserved(`the list has more than ${pages} pages`)
+      return notObserved(`the list has more pages than the ${pages} that were read`)
     })
   },
   {

@@ -65,7 +65,7 @@ const addCommand = Command.make(
     else {
       yield* logLine(`Added ${given.name} to ${printable(file)}.`)
       if (stored !== undefined) yield* logLine(`The key is in ${printable(stored)}, which only its owner may read.`)
-      yield* logLine(`Check it: ${next}`)
+      yield* logLine(`Check it:\n  ${next}`)
     }
     if ((yield* variableText("PAYMENTS_BASE_URL")) !== undefined) {
       yield* logLine("PAYMENTS_BASE_URL is set: without --source, commands use the environment.")
