@@ -185,7 +185,7 @@ const headingsOf = (file: string): ReadonlyArray<string> =>
 describe("the docs", () => {
   it("list every exit code and every setting, and no others", () => {
     const operating = text("docs/operating.md")
-    const [, table = ""] = operating.split("### What does an exit code mean?\n")
+    const [, table = ""] = operating.split("## What does an exit code mean?\n")
     const rows = table.slice(0, table.search(/^#/m)).matchAll(/^\| (\d+) \|/gm)
     const codes = Array.from(rows, ([, code]) => Number(code))
     assert.deepStrictEqual(codes, Object.values(ExitCode))
