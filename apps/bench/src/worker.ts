@@ -20,6 +20,8 @@ export interface WorkerSizes {
   readonly seconds: number
   /** The interval of their full scans in seconds. */
   readonly every: number
+  /** The time between two scrapes, and between two exports of metrics. Both are usually less frequent: every 15 s or 60 s. */
+  readonly metricSeconds: number
   /** How often the CPU times with and without status pages are compared. Equal windows differ by some per cent. */
   readonly pairs: number
   /** How long the status pages of a pair are open, and closed. */
@@ -34,6 +36,7 @@ export const fullWorkerSizes: WorkerSizes = {
   recordsPerList: 1000,
   seconds: 60,
   every: 15,
+  metricSeconds: 5,
   pairs: 20,
   windowSeconds: 2
 }
@@ -116,7 +119,7 @@ const requestsOf = async (services: Process): Promise<number> =>
   ((await services.send({ do: "countRequests" })).requests ?? []).reduce((sum, count) => sum + count, 0)
 
 /** The sizes of the measurements of telemetry and status pages. */
-type ObservationSizes = Pick<WorkerSizes, "records" | "rounds" | "pairs" | "windowSeconds">
+type ObservationSizes = Pick<WorkerSizes, "records" | "rounds" | "metricSeconds" | "pairs" | "windowSeconds">
 
 /**
  * Measures what telemetry and open status pages cost. It compares CPU times: the duration of a run depends more on what else
@@ -142,13 +145,14 @@ export const measureObservation = async (sizes: ObservationSizes, log: Log): Pro
 }
 
 /** Compares first scans of two workers that follow each other. */
-const measureTelemetry = async (url: string, { records, rounds }: ObservationSizes, log: Log): Promise<number> => {
+const measureTelemetry = async (url: string, sizes: ObservationSizes, log: Log): Promise<number> => {
+  const { rounds } = sizes
   const ratios: Array<number> = []
   for (let round = 0; round <= rounds; round++) {
     const cpu = { plain: 0, exported: 0 }
     for (const kind of inTurn(["plain", "exported"] as const, round)) {
       // oxlint-disable-next-line no-await-in-loop -- the runs must not compete with each other
-      cpu[kind] = await firstScan(url, records, kind)
+      cpu[kind] = await firstScan(url, sizes, kind)
       log(`first scan, ${kind}, round ${round} of ${rounds}: CPU ${cpu[kind]} ms`)
     }
     // The first round warms up the machine.
@@ -162,15 +166,19 @@ const inTurn = <Kind>(kinds: ReadonlyArray<Kind>, round: number): ReadonlyArray<
   round % 2 === 0 ? kinds : kinds.toReversed()
 
 /** Returns the CPU time of a worker until the end of its first scan. */
-const firstScan = async (url: string, records: number, kind: "plain" | "exported"): Promise<number> => {
+const firstScan = async (
+  url: string,
+  { metricSeconds, records }: ObservationSizes,
+  kind: "plain" | "exported"
+): Promise<number> => {
   using place = temporaryFolder()
   await using collector = await startCollector()
   const env = kind === "exported"
-    ? { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_METRIC_EXPORT_INTERVAL: "1000" }
+    ? { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_METRIC_EXPORT_INTERVAL: String(metricSeconds * 1000) }
     : {}
   await using worker = await WorkerProcess.start(place.folder, [], [onlyList(url, "1h")], env)
   const scrape = kind === "exported"
-    ? setInterval(() => void worker.metric("payments_list_age_seconds"), 1000)
+    ? setInterval(() => void worker.metric("payments_list_age_seconds"), metricSeconds * 1000)
     : undefined
   const [line] = await worker.untilLogged("scan complete")
   const cpuMs = worker.cpuMs()

@@ -47,6 +47,7 @@ describe("the benchmark", { timeout }, () => {
       recordsPerList: 100,
       seconds: 2,
       every: 1,
+      metricSeconds: 1,
       pairs: 1,
       windowSeconds: 1.5
     }
