@@ -1,0 +1,83 @@
+/**
+ * The release: the tarballs are the same twice, and npm installs the programs from a registry into an empty folder and runs them.
+ * `npm run test:release` installs the libraries too, with other versions of Node, TypeScript and Effect (`testRelease.ts`).
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Sandbox } from "@payments/sandbox"
+import { Effect } from "effect"
+import { mkdirSync, readFileSync } from "node:fs"
+import { dirname, join } from "node:path"
+import { pack, publish, type Tarball } from "../../../scripts/release.ts"
+import { versionedFiles } from "../../../scripts/version.ts"
+import { runProgram, temporaryFolder } from "./Program.ts"
+import { startRegistry } from "./Registry.ts"
+
+const root = join(import.meta.dirname, "../../..")
+
+const hashes = (tarballs: ReadonlyArray<Tarball>) => tarballs.map(({ name, sha256 }) => [name, sha256])
+
+/** Runs a command and returns its stdout. npm and the programs run on the Node of the workspace. */
+const run = Effect.fnUntraced(function*(cwd: string, words: ReadonlyArray<string>, env: Record<string, string> = {}) {
+  const [program = "", ...args] = words
+  const { code, stderr, stdout } = yield* runProgram(program, args, {
+    cwd,
+    env: {
+      HOME: cwd,
+      PATH: `${dirname(process.execPath)}:${process.env["PATH"]}`,
+      npm_config_cache: join(cwd, "npm-cache"),
+      npm_config_update_notifier: "false",
+      ...env
+    }
+  })
+  assert.strictEqual(code, 0, `${words.join(" ")}\n${stdout}${stderr}`)
+  return stdout
+})
+
+describe("a release", () => {
+  it("has the version of the packages in all files that contain it", () => {
+    const versions = ["packages/core", "packages/sandbox", "packages/export", "apps/cli", "apps/worker"].map((path) => {
+      const { version }: { readonly version: string } = JSON.parse(
+        readFileSync(join(root, path, "package.json"), "utf8")
+      )
+      return version
+    })
+    const written = versionedFiles.map(({ file, pattern }) => pattern.exec(readFileSync(join(root, file), "utf8"))?.[0])
+    assert.deepStrictEqual(Array.from(new Set([...versions, ...written])), [versions[0]])
+  })
+
+  it.live("has the same bytes twice; npm and npx install the programs from a registry, and they run", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const tarballs = yield* Effect.promise(() => pack(join(folder, "first")))
+      const again = yield* Effect.promise(() => pack(join(folder, "second")))
+      assert.deepStrictEqual(hashes(again), hashes(tarballs))
+
+      const registry = yield* Effect.acquireRelease(
+        Effect.promise(startRegistry),
+        ({ close }) => Effect.sync(close)
+      )
+      registry.use(folder)
+      const programs = tarballs.filter(({ name }) => /cli|worker/.test(name))
+      const version = `${programs[0]?.version}\n`
+      assert.deepStrictEqual(yield* Effect.promise(() => publish(programs, folder)), programs)
+      assert.deepStrictEqual(yield* Effect.promise(() => publish(programs, folder)), [], "is published already")
+
+      const project = join(folder, "project")
+      mkdirSync(project)
+      registry.use(project)
+      yield* run(project, ["npm", "install", ...programs.map(({ name }) => name)])
+      const { url } = yield* Sandbox
+      const settings = { PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: "sandbox_key" }
+      const listed = yield* run(
+        project,
+        ["npx", "payments", "invoices", "list", "--all", "--format", "ndjson"],
+        settings
+      )
+      assert.strictEqual(listed.trim().split("\n").length, 120)
+      assert.strictEqual(yield* run(project, ["node_modules/.bin/payments-worker", "--version"]), version)
+
+      yield* run(folder, ["npm", "install", "--global", "--prefix", "global", "@payments/cli"])
+      assert.strictEqual(yield* run(folder, ["global/bin/payments", "--version"]), version)
+      assert.strictEqual(yield* run(folder, ["npx", "--yes", "@payments/cli", "--version"]), version)
+    }).pipe(Effect.provide(Sandbox.layer({ records: 120 })), Effect.scoped))
+})

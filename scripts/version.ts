@@ -1,0 +1,28 @@
+/**
+ * Applies the changesets: raises the versions, writes the changelogs, and writes the new version where it stands in other files.
+ * `apps/cli/test/Release.test.ts` compares these files with the packages.
+ */
+import { spawnSync } from "node:child_process"
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+
+const root = join(import.meta.dirname, "..")
+
+/** The files that contain the version, and the text around it. */
+export const versionedFiles = [
+  { file: "packages/export/src/engine/Migrations.ts", pattern: /(?<=programVersion = ")[^"]*/ },
+  { file: "deploy/kubernetes/kustomization.yaml", pattern: /(?<=newTag: ")[^"]*/ }
+]
+
+if (import.meta.main) {
+  const { status } = spawnSync(join(root, "node_modules/.bin/changeset"), ["version"], { cwd: root, stdio: "inherit" })
+  if (status === 0) {
+    const { version }: { readonly version: string } = JSON.parse(
+      readFileSync(join(root, "packages/export/package.json"), "utf8")
+    )
+    for (const { file, pattern } of versionedFiles) {
+      const path = join(root, file)
+      writeFileSync(path, readFileSync(path, "utf8").replace(pattern, version))
+    }
+  } else process.exitCode = 1
+}
