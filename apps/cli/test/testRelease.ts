@@ -17,11 +17,16 @@ const root = join(import.meta.dirname, "../../..")
 const folder = mkdtempSync(join(tmpdir(), "payments-release-"))
 const registry = await startRegistry()
 
+/** The environment of the commands: npm's settings, such as its registry, and no key. */
+const inherited: Record<string, string | undefined> = {
+  ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(PAYMENTS_|PG)/.test(name))),
+  npm_config_prefer_offline: "true"
+}
+
 /** Runs a command. Programs of `path` come first. Returns its output; a failure has it in its message. */
 const run = async (cwd: string, command: string, path = "", settings: Record<string, string> = {}): Promise<string> => {
   const [program = "", ...args] = command.split(" ")
-  const { HOME, PATH } = process.env
-  const env = { HOME, PATH: `${path}${delimiter}${PATH ?? ""}`, npm_config_prefer_offline: "true", ...settings }
+  const env = { ...inherited, PATH: `${path}${delimiter}${inherited["PATH"] ?? ""}`, ...settings }
   return promisify(execFile)(program, args, { cwd, env, timeout: 300_000 }).then(
     ({ stdout }) => stdout,
     ({ stderr, stdout }) => {
