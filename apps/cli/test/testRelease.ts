@@ -6,7 +6,7 @@
 import { Sandbox } from "@payments/sandbox"
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { delimiter, join } from "node:path"
 import { promisify } from "node:util"
@@ -60,15 +60,22 @@ const equal = (actual: string, expected: string) => {
   if (actual.trim() !== expected) throw new Error(`expected ${expected}, got ${actual}`)
 }
 
+/** A destination belongs to one service. The sandbox of each case has another port. */
+const removeDatabases = (project: string) => {
+  for (const file of readdirSync(project)) if (file.includes(".db")) rmSync(join(project, file))
+}
+
 /** Runs the application and its tests with the Node in `path`. */
 const runApplication = async (project: string, path: string) => {
   equal(await run(project, "node main.ts", path), `{"listed":7,"streamed":120,"isSomeOpen":true}`)
   await run(project, "node --test checks.ts", path)
+  removeDatabases(project)
   equal(await run(project, "node exported.ts", path), `{"rows":120,"differences":[]}`)
 }
 
 /** Runs the programs that are installed in a project: list, export, verify. */
 const runPrograms = async (project: string, path: string) => {
+  removeDatabases(project)
   await Effect.runPromise(
     Effect.gen(function*() {
       const { url } = yield* Sandbox
@@ -76,13 +83,12 @@ const runPrograms = async (project: string, path: string) => {
       yield* Effect.promise(async () => {
         const listed = await run(project, "npx payments invoices list --all --format ndjson", path, settings)
         equal(String(listed.trim().split("\n").length), "120")
-        await run(project, "npx payments export --to programs.db", path, settings)
-        await run(project, "npx payments verify --to programs.db", path, settings)
+        await run(project, "npx payments export --to sqlite:programs.db", path, settings)
+        await run(project, "npx payments verify sqlite:programs.db", path, settings)
         await run(project, "npx payments-worker --version", path)
       })
     }).pipe(Effect.provide(Sandbox.layer({ records: 120 })))
   )
-  rmSync(join(project, "programs.db"))
 }
 
 const libraries = "@payments/core @payments/sandbox @payments/export"

@@ -9,10 +9,12 @@ import { Console, Effect, Layer } from "effect"
 import { openInvoices } from "./openInvoices.ts"
 
 const withoutEffect = async (url: string) => {
-  await using payments = await connectFromEnvironment({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: "sandbox_key" })
+  // Node 22 has no `await using`.
+  const payments = await connectFromEnvironment({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: "sandbox_key" })
   const page = await payments.invoices.page({ limit: 7 })
   let streamed = 0
   for await (const { id } of payments.payoutRequests.stream({ limit: 50 })) streamed += id === "" ? 0 : 1
+  await payments.close()
   return { listed: page.items.length, streamed }
 }
 
