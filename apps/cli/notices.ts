@@ -14,7 +14,10 @@ const collect = licensePlugin as unknown as typeof licensePlugin.default
 const collector = collect({
   sourcemap: false,
   thirdParty: Object.assign((found: ReadonlyArray<Dependency>) => {
-    for (const each of found) packages.set(`${each.name} ${each.version}`, each)
+    for (const each of found) {
+      // The packages of this workspace are no third parties.
+      if (each.name?.startsWith("@payments/") !== true) packages.set(`${each.name} ${each.version}`, each)
+    }
   }, { multipleVersions: true })
 })
 
