@@ -33,7 +33,7 @@ describe("the built program", () => {
       assert.include(help.stdout, "--to DESTINATION")
     }).pipe(Effect.scoped))
 
-  it.live.each(["20.19.0", "22.18.0", "18.0.0"])(
+  it.live.each(["20.19.0", "22.19.0", "18.0.0"])(
     "reports in one line that Node %s is too old",
     (version) =>
       Effect.gen(function*() {
@@ -52,7 +52,7 @@ describe("the built program", () => {
         assert.deepStrictEqual([code, stdout, stderr], [
           3,
           "",
-          `payments: needs Node 22.19 or later; this is Node ${version}.\n`
+          `payments: needs Node 22.20 or later; this is Node ${version}.\n`
         ])
       }).pipe(Effect.scoped)
   )

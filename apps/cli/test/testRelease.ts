@@ -84,7 +84,7 @@ const runPrograms = async (project: string, path: string) => {
         const listed = await run(project, "npx payments invoices list --all --format ndjson", path, settings)
         equal(String(listed.trim().split("\n").length), "120")
         await run(project, "npx payments export --to sqlite:programs.db", path, settings)
-        await run(project, "npx payments verify sqlite:programs.db", path, settings)
+        await run(project, "npx payments verify --from sqlite:programs.db", path, settings)
         await run(project, "npx payments-worker --version", path)
       })
     }).pipe(Effect.provide(Sandbox.layer({ records: 120 })))
@@ -117,7 +117,7 @@ const testNode = async (project: string) => {
   const versions = await releasesOf("node")
   const newer = versions.filter((version) => isAtLeast(version, "25.0.0")).map((version) => version.split(".")[0])
   const lines = Array.from(new Set(["22", "24", ...newer]))
-  for (const version of ["22.19.0", ...lines.map((line) => newest(versions, `${line}.`))]) {
+  for (const version of ["22.20.0", ...lines.map((line) => newest(versions, `${line}.`))]) {
     const place = emptyProject(`node-${version}`)
     const path = join(place, "node_modules/.bin")
     // oxlint-disable-next-line no-await-in-loop -- the versions run one after the other: they use the same files
@@ -126,7 +126,9 @@ const testNode = async (project: string) => {
       equal(await run(place, "node --version", path), `v${version}`)
       await runApplication(project, path)
       await runPrograms(project, path)
-      await run(place, "npm install --global --prefix global @payments/cli @payments/worker", path)
+      // npm reads no `.npmrc` of a project for a global installation.
+      const settings = { npm_config_userconfig: join(place, ".npmrc") }
+      await run(place, "npm install --global --prefix global @payments/cli @payments/worker", path, settings)
       await run(place, "global/bin/payments --version", path)
       await run(folder, "npx --yes @payments/cli --version", path)
     })

@@ -281,7 +281,7 @@ describe("an empty project that installs it", () => {
     }
   )
 
-  it.each(["20.20.2", "22.18.0", "18.0.0"])(
+  it.each(["20.20.2", "22.19.0", "18.0.0"])(
     "says in one line that Node %s is too old for its node entry",
     async (version) => {
       writeFileSync(
@@ -293,7 +293,7 @@ describe("an empty project that installs it", () => {
       const { output } = await run(process.execPath, ["--require", "./old.cjs", "-e", load("node")], consumer)
       assert.strictEqual(
         output,
-        `@payments/core/node needs Node 22.19 or later; this is Node ${version}. On other runtimes, use @payments/core/promise, which uses fetch.\n`
+        `@payments/core/node needs Node 22.20 or later; this is Node ${version}. On other runtimes, use @payments/core/promise, which uses fetch.\n`
       )
       const elsewhere = await run(process.execPath, ["--require", "./old.cjs", "-e", load("promise")], consumer)
       assert.strictEqual(elsewhere.output, "loaded\n")

@@ -6,7 +6,7 @@
 /**
  * The oldest Node that Effect 4 and undici 8 support. The packages' `engines` and the programs name the same version.
  */
-export const oldestNode = { major: 22, minor: 19 } as const
+export const oldestNode = { major: 22, minor: 20 } as const
 
 // Other runtimes may have no version of Node.
 const running = globalThis.process?.versions.node
