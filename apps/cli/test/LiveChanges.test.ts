@@ -103,7 +103,7 @@ describe("the live table of changes", () => {
       assert.isTrue(out.endsWith("\u001b[?25h\u001b[?1049l"))
       assert.strictEqual(
         err,
-        `payments: the last change was 1. To continue: payments changes --from ${from} --resource invoices --after 1 --follow\n`
+        `payments: the last change was 1. To continue:\n  payments changes --from ${from} --resource invoices --after 1 --follow\n`
       )
     }).pipe(Effect.scoped))
 

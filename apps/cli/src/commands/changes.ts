@@ -169,7 +169,7 @@ const continueNote = (
   // The position of a consumer has not moved.
   const start = consumer === undefined ? `--after ${through}` : `--consumer ${consumer}`
   const next = `payments changes${flags} ${start} --follow`
-  return { message: `payments: the last change was ${through}. To continue: ${next}`, next }
+  return { message: `payments: the last change was ${through}. To continue:\n  ${next}`, next }
 }
 
 /** A sequence number, or `last` for that of the last change so far. */
