@@ -51,10 +51,14 @@ export const pack = async (folder: string): Promise<ReadonlyArray<Tarball>> => {
 
 /** Whether npm's registry has this version. Throws if the registry cannot answer. */
 const isPublished = async ({ name, version }: Tarball, cwd: string): Promise<boolean> =>
-  run("npm", ["view", `${name}@${version}`, "version"], cwd).then((stdout) => stdout.trim() === version, (error) => {
-    if (String(error).includes("E404")) return false
-    throw error
-  })
+  // `npm run --silent` would silence the error that says why.
+  run("npm", ["view", `${name}@${version}`, "version", "--loglevel=error"], cwd).then(
+    (stdout) => stdout.trim() === version,
+    (error) => {
+      if (String(error).includes("E404")) return false
+      throw error
+    }
+  )
 
 /** Publishes the tarballs with npm's settings in the folder `cwd`, in order. Returns those that the registry did not have. */
 export const publish = async (tarballs: ReadonlyArray<Tarball>, cwd: string): Promise<ReadonlyArray<Tarball>> => {

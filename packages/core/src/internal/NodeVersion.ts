@@ -4,7 +4,8 @@
  */
 
 /**
- * The oldest Node that Effect 4 and undici 8 support. The packages' `engines` and the programs name the same version.
+ * The oldest Node that the packages support: Effect 4 and undici 8 need 22.19, and the binding of numbered parameters in
+ * node:sqlite needs 22.20. The packages' `engines` and the programs name the same version.
  */
 export const oldestNode = { major: 22, minor: 20 } as const
 
