@@ -3,7 +3,7 @@ import { Metrics, type SinkError } from "@payments/export"
 import { connect, type PostgresClient, type PostgresSettings, timeoutDetached } from "@payments/export/postgres"
 import { type CommandExit, usage } from "@payments/export/program"
 import type { ClusterSettings } from "@payments/export/sources"
-import { Context, Deferred, Duration, Effect, Layer, Option, Schedule, Scope } from "effect"
+import { Context, Deferred, Duration, Effect, Layer, Option, Schedule, Scope, Semaphore } from "effect"
 import { randomUUID } from "node:crypto"
 import { hostname } from "node:os"
 import { problemAnnotations } from "../Log.ts"
@@ -64,13 +64,16 @@ const make = Effect.fnUntraced(function*({ prefix, runner }: Pick<ClusterSetting
     yield* Effect.forkIn(beats(client), scope)
   })
 
-  let isRenamed = false
+  /** A source can leave this runner and come back at once. Statements on several connections could change their order. */
+  const inOrder = Semaphore.makeUnsafe(1).withPermits(1)
+
+  let isNameTaken = false
   /** Notes that this runner is alive, and shows who has the sources. */
   const beat = Effect.fnUntraced(function*({ once }: PostgresClient) {
     const isRegistered = (yield* Runners.beat(once, prefix, own)) || (yield* Runners.register(once, prefix, own))
     // Two runners got the same name while one of them could not reach the database. The leases keep their data right.
-    if (!isRegistered && !isRenamed) yield* Effect.logError("another live runner has the name of this one")
-    isRenamed = !isRegistered
+    if (!isRegistered && !isNameTaken) yield* Effect.logError("another live runner has the name of this one")
+    isNameTaken = !isRegistered
     const owners = new Map<string, string>()
     for (const owner of yield* Runners.readOwners(once, prefix)) {
       if (owner.runner !== null) owners.set(owner.source, owner.runner)
@@ -93,7 +96,7 @@ const make = Effect.fnUntraced(function*({ prefix, runner }: Pick<ClusterSetting
     register,
     noteOwner: Effect.fnUntraced(function*(source) {
       const client = yield* Deferred.await(registered)
-      const before = yield* Runners.noteOwner(client.once, prefix, own, source).pipe(
+      const before = yield* inOrder(Runners.noteOwner(client.once, prefix, own, source)).pipe(
         Effect.retry(Schedule.spaced(Runners.beatInterval)),
         // The schedule never ends.
         Effect.orDie
@@ -105,7 +108,11 @@ const make = Effect.fnUntraced(function*({ prefix, runner }: Pick<ClusterSetting
       Effect.suspend(() =>
         current === undefined
           ? Effect.void
-          : Effect.asVoid(Effect.forkDetach(Effect.ignore(Runners.noteEnd(current.once, prefix, own, source))))
+          : Effect.asVoid(
+            Effect.forkDetach(Effect.ignore(inOrder(Runners.noteEnd(current.once, prefix, own, source))), {
+              startImmediately: true
+            })
+          )
       )
   })
 })

@@ -83,6 +83,20 @@ describe("the table of runners", () => {
       yield* first.end
     }))
 
+  it.live("says so too of sources that leave a runner and come back at once", () =>
+    Effect.gen(function*() {
+      const { end, owners, register } = yield* runnerIn("again", "a")
+      yield* register
+      const names = Array.from({ length: 30 }, (_, at) => `source ${at}`)
+      const noteAll = Effect.forEach(names, owners.noteOwner, { concurrency: "unbounded" })
+      yield* noteAll
+      yield* Effect.forEach(names, owners.noteEnd)
+      yield* noteAll
+      const fleet = yield* fleetOf("again")
+      assert.deepStrictEqual(fleet?.sources.filter(({ runner }) => runner !== "a"), [])
+      yield* end
+    }))
+
   it.live("shows each runner the runners of the other sources, and whether the database answers", () =>
     Effect.gen(function*() {
       const [first, second] = yield* Effect.all([runnerIn("shown", "a"), runnerIn("shown", "b")])
