@@ -4,6 +4,7 @@ import * as Telemetry from "@payments/export/telemetry"
 import { Context, Effect, type Layer, Metric } from "effect"
 import { type HttpClient, HttpRouter, HttpServerResponse } from "effect/http"
 import { PrometheusMetrics } from "effect/observability"
+import { hostname } from "node:os"
 import { Status } from "./Status.ts"
 
 /** Sets the gauges from the state of the sources. A worker that scans only once has no such state. */
@@ -42,9 +43,18 @@ export const isTraced: Effect.Effect<boolean> = Effect.map(
   ({ signals }) => signals.TRACES !== undefined
 )
 
-/** Exports over OTLP if the environment names a collector. `http` reaches it. */
+/**
+ * Exports over OTLP if the environment names a collector. `http` reaches it. Several workers can run on one host. A worker that
+ * scans only once is named after its host, because each of its runs would otherwise add new series.
+ */
 export const layerOtlp = (
   http: Layer.Layer<HttpClient.HttpClient>,
-  version: string
+  version: string,
+  isSingle: boolean
 ): Layer.Layer<never, never, Metrics | Status> =>
-  Telemetry.layer(http, { name: "payments-worker", version, refresh: observe })
+  Telemetry.layer(http, {
+    name: "payments-worker",
+    version,
+    instance: isSingle ? undefined : `${hostname()}-${process.pid}`,
+    refresh: observe
+  })

@@ -173,7 +173,7 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
         Effect.interruptible,
         Effect.onInterrupt(() => Effect.logInfo("stopped")),
         Effect.provide(
-          Telemetry.layerOtlp(http, version).pipe(
+          Telemetry.layerOtlp(http, version, single).pipe(
             Layer.provideMerge(Layer.mergeAll(Status.layer(version), Metrics.layer(version), logs))
           )
         )

@@ -4,6 +4,7 @@ import { Metrics } from "@payments/export"
 import { Context, Duration, Effect, Metric } from "effect"
 import { PrometheusMetrics } from "effect/observability"
 import { writeFileSync } from "node:fs"
+import { hostname } from "node:os"
 import { join } from "node:path"
 import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { parsePrometheus, valueOf } from "../../../packages/export/test/PrometheusText.ts"
@@ -199,6 +200,7 @@ describe("a worker with a collector", () => {
       assert.notInclude(bodies("/v1/traces"), "/metrics")
       const { resource, valueOf: metric } = lastMetrics(received)
       assert.strictEqual(resource["service.name"], "payments-worker")
+      assert.strictEqual(resource["service.instance.id"], `${hostname()}-${running.child.pid}`)
       assert.strictEqual(
         metric("payments_scans_total", { source: "default", list: "payin-sources", result: "unauthorized" }),
         1
@@ -225,7 +227,8 @@ describe("a worker with a collector", () => {
       const to = `sqlite:${yield* temporaryFolder}/p.db`
       const { code, stderr } = yield* runProgram(process.execPath, [binary, "run", "--once", "--to", to], { env })
       assert.deepStrictEqual([code, stderr], [0, ""])
-      const { valueOf: metric } = lastMetrics(received)
+      const { resource, valueOf: metric } = lastMetrics(received)
+      assert.strictEqual(resource["service.instance.id"], hostname())
       assert.deepStrictEqual(
         [
           metric("payments_scans_total", { ...invoices, kind: "full", result: "complete" }),

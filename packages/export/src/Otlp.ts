@@ -19,6 +19,8 @@ export interface Exporting<R> {
   /** The name of the program, which is the default name of the service. */
   readonly name: string
   readonly version: string
+  /** Distinguishes this process from the others that export at the same time. Default: the name of the host. */
+  readonly instance?: string | undefined
   /** Sets the gauges. It runs twice per export of metrics, and before the last one. */
   readonly refresh: Effect.Effect<void, never, R>
 }
@@ -26,7 +28,7 @@ export interface Exporting<R> {
 /** Exports what happens in its context, until the scope closes. */
 export const layer = <R>(
   settings: OtlpSettings,
-  { name, version, ...exporting }: Exporting<R>
+  { instance = hostname(), name, version, ...exporting }: Exporting<R>
 ): Layer.Layer<never, never, HttpClient.HttpClient | Metrics | R> =>
   Layer.effectContext(Effect.gen(function*() {
     const { registry } = yield* Metrics
@@ -36,7 +38,7 @@ export const layer = <R>(
       serviceName: settings.serviceName ?? name,
       serviceVersion: version,
       // Two replicas must not send the same series.
-      attributes: { "service.instance.id": hostname(), ...settings.attributes }
+      attributes: { "service.instance.id": instance, ...settings.attributes }
     }
     const layers = {
       TRACES: (own: Own) => OtlpTracer.layer({ ...own, resource }),
