@@ -55,20 +55,25 @@ const readSettings = Effect.fnUntraced(function*(given: ClusterFlags & { readonl
 })
 
 /** Returns the sources of the file, also those that no runner has had yet, and others only while a runner has them. */
-const ownersIn = ({ sources }: LoadedSources, owners: ReadonlyArray<Owner>): ReadonlyArray<Owner | Unowned> => {
-  const names = new Set(sources.map(({ name }) => name))
+const ownersIn = ({ sources }: LoadedSources, owners: ReadonlyArray<Owner>): ReadonlyArray<Shown> => {
+  const pins = new Map(sources.map(({ name, runner = null }) => [name, runner]))
   const known = new Set(owners.map(({ source }) => source))
   return [
-    ...owners.filter(({ runner, source }) => runner !== null || names.has(source)),
-    ...[...names].filter((name) => !known.has(name)).map((source): Unowned => ({
+    ...owners.filter(({ runner, source }) => runner !== null || pins.has(source)),
+    ...[...pins.keys()].filter((name) => !known.has(name)).map((source): Unowned => ({
       source,
       runner: null,
       lastRunner: null,
       since: null,
       takeovers: 0
     }))
-  ].toSorted((a, b) => a.source < b.source ? -1 : 1)
+  ].map((owner) => ({ ...owner, pinnedTo: pins.get(owner.source) ?? null })).toSorted((a, b) =>
+    a.source < b.source ? -1 : 1
+  )
 }
+
+/** A source, and if there is a file, the runner to which it is pinned. */
+type Shown = (Owner | Unowned) & { readonly pinnedTo?: string | null }
 
 /** A source that no runner has had yet. */
 interface Unowned extends Record<"runner" | "lastRunner" | "since", null> {
@@ -77,7 +82,7 @@ interface Unowned extends Record<"runner" | "lastRunner" | "since", null> {
 }
 
 const tablesOf = (
-  { runners, sources }: Omit<Fleet, "sources"> & { readonly sources: ReadonlyArray<Owner | Unowned> },
+  { runners, sources }: Omit<Fleet, "sources"> & { readonly sources: ReadonlyArray<Shown> },
   width: number
 ): string =>
   [
@@ -95,9 +100,9 @@ const tablesOf = (
     ], width),
     tableOf([
       ["source", "runner", "since", "takeovers", "last runner"],
-      ...sources.map(({ lastRunner, runner, since, source, takeovers }) => [
+      ...sources.map(({ lastRunner, pinnedTo = null, runner, since, source, takeovers }) => [
         source,
-        runner ?? "-",
+        runner ?? (pinnedTo === null ? "-" : `- (pinned to ${pinnedTo})`),
         time(since ?? "-"),
         String(takeovers),
         lastRunner ?? "-"

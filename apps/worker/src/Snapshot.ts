@@ -29,7 +29,7 @@ export interface Snapshot {
 export interface ClusterSnapshot {
   /** The name of this worker. */
   readonly runner: string
-  /** Whether the database of the cluster has answered within the last seconds. */
+  /** Whether this worker can take sources, and the database of the cluster has answered within the last seconds. */
   readonly isHealthy: boolean
 }
 

@@ -90,7 +90,7 @@ export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R
 const isForeign = ({ reason }: SinkError): boolean => reason._tag === "OtherSource" || reason._tag === "OtherMerchant"
 
 /** Whether the problem may end by itself. */
-const isTransient = ({ reason }: SinkError): boolean =>
+export const isTransient = ({ reason }: SinkError): boolean =>
   reason._tag === "Unavailable" || reason._tag === "Locked" || reason._tag === "Full"
 
 const note = <R>(

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { LoadedSource } from "@payments/export/sources"
 import { Duration, Effect, Layer, Logger, References, Tracer } from "effect"
-import { readFileSync, writeFileSync } from "node:fs"
+import { appendFileSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
 import { afterAll, beforeAll } from "vitest"
@@ -60,7 +60,7 @@ const untilShared = (runners: ReadonlyArray<Runner>, sources: ReadonlyArray<stri
     Effect.timeout("30 seconds")
   )
 
-/** Asserts what `payments-worker runners` prints about runners with these sources. */
+/** Asserts what `payments-worker runners` prints about runners with these sources, and about one that is pinned to another runner. */
 const assertListed = Effect.fnUntraced(function*(
   args: ReadonlyArray<string>,
   shares: { readonly [runner: string]: ReadonlyArray<string> }
@@ -75,14 +75,16 @@ const assertListed = Effect.fnUntraced(function*(
   )
   assert.deepStrictEqual(
     sources.map(({ runner, source }) => `${source} ${runner}`),
-    Object.entries(shares).flatMap(([runner, own]) => own.map((source) => `${source} ${runner}`)).toSorted()
+    [...Object.entries(shares).flatMap(([runner, own]) => own.map((source) => `${source} ${runner}`)), "pinned null"]
+      .toSorted()
   )
   const table = yield* list([])
   assert.match(table.stdout, /^runner  state  sources  seen +version  started +process\na       alive  \d        /)
   assert.match(
     table.stdout,
-    /\n\nsource  runner  since +takeovers  last runner\nfive    [ab]       20\d\d-\S+Z  \d          [ab]\n/
+    /\n\nsource  runner +since +takeovers  last runner\nfive    [ab] +20\d\d-\S+Z  \d          [ab]\n/
   )
+  assert.match(table.stdout, /\npinned  - \(pinned to absent\)  - +0 +-\n/)
 })
 
 const names = ["one", "two", "three", "four", "five", "six"]
@@ -104,6 +106,7 @@ describe("a cluster of workers", () => {
         yield* untilShared([a, b], names)
         yield* a.untilOk("/health/ready")
         yield* b.untilOk("/health/ready")
+        appendFileSync(file, `[sources.pinned]\nto = "sqlite:pinned.db"\nrunner = "absent"\n`)
         yield* assertListed(["--config", file, "--cluster", databaseUrl(), "--cluster-prefix", "shared"], {
           a: yield* runningAt(a),
           b: yield* runningAt(b)

@@ -186,7 +186,7 @@ export const definitions = {
     per: "process",
     unit: "1",
     help:
-      "1 if the database of the cluster has answered this process within the last seconds, else 0. No series without a cluster."
+      "1 if this process has joined the cluster and its database has answered within the last seconds, else 0. No series without a cluster."
   },
   payments_build_info: {
     type: "gauge",

@@ -37,7 +37,7 @@ import {
 import { SqlError } from "effect/sql"
 import { problemAnnotations } from "../Log.ts"
 import type { Placement } from "../Placement.ts"
-import { locationOf } from "../SourceLoop.ts"
+import { isTransient, locationOf } from "../SourceLoop.ts"
 import { initialState, Status } from "../Status.ts"
 import { checkDatabase } from "./ClusterDatabase.ts"
 import { clusterLogger } from "./ClusterLog.ts"
@@ -142,14 +142,15 @@ const joinWithRetries = Effect.fnUntraced(function*(joining: Joining) {
     )
     let error: SinkError
     if (Result.isFailure(database)) {
-      if (database.failure._tag === "CommandExit" || database.failure.reason._tag !== "Unavailable") {
-        return yield* database.failure
-      }
+      if (database.failure._tag === "CommandExit" || !isTransient(database.failure)) return yield* database.failure
       error = database.failure
     } else {
       if (database.success.warning !== undefined) yield* Effect.logWarning(database.success.warning)
       const sharding = yield* Effect.exit(startSharding(joining, database.success.settings))
-      if (Exit.isSuccess(sharding)) return sharding.value
+      if (Exit.isSuccess(sharding)) {
+        yield* joining.owners.noteJoined
+        return sharding.value
+      }
       if (Cause.hasInterrupts(sharding.cause)) return yield* Effect.interrupt
       error = new SinkError({ location: database.success.settings.location, reason: reasonIn(sharding.cause) })
     }

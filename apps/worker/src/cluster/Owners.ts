@@ -24,6 +24,8 @@ export class Owners extends Context.Service<Owners, {
    * known: a process that was killed keeps its name for 30 s.
    */
   readonly register: (database: PostgresSettings) => Effect.Effect<void, SinkError | CommandExit>
+  /** Notes that this runner can take sources. Until then its cluster does not count as healthy. */
+  readonly noteJoined: Effect.Effect<void>
   /**
    * Notes that this runner runs the source now, as soon as it is registered and the database answers. Returns the runner that
    * ran it before, if there was another one.
@@ -48,7 +50,14 @@ const make = Effect.fnUntraced(function*({ prefix, runner }: Pick<ClusterSetting
   }
   const registered = yield* Deferred.make<PostgresClient>()
   let current: PostgresClient | undefined
-  yield* status.setCluster({ runner, isHealthy: false, owners: new Map() })
+  const none: ReadonlyMap<string, string> = new Map()
+  let isJoined = false
+  /** The live runners of all sources; undefined while the database does not answer. */
+  let known: ReadonlyMap<string, string> | undefined
+  const show = Effect.suspend(() =>
+    status.setCluster({ runner, isHealthy: isJoined && known !== undefined, owners: known ?? none })
+  )
+  yield* show
 
   const register = Effect.fnUntraced(function*(database: PostgresSettings) {
     if (current !== undefined) return
@@ -78,9 +87,13 @@ const make = Effect.fnUntraced(function*({ prefix, runner }: Pick<ClusterSetting
     for (const owner of yield* Runners.readOwners(once, prefix)) {
       if (owner.runner !== null) owners.set(owner.source, owner.runner)
     }
-    yield* status.setCluster({ runner, isHealthy: true, owners })
+    known = owners
+    yield* show
   })
-  const away = status.setCluster({ runner, isHealthy: false, owners: new Map() })
+  const away = Effect.suspend(() => {
+    known = undefined
+    return show
+  })
   const beats = (client: PostgresClient) =>
     Effect.forever(
       timeoutDetached(statementTimeout)(beat(client)).pipe(
@@ -94,6 +107,10 @@ const make = Effect.fnUntraced(function*({ prefix, runner }: Pick<ClusterSetting
 
   return Owners.of({
     register,
+    noteJoined: Effect.suspend(() => {
+      isJoined = true
+      return show
+    }),
     noteOwner: Effect.fnUntraced(function*(source) {
       const client = yield* Deferred.await(registered)
       const before = yield* inOrder(Runners.noteOwner(client.once, prefix, own, source)).pipe(

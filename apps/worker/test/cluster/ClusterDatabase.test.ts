@@ -106,8 +106,11 @@ describe("the table of runners", () => {
       yield* first.status.set({ name: "north", destination: "", state: "elsewhere", problem: null, lists: [] })
       yield* first.register
       yield* Effect.repeat(Effect.andThen(Effect.sleep("10 millis"), first.status.current), {
-        until: ({ cluster, sources }) => cluster?.isHealthy === true && sources[0]?.runner === "b"
+        until: ({ sources }) => sources[0]?.runner === "b"
       }).pipe(Effect.timeout("5 seconds"))
+      assert.strictEqual((yield* first.status.current).cluster?.isHealthy, false)
+      yield* first.owners.noteJoined
+      assert.strictEqual((yield* first.status.current).cluster?.isHealthy, true)
       yield* Effect.all([first.end, second.end])
     }))
 
