@@ -1,7 +1,8 @@
 /** Workers that share their sources through a cluster, over a real PostgreSQL server. */
 import { assert, describe, it } from "@effect/vitest"
+import { connect, settingsOf } from "@payments/export/postgres"
 import type { LoadedSource } from "@payments/export/sources"
-import { Duration, Effect, Layer, Logger, References, Tracer } from "effect"
+import { Deferred, Duration, Effect, Layer, Logger, References, Tracer } from "effect"
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
@@ -10,7 +11,7 @@ import { type PostgresServer, startServer, user } from "../../../packages/export
 import { query, urlOf } from "../../../packages/export/test/PostgresTest.ts"
 import { runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
 import * as Cluster from "../src/cluster/Cluster.ts"
-import type { Fleet } from "../src/cluster/Runners.ts"
+import { createTables, type Fleet } from "../src/cluster/Runners.ts"
 import type { Snapshot } from "../src/Snapshot.ts"
 import { binary, startWorker } from "./RunningWorker.ts"
 import { makeProxy } from "./TcpProxy.ts"
@@ -206,7 +207,8 @@ describe("payments-worker check", () => {
     }).pipe(Effect.scoped))
 })
 
-describe("a runner", () => {
+// They mostly wait.
+describe("a runner", { concurrent: true }, () => {
   const brief: Cluster.Times = { lockExpiration: Duration.millis(1500), refreshInterval: Duration.millis(100) }
 
   it.live("waits for the cluster's database, stops its sources while that is away, and goes on afterwards", () =>
@@ -240,6 +242,33 @@ describe("a runner", () => {
         "the cluster's database does not answer: the sources of this runner stop until it does",
         "the cluster's database answers again"
       ])
+    }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
+
+  it.live("waits while the disk of the cluster's database is full", () =>
+    Effect.gen(function*() {
+      const settings = { url: urlOf(server, "unused"), prefix: "full", runner: "a" }
+      yield* Effect.scoped(
+        Effect.flatMap(Effect.flatMap(settingsOf(settings.url), connect), (client) => createTables(client, "full"))
+      )
+      const run = (sql: string) => Effect.promise(() => query(server, sql))
+      yield* run(`CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql
+        AS $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'disk_full'; END $$`)
+      yield* run("CREATE TRIGGER full_disk BEFORE INSERT ON full_processes EXECUTE FUNCTION full_disk()")
+      const waits = yield* Deferred.make<void>()
+      const logger = Logger.make(({ message }) => {
+        if (String(message).startsWith("cluster waits")) Deferred.doneUnsafe(waits, Effect.void)
+      })
+      const placement = yield* Effect.provide(Cluster.join(settings, brief), Logger.layer([logger]))
+      yield* Deferred.await(waits)
+      yield* run("DROP TRIGGER full_disk ON full_processes")
+      const started = yield* Deferred.make<void>()
+      const source = makeSource("one", "http://127.0.0.1", "", { to: { _tag: "Postgres", url: urlOf(server, "full") } })
+      yield* Effect.raceFirst(
+        placement.run(source, Effect.asVoid(Deferred.succeed(started, undefined))),
+        placement.failed
+      )
+      yield* Deferred.await(started)
+      yield* placement.close
     }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
 
   it.live("runs the loop of a source with the worker's own traces and logs", () =>
