@@ -1,6 +1,6 @@
 /**
- * `payments-worker check`: reads the settings, requests one page of each list, compares each destination with its source, and
- * prints the next runs. It writes nothing except lines on stdout.
+ * `payments-worker check`: reads the settings, requests one page of each list, checks the rate limit store, compares each
+ * destination with its source, and prints the next runs. It writes nothing except lines on stdout.
  */
 import { Lists, PaymentsApi, type PaymentsConfigError } from "@payments/core"
 import { Doctor, ExitCode, exitCodeOf, lowestExitCode, printable } from "@payments/export"
@@ -71,8 +71,11 @@ const checkSource = Effect.fnUntraced(function*<R>(
   const runs = schedulesOf(source).map(([kind, schedule]) =>
     lineOf(`next ${kind}: ${nextRuns(schedule, now, shownRuns).join(", ")}`)
   )
+  const store = yield* Doctor.checkStore(source)
+  // Without the store, data is still read.
+  const shared = store === undefined ? [] : [ofFinding(store)]
   const built = yield* Effect.result(Layer.build(Layer.fresh(layer)))
-  if (Result.isFailure(built)) return [...Doctor.ofSettings(built.failure).map(ofFinding), ...runs]
+  if (Result.isFailure(built)) return [...Doctor.ofSettings(built.failure).map(ofFinding), ...shared, ...runs]
   const api = Context.get(built.success, PaymentsApi)
   const lists = yield* Effect.forEach(
     source.lists.map((name) => Lists.byName[name]),
@@ -85,7 +88,7 @@ const checkSource = Effect.fnUntraced(function*<R>(
       Doctor.checkState(source.to, api.source),
       (finding) => finding.state === "ok" ? lineOf(finding.found) : ofFinding(finding)
     )
-  return [...lists, destination, ...runs]
+  return [...lists, ...shared, destination, ...runs]
 })
 
 /** Returns the schedules of a source that run. */

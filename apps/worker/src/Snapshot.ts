@@ -45,6 +45,11 @@ export interface SourceSnapshot {
   readonly state: "starting" | "standby" | "running" | "elsewhere" | "stopped"
   /** The runner that has the source. Null without a cluster, and if no live runner is known to have it. */
   readonly runner: string | null
+  /**
+   * Whether the last request shared the request rate of its key through the rate limit store. False: the store could not be
+   * used, so this process keeps to its share. Null without a store, and before the first request.
+   */
+  readonly isRateShared: boolean | null
   /** Why the destination cannot be used, or why the source was stopped. */
   readonly problem: Problem | null
   /** Empty for a source elsewhere: only the runner that has it knows its lists. */

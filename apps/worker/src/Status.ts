@@ -42,6 +42,8 @@ export class Status extends Context.Service<Status, {
   readonly set: (source: SourceState) => Effect.Effect<void>
   /** Updates the state of a source. Ignores a source that was removed. */
   readonly update: (source: string, update: (state: SourceState, now: string) => SourceState) => Effect.Effect<void>
+  /** Notes whether the last request of a source shared its rate. Ignores a source that was removed. */
+  readonly noteRateUnsafe: (source: string, isShared: boolean | null) => void
   readonly remove: (source: string) => Effect.Effect<void>
   readonly setCluster: (cluster: ClusterState) => Effect.Effect<void>
 }>()("@payments/worker/Status") {
@@ -64,6 +66,7 @@ export class Status extends Context.Service<Status, {
               : source.state === "elsewhere"
               ? cluster.owners.get(source.name) ?? null
               : cluster.runner,
+            isRateShared: source.state === "elsewhere" ? null : source.isRateShared,
             lists: source.state === "elsewhere" ? [] : source.lists.map((list) => listSnapshot(list, now))
           }))
         }))
@@ -75,6 +78,12 @@ export class Status extends Context.Service<Status, {
               const state = sources.get(name)
               if (state !== undefined) sources.set(name, update(state, now))
             }),
+          noteRateUnsafe: (name, isShared) => {
+            const state = sources.get(name)
+            if (state !== undefined && state.isRateShared !== isShared) {
+              sources.set(name, { ...state, isRateShared: isShared })
+            }
+          },
           remove: (name) => Effect.sync(() => void sources.delete(name)),
           setCluster: (state) =>
             Effect.sync(() => {
@@ -104,6 +113,7 @@ export const initialState = ({ lists, maxAge, name }: Source, destination: strin
   name,
   destination,
   state: "starting",
+  isRateShared: null,
   problem: null,
   lists: lists.map((list) => ({
     list: Lists.byName[list].label,

@@ -189,9 +189,13 @@ export const runForever = Effect.fnUntraced(
               )
         )
       )
+      const count = metrics.requestsOf(source.name)
       return endless.pipe(
         Effect.annotateLogs({ source: source.name }),
-        Effect.provideService(RequestObserver, metrics.requestsOf(source.name))
+        Effect.provideService(RequestObserver, (request) => {
+          count(request)
+          status.noteRateUnsafe(source.name, request.isRateShared ?? null)
+        })
       )
     }
     const run = (source: LoadedSource) => FiberMap.run(fibers, source.name, placement.run(source, supervised(source)))

@@ -20,7 +20,7 @@ import {
   loadSources,
   type Source
 } from "@payments/export/sources"
-import { Effect, FileSystem, Layer, type Queue, Result, type Scope } from "effect"
+import { Effect, FileSystem, Layer, type Queue, References, Result, type Scope } from "effect"
 import { Command, Flag } from "effect/cli"
 import { type HttpClient, HttpMiddleware, HttpRouter, HttpServer, type HttpServerError } from "effect/http"
 import { isDeepStrictEqual } from "node:util"
@@ -220,7 +220,12 @@ const checkCommand = <R>({ api, noReloads }: Services<R>) =>
     Effect.fnUntraced(function*(given) {
       yield* noReloads
       const set = yield* loadSources({ config: given.config, flags: given })
-      yield* checkSources(set, yield* clusterOf(set, given), api)
+      // The findings say what the log would say.
+      yield* Effect.provideService(
+        checkSources(set, yield* clusterOf(set, given), api),
+        References.MinimumLogLevel,
+        "None"
+      )
     }, Effect.scoped)
   ).pipe(
     Command.withDescription(

@@ -4,6 +4,7 @@ import { Effect } from "effect"
 import { readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
+import { freePort } from "../../../packages/export/test/FreePort.ts"
 import { runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
 import { binary, startWorker } from "./RunningWorker.ts"
 
@@ -44,6 +45,16 @@ describe("payments-worker check", () => {
       assert.match(good.stdout, /^one: sqlite:.*one\.db: does not exist yet; the first scan creates it$/m)
       assert.match(good.stdout, /^two: next full scan: [-0-9]+T0[45]:30:00\.000Z(, [-0-9]+T0[45]:30:00\.000Z){4}$/m)
       assert.match(good.stdout, /^two: next window pass: (\S+, ){4}\S+$/m)
+      const stored = yield* Effect.promise(freePort)
+      writeSources(folder, url, { one: `rate_limit_store = "postgres://127.0.0.1:${stored}/payments"` })
+      const away = yield* check(folder, "sandbox_test")
+      assert.strictEqual(away.code, 0)
+      assert.match(
+        away.stdout,
+        /^one: rate limit store: .*no server listens there.* Make the database available\. .*$/m
+      )
+      assert.notInclude(away.stdout, `"level"`)
+      writeSources(folder, url, { one: "" })
       const refused = yield* check(folder, "canary-5ecret")
       assert.strictEqual(refused.code, 4)
       assert.match(refused.stdout, /^one: invoices: .*not authorized/m)

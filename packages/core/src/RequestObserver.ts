@@ -13,6 +13,11 @@ export interface ObservedRequest {
   readonly seconds: number
   /** The requests per second that the client may send now. Undefined: no limit. */
   readonly maxPerSecond: number | undefined
+  /**
+   * Whether `maxPerSecond` is the rate of all clients of the key together. False while the rate limit store cannot be used;
+   * it is this client's share then. Undefined: the client has no store.
+   */
+  readonly isRateShared: boolean | undefined
 }
 
 /**

@@ -11,6 +11,8 @@ import {
 import { TestClock } from "effect/testing"
 import { PaymentsApi, type PaymentsConfig } from "../src/index.ts"
 import { keyFingerprintOf } from "../src/internal/KeyFingerprint.ts"
+import { defaultSlowDown } from "../src/internal/RateLimiter.ts"
+import { makeSharedPace } from "../src/internal/SharedPace.ts"
 import type { Fault } from "../src/testing.ts"
 import { apiOver, service } from "./Clients.ts"
 
@@ -158,6 +160,50 @@ describe("clients that share a budget", () => {
         [away, "The rate limit store can be used again."].flatMap((message) => Array.from({ length: 4 }, () => message))
       )
     }).pipe(Effect.scoped))
+
+  it.effect("use a store that answers slowly", () =>
+    Effect.gen(function*() {
+      const messages: Array<string> = []
+      const store = yield* memory
+      const answers = yield* answersOf({
+        faults: [],
+        clients: 2,
+        seconds: 60,
+        config: { maxRequestsPerSecond: 20 },
+        store: {
+          ...store,
+          tokenBucket: (options) => Effect.delay(store.tokenBucket(options), 500),
+          fixedWindow: (options) => Effect.delay(store.fixedWindow(options), 500)
+        }
+      }).pipe(Effect.provide(Logger.layer([Logger.make(({ message }) => void messages.push(String(message)))])))
+      assert.deepStrictEqual(messages, [])
+      // Each client sends one request per answer of the store. It reads the rate in a sixth of the time.
+      assert.isAtLeast(after(answers, 20).length / 40, 2 * 2 * 0.75)
+    }).pipe(Effect.scoped))
+
+  it.effect("keep the pause of a Retry-After when the store fails and when it can be used again", () =>
+    Effect.gen(function*() {
+      for (const isAwayFirst of [false, true]) {
+        let isAway = isAwayFirst
+        const pace = makeSharedPace({
+          store: failing(yield* memory, () => isAway),
+          name: Effect.succeed("budget"),
+          ceiling: 20,
+          slowDown: defaultSlowDown
+        })
+        yield* pace.acquire
+        yield* pace.onRateLimited(20_000)
+        isAway = !isAwayFirst
+        // The first of these requests finds out that the store has failed, or tries it again.
+        yield* TestClock.adjust(6000)
+        const requests = yield* Effect.forEach([1, 2], () => Effect.forkChild(pace.acquire))
+        yield* TestClock.adjust(13_000)
+        assert.isTrue(requests.every((request) => request.pollUnsafe() === undefined), `away first: ${isAwayFirst}`)
+        yield* TestClock.adjust(2000)
+        assert.isTrue(requests.every((request) => request.pollUnsafe() !== undefined), `away first: ${isAwayFirst}`)
+        assert.strictEqual(pace.isShared(), isAwayFirst)
+      }
+    }).pipe(Effect.provide(Logger.layer([])), Effect.scoped))
 
   it.effect("do not trust a store that answers with impossible numbers", () =>
     Effect.gen(function*() {

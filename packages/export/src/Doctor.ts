@@ -44,12 +44,21 @@ export const diagnose = Effect.fnUntraced(function*<R, E, R2>(
     if (config === undefined) yield* report(failed("settings", ExitCode.configuration, "the key was not read in time"))
     else yield* checkService(source, config, clientOf(config), limit, report)
   }
-  if (source.rateLimitStore !== undefined) {
-    const { checkRateLimitStore } = yield* Effect.promise(() => import("./doctor/RateLimitCheck.ts"))
-    yield* report(yield* within("rate limit store", limit)(checkRateLimitStore(source.rateLimitStore)))
-  }
+  const store = yield* checkStore(source, limit)
+  if (store !== undefined) yield* report(store)
   yield* checkDestination(source, config?.source, limit, report)
 }, Effect.scoped)
+
+/** Checks the rate limit store of a source, if it has one. */
+export const checkStore = Effect.fnUntraced(function*(
+  { rateLimitStore: url }: Pick<LoadedSource, "rateLimitStore">,
+  limit: Duration.Duration = checkTime
+) {
+  if (url === undefined) return undefined
+  // Most sources have no store, so its code is loaded only here.
+  const { checkRateLimitStore } = yield* Effect.promise(() => import("./doctor/RateLimitCheck.ts"))
+  return yield* within("rate limit store", limit)(checkRateLimitStore(url))
+})
 
 /** Returns a finding for each mistake in the settings. */
 export const ofSettings = (error: PaymentsConfigError | SourcesError): ReadonlyArray<Finding> => {

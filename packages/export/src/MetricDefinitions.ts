@@ -3,7 +3,7 @@
  * and labels are a promise: dashboards and alert rules of other teams use them, so a test fixes them.
  *
  * Labels have the source, the list and values from closed sets, never text from a service or a record. A source with one
- * list has at most 60 series, in a cluster 62, each further list less than that, and a process at most 100 of its own.
+ * list has at most 60 series, in a cluster 62, with a rate limit store one more, each further list less than that, and a process at most 100 of its own.
  */
 
 /** A metric. */
@@ -106,7 +106,15 @@ export const definitions = {
     type: "gauge",
     per: "source",
     unit: "{request}/s",
-    help: "Requests per second that the client may send now. No series without a limit."
+    help:
+      "Requests per second that the client may send now; while payments_rate_limit_shared is 1, those of all clients of the key together. No series without a limit."
+  },
+  payments_rate_limit_shared: {
+    type: "gauge",
+    per: "source",
+    unit: "1",
+    help:
+      "1 if the last request of the source shared the request rate of its key through rate_limit_store, 0 if the store could not be used. No series without a store."
   },
   payments_source_stopped: {
     type: "gauge",

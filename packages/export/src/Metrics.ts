@@ -128,11 +128,13 @@ const make = (version: string): Metrics["Service"] => {
   return {
     registry,
     onEvent: (source, event) => Effect.sync(() => countEvent(listOf(source, Lists.byName[event.list].label), event)),
-    requestsOf: (source) => ({ list, maxPerSecond, result, seconds }) => {
+    requestsOf: (source) => ({ isRateShared, list, maxPerSecond, result, seconds }) => {
       const series = listOf(source, Lists.byName[list].label)
       series.add("payments_requests_total", 1, { result: requestResults[result] })
       series.record("payments_request_duration_seconds", seconds)
-      sourceOf(source).series.set("payments_rate_limit_requests_per_second", maxPerSecond)
+      const ofSource = sourceOf(source).series
+      ofSource.set("payments_rate_limit_requests_per_second", maxPerSecond)
+      ofSource.set("payments_rate_limit_shared", isRateShared === undefined ? undefined : Number(isRateShared))
     },
     onDestinationWait: (source, list) =>
       Effect.sync(() =>
@@ -248,7 +250,8 @@ const gaugesOfOwner = [
   "payments_source_stopped",
   "payments_consumer_lag_changes",
   "payments_consumer_idle_seconds",
-  "payments_rate_limit_requests_per_second"
+  "payments_rate_limit_requests_per_second",
+  "payments_rate_limit_shared"
 ] as const
 
 const setConsumers = (

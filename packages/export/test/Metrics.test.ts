@@ -58,6 +58,7 @@ describe("the registry", () => {
       "payments_consumer_idle_seconds gauge source",
       "payments_scan_duration_seconds gauge list kind=full|window|head",
       "payments_rate_limit_requests_per_second gauge source",
+      "payments_rate_limit_shared gauge source",
       "payments_source_stopped gauge source",
       "payments_source_held gauge source",
       "payments_takeovers_total counter source",
@@ -114,6 +115,21 @@ describe("the metrics of a scan", () => {
       yield* scanned(records.slice(0, 24), 429)
       const limit = "payments_rate_limit_requests_per_second"
       assert.isAbove(valueOf(yield* families, limit, { source: "acme" }) ?? 0, 0)
+      // Without a store, there is nothing to share.
+      assert.isUndefined((yield* families).get("payments_rate_limit_shared"))
+      for (const isRateShared of [true, false]) {
+        metrics.requestsOf("other")({
+          list: "invoices",
+          result: "Succeeded",
+          seconds: 0.1,
+          maxPerSecond: 5,
+          isRateShared
+        })
+        assert.strictEqual(
+          valueOf(yield* families, "payments_rate_limit_shared", { source: "other" }),
+          Number(isRateShared)
+        )
+      }
       yield* scanned([...records.slice(1, 24), { id: "inv_0", amount: 7 }], 401)
       yield* Effect.flatMap(
         openScanner("invoices", { limit: 10, onEvent: (event) => metrics.onEvent("acme", event) }),
@@ -251,16 +267,16 @@ describe("the metrics of a scan", () => {
 })
 
 describe("the number of series", () => {
-  it("is 60 at most for a source with one list, 62 in a cluster, and 100 for a process, with all values of all labels", () => {
+  it("is 60 at most for a source with one list, 3 more in a cluster with a rate limit store, and 100 for a process, with all values of all labels", () => {
     const series = ({ atOnce, buckets, labels = {} }: Definition) =>
       (atOnce ?? Object.values(labels).reduce((product, { length }) => product * Math.max(1, length), 1)) *
       (buckets === undefined ? 1 : buckets.length + 3)
     const count = (per: Definition["per"]) =>
       Object.values<Definition>(definitions).reduce((sum, each) => sum + (each.per === per ? series(each) : 0), 0)
-    const ofCluster = ["payments_source_held", "payments_takeovers_total"].filter((name) =>
+    const others = ["payments_source_held", "payments_takeovers_total", "payments_rate_limit_shared"].filter((name) =>
       Object.hasOwn(definitions, name)
     )
-    assert.isAtMost(count("list") + count("source") - ofCluster.length, 60)
+    assert.isAtMost(count("list") + count("source") - others.length, 60)
     assert.isAtMost(count("process"), 100)
   })
 })

@@ -48,17 +48,25 @@ export const sourceState = ({ problem, runner, state }: SourceSnapshot): Verdict
 }
 
 /** Everything that is wrong with a source itself. */
-export const sourceFindings = ({ problem, runner, state }: SourceSnapshot, at: string): ReadonlyArray<Finding> =>
-  state === "elsewhere" && runner === null
-    ? [{ tone: "warn", sentence: html`No live runner of the cluster is known to have this source.` }]
-    : problem === null
-    ? []
-    : [{
-      tone: "bad",
-      sentence: html`${state === "stopped" ? "The source is stopped until a person acts" : "The source cannot run"}: ${
-        said(problem.message)
-      } ${since(problem.since, at)}`
-    }]
+export const sourceFindings = (source: SourceSnapshot, at: string): ReadonlyArray<Finding> => {
+  const { isRateShared, problem, runner, state } = source
+  const found: Array<Finding> = []
+  if (state === "elsewhere" && runner === null) {
+    found.push({ tone: "warn", sentence: html`No live runner of the cluster is known to have this source.` })
+  }
+  if (problem !== null) {
+    const what = state === "stopped" ? "The source is stopped until a person acts" : "The source cannot run"
+    found.push({ tone: "bad", sentence: html`${what}: ${said(problem.message)} ${since(problem.since, at)}` })
+  }
+  if (isRateShared === false) {
+    found.push({
+      tone: "warn",
+      sentence:
+        html`The rate limit store cannot be used. Until it can, this process sends only its share of the key's requests. Its log says why.`
+    })
+  }
+  return found
+}
 
 /** Everything that is wrong with a list, the worst first. */
 export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Finding> => {
@@ -118,6 +126,7 @@ const ranks: { readonly [tone in Tone]: number } = { bad: 0, warn: 1, idle: 2, g
 export const rankOf = (source: SourceSnapshot, at: string): number =>
   Math.min(
     ranks[sourceState(source).tone],
+    ...sourceFindings(source, at).map((finding) => ranks[finding.tone]),
     ...source.lists.flatMap((list) => [
       ranks[freshness(list).tone],
       ...listFindings(list, at).map((finding) => ranks[finding.tone])
@@ -134,7 +143,8 @@ export const summary = (snapshot: Snapshot): Verdict & { readonly more: string }
   if (sources.length === 0) return { tone: "idle", word: "No source is set up", more }
   const abandoned = sources.some(({ runner, state }) => state === "elsewhere" && runner === null)
   if (lists.length === 0) return { tone: abandoned ? "warn" : "idle", word: "This runner has no source", more }
-  const needsLook = abandoned || lists.some((list) => listFindings(list, at).length > 0)
+  const needsLook = sources.some((source) => sourceFindings(source, at).length > 0) ||
+    lists.some((list) => listFindings(list, at).length > 0)
   const complete = lists.filter((list) => list.ageSeconds !== null).length
   if (complete < lists.length) {
     const word = complete === 0

@@ -103,7 +103,14 @@ describe("the table of runners", () => {
       assert.deepStrictEqual((yield* first.status.current).cluster, { runner: "a", isHealthy: false })
       yield* second.register
       yield* second.owners.noteOwner("north")
-      yield* first.status.set({ name: "north", destination: "", state: "elsewhere", problem: null, lists: [] })
+      yield* first.status.set({
+        name: "north",
+        destination: "",
+        state: "elsewhere",
+        isRateShared: null,
+        problem: null,
+        lists: []
+      })
       yield* first.register
       yield* Effect.repeat(Effect.andThen(Effect.sleep("10 millis"), first.status.current), {
         until: ({ sources }) => sources[0]?.runner === "b"

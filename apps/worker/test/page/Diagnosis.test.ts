@@ -94,6 +94,14 @@ describe("words", () => {
     )
   })
 
+  it("say that a source cannot use its rate limit store", () => {
+    const limited = source("a", { isRateShared: false })
+    assert.deepStrictEqual(sourceFindings(limited, at).map(({ tone }) => tone), ["warn"])
+    assert.include(sourceFindings(limited, at)[0]?.sentence.markup, "The rate limit store cannot be used.")
+    assert.include(summary({ ...snapshots.fresh, sources: [limited] }).word, "something needs a look")
+    assert.deepStrictEqual(sourceFindings(source("a", { isRateShared: true }), at), [])
+  })
+
   it("say that a source is stopped", () => {
     const [finding] = sourceFindings(
       source("a", {

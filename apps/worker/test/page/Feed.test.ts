@@ -112,6 +112,7 @@ describe("the events of the page", () => {
       let snapshot = withRows(0)
       let taken = 0
       const status = Layer.mock(Status, {
+        noteRateUnsafe: () => {},
         current: Effect.sync(() => {
           taken++
           return snapshot

@@ -33,6 +33,7 @@ export const pageServer = Effect.fnUntraced(function*(initial: Snapshot) {
     current,
     set: () => Effect.void,
     update: () => Effect.void,
+    noteRateUnsafe: () => {},
     setCluster: () => Effect.void,
     remove: () => Effect.void
   })

@@ -85,7 +85,7 @@ export const makeClient = (
   }, keyReading.withPermits(1))
 
   const instrumented = Lists.map((list) =>
-    instrument(PaymentsConfig.addressOf(config, list), list, () => paceOf(list, keys[list.baseAddress]).rate())
+    instrument(PaymentsConfig.addressOf(config, list), list, () => paceOf(list, keys[list.baseAddress]))
   )
 
   const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) => {

@@ -11,6 +11,8 @@ export interface Pace {
   readonly onRateLimited: (retryAfterMs: number) => Effect.Effect<void>
   /** The requests per second that may be sent now; infinite without a limit. */
   readonly rate: () => number
+  /** Whether `rate` is that of all clients of the key together. Undefined: it never is. */
+  readonly isShared: () => boolean | undefined
 }
 
 /** Returns the pace of a client that shares its rate with no other client. */
@@ -44,6 +46,7 @@ export const makeOwnPace = (ceiling: number | undefined, slowDown: RateLimiter.S
         limiter = RateLimiter.onRateLimited(limiter, Monotonic.millisUnsafe(clock), retryAfterMs)
         return Effect.void
       }),
-    rate: () => limiter.rate
+    rate: () => limiter.rate,
+    isShared: () => undefined
   }
 }

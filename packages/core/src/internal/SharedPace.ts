@@ -59,11 +59,13 @@ const growthOf = (level: number, peak: number): number =>
     ? 5
     : 1
 
-/** A client reads the rate and the number of clients again after this time. */
+/** A client reads the rate and the number of clients again after this time, or if the store is slow, after a longer one. */
 const readIntervalMs = 1000
+/** Reading takes at most one part in so many of the time. */
+const readShare = 5
 /** The clients are counted anew after this time. */
 const countWindow = Duration.minutes(1)
-/** The longest wait for an answer of the store. */
+/** The longest wait for the answer of one operation of the store. */
 const answerTimeout = Duration.seconds(1)
 /** The time between two attempts to use a store that failed. */
 const retryIntervalMs = 5000
@@ -73,7 +75,7 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
   const firstLevel = levelOf(Math.min(ceiling ?? firstRate, highestRate))
   const highestLevel = ceiling === undefined ? fullLevel - 1 : Math.min(fullLevel - 1, firstLevel)
   let rate = ceiling ?? firstRate
-  let rateReadAt = Number.NEGATIVE_INFINITY
+  let readAgainAt = Number.NEGATIVE_INFINITY
   /** Whether a request has waited for its slot since the rate was read. */
   let hasWaited = false
   /** No request is sent before. */
@@ -92,7 +94,7 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
 
   type Take = Omit<Parameters<typeof store.tokenBucket>[0], "key">
   const take = (bucket: string, options: Take) =>
-    Effect.flatMap(cachedName, (budget) => store.tokenBucket({ key: `${budget} ${bucket}`, ...options }))
+    Effect.flatMap(cachedName, (budget) => answered(store.tokenBucket({ key: `${budget} ${bucket}`, ...options })))
 
   /** Adds to the level of `rate` or `peak`. Returns the level. */
   const add = (bucket: "rate" | "peak", levels: number) =>
@@ -103,19 +105,18 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
   const hasTurn = (bucket: "growth" | "reduction") => Effect.map(take(bucket, turn), ([remaining]) => remaining >= 0)
 
   /** Reads the rate. If requests wait for it, increases it. */
-  const readRate = Effect.fnUntraced(function*(now: number) {
+  const readRate = Effect.gen(function*() {
     let level = yield* add("rate", 0)
     const isKnown = level < fullLevel
     if ((!isKnown || (hasWaited && level < highestLevel)) && (yield* hasTurn("growth"))) {
       const growth = isKnown ? growthOf(level, yield* add("peak", 0)) : firstLevel - level
       level = yield* add("rate", Math.min(growth, highestLevel - level))
     }
-    noteLevel(level < fullLevel ? level : firstLevel, now)
+    noteLevel(level < fullLevel ? level : firstLevel)
     hasWaited = false
   })
-  const noteLevel = (level: number, now: number) => {
+  const noteLevel = (level: number) => {
     rate = Math.min(ceiling ?? highestRate, rateOf(Math.max(0, level)))
-    rateReadAt = now
   }
 
   /** Takes milliseconds of `slots`. Returns the time in ms until they begin, which is when a request may be sent. */
@@ -134,7 +135,7 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
   const count = Effect.fnUntraced(function*(now: number) {
     const key = `${yield* cachedName} clients`
     const addClients = (tokens: number, refillRate: Duration.Duration) =>
-      store.fixedWindow({ key, tokens, refillRate, limit: undefined })
+      answered(store.fixedWindow({ key, tokens, refillRate, limit: undefined }))
     const [before] = yield* addClients(0, countWindow)
     if (now >= countEndsAt) {
       // The first client that is counted sets the time after which all are counted anew.
@@ -149,16 +150,21 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
   /** Takes the next slot. Returns the time in ms until it begins. */
   const reserve = Effect.fnUntraced(function*(clock: Clock.Clock) {
     const now = Monotonic.millisUnsafe(clock)
-    if (now - rateReadAt >= readIntervalMs) {
-      yield* readRate(now)
+    if (now >= readAgainAt) {
+      yield* readRate
       yield* count(now)
+      const readAt = Monotonic.millisUnsafe(clock)
+      readAgainAt = readAt + Math.max(readIntervalMs, (readAt - now) * readShare)
     }
     const waitMs = yield* takeSlot(1000 / rate)
     if (waitMs > 0) hasWaited = true
     return waitMs
   })
 
+  /** Uses the pace without the store from now on. */
   const leaveStore = (now: number, { message }: StoreProblem) => {
+    // Another request has noticed it at the same time.
+    if (own !== undefined) return Effect.void
     const share = rate / Math.max(clients, earlierClients)
     own = makeOwnPace(share, slowDown)
     triedAt = now
@@ -170,41 +176,46 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
   }
 
   /** Uses the store again if it answers. */
-  const returnToStore = (clock: Clock.Clock) =>
-    answered(Effect.suspend(() => readRate(Monotonic.millisUnsafe(clock)))).pipe(
-      Effect.tap(() => {
-        own = undefined
-        return Effect.logInfo("The rate limit store can be used again.")
-      }),
-      // The first failure was reported. The next attempt follows.
-      Effect.ignore
-    )
+  const returnToStore = readRate.pipe(
+    Effect.tap(() => {
+      own = undefined
+      return Effect.logInfo("The rate limit store can be used again.")
+    }),
+    // The first failure was reported. The next attempt follows.
+    Effect.ignore
+  )
 
-  const wait: (clock: Clock.Clock) => Effect.Effect<void> = Effect.fnUntraced(function*(clock: Clock.Clock) {
+  /** Waits for a slot of the budget, or without the store, for the client's own pace. */
+  const waitForSlot = Effect.fnUntraced(function*(clock: Clock.Clock) {
     if (own === undefined) {
       // To derive the name takes time that is not the store's.
       yield* cachedName
-      const reserved = yield* Effect.result(answered(reserve(clock)))
-      if (reserved._tag === "Success") {
-        if (reserved.success > 0) yield* Effect.sleep(reserved.success)
-        const pauseMs = notBefore - Monotonic.millisUnsafe(clock)
-        if (pauseMs <= 0) return
-        // The slot is within the pause that the service requested. The next one is not.
-        yield* Effect.sleep(pauseMs)
-        return yield* wait(clock)
-      }
+      const reserved = yield* Effect.result(reserve(clock))
+      if (reserved._tag === "Success") return yield* Effect.sleep(reserved.success)
       yield* leaveStore(Monotonic.millisUnsafe(clock), reserved.failure)
     } else if (Monotonic.millisUnsafe(clock) - triedAt >= retryIntervalMs) {
       triedAt = Monotonic.millisUnsafe(clock)
-      // Requests do not wait for it: a store that is away may take a second to fail.
-      yield* Effect.forkDetach(returnToStore(clock))
+      // Requests do not wait for it: a store that is away may take seconds to fail.
+      yield* Effect.forkDetach(returnToStore)
     }
     yield* own?.acquire ?? Effect.void
   })
 
+  const wait: (clock: Clock.Clock) => Effect.Effect<void> = Effect.fnUntraced(function*(clock: Clock.Clock) {
+    yield* waitForSlot(clock)
+    const pauseMs = notBefore - Monotonic.millisUnsafe(clock)
+    if (pauseMs <= 0) return
+    // The slot is within the pause that the service requested. The next one is not.
+    yield* Effect.sleep(pauseMs)
+    yield* wait(clock)
+  })
+
   /** Reduces the rate of all clients, and lets all of them wait for `retryAfterMs`. */
-  const reduce = Effect.fnUntraced(function*(clock: Clock.Clock, retryAfterMs: number) {
+  const reduce = Effect.fnUntraced(function*(retryAfterMs: number) {
     if (!(yield* hasTurn("reduction"))) return
+    // First the pause, before other clients take more slots.
+    const missingMs = retryAfterMs === 0 ? 0 : retryAfterMs - (yield* takeSlot(0))
+    if (missingMs > 0) yield* takeSlot(missingMs)
     const [left] = yield* take("reductions", reductions)
     // 0.9 for the first reduction, then 0.8, down to 0.5.
     const factor = 0.5 + 0.1 * Math.max(0, left)
@@ -212,21 +223,19 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
     const before = Math.min(level, levelOf(rate))
     yield* add("peak", before - (yield* add("peak", 0)))
     const after = Math.max(0, before + 100 * Math.log(factor))
-    noteLevel(yield* add("rate", after - level), Monotonic.millisUnsafe(clock))
-    if (retryAfterMs === 0) return
-    const missingMs = retryAfterMs - (yield* takeSlot(0))
-    if (missingMs > 0) yield* takeSlot(missingMs)
+    noteLevel(yield* add("rate", after - level))
   })
 
   return {
     acquire: Effect.clockWith((clock) => queue.withPermits(1)(wait(clock))),
     onRateLimited: (retryAfterMs) =>
       Effect.clockWith((clock) => {
-        if (own !== undefined) return own.onRateLimited(retryAfterMs)
         const now = Monotonic.millisUnsafe(clock)
+        // The pause lasts, whether the store can be used then or not.
         notBefore = Math.max(notBefore, now + retryAfterMs)
+        if (own !== undefined) return own.onRateLimited(retryAfterMs)
         return Effect.catch(
-          answered(reduce(clock, retryAfterMs)),
+          reduce(retryAfterMs),
           (error) =>
             Effect.andThen(
               leaveStore(now, error),
@@ -234,7 +243,8 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
             )
         )
       }),
-    rate: () => own?.rate() ?? rate
+    rate: () => own?.rate() ?? rate,
+    isShared: () => own === undefined
   }
 }
 

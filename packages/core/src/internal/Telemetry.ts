@@ -6,6 +6,7 @@ import { Cause, Clock, Effect, Exit, Metric, Tracer } from "effect"
 import type { AnyList } from "../Lists.ts"
 import { RequestObserver } from "../RequestObserver.ts"
 import type { Failure } from "./Failure.ts"
+import type { Pace } from "./Pace.ts"
 
 /** The duration in seconds, with the name and buckets of the conventions. */
 const duration = Metric.histogram("http.client.request.duration", {
@@ -31,9 +32,9 @@ const duration = Metric.histogram("http.client.request.duration", {
 
 /**
  * Returns a function that records a client span and the duration of each request of one list, logs the request at the
- * level debug, and calls the {@link RequestObserver}. `rate` returns the requests per second that the client may send; infinite without a limit.
+ * level debug, and calls the {@link RequestObserver}. `paceOf` returns the pace of the list.
  */
-export const instrument = (address: URL, list: AnyList, rate: () => number) => {
+export const instrument = (address: URL, list: AnyList, paceOf: () => Pace) => {
   const attributes = {
     "http.request.method": "GET",
     "server.address": address.hostname,
@@ -83,12 +84,14 @@ export const instrument = (address: URL, list: AnyList, rate: () => number) => {
         const result = Exit.isSuccess(exit) ? "Succeeded" : failure?.reason._tag
         return Effect.flatMap(RequestObserver, (observe) => {
           if (result !== undefined) {
+            const { isShared, rate } = paceOf()
             const maxPerSecond = rate()
             observe({
               list: list.name,
               result,
               seconds,
-              maxPerSecond: Number.isFinite(maxPerSecond) ? maxPerSecond : undefined
+              maxPerSecond: Number.isFinite(maxPerSecond) ? maxPerSecond : undefined,
+              isRateShared: isShared()
             })
           }
           const outcome = result === "Succeeded" || result === undefined ? "" : `: ${result}`

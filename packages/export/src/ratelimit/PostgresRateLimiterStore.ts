@@ -55,7 +55,7 @@ export const make = Effect.fnUntraced(function*(
     yield* once(createTable(url.schema))
   }).pipe(
     // Another process created it at the same moment.
-    Effect.catchIf((error) => ["23505", "42P07"].includes(codeOf(error) ?? ""), () => Effect.void)
+    Effect.catchIf((error) => ["23505", "42P06", "42P07", "42710"].includes(codeOf(error) ?? ""), () => Effect.void)
   )
 
   const removeOld = Effect.flatMap(Monotonic.millis, (now) => {
@@ -129,7 +129,8 @@ const codeOf = ({ reason }: SinkError): string | undefined => reason._tag === "F
  *
  * The values come from a subquery that depends on the row, because PostgreSQL evaluates it again after it has waited for
  * another process to release the row. So the time is never earlier than that of the operation before, unless the
- * server's clock is set back. A time in the future then counts as now.
+ * server's clock is set back. A last refill in the future then counts as now, and a window that starts in the future as
+ * over.
  */
 const statementsOf = (table: string) => {
   const now = `(SELECT t.key, extract(epoch FROM clock_timestamp())::double precision * 1000 AS now OFFSET 0) AS clock`
@@ -139,10 +140,11 @@ const statementsOf = (table: string) => {
     WHERE t.key = $1 RETURNING answer[1] AS a, answer[2] AS b, answer[3] AS c`
   const number = (parameter: number) => `$${parameter}::double precision`
 
-  /** The count and the end of the window before the operation. */
+  /** The count, the start and the end of the window before the operation. */
   const window = `${now}
-    CROSS JOIN LATERAL (SELECT ${finite("t.state[1]")} AND t.expires_at > now AS live) AS a
+    CROSS JOIN LATERAL (SELECT ${finite("t.state[1]")} AND t.state[2] <= now AND t.expires_at > now AS live) AS a
     CROSS JOIN LATERAL (SELECT CASE WHEN live THEN t.state[1] ELSE 0 END AS count,
+      CASE WHEN live THEN t.state[2] ELSE now END AS start,
       CASE WHEN live THEN t.expires_at ELSE now END AS ends) AS b
     CROSS JOIN LATERAL (SELECT coalesce(count + ${number(2)} > ${number(4)}, false) AS refused) AS c
     CROSS JOIN LATERAL (SELECT CASE WHEN refused THEN ends ELSE ends + ${number(3)} * ${number(2)} END AS closes) AS d`
@@ -164,7 +166,7 @@ const statementsOf = (table: string) => {
     removeOld: `DELETE FROM ${table} WHERE expires_at < extract(epoch FROM clock_timestamp()) * 1000 - ${graceMs}`,
     fixedWindow: update(
       window,
-      `ARRAY[CASE WHEN refused THEN count ELSE count + ${number(2)} END]`,
+      `ARRAY[CASE WHEN refused THEN count ELSE count + ${number(2)} END, start]`,
       "closes",
       `ARRAY[count + ${number(2)}, closes - now]`
     ),
