@@ -1,6 +1,6 @@
 /** Writes text to stdout with backpressure, and escapes text that would control a terminal. */
 import { Context, Effect, Layer, PlatformError, Stdio, Stream } from "effect"
-import { fsync } from "node:fs"
+import { fstatSync, fsync, writeSync } from "node:fs"
 import { isStdoutClosed } from "./ClosedStdout.ts"
 
 let closed = false
@@ -22,15 +22,49 @@ const Writer = Context.Reference<Write | undefined>("@payments/export/Stdout/Wri
  * Writes directly to the stdout of this process. A stream for each write would take a quarter of the time of a listing. The
  * programs provide this; tests record what `Stdio` gets.
  */
-export const layerProcess = Layer.succeed(Writer, (text) =>
+export const layerProcess = Layer.sync(Writer, () => isFile() ? writeToFile : writeToStream)
+
+const isFile = (): boolean => {
+  try {
+    return fstatSync(1).isFile()
+  } catch {
+    // `detectClosed` reports a closed stdout.
+    return false
+  }
+}
+
+const writeToStream: Write = (text) =>
   Effect.callback((resume) => {
     process.stdout.write(text, (error) => {
       if (error == null) return resume(Effect.void)
-      // The event of the error comes first: on other errors than a closed pipe, it ends the process (`handleOutputErrors`). The first
-      // error closes the stream, and later writes fail with it too.
-      setImmediate(() => resume(Effect.fail(failure(process.stdout.errored ?? error))))
+      resumeAfterEvent(error, resume)
     })
-  }))
+  })
+
+/** Writes as the stream of Node does, but without its copies of the text. */
+const writeToFile: Write = (text) =>
+  Effect.callback((resume) => {
+    try {
+      const bytes = Buffer.byteLength(text)
+      let written = writeSync(1, text)
+      // A disk that is nearly full takes a part.
+      while (written < bytes) written += writeSync(1, Buffer.from(text), written)
+      resume(Effect.void)
+    } catch (error) {
+      // `writeSync` throws only errors of the system.
+      process.stdout.destroy(error as Error)
+      resumeAfterEvent(error, resume)
+    }
+  })
+
+/**
+ * Fails after the event of an error: on other errors than a closed pipe, it ends the process (`handleOutputErrors`). The first
+ * error closes the stream, and later writes fail with it too.
+ */
+const resumeAfterEvent = (
+  error: unknown,
+  resume: (failed: Effect.Effect<never, PlatformError.PlatformError>) => void
+): void => void setImmediate(() => resume(Effect.fail(failure(process.stdout.errored ?? error))))
 
 const failure = (cause: unknown) =>
   PlatformError.systemError({ module: "Stdio", method: "stdout", _tag: "Unknown", cause })
