@@ -51,6 +51,8 @@ describe("the source of a command", () => {
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const [one, two] = [join(folder, "one.toml"), join(folder, "two.toml")]
+      const own = join(folder, "own.toml")
+      writeFileSync(own, source("north").replace(/api_key_env = .*/, `api_key_env = "PAYMENTS_API_KEY"`))
       writeFileSync(one, source("north"))
       writeFileSync(two, source("north") + source("south"))
       mkdirSync(join(folder, "payments"))
@@ -77,6 +79,9 @@ describe("the source of a command", () => {
           ignored("PAYMENTS_TO", join(folder, "payments/payments.toml"))
         ],
         [{ config: one, env: url }, "north", "north", ignored("PAYMENTS_BASE_URL", one)],
+        // The source reads its key from this variable.
+        [{ config: own, env: { PAYMENTS_API_KEY: "key" } }, "north", "north"],
+        [{ config: one, env: { PAYMENTS_API_KEY: "key" } }, "north", "north", ignored("PAYMENTS_API_KEY", one)],
         [{ source: "south", config: two }, "south", "south"],
         [{ source: "south", env: { PAYMENTS_SOURCE: "north", PAYMENTS_CONFIG: two } }, "south", "south"],
         [{ config: two }, several, several],

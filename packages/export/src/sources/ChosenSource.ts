@@ -99,7 +99,7 @@ export class ChosenSource extends Context.Service<ChosenSource, {
           }
           const { sources } = yield* load(path, flags)
           const { warnAboutIgnoredVariables } = yield* loader
-          yield* warnAboutIgnoredVariables(path)
+          yield* warnAboutIgnoredVariables(path, sources)
           const [first, second] = sources
           if (name === undefined && second === undefined) return first
           const names = new Intl.ListFormat("en-GB").format(sources.slice(0, mostNames).map((source) => source.name))

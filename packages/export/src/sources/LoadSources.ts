@@ -28,6 +28,8 @@ export interface LoadedSource extends Source {
   readonly settings: ReadonlyArray<ShownSetting>
   /** A digest of all settings. If it is the same after the file was read again, the source has not changed. */
   readonly revision: string
+  /** The environment variables that the source reads its keys from, if the file names any. */
+  readonly keyVariables?: ReadonlyArray<string> | undefined
 }
 
 /** The sources of a program. */
@@ -63,7 +65,7 @@ export const loadSources = Effect.fnUntraced(function*(
     return yield* sourcesOfEnvironment(flags)
   }
   const loaded = yield* sourcesOfFile(file, flags)
-  yield* warnAboutIgnoredVariables(file)
+  yield* warnAboutIgnoredVariables(file, loaded.sources)
   const findings = loaded.sources.flatMap(({ name, to }) =>
     to === undefined ? [{ line: undefined, problem: `sources.${name} has no destination. Set to.` }] : []
   )
@@ -92,7 +94,8 @@ export const sourcesOfFile = Effect.fnUntraced(function*(
     to: to ?? source.to,
     service: serviceOf(file, source, fs),
     settings: shownInFile(file, source, to, overrides),
-    revision: digestOf([file, source.settings, to, overrides])
+    revision: digestOf([file, source.settings, to, overrides]),
+    keyVariables: [source.settings.api_key_env ?? [], source.settings.invoices_api_key_env ?? []].flat()
   }))
   return { file, concurrency: document.concurrency ?? defaultConcurrency, cluster: document.cluster, sources }
 })
@@ -191,13 +194,16 @@ const ignoredVariables = [
 ]
 
 /** Logs which variables are set but have no effect on the sources of the file. */
-export const warnAboutIgnoredVariables = Effect.fnUntraced(function*(file: string) {
-  const set = yield* Effect.filter(
-    ignoredVariables,
-    (name) => Effect.map(variableText(name), (text) => text !== undefined)
-  )
-  if (set.length === 0) return
-  yield* Effect.logWarning(
-    `${set.join(", ")}: ignored, because the sources come from ${printable(file)}.`
-  )
-})
+export const warnAboutIgnoredVariables = Effect.fnUntraced(
+  function*(file: string, sources: ReadonlyArray<LoadedSource>) {
+    const used = new Set(sources.flatMap(({ keyVariables: named = [] }) => named))
+    const set = yield* Effect.filter(
+      ignoredVariables.filter((name) => !used.has(name)),
+      (name) => Effect.map(variableText(name), (text) => text !== undefined)
+    )
+    if (set.length === 0) return
+    yield* Effect.logWarning(
+      `${set.join(", ")}: ignored, because the sources come from ${printable(file)}.`
+    )
+  }
+)
