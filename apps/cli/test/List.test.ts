@@ -98,7 +98,7 @@ describe("payments <list> list", () => {
         cursor: "next+page",
         count: 1,
         complete: false,
-        next: "payments invoices list --format json --all --limit 100 --cursor 'next+page'"
+        next: "payments invoices list --format json --all --limit 100 --cursor next+page"
       })
       assert.deepStrictEqual([code, error?.reason], [4, "Forbidden"])
       // The cursor is on stdout only, because stderr may be logged.

@@ -15,15 +15,16 @@ EXAMPLES
 
 const plain = (text: string) => text.replaceAll(/\u001b\[\d*m/g, "") // oxlint-disable-line no-control-regex
 
+/** The words, without what continues a comment or a command on the next line. */
+const wordsOf = (text: string) => text.match(/\S+/g)?.filter((word) => word !== "#" && word !== "\\")
+
 describe("help on a terminal", () => {
-  it("keeps every word, wraps descriptions in their column, and keeps commands whole", () => {
+  it("keeps every word, wraps descriptions in their column, and breaks commands between arguments", () => {
     assert.strictEqual(fitted(help, Infinity), help)
     for (const width of [30, 40, 60, 80, 160]) {
       const text = plain(fitted(help, width))
-      assert.deepStrictEqual(text.match(/\S+/g), plain(help).match(/\S+/g))
-      for (const line of text.split("\n")) {
-        if (!line.startsWith("  payments")) assert.isAtMost(line.length, width, line)
-      }
+      assert.deepStrictEqual(wordsOf(text), wordsOf(plain(help)))
+      for (const line of text.split("\n")) assert.isAtMost(line.length, width, line)
     }
     assert.include(
       fitted(help, 60),
