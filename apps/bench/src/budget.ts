@@ -3,11 +3,10 @@
  * how much of the rate is used, with and without a shared budget.
  */
 import { type ChildProcess, spawn } from "node:child_process"
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
-import { startServer, user } from "../../../packages/export/test/PostgresServer.ts"
+import { startDatabase, user } from "./Database.ts"
 import { Process } from "./Process.ts"
 import { programs } from "./Programs.ts"
 import type { Figure } from "./Report.ts"
@@ -56,13 +55,8 @@ const measure = async (
   sizes: BudgetSizes,
   log: (line: string) => void
 ): Promise<ReadonlyArray<Figure>> => {
-  const folder = mkdtempSync(join(tmpdir(), "payments-bench-"))
-  const server = await startServer()
   await using stack = new AsyncDisposableStack()
-  stack.defer(async () => {
-    await server.stop()
-    rmSync(folder, { recursive: true, force: true })
-  })
+  const { folder, server } = await startDatabase(stack)
   const services = stack.use(new Process())
   const { urls = [] } = await services.send({
     do: "serveMany",

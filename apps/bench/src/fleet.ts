@@ -2,12 +2,11 @@
  * Measures a cluster of workers over many sources: how evenly the sources are spread, what a further runner costs, and how
  * fresh the lists are. Runners join the first one while it works.
  */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { Client } from "pg"
-import { startServer, user } from "../../../packages/export/test/PostgresServer.ts"
+import { startDatabase, user } from "./Database.ts"
 import { Runner } from "./fleet/Runner.ts"
 import { Process } from "./Process.ts"
 import { cpuMs, memory, metric } from "./ProcessFigures.ts"
@@ -59,13 +58,8 @@ interface Measured {
 
 /** Measures all figures. `log` receives a line after each step. */
 export const measureFleet = async (sizes: FleetSizes, log: (line: string) => void): Promise<ReadonlyArray<Figure>> => {
-  const folder = mkdtempSync(join(tmpdir(), "payments-bench-"))
-  const server = await startServer(["max_connections=2000"])
   await using stack = new AsyncDisposableStack()
-  stack.defer(async () => {
-    await server.stop()
-    rmSync(folder, { recursive: true, force: true })
-  })
+  const { folder, server } = await startDatabase(stack, ["max_connections=2000"])
   const services = stack.use(new Process())
   const { urls = [] } = await services.send({
     do: "serveMany",
