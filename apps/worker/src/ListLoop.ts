@@ -276,6 +276,7 @@ const ending: ReadonlySet<SinkError["reason"]["_tag"]> = new Set([
   "Moved",
   "Unavailable",
   "OtherSource",
+  "OtherRule",
   "OtherMerchant"
 ])
 

@@ -222,6 +222,8 @@ const sinkFailures: { readonly [tag in SinkReason["_tag"] | "HeldBack"]: Failure
   Moved: "destination",
   RowsRemoved: "destination",
   OtherSource: "destination",
+  OtherRule: "destination",
+  PersonalDataChanged: "destination",
   OtherMerchant: "destination",
   NotADestination: "destination",
   WrongSetting: "destination",

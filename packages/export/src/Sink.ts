@@ -66,6 +66,20 @@ export interface OwnerClaim {
   readonly isFirst: boolean
 }
 
+/** How a destination treats personal data. */
+export interface PersonalState {
+  /** The stored form of the rule, or undefined if the destination has no data yet. */
+  readonly rule: string | undefined
+  /** Whether a rewrite of the data with another rule has begun and is not complete. */
+  readonly rewriting: boolean
+  /** A number that every transaction of an erasure or rewrite increments. */
+  readonly edition: number
+  /** A value that shows whether a key is the one of the pseudonyms and of the suppression list. */
+  readonly keyCheck: string | undefined
+  /** The suppression list: keyed hashes of erased persons and records. */
+  readonly suppressed: ReadonlyArray<string>
+}
+
 /** The counts of a scan so far, over all its runs. */
 export interface ScanProgress extends Counts {
   /** Rows that the end of the scan marked missing. */
@@ -269,6 +283,27 @@ const described = (source: string): string => {
   return addresses === undefined ? source : `${addresses}, account ${account}`
 }
 
+/** The destination's data has another rule for personal data than the given one, or a rewrite of it is not complete. */
+export class OtherRule extends Data.TaggedError("OtherRule")<{
+  /** The names of the rules. */
+  readonly bound: string
+  readonly given: string
+  readonly isRewriting: boolean
+}> {
+  override get message() {
+    return this.isRewriting
+      ? "a rewrite of its personal data has begun and is not complete. Complete it first: payments rewrite."
+      : `its personal data has another rule (${this.bound}) than the given one (${this.given}). Give the earlier rule, choose another destination, or carry the new rule out over all its data: payments rewrite.`
+  }
+}
+
+/** An erasure or a rewrite has changed the destination since the list was opened, so nothing was written. */
+export class PersonalDataChanged extends Data.TaggedError("PersonalDataChanged")<{}> {
+  override get message() {
+    return "its personal data was erased or rewritten during the export. What was committed is kept; run again."
+  }
+}
+
 /** The data belongs to another merchant than the destination's, or nothing proves that it is the same merchant. */
 export class OtherMerchant extends Data.TaggedError("OtherMerchant")<{
   /**
@@ -404,6 +439,8 @@ export type SinkReason =
   | Moved
   | RowsRemoved
   | OtherSource
+  | OtherRule
+  | PersonalDataChanged
   | OtherMerchant
   | NotADestination
   | Damaged

@@ -100,7 +100,11 @@ describe("a schema of version 1", () => {
         "consumers",
         "changes_pruned",
         "head_passes",
-        "change_counts"
+        "change_counts",
+        "personal",
+        "suppressed",
+        "erasures",
+        "rows_pruned"
       ]
       for (const table of laterTables) yield* ask(`DROP TABLE "${schema}".${table}`)
       yield* ask(`ALTER TABLE "${schema}".scans DROP COLUMN kind, DROP COLUMN last_change`)

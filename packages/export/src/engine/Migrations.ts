@@ -230,11 +230,52 @@ export const migrations: ReadonlyArray<Migration> = [
       `INSERT INTO ${s}.change_counts SELECT list, (at AT TIME ZONE 'UTC')::date, kind, count(*) FROM ${s}.changes
         WHERE seq > (SELECT max(seq) - 1000000 FROM ${s}.changes) GROUP BY 1, 2, 3`
     ]
+  },
+  {
+    version: 6,
+    sqlite: [
+      // The rule for personal data; NULL: every field is kept. `rewriting` is the state of an unfinished rewrite as JSON.
+      // Every transaction that erases or rewrites increments the edition. The row always exists, so that commits can lock it.
+      `CREATE TABLE personal (
+        only INTEGER PRIMARY KEY CHECK (only = 1), rule TEXT, rewriting TEXT, edition INTEGER NOT NULL DEFAULT 0,
+        key_check TEXT
+      ) STRICT`,
+      "INSERT INTO personal (only) VALUES (1)",
+      // Keyed hashes of erased persons and records.
+      "CREATE TABLE suppressed (hash TEXT PRIMARY KEY, erasure INTEGER NOT NULL) STRICT",
+      `CREATE TABLE erasures (
+        erasure INTEGER PRIMARY KEY AUTOINCREMENT, hash TEXT NOT NULL, kind TEXT NOT NULL, by TEXT NOT NULL,
+        started_at TEXT NOT NULL, completed_at TEXT, records INTEGER NOT NULL DEFAULT 0,
+        changes INTEGER NOT NULL DEFAULT 0, quarantined INTEGER NOT NULL DEFAULT 0
+      ) STRICT`,
+      // At points before this change, the list lacks rows that were removed because they were missing for long.
+      "CREATE TABLE rows_pruned (list TEXT PRIMARY KEY, seq INTEGER NOT NULL, pruned_at TEXT NOT NULL) STRICT"
+    ],
+    postgres: (s) => [
+      `CREATE TABLE ${s}.personal (
+        singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton), rule text, rewriting text,
+        edition bigint NOT NULL DEFAULT 0, key_check text
+      )`,
+      `INSERT INTO ${s}.personal DEFAULT VALUES`,
+      `CREATE TABLE ${s}.suppressed (hash text COLLATE "C" PRIMARY KEY, erasure bigint NOT NULL)`,
+      `CREATE TABLE ${s}.erasures (
+        erasure bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, hash text NOT NULL, kind text NOT NULL, by text NOT NULL,
+        started_at timestamptz NOT NULL, completed_at timestamptz, records bigint NOT NULL DEFAULT 0,
+        changes bigint NOT NULL DEFAULT 0, quarantined bigint NOT NULL DEFAULT 0
+      )`,
+      `CREATE TABLE ${s}.rows_pruned (list text PRIMARY KEY, seq bigint NOT NULL, pruned_at timestamptz NOT NULL)`
+    ]
   }
 ]
 
 /** The version of the tables that this program writes. */
-export const currentVersion = 5
+export const currentVersion = 6
+
+/** The oldest version of the tables that a program may read without migrating them. Version 6 added tables only. */
+export const oldestReadableVersion = 5
+
+/** The version from which the tables for personal data exist. */
+export const personalVersion = 6
 
 /** The migrations that a destination of this version lacks. */
 export const migrationsAfter = (version: number): ReadonlyArray<Migration> =>

@@ -5,7 +5,7 @@
 import type { Lists } from "@payments/core"
 import type { Effect, Scope } from "effect"
 import type { ChangeCount, ConsumerState, ListFreshness, StatusTotals } from "../ListFreshness.ts"
-import type { Owner, OwnerClaim, PassKind, SinkError } from "../Sink.ts"
+import type { Owner, OwnerClaim, PassKind, PersonalState, SinkError } from "../Sink.ts"
 import type { Cell, Column, RecordedColumn } from "./Columns.ts"
 import type { Plan, RowLookup, StoredRow } from "./Plan.ts"
 import type { Piece, RowSet } from "./RowSet.ts"
@@ -188,6 +188,8 @@ export interface Store {
   readonly source: Effect.Effect<string | undefined, SinkError>
   /** The keys and merchant ids to which the destination is bound. */
   readonly owner: Effect.Effect<Pick<Owner, "keys" | "merchants">, SinkError>
+  /** The rule for personal data, the edition and the suppression list, read at the same time. */
+  readonly personal: Effect.Effect<PersonalState, SinkError>
   /** Binds the destination to another source. The caller has the lock of the list. */
   readonly rebind: (list: Lists.AnyList, source: string) => Effect.Effect<void, SinkError>
   /**
@@ -308,6 +310,7 @@ export type Reader = Pick<
   | "location"
   | "source"
   | "owner"
+  | "personal"
   | "scans"
   | "scansFrom"
   | "otherScans"

@@ -9,7 +9,7 @@ import type { QueryResult } from "../query/Query.ts"
 import { QueryError, trimStatementEnd } from "../query/Statement.ts"
 import type { SinkError } from "../Sink.ts"
 import { connect } from "./PostgresClient.ts"
-import { quoted, requireCurrent } from "./PostgresSchema.ts"
+import { quoted, requireReadable } from "./PostgresSchema.ts"
 import { settingsOf } from "./PostgresSettings.ts"
 import type { PostgresUrl } from "./PostgresUrl.ts"
 
@@ -27,7 +27,7 @@ export const query = Effect.fnUntraced(function*(
 ): Effect.fn.Return<QueryResult, SinkError | QueryError, Scope.Scope> {
   const settings = yield* settingsOf(url)
   const client = yield* connect(settings)
-  yield* requireCurrent(client, settings.schema)
+  yield* requireReadable(client, settings.schema)
   const run = yield* client.readOnly
   yield* run(`SET LOCAL search_path TO ${quoted(settings.schema)}, public`)
   for (const setting of ["DateStyle TO ISO", "TimeZone TO 'UTC'", "IntervalStyle TO iso_8601", "bytea_output TO hex"]) {

@@ -10,7 +10,7 @@ import {
   type TableStatements,
   writtenLater
 } from "../engine/Evolution.ts"
-import { currentVersion, migrationsAfter } from "../engine/Migrations.ts"
+import { currentVersion, migrationsAfter, oldestReadableVersion } from "../engine/Migrations.ts"
 import { number, optional, text, toRecordedColumn } from "../engine/Rows.ts"
 import { NotADestination, SinkError } from "../Sink.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
@@ -58,6 +58,20 @@ export const migrate = Effect.fnUntraced(function*(
   }))
 })
 
+/** The tables that later versions than the first added and that every reader needs. */
+const sharedTables = [
+  "list_columns",
+  "program_version",
+  "consumers",
+  "changes_pruned",
+  "head_passes",
+  "change_counts",
+  "personal",
+  "suppressed",
+  "erasures",
+  "rows_pruned"
+]
+
 /** Lets the roles that may read `destination` also read the tables that later versions added and every reader needs. */
 const keepReaders = Effect.fnUntraced(function*(query: Query, s: string) {
   const readers = yield* query(
@@ -68,16 +82,18 @@ const keepReaders = Effect.fnUntraced(function*(query: Query, s: string) {
   for (const reader of readers) {
     const name = optional(reader, "name")
     yield* query(
-      `GRANT SELECT ON ${
-        ["list_columns", "program_version", "consumers", "changes_pruned", "head_passes", "change_counts"]
-          .map((table) => `${s}.${table}`).join(", ")
-      } TO ${name === undefined ? "PUBLIC" : quoted(name)}`
+      `GRANT SELECT ON ${sharedTables.map((table) => `${s}.${table}`).join(", ")} TO ${
+        name === undefined ? "PUBLIC" : quoted(name)
+      }`
     )
   }
 })
 
-/** Refuses a schema that is not a destination of this version. It may lack columns and lists that this program has. */
-export const requireCurrent = (
+/**
+ * Refuses a schema that is not a destination, or one of a version that this program cannot read. It may lack columns and lists
+ * that this program has.
+ */
+export const requireReadable = (
   client: PostgresClient,
   schema: string,
   lists: AllLists = Lists.all
@@ -85,7 +101,7 @@ export const requireCurrent = (
   Effect.flatMap(
     stateOf(client.once, client.location, schema, lists),
     ({ version }) =>
-      version === currentVersion ? Effect.void : refuse(
+      version >= oldestReadableVersion ? Effect.void : refuse(
         client.location,
         version === 0
           ? "nothing has been exported into it."
@@ -137,7 +153,7 @@ const stateOf = Effect.fnUntraced(function*(
   const [row] = yield* query(`SELECT version FROM ${quoted(schema)}.destination`)
   const version = number(row, "version")
   if (version > currentVersion) return yield* refuse(location, writtenLater(yield* programIn(query, schema)))
-  const additions = version === currentVersion ? yield* additionsIn(query, location, schema, lists) : undefined
+  const additions = version >= oldestReadableVersion ? yield* additionsIn(query, location, schema, lists) : undefined
   return { exists, version, additions }
 })
 

@@ -5,6 +5,8 @@
 import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { type Column, layoutOf } from "../engine/Columns.ts"
+import { personalVersion } from "../engine/Migrations.ts"
+import { personalColumns, toPersonalState } from "../engine/Personal.ts"
 import type { RowLookup } from "../engine/Plan.ts"
 import {
   bytes,
@@ -30,7 +32,7 @@ import { connect, integers, iso, type PostgresClient, type Query, texts } from "
 import { fill, passOf, resultOf, write, writePass } from "./PostgresCommit.ts"
 import * as Lease from "./PostgresLease.ts"
 import { maintain, rangeQuery } from "./PostgresMaintenance.ts"
-import { migrate, quoted, requireCurrent } from "./PostgresSchema.ts"
+import { migrate, quoted, requireReadable } from "./PostgresSchema.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
 
 /** Opens the schema for writing, until the scope closes, for a program that knows these lists. Creates a missing schema. */
@@ -83,7 +85,7 @@ const openExisting = Effect.fnUntraced(function*(
   lists: ReadonlyArray<Lists.AnyList> | undefined
 ): Effect.fn.Return<{ readonly client: PostgresClient; readonly schema: string }, SinkError, Scope.Scope> {
   const client = yield* connect(settings)
-  yield* requireCurrent(client, settings.schema, lists)
+  yield* requireReadable(client, settings.schema, lists)
   return { client, schema: quoted(settings.schema) }
 })
 
@@ -98,6 +100,15 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
       merchants: merchants.map((row) => text(row, "merchant"))
     })
   ),
+  personal: Effect.gen(function*() {
+    const [destination] = yield* query(`SELECT version, source FROM ${s}.destination`)
+    if (number(destination, "version") < personalVersion) return toPersonalState(destination)
+    const [row] = yield* query(
+      `SELECT ${personalColumns}, (SELECT source FROM ${s}.destination) AS source,
+        (SELECT string_agg(hash, ' ') FROM ${s}.suppressed) AS suppressed FROM ${s}.personal`
+    )
+    return toPersonalState(row)
+  }),
   scans: (list, part) =>
     Effect.map(
       query(

@@ -20,7 +20,7 @@ import { Damaged, LeaseLost, Locked, NotADestination, SinkError } from "../Sink.
 import { locate, OpenFile, openUnreplaced, readNote, removeNote, requireOwned, writeNote } from "./DatabaseFile.ts"
 import { adviceFor } from "./SqliteDamage.ts"
 import { damageOf, denialIn, isBusy, isNoDatabase, reasonOf } from "./SqliteErrors.ts"
-import { migrate, refuseLater, requireCurrent } from "./SqliteSchema.ts"
+import { migrate, refuseLater, requireReadable } from "./SqliteSchema.ts"
 
 /** How long SQLite itself waits for another writer. Its wait blocks the thread, so longer waits happen in `whileBusy`. */
 const sqliteTimeoutMs = 50
@@ -150,7 +150,7 @@ export class Database {
         // The caches of a hundred destinations would take 200 MB.
         const kibibytes = Math.max(cacheSize.least, Math.floor(cacheSize.default / (openConnections + 1)))
         this.#db.exec(`PRAGMA cache_size = -${kibibytes}`)
-      } else requireCurrent(this.#db, lists)
+      } else requireReadable(this.#db, lists)
       if (access === "maintain") this.#db.exec("PRAGMA synchronous = FULL")
       this.#place.rememberCompanions()
       // A read transaction starts with its first read. In WAL mode it blocks no writer.

@@ -11,6 +11,7 @@ import {
   NotADestination,
   OtherMerchant,
   OtherSource,
+  PersonalDataChanged,
   RowsRemoved,
   type SinkReason
 } from "../Sink.ts"
@@ -95,9 +96,8 @@ export const denialIn = (error: unknown, files: ReadonlyArray<PathUse>): Denied 
 export const reasonOf = (error: unknown): SinkReason | undefined => {
   if (
     error instanceof Locked || error instanceof LeaseLost || error instanceof Moved || error instanceof OtherSource ||
-    error instanceof OtherMerchant || error instanceof NotADestination || error instanceof Damaged ||
-    error instanceof RowsRemoved ||
-    error instanceof Denied
+    error instanceof PersonalDataChanged || error instanceof OtherMerchant || error instanceof NotADestination ||
+    error instanceof Damaged || error instanceof RowsRemoved || error instanceof Denied
   ) return error
   const errcode = errcodeOf(error)
   const damage = damageOf(error)

@@ -13,7 +13,13 @@ import {
   type TableStatements,
   writtenLater
 } from "../engine/Evolution.ts"
-import { currentVersion, migrationsAfter, oldestSqliteVersion } from "../engine/Migrations.ts"
+import {
+  currentVersion,
+  migrations,
+  migrationsAfter,
+  oldestReadableVersion,
+  oldestSqliteVersion
+} from "../engine/Migrations.ts"
 import { number, optional, toRecordedColumn } from "../engine/Rows.ts"
 import { Damaged, NotADestination } from "../Sink.ts"
 
@@ -44,7 +50,7 @@ export const refuseLater = (file: string, lists: AllLists = Lists.all): void => 
   try {
     db = new DatabaseSync(url, { readOnly: true })
     if (!isIndexed) db.exec("PRAGMA locking_mode = EXCLUSIVE")
-    if (headerOf(db).application === applicationId && versionOf(db) === currentVersion) additionsIn(db, lists)
+    if (headerOf(db).application === applicationId && versionOf(db) >= oldestReadableVersion) additionsIn(db, lists)
   } catch (error) {
     if (error instanceof NotADestination) throw error
   } finally {
@@ -52,16 +58,19 @@ export const refuseLater = (file: string, lists: AllLists = Lists.all): void => 
   }
 }
 
-/** Refuses a file that is not a destination of this version. It may lack columns and lists that this program has. */
-export const requireCurrent = (db: DatabaseSync, lists: AllLists = Lists.all): void => {
+/**
+ * Refuses a file that is not a destination, or one of a version that this program cannot read. It may lack columns and lists
+ * that this program has.
+ */
+export const requireReadable = (db: DatabaseSync, lists: AllLists = Lists.all): void => {
   const found = versionOf(db)
   if (found === 0) throw new NotADestination({ problem: "nothing has been exported into it." })
-  if (found < currentVersion) {
+  if (found < oldestReadableVersion) {
     throw new NotADestination({
       problem: "it was written by an earlier version of this program. Export into it first."
     })
   }
-  requireOwnTables(db)
+  requireOwnTables(db, found)
   additionsIn(db, lists)
   requireListTables(db, lists)
 }
@@ -69,7 +78,7 @@ export const requireCurrent = (db: DatabaseSync, lists: AllLists = Lists.all): v
 /** Migrates the file to this version and adds missing tables and columns, or refuses it without a change. */
 export const migrate = (db: DatabaseSync, lists: AllLists = Lists.all): void => {
   if (versionOf(db) === currentVersion) {
-    requireOwnTables(db)
+    requireOwnTables(db, currentVersion)
     if (isComplete(additionsIn(db, lists))) return requireListTables(db, lists)
   }
   db.exec("BEGIN IMMEDIATE")
@@ -156,10 +165,15 @@ const columnsIn = (db: DatabaseSync): ReadonlySet<string> =>
     ).all().map(({ name }) => String(name))
   )
 
-let ownColumns: ReadonlySet<string> | undefined
+/** The columns that the migrations make, by version. */
+const ownColumns = new Map<number, ReadonlySet<string>>()
 
-/** Fails if a table or column of the migrations is missing. Extra tables and columns are allowed. */
-const requireOwnTables = (db: DatabaseSync): void => requireColumns(db, ownColumns ??= columnsOfMigrations())
+/** Fails if a table or column of the migrations up to this version is missing. Extra tables and columns are allowed. */
+const requireOwnTables = (db: DatabaseSync, version: number): void => {
+  const columns = ownColumns.get(version) ?? columnsOfMigrations(version)
+  ownColumns.set(version, columns)
+  requireColumns(db, columns)
+}
 
 /** Fails if a recorded table or column of a list is missing. */
 const requireListTables = (db: DatabaseSync, lists: AllLists): void => {
@@ -186,10 +200,12 @@ const requireColumns = (db: DatabaseSync, names: Iterable<string>): void => {
 /** The columns of every list's table in addition to those of its fields. */
 const rowColumns = ["row", "raw", "hash", "first_seen_at", "changed_at", "missing_since"]
 
-const columnsOfMigrations = (): ReadonlySet<string> => {
+const columnsOfMigrations = (version: number): ReadonlySet<string> => {
   const empty = new DatabaseSync(":memory:")
   try {
-    migrate(empty, [])
+    for (const migration of migrations) {
+      if (migration.version <= version) { for (const statement of migration.sqlite) empty.exec(statement) }
+    }
     return columnsIn(empty)
   } finally {
     empty.close()

@@ -2,6 +2,8 @@
 import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
+import { personalVersion } from "../engine/Migrations.ts"
+import { personalColumns, toPersonalState } from "../engine/Personal.ts"
 import type { RowLookup, StoredRow } from "../engine/Plan.ts"
 import {
   bytes,
@@ -88,6 +90,17 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
     })),
     merchants: db.all("SELECT merchant FROM known_merchants").map((row) => text(row, "merchant"))
   })),
+  personal: run((db) => {
+    const { version } = db.get("SELECT user_version AS version FROM pragma_user_version") ?? {}
+    return toPersonalState(
+      Number(version) < personalVersion
+        ? db.get("SELECT source FROM destination")
+        : db.get(
+          `SELECT ${personalColumns}, (SELECT source FROM destination) AS source,
+            (SELECT group_concat(hash, ' ') FROM suppressed) AS suppressed FROM personal`
+        )
+    )
+  }),
   scans: (list, part) =>
     run((db) =>
       (part === undefined

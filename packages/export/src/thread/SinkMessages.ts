@@ -14,11 +14,13 @@ import {
   Moved,
   NotADestination,
   OtherMerchant,
+  OtherRule,
   OtherSource,
   type Owner,
   type OwnerClaim,
   type PassKind,
   type PassSession,
+  PersonalDataChanged,
   type Problem,
   RowsRemoved,
   type ScanPreview,
@@ -220,6 +222,7 @@ export interface ErrorMessage {
   readonly loss: LeaseLost["loss"]
   readonly bound: string
   readonly given: string
+  readonly isRewriting: boolean
   readonly by: OtherMerchant["by"]
   readonly problem: string
   readonly advice: string | undefined
@@ -232,6 +235,7 @@ const emptyFields = {
   loss: "expired",
   bound: "",
   given: "",
+  isRewriting: false,
   by: "key",
   problem: "",
   advice: undefined,
@@ -250,7 +254,9 @@ export const fromError = ({ location, reason }: SinkError): ErrorMessage => ({
 export const toError = (message: ErrorMessage): SinkError =>
   new SinkError({ location: message.location, reason: reasonIn(message) })
 
-const reasonIn = ({ advice, bound, by, code, given, holder, label, loss, problem, tag }: ErrorMessage): SinkReason => {
+const reasonIn = (
+  { advice, bound, by, code, given, holder, isRewriting, label, loss, problem, tag }: ErrorMessage
+): SinkReason => {
   switch (tag) {
     case "Locked":
       return new Locked({ label, holder })
@@ -262,6 +268,10 @@ const reasonIn = ({ advice, bound, by, code, given, holder, label, loss, problem
       return new RowsRemoved({ label })
     case "OtherSource":
       return new OtherSource({ bound, given })
+    case "OtherRule":
+      return new OtherRule({ bound, given, isRewriting })
+    case "PersonalDataChanged":
+      return new PersonalDataChanged()
     case "OtherMerchant":
       return new OtherMerchant({ by })
     case "NotADestination":
