@@ -175,7 +175,7 @@ describe("a lock file that is removed", () => {
       }
       const before = contentOf(file)
       const list = Lists.invoices
-      const rendering = { number: 1, list, scan: 1, revision: 1 }
+      const rendering = { number: 1, list, scan: 1, revision: 1, edition: 0 }
       const renderings = Renderings.make(store)
       const now = new Date().toISOString()
       const writes: Record<string, Effect.Effect<unknown, SinkError, Scope.Scope>> = {
@@ -193,7 +193,8 @@ describe("a lock file that is removed", () => {
         restart: session.restart,
         giveUp: session.giveUp,
         addEntry: renderings.addEntry(rendering, "invoices-1.ndjson"),
-        complete: renderings.complete([], Manifest.toText({ version: 1, source: "memory", lists: {} })),
+        complete: renderings.complete([], Manifest.toText({ version: 1, source: "memory", lists: {} }), 0),
+        withdraw: renderings.withdraw(list),
         deleteEntry: renderings.deleteEntry("invoices-1.ndjson")
       }
       for (const [name, write] of Object.entries(writes)) {

@@ -1,7 +1,8 @@
 /**
  * `file:FOLDER?format=…`. A scan writes into the folder's SQLite copy (`copy.db`). When the scan is complete, the list is
  * rendered from the copy into new files, and `manifest.json` is replaced to name them. A reader that starts with the manifest
- * always gets a whole snapshot: a file that the manifest named stays until its list is rendered twice more.
+ * always gets a whole snapshot: a file that the manifest named stays until its list is rendered twice more. Only if personal
+ * data was removed from the copy, older files are removed at once.
  */
 import { Lists } from "@payments/core"
 import { DateTime, Effect, Equal, FileSystem, Layer, Option, Path, type PlatformError, Stream } from "effect"
@@ -36,24 +37,12 @@ export const layer = (
   Layer.effect(
     Sink,
     Effect.gen(function*() {
-      const fs = yield* FileSystem.FileSystem
-      const path = yield* Path.Path
       const platform = yield* Effect.context<FileSystem.FileSystem | Path.Path>()
       const location = `file:${folder}`
       yield* onDisk(location, makeFolder(folder, ownerOnlyFolder))
-      const store = yield* openStore(path.join(folder, copyFile), location, lists)
+      const renderer = yield* openRenderer({ folder, format, lists, keepsFormat: false })
+      const { store } = renderer
       const copySink = makeSink(store, lists)
-      const renderer: Renderer = {
-        fs,
-        path,
-        store,
-        folder,
-        location,
-        format,
-        lists,
-        renderings: Renderings.make(store),
-        checked: new Map()
-      }
       const publish = (ended?: Lists.AnyList) => Effect.provideContext(publishWith(renderer, ended), platform)
       return Sink.of({
         location,
@@ -75,6 +64,29 @@ export const layer = (
     })
   )
 
+/**
+ * Renders the lists of an existing folder whose files may have personal data that was removed from the copy, and removes those
+ * files. Waits while another program renders. The lists keep their formats; `format` is that of a list that was not rendered
+ * yet.
+ */
+export const renderAgain = Effect.fn("Export.renderAgain")(function*(folder: string, format: Format) {
+  const renderer = yield* openRenderer({ folder, format, lists: Lists.all, keepsFormat: true })
+  return yield* publishWith(renderer, undefined)
+}, Effect.scoped)
+
+/** Opens the folder's copy for rendering, until the scope closes. */
+const openRenderer = Effect.fnUntraced(
+  function*(options: Pick<Renderer, "folder" | "format" | "lists" | "keepsFormat">) {
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    const location = `file:${options.folder}`
+    const store = yield* openStore(path.join(options.folder, copyFile), location, options.lists)
+    const renderings = Renderings.make(store)
+    const renderer: Renderer = { ...options, fs, path, location, store, renderings, checked: new Map() }
+    return renderer
+  }
+)
+
 interface Renderer {
   readonly fs: FileSystem.FileSystem
   readonly path: Path.Path
@@ -82,6 +94,8 @@ interface Renderer {
   readonly folder: string
   readonly location: string
   readonly format: Format
+  /** Whether a list that is rendered already keeps its format. */
+  readonly keepsFormat: boolean
   readonly lists: ReadonlyArray<Lists.AnyList>
   readonly renderings: Renderings.Renderings
   /** The size, time and inode of each file, by name, when its digest was last checked. */
@@ -93,14 +107,30 @@ type Snapshot = Pick<Store, "scans" | "missing" | "rows" | "columns">
 /**
  * Renders the list whose scans have just ended, and every other list that is not rendered yet and that no incomplete scan has
  * changed. One program renders at a time; others wait. Rendering reads a snapshot of the copy, so scans may write meanwhile.
+ *
+ * If personal data was removed from the copy, files of its earlier editions are removed. So each list that has such files is
+ * rendered again, also if an incomplete scan has changed it: the manifest then names no certificate. If personal data is
+ * removed while a list is rendered, rendering begins again.
  */
 const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
   Effect.scoped(Effect.gen(function*() {
-    const { renderings, store } = renderer
+    const { store } = renderer
     yield* store.lock(Renderings.manifestLabel, "wait")
+    while ((yield* publishOnce(renderer, ended)) === "outdated") yield* Effect.yieldNow
+    // If the folder was moved meanwhile, the files are not at its path.
+    yield* store.requireInPlace
+  }))
+
+/** Renders the current content of the copy, unless personal data is removed meanwhile. */
+const publishOnce = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
+  Effect.scoped(Effect.gen(function*() {
+    const { renderings, store } = renderer
     const snapshot = yield* store.snapshot
     const source = yield* snapshot.source
-    if (source === undefined) return
+    if (source === undefined) return "done"
+    const { edition, isRewriting } = yield* Renderings.personalDataIn(snapshot)
+    // The rewrite renders the files when it is finished.
+    if (isRewriting) return "done"
     yield* cleanUp(renderer)
     const stored = yield* renderings.manifest
     let manifest: Manifest.Manifest = stored === undefined
@@ -108,27 +138,45 @@ const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
       : Manifest.fromText(stored.text)
     if (manifest.source !== source) {
       manifest = { ...manifest, source }
-      yield* replaceManifest(renderer, [], manifest)
+      if (!(yield* replaceManifest(renderer, [], manifest, edition))) return "outdated"
     }
     for (const list of renderer.lists) {
+      const renderedEdition = yield* renderings.editionOf(list)
+      const isCurrentEdition = renderedEdition === undefined || renderedEdition === edition
       const known = yield* Renderings.evidenceOf(snapshot, list)
-      if (known === undefined || !(known.isConsistent || list.name === ended?.name)) continue
       // The next export of the list fills its new columns and then renders it.
-      if ((yield* unfilled(snapshot, list)).columns.length > 0) continue
+      if (known === undefined || (yield* unfilled(snapshot, list)).columns.length > 0) {
+        if (isCurrentEdition) continue
+        const { [list.label]: _, ...lists } = manifest.lists
+        manifest = { ...manifest, lists }
+        if (!(yield* replaceManifest(renderer, [], manifest, edition))) return "outdated"
+        yield* renderings.withdraw(list)
+        yield* removeStale(renderer)
+        continue
+      }
+      if (isCurrentEdition && !known.isConsistent && list.name !== ended?.name) continue
       const before = manifest.lists[list.label]
-      const intact = before !== undefined && (yield* isIntact(renderer, list, before)) ? before : undefined
-      const now = { ...formatOf(renderer, list), ...known.evidence }
+      const format = renderer.keepsFormat && before !== undefined ? Manifest.formatIn(before) : renderer.format
+      const intact = before !== undefined && (yield* isIntact(renderer, list, format, before)) ? before : undefined
+      const now = { ...formatOf(format, list), ...known.evidence }
       const revision = yield* Renderings.revisionOf(snapshot, list)
+      // Files of an earlier edition have nothing that was removed if no row has changed since.
       const unchangedFiles = yield* filesAt(renderer, intact, revision)
-      if (unchangedFiles !== undefined && Equal.equals(intact, { ...now, files: unchangedFiles })) continue
+      const isUnchanged = unchangedFiles !== undefined && Equal.equals(intact, { ...now, files: unchangedFiles })
+      if (isUnchanged && isCurrentEdition) continue
       const files = unchangedFiles ??
-        (yield* render(renderer, snapshot, { list, scan: now.scan, revision, number: yield* renderings.nextNumber }))
+        (yield* render(renderer, snapshot, format, {
+          list,
+          scan: now.scan,
+          revision,
+          edition,
+          number: yield* renderings.nextNumber
+        }))
       manifest = { ...manifest, lists: { ...manifest.lists, [list.label]: { ...now, files } } }
-      yield* replaceManifest(renderer, files, manifest)
+      if (!(yield* replaceManifest(renderer, files, manifest, edition))) return "outdated"
       yield* removeStale(renderer)
     }
-    // If the folder was moved meanwhile, the files are not at its path.
-    yield* store.requireInPlace
+    return "done"
   }))
 
 /** Completes an interrupted run: replaces an outdated manifest, and removes incomplete and old files. */
@@ -148,7 +196,7 @@ const cleanUp = Effect.fnUntraced(function*(renderer: Renderer) {
 /** The temporary file that `replaceFile` leaves when its process is killed. */
 const leftover = /^manifest\.json\.[0-9a-f-]{36}\.new$/
 
-/** Removes incomplete and old rendered files. It removes no other files. */
+/** Removes incomplete and old rendered files, and those that may have removed personal data. It removes no other files. */
 const removeStale = Effect.fnUntraced(function*({ folder, fs, location, path, renderings }: Renderer) {
   for (const file of yield* renderings.stale) {
     yield* onDisk(location, fs.remove(path.join(folder, file), { force: true }))
@@ -158,20 +206,27 @@ const removeStale = Effect.fnUntraced(function*({ folder, fs, location, path, re
 
 /**
  * Records rendered files and replaces the manifest. The copy is written first: after a crash in between, the next run replaces
- * the outdated manifest, and `verify` knows its expected text.
+ * the outdated manifest, and `verify` knows its expected text. Returns false and replaces nothing if personal data was removed
+ * after this edition.
  */
 const replaceManifest = Effect.fnUntraced(
-  function*(renderer: Renderer, files: ReadonlyArray<Manifest.RenderedFile>, manifest: Manifest.Manifest) {
+  function*(
+    renderer: Renderer,
+    files: ReadonlyArray<Manifest.RenderedFile>,
+    manifest: Manifest.Manifest,
+    edition: number
+  ) {
     const { folder, location, path, renderings } = renderer
     const text = Manifest.toText(manifest)
     yield* onDisk(location, syncFolder(folder))
-    yield* renderings.complete(files, text)
+    if (!(yield* renderings.complete(files, text, edition))) return false
     yield* onDisk(location, replaceFile(path.join(folder, Manifest.manifestFile), text))
+    return true
   }
 )
 
 /** Returns the manifest's fields about the format. NDJSON has only the records' texts, so it has no columns. */
-const formatOf = ({ format: { compress, format, formulas } }: Renderer, list: Lists.AnyList) => {
+const formatOf = ({ compress, format, formulas }: Format, list: Lists.AnyList) => {
   if (format === "ndjson") return { format, compress }
   const columns = columnsOf(list).map(({ name }) => name)
   return format === "csv"
@@ -184,9 +239,10 @@ const isIntact = Effect.fnUntraced(
   function*(
     renderer: Renderer,
     list: Lists.AnyList,
+    wantedFormat: Format,
     { columns, compress, dialect, files, format, formulas }: Manifest.RenderedList
   ) {
-    const wanted = { formulas: undefined, dialect: undefined, columns: undefined, ...formatOf(renderer, list) }
+    const wanted = { formulas: undefined, dialect: undefined, columns: undefined, ...formatOf(wantedFormat, list) }
     if (!Equal.equals({ format, compress, formulas, dialect, columns }, wanted)) return false
     for (const file of files) if (!(yield* isUnchanged(renderer, file))) return false
     return true
@@ -221,8 +277,8 @@ const isUnchanged = Effect.fnUntraced(
 
 /** Renders a list into new files. Their names consist of the list's name, the time and a number. */
 const render = Effect.fnUntraced(
-  function*(renderer: Renderer, snapshot: Snapshot, rendering: Renderings.Rendering) {
-    const { folder, format, fs, location, path, renderings } = renderer
+  function*(renderer: Renderer, snapshot: Snapshot, format: Format, rendering: Renderings.Rendering) {
+    const { folder, fs, location, path, renderings } = renderer
     const { list, number } = rendering
     const time = DateTime.formatIso(yield* DateTime.now).replaceAll(/\D/g, "")
     const renderOne = Effect.fnUntraced(function*(suffix: string, isIn: (row: FullRow) => boolean) {

@@ -3,7 +3,7 @@ import { Option, Schema } from "effect"
 import * as Certificate from "../engine/Certificate.ts"
 import * as ScanTotals from "../engine/ScanTotals.ts"
 import type { ScanRow } from "../engine/Store.ts"
-import { compressions, formats, formulas } from "./render/Format.ts"
+import { compressions, type Format, formats, formulas } from "./render/Format.ts"
 
 /**
  * The version of the CSV format. Files of an older version are rendered again. Version 1, which manifests do not name, did not
@@ -61,6 +61,13 @@ export const Manifest = Schema.Struct({
 })
 /** {@inheritDoc Manifest} */
 export interface Manifest extends Schema.Schema.Type<typeof Manifest> {}
+
+/** Returns the format in which a list was rendered. */
+export const formatIn = ({ compress, format, formulas = "escape" }: RenderedList): Format => ({
+  format,
+  compress,
+  formulas
+})
 
 /** The name of the manifest in the folder. */
 export const manifestFile = "manifest.json"

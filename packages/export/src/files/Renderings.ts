@@ -21,13 +21,24 @@ export interface Rendering {
   readonly scan: number
   /** The {@link revisionOf} the list that is rendered. */
   readonly revision: number
+  /** The {@link PersonalData.edition} of the rows that are rendered. */
+  readonly edition: number
+}
+
+/** The state of the personal data in a copy. */
+export interface PersonalData {
+  /** Increases with every transaction that removes personal data. A file of an older edition may have what was removed. */
+  readonly edition: number
+  /** Whether a rewrite is not finished, so that the rows follow two rules. */
+  readonly isRewriting: boolean
 }
 
 /** Reads the data about rendered files. */
 export interface RenderingsReader {
   /**
    * The text of `manifest.json` and its previous text, or undefined before the first rendering. If its replacement was
-   * interrupted, the file still has the previous text.
+   * interrupted, the file still has the previous text. After a removal of personal data, the previous text is not stored: its
+   * digests cover what was removed.
    */
   readonly manifest: Effect.Effect<
     { readonly text: string; readonly previous: string | undefined } | undefined,
@@ -35,19 +46,30 @@ export interface RenderingsReader {
   >
   /** Returns the revision of the list from which the file was rendered. */
   readonly revisionIn: (file: string) => Effect.Effect<number | undefined, SinkError>
+  /** Returns the edition of the last complete rendering of a list. */
+  readonly editionOf: (list: Lists.AnyList) => Effect.Effect<number | undefined, SinkError>
   /** The files of the last complete rendering of each list. */
   readonly current: Effect.Effect<ReadonlyArray<Manifest.RenderedFile>, SinkError>
 }
 
 /** Reads and writes the data about rendered files. The writer has the lock {@link manifestLabel}. */
-export interface Renderings extends Pick<RenderingsReader, "manifest" | "revisionIn"> {
+export interface Renderings extends Pick<RenderingsReader, "manifest" | "revisionIn" | "editionOf"> {
   /** The number of the next rendering. */
   readonly nextNumber: Effect.Effect<number, SinkError>
   /** Stores the name of a file before the file is created. */
   readonly addEntry: (rendering: Rendering, file: string) => Effect.Effect<void, SinkError>
-  /** Stores the digests of complete files, and the manifest that names them. */
-  readonly complete: (files: ReadonlyArray<Manifest.RenderedFile>, manifest: string) => Effect.Effect<void, SinkError>
-  /** The incomplete files, and those with two later complete renderings. */
+  /**
+   * Stores the digests of complete files, and the manifest that names them. Returns false and stores nothing if personal data
+   * was removed after this edition: the files may still have it.
+   */
+  readonly complete: (
+    files: ReadonlyArray<Manifest.RenderedFile>,
+    manifest: string,
+    edition: number
+  ) => Effect.Effect<boolean, SinkError>
+  /** Makes all renderings of a list incomplete, so that its files are removed. The manifest no longer names them. */
+  readonly withdraw: (list: Lists.AnyList) => Effect.Effect<void, SinkError>
+  /** The incomplete files, those with two later complete renderings, and older ones that may have removed personal data. */
   readonly stale: Effect.Effect<ReadonlyArray<string>, SinkError>
   /** Deletes the stored name of a file that was removed. */
   readonly deleteEntry: (file: string) => Effect.Effect<void, SinkError>
@@ -56,6 +78,12 @@ export interface Renderings extends Pick<RenderingsReader, "manifest" | "revisio
 /** SQL for the number of complete renderings of the same list that are newer than the rendering of row `r`. */
 const newer = `(SELECT count(DISTINCT rendering) FROM rendered
   WHERE list = r.list AND rendering > r.rendering AND sha256 IS NOT NULL)`
+
+/** SQL for the edition of the rows. */
+const edition = "coalesce((SELECT edition FROM personal), 0)"
+
+/** SQL for the last complete renderings. */
+const isCurrent = `sha256 IS NOT NULL AND ${newer} = 0`
 
 /** Makes the reader over a copy. */
 export const readerOf = ({ run }: Pick<SqliteClient, "run">): RenderingsReader => ({
@@ -71,8 +99,13 @@ export const readerOf = ({ run }: Pick<SqliteClient, "run">): RenderingsReader =
       const revision = db.get("SELECT revision FROM rendered WHERE file = ?", file)?.["revision"]
       return typeof revision === "number" ? revision : undefined
     }),
+  editionOf: (list) =>
+    run((db) => {
+      const rendered = db.get(`SELECT edition FROM rendered AS r WHERE list = ? AND ${isCurrent}`, list.label)
+      return rendered === undefined ? undefined : number(rendered, "edition")
+    }),
   current: run((db) =>
-    db.all(`SELECT file, records, bytes, sha256 FROM rendered AS r WHERE sha256 IS NOT NULL AND ${newer} = 0`)
+    db.all(`SELECT file, records, bytes, sha256 FROM rendered AS r WHERE ${isCurrent}`)
       .map((row) => ({
         file: text(row, "file"),
         records: number(row, "records"),
@@ -86,31 +119,55 @@ export const readerOf = ({ run }: Pick<SqliteClient, "run">): RenderingsReader =
 export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transaction">): Renderings => ({
   ...readerOf({ run }),
   nextNumber: run((db) => number(db.get("SELECT coalesce(max(rendering), 0) + 1 AS n FROM rendered"), "n")),
-  addEntry: ({ list, number: rendering, revision, scan }, file) =>
+  addEntry: ({ edition, list, number: rendering, revision, scan }, file) =>
     transaction(manifestLabel, (db) =>
       db.run(
-        "INSERT INTO rendered (file, list, rendering, scan, revision) VALUES (?, ?, ?, ?, ?)",
+        "INSERT INTO rendered (file, list, rendering, scan, revision, edition) VALUES (?, ?, ?, ?, ?, ?)",
         file,
         list.label,
         rendering,
         scan,
-        revision
+        revision,
+        edition
       )),
-  complete: (files, manifest) =>
+  complete: (files, manifest, rendered) =>
     transaction(manifestLabel, (db) => {
+      if (number(db.get(`SELECT ${edition} AS edition`), "edition") !== rendered) return false
+      const isPreviousKept = db.get("SELECT 1 FROM rendered WHERE edition <> ?", rendered) === undefined
       for (const { bytes, file, records, sha256 } of files) {
-        db.run("UPDATE rendered SET records = ?, bytes = ?, sha256 = ? WHERE file = ?", records, bytes, sha256, file)
+        db.run(
+          "UPDATE rendered SET records = ?, bytes = ?, sha256 = ?, edition = ? WHERE file = ?",
+          records,
+          bytes,
+          sha256,
+          rendered,
+          file
+        )
       }
       db.run(
-        "INSERT OR REPLACE INTO manifest (only, text, previous) VALUES (1, ?, (SELECT text FROM manifest))",
-        manifest
+        "INSERT OR REPLACE INTO manifest (only, text, previous) VALUES (1, ?, (SELECT text FROM manifest WHERE ?))",
+        manifest,
+        Number(isPreviousKept)
       )
+      return true
     }),
+  withdraw: (list) =>
+    transaction(manifestLabel, (db) => db.run("UPDATE rendered SET sha256 = NULL WHERE list = ?", list.label)),
   stale: run((db) =>
-    db.all(`SELECT file FROM rendered AS r WHERE sha256 IS NULL OR ${newer} >= 2`).map((row) => text(row, "file"))
+    db.all(
+      `SELECT file FROM rendered AS r
+      WHERE sha256 IS NULL OR ${newer} >= 2 OR (edition <> ${edition} AND ${newer} >= 1)`
+    ).map((row) => text(row, "file"))
   ),
   deleteEntry: (file) => transaction(manifestLabel, (db) => db.run("DELETE FROM rendered WHERE file = ?", file))
 })
+
+/** Reads the state of the personal data. */
+export const personalDataIn = ({ run }: Pick<SqliteClient, "run">): Effect.Effect<PersonalData, SinkError> =>
+  run((db) => {
+    const row = db.get(`SELECT ${edition} AS edition, (SELECT rewriting FROM personal) AS rewriting`)
+    return { edition: number(row, "edition"), isRewriting: optional(row, "rewriting") !== undefined }
+  })
 
 /** Returns the revision of a list, which increases with every commit that changes a row of the list. */
 export const revisionOf = (
