@@ -248,6 +248,8 @@ export const migrations: ReadonlyArray<Migration> = [
         started_at TEXT NOT NULL, completed_at TEXT, records INTEGER NOT NULL DEFAULT 0,
         changes INTEGER NOT NULL DEFAULT 0, quarantined INTEGER NOT NULL DEFAULT 0
       ) STRICT`,
+      // The edition of the rows from which the file was rendered.
+      "ALTER TABLE rendered ADD COLUMN edition INTEGER NOT NULL DEFAULT 0",
       // At points before this change, the list lacks rows that were removed because they were missing for long.
       "CREATE TABLE rows_pruned (list TEXT PRIMARY KEY, seq INTEGER NOT NULL, pruned_at TEXT NOT NULL) STRICT"
     ],

@@ -63,10 +63,10 @@ export const Manifest = Schema.Struct({
 export interface Manifest extends Schema.Schema.Type<typeof Manifest> {}
 
 /** Returns the format in which a list was rendered. */
-export const formatIn = ({ compress, format, formulas = "escape" }: RenderedList): Format => ({
-  format,
-  compress,
-  formulas
+export const formatIn = (rendered: RenderedList): Format => ({
+  format: rendered.format,
+  compress: rendered.compress,
+  formulas: rendered.formulas ?? "escape"
 })
 
 /** The name of the manifest in the folder. */

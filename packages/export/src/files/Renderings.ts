@@ -80,7 +80,7 @@ const newer = `(SELECT count(DISTINCT rendering) FROM rendered
   WHERE list = r.list AND rendering > r.rendering AND sha256 IS NOT NULL)`
 
 /** SQL for the edition of the rows. */
-const edition = "coalesce((SELECT edition FROM personal), 0)"
+const rowsEdition = "(SELECT edition FROM personal)"
 
 /** SQL for the last complete renderings. */
 const isCurrent = `sha256 IS NOT NULL AND ${newer} = 0`
@@ -132,7 +132,7 @@ export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transacti
       )),
   complete: (files, manifest, rendered) =>
     transaction(manifestLabel, (db) => {
-      if (number(db.get(`SELECT ${edition} AS edition`), "edition") !== rendered) return false
+      if (number(db.get("SELECT edition FROM personal"), "edition") !== rendered) return false
       const isPreviousKept = db.get("SELECT 1 FROM rendered WHERE edition <> ?", rendered) === undefined
       for (const { bytes, file, records, sha256 } of files) {
         db.run(
@@ -156,7 +156,7 @@ export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transacti
   stale: run((db) =>
     db.all(
       `SELECT file FROM rendered AS r
-      WHERE sha256 IS NULL OR ${newer} >= 2 OR (edition <> ${edition} AND ${newer} >= 1)`
+      WHERE sha256 IS NULL OR ${newer} >= 2 OR (edition <> ${rowsEdition} AND ${newer} >= 1)`
     ).map((row) => text(row, "file"))
   ),
   deleteEntry: (file) => transaction(manifestLabel, (db) => db.run("DELETE FROM rendered WHERE file = ?", file))
@@ -165,7 +165,7 @@ export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transacti
 /** Reads the state of the personal data. */
 export const personalDataIn = ({ run }: Pick<SqliteClient, "run">): Effect.Effect<PersonalData, SinkError> =>
   run((db) => {
-    const row = db.get(`SELECT ${edition} AS edition, (SELECT rewriting FROM personal) AS rewriting`)
+    const row = db.get("SELECT edition, rewriting FROM personal")
     return { edition: number(row, "edition"), isRewriting: optional(row, "rewriting") !== undefined }
   })
 
