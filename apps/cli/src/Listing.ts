@@ -9,6 +9,7 @@ import {
   CommandExit,
   drawProgress,
   eraseProgress,
+  type FieldPath,
   logLine,
   logNote,
   type Next,
@@ -18,7 +19,6 @@ import { Effect, Record, Redacted, Stdio, Stream } from "effect"
 import { CollectedRecords } from "./CollectedRecords.ts"
 import { continueCommand, isPrintable, nextText, type TypedFlags } from "./ContinueCommand.ts"
 import * as CursorFile from "./CursorFile.ts"
-import type { FieldPath } from "./FieldPath.ts"
 import { type ListedRecord, recordsOf } from "./ListedRecords.ts"
 import { chosenFormat, describe, type Ending, type Format, logWrapped, makeOutput, wrapped } from "./Output.ts"
 import { fieldReader } from "./RecordText.ts"

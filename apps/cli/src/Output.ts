@@ -9,6 +9,7 @@ import type * as Csv from "@payments/export/csv"
 import {
   canColor,
   type CommandExit,
+  type FieldPath,
   logLine,
   type Next,
   nextMembers,
@@ -18,7 +19,6 @@ import {
 } from "@payments/export/program"
 import { Effect, Stdio, Terminal } from "effect"
 import { compareNumbers, isNumber } from "./ExactNumber.ts"
-import type { FieldPath } from "./FieldPath.ts"
 import { fieldReader, plainText, projection } from "./RecordText.ts"
 import type { Column, Table } from "./Table.ts"
 

@@ -1,6 +1,6 @@
 /** Reads the fields of a record from its exact text, because parsing rounds some numbers. */
 import { membersOf, parseText } from "@payments/core"
-import type { FieldPath } from "./FieldPath.ts"
+import type { FieldPath } from "@payments/export/program"
 
 /** Returns the exact JSON text of a field, or undefined if the record does not have it. */
 export type ReadField = (path: Pick<FieldPath, "names">) => string | undefined

@@ -3,11 +3,20 @@
  * not know them. Their fields are checked against the document before any request.
  */
 import { Lists } from "@payments/core"
-import { checkAll, type CommandExit, setting, type SettingParser, textFlag, usage } from "@payments/export/program"
+import {
+  checkAll,
+  checkPaths,
+  type CommandExit,
+  type FieldPath,
+  readPaths,
+  setting,
+  type SettingParser,
+  textFlag,
+  usage
+} from "@payments/export/program"
 import { Context, Effect, Record } from "effect"
 import { Flag } from "effect/cli"
 import { isNumber } from "./ExactNumber.ts"
-import { checkPaths, type FieldPath, readPaths } from "./FieldPath.ts"
 import type { JsonQuery } from "./JsonQuery.ts"
 import { parseSortKeys, type SortKey } from "./SortKeys.ts"
 import { valueText } from "./ValueText.ts"

@@ -1,6 +1,6 @@
 /** `--sort`: the order of the records that were read. Numbers are compared exactly. */
+import { type FieldPath, readPath } from "@payments/export/program"
 import { compareNumbers, isNumber } from "./ExactNumber.ts"
-import { type FieldPath, readPath } from "./FieldPath.ts"
 import { plainText, type ReadField } from "./RecordText.ts"
 
 /** A field to sort by. */

@@ -1,7 +1,7 @@
 /** `--where`: conditions on the fields of records that were read. Numbers are compared exactly. */
 import { folded } from "@payments/export"
+import { type FieldPath, readPath, unquoted } from "@payments/export/program"
 import { compareNumbers, isNumber } from "./ExactNumber.ts"
-import { type FieldPath, readPath, unquoted } from "./FieldPath.ts"
 import { plainText, type ReadField } from "./RecordText.ts"
 
 /** The operators, the longer ones first. */

@@ -1,8 +1,8 @@
 /** Numbers, conditions, orders, projections and queries over exact texts, compared with plain computations on big integers. */
 import { assert, describe, it } from "@effect/vitest"
+import { readPath, readPaths } from "@payments/export/program"
 import { BigDecimal, Option, Schema } from "effect"
 import { compareNumbers, isNumber } from "../src/ExactNumber.ts"
-import { readPath, readPaths } from "../src/FieldPath.ts"
 import { JsonQueryError, parseJsonQuery } from "../src/JsonQuery.ts"
 import { fieldReader, projection } from "../src/RecordText.ts"
 import { parseSortKeys, sortOrder, sortValues } from "../src/SortKeys.ts"

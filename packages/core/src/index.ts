@@ -1,7 +1,7 @@
 /** The public surface of `@payments/core`. */
 export { BeforePage } from "./BeforePage.ts"
 export * as Days from "./Days.ts"
-export { membersOf, parseText, parseWithNumbers } from "./ExactText.ts"
+export { membersOf, parseText, parseWithNumbers, rewriteItems } from "./ExactText.ts"
 export { type Checked, type KeySource, largestKeyBytes, makeKeyFile } from "./internal/KeySource.ts"
 export type { SlowDown } from "./internal/RateLimiter.ts"
 export type {

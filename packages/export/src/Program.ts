@@ -68,6 +68,7 @@ export {
   printOrEnd,
   requireOutput
 } from "./ConsoleOutput.ts"
+export { checkPaths, type FieldPath, readPath, readPaths, unquoted } from "./FieldPath.ts"
 export { wordsIn } from "./HelpWidth.ts"
 export { type ListenProblem, listenProblem } from "./ListenProblem.ts"
 export { nearest } from "./Nearest.ts"

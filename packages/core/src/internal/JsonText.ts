@@ -140,6 +140,57 @@ export const membersOf = (object: string): Map<string, string> => {
   return found
 }
 
+/**
+ * Replaces or removes the values of an object's members or of an array's elements. `rewrite` gets the text of each value and
+ * its member name, which is undefined for an element. It returns the new text, or undefined to remove the member or element
+ * with its comma. All other text stays unchanged. Other values than objects and arrays are returned unchanged.
+ */
+export const rewriteItems = (
+  container: string,
+  rewrite: (value: string, name: string | undefined) => string | undefined
+): string => {
+  const start = skipSpace(container, 0)
+  const isObject = container.charCodeAt(start) === openBrace
+  if (!isObject && container.charCodeAt(start) !== openBracket) return container
+  let result = ""
+  /** The end of the text that is in `result`. */
+  let copied = 0
+  let at = skipSpace(container, start + 1)
+  /** The end of the last item, and of the last one that stays. */
+  let end = at
+  let keptEnd = at
+  let hasKept = false
+  while (at < container.length && !isClosing(container.charCodeAt(at))) {
+    const nameEnd = isObject ? stringEnd(container, at) : at
+    const from = isObject ? skipSpace(container, skipSpace(container, nameEnd) + 1) : at
+    const to = valueEnd(container, from)
+    const value = container.slice(from, to)
+    const replaced = rewrite(value, isObject ? nameIn(container, at, nameEnd) : undefined)
+    if (replaced === undefined) {
+      if (copied < keptEnd) result += container.slice(copied, keptEnd)
+      copied = Math.max(copied, keptEnd)
+    } else {
+      // Items between `keptEnd` and `end` were removed. The comma after the last of them separates the items that stay.
+      if (keptEnd !== end) {
+        if (hasKept) result += container.slice(end, at)
+        copied = at
+      }
+      if (replaced !== value) {
+        result += container.slice(copied, from) + replaced
+        copied = to
+      }
+      keptEnd = to
+      hasKept = true
+    }
+    end = to
+    at = nextItem(container, to)
+  }
+  if (keptEnd !== end) copied = end
+  return copied === 0 ? container : result + container.slice(copied)
+}
+
+const isClosing = (code: number): boolean => code === closeBrace || code === closeBracket
+
 /** Returns the elements of the array in the member `name` of an object, each as compact text. */
 export const elementsOf = (object: string, name: string): ReadonlyArray<string> => {
   let elements: Array<string> = []

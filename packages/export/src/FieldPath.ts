@@ -4,9 +4,9 @@
  * typing error. In quotes it is accepted.
  */
 import { Lists } from "@payments/core"
-import { usage } from "@payments/export/program"
 import { Effect } from "effect"
 import { closest, distance } from "fastest-levenshtein"
+import { usage } from "./ProgramError.ts"
 
 /** The path of a field. */
 export interface FieldPath {
@@ -51,6 +51,10 @@ export const unquoted = (text: string): string | undefined => {
   }
 }
 
+/** Returns the text of a path. A name that needs double quotes has them. */
+export const pathText = (names: ReadonlyArray<string>): string =>
+  names.map((one) => /^[^\s".,:=!<>~]+$/.test(one) ? one : JSON.stringify(one)).join(".")
+
 /** Reads paths that are separated by commas. Returns undefined if the text is anything else. */
 export const readPaths = (text: string): ReadonlyArray<FieldPath> | undefined => {
   const paths = new Map<string, FieldPath>()
@@ -68,7 +72,7 @@ export const readPaths = (text: string): ReadonlyArray<FieldPath> | undefined =>
 const normalized = (path: string): string => path.replaceAll(/[._-]/g, "").toLowerCase()
 
 /** Returns the documented path that this one probably means, if it is neither documented nor quoted. */
-const intended = ({ header, isQuoted }: FieldPath, documented: ReadonlyArray<string>): string | undefined => {
+export const intended = ({ header, isQuoted }: FieldPath, documented: ReadonlyArray<string>): string | undefined => {
   if (isQuoted || documented.includes(header)) return undefined
   const nested = documented.find((path) => path.endsWith(`.${header}`))
   if (nested !== undefined) return nested

@@ -1,0 +1,103 @@
+/**
+ * Finds the records of erased persons. A destination stores keyed hashes of what an erasure was asked for, and of the records
+ * that it erased, because the API returns them again. Without the key, nobody can guess the values from the hashes.
+ */
+import { Lists, rewriteItems } from "@payments/core"
+import { Redacted } from "effect"
+import { hmac, pseudonym } from "./Rule.ts"
+
+/** What an erasure is asked for. The id is that of a record of any list. */
+export interface Criterion {
+  readonly kind: "customer-id" | "document-number" | "id"
+  readonly value: Redacted.Redacted<string>
+}
+
+type Key = Redacted.Redacted<Uint8Array>
+
+/** Returns the hash of a criterion: the same for the same key. */
+export const hashOf = (key: Key, { kind, value }: Criterion): string => hashOfText(key, kind, Redacted.value(value))
+
+/** Returns the hash of one record: lists may have records with the same id. */
+export const hashOfRecord = (key: Key, list: Lists.AnyList, id: string): string =>
+  hashOfText(key, "record", `${list.label}\0${id}`)
+
+const hashOfText = (key: Key, kind: string, value: string): string => hmac(key, `suppress ${kind}\0${value}`)
+
+/** Returns the hashes under which a record may be suppressed. `text` is the record before any rule. */
+export const hashesIn = (key: Key, list: Lists.AnyList, text: string): ReadonlyArray<string> => [
+  ...new Set(identifiersIn(list, text).flatMap(({ kind, value }) => [
+    hashOfText(key, kind, value),
+    ...kind === "id" ? [hashOfRecord(key, list, value)] : []
+  ]))
+]
+
+/** Whether the criterion applies to a record. A stored text may have the pseudonym of the value instead of the value. */
+export const matches = (key: Key, { kind, value }: Criterion, list: Lists.AnyList, text: string): boolean => {
+  const wanted = Redacted.value(value)
+  const wantedPseudonym = pseudonym(key, wanted)
+  return identifiersIn(list, text).some((found) =>
+    found.kind === kind && (found.value === wanted || found.value === wantedPseudonym)
+  )
+}
+
+/** A value that identifies a customer or a record. */
+interface Identifier {
+  readonly kind: Criterion["kind"]
+  readonly value: string
+}
+
+/** Returns what identifies a customer or the record: every occurrence of a repeated name. Numbers are compared as their text. */
+const identifiersIn = (list: Lists.AnyList, text: string): ReadonlyArray<Identifier> => {
+  const found: Array<Identifier> = []
+  const fields = identifierFields(list)
+  const search = (object: string, prefix: string): void => {
+    rewriteItems(object, (value, name) => {
+      const path = name === undefined ? prefix : `${prefix}${name}`
+      const kind = fields.kinds.get(path)
+      if (kind !== undefined && !/^[[{n]/.test(value)) found.push({ kind, value: textIn(value) })
+      if (name !== undefined && prefix === "" && fields.objects.has(name)) {
+        if (value.startsWith("{")) search(value, `${name}.`)
+        else if (value.startsWith("[")) rewriteItems(value, (element) => {
+          if (element.startsWith("{")) search(element, `${name}.`)
+          return element
+        })
+      }
+      return value
+    })
+  }
+  if (text.startsWith("{")) search(text, "")
+  return found
+}
+
+const textIn = (value: string): string => value.startsWith("\"") ? String(JSON.parse(value)) : value
+
+interface IdentifierFields {
+  readonly kinds: ReadonlyMap<string, Criterion["kind"]>
+  /** The embedded objects that contain some of these fields. */
+  readonly objects: ReadonlySet<string>
+}
+
+const known = new Map<Lists.AnyList, IdentifierFields>()
+
+/** Returns the fields of a list that identify a customer or the record, from the names of its documented fields. */
+const identifierFields = (list: Lists.AnyList): IdentifierFields => {
+  const earlier = known.get(list)
+  if (earlier !== undefined) return earlier
+  const identifying = Lists.fieldMeanings(list).flatMap(({ path }) => {
+    const name = path.at(-1) ?? ""
+    const kind = path.length === 1 && name === "id"
+      ? "id"
+      : name === "customerId"
+      ? "customer-id"
+      : /^(customerD|d)ocumentNumber$/.test(name)
+      ? "document-number"
+      : undefined
+    return kind === undefined ? [] : [{ kind, path } as const]
+  })
+  const fields: IdentifierFields = {
+    kinds: new Map(identifying.map(({ kind, path }) => [path.join("."), kind])),
+    objects: new Set(identifying.flatMap(({ path }) => path.length === 2 ? [path[0]] : []))
+  }
+  known.set(list, fields)
+  return fields
+}
