@@ -55,8 +55,7 @@ export const redactorOf = (list: Lists.AnyList, rule: PersonalRule): (text: stri
 /** Whether the rule changes nothing. */
 export const keepsAll = (
   { fields, preset, undocumented }: Pick<PersonalRule, "preset" | "fields" | "undocumented">
-): boolean =>
-  preset === "keep" && undocumented === "keep" && Object.values(fields).every((action) => action === "keep")
+): boolean => preset === "keep" && undocumented === "keep" && Object.values(fields).every((action) => action === "keep")
 
 type NodeAction = FieldAction | "hold"
 

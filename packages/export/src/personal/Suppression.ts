@@ -25,10 +25,12 @@ const hashOfText = (key: Key, kind: string, value: string): string => hmac(key, 
 
 /** Returns the hashes under which a record may be suppressed. `text` is the record before any rule. */
 export const hashesIn = (key: Key, list: Lists.AnyList, text: string): ReadonlyArray<string> => [
-  ...new Set(identifiersIn(list, text).flatMap(({ kind, value }) => [
-    hashOfText(key, kind, value),
-    ...kind === "id" ? [hashOfRecord(key, list, value)] : []
-  ]))
+  ...new Set(
+    identifiersIn(list, text).flatMap(({ kind, value }) => [
+      hashOfText(key, kind, value),
+      ...kind === "id" ? [hashOfRecord(key, list, value)] : []
+    ])
+  )
 ]
 
 /** Whether the criterion applies to a record. A stored text may have the pseudonym of the value instead of the value. */
@@ -57,10 +59,12 @@ const identifiersIn = (list: Lists.AnyList, text: string): ReadonlyArray<Identif
       if (kind !== undefined && !/^[[{n]/.test(value)) found.push({ kind, value: textIn(value) })
       if (name !== undefined && prefix === "" && fields.objects.has(name)) {
         if (value.startsWith("{")) search(value, `${name}.`)
-        else if (value.startsWith("[")) rewriteItems(value, (element) => {
-          if (element.startsWith("{")) search(element, `${name}.`)
-          return element
-        })
+        else if (value.startsWith("[")) {
+          rewriteItems(value, (element) => {
+            if (element.startsWith("{")) search(element, `${name}.`)
+            return element
+          })
+        }
       }
       return value
     })
