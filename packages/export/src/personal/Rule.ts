@@ -175,6 +175,10 @@ const nodeOf = (list: Lists.AnyList, rule: PersonalRule): Branch => {
   const root: Branch = { path: "", members: new Map(), other: rule.undocumented, keepsNull: false }
   for (const meaning of Lists.fieldMeanings(list)) {
     const { identifies, kind, path: [field, inner] } = meaning
+    if (inner !== undefined && isOmittedWhole(rule, field)) {
+      root.members.set(field, { path: field, action: "omit", kind: undefined, other: "omit" })
+      continue
+    }
     const parent = inner === undefined ? root : branchIn(root, field, ofObject(rule, rule.fields[field]))
     parent.members.set(inner ?? field, {
       path: inner === undefined ? field : childPath(field, inner),
@@ -193,6 +197,10 @@ const nodeOf = (list: Lists.AnyList, rule: PersonalRule): Branch => {
   for (const { action, names } of others) addField(root, names, action)
   return root
 }
+
+/** Whether the rule leaves out an embedded object with all of its fields. */
+const isOmittedWhole = ({ fields }: PersonalRule, field: string): boolean =>
+  fields[field] === "omit" && !Object.keys(fields).some((path) => path.startsWith(`${field}.`))
 
 /** Returns the action that the rule names for a documented field or its object. Nothing changes an id. */
 const explicitAction = (
