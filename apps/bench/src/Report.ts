@@ -22,7 +22,15 @@ export interface Figure {
     | "%"
   readonly atLeast?: number
   readonly atMost?: number
+  /** The smallest and the largest of the values of which it is the median. */
+  readonly range?: readonly [smallest: number, largest: number]
 }
+
+/** Returns the median and the range of values. */
+export const medianAndRange = (values: ReadonlyArray<number>): Required<Pick<Figure, "value" | "range">> => ({
+  value: median(values),
+  range: [Math.min(...values), Math.max(...values)]
+})
 
 /** Returns the median. */
 export const median = (values: ReadonlyArray<number>): number => {
@@ -84,9 +92,10 @@ const digits = {
 export const render = (figures: ReadonlyArray<Figure>): string => {
   const width = Math.max(...figures.map(({ name }) => name.length))
   return figures.map((figure) => {
-    const { atLeast, atMost, name, unit, value } = figure
+    const { atLeast, atMost, name, range, unit, value } = figure
+    const spread = range === undefined ? "" : ` (${range.map((end) => end.toFixed(digits[unit])).join(" to ")})`
     const target = atLeast !== undefined ? `  target ≥ ${atLeast}` : atMost !== undefined ? `  target ≤ ${atMost}` : ""
     const verdict = { true: "  ok", false: "  MISSED", undefined: "" }[`${meetsTarget(figure)}`]
-    return `${name.padEnd(width)}  ${value.toFixed(digits[unit]).padStart(8)} ${unit}${target}${verdict}`
+    return `${name.padEnd(width)}  ${value.toFixed(digits[unit]).padStart(8)} ${unit}${spread}${target}${verdict}`
   }).join("\n")
 }

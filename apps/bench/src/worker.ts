@@ -5,7 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { Process } from "./Process.ts"
-import { type Figure, median, percentile95 } from "./Report.ts"
+import { type Figure, median, medianAndRange, percentile95 } from "./Report.ts"
 import { type BenchSource, WorkerProcess } from "./WorkerProcess.ts"
 
 /** The sizes of the measurements. */
@@ -121,21 +121,14 @@ const requestsOf = async (services: Process): Promise<number> =>
 /** The sizes of the measurements of telemetry and status pages. */
 type ObservationSizes = Pick<WorkerSizes, "records" | "rounds" | "metricSeconds" | "pairs" | "windowSeconds">
 
-/**
- * Measures what telemetry and open status pages cost. It compares CPU times: the duration of a run depends more on what else
- * the machine does.
- */
+/** Measures what telemetry and open status pages cost. */
 export const measureObservation = async (sizes: ObservationSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
   await using service = new Process()
   const { url = "" } = await service.send({ do: "listen", records: sizes.records })
   return [
+    ...await measureTelemetry(url, sizes, log),
     {
-      name: "CPU time of an export without metrics and traces ÷ with",
-      value: await measureTelemetry(url, sizes, log),
-      unit: "×",
-      atLeast: 0.95
-    },
-    {
+      // The clients of the pages run on the same machine, so a comparison of durations would measure them too.
       name: `CPU time per page without status pages ÷ with ${openPages} open`,
       value: await measurePages(url, sizes, log),
       unit: "×",
@@ -145,50 +138,77 @@ export const measureObservation = async (sizes: ObservationSizes, log: Log): Pro
 }
 
 /** Compares first scans of two workers that follow each other. */
-const measureTelemetry = async (url: string, sizes: ObservationSizes, log: Log): Promise<number> => {
+const measureTelemetry = async (url: string, sizes: ObservationSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
   const { rounds } = sizes
-  const ratios: Array<number> = []
+  const runs: Array<Readonly<Record<Telemetry, FirstScan>>> = []
   for (let round = 0; round <= rounds; round++) {
-    const cpu = { plain: 0, exported: 0 }
-    for (const kind of inTurn(["plain", "exported"] as const, round)) {
+    const pair: Partial<Record<Telemetry, FirstScan>> = {}
+    for (const telemetry of inTurn(["off", "on"] as const, round)) {
       // oxlint-disable-next-line no-await-in-loop -- the runs must not compete with each other
-      cpu[kind] = await firstScan(url, sizes, kind)
-      log(`first scan, ${kind}, round ${round} of ${rounds}: CPU ${cpu[kind]} ms`)
+      const { cpuMs, rate } = pair[telemetry] = await firstScan(url, sizes, telemetry)
+      log(
+        `first scan, telemetry ${telemetry}, round ${round} of ${rounds}: ${rate.toFixed(0)} records/s, CPU ${cpuMs} ms`
+      )
     }
+    const { off, on } = pair
     // The first round warms up the machine.
-    if (round > 0) ratios.push(cpu.plain / cpu.exported)
+    if (round > 0 && off !== undefined && on !== undefined) runs.push({ off, on })
   }
-  return median(ratios)
+  const rateOf = (telemetry: Telemetry) => medianAndRange(runs.map((pair) => pair[telemetry].rate))
+  return [
+    { name: "export rate without metrics and traces", ...rateOf("off"), unit: "records/s" },
+    { name: "export rate with metrics and traces", ...rateOf("on"), unit: "records/s" },
+    {
+      name: "export rate with metrics and traces ÷ without",
+      ...medianAndRange(runs.map(({ off, on }) => on.rate / off.rate)),
+      unit: "×",
+      atLeast: 0.95
+    },
+    {
+      name: "CPU time of an export without metrics and traces ÷ with",
+      ...medianAndRange(runs.map(({ off, on }) => off.cpuMs / on.cpuMs)),
+      unit: "×"
+    }
+  ]
 }
 
 /** Every other round runs backwards, so that a machine that gets slower or faster favours neither kind. */
 const inTurn = <Kind>(kinds: ReadonlyArray<Kind>, round: number): ReadonlyArray<Kind> =>
   round % 2 === 0 ? kinds : kinds.toReversed()
 
-/** Returns the CPU time of a worker until the end of its first scan. */
+/** Whether a worker exports traces and metrics, and its metrics are scraped. */
+type Telemetry = "off" | "on"
+
+/** What a first scan took. */
+interface FirstScan {
+  /** The CPU time of the worker from its start to the end of the scan. */
+  readonly cpuMs: number
+  /** Records per second of the scan. */
+  readonly rate: number
+}
+
 const firstScan = async (
   url: string,
   { metricSeconds, records }: ObservationSizes,
-  kind: "plain" | "exported"
-): Promise<number> => {
+  telemetry: Telemetry
+): Promise<FirstScan> => {
   using place = temporaryFolder()
   await using collector = await startCollector()
-  const env = kind === "exported"
+  const env = telemetry === "on"
     ? { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_METRIC_EXPORT_INTERVAL: String(metricSeconds * 1000) }
     : {}
   await using worker = await WorkerProcess.start(place.folder, [], [onlyList(url, "1h")], env)
-  const scrape = kind === "exported"
+  const scrape = telemetry === "on"
     ? setInterval(() => void worker.metric("payments_list_age_seconds"), metricSeconds * 1000)
     : undefined
   const [line] = await worker.untilLogged("scan complete")
   const cpuMs = worker.cpuMs()
   clearInterval(scrape)
   // Without data at the other end, the run would have measured nothing.
-  await untilTrue(() => kind === "plain" || collector.requests() > 0)
-  if (line?.annotations["records"] !== records) {
-    throw new Error(`the scan read ${String(line?.annotations["records"])} records`)
-  }
-  return cpuMs
+  await untilTrue(() => telemetry === "off" || collector.requests() > 0)
+  const { elapsedMs, records: read } = line?.annotations ?? {}
+  if (read !== records) throw new Error(`the scan read ${String(read)} records`)
+  return { cpuMs, rate: records / Number(elapsedMs) * 1000 }
 }
 
 const onlyList = (url: string, every: string): BenchSource => ({

@@ -140,14 +140,19 @@ max_age = "24h"
         OTEL_EXPORTER_OTLP_METRICS_PROTOCOL: "http/json",
         OTEL_EXPORTER_OTLP_TIMEOUT: "s3cret",
         OTEL_RESOURCE_ATTRIBUTES: "s3cret%",
-        OTEL_METRIC_EXPORT_INTERVAL: "-1"
+        OTEL_METRIC_EXPORT_INTERVAL: "-1",
+        OTEL_TRACES_SAMPLER: "s3cret"
       })
       assert.deepStrictEqual([code, rows()], [0, 20], stderr)
       assert.notInclude(stderr, "s3cret")
-      for (const name of ["EXPORTER_OTLP_PROTOCOL", "EXPORTER_OTLP_TIMEOUT", "RESOURCE_ATTRIBUTES"]) {
+      for (const name of ["EXPORTER_OTLP_PROTOCOL", "EXPORTER_OTLP_TIMEOUT", "RESOURCE_ATTRIBUTES", "TRACES_SAMPLER"]) {
         assert.strictEqual(stderr.split(`payments: OTEL_${name} is ignored. Expected: `).length, 2, stderr)
       }
       assert.deepStrictEqual([...new Set(received.map(({ path }) => path))], ["/v1/metrics"])
+      const share = { OTEL_TRACES_SAMPLER: "parentbased_traceidratio", OTEL_TRACES_SAMPLER_ARG: "1.5" }
+      const sampled = yield* exportWith({ OTEL_EXPORTER_OTLP_ENDPOINT: url, ...share })
+      assert.include(sampled.stderr, "OTEL_TRACES_SAMPLER_ARG is ignored. Expected: a number from 0 to 1.")
+      assert.isTrue(received.some(({ path }) => path === "/v1/traces"))
       const invalid = yield* exportWith({ OTEL_EXPORTER_OTLP_ENDPOINT: "s3cret" })
       assert.deepStrictEqual([invalid.code, invalid.stderr.includes("s3cret")], [0, false])
       assert.include(invalid.stderr, "payments: OTEL_EXPORTER_OTLP_ENDPOINT is ignored.")

@@ -3,13 +3,14 @@
  * collector. A collector that fails or does not answer never delays or fails the work: requests have deadlines, and the end
  * of the program waits for all of them together for 2 s at most.
  */
-import { ConfigProvider, Context, Duration, Effect, Layer, Metric, Redacted, Schedule, Scope } from "effect"
-import { HttpClient, HttpClientError } from "effect/http"
+import { ConfigProvider, Context, Duration, Effect, Layer, Metric, Option, Redacted, Schedule, Scope, Tracer } from "effect"
+import { HttpBody, HttpClient, HttpClientError } from "effect/http"
 import { type OtlpExporter, OtlpLogger, OtlpMetrics, OtlpSerialization, OtlpTracer } from "effect/observability"
 import { hostname } from "node:os"
 import { type Definition, definitions } from "./MetricDefinitions.ts"
 import { Metrics } from "./Metrics.ts"
 import { type OtlpSettings, type Signal, signals, type SignalSettings } from "./OtlpSettings.ts"
+import { encodeTraces } from "./TraceBytes.ts"
 
 /** The most time that the end of the program waits for the collector. */
 const flushTimeout = Duration.seconds(2)
@@ -41,7 +42,7 @@ export const layer = <R>(
       attributes: { "service.instance.id": instance, ...settings.attributes }
     }
     const layers = {
-      TRACES: (own: Own) => OtlpTracer.layer({ ...own, resource }),
+      TRACES: (own: Own) => sampled(settings.traceRatio, OtlpTracer.layer({ ...own, resource })),
       METRICS: (own: Own) =>
         OtlpMetrics.layer({
           ...own,
@@ -83,6 +84,29 @@ export const layer = <R>(
     yield* Effect.forkScoped(Effect.repeat(refresh, Schedule.spaced(interval)))
     return contexts.reduce<Context.Context<never>>((all, context) => Context.merge(all, context), Context.empty())
   }))
+
+/**
+ * Exports a share of the traces, each with all of its spans. The trace id decides, as in OpenTelemetry's `TraceIdRatioBased`:
+ * its last 56 bits are random, and a double is exact for 52 of them.
+ */
+const sampled = <Out, R>(ratio: number, exporter: Layer.Layer<Out, never, R>): Layer.Layer<Out, never, R> =>
+  ratio === 1 ? exporter : Layer.provideMerge(
+    Layer.effect(
+      Tracer.Tracer,
+      Effect.map(Tracer.Tracer, (tracer) =>
+        Tracer.make({
+          ...tracer,
+          span: (options) => {
+            const span = tracer.span(options)
+            if (Option.isSome(options.parent)) return span
+            const isSampled = Number.parseInt(span.traceId.slice(-14, -1), 16) >= (1 - ratio) * 2 ** 52
+            // Effect makes spans inside a span that is not sampled unsampled too.
+            return isSampled ? span : Object.assign(span, { sampled: false })
+          }
+        }))
+    ),
+    exporter
+  )
 
 /** The options of a signal's exporter. */
 interface Own {
@@ -159,7 +183,15 @@ const unitOf = (name: string): string => {
   return known[name]?.unit ?? "1"
 }
 
+const protobuf = Layer.effect(
+  OtlpSerialization.OtlpSerialization,
+  Effect.map(OtlpSerialization.OtlpSerialization, (serialization) => ({
+    ...serialization,
+    traces: (data) => HttpBody.uint8Array(encodeTraces(data), "application/x-protobuf")
+  }))
+).pipe(Layer.provide(OtlpSerialization.layerProtobuf))
+
 const serializations = {
   "http/json": withUnits(OtlpSerialization.layerJson),
-  "http/protobuf": withUnits(OtlpSerialization.layerProtobuf)
+  "http/protobuf": withUnits(protobuf)
 }

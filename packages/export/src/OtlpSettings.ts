@@ -30,6 +30,8 @@ export interface OtlpSettings {
   readonly attributes: Readonly<Record<string, string>>
   readonly metricInterval: Duration.Duration
   readonly temporality: "cumulative" | "delta"
+  /** The share of traces that is exported: 0 to 1. */
+  readonly traceRatio: number
   /** One sentence for each setting that is invalid. It does not contain the value, which may be a secret. */
   readonly problems: ReadonlyArray<string>
 }
@@ -45,7 +47,9 @@ export const otlpVariables: ReadonlyArray<string> = [
   "OTEL_METRIC_EXPORT_INTERVAL",
   "OTEL_RESOURCE_ATTRIBUTES",
   "OTEL_SDK_DISABLED",
-  "OTEL_SERVICE_NAME"
+  "OTEL_SERVICE_NAME",
+  "OTEL_TRACES_SAMPLER",
+  "OTEL_TRACES_SAMPLER_ARG"
 ]
 
 /** Reads the settings from the environment, through the current `ConfigProvider`. */
@@ -118,6 +122,17 @@ const parseOtlpSettings = (values: ReadonlyMap<string, string>): OtlpSettings =>
       timeout: timeout ?? Duration.seconds(10)
     }
   }
+  const readTraceRatio = (): number => {
+    // A trace never begins in another process, so the "parentbased_" samplers decide as the others do.
+    const sampler = first(
+      ["OTEL_TRACES_SAMPLER"],
+      "always_on, always_off, traceidratio, or one of them after parentbased_",
+      "always_on",
+      (text) => /^(?:parentbased_)?(always_on|always_off|traceidratio)$/.exec(text)?.[1]
+    )
+    if (sampler !== "traceidratio") return sampler === "always_off" ? 0 : 1
+    return first(["OTEL_TRACES_SAMPLER_ARG"], "a number from 0 to 1", 1, ratioOf) ?? 1
+  }
   const used: { [name in Signal]?: SignalSettings } = {}
   for (const signal of isOff ? [] : signals) {
     const settings = settingsOf(signal)
@@ -141,6 +156,7 @@ const parseOtlpSettings = (values: ReadonlyMap<string, string>): OtlpSettings =>
         return preference === "cumulative" || preference === "delta" ? preference : undefined
       }
     ) ?? "cumulative",
+    traceRatio: readTraceRatio(),
     // The same problem of a setting for all signals is reported once.
     problems: [...new Set(problems)]
   }
@@ -151,7 +167,8 @@ const off: Omit<OtlpSettings, "problems"> = {
   serviceName: undefined,
   attributes: {},
   metricInterval: Duration.zero,
-  temporality: "cumulative"
+  temporality: "cumulative",
+  traceRatio: 1
 }
 
 const addressOf = (text: string): string | undefined =>
@@ -159,6 +176,9 @@ const addressOf = (text: string): string | undefined =>
 
 const millisOf = (text: string): Duration.Duration | undefined =>
   /^\d{1,9}$/.test(text) && Number(text) > 0 ? Duration.millis(Number(text)) : undefined
+
+const ratioOf = (text: string): number | undefined =>
+  /^\d*\.?\d+$/.test(text) && Number(text) <= 1 ? Number(text) : undefined
 
 /** Parses `NAME=VALUE,…`. Both are percent-encoded. */
 const pairsOf = (text: string): Readonly<Record<string, string>> | undefined => {

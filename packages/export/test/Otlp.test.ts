@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Layer, Logger, Redacted, Tracer } from "effect"
-import { HttpClient } from "effect/http"
+import { HttpClient, HttpClientResponse } from "effect/http"
 import { Metrics } from "../src/index.ts"
 import * as Otlp from "../src/Otlp.ts"
 import type { SignalSettings } from "../src/OtlpSettings.ts"
@@ -13,22 +13,28 @@ const signal: SignalSettings = {
   timeout: Duration.seconds(10)
 }
 
+/** Exports traces over a client. */
+const exportingOver = (client: HttpClient.HttpClient, traceRatio: number) =>
+  Otlp.layer({
+    signals: { TRACES: signal },
+    serviceName: undefined,
+    attributes: {},
+    metricInterval: Duration.minutes(1),
+    temporality: "cumulative",
+    traceRatio,
+    problems: []
+  }, { name: "test", version: "1.0.0", refresh: Effect.void }).pipe(
+    Layer.provide(Layer.succeed(HttpClient.HttpClient, client)),
+    Layer.provide(Metrics.layer("1.0.0"))
+  )
+
 describe("the export of traces", () => {
   it.live("keeps a few batches in memory at most while the collector does not answer, and ends in 2 s", () =>
     Effect.gen(function*() {
       const warnings: Array<unknown> = []
       let requests = 0
       const hanging = HttpClient.make(() => Effect.suspend(() => (requests++, Effect.never)))
-      const exporting = Otlp.layer({
-        signals: { TRACES: signal },
-        serviceName: undefined,
-        attributes: {},
-        metricInterval: Duration.minutes(1),
-        temporality: "cumulative",
-        problems: []
-      }, { name: "test", version: "1.0.0", refresh: Effect.void }).pipe(
-        Layer.provide(Layer.succeed(HttpClient.HttpClient, hanging)),
-        Layer.provide(Metrics.layer("1.0.0")),
+      const exporting = exportingOver(hanging, 1).pipe(
         Layer.provide(Logger.layer([Logger.make(({ message }) => void warnings.push(message))]))
       )
       let endsAt = 0
@@ -44,5 +50,31 @@ describe("the export of traces", () => {
       assert.strictEqual(requests, 4)
       assert.isBelow(performance.now() - endsAt, 4000)
       assert.deepStrictEqual(warnings, [["telemetry was not delivered: traces, the collector is too slow"]])
+    }))
+
+  it.live.each([0, 0.25, 1])("exports the share %s of the traces, each with all of its spans", (ratio) =>
+    Effect.gen(function*() {
+      const bodies: Array<string> = []
+      const collector = HttpClient.make((request) =>
+        Effect.sync(() => {
+          const { body } = request
+          bodies.push(body._tag === "Uint8Array" ? Buffer.from(body.body).toString() : "")
+          return HttpClientResponse.fromWeb(request, new Response("{}"))
+        })
+      )
+      const made: Array<string> = []
+      const trace = Effect.flatMap(Effect.currentSpan, ({ traceId }) => {
+        made.push(traceId)
+        return Effect.withSpan(Effect.void, "child")
+      })
+      yield* Effect.forEach(Array.from({ length: 800 }), () => Effect.withSpan(trace, "root"), { discard: true }).pipe(
+        Effect.provide(exportingOver(collector, ratio))
+      )
+      const exported = bodies.flatMap((body) => [...body.matchAll(/"traceId":"(\w+)"/g)].map(([, id]) => id))
+      // The collector of another service chooses by the same digits.
+      const chosen = made.filter((id) => BigInt(`0x${id.slice(-14)}`) >= BigInt((1 - ratio) * 2 ** 56))
+      assert.deepStrictEqual(exported.toSorted(), [...chosen, ...chosen].toSorted())
+      // Six standard deviations.
+      assert.isBelow(Math.abs(chosen.length - 800 * ratio), 6 * Math.sqrt(800 * ratio * (1 - ratio)) + 1)
     }))
 })
