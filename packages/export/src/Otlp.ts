@@ -3,7 +3,19 @@
  * collector. A collector that fails or does not answer never delays or fails the work: requests have deadlines, and the end
  * of the program waits for all of them together for 2 s at most.
  */
-import { ConfigProvider, Context, Duration, Effect, Layer, Metric, Option, Redacted, Schedule, Scope, Tracer } from "effect"
+import {
+  ConfigProvider,
+  Context,
+  Duration,
+  Effect,
+  Layer,
+  Metric,
+  Option,
+  Redacted,
+  Schedule,
+  Scope,
+  Tracer
+} from "effect"
 import { HttpBody, HttpClient, HttpClientError } from "effect/http"
 import { type OtlpExporter, OtlpLogger, OtlpMetrics, OtlpSerialization, OtlpTracer } from "effect/observability"
 import { hostname } from "node:os"

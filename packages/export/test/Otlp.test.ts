@@ -52,29 +52,33 @@ describe("the export of traces", () => {
       assert.deepStrictEqual(warnings, [["telemetry was not delivered: traces, the collector is too slow"]])
     }))
 
-  it.live.each([0, 0.25, 1])("exports the share %s of the traces, each with all of its spans", (ratio) =>
-    Effect.gen(function*() {
-      const bodies: Array<string> = []
-      const collector = HttpClient.make((request) =>
-        Effect.sync(() => {
-          const { body } = request
-          bodies.push(body._tag === "Uint8Array" ? Buffer.from(body.body).toString() : "")
-          return HttpClientResponse.fromWeb(request, new Response("{}"))
+  it.live.each([0, 0.25, 1])(
+    "exports the share %s of the traces, each with all of its spans",
+    (ratio) =>
+      Effect.gen(function*() {
+        const bodies: Array<string> = []
+        const collector = HttpClient.make((request) =>
+          Effect.sync(() => {
+            const { body } = request
+            bodies.push(body._tag === "Uint8Array" ? Buffer.from(body.body).toString() : "")
+            return HttpClientResponse.fromWeb(request, new Response("{}"))
+          })
+        )
+        const made: Array<string> = []
+        const trace = Effect.flatMap(Effect.currentSpan, ({ traceId }) => {
+          made.push(traceId)
+          return Effect.withSpan(Effect.void, "child")
         })
-      )
-      const made: Array<string> = []
-      const trace = Effect.flatMap(Effect.currentSpan, ({ traceId }) => {
-        made.push(traceId)
-        return Effect.withSpan(Effect.void, "child")
+        yield* Effect.forEach(Array.from({ length: 800 }), () => Effect.withSpan(trace, "root"), { discard: true })
+          .pipe(
+            Effect.provide(exportingOver(collector, ratio))
+          )
+        const exported = bodies.flatMap((body) => [...body.matchAll(/"traceId":"(\w+)"/g)].map(([, id]) => id))
+        // The collector of another service chooses by the same digits.
+        const chosen = made.filter((id) => BigInt(`0x${id.slice(-14)}`) >= BigInt((1 - ratio) * 2 ** 56))
+        assert.deepStrictEqual(exported.toSorted(), [...chosen, ...chosen].toSorted())
+        // Six standard deviations.
+        assert.isBelow(Math.abs(chosen.length - 800 * ratio), 6 * Math.sqrt(800 * ratio * (1 - ratio)) + 1)
       })
-      yield* Effect.forEach(Array.from({ length: 800 }), () => Effect.withSpan(trace, "root"), { discard: true }).pipe(
-        Effect.provide(exportingOver(collector, ratio))
-      )
-      const exported = bodies.flatMap((body) => [...body.matchAll(/"traceId":"(\w+)"/g)].map(([, id]) => id))
-      // The collector of another service chooses by the same digits.
-      const chosen = made.filter((id) => BigInt(`0x${id.slice(-14)}`) >= BigInt((1 - ratio) * 2 ** 56))
-      assert.deepStrictEqual(exported.toSorted(), [...chosen, ...chosen].toSorted())
-      // Six standard deviations.
-      assert.isBelow(Math.abs(chosen.length - 800 * ratio), 6 * Math.sqrt(800 * ratio * (1 - ratio)) + 1)
-    }))
+  )
 })
