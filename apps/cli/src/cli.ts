@@ -65,6 +65,11 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) =>
       load: async () => (await import("./commands/prune.ts")).pruneCommand
     },
     {
+      name: "migrate",
+      group: "KEEP A COPY",
+      load: async () => (await import("./commands/migrate.ts")).migrateCommand
+    },
+    {
       name: "quarantine",
       group: "KEEP A COPY",
       load: async () => (await import("./commands/quarantine.ts")).quarantineCommand

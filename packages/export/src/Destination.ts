@@ -2,17 +2,18 @@
 import { Effect, type FileSystem, Layer, type Path, type Scope, type Stdio } from "effect"
 import { join } from "node:path"
 import type { Destination, StoredDestination } from "./DestinationUrl.ts"
+import { pendingMigration as pendingIn, type PendingMigration } from "./engine/Evolution.ts"
 import type { Snapshot } from "./engine/Snapshot.ts"
 import type { Maintenance, Reader } from "./engine/Store.ts"
 import * as FileSink from "./files/FileSink.ts"
 import type { Sink, SinkError } from "./Sink.ts"
 import * as SqliteSink from "./sqlite/SqliteSink.ts"
 import { openSnapshot } from "./sqlite/SqliteSnapshot.ts"
-import { openMaintenance, openReader } from "./sqlite/SqliteStore.ts"
+import { openMaintenance, openReader, pendingMigration as pendingInFile } from "./sqlite/SqliteStore.ts"
 import * as StdoutSink from "./StdoutSink.ts"
 import * as ThreadedSink from "./thread/ThreadedSink.ts"
 
-export { type Destination, DestinationError, parse, type StoredDestination } from "./DestinationUrl.ts"
+export { type Destination, DestinationError, parse, shown, type StoredDestination } from "./DestinationUrl.ts"
 
 /** Loads the driver only when a destination needs it. */
 const postgres = Effect.promise(() => import("./postgres/PostgresSink.ts"))
@@ -84,3 +85,33 @@ export const maintenance = (destination: StoredDestination): Effect.Effect<Maint
       return openMaintenance(join(destination.folder, FileSink.copyFile), `file:${destination.folder}`)
   }
 }
+
+/**
+ * Returns what {@link migrate} would do. Writes nothing. A destination that does not exist has version 0. A destination of another
+ * program, or of a later version, fails.
+ */
+export const pendingMigration = (destination: StoredDestination): Effect.Effect<PendingMigration, SinkError> => {
+  const inFile = (file: string, location: string) =>
+    Effect.catch(pendingInFile(file, location), (error) => {
+      const { reason } = error
+      return (reason._tag === "NotADestination" && reason.isEmpty === true) ||
+          // A migration creates the folder of files, but not the folder of a database.
+          (destination._tag === "Files" && reason._tag === "Failed" && reason.code === "ENOENT")
+        ? Effect.succeed(pendingIn(0, undefined))
+        : Effect.fail(error)
+    })
+  switch (destination._tag) {
+    case "Sqlite":
+      return inFile(destination.file, `sqlite:${destination.file}`)
+    case "Postgres":
+      return Effect.flatMap(postgres, (sink) => sink.pendingMigration(destination.url))
+    case "Files":
+      return inFile(join(destination.folder, FileSink.copyFile), `file:${destination.folder}`)
+  }
+}
+
+/** Creates the tables of a destination, or changes those of an earlier version into those of this one. */
+export const migrate = (
+  destination: StoredDestination
+): Effect.Effect<void, SinkError, FileSystem.FileSystem | Path.Path> =>
+  Effect.asVoid(Effect.scoped(Layer.build(layerInThisThread(destination))))

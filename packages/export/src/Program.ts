@@ -329,15 +329,18 @@ export const storedDestinationOf = Effect.fnUntraced(
 export const sourceOfDestination = (from: string | undefined) =>
   from === undefined ? Effect.flatMap(ChosenSource, ({ forDestination }) => forDestination) : Effect.undefined
 
-/** Returns the destination that `--from` names, or without it the destination of the chosen source or PAYMENTS_TO. */
-export const fromDestination = Effect.fnUntraced(function*(text: string | undefined) {
+/**
+ * Returns the stored destination that a flag, by default `--from`, names, or without it the destination of the chosen source or
+ * PAYMENTS_TO.
+ */
+export const fromDestination = Effect.fnUntraced(function*(text: string | undefined, name = "from") {
   const source = yield* sourceOfDestination(text)
   return source === undefined
     ? yield* storedDestinationOf(
-      { name: "from", text },
+      { name, text },
       "An export to - (stdout) stores nothing. Name a database or a folder of files."
     )
-    : yield* destinationIn(source, "from")
+    : yield* destinationIn(source, name)
 })
 
 /** Returns the destination as {@link fromDestination} does, or undefined if none is named. */

@@ -423,7 +423,7 @@ const remedies: { readonly [code: string]: string } = {
   "28000": "the server does not admit this user. Correct the user, or the server's pg_hba.conf",
   "3D000": "there is no such database. Create it first (CREATE DATABASE)",
   "42501":
-    "the user lacks a privilege. The first export needs CREATE on the database; then the user owns the schema. A reader needs SELECT on its tables, also on those that a new version has added",
+    "the user lacks a privilege. A user that owns the schema, or that has CREATE on the database, creates the tables: with the first export, or with payments migrate. An export needs SELECT, INSERT, UPDATE and DELETE on the tables, and a reader SELECT, also on those that a new version has added",
   "0A000":
     "a view, or another object of yours, uses a column of quarantine whose type has to change. Drop it, run again, and create it again",
   "42701": "a column that this version adds already exists, and is not this program's. Rename it, and run again",

@@ -4,8 +4,8 @@
  */
 import type { Lists } from "@payments/core"
 import { Result } from "effect"
-import { type Column, columnsOf, layoutOf, type RecordedColumn } from "./Columns.ts"
-import { programVersion } from "./Migrations.ts"
+import { type Column, columnsOf, layoutOf, type RecordedColumn, tableOf } from "./Columns.ts"
+import { currentVersion, programVersion } from "./Migrations.ts"
 
 /** The tables and columns to add to a destination. */
 export interface Additions {
@@ -47,6 +47,29 @@ const columnIn = (lists: ReadonlyArray<Lists.AnyList>, label: string, name: stri
   const list = lists.find((candidate) => candidate.label === label)
   return list === undefined ? undefined : layoutOf(list).columns.find((column) => column.name === name)
 }
+
+/** What a program would do to the tables of a destination before it writes. */
+export interface PendingMigration {
+  /** The version of the tables, or 0 if there are none. */
+  readonly from: number
+  /** The version that this program writes. */
+  readonly to: number
+  /**
+   * The tables and columns of lists to add to tables of this version, such as `invoices` or `invoices.tax_code`. They are not
+   * known for an earlier version.
+   */
+  readonly additions: ReadonlyArray<string>
+}
+
+/** Returns the pending migration of tables. `additions` is undefined for tables of an earlier version. */
+export const pendingMigration = (from: number, additions: Additions | undefined): PendingMigration => ({
+  from,
+  to: currentVersion,
+  additions: additions === undefined ? [] : [
+    ...additions.tables.map(tableOf),
+    ...additions.columns.flatMap(({ columns, list }) => columns.map(({ name }) => `${tableOf(list)}.${name}`))
+  ]
+})
 
 /** Whether nothing has to be added. */
 export const isComplete = ({ columns, tables }: Additions): boolean => columns.length + tables.length === 0

@@ -6,13 +6,15 @@ import {
   type Additions,
   additionsTo,
   isComplete,
+  pendingMigration,
+  type PendingMigration,
   statementsOf,
   type TableStatements,
   writtenLater
 } from "../engine/Evolution.ts"
 import { currentVersion, migrationsAfter, oldestReadableVersion } from "../engine/Migrations.ts"
 import { number, optional, text, toRecordedColumn } from "../engine/Rows.ts"
-import { NotADestination, SinkError } from "../Sink.ts"
+import { Denied, NotADestination, SinkError } from "../Sink.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
 import { setIdleTimeout } from "./PostgresLease.ts"
 
@@ -32,8 +34,10 @@ export const migrate = Effect.fnUntraced(function*(
   idleTimeout: Duration.Duration,
   lists: AllLists = Lists.all
 ): Effect.fn.Return<void, SinkError> {
-  // The first statement has no retries, so that an unreachable server is reported at once.
-  if (isCurrent(yield* stateOf(client.once, client.location, schema, lists))) return
+  // The first statement has no retries, so that an unreachable server is reported at once. If the tables are current, this
+  // program reads only, so its user needs no privilege to create or change tables.
+  const found = yield* stateOf(client.once, client.location, schema, lists)
+  if (isCurrent(found)) return
   const s = quoted(schema)
   yield* client.transaction(Effect.fnUntraced(function*(query) {
     yield* query(
@@ -55,7 +59,13 @@ export const migrate = Effect.fnUntraced(function*(
       yield* replaceView(query, schema, list)
     }
     yield* query(`UPDATE ${s}.destination SET version = ${currentVersion}`)
-  }))
+  })).pipe(
+    Effect.mapError((error) =>
+      found.version > 0 && error.reason._tag === "Failed" && error.reason.code === "42501"
+        ? new SinkError({ location: client.location, reason: new Denied({ problem: deniedMigration(found) }) })
+        : error
+    )
+  )
 })
 
 /** The tables that later versions than the first added and that every reader needs. */
@@ -71,6 +81,24 @@ const sharedTables = [
   "erasures",
   "rows_pruned"
 ]
+
+const deniedMigration = ({ version }: State): string =>
+  `${
+    version < currentVersion
+      ? `its tables have version ${version}, and this program needs version ${currentVersion}`
+      : "it lacks tables or columns that this program adds"
+  }. The user may not change the tables. Run payments migrate as the role that owns them, then run again.`
+
+/** Returns what {@link migrate} would do. Writes nothing. */
+export const pendingIn = (
+  client: PostgresClient,
+  schema: string,
+  lists: AllLists = Lists.all
+): Effect.Effect<PendingMigration, SinkError> =>
+  Effect.map(
+    stateOf(client.once, client.location, schema, lists),
+    ({ additions, version }) => pendingMigration(version, additions)
+  )
 
 /** Lets the roles that may read `destination` also read the tables that later versions added and every reader needs. */
 const keepReaders = Effect.fnUntraced(function*(query: Query, s: string) {
@@ -105,7 +133,7 @@ export const requireReadable = (
         client.location,
         version === 0
           ? "nothing has been exported into it."
-          : "it was written by an earlier version of this program. Export into it first.",
+          : "it was written by an earlier version of this program. Export into it first, or run payments migrate.",
         version === 0
       )
   )

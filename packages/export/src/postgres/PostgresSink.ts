@@ -1,12 +1,13 @@
 /** `postgres://HOST/DATABASE?schema=NAME`. This file and the driver are loaded only for such a destination. */
 import { Lists } from "@payments/core"
 import { Effect, Layer, type Scope } from "effect"
+import type { PendingMigration } from "../engine/Evolution.ts"
 import { makeSink } from "../engine/SqlSink.ts"
 import type { Maintenance, Reader } from "../engine/Store.ts"
 import { Sink, type SinkError } from "../Sink.ts"
 import type { Times } from "./PostgresLease.ts"
 import { settingsOf } from "./PostgresSettings.ts"
-import { openMaintenance, openReader, openStore } from "./PostgresStore.ts"
+import { openMaintenance, openReader, openStore, pendingMigration as pending } from "./PostgresStore.ts"
 import type { PostgresUrl } from "./PostgresUrl.ts"
 
 /** A sink that writes these lists into the schema. Creates a missing schema. `runner` is the name of this process in a cluster. */
@@ -37,3 +38,7 @@ export const maintenance = (
   lists?: ReadonlyArray<Lists.AnyList>
 ): Effect.Effect<Maintenance, SinkError, Scope.Scope> =>
   Effect.flatMap(settingsOf(url), (settings) => openMaintenance(settings, lists))
+
+/** Returns what {@link layer} would do to the tables of the schema. Writes nothing. */
+export const pendingMigration = (url: PostgresUrl): Effect.Effect<PendingMigration, SinkError> =>
+  Effect.flatMap(settingsOf(url), pending)

@@ -5,6 +5,7 @@
 import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { type Column, layoutOf } from "../engine/Columns.ts"
+import type { PendingMigration } from "../engine/Evolution.ts"
 import { personalVersion } from "../engine/Migrations.ts"
 import { personalColumns, toPersonalState } from "../engine/Personal.ts"
 import type { RowLookup } from "../engine/Plan.ts"
@@ -32,7 +33,7 @@ import { connect, integers, iso, type PostgresClient, type Query, texts } from "
 import { fill, passOf, resultOf, write, writePass } from "./PostgresCommit.ts"
 import * as Lease from "./PostgresLease.ts"
 import { maintain, rangeQuery } from "./PostgresMaintenance.ts"
-import { migrate, quoted, requireReadable } from "./PostgresSchema.ts"
+import { migrate, pendingIn, quoted, requireReadable } from "./PostgresSchema.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
 
 /** Opens the schema for writing, until the scope closes, for a program that knows these lists. Creates a missing schema. */
@@ -55,6 +56,10 @@ export const openReader = (
   lists?: ReadonlyArray<Lists.AnyList>
 ): Effect.Effect<Reader, SinkError, Scope.Scope> =>
   Effect.map(openExisting(settings, lists), ({ client, schema }) => readerOver(client, schema))
+
+/** Returns what {@link openStore} would do to the tables of the schema. Writes nothing. */
+export const pendingMigration = (settings: PostgresSettings): Effect.Effect<PendingMigration, SinkError> =>
+  Effect.scoped(Effect.flatMap(connect(settings), (client) => pendingIn(client, settings.schema)))
 
 /** Opens a snapshot of an existing schema, readable until the scope closes. `query` reads the same snapshot. */
 export const openSnapshot = (

@@ -28,10 +28,10 @@ const sqliteTimeoutMs = 50
 const busyTimeout = Duration.seconds(30)
 
 /**
- * How to open the file. `read` sees later commits, `snapshot` does not. `maintain` writes without the lock of a list. `write`
- * creates a missing file and migrates an older one.
+ * How to open the file. `read` sees later commits, `snapshot` does not. `inspect` reads, also the tables of an earlier version.
+ * `maintain` writes without the lock of a list. `write` creates a missing file and migrates an older one.
  */
-export type Access = "read" | "snapshot" | "maintain" | "write"
+export type Access = "read" | "snapshot" | "inspect" | "maintain" | "write"
 
 /** An open database. */
 export interface SqliteClient {
@@ -129,7 +129,7 @@ export class Database {
   readonly #statements = new Map<string, StatementSync>()
 
   constructor(path: string, access: Access, lists: ReadonlyArray<Lists.AnyList>) {
-    this.#isReadOnly = access === "read" || access === "snapshot"
+    this.#isReadOnly = access === "read" || access === "snapshot" || access === "inspect"
     // SQLite gives names such as :memory: a meaning of its own. The real path is never such a name.
     this.#file = explainDenial(
       [{ path, isReadOnly: this.#isReadOnly }],
@@ -150,7 +150,7 @@ export class Database {
         // The caches of a hundred destinations would take 200 MB.
         const kibibytes = Math.max(cacheSize.least, Math.floor(cacheSize.default / (openConnections + 1)))
         this.#db.exec(`PRAGMA cache_size = -${kibibytes}`)
-      } else requireReadable(this.#db, lists)
+      } else if (access !== "inspect") requireReadable(this.#db, lists)
       if (access === "maintain") this.#db.exec("PRAGMA synchronous = FULL")
       this.#place.rememberCompanions()
       // A read transaction starts with its first read. In WAL mode it blocks no writer.

@@ -9,6 +9,8 @@ import {
   type Additions,
   additionsTo,
   isComplete,
+  pendingMigration,
+  type PendingMigration,
   statementsOf,
   type TableStatements,
   writtenLater
@@ -30,6 +32,8 @@ const logHeaderBytes = 32
 const applicationId = 0x50415952
 
 type AllLists = ReadonlyArray<Lists.AnyList>
+
+type Statements = Pick<DatabaseSync, "prepare">
 
 /**
  * Refuses a destination that a later version has written, before SQLite changes any byte: an ordinary connection may create a
@@ -67,12 +71,18 @@ export const requireReadable = (db: DatabaseSync, lists: AllLists = Lists.all): 
   if (found === 0) throw new NotADestination({ problem: "nothing has been exported into it." })
   if (found < oldestReadableVersion) {
     throw new NotADestination({
-      problem: "it was written by an earlier version of this program. Export into it first."
+      problem: "it was written by an earlier version of this program. Export into it first, or run payments migrate."
     })
   }
   requireOwnTables(db, found)
   additionsIn(db, lists)
   requireListTables(db, lists)
+}
+
+/** Returns what {@link migrate} would do. */
+export const pendingIn = (db: Statements, lists: AllLists = Lists.all): PendingMigration => {
+  const version = versionOf(db)
+  return pendingMigration(version, version === currentVersion ? additionsIn(db, lists) : undefined)
 }
 
 /** Migrates the file to this version and adds missing tables and columns, or refuses it without a change. */
@@ -107,7 +117,7 @@ const nameConflictOf = (error: unknown): NotADestination | undefined => {
 }
 
 /** Reads the identification of the file. */
-const headerOf = (db: DatabaseSync) => {
+const headerOf = (db: Statements) => {
   // A single statement gives a consistent result while another process creates the file.
   const found = db.prepare(
     `SELECT (SELECT count(*) FROM sqlite_schema) AS tables, application_id AS application, user_version AS version
@@ -121,7 +131,7 @@ const headerOf = (db: DatabaseSync) => {
 }
 
 /** Returns the version of the tables, or 0 for an empty file. */
-const versionOf = (db: DatabaseSync): number => {
+const versionOf = (db: Statements): number => {
   const { application, tables, version: written } = headerOf(db)
   if (application !== applicationId) {
     if (tables === 0) return 0
@@ -138,7 +148,7 @@ const versionOf = (db: DatabaseSync): number => {
 }
 
 /** Returns the version of the last program that changed the tables, or undefined if the tables do not record it. */
-const programIn = (db: DatabaseSync): string | undefined => {
+const programIn = (db: Statements): string | undefined => {
   try {
     return optional(db.prepare("SELECT version FROM program_version").get(), "version")
   } catch {
@@ -146,11 +156,11 @@ const programIn = (db: DatabaseSync): string | undefined => {
   }
 }
 
-const recordedIn = (db: DatabaseSync): ReadonlyArray<RecordedColumn> =>
+const recordedIn = (db: Statements): ReadonlyArray<RecordedColumn> =>
   db.prepare("SELECT list, name, kind, unfilled_from FROM list_columns").all().map(toRecordedColumn)
 
 /** Returns the tables and columns to add. Throws if this program must not use the file. */
-const additionsIn = (db: DatabaseSync, lists: AllLists): Additions =>
+const additionsIn = (db: Statements, lists: AllLists): Additions =>
   Result.getOrThrowWith(
     additionsTo(recordedIn(db), lists, programIn(db)),
     (problem) => new NotADestination({ problem })

@@ -2,6 +2,7 @@
 import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
+import type { PendingMigration } from "../engine/Evolution.ts"
 import { personalVersion } from "../engine/Migrations.ts"
 import { personalColumns, toPersonalState } from "../engine/Personal.ts"
 import type { RowLookup, StoredRow } from "../engine/Plan.ts"
@@ -26,6 +27,7 @@ import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
 import { fill, sourceOf, write, writePass } from "./SqliteCommit.ts"
 import { integrityOf } from "./SqliteDamage.ts"
 import { lastChange, maintain, rangeQuery } from "./SqliteMaintenance.ts"
+import { pendingIn } from "./SqliteSchema.ts"
 import { statusTotalsOver } from "./SqliteStatuses.ts"
 
 /** A reader of a file that other programs may write. */
@@ -75,6 +77,10 @@ export const openMaintenance = (
     open(file, location, "maintain", lists),
     (client) => ({ ...readerOver(client, location), ...maintain(client) })
   )
+
+/** Returns what {@link openStore} would do to the tables of an existing file. Writes nothing. */
+export const pendingMigration = (file: string, location: string): Effect.Effect<PendingMigration, SinkError> =>
+  Effect.scoped(Effect.flatMap(open(file, location, "inspect"), ({ run }) => run((db) => pendingIn(db))))
 
 const snapshotOf = (file: string, location: string, lists: ReadonlyArray<Lists.AnyList> | undefined) =>
   Effect.map(open(file, location, "snapshot", lists), (snapshot) => readerOver(snapshot, location))

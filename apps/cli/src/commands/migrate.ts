@@ -1,0 +1,45 @@
+/** `payments migrate`: creates or migrates the tables of a destination, without a request to the service. */
+import { Destination, printable } from "@payments/export"
+import { checkAll, fromDestination, print, requireOutput, toFlag } from "@payments/export/program"
+import { Effect } from "effect"
+import { Command, Flag } from "effect/cli"
+import { printJson, resultFormatFlag } from "../ResultOutput.ts"
+
+/** `payments migrate`. */
+export const migrateCommand = Command.make(
+  "migrate",
+  {
+    to: toFlag(),
+    dryRun: Flag.Boolean("dry-run").pipe(
+      Flag.withDescription("change nothing, and print what would be done"),
+      Flag.withDefault(false)
+    ),
+    format: resultFormatFlag
+  },
+  Effect.fnUntraced(function*({ dryRun, format, to }) {
+    const { destination } = yield* checkAll({ destination: fromDestination(to, "to") })
+    yield* requireOutput
+    const { additions, from, to: version } = yield* Destination.pendingMigration(destination)
+    const isCurrent = from === version && additions.length === 0
+    if (!dryRun && !isCurrent) yield* Destination.migrate(destination)
+    if (format === "json") return yield* printJson({ dryRun, from, to: version, additions })
+    const would = dryRun ? " would be" : ""
+    const done = isCurrent
+      ? `the tables have version ${version}, which needs no change`
+      : from === 0
+      ? `tables of version ${version}${would} created`
+      : from < version
+      ? `tables${would} migrated from version ${from} to version ${version}`
+      : `${additions.join(", ")}${would} added`
+    yield* print(`${printable(Destination.shown(destination))}: ${done}\n`)
+  })
+).pipe(
+  Command.withDescription("Create the tables of a destination, or change those of an earlier version"),
+  Command.withExamples([
+    {
+      command: "payments migrate --to 'postgres://payments_migrate@db.example.com/finance?schema=payments'",
+      description: "as the role that owns the tables"
+    },
+    { command: "payments migrate --to sqlite:./payments.db --dry-run", description: "only print what would be done" }
+  ])
+)
