@@ -51,7 +51,9 @@ export const make = Effect.fnUntraced(function*(
     })
 
   const prepare = Effect.gen(function*() {
-    if (url.schema !== "public") yield* once(createSchema(url.schema))
+    // CREATE SCHEMA IF NOT EXISTS needs the privilege even if the schema exists.
+    const [schema] = yield* once("SELECT FROM pg_namespace WHERE nspname = $1", [url.schema])
+    if (schema === undefined) yield* once(createSchema(url.schema))
     yield* once(createTable(url.schema))
   }).pipe(
     // Another process created it at the same moment.
