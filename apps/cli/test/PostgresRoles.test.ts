@@ -1,19 +1,14 @@
 /** Runs the statements of `docs/postgres-roles.md`, and checks what each of the roles may and may not do. */
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
-import { Effect } from "effect"
-import { readFileSync } from "node:fs"
-import { join } from "node:path"
+import { Destination, openScanner } from "@payments/export"
+import { Effect, Layer } from "effect"
 import { Client } from "pg"
 import { afterAll, beforeAll } from "vitest"
+import { statements } from "../../../packages/export/test/PostgresRoles.ts"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { runInProcess } from "./InProcess.ts"
-
-const page = readFileSync(join(import.meta.dirname, "../../../docs/postgres-roles.md"), "utf8")
-const [creation = "", restriction = "", takeover = "", coordination = ""] = Array.from(
-  page.matchAll(/^```sql\n(.*?)^```$/gms),
-  ([, statements = ""]) => statements
-)
 
 type Role = "payments_migrate" | "payments_write" | "payments_read"
 
@@ -21,7 +16,7 @@ let server: PostgresServer
 beforeAll(async () => {
   server = await startServer()
   for (const name of ["finance", "existing"]) await as(user, `CREATE DATABASE ${name}`, "postgres")
-  await as(user, creation)
+  await as(user, statements.roles)
 })
 afterAll(() => server.stop())
 
@@ -39,7 +34,8 @@ const as = async (role: string, sql: string, database = "finance") => {
 }
 
 /** Returns the code with which the server refuses statements, or undefined if it accepts them. */
-const refusal = (role: Role, sql: string) => Effect.promise(() => as(role, sql).then(() => undefined, ({ code }) => code))
+const refusal = (role: Role, sql: string) =>
+  Effect.promise(() => as(role, sql).then(() => undefined, ({ code }) => code))
 
 const urlOf = (role: string, database = "finance") =>
   `postgres://${role}@127.0.0.1:${server.port}/${database}?schema=payments`
@@ -52,7 +48,11 @@ const api = (amount: number, invoices = 3) =>
 
 /** Runs `payments` as a role. */
 const run = (role: string, args: ReadonlyArray<string>, service = api(1), database?: string) =>
-  runInProcess(service, [...args, args[0] === "migrate" || args[0] === "export" ? "--to" : "--from", urlOf(role, database)])
+  runInProcess(service, [
+    ...args,
+    args[0] === "migrate" || args[0] === "export" ? "--to" : "--from",
+    urlOf(role, database)
+  ])
 
 /** Runs `payments` as a role. Asserts the exit code. Returns stdout. */
 const succeeds = (role: string, args: ReadonlyArray<string>, service = api(1), code = 0, database?: string) =>
@@ -78,6 +78,17 @@ const reads: ReadonlyArray<ReadonlyArray<string>> = [
   ["query", "SELECT id, last_seen_at FROM invoices_seen"],
   ["find", "inv_1"]
 ]
+
+/** Reads passes of the invoices as the writer. */
+const readPasses = Effect.gen(function*() {
+  const destination = yield* Destination.parse(urlOf("payments_write"))
+  const services = yield* Layer.build(
+    Layer.merge(api(3, 4), Layer.provide(Destination.layer(destination), NodeServices.layer))
+  )
+  const scanner = yield* Effect.provide(openScanner("invoices"), services)
+  assert.deepInclude(yield* scanner.head(1), { kind: "head", inserted: 1, updated: 2, returned: 1 })
+  yield* scanner.window(["2024-01-01"])
+}).pipe(Effect.scoped)
 
 /** Asserts which rights the writer and the reader have on each table and view. */
 const assertPrivileges = Effect.gen(function*() {
@@ -112,10 +123,16 @@ describe("the roles of docs/postgres-roles.md", () => {
       yield* isRefused("payments_read", ["status"], /nothing has been exported/)
       const created = yield* succeeds("payments_migrate", ["migrate", "--dry-run"])
       assert.match(created, /: tables of version \d+ would be created\n$/)
-      assert.deepStrictEqual(yield* Effect.promise(() => as(user, "SELECT FROM pg_tables WHERE schemaname = 'payments'")), [])
+      assert.deepStrictEqual(
+        yield* Effect.promise(() => as(user, "SELECT FROM pg_tables WHERE schemaname = 'payments'")),
+        []
+      )
       assert.strictEqual(yield* succeeds("payments_migrate", ["migrate"]), created.replace(" would be", ""))
-      assert.match(yield* succeeds("payments_migrate", ["migrate"]), /the tables have version \d+, which needs no change/)
-      yield* Effect.promise(() => as(user, restriction))
+      assert.match(
+        yield* succeeds("payments_migrate", ["migrate"]),
+        /the tables have version \d+, which needs no change/
+      )
+      yield* Effect.promise(() => as(user, statements.restriction))
 
       // One record is quarantined.
       yield* succeeds("payments_write", ["export"], api(1), 10)
@@ -123,7 +140,11 @@ describe("the roles of docs/postgres-roles.md", () => {
       yield* succeeds("payments_write", ["export", "--missing-limit", "100%"], api(2, 2), 10)
       for (const args of reads) yield* succeeds("payments_read", args)
       assert.include(yield* succeeds("payments_read", ["verify"]), "invoices: matches the certificate")
-      assert.include(yield* succeeds("payments_read", ["query", "SELECT count(*) FROM invoices WHERE missing_since IS NOT NULL"]), "1")
+      assert.include(
+        yield* succeeds("payments_read", ["query", "SELECT count(*) FROM invoices WHERE missing_since IS NOT NULL"]),
+        "1"
+      )
+      yield* readPasses
       yield* succeeds("payments_write", ["changes", "ack", "ledger", "3"])
       yield* succeeds("payments_write", ["changes", "--consumer", "ledger", "--ack"])
       yield* succeeds("payments_write", ["prune", "--keep-changes", "1ms", "--keep-scans", "1ms"])
@@ -170,7 +191,11 @@ describe("the roles of docs/postgres-roles.md", () => {
       )
       const additions = "payin_sources, invoices.payment_url"
       const before = yield* Effect.promise(() => as(user, "SELECT * FROM payments.scans"))
-      yield* isRefused("payments_write", ["export"], /may not change the tables. Run payments migrate as the role that owns/)
+      yield* isRefused(
+        "payments_write",
+        ["export"],
+        /may not change the tables. Run payments migrate as the role that owns/
+      )
       assert.deepStrictEqual(yield* Effect.promise(() => as(user, "SELECT * FROM payments.scans")), before)
       assert.include(yield* succeeds("payments_migrate", ["migrate", "--dry-run"]), `: ${additions} would be added\n`)
       const { out } = yield* run("payments_migrate", ["migrate", "--format", "json"])
@@ -185,8 +210,11 @@ describe("the roles of docs/postgres-roles.md", () => {
       const database = "existing"
       yield* Effect.promise(() => as(user, "CREATE ROLE payments LOGIN; GRANT CREATE ON DATABASE existing TO payments"))
       yield* succeeds("payments", ["export"], api(1), 10, database)
-      const rest = creation.split(";").filter((sql) => !/CREATE (ROLE|SCHEMA) /.test(sql))
-      for (const sql of [...rest, takeover, restriction]) yield* Effect.promise(() => as(user, sql, database))
+      // The roles exist already.
+      const rights = statements.roles.split(";").filter((sql) => !/CREATE (ROLE|SCHEMA) /.test(sql))
+      for (const sql of [...rights, statements.takeover, statements.restriction]) {
+        yield* Effect.promise(() => as(user, sql, database))
+      }
       yield* succeeds("payments_migrate", ["migrate"], api(1), 0, database)
       yield* succeeds("payments_write", ["export"], api(2), 10, database)
       for (const args of reads) yield* succeeds("payments_read", args, api(1), 0, database)

@@ -7,6 +7,7 @@ import { appendFileSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
 import { afterAll, beforeAll } from "vitest"
+import { statements } from "../../../packages/export/test/PostgresRoles.ts"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { query, urlOf } from "../../../packages/export/test/PostgresTest.ts"
 import { runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
@@ -270,6 +271,29 @@ describe("a runner", { concurrent: true }, () => {
       yield* Deferred.await(started)
       yield* placement.close
     }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
+
+  it.live("needs a schema of its own, and with its tables no right to create any", () =>
+    Effect.gen(function*() {
+      const run = (sql: string) => Effect.promise(() => query(server, sql))
+      yield* Effect.forEach(`${statements.roles}${statements.coordination}`.split(";"), run)
+      const url = { ...urlOf(server, "unused"), user: "payments_write" }
+      const start = Effect.gen(function*() {
+        const placement = yield* Cluster.join({ url, prefix: "own", runner: "a" }, brief)
+        const source = makeSource("one", "http://127.0.0.1", "", { to: { _tag: "Postgres", url } })
+        yield* Effect.raceFirst(placement.run(source, Effect.void), placement.failed)
+        yield* placement.close
+      }).pipe(Effect.scoped)
+      yield* start
+      // Then another role may own the tables.
+      yield* run(`REASSIGN OWNED BY payments_write TO payments_migrate`)
+      const refused = yield* Effect.flip(start)
+      assert.match(refused.message, /may not create the tables/)
+      yield* run(`GRANT USAGE ON SCHEMA coordination TO payments_write`)
+      for (const [rights, kind] of [["SELECT, INSERT, UPDATE, DELETE", "TABLES"], ["USAGE", "SEQUENCES"]]) {
+        yield* run(`GRANT ${rights} ON ALL ${kind} IN SCHEMA coordination TO payments_write`)
+      }
+      yield* start
+    }).pipe(Effect.provide(Layer.fresh(testStatus))))
 
   it.live("runs the loop of a source with the worker's own traces and logs", () =>
     Effect.gen(function*() {

@@ -2,7 +2,7 @@
 import { Effect, type FileSystem, Layer, type Path, type Scope, type Stdio } from "effect"
 import { join } from "node:path"
 import type { Destination, StoredDestination } from "./DestinationUrl.ts"
-import { pendingMigration as pendingIn, type PendingMigration } from "./engine/Evolution.ts"
+import { type PendingMigration, pendingMigration as pendingIn } from "./engine/Evolution.ts"
 import type { Snapshot } from "./engine/Snapshot.ts"
 import type { Maintenance, Reader } from "./engine/Store.ts"
 import * as FileSink from "./files/FileSink.ts"

@@ -60,16 +60,29 @@ const sources = (prefix: string): string => `${prefix}_sources`
 const isAlive = (column: string): string =>
   `${column} BETWEEN clock_timestamp() - interval '${aliveFor}' AND clock_timestamp() + interval '${aliveFor}'`
 
-/** Creates the tables, unless they exist. */
-export const createTables = ({ transaction }: PostgresClient, prefix: string): Effect.Effect<void, SinkError> =>
-  transaction(Effect.fnUntraced(function*(query) {
-    // Runners that start at the same moment would otherwise fail: IF NOT EXISTS does not wait for another transaction.
-    yield* query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`payments runners ${prefix}`])
-    yield* query(`CREATE TABLE IF NOT EXISTS ${processes(prefix)} (runner text PRIMARY KEY, instance text NOT NULL,
+/** Creates the tables, unless they exist. If they do, it needs no privilege to create tables. */
+export const createTables = ({ query: single, transaction }: PostgresClient, prefix: string) =>
+  Effect.flatMap(
+    exist(single, prefix),
+    (found) =>
+      found ? Effect.void : transaction(Effect.fnUntraced(function*(query) {
+        // Runners that start at the same moment would otherwise fail: IF NOT EXISTS does not wait for another transaction.
+        yield* query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`payments runners ${prefix}`])
+        yield* query(`CREATE TABLE IF NOT EXISTS ${processes(prefix)} (runner text PRIMARY KEY, instance text NOT NULL,
       process text NOT NULL, version text NOT NULL, started_at timestamptz NOT NULL, seen_at timestamptz NOT NULL)`)
-    yield* query(`CREATE TABLE IF NOT EXISTS ${sources(prefix)} (source text PRIMARY KEY, runner text NOT NULL,
+        yield* query(`CREATE TABLE IF NOT EXISTS ${sources(prefix)} (source text PRIMARY KEY, runner text NOT NULL,
       instance text NOT NULL, since timestamptz NOT NULL, until timestamptz, takeovers bigint NOT NULL)`)
-  }))
+      }))
+  )
+
+const exist = (query: Query, prefix: string): Effect.Effect<boolean, SinkError> =>
+  Effect.map(
+    query("SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL AS exist", [
+      processes(prefix),
+      sources(prefix)
+    ]),
+    ([tables]) => tables?.["exist"] === true
+  )
 
 /** Registers a process under the name of its runner. Returns false if another live process has the name. */
 export const register = (
@@ -196,11 +209,7 @@ export const readFleet = Effect.fnUntraced(function*(
   query: Query,
   prefix: string
 ): Effect.fn.Return<Fleet | undefined, SinkError> {
-  const [tables] = yield* query(
-    "SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL AS exist",
-    [processes(prefix), sources(prefix)]
-  )
-  if (tables?.["exist"] !== true) return undefined
+  if (!(yield* exist(query, prefix))) return undefined
   const owners = yield* readOwners(query, prefix)
   const rows = yield* query(
     `SELECT runner, process, version, ${iso("started_at")}, ${iso("seen_at")}, ${isAlive("seen_at")} AS alive

@@ -6,8 +6,8 @@ import {
   type Additions,
   additionsTo,
   isComplete,
-  pendingMigration,
   type PendingMigration,
+  pendingMigration,
   statementsOf,
   type TableStatements,
   writtenLater
