@@ -4,9 +4,12 @@ import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Destination, openScanner } from "@payments/export"
 import { Effect, Layer } from "effect"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { gunzipSync } from "node:zlib"
 import { Client } from "pg"
 import { afterAll, beforeAll } from "vitest"
-import { statements } from "../../../packages/export/test/PostgresRoles.ts"
+import { roleStatements } from "../../../packages/export/test/PostgresRoles.ts"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { runInProcess } from "./InProcess.ts"
 
@@ -15,8 +18,9 @@ type Role = "payments_migrate" | "payments_write" | "payments_read"
 let server: PostgresServer
 beforeAll(async () => {
   server = await startServer()
-  for (const name of ["finance", "existing"]) await as(user, `CREATE DATABASE ${name}`, "postgres")
-  await as(user, statements.roles)
+  await as(user, "CREATE DATABASE finance", "postgres")
+  await as(user, "CREATE DATABASE existing", "postgres")
+  await as(user, roleStatements.roles)
 })
 afterAll(() => server.stop())
 
@@ -86,7 +90,7 @@ const readPasses = Effect.gen(function*() {
     Layer.merge(api(3, 4), Layer.provide(Destination.layer(destination), NodeServices.layer))
   )
   const scanner = yield* Effect.provide(openScanner("invoices"), services)
-  assert.deepInclude(yield* scanner.head(1), { kind: "head", inserted: 1, updated: 2, returned: 1 })
+  assert.deepInclude(yield* scanner.head(1), { kind: "head", inserted: 1, updated: 3, returned: 1 })
   yield* scanner.window(["2024-01-01"])
 }).pipe(Effect.scoped)
 
@@ -132,7 +136,7 @@ describe("the roles of docs/postgres-roles.md", () => {
         yield* succeeds("payments_migrate", ["migrate"]),
         /the tables have version \d+, which needs no change/
       )
-      yield* Effect.promise(() => as(user, statements.restriction))
+      yield* Effect.promise(() => as(user, roleStatements.restriction))
 
       // One record is quarantined.
       yield* succeeds("payments_write", ["export"], api(1), 10)
@@ -205,18 +209,31 @@ describe("the roles of docs/postgres-roles.md", () => {
       for (const args of reads) yield* succeeds("payments_read", args)
     }))
 
-  it.live("take over a schema that one user has owned", () =>
+  it.live("take over a schema that one user has owned, and migrate it before the writer writes", () =>
     Effect.gen(function*() {
       const database = "existing"
       yield* Effect.promise(() => as(user, "CREATE ROLE payments LOGIN; GRANT CREATE ON DATABASE existing TO payments"))
-      yield* succeeds("payments", ["export"], api(1), 10, database)
+      // A released version has filled it.
+      const dump = gunzipSync(readFileSync(join(import.meta.dirname, "fixtures/0.1.0/postgres/payments.sql.gz")))
+      yield* Effect.promise(() => as("payments", dump.toString(), database))
       // The roles exist already.
-      const rights = statements.roles.split(";").filter((sql) => !/CREATE (ROLE|SCHEMA) /.test(sql))
-      for (const sql of [...rights, statements.takeover, statements.restriction]) {
+      const rights = roleStatements.roles.split(";").filter((sql) => !/CREATE (ROLE|SCHEMA) /.test(sql))
+      for (const sql of [...rights, roleStatements.takeover, roleStatements.restriction]) {
         yield* Effect.promise(() => as(user, sql, database))
       }
-      yield* succeeds("payments_migrate", ["migrate"], api(1), 0, database)
-      yield* succeeds("payments_write", ["export"], api(2), 10, database)
+      const exporting = ["export", "--rebind", "--missing-limit", "100%"]
+      const refused = yield* run("payments_write", exporting, api(2), database)
+      assert.deepStrictEqual([refused.code, refused.out], [9, ""])
+      assert.match(
+        refused.err,
+        /its tables have version 5, and this program needs version \d+\. .* Run payments migrate as/
+      )
+      yield* succeeds("payments_read", ["status"], api(1), 0, database)
+      assert.match(
+        yield* succeeds("payments_migrate", ["migrate"], api(1), 0, database),
+        /: tables migrated from version 5 to version \d+\n$/
+      )
+      yield* succeeds("payments_write", exporting, api(2), 10, database)
       for (const args of reads) yield* succeeds("payments_read", args, api(1), 0, database)
     }))
 })

@@ -159,7 +159,10 @@ describe("payments status", () => {
         const [from, message] of [
           [`sqlite:${folder}/absent.db`, "there is nothing there. Export into it first."],
           [`file:${folder}/absent`, "its folder does not exist."],
-          [`sqlite:${old}`, "it was written by an earlier version of this program. Export into it first."],
+          [
+            `sqlite:${old}`,
+            "it was written by an earlier version of this program. Export into it first, or run payments migrate."
+          ],
           ["postgres://127.0.0.1:1/payments", "no server listens there. Check host and port (ECONNREFUSED)."],
           [`postgres://${user}@127.0.0.1:${server.port}/postgres?schema=none`, "nothing has been exported into it."]
         ] as const

@@ -7,7 +7,7 @@ import { appendFileSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
 import { afterAll, beforeAll } from "vitest"
-import { statements } from "../../../packages/export/test/PostgresRoles.ts"
+import { roleStatements } from "../../../packages/export/test/PostgresRoles.ts"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { query, urlOf } from "../../../packages/export/test/PostgresTest.ts"
 import { runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
@@ -275,7 +275,7 @@ describe("a runner", { concurrent: true }, () => {
   it.live("needs a schema of its own, and with its tables no right to create any", () =>
     Effect.gen(function*() {
       const run = (sql: string) => Effect.promise(() => query(server, sql))
-      yield* Effect.forEach(`${statements.roles}${statements.coordination}`.split(";"), run)
+      yield* Effect.forEach(`${roleStatements.roles}${roleStatements.coordination}`.split(";"), run)
       const url = { ...urlOf(server, "unused"), user: "payments_write" }
       const start = Effect.gen(function*() {
         const placement = yield* Cluster.join({ url, prefix: "own", runner: "a" }, brief)

@@ -391,7 +391,10 @@ describe("an SQLite file", () => {
       yield* exporting(sqlite.layer(folder), [1])
       execute(fileIn(folder), "PRAGMA user_version = 4")
       const older = yield* Effect.flip(Effect.scoped(sqlite.open(folder)))
-      assert.include(older.message, "it was written by an earlier version of this program. Export into it first.")
+      assert.include(
+        older.message,
+        "it was written by an earlier version of this program. Export into it first, or run payments migrate."
+      )
     }).pipe(Effect.scoped))
 })
 

@@ -11,4 +11,4 @@ if (roles === undefined || restriction === undefined || takeover === undefined |
 }
 
 /** The blocks of statements: roles and schema, what readers lose, an existing schema, and the schema of a cluster. */
-export const statements = { roles, restriction, takeover, coordination }
+export const roleStatements = { roles, restriction, takeover, coordination }

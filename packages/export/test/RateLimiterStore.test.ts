@@ -7,7 +7,7 @@ import { afterAll, beforeAll } from "vitest"
 import { checkRateLimitStore } from "../src/doctor/RateLimitCheck.ts"
 import { make } from "../src/ratelimit/PostgresRateLimiterStore.ts"
 import { freePort } from "./FreePort.ts"
-import { statements } from "./PostgresRoles.ts"
+import { roleStatements } from "./PostgresRoles.ts"
 import { type PostgresServer, startServer, user } from "./PostgresServer.ts"
 import { query, urlOf } from "./PostgresTest.ts"
 import { type Dice, diceOf, seed } from "./Seed.ts"
@@ -194,7 +194,9 @@ describe("the table of the rate limit store", () => {
   it.live("needs only a schema that its user owns", () =>
     Effect.gen(function*() {
       yield* Effect.promise(() => query(server, "CREATE ROLE payments_write LOGIN"))
-      for (const statement of statements.coordination.split(";")) yield* Effect.promise(() => query(server, statement))
+      for (const statement of roleStatements.coordination.split(";")) {
+        yield* Effect.promise(() => query(server, statement))
+      }
       const store = yield* make({ ...urlOf(server, "coordination"), user: "payments_write" })
       assert.strictEqual(yield* consumed(store, "key"), 99)
     }).pipe(Effect.scoped))
