@@ -19,6 +19,7 @@ export const pageFiles = [
   "docs/export.md",
   "docs/listing.md",
   "docs/operating.md",
+  "docs/postgres-roles.md",
   "docs/sandbox.md"
 ]
   .map((file) => join(root, file))

@@ -247,6 +247,7 @@ describe("the docs", () => {
         "docs/library.md",
         "docs/operating.md",
         "docs/personal-data.md",
+        "docs/postgres-roles.md",
         "docs/releasing.md",
         "docs/sandbox.md",
         "docs/settings.md"

@@ -36,10 +36,7 @@ export const migrateCommand = Command.make(
 ).pipe(
   Command.withDescription("Create the tables of a destination, or change those of an earlier version"),
   Command.withExamples([
-    {
-      command: "payments migrate --to 'postgres://payments_migrate@db.example.com/finance?schema=payments'",
-      description: "as the role that owns the tables"
-    },
+    { command: "payments migrate --to sqlite:./payments.db", description: "before the first export of a new version" },
     { command: "payments migrate --to sqlite:./payments.db --dry-run", description: "only print what would be done" }
   ])
 )
