@@ -1,0 +1,651 @@
+/**
+ * Erases persons from a destination, and rewrites its texts with another rule for personal data. Both replace texts of rows,
+ * changes and quarantined records in short transactions, next to programs that export into the destination.
+ *
+ * After each transaction the destination is consistent: every row has a change for its new text, the certificate of the last
+ * complete full scan is that of the new texts, and points before now are those of the new texts. Rows keep their numbers, so
+ * the sets of seen rows stay valid. Each transaction increments the edition, so that no running export writes what it has read
+ * before. A redaction may be killed at any moment, and the same call completes it.
+ */
+import { Lists, membersOf, parseText } from "@payments/core"
+import { DateTime, Duration, Effect, Option, Redacted, Schema } from "effect"
+import * as Certificate from "../engine/Certificate.ts"
+import { amountsOf, cellsOf, type Layout, layoutOf, withoutRoundedAmounts } from "../engine/Columns.ts"
+import { contentHash, differingMembers } from "../engine/Plan.ts"
+import { pieceOf, RowSet } from "../engine/RowSet.ts"
+import * as ScanTotals from "../engine/ScanTotals.ts"
+import type { Maintenance } from "../engine/Store.ts"
+import { OtherRule, SinkError, type SinkReason, WrongSetting } from "../Sink.ts"
+import type {
+  CertifiedTexts,
+  ChangeText,
+  Erasure,
+  PersonalRow,
+  QuarantinedText,
+  RedactedCounts,
+  RedactionStatements,
+  RowText,
+  TextTable
+} from "./RedactionStore.ts"
+import {
+  betweenRules,
+  erasureRule,
+  hasPseudonyms,
+  isSame,
+  keepsAll,
+  keyCheck,
+  nameOf,
+  type PersonalRule,
+  pseudonym,
+  redactorOf,
+  toStored
+} from "./Rule.ts"
+import { type Criterion, hashOf, hashOfRecord, matches } from "./Suppression.ts"
+
+/** How far an erasure has searched, or a rewrite has rewritten. */
+export interface RedactionProgress {
+  /** The list's name, as on the command line. */
+  readonly list: string
+  readonly table: TextTable
+  /** The number of rows or changes up to here. Undefined if it is unknown. */
+  readonly position: number | undefined
+}
+
+/** What to erase. */
+export interface EraseOptions<E = never, R = never> {
+  readonly criteria: ReadonlyArray<Criterion>
+  /** The key of the suppression list, and of the pseudonyms if the destination has any. */
+  readonly key: Redacted.Redacted<Uint8Array>
+  /** Who runs the erasure, for the protocol. */
+  readonly by: string
+  readonly onProgress?: ((progress: RedactionProgress) => Effect.Effect<void>) | undefined
+  /** Removes the personal data from what is made from the tables, such as rendered files, before the erasure is complete. */
+  readonly publish?: Effect.Effect<void, E, R> | undefined
+}
+
+/** What an erasure has done, with what interrupted runs of it did: an entry of the protocol for each criterion. */
+export type Erased = ReadonlyArray<Erasure>
+
+/** What to rewrite. */
+export interface RewriteOptions {
+  /** The new rule. */
+  readonly rule: PersonalRule
+  readonly onProgress?: ((progress: RedactionProgress) => Effect.Effect<void>) | undefined
+}
+
+/** What a rewrite has done, with what interrupted runs of it did. */
+export interface Rewritten extends RedactedCounts {
+  /** The names of the rules. */
+  readonly from: string
+  readonly to: string
+}
+
+/** The pause between two transactions, in which writers of an SQLite file can start theirs. */
+const pause = Duration.millis(5)
+
+/** The number of records that a transaction erases. */
+const chunkRecords = 100
+
+/** With more needles than this, the database does not filter the texts: it would search each text for each needle. */
+const maxNeedles = 20
+
+/** Erases all records to which one of the criteria applies, now or in an earlier text. They stay as tombstones. */
+export const erase = Effect.fn("Export.erase")(function*<E = never, R = never>(
+  maintenance: Maintenance,
+  { by, criteria, key, onProgress, publish }: EraseOptions<E, R>
+): Effect.fn.Return<Erased, SinkError | E, R> {
+  const numbers: Array<number> = []
+  for (const criterion of criteria) numbers.push(yield* beginErasure(maintenance, criterion, key, by))
+  const erasureOf = (list: Lists.AnyList, texts: ReadonlyArray<string>): number | undefined =>
+    numbers[criteria.findIndex((criterion) => texts.some((text) => matches(key, criterion, list, text)))]
+  const needles = criteria.length > maxNeedles / 2 ? [] : criteria.flatMap(({ value }) => {
+    const plain = Redacted.value(value)
+    return [plain, pseudonym(key, plain)]
+  })
+  for (const list of Lists.all) {
+    if ((yield* maintenance.columns(list)).length === 0) continue
+    const redact = textAfter(list, erasureRule)
+    for (const table of ["rows", "changes", "quarantine"] as const) {
+      for (let after: string | undefined;;) {
+        const { found, next } = yield* maintenance.search(list, table, needles, after)
+        const erased = Map.groupBy(
+          found.flatMap(({ id, texts }) => {
+            const erasure = erasureOf(list, texts)
+            return id === undefined || erasure === undefined ? [] : [{ id, erasure }]
+          }),
+          ({ erasure }) => erasure
+        )
+        for (const [erasure, records] of erased) {
+          const ids = [...new Set(records.map(({ id }) => id))]
+          for (let from = 0; from < ids.length; from += chunkRecords) {
+            yield* eraseRecords(maintenance, list, ids.slice(from, from + chunkRecords), { erasure, key, redact })
+            yield* Effect.sleep(pause)
+          }
+        }
+        if (onProgress !== undefined) {
+          yield* onProgress({ list: list.label, table, position: table === "quarantine" ? undefined : Number(next) })
+        }
+        if (next === undefined) break
+        after = next
+      }
+    }
+    yield* eraseQuarantined(maintenance, list, { erasureOf, key, last: numbers.at(-1), redact })
+  }
+  if (publish !== undefined) yield* publish
+  yield* maintenance.wipe
+  yield* completeErasures(maintenance, numbers)
+  const wanted = new Set(numbers)
+  return (yield* maintenance.erasures).filter(({ erasure }) => wanted.has(erasure))
+})
+
+/** Puts the person on the suppression list, so that no later commit writes them. Returns the number of the erasure. */
+const beginErasure = (
+  maintenance: Maintenance,
+  criterion: Criterion,
+  key: EraseOptions["key"],
+  by: string
+): Effect.Effect<number, SinkError> =>
+  maintenance.redact(Effect.fnUntraced(function*(statements) {
+    const state = yield* statements.state
+    yield* requireNoRewrite(maintenance, state)
+    yield* requireKey(maintenance, state, key)
+    const hash = hashOf(key, criterion)
+    const startedAt = yield* timestamp
+    const erasure = yield* statements.openErasure({ hash, kind: criterion.kind, by, startedAt })
+    const isNew = yield* statements.suppress([hash], erasure)
+    if (isNew || state.keyCheck === undefined) {
+      yield* statements.setState({ ...state, keyCheck: keyCheck(key), edition: state.edition + 1 })
+    }
+    return erasure
+  }))
+
+/** Erases records with all their changes in one transaction, and suppresses their later texts. */
+const eraseRecords = (
+  maintenance: Maintenance,
+  list: Lists.AnyList,
+  ids: ReadonlyArray<string>,
+  { erasure, key, redact }: {
+    readonly erasure: number
+    readonly key: EraseOptions["key"]
+    readonly redact: TextAfter
+  }
+): Effect.Effect<void, SinkError> =>
+  maintenance.redact(Effect.fnUntraced(function*(statements) {
+    const state = yield* statements.state
+    yield* requireNoRewrite(maintenance, state)
+    const redaction = yield* openRedaction(statements, list, redact)
+    for (let after: number | undefined = -1; after !== undefined;) {
+      after = yield* redactRows(redaction, yield* statements.rows(list, { after, ids }))
+    }
+    for (let after: number | undefined = 0; after !== undefined;) {
+      after = yield* redactChanges(redaction, yield* statements.changes(list, redaction.certified, { after, ids }))
+    }
+    const isNew = yield* statements.suppress(ids.map((id) => hashOfRecord(key, list, id)), erasure)
+    yield* closeRedaction(redaction)
+    if (!isNew && !hasRedacted(redaction.counts)) return
+    yield* statements.countErased(erasure, redaction.counts)
+    yield* statements.setState({ ...state, edition: state.edition + 1 })
+  }))
+
+/** Erases the quarantined records of a list to which a criterion applies, and those of erased records, in one transaction. */
+const eraseQuarantined = (
+  maintenance: Maintenance,
+  list: Lists.AnyList,
+  { erasureOf, key, last, redact }: {
+    readonly erasureOf: (list: Lists.AnyList, texts: ReadonlyArray<string>) => number | undefined
+    readonly key: EraseOptions["key"]
+    /** The erasure that counts the records of which only the id is known. */
+    readonly last: number | undefined
+    readonly redact: TextAfter
+  }
+): Effect.Effect<void, SinkError> =>
+  maintenance.redact(Effect.fnUntraced(function*(statements) {
+    const state = yield* statements.state
+    yield* requireNoRewrite(maintenance, state)
+    const counts = new Map<number, number>()
+    yield* statements.replaceQuarantined(
+      list,
+      Effect.fnUntraced(function*(batch) {
+        const hashes = batch.flatMap(({ id }) => id === undefined ? [] : [hashOfRecord(key, list, id)])
+        const suppressed = yield* statements.suppressedAmong(hashes)
+        return batch.flatMap((record) => {
+          const { id, raw } = record
+          const erasure = erasureOf(list, [raw]) ??
+            (id !== undefined && suppressed.has(hashOfRecord(key, list, id)) ? last : undefined)
+          const redacted = erasure === undefined ? record : redactedQuarantined(list, record, redact)
+          if (erasure === undefined || redacted === record) return []
+          counts.set(erasure, (counts.get(erasure) ?? 0) + 1)
+          return [redacted]
+        })
+      })
+    )
+    for (const [erasure, quarantined] of counts) {
+      yield* statements.countErased(erasure, { records: 0, changes: 0, quarantined })
+    }
+    if (counts.size > 0) yield* statements.setState({ ...state, edition: state.edition + 1 })
+  }))
+
+/** Notes in the protocol that the erasures are complete. */
+const completeErasures = (maintenance: Maintenance, numbers: ReadonlyArray<number>): Effect.Effect<void, SinkError> =>
+  maintenance.redact(Effect.fnUntraced(function*(statements) {
+    yield* statements.state
+    // A scan that ended during the erasure may have left a digest behind.
+    for (const list of Lists.all) yield* statements.removeDigests(list)
+    yield* statements.completeErasures(numbers, yield* timestamp)
+  }))
+
+/** The state of an unfinished rewrite. */
+const Rewriting = Schema.fromJsonString(Schema.Struct({
+  /** The stored form of the earlier rule. */
+  from: Schema.NullOr(Schema.String),
+  /** The list and table that are rewritten next, and the last position that was rewritten. */
+  list: Schema.String,
+  table: Schema.Literals(["rows", "changes", "quarantine", "none"]),
+  after: Schema.Int,
+  /** The last change before the rewrite. Later ones have rewritten texts. */
+  through: Schema.Int,
+  records: Schema.Int,
+  changes: Schema.Int,
+  quarantined: Schema.Int
+}))
+type Rewriting = typeof Rewriting.Type
+
+const decodeRewriting = Schema.decodeOption(Rewriting)
+const encodeRewriting = Schema.encodeSync(Rewriting)
+
+/**
+ * Carries a rule out over all texts of the destination, each exactly once. Exports are refused until it is complete. Returns
+ * undefined if the destination has the rule already.
+ */
+export const rewrite = Effect.fn("Export.rewrite")(function*(
+  maintenance: Maintenance,
+  { onProgress, rule }: RewriteOptions
+): Effect.fn.Return<Rewritten | undefined, SinkError> {
+  let rewriting = yield* beginRewrite(maintenance, rule)
+  if (rewriting === undefined) return undefined
+  const between = betweenRules(rewriting.from ?? undefined, rule)
+  const stored = storedForm(rule)
+  while (rewriting !== undefined && rewriting.table !== "none") {
+    const { after, list, table }: Rewriting = rewriting
+    yield* onProgress?.({ list, table, position: after }) ?? Effect.void
+    rewriting = yield* rewriteBatch(maintenance, stored, between)
+    yield* Effect.sleep(pause)
+  }
+  yield* maintenance.wipe
+  return yield* completeRewrite(maintenance, stored)
+})
+
+const storedForm = (rule: PersonalRule): string | undefined => keepsAll(rule) ? undefined : toStored(rule)
+
+/** Binds the destination to the new rule, or finds the unfinished rewrite to it. */
+const beginRewrite = (maintenance: Maintenance, rule: PersonalRule): Effect.Effect<Rewriting | undefined, SinkError> =>
+  maintenance.redact(Effect.fnUntraced(function*(statements) {
+    const state = yield* statements.state
+    const hasSuppressed = yield* statements.hasSuppressed
+    if (hasSuppressed && rule.key !== undefined) yield* requireKey(maintenance, state, rule.key)
+    const unfinished = yield* rewritingOf(maintenance, state)
+    if (unfinished !== undefined) {
+      if (state.rule === storedForm(rule)) return unfinished
+      return yield* failed(
+        maintenance,
+        new WrongSetting({
+          problem: `its texts are being rewritten with the rule ${nameOf(state.rule)}, and the settings have the rule ${
+            nameOf(rule)
+          }. Complete the rewrite with the settings of the first one; then a rewrite with the second one can begin.`
+        })
+      )
+    }
+    if (isSame(state.rule, rule)) return undefined
+    const now = yield* timestamp
+    for (const list of Lists.all) {
+      yield* statements.abandonScans(list, now)
+      yield* statements.removeDigests(list)
+    }
+    const rewriting: Rewriting = {
+      from: state.rule ?? null,
+      list: Lists.all[0]?.label ?? "",
+      table: keepsAll(betweenRules(state.rule, rule)) ? "none" : "rows",
+      after: -1,
+      through: yield* statements.lastChange,
+      records: 0,
+      changes: 0,
+      quarantined: 0
+    }
+    yield* statements.setState({
+      rule: storedForm(rule),
+      rewriting: encodeRewriting(rewriting),
+      edition: state.edition + 1,
+      keyCheck: rule.key !== undefined && hasPseudonyms(rule)
+        ? keyCheck(rule.key)
+        : hasSuppressed
+        ? state.keyCheck
+        : undefined
+    })
+    return rewriting
+  }))
+
+/** Rewrites the next texts in one transaction. Returns the state after it, or undefined if another program has finished. */
+const rewriteBatch = (
+  maintenance: Maintenance,
+  stored: string | undefined,
+  between: PersonalRule
+): Effect.Effect<Rewriting | undefined, SinkError> =>
+  maintenance.redact(Effect.fnUntraced(function*(statements) {
+    const state = yield* statements.state
+    const rewriting = state.rule === stored ? yield* rewritingOf(maintenance, state) : undefined
+    const list = Lists.all.find(({ label }) => label === rewriting?.list)
+    if (rewriting === undefined || list === undefined || rewriting.table === "none") return rewriting
+    const counts = { records: 0, changes: 0, quarantined: 0 }
+    let position: Pick<Rewriting, "list" | "table" | "after">
+    if (!(yield* statements.hasTable(list))) position = positionAfter(list)
+    else if (rewriting.table === "quarantine") {
+      const redact = textAfter(list, between)
+      yield* statements.replaceQuarantined(list, (batch) =>
+        Effect.sync(() => {
+          const changed = batch.map((record) => redactedQuarantined(list, record, redact))
+            .filter((record, index) => record !== batch[index])
+          counts.quarantined += changed.length
+          return changed
+        }))
+      position = positionAfter(list)
+    } else {
+      const redaction = yield* openRedaction(statements, list, textAfter(list, between))
+      const { after, table, through } = rewriting
+      const last = table === "rows"
+        ? yield* redactRows(redaction, yield* statements.rows(list, { after }))
+        : yield* redactChanges(redaction, yield* statements.changes(list, redaction.certified, { after, through }))
+      yield* closeRedaction(redaction)
+      Object.assign(counts, redaction.counts)
+      position = last !== undefined
+        ? { list: list.label, table, after: last }
+        : table === "rows"
+        ? { list: list.label, table: "changes", after: 0 }
+        : { list: list.label, table: "quarantine", after: 0 }
+    }
+    const next: Rewriting = {
+      ...rewriting,
+      ...position,
+      records: rewriting.records + counts.records,
+      changes: rewriting.changes + counts.changes,
+      quarantined: rewriting.quarantined + counts.quarantined
+    }
+    yield* statements.setState({ ...state, rewriting: encodeRewriting(next), edition: state.edition + 1 })
+    return next
+  }))
+
+/** The start of the next list, or the end. */
+const positionAfter = (list: Lists.AnyList): Pick<Rewriting, "list" | "table" | "after"> => {
+  const next = Lists.all[Lists.all.indexOf(list) + 1]
+  return next === undefined
+    ? { list: list.label, table: "none", after: -1 }
+    : { list: next.label, table: "rows", after: -1 }
+}
+
+/** Allows exports again. */
+const completeRewrite = (
+  maintenance: Maintenance,
+  stored: string | undefined
+): Effect.Effect<Rewritten | undefined, SinkError> =>
+  maintenance.redact(Effect.fnUntraced(function*(statements) {
+    const state = yield* statements.state
+    const rewriting = state.rule === stored ? yield* rewritingOf(maintenance, state) : undefined
+    if (rewriting === undefined || rewriting.table !== "none") return undefined
+    yield* statements.setState({ ...state, rewriting: undefined })
+    const { changes, from, quarantined, records } = rewriting
+    return { from: nameOf(from ?? undefined), to: nameOf(stored), records, changes, quarantined }
+  }))
+
+const rewritingOf = (
+  maintenance: Maintenance,
+  { rewriting }: PersonalRow
+): Effect.Effect<Rewriting | undefined, SinkError> =>
+  rewriting === undefined ? Effect.succeed(undefined) : Option.match(decodeRewriting(rewriting), {
+    onNone: () =>
+      failed(
+        maintenance,
+        new WrongSetting({ problem: "a later version of this program has begun to rewrite it. Use that version." })
+      ),
+    onSome: Effect.succeed
+  })
+
+const requireNoRewrite = (maintenance: Maintenance, { rewriting, rule }: PersonalRow) =>
+  rewriting === undefined
+    ? Effect.void
+    : failed(maintenance, new OtherRule({ bound: nameOf(rule), given: nameOf(rule), isRewriting: true }))
+
+/** Fails if the destination has hashes or pseudonyms of another key. */
+const requireKey = (maintenance: Maintenance, state: PersonalRow, key: EraseOptions["key"]) =>
+  state.keyCheck === undefined || state.keyCheck === keyCheck(key)
+    ? Effect.void
+    : failed(
+      maintenance,
+      new WrongSetting({
+        problem:
+          "the personal key (PAYMENTS_PERSONAL_KEY, personal_key_file) is not the one of its suppression list and pseudonyms. Give that key."
+      })
+    )
+
+const failed = ({ location }: Pick<Maintenance, "location">, reason: SinkReason) =>
+  Effect.fail(new SinkError({ location, reason }))
+
+const timestamp = Effect.map(DateTime.now, DateTime.formatIso)
+
+const hasRedacted = ({ changes, quarantined, records }: RedactedCounts): boolean => records + changes + quarantined > 0
+
+/** Returns a record's text after a rule. */
+type TextAfter = (text: string, id: string | undefined) => string
+
+/** Returns the function that applies a rule. A text that was altered and is not JSON is replaced: no rule can be applied to it. */
+const textAfter = (list: Lists.AnyList, rule: PersonalRule): TextAfter => {
+  const redact = redactorOf(list, rule)
+  return (text, id) => isJson(text) ? redact(text).text : JSON.stringify({ id })
+}
+
+const isJson = (text: string): boolean => {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The redaction of a list in one transaction. */
+interface Redaction {
+  readonly statements: RedactionStatements
+  readonly list: Lists.AnyList
+  readonly redact: TextAfter
+  readonly now: string
+  readonly isLoaded: boolean
+  readonly certified: CertifiedTexts | undefined
+  readonly correction: Correction | undefined
+  readonly counts: { records: number; changes: number; quarantined: number }
+}
+
+const openRedaction = Effect.fnUntraced(function*(
+  statements: RedactionStatements,
+  list: Lists.AnyList,
+  redact: TextAfter
+): Effect.fn.Return<Redaction, SinkError> {
+  const certified = yield* statements.certified(list)
+  const certificate = Certificate.ofScan(certified)
+  return {
+    statements,
+    list,
+    redact,
+    now: yield* timestamp,
+    isLoaded: yield* statements.isLoaded(list),
+    certified,
+    correction: certificate === undefined ? undefined : new Correction(layoutOf(list), certificate),
+    counts: { records: 0, changes: 0, quarantined: 0 }
+  }
+})
+
+/** Writes the corrected certificate. The digests of other scans, and running scans, have hashes of texts that are gone now. */
+const closeRedaction = Effect.fnUntraced(function*(
+  { certified, correction, counts, list, now, statements }: Redaction
+): Effect.fn.Return<void, SinkError> {
+  if (!hasRedacted(counts)) return
+  yield* statements.abandonScans(list, now)
+  yield* statements.removeDigests(list)
+  if (certified !== undefined && correction?.isNeeded === true) {
+    yield* statements.setCertificate(certified.scan, Certificate.toJson(correction.certificate))
+  }
+})
+
+/** Redacts rows. Returns the number of the last one. */
+const redactRows = Effect.fnUntraced(function*(
+  redaction: Redaction,
+  rows: ReadonlyArray<RowText>
+): Effect.fn.Return<number | undefined, SinkError> {
+  const { correction, counts, isLoaded, list, now, statements } = redaction
+  const layout = layoutOf(list)
+  const redacted = rows.flatMap((row) => {
+    const text = redaction.redact(row.raw, row.id)
+    return text === row.raw ? [] : [{ ...row, text }]
+  })
+  if (redacted.length > 0) {
+    counts.records += redacted.length
+    const certified = yield* certifiedAmong(redaction, redacted.map(({ row }) => row))
+    const counted = redacted.filter(({ row }) => certified.has(row))
+    const later = redaction.certified === undefined || counted.length === 0
+      ? new Set<string>()
+      : yield* statements.changedSince(list, redaction.certified, counted.map(({ id }) => id))
+    for (const { id, raw, text } of counted) if (!later.has(id)) correction?.replace(raw, text)
+    yield* statements.writeRows(
+      list,
+      redacted.map(({ id, row, text }) => ({
+        row,
+        id,
+        cells: cellsOf(layout, recordIn(layout, text)).cells,
+        raw: text,
+        hash: contentHash(text)
+      })),
+      isLoaded ? now : undefined
+    )
+    if (isLoaded) yield* statements.appendChanges(list, redacted.flatMap((row) => changesOf(list, row)), now)
+  }
+  return rows.at(-1)?.row
+})
+
+/**
+ * Returns the changes for a redacted row. Their text before is also the redacted one. The row of a missing record stays
+ * missing: an update alone would tell readers of changes that it is not.
+ */
+const changesOf = (list: Lists.AnyList, { id, missing, raw, text }: RowText & { readonly text: string }) => {
+  const fields = shownFields(list, differingMembers(raw, text, new Set()), [text])
+  return missing
+    ? [
+      { kind: "returned", id, fields, before: text, after: text } as const,
+      { kind: "missing", id, fields: [], before: undefined, after: undefined } as const
+    ]
+    : [{ kind: "update", id, fields, before: text, after: text } as const]
+}
+
+/** Redacts changes. Returns the number of the last one. */
+const redactChanges = Effect.fnUntraced(function*(
+  redaction: Redaction,
+  changes: ReadonlyArray<ChangeText>
+): Effect.fn.Return<number | undefined, SinkError> {
+  const { correction, counts, list, redact, statements } = redaction
+  const redacted = changes.flatMap((change) => {
+    const { after, before, fields, id } = change
+    const texts = {
+      before: before === undefined ? undefined : redact(before, id),
+      after: after === undefined ? undefined : redact(after, id)
+    }
+    if (texts.before === before && texts.after === after) return []
+    return [{ change, ...texts, seq: change.seq, fields: shownFields(list, fields, [texts.before, texts.after]) }]
+  })
+  if (redacted.length > 0) {
+    counts.changes += redacted.length
+    const rows = redacted.flatMap(({ change: { certifiedRow } }) => certifiedRow === undefined ? [] : [certifiedRow])
+    const certified = yield* certifiedAmong(redaction, rows)
+    for (const { before, change } of redacted) {
+      if (before === undefined || change.before === undefined || !certified.has(change.certifiedRow ?? -1)) continue
+      correction?.replace(change.before, before)
+    }
+    yield* statements.writeChanges(redacted)
+  }
+  return changes.at(-1)?.seq
+})
+
+/**
+ * Returns the members that a change may name: documented ones and those that its texts still have. A service may use values as
+ * names.
+ */
+const shownFields = (
+  list: Lists.AnyList,
+  fields: ReadonlyArray<string>,
+  texts: ReadonlyArray<string | undefined>
+): ReadonlyArray<string> => {
+  const known = new Set(["(text)", ...Lists.fieldMeanings(list).map(({ path: [field] }) => field)])
+  for (const text of texts) for (const name of text === undefined ? [] : membersOf(text).keys()) known.add(name)
+  const shown = fields.filter((field) => known.has(field))
+  return shown.length === 0 && fields.length > 0 ? ["(text)"] : shown
+}
+
+/** Returns the quarantined record after a rule, or the same object if nothing changes. */
+const redactedQuarantined = (
+  list: Lists.AnyList,
+  record: QuarantinedText,
+  redact: TextAfter
+): QuarantinedText => {
+  const raw = redact(record.raw, record.id)
+  if (raw === record.raw) return record
+  const [field = ""] = shownFields(list, [record.path.split(".")[0] ?? ""], [raw])
+  return { ...record, raw, path: record.path.startsWith(field) ? record.path : "" }
+}
+
+/** Returns those of the rows that the certified scan has seen. */
+const certifiedAmong = Effect.fnUntraced(function*(
+  { certified, correction, statements }: Redaction,
+  rows: ReadonlyArray<number>
+): Effect.fn.Return<RowSet, SinkError> {
+  if (certified === undefined || correction === undefined || rows.length === 0) return new RowSet()
+  return new RowSet(yield* statements.seen(certified.scan, [...new Set(rows.map(pieceOf))]))
+})
+
+/** Corrects a certificate when texts that it covers are replaced. */
+class Correction {
+  readonly #layout: Layout
+  readonly #certificate: Certificate.Certificate
+  readonly #totals: ScanTotals.RunningTotals
+  isNeeded = false
+
+  constructor(layout: Layout, certificate: Certificate.Certificate) {
+    this.#layout = layout
+    this.#certificate = certificate
+    this.#totals = new ScanTotals.RunningTotals(layout.amounts, {
+      // Only amounts that the certificate has sums of are summed: a scan may have begun before a column was added.
+      counts: { ...ScanTotals.none.counts, records: certificate.records + 1 },
+      sums: Object.fromEntries(Object.entries(certificate.sums).map(([column, sum]) => [column, BigInt(sum)])),
+      digest: BigInt(`0x${certificate.digest}`)
+    })
+  }
+
+  replace(before: string, after: string): void {
+    this.isNeeded = true
+    this.#totals.remove(contentHash(before), amountsIn(this.#layout, before))
+    this.#totals.add(contentHash(after), amountsIn(this.#layout, after))
+  }
+
+  get certificate(): Certificate.Certificate {
+    return {
+      ...this.#certificate,
+      sums: Object.fromEntries(Object.entries(this.#totals.sums).map(([column, sum]) => [column, String(sum)])),
+      digest: ScanTotals.digestText(this.#totals.digest)
+    }
+  }
+}
+
+const amountsIn = (layout: Layout, text: string): ReadonlyArray<number> => amountsOf(layout, recordIn(layout, text))
+
+/** Parses a text as `verify` does. */
+const recordIn = (layout: Layout, text: string): unknown => {
+  try {
+    return withoutRoundedAmounts(layout, parseText(text), text)
+  } catch {
+    return undefined
+  }
+}
