@@ -224,6 +224,7 @@ const sinkFailures: { readonly [tag in SinkReason["_tag"] | "HeldBack"]: Failure
   OtherSource: "destination",
   OtherRule: "destination",
   PersonalDataChanged: "destination",
+  LogInUse: "destination",
   OtherMerchant: "destination",
   NotADestination: "destination",
   WrongSetting: "destination",

@@ -132,7 +132,13 @@ export const factsOf = (error: ProgramError): ErrorFacts => {
 }
 
 /** The reasons of a destination's error that may pass without any change. */
-const passingReasons: ReadonlySet<SinkReason["_tag"]> = new Set(["Locked", "LeaseLost", "RowsRemoved", "Unavailable"])
+const passingReasons: ReadonlySet<SinkReason["_tag"]> = new Set([
+  "Locked",
+  "LeaseLost",
+  "RowsRemoved",
+  "Unavailable",
+  "LogInUse"
+])
 
 const reasonOfCode: { readonly [Code in ExitCode]: ErrorReason } = {
   // No error has this code.

@@ -369,6 +369,13 @@ export class Full extends Data.TaggedError("Full")<{}> {
   }
 }
 
+/** Old copies of erased data stay in SQLite's log, because another program reads the database. */
+export class LogInUse extends Data.TaggedError("LogInUse")<{}> {
+  override get message() {
+    return "the data is erased from its tables, but the log next to it still has old copies, because another program reads the database. Stop that program or wait for it, and run again: that completes the erasure."
+  }
+}
+
 /**
  * The server is unreachable or has closed the connection. The problem may be temporary. `code` is the system's code, such as
  * `ECONNREFUSED`, or a SQLSTATE.
@@ -447,6 +454,7 @@ export type SinkReason =
   | Denied
   | WrongSetting
   | Full
+  | LogInUse
   | Unavailable
   | Failed
 

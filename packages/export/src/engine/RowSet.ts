@@ -4,6 +4,9 @@
 const pieceRows = 8192
 const pieceBytes = pieceRows / 8
 
+/** Returns the index of the piece that a row belongs to. */
+export const pieceOf = (row: number): number => Math.floor(row / pieceRows)
+
 /** A piece has a bit for each row from `index × 8192` on, starting with the lowest bit of the first byte. */
 export interface Piece {
   readonly index: number
@@ -41,13 +44,13 @@ export class RowSet {
   }
 
   has(row: number): boolean {
-    const piece = this.#pieces.get(Math.floor(row / pieceRows))
+    const piece = this.#pieces.get(pieceOf(row))
     return piece !== undefined && ((piece[(row % pieceRows) >> 3] ?? 0) & (1 << (row & 7))) !== 0
   }
 
   /** Adds a row. Returns whether the set did not have it. */
   add(row: number): boolean {
-    const index = Math.floor(row / pieceRows)
+    const index = pieceOf(row)
     let piece = this.#pieces.get(index)
     if (piece === undefined) this.#pieces.set(index, piece = new Uint8Array(pieceBytes))
     const byte = (row % pieceRows) >> 3
@@ -69,7 +72,7 @@ export class RowSet {
   /** Removes the rows that were added since the last {@link mark}. */
   undo(): void {
     for (const row of this.#added) {
-      const piece = this.#pieces.get(Math.floor(row / pieceRows))
+      const piece = this.#pieces.get(pieceOf(row))
       const byte = (row % pieceRows) >> 3
       if (piece !== undefined) piece[byte] = (piece[byte] ?? 0) & ~(1 << (row & 7))
       this.#size--

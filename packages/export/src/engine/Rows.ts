@@ -1,6 +1,7 @@
 /** Converts rows of the databases' drivers to the engine's types. Both databases use the same names of columns. */
 import { Effect } from "effect"
 import type { ChangeCount, ConsumerState } from "../ListFreshness.ts"
+import type { Erasure, PersonalRow } from "../personal/RedactionStore.ts"
 import { Damaged, SinkError } from "../Sink.ts"
 import type { RecordedColumn } from "./Columns.ts"
 import type { CertifiedScan, ChangeRange, ChangeRow, FullRow, OldChange, QuarantinedRow, ScanRow } from "./Store.ts"
@@ -133,4 +134,25 @@ export const toRecordedColumn = (row: Row): RecordedColumn => ({
   name: text(row, "name"),
   kind: text(row, "kind"),
   unfilledFrom: row["unfilled_from"] === null ? undefined : number(row, "unfilled_from")
+})
+
+/** Converts a row of `personal`. */
+export const toPersonalRow = (row: Row | undefined): PersonalRow => ({
+  rule: optional(row, "rule"),
+  rewriting: optional(row, "rewriting"),
+  edition: number(row, "edition"),
+  keyCheck: optional(row, "key_check")
+})
+
+/** Converts a row of `erasures`. */
+export const toErasure = (row: Row): Erasure => ({
+  erasure: number(row, "erasure"),
+  hash: text(row, "hash"),
+  kind: text(row, "kind"),
+  by: text(row, "by"),
+  startedAt: text(row, "started_at"),
+  completedAt: optional(row, "completed_at"),
+  records: number(row, "records"),
+  changes: number(row, "changes"),
+  quarantined: number(row, "quarantined")
 })

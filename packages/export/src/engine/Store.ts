@@ -5,6 +5,7 @@
 import type { Lists } from "@payments/core"
 import type { Effect, Scope } from "effect"
 import type { ChangeCount, ConsumerState, ListFreshness, StatusTotals } from "../ListFreshness.ts"
+import type { RedactionStore } from "../personal/RedactionStore.ts"
 import type { Owner, OwnerClaim, PassKind, PersonalState, SinkError } from "../Sink.ts"
 import type { Cell, Column, RecordedColumn } from "./Columns.ts"
 import type { Plan, RowLookup, StoredRow } from "./Plan.ts"
@@ -371,7 +372,7 @@ export type ChooseChanges<A extends { readonly through: number }> = (
  * A destination that is open for short transactions without the lock of a list, next to programs that export into it. The
  * functions that move consumers or remove changes exclude each other.
  */
-export interface Maintenance extends Reader {
+export interface Maintenance extends Reader, RedactionStore {
   /**
    * Moves a consumer, if the destination has all changes after the position and the position is not beyond the last change.
    * Returns the range in which positions are valid, and the consumer's position after the call, if the consumer exists.

@@ -14,7 +14,7 @@ import { amountsOf, cellsOf, type Layout, layoutOf, withoutRoundedAmounts } from
 import { contentHash, differingMembers } from "../engine/Plan.ts"
 import { pieceOf, RowSet } from "../engine/RowSet.ts"
 import * as ScanTotals from "../engine/ScanTotals.ts"
-import type { Maintenance } from "../engine/Store.ts"
+import type { ChangeRow, Maintenance } from "../engine/Store.ts"
 import { OtherRule, SinkError, type SinkReason, WrongSetting } from "../Sink.ts"
 import type {
   CertifiedTexts,
@@ -468,7 +468,8 @@ const openRedaction = Effect.fnUntraced(function*(
   redact: TextAfter
 ): Effect.fn.Return<Redaction, SinkError> {
   const certified = yield* statements.certified(list)
-  const certificate = Certificate.ofScan(certified)
+  const found = Certificate.ofScan(certified)
+  const certificate = found !== undefined && /^[0-9a-f]+$/.test(found.digest) ? found : undefined
   return {
     statements,
     list,
@@ -532,14 +533,17 @@ const redactRows = Effect.fnUntraced(function*(
  * Returns the changes for a redacted row. Their text before is also the redacted one. The row of a missing record stays
  * missing: an update alone would tell readers of changes that it is not.
  */
-const changesOf = (list: Lists.AnyList, { id, missing, raw, text }: RowText & { readonly text: string }) => {
+const changesOf = (
+  list: Lists.AnyList,
+  { id, missing, raw, text }: RowText & { readonly text: string }
+): ReadonlyArray<Pick<ChangeRow, "kind" | "id" | "fields" | "before" | "after">> => {
   const fields = shownFields(list, differingMembers(raw, text, new Set()), [text])
   return missing
     ? [
-      { kind: "returned", id, fields, before: text, after: text } as const,
-      { kind: "missing", id, fields: [], before: undefined, after: undefined } as const
+      { kind: "returned", id, fields, before: text, after: text },
+      { kind: "missing", id, fields: [], before: undefined, after: undefined }
     ]
-    : [{ kind: "update", id, fields, before: text, after: text } as const]
+    : [{ kind: "update", id, fields, before: text, after: text }]
 }
 
 /** Redacts changes. Returns the number of the last one. */

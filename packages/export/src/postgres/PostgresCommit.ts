@@ -241,7 +241,7 @@ const writePlan = Effect.fnUntraced(function*(
 })
 
 /** Returns the statement that adds changes to the counts of a list and the UTC day of a time. */
-const countChanges = (s: string, list: string, time: string, kind: string, changes: string): string =>
+export const countChanges = (s: string, list: string, time: string, kind: string, changes: string): string =>
   `INSERT INTO ${s}.change_counts AS c (list, day, kind, changes)
   SELECT ${list}, (${time}::timestamptz AT TIME ZONE 'UTC')::date, ${kind}, count(*) FROM ${changes}
   ON CONFLICT (list, day, kind) DO UPDATE SET changes = c.changes + excluded.changes`
@@ -331,7 +331,7 @@ const bindOwner = Effect.fnUntraced(function*(
   )
 })
 
-const arrayTypes = { text: "text[]", integer: "bigint[]", boolean: "boolean[]" } as const
+export const arrayTypes = { text: "text[]", integer: "bigint[]", boolean: "boolean[]" } as const
 
 /** SQL for the rows of {@link cellsOf} as `u`. Their parameters start with the second one. */
 const rowsFrom = (columns: ReadonlyArray<Column>): string => {
@@ -350,7 +350,7 @@ const cellsOf = (columns: ReadonlyArray<Column>, writes: ReadonlyArray<RowWrite>
 ]
 
 /** Returns a parameter for each column, with the cells of all rows. */
-const cellArrays = (
+export const cellArrays = (
   columns: ReadonlyArray<Column>,
   rows: ReadonlyArray<ReadonlyArray<Cell>>
 ): ReadonlyArray<Parameter> =>

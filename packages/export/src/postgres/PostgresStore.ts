@@ -33,6 +33,7 @@ import { connect, integers, iso, type PostgresClient, type Query, texts } from "
 import { fill, passOf, resultOf, write, writePass } from "./PostgresCommit.ts"
 import * as Lease from "./PostgresLease.ts"
 import { maintain, rangeQuery } from "./PostgresMaintenance.ts"
+import { redactionOver } from "./PostgresRedaction.ts"
 import { migrate, pendingIn, quoted, requireReadable } from "./PostgresSchema.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
 
@@ -82,7 +83,11 @@ export const openMaintenance = (
 ): Effect.Effect<Maintenance, SinkError, Scope.Scope> =>
   Effect.map(
     openExisting(settings, lists),
-    ({ client, schema }) => ({ ...readerOver(client, schema), ...maintain(client, schema) })
+    ({ client, schema }) => ({
+      ...readerOver(client, schema),
+      ...maintain(client, schema),
+      ...redactionOver(client, schema)
+    })
   )
 
 const openExisting = Effect.fnUntraced(function*(

@@ -16,7 +16,7 @@ import {
 } from "node:sqlite"
 import { number, optional, type Row, text } from "../engine/Rows.ts"
 import type { PathUse } from "../Permission.ts"
-import { Damaged, LeaseLost, Locked, NotADestination, SinkError } from "../Sink.ts"
+import { Damaged, LeaseLost, Locked, LogInUse, NotADestination, SinkError } from "../Sink.ts"
 import { locate, OpenFile, openUnreplaced, readNote, removeNote, requireOwned, writeNote } from "./DatabaseFile.ts"
 import { adviceFor } from "./SqliteDamage.ts"
 import { damageOf, denialIn, isBusy, isNoDatabase, reasonOf } from "./SqliteErrors.ts"
@@ -26,6 +26,8 @@ import { migrate, refuseLater, requireReadable } from "./SqliteSchema.ts"
 const sqliteTimeoutMs = 50
 /** How long a step waits for another writer of the same database. Writers of other lists commit between its batches. */
 const busyTimeout = Duration.seconds(30)
+/** How long emptying the log waits for readers. Most of them read for milliseconds. */
+const logTimeout = Duration.seconds(5)
 
 /**
  * How to open the file. `read` sees later commits, `snapshot` does not. `inspect` reads, also the tables of an earlier version.
@@ -45,6 +47,11 @@ export interface SqliteClient {
   readonly takeOver: (label: string) => Effect.Effect<void, SinkError>
   /** Runs a step as a transaction of the label's holder. If another program has taken the label over, fails without writing. */
   readonly transaction: <A>(label: string, step: (db: Database) => A) => Effect.Effect<A, SinkError>
+  /**
+   * Rebuilds the file and empties the log, so that neither has a byte of deleted content. Fails with `LogInUse` if another
+   * program still reads from the log.
+   */
+  readonly wipe: Effect.Effect<void, SinkError>
   /** Runs a step as a transaction that needs no lock of a label. */
   readonly unlockedTransaction: <A>(step: (db: Database) => A) => Effect.Effect<A, SinkError>
 }
@@ -99,6 +106,16 @@ export const open = (
         takeOver: (label) =>
           Effect.suspend(() => locks.get(label)?.epoch === undefined ? transaction(label, () => {}) : Effect.void),
         transaction,
+        wipe: Effect.andThen(
+          run((db) => db.rebuild()),
+          once(location, () => db.emptyLog()).pipe(
+            whileBusy(logTimeout),
+            Effect.catchIf(
+              ({ reason }) => reason._tag === "Locked",
+              () => Effect.fail(new SinkError({ location, reason: new LogInUse() }))
+            )
+          )
+        ),
         unlockedTransaction: (step) => run(() => db.transaction(() => step(db)))
       }
     })
@@ -152,6 +169,8 @@ export class Database {
         this.#db.exec(`PRAGMA cache_size = -${kibibytes}`)
       } else if (access !== "inspect") requireReadable(this.#db, lists)
       if (access === "maintain") this.#db.exec("PRAGMA synchronous = FULL")
+      // Deleted content is overwritten, also by exports and removals of old changes.
+      if (!this.#isReadOnly) this.#db.exec("PRAGMA secure_delete = ON")
       this.#place.rememberCompanions()
       // A read transaction starts with its first read. In WAL mode it blocks no writer.
       if (access === "snapshot") this.#db.exec("BEGIN; SELECT 1 FROM sqlite_schema")
@@ -328,6 +347,28 @@ export class Database {
     return statement.all(...values).map((row) =>
       Object.fromEntries(Object.entries(row).map(([name, value]) => [name, narrowed(value)]))
     )
+  }
+
+  /**
+   * Rebuilds the file without free pages and free space in pages. SQLite copies the database into a temporary file without a
+   * name and back; the file is put next to the database, where there may be more space, and the same protection.
+   */
+  rebuild(): void {
+    this.requireInPlace()
+    // SQLite documents this setting as deprecated, but an environment variable would only count before its first use.
+    this.#db.exec(`PRAGMA temp_store_directory = '${dirname(this.#file).replaceAll("'", "''")}'`)
+    try {
+      this.#db.exec("VACUUM")
+    } finally {
+      this.#db.exec("PRAGMA temp_store_directory = ''")
+    }
+  }
+
+  /** Moves the content of the log into the database and truncates the log. */
+  emptyLog(): void {
+    this.requireInPlace()
+    const result = this.#db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()
+    if (number(result, "busy") !== 0) throw new Locked({ label: "the log" })
   }
 
   /** Runs the body in a transaction. When it returns, the commit is on disk, in the file at the path. */

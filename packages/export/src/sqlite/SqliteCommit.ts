@@ -169,7 +169,13 @@ const writePlan = (
 }
 
 /** Adds changes to the counts of the list and the UTC day. */
-const countChanges = (db: Database, list: Lists.AnyList, now: string, kind: ChangeRow["kind"], count: number): void =>
+export const countChanges = (
+  db: Database,
+  list: Lists.AnyList,
+  now: string,
+  kind: ChangeRow["kind"],
+  count: number
+): void =>
   db.run(
     `INSERT INTO change_counts (list, day, kind, changes) VALUES (?, ?, ?, ?)
     ON CONFLICT (list, day, kind) DO UPDATE SET changes = changes + excluded.changes`,
@@ -179,7 +185,8 @@ const countChanges = (db: Database, list: Lists.AnyList, now: string, kind: Chan
     count
   )
 
-const incrementRevision = (db: Database, list: Lists.AnyList): void =>
+/** Notes that rows of the list have changed, so that its rendered file is outdated. */
+export const incrementRevision = (db: Database, list: Lists.AnyList): void =>
   db.run(
     "INSERT INTO revisions (list, revision) VALUES (?, 1) ON CONFLICT (list) DO UPDATE SET revision = revision + 1",
     list.label

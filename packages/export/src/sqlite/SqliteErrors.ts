@@ -7,13 +7,16 @@ import {
   Full,
   LeaseLost,
   Locked,
+  LogInUse,
   Moved,
   NotADestination,
   OtherMerchant,
+  OtherRule,
   OtherSource,
   PersonalDataChanged,
   RowsRemoved,
-  type SinkReason
+  type SinkReason,
+  WrongSetting
 } from "../Sink.ts"
 
 /** SQLite's primary result codes (https://sqlite.org/rescode.html). */
@@ -97,7 +100,8 @@ export const reasonOf = (error: unknown): SinkReason | undefined => {
   if (
     error instanceof Locked || error instanceof LeaseLost || error instanceof Moved || error instanceof OtherSource ||
     error instanceof PersonalDataChanged || error instanceof OtherMerchant || error instanceof NotADestination ||
-    error instanceof Damaged || error instanceof RowsRemoved || error instanceof Denied
+    error instanceof Damaged || error instanceof RowsRemoved || error instanceof Denied || error instanceof LogInUse ||
+    error instanceof OtherRule || error instanceof WrongSetting
   ) return error
   const errcode = errcodeOf(error)
   const damage = damageOf(error)

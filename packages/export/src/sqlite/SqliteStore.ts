@@ -27,6 +27,7 @@ import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
 import { fill, sourceOf, write, writePass } from "./SqliteCommit.ts"
 import { integrityOf } from "./SqliteDamage.ts"
 import { lastChange, maintain, rangeQuery } from "./SqliteMaintenance.ts"
+import { redactionOver } from "./SqliteRedaction.ts"
 import { pendingIn } from "./SqliteSchema.ts"
 import { statusTotalsOver } from "./SqliteStatuses.ts"
 
@@ -75,7 +76,7 @@ export const openMaintenance = (
 ): Effect.Effect<Maintenance, SinkError, Scope.Scope> =>
   Effect.map(
     open(file, location, "maintain", lists),
-    (client) => ({ ...readerOver(client, location), ...maintain(client) })
+    (client) => ({ ...readerOver(client, location), ...maintain(client), ...redactionOver(client) })
   )
 
 /** Returns what {@link openStore} would do to the tables of an existing file. Writes nothing. */

@@ -11,6 +11,7 @@ import {
   Full,
   LeaseLost,
   Locked,
+  LogInUse,
   Moved,
   NotADestination,
   OtherMerchant,
@@ -270,6 +271,8 @@ const reasonIn = (
       return new OtherSource({ bound, given })
     case "OtherRule":
       return new OtherRule({ bound, given, isRewriting })
+    case "LogInUse":
+      return new LogInUse()
     case "PersonalDataChanged":
       return new PersonalDataChanged()
     case "OtherMerchant":
