@@ -33,6 +33,16 @@ export type { ConsumerState, ListFreshness, Overview } from "./ListFreshness.ts"
 export * as MetricDefinitions from "./MetricDefinitions.ts"
 export { Metrics, observeSink } from "./Metrics.ts"
 export type { PassSummary } from "./Passes.ts"
+export {
+  erase,
+  type Erased,
+  type EraseOptions,
+  type RedactionProgress,
+  rewrite,
+  type RewriteOptions,
+  type Rewritten
+} from "./personal/Redaction.ts"
+export type { Erasure, RedactedCounts } from "./personal/RedactionStore.ts"
 export { ChangesBeginLater, current, pointAt, type PointInTime } from "./PointInTime.ts"
 export { type Excerpt, excerptTables, queryExcerpt } from "./query/Excerpt.ts"
 export {

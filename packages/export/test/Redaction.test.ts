@@ -24,6 +24,5 @@ suite("sqlite:FILE", {
 suite("postgres://HOST", {
   layer: (folder) => PostgresSink.layer(urlOf(server, basename(folder))),
   open: (folder) => PostgresSink.maintenance(urlOf(server, basename(folder))),
-  content: (folder) =>
-    Effect.promise(async () => JSON.stringify(await contentOf(server, basename(folder))))
+  content: (folder) => Effect.promise(async () => JSON.stringify(await contentOf(server, basename(folder))))
 })

@@ -60,7 +60,9 @@ export const suite = (name: string, destination: RedactedDestination) => {
         yield* assertVerified(folder)
         const content = yield* destination.content(folder)
         assert.isFalse(content.includes("cust-1-x"))
-        for (const kept of ["Name cust-2-x", "doc-cust-0-x", "other cust-2-x"]) assert.isTrue(content.includes(kept))
+        for (const kept of ["Name cust-2-x", "doc-cust-0-x", "other cust-2-x"]) {
+          assert.isTrue(content.includes(kept))
+        }
       }).pipe(Effect.scoped))
 
     it.live("rewrites every text once", () =>
