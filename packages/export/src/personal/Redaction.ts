@@ -14,12 +14,13 @@ import { amountsOf, cellsOf, type Layout, layoutOf, withoutRoundedAmounts } from
 import { contentHash, differingMembers } from "../engine/Plan.ts"
 import { pieceOf, RowSet } from "../engine/RowSet.ts"
 import * as ScanTotals from "../engine/ScanTotals.ts"
-import type { ChangeRow, Maintenance } from "../engine/Store.ts"
+import type { Maintenance } from "../engine/Store.ts"
 import { OtherRule, SinkError, type SinkReason, WrongSetting } from "../Sink.ts"
 import type {
   CertifiedTexts,
   ChangeText,
   Erasure,
+  NewChange,
   PersonalRow,
   QuarantinedText,
   RedactedCounts,
@@ -536,7 +537,7 @@ const redactRows = Effect.fnUntraced(function*(
 const changesOf = (
   list: Lists.AnyList,
   { id, missing, raw, text }: RowText & { readonly text: string }
-): ReadonlyArray<Pick<ChangeRow, "kind" | "id" | "fields" | "before" | "after">> => {
+): ReadonlyArray<NewChange> => {
   const fields = shownFields(list, differingMembers(raw, text, new Set()), [text])
   return missing
     ? [

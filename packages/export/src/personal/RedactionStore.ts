@@ -6,7 +6,6 @@ import type { Lists } from "@payments/core"
 import type { Effect } from "effect"
 import type { RowWrite } from "../engine/Plan.ts"
 import type { Piece } from "../engine/RowSet.ts"
-import type { ChangeRow } from "../engine/Store.ts"
 import type { PersonalState, SinkError } from "../Sink.ts"
 
 /** The row of `personal`. */
@@ -63,8 +62,23 @@ export interface RowText {
   readonly missing: boolean
 }
 
+/** What a change says about its record. */
+export interface ChangeTexts {
+  readonly fields: ReadonlyArray<string>
+  readonly before: string | undefined
+  readonly after: string | undefined
+}
+
+/** A change for the new text of a row. */
+export interface NewChange extends ChangeTexts {
+  readonly kind: "update" | "missing" | "returned"
+  readonly id: string
+}
+
 /** A change to redact. */
-export interface ChangeText extends Pick<ChangeRow, "seq" | "id" | "fields" | "before" | "after"> {
+export interface ChangeText extends ChangeTexts {
+  readonly seq: number
+  readonly id: string
   /** The number of the record's row, if `before` is the text that the record had at the end of the certified scan. */
   readonly certifiedRow: number | undefined
 }
@@ -140,12 +154,12 @@ export interface RedactionStatements {
     now: string | undefined
   ) => Effect.Effect<void, SinkError>
   readonly writeChanges: (
-    changes: ReadonlyArray<Pick<ChangeRow, "seq" | "fields" | "before" | "after">>
+    changes: ReadonlyArray<ChangeTexts & Pick<ChangeText, "seq">>
   ) => Effect.Effect<void, SinkError>
   /** Appends changes of a list and counts them. */
   readonly appendChanges: (
     list: Lists.AnyList,
-    changes: ReadonlyArray<Pick<ChangeRow, "kind" | "id" | "fields" | "before" | "after">>,
+    changes: ReadonlyArray<NewChange>,
     now: string
   ) => Effect.Effect<void, SinkError>
   /** Abandons the running scans of a list, and removes their checkpoints. */

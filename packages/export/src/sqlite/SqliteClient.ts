@@ -107,7 +107,7 @@ export const open = (
           Effect.suspend(() => locks.get(label)?.epoch === undefined ? transaction(label, () => {}) : Effect.void),
         transaction,
         wipe: Effect.andThen(
-          run((db) => db.rebuild()),
+          run((opened) => opened.rebuild()),
           once(location, () => db.emptyLog()).pipe(
             whileBusy(logTimeout),
             Effect.catchIf(
