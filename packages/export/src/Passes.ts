@@ -5,6 +5,7 @@
 import { type Lists, Monotonic, type Page, PaymentsApi, type PaymentsError, type Position } from "@payments/core"
 import { Duration, Effect, type Scope } from "effect"
 import { makeGuard, makeRun, type MerchantGuard } from "./MerchantGuard.ts"
+import { openPersonal } from "./personal/OpenPersonal.ts"
 import { type ReadPage, toReadPage } from "./ReadPage.ts"
 import {
   type PassKind,
@@ -143,9 +144,10 @@ const withSession = Effect.fn("Export.pass")(function*(
 ): Effect.fn.Return<PassSummary, PaymentsError | SinkError, PaymentsApi | Sink | Scope.Scope> {
   const startedAt = yield* Monotonic.millis
   const api = yield* PaymentsApi
-  const { inspect, location, passes } = yield* Sink
+  const sink = yield* Sink
+  const { inspect, location, passes } = sink
   if (passes === undefined || inspect === undefined) return noPass(kind, list)
-  const session = yield* passes.begin(list, kind, request)
+  const session = yield* passes.begin(list, kind, { ...request, personal: yield* openPersonal(sink) })
   if (!session.isLoaded) return noPass(kind, list)
   const { limit } = request
   const { name } = list

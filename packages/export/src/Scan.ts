@@ -8,6 +8,7 @@ import { ExitCode, exitCodeOf } from "./ExitCode.ts"
 import { endList, type GuardedRun, makeGuard, makeRun } from "./MerchantGuard.ts"
 import { makePageGate, type PageGate } from "./PageGate.ts"
 import { headPass, type PassBegun, type PassContext, type PassSummary, windowPass } from "./Passes.ts"
+import { openPersonal, whilePersonalDataChanges } from "./personal/OpenPersonal.ts"
 import { scanDefaults } from "./ScanDefaults.ts"
 import {
   type Filling,
@@ -157,13 +158,14 @@ export const openScanner = Effect.fnUntraced(function*(
     )
   )
   const pass = (kind: PassKind, run: Effect.Effect<PassSummary, PaymentsError | SinkError, PaymentsApi | Sink>) =>
-    passes.withPermits(1)(gate.withPass(Effect.flatMap(Effect.result(run), (result) => {
+    // Between two attempts the full scan continues. It notices that it has to start again, too.
+    passes.withPermits(1)(Effect.flatMap(Effect.result(whilePersonalDataChanges(gate.withPass(run))), (result) => {
       const exitCode = Result.isFailure(result) ? exitCodeOf(result.failure) : ExitCode.done
       return Effect.andThen(
         emit({ _tag: "Ended", list: name, kind, outcome: { list: name, kind, result, exitCode } }),
         Effect.fromResult(result)
       )
-    }))).pipe(Effect.provide(context))
+    })).pipe(Effect.provide(context))
   const head = sink.passes?.head
   return {
     full: fullScans.withPermits(1)(full).pipe(Effect.provide(context)),
@@ -205,13 +207,14 @@ export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.Lis
 
 /**
  * Scans a locked list, or a part of it. If another program fills the empty destination first, nothing is committed, and the
- * scan starts again, so that the guard compares the pages with the data of that program.
+ * scan starts again, so that the guard compares the pages with the data of that program. It also starts again after an erasure,
+ * because pages that were read before it may contain erased data.
  */
 const traversal = (...given: Parameters<typeof attempt>): ReturnType<typeof attempt> =>
-  Effect.retry(attempt(...given), {
+  whilePersonalDataChanges(Effect.retry(attempt(...given), {
     times: 2,
     while: (error) => error._tag === "SinkError" && error.reason._tag === "OtherMerchant" && error.reason.by === "race"
-  })
+  }))
 
 const attempt = Effect.fnUntraced(function*(
   run: GuardedRun,
@@ -227,7 +230,8 @@ const attempt = Effect.fnUntraced(function*(
   const limit = options.limit ?? Lists.pageLimit.default
   const started = yield* Monotonic.millis
   const list = listOf(name, options)
-  const request = requestOf(api, name, part, options)
+  const personal = yield* openPersonal(sink)
+  const request = { ...requestOf(api, name, part, options), personal }
   const scope = yield* Effect.scope
   const { inspect, location } = sink
   // A stored destination is not written until the guard has admitted the first pages.

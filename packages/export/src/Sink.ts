@@ -80,6 +80,13 @@ export interface PersonalState {
   readonly suppressed: ReadonlyArray<string>
 }
 
+/** What a scan or pass knew about personal data before it read a page. Its commits fail if that has changed. */
+export interface PersonalBinding {
+  /** The stored form of the destination's rule; of the given rule if the destination has no data yet. */
+  readonly rule: string
+  readonly edition: number
+}
+
 /** The counts of a scan so far, over all its runs. */
 export interface ScanProgress extends Counts {
   /** Rows that the end of the scan marked missing. */
@@ -193,6 +200,8 @@ export interface ScanRequest {
   readonly rebind?: boolean | undefined
   /** The share of a list's rows, from 0 to 1, that one scan may mark missing. Default 0.1. */
   readonly missingLimit?: number | undefined
+  /** By default, a rule that keeps every field, in a destination where nothing was ever erased. */
+  readonly personal?: PersonalBinding | undefined
 }
 
 /** A destination. */
@@ -206,6 +215,7 @@ export class Sink extends Context.Service<Sink, {
     /** Returns the scan that `begin` would open. Fails if `begin` would fail. */
     readonly scan: (list: Lists.AnyList, request: ScanRequest) => Effect.Effect<ScanPreview, SinkError>
     readonly owner: Effect.Effect<Owner, SinkError>
+    readonly personal: Effect.Effect<PersonalState, SinkError>
     /** Whether any of these ids has a row in the list. */
     readonly hasAny: (list: Lists.AnyList, ids: ReadonlyArray<string>) => Effect.Effect<boolean, SinkError>
     /** See `freshnessOf` and `overviewOf` of `Freshness.ts`. */

@@ -8,6 +8,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { fillColumns } from "../src/engine/Filling.ts"
+import { keepBinding } from "../src/engine/Personal.ts"
 import * as FileSink from "../src/files/FileSink.ts"
 import { type Format, formats } from "../src/files/render/Format.ts"
 import { scan, type ScanEvent, verifyFiles } from "../src/index.ts"
@@ -149,7 +150,7 @@ describe("the files of a list with new columns", () => {
         yield* Effect.scoped(Effect.gen(function*() {
           const store = yield* openStore(copy, "here", later)
           yield* store.lockAndTakeOver("invoices", "refuse")
-          yield* fillColumns(store, later[0] ?? Lists.invoices)
+          yield* fillColumns(store, later[0] ?? Lists.invoices, keepBinding)
         }))
         assert.deepStrictEqual(rowsOf(copy, "SELECT tax_code AS code FROM invoices"), [{ code: "t" }])
         assert.deepStrictEqual(yield* verifyFiles(folder, later), [{ file: "invoices", kind: "outdated" }])

@@ -26,7 +26,7 @@ export const rowsOf = (file: string, sql: string): ReadonlyArray<Record<string, 
 
 /** Runs statements in a database, over a separate connection. */
 export const execute = (file: string, sql: string): void => {
-  const db = new DatabaseSync(file)
+  const db = new DatabaseSync(file, { timeout: 5000 })
   try {
     db.exec(sql)
   } finally {

@@ -6,6 +6,7 @@ import { layerTest } from "@payments/core/testing"
 import { Deferred, Effect, Exit, Fiber, FileSystem, Layer, Random, Schema } from "effect"
 import { exitCodeOf, scan, type ScanEvent, type ScanSummary, type Sink, type SinkError } from "../src/index.ts"
 import { type OwnedDestination, ownerSuite } from "./OwnerTest.ts"
+import { personalSuite } from "./PersonalTest.ts"
 import type { StoredRow } from "./StoredRow.ts"
 
 /** A kind of destination. Each test has its own folder, or a schema with the folder's name. */
@@ -40,7 +41,10 @@ const limit = 10
 
 /** Runs the suite over a destination. */
 export const suite = (name: string, destination: Destination) => {
-  if (destination.isVariant !== true) ownerSuite(name, destination)
+  if (destination.isVariant !== true) {
+    ownerSuite(name, destination)
+    personalSuite(name, destination)
+  }
   const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeServices.NodeServices>) =>
     FileSystem.FileSystem.use((fs) => fs.makeTempDirectoryScoped()).pipe(
       Effect.flatMap(use),

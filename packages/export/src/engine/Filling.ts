@@ -5,7 +5,7 @@
 import type { Lists } from "@payments/core"
 import { parseText } from "@payments/core"
 import { Effect, Result } from "effect"
-import { type Filling, NotADestination, SinkError } from "../Sink.ts"
+import { type Filling, NotADestination, type PersonalBinding, SinkError } from "../Sink.ts"
 import { type Column, type Layout, layoutOf, valueOf, withoutRoundedAmounts } from "./Columns.ts"
 import { additionsTo } from "./Evolution.ts"
 import type { FullRow, Reader, Store } from "./Store.ts"
@@ -39,7 +39,8 @@ export const pending = Effect.fnUntraced(function*(
 /** Fills all columns of a locked list. Fails if a later program has extended the list since the store was opened. */
 export const fillColumns = Effect.fnUntraced(function*(
   store: Store,
-  list: Lists.AnyList
+  list: Lists.AnyList,
+  personal: PersonalBinding
 ): Effect.fn.Return<void, SinkError> {
   const additions = additionsTo(yield* store.columns(list), [list], undefined)
   if (Result.isFailure(additions)) {
@@ -52,7 +53,7 @@ export const fillColumns = Effect.fnUntraced(function*(
     const rows = yield* store.rows(list, after, chunkRows)
     const last = rows.at(-1)
     const unfilledFrom = last === undefined ? undefined : last.row + 1
-    yield* store.fillRows({ list, columns, rows: incorrectRows(layoutOf(list), columns, rows), unfilledFrom })
+    yield* store.fillRows({ list, personal, columns, rows: incorrectRows(layoutOf(list), columns, rows), unfilledFrom })
     if (last === undefined) return
     after = last.row
   }

@@ -17,6 +17,7 @@ import { type Layout, layoutOf } from "./Columns.ts"
 import { requestText, timestamp } from "./NextScan.ts"
 import type { OpenFullScan, OpenList } from "./OpenList.ts"
 import { mergeClaims } from "./Owner.ts"
+import { keepBinding } from "./Personal.ts"
 import { amountsOfText, differingRows, hashed, lookupsOf, plan, type RowWrite, type StoredRow } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import * as ScanTotals from "./ScanTotals.ts"
@@ -121,7 +122,8 @@ export const makePass = Effect.fnUntraced(function*(
     texts: ReadonlyMap<number, string>
   ): Effect.fn.Return<void, SinkError> {
     const pass = { scan, kind, request: requestText(request), startedAt, firstRow, totals: ScanTotals.toJson(next) }
-    const commit = { list, source: request.source, plan: planned, owner, pass }
+    const { personal = keepBinding, source } = request
+    const commit = { list, source, personal, plan: planned, owner, pass }
     for (let attempts = 0; attempts < maxAttempts; attempts++) {
       const full = state.full ?? (yield* storedFullScan(store, list))
       // As a scan does: other rows would get the numbers of removed rows that the full scan has seen.

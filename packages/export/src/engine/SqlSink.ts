@@ -10,6 +10,7 @@ import { scanDefaults } from "../ScanDefaults.ts"
 import {
   OtherSource,
   type OwnerClaim,
+  type PersonalBinding,
   RowsRemoved,
   type ScanProgress,
   type ScanRequest,
@@ -25,6 +26,7 @@ import { nextScan, open, type OpenScan, partOf, timestamp } from "./NextScan.ts"
 import { type OpenFullScan, OpenList } from "./OpenList.ts"
 import { mergeClaims, ownerOf } from "./Owner.ts"
 import { makePass } from "./Pass.ts"
+import { changeSince, keepBinding } from "./Personal.ts"
 import { differingRows, hashed, type HashedRecord, lookupsOf, plan, type RowWrite, type StoredRow } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import * as ScanTotals from "./ScanTotals.ts"
@@ -58,12 +60,14 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
       scan: (list, request) =>
         Effect.gen(function*() {
           yield* requireSource(store, request)
+          yield* requirePersonal(store, request)
           const found = yield* stateOf(list).mutex.withPermits(1)(nextScan(store, list, request))
           const { resumeAt, start, totals } = found
           const filling = yield* pending(store, list)
           return { start, resumeAt, progress: progressOf(totals, noFindings), owner: yield* owner, filling }
         }),
       owner,
+      personal: store.personal,
       hasAny: (list, ids) =>
         Effect.map(store.find(list, ids.map((id) => ({ id, hash: "" }))), ({ stored }) => stored.size > 0),
       freshness: (of) => freshnessOf(store, of),
@@ -76,8 +80,10 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
         // The list's transactions must not overlap: another part of the list may be committing.
         yield* withMutex(Effect.gen(function*() {
           yield* store.takeOver(list.label)
-          if ((yield* requireSource(store, request)) === "other") yield* store.rebind(list, request.source)
-          yield* fillColumns(store, list)
+          const bound = yield* requireSource(store, request)
+          yield* requirePersonal(store, request)
+          if (bound === "other") yield* store.rebind(list, request.source)
+          yield* fillColumns(store, list, bindingOf(request))
         }))
         const session = yield* withMutex(
           Effect.map(open(store, list, request), (opened) => makeSession(store, list, request, opened, state))
@@ -96,7 +102,8 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
           return yield* state.mutex.withPermits(1)(Effect.gen(function*() {
             yield* store.takeOver(list.label)
             yield* requireSource(store, { ...request, rebind: false })
-            yield* fillColumns(store, list)
+            yield* requirePersonal(store, request)
+            yield* fillColumns(store, list, bindingOf(request))
             return yield* makePass(store, list, kind, request, state)
           }))
         }),
@@ -118,6 +125,15 @@ const requireSource = (store: Store, { rebind = false, source }: ScanRequest) =>
       : rebind
       ? Effect.succeed("other" as const)
       : Effect.fail(new SinkError({ location: store.location, reason: new OtherSource({ bound, given: source }) })))
+
+/** Fails if the destination's personal data has changed since the scan or pass read its state. */
+const requirePersonal = (store: Store, request: ScanRequest) =>
+  Effect.flatMap(store.personal, (state) => {
+    const reason = changeSince(state, bindingOf(request))
+    return reason === undefined ? Effect.void : Effect.fail(new SinkError({ location: store.location, reason }))
+  })
+
+const bindingOf = ({ personal = keepBinding }: ScanRequest): PersonalBinding => personal
 
 /** What a scan finds in addition to its totals, most of it at its end. */
 type Findings = Pick<ScanProgress, "missing" | "heldBack" | "behindHead">
@@ -180,6 +196,7 @@ const makeSession = (
           list,
           scan,
           source: request.source,
+          personal: bindingOf(request),
           now,
           totals: json,
           seen: seen.changed(),
@@ -350,7 +367,10 @@ const makeSession = (
   const asFullScan: OpenFullScan = {
     scan,
     seen,
-    stored: Effect.map(Effect.andThen(refresh, flush), () => ({ totals, text: storedTotals })),
+    stored: Effect.map(Effect.andThen(refresh, flush), () => ({ totals, text: storedTotals })).pipe(
+      // This session can never commit again, so passes use what is stored.
+      Effect.tapError(({ reason }) => reason._tag === "PersonalDataChanged" ? detach : Effect.void)
+    ),
     correct: (corrected, text) => {
       totals = corrected
       storedTotals = text

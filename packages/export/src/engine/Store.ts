@@ -6,7 +6,7 @@ import type { Lists } from "@payments/core"
 import type { Effect, Scope } from "effect"
 import type { ChangeCount, ConsumerState, ListFreshness, StatusTotals } from "../ListFreshness.ts"
 import type { RedactionStore } from "../personal/RedactionStore.ts"
-import type { Owner, OwnerClaim, PassKind, PersonalState, SinkError } from "../Sink.ts"
+import type { Owner, OwnerClaim, PassKind, PersonalBinding, PersonalState, SinkError } from "../Sink.ts"
 import type { Cell, Column, RecordedColumn } from "./Columns.ts"
 import type { Plan, RowLookup, StoredRow } from "./Plan.ts"
 import type { Piece, RowSet } from "./RowSet.ts"
@@ -49,6 +49,7 @@ export interface Commit {
   readonly list: Lists.AnyList
   readonly scan: number
   readonly source: string
+  readonly personal: PersonalBinding
   readonly now: string
   readonly plan: Omit<Plan, "totals">
   readonly totals: string
@@ -75,7 +76,7 @@ export interface Commit {
 }
 
 /** One transaction of a pass. */
-export interface PassCommit extends Pick<Commit, "list" | "source" | "now" | "plan" | "owner"> {
+export interface PassCommit extends Pick<Commit, "list" | "source" | "personal" | "now" | "plan" | "owner"> {
   /** The stored pass. Its first transaction stores it as a complete scan, and returns its number. */
   readonly pass: {
     readonly scan: number | undefined
@@ -107,8 +108,7 @@ export interface Certified {
 export type Committed = "whole" | "rowsRemoved"
 
 /** A transaction that fills new columns of a list's table. */
-export interface Fill {
-  readonly list: Lists.AnyList
+export interface Fill extends Pick<Commit, "list" | "personal"> {
   readonly columns: ReadonlyArray<Column>
   /** The rows to update, each with its cells in the order of the columns. */
   readonly rows: ReadonlyArray<{ readonly row: number; readonly cells: ReadonlyArray<Cell> }>
@@ -243,7 +243,8 @@ export interface Store {
   readonly missing: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<number>, SinkError>
   /**
    * Writes a commit durably in one transaction. Fails, and writes nothing, if another program has taken the list over, if the
-   * destination belongs to another source, or if the stored scan was removed. At the end of a scan, the same transaction
+   * destination belongs to another source, if its rule or edition is not that of the commit, if a rewrite is not complete, or
+   * if the stored scan was removed. At the end of a scan, the same transaction
    * compares the certified content with the tables.
    */
   readonly commit: (commit: Commit) => Effect.Effect<Committed, SinkError>
@@ -260,7 +261,10 @@ export interface Store {
   ) => Effect.Effect<void, SinkError>
   /** Returns the columns that the destination has recorded for a list's table, or none if it has no such table. */
   readonly columns: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<RecordedColumn>, SinkError>
-  /** Fills columns in one transaction. Fails if another program has taken the list over. */
+  /**
+   * Fills columns in one transaction. Fails if another program has taken the list over, or if the rule or edition is not that
+   * of the destination: the values may be erased ones.
+   */
   readonly fillRows: (fill: Fill) => Effect.Effect<void, SinkError>
   /**
    * Returns the next rows of a list after a row number, in order: at most `count`, and fewer if their texts exceed

@@ -2,11 +2,13 @@
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { type Cell, type Column, layoutOf } from "../engine/Columns.ts"
+import { changeSince, toColumn } from "../engine/Personal.ts"
 import type { RowWrite } from "../engine/Plan.ts"
 import { number as numberIn } from "../engine/Rows.ts"
 import { type Certified, type Commit, type Committed, type Fill, maxKeys, type PassCommit } from "../engine/Store.ts"
-import { OtherMerchant, OtherSource, type OwnerClaim, RowsRemoved, SinkError } from "../Sink.ts"
+import { OtherMerchant, OtherSource, type OwnerClaim, type PersonalBinding, RowsRemoved, SinkError } from "../Sink.ts"
 import { binaries, booleans, integers, type Parameter, type Query, texts } from "./PostgresClient.ts"
+import { type Bound, readBound } from "./PostgresLease.ts"
 import { quoted } from "./PostgresSchema.ts"
 
 /** Writes a commit. Statements with nothing to write are skipped. */
@@ -14,11 +16,11 @@ export const write = Effect.fnUntraced(function*(
   query: Query,
   location: string,
   s: string,
-  bound: string | undefined,
-  { checkpoint, end, list, now, owner, plan, restart = false, scan, seen, source, totals }: Commit
+  bound: Bound,
+  { checkpoint, end, list, now, owner, personal, plan, restart = false, scan, seen, source, totals }: Commit
 ): Effect.fn.Return<Committed, SinkError> {
   const { table } = layoutOf(list)
-  yield* bindSource(query, location, s, bound, source)
+  yield* bind(query, location, s, bound, source, personal)
   if (owner !== undefined) yield* bindOwner(query, location, s, owner)
   const number = String(scan)
   if (restart) {
@@ -95,8 +97,8 @@ export const writePass = Effect.fnUntraced(function*(
   query: Query,
   location: string,
   s: string,
-  bound: string | undefined,
-  { correction, list, now, owner, pass, plan, source }: PassCommit
+  bound: Bound,
+  { correction, list, now, owner, pass, personal, plan, source }: PassCommit
 ): Effect.fn.Return<number | "outdated", SinkError> {
   if (correction !== undefined) {
     const corrected = yield* query(
@@ -105,7 +107,7 @@ export const writePass = Effect.fnUntraced(function*(
     )
     if (corrected.length === 0) return "outdated"
   }
-  yield* bindSource(query, location, s, bound, source)
+  yield* bind(query, location, s, bound, source, personal)
   if (owner !== undefined) yield* bindOwner(query, location, s, owner)
   const { firstRow, kind, request, startedAt, totals } = pass
   const scan = pass.scan ?? numberIn(
@@ -148,28 +150,43 @@ export const passOf = Effect.fnUntraced(function*(
 })
 
 /**
- * Binds the destination to its source. The first rows bind it, not the first attempt, because an address may be mistyped.
- * Another program may bind it at the same time, so the source is read again.
+ * Binds the destination to its source and its rule. The first rows bind it, not the first attempt, because an address may be
+ * mistyped. Fails if the destination has another source, or if its personal data has changed. Another program may bind it at
+ * the same time, so it is read again.
  */
-const bindSource = Effect.fnUntraced(function*(
+const bind = Effect.fnUntraced(function*(
   query: Query,
   location: string,
   s: string,
-  bound: string | undefined,
-  source: string
+  before: Bound,
+  source: string,
+  personal: PersonalBinding
 ): Effect.fn.Return<void, SinkError> {
-  if (bound === source) return
-  if (bound === undefined) {
-    yield* query(`UPDATE ${s}.destination SET source = $1 WHERE source IS NULL`, [source])
+  let bound = before
+  if (bound.source === undefined) {
+    yield* requirePersonal(location, bound, personal)
+    const first = yield* query(
+      `UPDATE ${s}.destination SET source = $1 WHERE source IS NULL RETURNING source`,
+      [source]
+    )
+    if (first.length > 0) {
+      if (toColumn(personal.rule) !== null) yield* query(`UPDATE ${s}.personal SET rule = $1`, [personal.rule])
+      return
+    }
   }
-  const [row] = yield* query(`SELECT source FROM ${s}.destination`)
-  if (row?.["source"] !== source) {
-    return yield* new SinkError({
-      location,
-      reason: new OtherSource({ bound: String(row?.["source"] ?? ""), given: source })
-    })
+  if (bound.source !== source) bound = yield* readBound(query, location, s)
+  if (bound.source !== source) {
+    return yield* new SinkError({ location, reason: new OtherSource({ bound: bound.source ?? "", given: source }) })
   }
+  yield* requirePersonal(location, bound, personal)
 })
+
+/** Fails if personal data has changed since a scan or pass read its state. */
+const requirePersonal = (location: string, bound: Bound, personal: PersonalBinding) =>
+  Effect.suspend(() => {
+    const reason = changeSince(bound, personal)
+    return reason === undefined ? Effect.void : Effect.fail(new SinkError({ location, reason }))
+  })
 
 /** Writes the rows, changes and quarantined records of a batch. */
 const writePlan = Effect.fnUntraced(function*(
@@ -249,9 +266,12 @@ export const countChanges = (s: string, list: string, time: string, kind: string
 /** Fills columns of rows, and records how far they are filled. */
 export const fill = Effect.fnUntraced(function*(
   query: Query,
+  location: string,
   s: string,
-  { columns, list, rows, unfilledFrom }: Fill
+  bound: Bound,
+  { columns, list, personal, rows, unfilledFrom }: Fill
 ): Effect.fn.Return<void, SinkError> {
+  yield* requirePersonal(location, bound, personal)
   const names = columns.map(({ name }) => quoted(name))
   if (rows.length > 0) {
     const types = columns.map(({ kind }, index) => `$${index + 2}::${arrayTypes[kind]}`)

@@ -7,9 +7,10 @@
 import { Duration, Effect, Fiber, Option, Schedule, type Scope } from "effect"
 import { randomUUID } from "node:crypto"
 import { hostname } from "node:os"
-import { optional } from "../engine/Rows.ts"
+import { toPersonalState } from "../engine/Personal.ts"
+import { decoded, optional, type Row } from "../engine/Rows.ts"
 import { joinWithTimeout, timeoutDetached } from "../engine/Timeouts.ts"
-import { LeaseLost, Locked, SinkError } from "../Sink.ts"
+import { LeaseLost, Locked, type PersonalState, SinkError } from "../Sink.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
 
 /** The durations of a lease and of the transactions under it. */
@@ -186,15 +187,43 @@ const release = (leases: Leases, { epoch, label, owner }: Lease) =>
     Effect.map((released) => void (Option.isSome(released) || unreleased.set(keyOf(leases, label), owner)))
   )
 
+/** What a commit compares: the source of the destination, if it has any, and the state of its personal data. */
+export interface Bound extends Pick<PersonalState, "rule" | "rewriting" | "edition"> {
+  readonly source: string | undefined
+}
+
+/**
+ * SQL for the row of `personal` as JSON. It locks the row, which an erasure or rewrite locks FOR UPDATE before it reads any text.
+ * Commits do not exclude each other: not even the one that writes the rule of an empty destination, which changes no key.
+ */
+const lockedPersonal = (schema: string): string =>
+  `(SELECT json_build_object('rule', rule, 'rewriting', rewriting, 'edition', edition)::text
+    FROM ${schema}.personal FOR KEY SHARE) AS personal`
+
+const toBound = (row: Row): Bound => {
+  const source = optional(row, "source")
+  const personal = optional(row, "personal")
+  const { edition, rewriting, rule } = toPersonalState(personal && { ...JSON.parse(personal), source })
+  return { source, rule, rewriting, edition }
+}
+
+/** Reads what a commit compares again, in a transaction that has the lock of `personal`. */
+export const readBound = (query: Query, location: string, schema: string): Effect.Effect<Bound, SinkError> =>
+  Effect.flatMap(
+    query(`SELECT source, ${lockedPersonal(schema)} FROM ${schema}.destination`),
+    ([row = {}]) => decoded(location, () => toBound(row))
+  )
+
 /**
  * Runs a transaction under the lease and commits it once. If the response to COMMIT is lost, the client runs the transaction
  * again. If the earlier run was committed, the second run skips the body and returns the result of `readResult`. The body
- * gets the source of the destination. After an interrupt the transaction still completes.
+ * gets the source and the personal data's state of the destination. An erasure waits for the end of the transaction. After an
+ * interrupt the transaction still completes.
  */
 export const commit = <A>(
   { client, schema, times: { idleTimeout, interruptTimeout, validity } }: Leases,
   lease: Lease,
-  body: (query: Query, source: string | undefined) => Effect.Effect<A, SinkError>,
+  body: (query: Query, bound: Bound) => Effect.Effect<A, SinkError>,
   readResult: (query: Query) => Effect.Effect<A, SinkError>
 ): Effect.Effect<A, SinkError> =>
   Effect.suspend(() => {
@@ -206,14 +235,13 @@ export const commit = <A>(
       const [locked] = yield* query(
         `UPDATE ${schema}.leases SET commit = $3::bigint, expires = clock_timestamp() + ${interval(validity)}
         WHERE label = $1 AND epoch = $2::bigint AND commit < $3::bigint
-        RETURNING (SELECT source FROM ${schema}.destination) AS source,
+        RETURNING (SELECT source FROM ${schema}.destination) AS source, ${lockedPersonal(schema)},
           ${setIdleTimeout(idleTimeout)},
           CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END`,
         own
       )
       if (locked !== undefined) {
-        const { source } = locked
-        return yield* body(query, typeof source === "string" ? source : undefined)
+        return yield* body(query, yield* decoded(client.location, () => toBound(locked)))
       }
       const [committed] = yield* query(
         `SELECT FROM ${schema}.leases WHERE label = $1 AND epoch = $2::bigint AND commit = $3::bigint`,

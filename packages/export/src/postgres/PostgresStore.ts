@@ -111,13 +111,13 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
     })
   ),
   personal: Effect.gen(function*() {
-    const [destination] = yield* query(`SELECT version, source FROM ${s}.destination`)
+    const [destination = {}] = yield* query(`SELECT version, source FROM ${s}.destination`)
     if (number(destination, "version") < personalVersion) return toPersonalState(destination)
     const [row] = yield* query(
       `SELECT ${personalColumns}, (SELECT source FROM ${s}.destination) AS source,
         (SELECT string_agg(hash, ' ') FROM ${s}.suppressed) AS suppressed FROM ${s}.personal`
     )
-    return toPersonalState(row)
+    return yield* decoded(location, () => toPersonalState(row))
   }),
   scans: (list, part) =>
     Effect.map(
@@ -428,7 +428,13 @@ const writerOver = (
     fillRows: (filled) =>
       Effect.flatMap(
         leaseOf(filled.list),
-        (lease) => Lease.commit(leases, lease, (query) => fill(query, s, filled), () => Effect.void)
+        (lease) =>
+          Lease.commit(
+            leases,
+            lease,
+            (query, bound) => fill(query, client.location, s, bound, filled),
+            () => Effect.void
+          )
       ),
     commit: (commit) =>
       Effect.flatMap(

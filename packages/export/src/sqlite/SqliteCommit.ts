@@ -1,7 +1,8 @@
 /** The statements of a commit into SQLite. */
 import type { Lists } from "@payments/core"
 import { layoutOf } from "../engine/Columns.ts"
-import { number, optional } from "../engine/Rows.ts"
+import { changeSince, personalColumns, toColumn, toPersonalState } from "../engine/Personal.ts"
+import { number, optional, type Row } from "../engine/Rows.ts"
 import {
   type Certified,
   type ChangeRow,
@@ -11,7 +12,7 @@ import {
   maxKeys,
   type PassCommit
 } from "../engine/Store.ts"
-import { OtherMerchant, OtherSource, type OwnerClaim, RowsRemoved } from "../Sink.ts"
+import { OtherMerchant, OtherSource, type OwnerClaim, type PersonalBinding, RowsRemoved } from "../Sink.ts"
 import type { Database } from "./SqliteClient.ts"
 
 /** Returns the source of the data, or undefined before the first commit. */
@@ -21,10 +22,10 @@ export const sourceOf = (db: Database): string | undefined =>
 /** Writes a commit. Statements with nothing to write are skipped. */
 export const write = (
   db: Database,
-  { checkpoint, end, list, now, owner, plan, restart = false, scan, seen, source, totals }: Commit
+  { checkpoint, end, list, now, owner, personal, plan, restart = false, scan, seen, source, totals }: Commit
 ): Committed => {
   const { table } = layoutOf(list)
-  bindSource(db, source)
+  bind(db, source, personal)
   if (owner !== undefined) bindOwner(db, owner)
   if (restart) {
     db.run("DELETE FROM quarantine WHERE scan = ?", scan)
@@ -84,14 +85,14 @@ export const write = (
 /** Writes a commit of a pass. Returns its number. If the totals to correct have changed, writes nothing. */
 export const writePass = (
   db: Database,
-  { correction, list, now, owner, pass, plan, source }: PassCommit
+  { correction, list, now, owner, pass, personal, plan, source }: PassCommit
 ): number | "outdated" => {
   if (correction !== undefined) {
     const { changes } = db.prepare("UPDATE scans SET tally = ? WHERE scan = ? AND tally = ?")
       .run(correction.totals, correction.scan, correction.before)
     if (changes === 0) return "outdated"
   }
-  bindSource(db, source)
+  bind(db, source, personal)
   if (owner !== undefined) bindOwner(db, owner)
   const { firstRow, kind, request, startedAt, totals } = pass
   const scan = pass.scan ?? Number(
@@ -115,11 +116,25 @@ export const writePass = (
 /** SQL for the number of the last change. Removing changes does not lower it. */
 const lastChange = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0)"
 
-/** The first rows bind the destination to its source, not the first attempt, because an address may be mistyped. */
-const bindSource = (db: Database, source: string): void => {
-  const bound = sourceOf(db)
-  if (bound === undefined) db.run("INSERT INTO destination (only, source) VALUES (1, ?)", source)
-  else if (bound !== source) throw new OtherSource({ bound, given: source })
+/**
+ * The first rows bind the destination to its source and its rule, not the first attempt, because an address may be mistyped.
+ * Throws if the destination has another source, or if its personal data has changed.
+ */
+const bind = (db: Database, source: string, personal: PersonalBinding): void => {
+  const stored = requirePersonal(db, personal)
+  const bound = optional(stored, "source")
+  if (bound === undefined) {
+    db.run("INSERT INTO destination (only, source) VALUES (1, ?)", source)
+    if (toColumn(personal.rule) !== null) db.run("UPDATE personal SET rule = ?", personal.rule)
+  } else if (bound !== source) throw new OtherSource({ bound, given: source })
+}
+
+/** Returns the row of `personal` with the source. Throws if personal data has changed since a scan or pass read its state. */
+const requirePersonal = (db: Database, personal: PersonalBinding): Row | undefined => {
+  const stored = db.get(`SELECT ${personalColumns}, (SELECT source FROM destination) AS source FROM personal`)
+  const changed = changeSince(toPersonalState(stored), personal)
+  if (changed !== undefined) throw changed
+  return stored
 }
 
 /** Writes the rows, changes and quarantined records of a batch. */
@@ -193,7 +208,8 @@ export const incrementRevision = (db: Database, list: Lists.AnyList): void =>
   )
 
 /** Fills columns of rows, and records how far they are filled. */
-export const fill = (db: Database, { columns, list, rows, unfilledFrom }: Fill): void => {
+export const fill = (db: Database, { columns, list, personal, rows, unfilledFrom }: Fill): void => {
+  requirePersonal(db, personal)
   const update = db.prepare(
     `UPDATE ${layoutOf(list).table} SET ${columns.map(({ name }) => `${name} = ?`).join(", ")} WHERE row = ?`
   )

@@ -101,7 +101,7 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
     const { version } = db.get("SELECT user_version AS version FROM pragma_user_version") ?? {}
     return toPersonalState(
       Number(version) < personalVersion
-        ? db.get("SELECT source FROM destination")
+        ? { source: sourceOf(db) }
         : db.get(
           `SELECT ${personalColumns}, (SELECT source FROM destination) AS source,
             (SELECT group_concat(hash, ' ') FROM suppressed) AS suppressed FROM personal`

@@ -22,6 +22,7 @@ import {
   type PassKind,
   type PassSession,
   PersonalDataChanged,
+  type PersonalState,
   type Problem,
   RowsRemoved,
   type ScanPreview,
@@ -41,6 +42,7 @@ export interface SinkRequests {
   readonly lock: { readonly sink: number; readonly list: Lists.ListName; readonly onLocked: "refuse" | "wait" }
   readonly preview: { readonly sink: number; readonly list: Lists.ListName; readonly request: ScanRequest }
   readonly owner: { readonly sink: number }
+  readonly personal: { readonly sink: number }
   readonly hasAny: { readonly sink: number; readonly list: Lists.ListName; readonly ids: ReadonlyArray<string> }
   readonly freshness: { readonly sink: number; readonly lists: ReadonlyArray<Lists.ListName> }
   readonly overview: { readonly sink: number; readonly list: Lists.ListName }
@@ -71,6 +73,7 @@ export interface SinkResponses {
   readonly lock: void
   readonly preview: ScanPreview
   readonly owner: Owner
+  readonly personal: PersonalState
   readonly hasAny: boolean
   readonly freshness: ReadonlyArray<ListFreshness>
   readonly overview: Overview

@@ -122,6 +122,8 @@ const perform = (request: Exclude<SinkRequest, { readonly type: "cancel" }>): Ef
     }
     case "owner":
       return Effect.flatMap(inspectionOf(request.parameters.sink), ({ owner }) => owner)
+    case "personal":
+      return Effect.flatMap(inspectionOf(request.parameters.sink), ({ personal }) => personal)
     case "hasAny": {
       const { ids, list, sink } = request.parameters
       return Effect.flatMap(inspectionOf(sink), ({ hasAny }) => hasAny(listOf(list), ids))

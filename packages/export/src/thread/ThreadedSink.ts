@@ -57,6 +57,7 @@ const make = Effect.fnUntraced(function*(
     inspect: {
       scan: ({ name }, scanRequest) => request("preview", { sink, list: name, request: scanRequest }),
       owner: request("owner", { sink }),
+      personal: request("personal", { sink }),
       hasAny: ({ name }, ids) => request("hasAny", { sink, list: name, ids }),
       freshness: (lists) => request("freshness", { sink, lists: lists.map(({ name }) => name) }),
       overview: ({ name }) => request("overview", { sink, list: name })
