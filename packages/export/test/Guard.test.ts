@@ -43,7 +43,8 @@ const ofVersion2 = (file: string) =>
     DROP TABLE consumers; DROP TABLE changes_pruned; DROP TABLE head_passes; DROP TABLE change_counts;
     DROP TABLE personal; DROP TABLE suppressed; DROP TABLE erasures; DROP TABLE rows_pruned;
     DROP INDEX scans_of_a_part; DROP INDEX passes_of_a_list; ALTER TABLE scans DROP COLUMN kind;
-    ALTER TABLE scans DROP COLUMN last_change; ALTER TABLE holders DROP COLUMN epoch; PRAGMA user_version = 2`
+    ALTER TABLE scans DROP COLUMN last_change; ALTER TABLE holders DROP COLUMN epoch;
+    ALTER TABLE rendered DROP COLUMN edition; PRAGMA user_version = 2`
   )
 
 describe("the stored data about a key", () => {

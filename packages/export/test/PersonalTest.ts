@@ -130,8 +130,13 @@ export const personalSuite = (name: string, { execute, layer, read, snapshots }:
               assert.strictEqual(error.reason._tag, "PersonalDataChanged")
               assert.strictEqual(exitCodeOf(error), 9)
             }
-            for (const begun of [sink.begin(list, request), sink.passes?.begin(list, "head", request)]) {
-              const error = yield* Effect.flip(begun ?? Effect.die("it has no passes"))
+            for (
+              const begun of [
+                Effect.asVoid(sink.begin(list, request)),
+                Effect.asVoid(sink.passes?.begin(list, "head", request) ?? Effect.die("it has no passes"))
+              ]
+            ) {
+              const error = yield* Effect.flip(begun)
               assert.strictEqual(error.reason._tag, "PersonalDataChanged")
             }
             assert.deepStrictEqual(yield* textsIn(folder), erased)
