@@ -8,7 +8,15 @@ import { tableOf } from "../src/engine/Columns.ts"
 import { keepRule } from "../src/engine/Personal.ts"
 import { exitCodeOf, openScanner, scan, type ScanEvent, scanParts, Sink } from "../src/index.ts"
 import { batchOf, recordOf } from "./Batches.ts"
-import type { Destination } from "./SinkTest.ts"
+import type { OwnedDestination } from "./OwnerTest.ts"
+
+/** A kind of destination. Each test has its own folder, or a schema with the folder's name. */
+export interface PersonalDestination extends OwnedDestination {
+  /** Whether a reader sees the rows of a scan only after the scan is complete. */
+  readonly snapshots: boolean
+  /** Runs a statement in the database over a separate connection. `prefix` precedes the names of the tables. */
+  readonly execute: (folder: string, statement: (prefix: string) => string) => Promise<void> | void
+}
 
 const list = Lists.invoices
 const invoice = (index: number, name = `person ${index}`) =>
@@ -18,7 +26,7 @@ const invoices = (count: number, name?: string) => numbers(count).map((index) =>
 
 /** Records per page. */
 const limit = 10
-const request = { source: "memory", limit, parameters: {} }
+const plainRequest = { source: "memory", limit, parameters: {} }
 
 /** Statements that do what an erasure does to the first ten rows: it leaves out a field and adds one to the edition. */
 const erasure = (prefix: string) => [
@@ -30,7 +38,7 @@ const erasure = (prefix: string) => [
 ]
 
 /** Runs the suite over a destination. */
-export const personalSuite = (name: string, { execute, layer, read, snapshots }: Destination) => {
+export const personalSuite = (name: string, { execute, layer, read, snapshots }: PersonalDestination) => {
   const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeServices.NodeServices>) =>
     FileSystem.FileSystem.use((fs) => fs.makeTempDirectoryScoped()).pipe(
       Effect.flatMap(use),
@@ -45,11 +53,10 @@ export const personalSuite = (name: string, { execute, layer, read, snapshots }:
     onEvent?: (event: ScanEvent) => Effect.Effect<void>
   ) => scan("invoices", { limit, largestBatch: limit, onEvent }).pipe(Effect.provide(over(folder, records)))
   const change = (folder: string, statements: (prefix: string) => ReadonlyArray<string>) =>
-    Effect.promise(async () => {
-      for (const index of numbers(statements("").length)) {
-        await execute(folder, (prefix) => statements(prefix)[index] ?? "")
-      }
-    })
+    Effect.forEach(
+      statements("").keys(),
+      (index) => Effect.promise(async () => execute(folder, (prefix) => statements(prefix)[index] ?? ""))
+    )
   const erase = (folder: string) => change(folder, erasure)
   const textsIn = (folder: string) =>
     Effect.promise(async () => (await read(folder, list)).map(({ raw }) => raw).toSorted())
@@ -58,7 +65,7 @@ export const personalSuite = (name: string, { execute, layer, read, snapshots }:
     const sink = yield* Sink.pipe(Effect.provide(yield* Layer.build(layer(folder))))
     yield* sink.lock(list, "refuse")
     const state = yield* sink.inspect?.personal ?? Effect.die("it has no state")
-    return { sink, state, request: { ...request, personal: { rule: keepRule, edition: state.edition } } }
+    return { sink, state, request: { ...plainRequest, personal: { rule: keepRule, edition: state.edition } } }
   })
   const page = (from: number, text = invoice) =>
     numbers(limit).map((index) => recordOf(list, `inv_${from + index}`, text(from + index)))
@@ -95,7 +102,7 @@ export const personalSuite = (name: string, { execute, layer, read, snapshots }:
               if (event._tag === "Begun") starts.push(event.start)
               if (event._tag !== "Committed" || event.progress.pages !== at || erased) return Effect.void
               erased = true
-              return erase(folder)
+              return Effect.asVoid(erase(folder))
             })
             assert.lengthOf(starts, 2, `${at}`)
             assert.deepInclude(summary, { pages: 6, records: 60 })
@@ -179,7 +186,7 @@ export const personalSuite = (name: string, { execute, layer, read, snapshots }:
             if (event._tag === "Begun") again.push(event.kind)
             if (event._tag !== "Committed" || erasures === 0) return Effect.void
             erasures--
-            return erase(folder)
+            return Effect.asVoid(erase(folder))
           }
           const options = { limit: 5, largestBatch: 5, onEvent }
           yield* Effect.scoped(Effect.gen(function*() {
@@ -241,7 +248,7 @@ export const personalSuite = (name: string, { execute, layer, read, snapshots }:
         Effect.gen(function*() {
           const error = yield* Effect.flip(run(folder, invoices(60), (event) =>
             event._tag === "Committed" && event.progress.pages === 3
-              ? change(folder, (prefix) => [`UPDATE ${prefix}personal SET rewriting = '{}'`])
+              ? Effect.asVoid(change(folder, (prefix) => [`UPDATE ${prefix}personal SET rewriting = '{}'`]))
               : Effect.void))
           assert.strictEqual(error.reason._tag, "OtherRule")
           if (!snapshots) assert.lengthOf(yield* textsIn(folder), 30)

@@ -4,25 +4,14 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists, PaymentsApi } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Deferred, Effect, Exit, Fiber, FileSystem, Layer, Random, Schema } from "effect"
-import { exitCodeOf, scan, type ScanEvent, type ScanSummary, type Sink, type SinkError } from "../src/index.ts"
-import { type OwnedDestination, ownerSuite } from "./OwnerTest.ts"
-import { personalSuite } from "./PersonalTest.ts"
+import { exitCodeOf, scan, type ScanEvent, type ScanSummary } from "../src/index.ts"
+import { ownerSuite } from "./OwnerTest.ts"
+import { type PersonalDestination, personalSuite } from "./PersonalTest.ts"
 import type { StoredRow } from "./StoredRow.ts"
 
-/** A kind of destination. Each test has its own folder, or a schema with the folder's name. */
-export interface Destination {
-  readonly layer: (folder: string) => Layer.Layer<Sink, SinkError, NodeServices.NodeServices>
-  /** Reads the rows of a list. */
-  readonly read: (
-    folder: string,
-    list: Lists.AnyList
-  ) => ReadonlyArray<StoredRow> | Promise<ReadonlyArray<StoredRow>>
-  /** Whether a reader sees the rows of a scan only after the scan is complete. */
-  readonly snapshots: boolean
-  /** Runs a statement in the database over a separate connection. `prefix` precedes the names of the tables. */
-  readonly execute: (folder: string, statement: (prefix: string) => string) => Promise<void> | void
-  readonly content?: OwnedDestination["content"]
-  /** Whether another destination of the same kind runs the tests of ownership. */
+/** A kind of destination. */
+export interface Destination extends PersonalDestination {
+  /** Whether another destination of the same kind runs the tests of ownership and of personal data. */
   readonly isVariant?: boolean
 }
 
