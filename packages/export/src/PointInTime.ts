@@ -30,9 +30,24 @@ export class ChangesBeginLater extends Data.TaggedError("ChangesBeginLater")<{
   }
 }
 
+/** Rows that were not missing at the point were removed later, because they had been missing for long. */
+export class MissingRowsRemoved extends Data.TaggedError("MissingRowsRemoved")<{
+  /** The list's name, as on the command line. */
+  readonly list: string
+  readonly position: number
+  /** The first point that can be reconstructed. */
+  readonly first: number
+}> {
+  override get message() {
+    return `${this.list}: rows that were not yet missing after change ${this.position} were removed later. The first point that can be compared is ${this.first}.`
+  }
+}
+
 /** The rows of a destination at a point. */
 export interface PointInTime {
   readonly location: string
+  /** The lists without the rows that were missing at the point and were removed later. Their texts are gone. */
+  readonly incompleteLists: ReadonlyArray<Lists.AnyList>
   readonly columns: Snapshot["columns"]
   readonly hasFastTexts: boolean
   /** Opens the rows of a list, sorted by id. The next call opens them again. */
@@ -52,6 +67,7 @@ export interface PointInTime {
 /** The rows as they are. */
 export const current = (snapshot: Snapshot): PointInTime => ({
   location: snapshot.location,
+  incompleteLists: [],
   columns: snapshot.columns,
   hasFastTexts: snapshot.hasFastTexts,
   contents: (list, by) => currentContents(snapshot, list, by),
@@ -67,12 +83,21 @@ export const pointAt = Effect.fnUntraced(function*(
   snapshot: Snapshot,
   at: number,
   lists: ReadonlyArray<Lists.AnyList>
-): Effect.fn.Return<PointInTime, SinkError | ChangesRemoved | BeyondLastChange | ChangesBeginLater> {
+): Effect.fn.Return<
+  PointInTime,
+  SinkError | ChangesRemoved | BeyondLastChange | ChangesBeginLater | MissingRowsRemoved
+> {
   const { last, pruned } = yield* snapshot.changeRange
   if (at > last) return yield* new BeyondLastChange({ position: at, last })
   if (at < pruned) return yield* new ChangesRemoved({ position: at, through: pruned })
+  const incompleteLists: Array<Lists.AnyList> = []
   for (const list of lists) {
     if ((yield* snapshot.columns(list)).length === 0) continue
+    const { lastChange, lastMissingChange } = yield* snapshot.prunedRows(list)
+    if (at < lastMissingChange) {
+      return yield* new MissingRowsRemoved({ list: list.label, position: at, first: lastMissingChange })
+    }
+    if (at < lastChange) incompleteLists.push(list)
     const first = yield* snapshot.firstReachable(list, at)
     if (first !== undefined) return yield* new ChangesBeginLater({ list: list.label, position: at, first })
   }
@@ -80,6 +105,7 @@ export const pointAt = Effect.fnUntraced(function*(
     new SortedRows((after) => snapshot.earlier(list, at, by, after))
   return {
     location: snapshot.location,
+    incompleteLists,
     columns: snapshot.columns,
     hasFastTexts: snapshot.hasFastTexts,
     contents: (list, by) => {

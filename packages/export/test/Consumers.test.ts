@@ -306,11 +306,13 @@ describe.each(destinations)("payments prune in $name", (destination) => {
       const old = { keepChanges: Duration.days(1), keepScans: Duration.days(1) }
       assert.deepStrictEqual(yield* prune(opened, old), {
         changes: { removed: 0, through: 0, heldBack: [] },
-        scans: { removed: 0 }
+        scans: { removed: 0 },
+        rows: { removed: 0, heldBack: [] }
       })
       assert.deepStrictEqual(yield* pruneAll(opened, true), {
         changes: { removed: 10, through: 10, heldBack: [] },
-        scans: { removed: 4 }
+        scans: { removed: 4 },
+        rows: { removed: 0, heldBack: [] }
       })
       assert.deepStrictEqual([yield* opened.changeRange, yield* scans()], [{ pruned: 0, last: 10 }, 5])
       yield* pruneAll(opened)

@@ -7,6 +7,7 @@ import { basename, join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { moveConsumer } from "../src/Consumers.ts"
 import * as Certificate from "../src/engine/Certificate.ts"
+import { RowSet } from "../src/engine/RowSet.ts"
 import type { Maintenance, Reader, ScanRow } from "../src/engine/Store.ts"
 import * as FileSink from "../src/files/FileSink.ts"
 import { verifyFiles } from "../src/files/VerifyFiles.ts"
@@ -15,7 +16,7 @@ import * as PostgresSink from "../src/postgres/PostgresSink.ts"
 import { prune } from "../src/Retention.ts"
 import { scan, scanParts } from "../src/Scan.ts"
 import type { ScanEvent, ScanOptions, ScanSummary } from "../src/Scan.ts"
-import type { Sink, SinkError } from "../src/Sink.ts"
+import { Sink, type SinkError } from "../src/Sink.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { openMaintenance } from "../src/sqlite/SqliteStore.ts"
 import { verify } from "../src/Verify.ts"
@@ -58,6 +59,8 @@ interface Figures {
   heldBack: number
   /** Changes and scans that were removed between the runs. */
   removed: number
+  /** Missing rows that were removed between the runs. */
+  removedRows: number
   changes: ChangeReplay["counts"]
   /** Of the records that existed throughout a scan: how many the scan did not return, by the kind of cursor. */
   lost: Record<Shape["cursors"], number>
@@ -167,20 +170,64 @@ const play = (destination: DestinationCase, number: number, figures: Figures) =>
       if (dice.chance(0.3)) {
         yield* withOpened(Effect.fnUntraced(function*(opened) {
           yield* moveConsumer(opened, { name: "replay", position: changes.position, when: "forward" })
-          const pruned = yield* prune(opened, { keepChanges: Duration.zero, keepScans: Duration.zero })
+          const zero = Duration.zero
+          const keepMissing = dice.chance(0.7) ? zero : undefined
+          const before = yield* rowsIn(opened)
+          // A row is missing for longer than 0 ms only in the next millisecond.
+          const pruned = yield* Effect.delay(
+            prune(opened, { keepChanges: zero, keepScans: zero, keepMissing }),
+            "2 millis"
+          )
           figures.removed += pruned.changes.removed + pruned.scans.removed
+          figures.removedRows += pruned.rows.removed
+          const kept = new Set((yield* rowsIn(opened)).map(({ row }) => row))
+          const removed = before.filter(({ row }) => !kept.has(row))
+          assert.strictEqual(removed.length, pruned.rows.removed)
+          const needed = yield* neededRows(opened)
+          for (const { id, missingSince, row } of before) {
+            if (missingSince === undefined || keepMissing === undefined) assert.isTrue(kept.has(row), id)
+            else assert.strictEqual(kept.has(row), needed.has(row) || row === before.at(-1)?.row, id)
+          }
+          for (const { id } of removed) {
+            model.remove(id)
+            changes.removed.add(id)
+          }
           yield* assertRows(model, opened)
+          yield* changes.replay(opened)
+          yield* assertFreshness(model, changes, opened)
           assert.deepStrictEqual((yield* verify(opened, Lists.invoices)).differences, [])
+          // Files are rendered again when a scan ends.
+          if (removed.length > 0) {
+            yield* Effect.provide(
+              Effect.flatMap(Sink, (sink) =>
+                Effect.scoped(Effect.andThen(sink.lock(Lists.invoices, "refuse"), sink.publish(Lists.invoices)))),
+              destination.layer(folder)
+            )
+          }
         }))
       }
-      if (summaries !== undefined) yield* destination.assertComplete?.(folder, model) ?? Effect.void
+      if (summaries !== undefined) {
+        yield* destination.assertComplete?.(folder, model) ?? Effect.void
+      }
     }
-    for (const kind of kinds) figures.changes[kind] += changes.counts[kind]
+    for (const kind of kinds) {
+      figures.changes[kind] += changes.counts[kind]
+    }
   }).pipe(
     Effect.scoped,
     Effect.provide(NodeServices.layer),
-    Effect.onError(() => Console.error(`history ${number} of ${destination.name}, seed ${seed}`))
+    Effect.onError(() =>
+      Console.error(`history ${number} of ${destination.name}, seed ${seed}`)
+    )
   )
+
+/** Returns the rows that the stored complete and running scans have seen. */
+const neededRows = Effect.fnUntraced(function*(reader: Reader) {
+  const scans = (yield* reader.scansFrom(Lists.invoices, 0)).filter(({ state }) =>
+    state === "complete" || state === "running"
+  )
+  return new RowSet(yield* reader.seen(scans.map((needed) => needed.scan)))
+})
 
 interface RunOptions extends ScanOptions {
   /** The number of parts that are read concurrently. */
@@ -292,6 +339,7 @@ describe(`a list that changes during interrupted and resumed scans, whole and in
           parts: 0,
           heldBack: 0,
           removed: 0,
+          removedRows: 0,
           changes: { insert: 0, update: 0, missing: 0, returned: 0 },
           lost: { keyset: 0, offset: 0 },
           throughout: { keyset: 0, offset: 0 }
@@ -306,7 +354,7 @@ describe(`a list that changes during interrupted and resumed scans, whole and in
         )
         // A few histories need not contain every kind of event.
         if (destination.histories < 50) return
-        const { changes, heldBack, interruptions, parts: partScans, removed, restarts, resumed } = figures
+        const { changes, heldBack, interruptions, parts: partScans, removed, removedRows, restarts, resumed } = figures
         for (
           const count of [
             interruptions,
@@ -315,6 +363,7 @@ describe(`a list that changes during interrupted and resumed scans, whole and in
             partScans,
             heldBack,
             removed,
+            removedRows,
             ...kinds.map((kind) => changes[kind])
           ]
         ) {

@@ -48,6 +48,8 @@ interface Figures {
   missing: number
   /** Changes and scans that were removed. */
   removed: number
+  /** Missing rows that were removed, most of them during full scans and passes. */
+  removedRows: number
 }
 
 /** The expected content of a destination, from what was committed in which order. */
@@ -111,6 +113,11 @@ class Model {
           }
         }))
     })
+  }
+
+  /** Notes that a missing row was removed. */
+  remove(id: string): void {
+    this.#stored.delete(id)
   }
 
   /** Ends a process. Running commits may have been written, and the next process does not know what passes have read. */
@@ -201,6 +208,32 @@ const play = (destination: DestinationCase, number: number, figures: Figures) =>
     const changes = new ChangeReplay()
     let folder = yield* temporaryFolder
 
+    /** Removes all missing rows at any moment. */
+    const removeMissing = Effect.scoped(Effect.gen(function*() {
+      const opened = yield* destination.open(folder)
+      // The number of a row is never used again.
+      const ids = new Map((yield* rowsIn(opened)).map(({ id, row }) => [row, id]))
+      const { rows } = yield* prune(
+        {
+          ...opened,
+          pruneRows: (batch, choose) =>
+            opened.pruneRows(batch, (old, needs) => {
+              // The process may be killed after the commit.
+              const chosen = choose(old.filter(({ row }) => ids.has(row)), needs)
+              for (const { row } of chosen.rows) {
+                const id = ids.get(row) ?? ""
+                model.remove(id)
+                changes.removed.add(id)
+              }
+              return chosen
+            })
+        },
+        { keepMissing: Duration.zero },
+        [Lists.invoices]
+      )
+      figures.removedRows += rows.removed
+    }))
+
     const check = Effect.scoped(Effect.gen(function*() {
       const opened = yield* destination.open(folder)
       figures.missing += yield* model.check(opened)
@@ -224,6 +257,7 @@ const play = (destination: DestinationCase, number: number, figures: Figures) =>
         if (event._tag !== "Committed" || event.kind !== "full") return Effect.void
         commits++
         if (interruption?.commits === commits) Deferred.doneUnsafe(interruption.reached, Effect.void)
+        if (dice.chance(0.1)) return startRemoval
         return dice.chance(0.2) ? startPass : Effect.void
       }
       const context = yield* Layer.build(
@@ -257,6 +291,10 @@ const play = (destination: DestinationCase, number: number, figures: Figures) =>
           (fiber) => void passes.push(fiber)
         )
       })
+      const startRemoval = Effect.map(
+        Effect.forkDetach(Effect.andThen(yields(30), Effect.orDie(removeMissing))),
+        (fiber) => void passes.push(fiber)
+      )
       const joinPasses = Effect.suspend(() => Effect.forEach(passes.splice(0), (fiber) => Fiber.join(fiber)))
       for (let step = dice.below(5); step >= 0; step--) {
         list.pace = dice.pick([0, 1, 3])
@@ -373,7 +411,8 @@ describe(`a list that changes during full scans and passes, which are interrupte
           interruptions: 0,
           kills: 0,
           missing: 0,
-          removed: 0
+          removed: 0,
+          removedRows: 0
         }
         for (let number = 1; number <= destination.histories; number++) yield* play(destination, number, figures)
         yield* Console.log(`passes: ${JSON.stringify(figures)}`)

@@ -17,7 +17,7 @@ export interface Traversal {
   /** The number of the last page with a record without an id. */
   withoutIdAtPage: number | undefined
   /** The ids that were stored when the traversal began. */
-  readonly before: ReadonlySet<string>
+  readonly before: Set<string>
   /** The number of pages before the traversal began. */
   readonly firstPage: number
   ended: boolean
@@ -76,6 +76,13 @@ export class ReferenceModel {
     traversal.isRepeated = false
     traversal.isRestarted = true
     traversal.withoutIdAtPage = undefined
+  }
+
+  /** Removes a missing row. If its record is returned again, it is a new one. */
+  remove(id: string): void {
+    this.texts.delete(id)
+    this.missing.delete(id)
+    for (const { before } of this.traversals) before.delete(id)
   }
 
   /** Whether another part of the list returned one of the traversal's records, or may have returned one. */

@@ -70,11 +70,15 @@ export const diffCommand = Command.make(
       yield* print(
         formatter.head({ destination: a.location, at: from }, { destination: b.location, at: to })
       )
+      for (const { label } of new Set([...a.incompleteLists, ...b.incompleteLists])) {
+        yield* logLine(`${label}: rows that were missing at the point, and were removed since, are left out.`)
+      }
       yield* compare(a, b, yield* comparedLists(a, b, lists), formatter)
     })).pipe(
       Effect.catchTags({
         BeyondLastChange: ({ message }) => usage(message),
         ChangesBeginLater: ({ message }) => new CommandExit({ exitCode: ExitCode.incomplete, problem: message }),
+        MissingRowsRemoved: ({ message }) => new CommandExit({ exitCode: ExitCode.incomplete, problem: message }),
         ChangesRemoved: ({ message, through }) =>
           new CommandExit({
             exitCode: ExitCode.incomplete,

@@ -250,8 +250,12 @@ export const migrations: ReadonlyArray<Migration> = [
       ) STRICT`,
       // The edition of the rows from which the file was rendered.
       "ALTER TABLE rendered ADD COLUMN edition INTEGER NOT NULL DEFAULT 0",
-      // At points before this change, the list lacks rows that were removed because they were missing for long.
-      "CREATE TABLE rows_pruned (list TEXT PRIMARY KEY, seq INTEGER NOT NULL, pruned_at TEXT NOT NULL) STRICT"
+      // The rows of a list that were removed because they had been missing for long: their number, the highest number of a
+      // change that recorded one of them as missing, and the number of the last change when rows were last removed.
+      `CREATE TABLE rows_pruned (
+        list TEXT PRIMARY KEY, removed INTEGER NOT NULL, seq INTEGER NOT NULL, last_change INTEGER NOT NULL,
+        pruned_at TEXT NOT NULL
+      ) STRICT`
     ],
     postgres: (s) => [
       `CREATE TABLE ${s}.personal (
@@ -265,7 +269,10 @@ export const migrations: ReadonlyArray<Migration> = [
         started_at timestamptz NOT NULL, completed_at timestamptz, records bigint NOT NULL DEFAULT 0,
         changes bigint NOT NULL DEFAULT 0, quarantined bigint NOT NULL DEFAULT 0
       )`,
-      `CREATE TABLE ${s}.rows_pruned (list text PRIMARY KEY, seq bigint NOT NULL, pruned_at timestamptz NOT NULL)`
+      `CREATE TABLE ${s}.rows_pruned (
+        list text PRIMARY KEY, removed bigint NOT NULL, seq bigint NOT NULL, last_change bigint NOT NULL,
+        pruned_at timestamptz NOT NULL
+      )`
     ]
   }
 ]
@@ -276,7 +283,11 @@ export const currentVersion = 6
 /** The oldest version of the tables that a program may read without migrating them. Version 6 added tables only. */
 export const oldestReadableVersion = 5
 
-/** The version from which the tables for personal data exist. */
+/** Why a program refuses a destination of an earlier version that it would have to change. */
+export const earlierVersion =
+  "it was written by an earlier version of this program. Export into it first, or run payments migrate."
+
+/** The version from which the tables for personal data and for removed rows exist. */
 export const personalVersion = 6
 
 /** The migrations that a destination of this version lacks. */

@@ -18,10 +18,10 @@ import { requestText, timestamp } from "./NextScan.ts"
 import type { OpenFullScan, OpenList } from "./OpenList.ts"
 import { mergeClaims } from "./Owner.ts"
 import { keepBinding } from "./Personal.ts"
-import { amountsOfText, differingRows, hashed, lookupsOf, plan, type RowWrite, type StoredRow } from "./Plan.ts"
+import { amountsOfText, hashed, plan, type RowWrite } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import * as ScanTotals from "./ScanTotals.ts"
-import { commitSlices, type Slice, textsOf } from "./Slices.ts"
+import { commitSlices, maxAttempts, type Slice, type StoredRows, storedRowsOf } from "./Slices.ts"
 import type { PassCommit, Store } from "./Store.ts"
 
 /** Makes the session of a pass. The caller has the mutex of the list. */
@@ -65,12 +65,13 @@ export const makePass = Effect.fnUntraced(function*(
     replaced: totals.replaced
   })
 
-  const commitOnce = Effect.fnUntraced(function*(batch: Slice): Effect.fn.Return<void, SinkError> {
+  const rowsRemoved = new SinkError({ location: store.location, reason: new RowsRemoved({ label: list.label }) })
+
+  const commitOnce = Effect.fnUntraced(function*(batch: Slice, attempt = 1): Effect.fn.Return<void, SinkError> {
     seen.mark()
     const records = batch.records.map(hashed)
-    const { nextRow, stored } = yield* store.find(list, lookupsOf(records))
-    const rows = differingRows(records, stored)
-    const texts = rows.length === 0 ? new Map<number, string>() : yield* textsOf(store, list, rows, stored)
+    const found = yield* storedRowsOf(store, list, records)
+    const { nextRow, stored } = found
     const emitChanges = { inserts: isLoaded, updates: isLoaded }
     const planned = plan({
       layout,
@@ -78,10 +79,8 @@ export const makePass = Effect.fnUntraced(function*(
       emitChanges,
       totals,
       seen,
-      nextRow,
       records,
-      stored,
-      texts
+      ...found
     })
     // Passes read the same pages again and again, so they quarantine only records that they write. Full scans report the rest.
     const written = new Set(planned.writes.map(({ raw }) => raw))
@@ -99,10 +98,14 @@ export const makePass = Effect.fnUntraced(function*(
     }
     if (planned.writes.length + planned.reappeared.length > 0) {
       // The records of a rejected batch are committed again, in smaller batches.
-      yield* Effect.tapError(
-        write({ ...planned, quarantined }, next, nextRow, stored, texts),
+      const isWritten = yield* Effect.tapError(
+        write({ ...planned, quarantined }, next, found),
         () => Effect.sync(() => seen.undo())
       )
+      if (!isWritten) {
+        seen.undo()
+        return yield* attempt < maxAttempts ? commitOnce(batch, attempt + 1) : rowsRemoved
+      }
     }
     totals = next
     lastRows = new Set([...[...stored.values()].map(({ row }) => row), ...planned.writes.map(({ row }) => row)])
@@ -113,40 +116,39 @@ export const makePass = Effect.fnUntraced(function*(
     state.passRows.hasRecordWithoutId ||= planned.totals.counts.withoutId > counts.withoutId
   })
 
-  /** Commits a plan that changes rows. */
+  /** Commits a plan that changes rows. Returns false, and writes nothing, if what was read for the plan has changed. */
   const write = Effect.fnUntraced(function*(
     planned: PassCommit["plan"],
     next: ScanTotals.ScanTotals,
-    nextRow: number,
-    stored: ReadonlyMap<string, StoredRow>,
-    texts: ReadonlyMap<number, string>
-  ): Effect.fn.Return<void, SinkError> {
+    found: StoredRows
+  ): Effect.fn.Return<boolean, SinkError> {
     const pass = { scan, kind, request: requestText(request), startedAt, firstRow, totals: ScanTotals.toJson(next) }
     const { personal = keepBinding, source } = request
     const commit = { list, source, personal, plan: planned, owner, pass }
-    for (let attempts = 0; attempts < maxAttempts; attempts++) {
-      const full = state.full ?? (yield* storedFullScan(store, list))
-      // As a scan does: other rows would get the numbers of removed rows that the full scan has seen.
-      if (full !== undefined && full.seen.highest >= nextRow) break
-      const changed = full === undefined ? [] : planned.writes.filter(({ isNew, row }) => !isNew && full.seen.has(row))
-      if (full === undefined || changed.length === 0) {
-        const number = yield* store.commitPass({ ...commit, now: yield* timestamp })
-        if (number !== "outdated") return void (scan = number, owner = undefined)
-        continue
-      }
+    const full = state.full ?? (yield* storedFullScan(store, list))
+    // As a scan does: other rows would get the numbers of removed rows that the full scan has seen.
+    if (full !== undefined && full.seen.highest >= found.nextRow) return yield* rowsRemoved
+    const changed = full === undefined ? [] : planned.writes.filter(({ isNew, row }) => !isNew && full.seen.has(row))
+    if (full === undefined || changed.length === 0) {
+      const number = yield* store.commitPass({ ...commit, now: yield* timestamp })
+      if (number === "outdated") return false
+      scan = number
+    } else {
       const { text, totals: before } = yield* full.stored
-      const corrected = correctedTotals(layout, before, changed, stored, texts)
+      const corrected = correctedTotals(layout, before, changed, found)
       const correction = { scan: full.scan, before: text, totals: ScanTotals.toJson(corrected) }
       const number = yield* store.commitPass({ ...commit, now: yield* timestamp, correction }).pipe(
         Effect.onError(() => Effect.sync(full.invalidate))
       )
-      if (number === "outdated") full.invalidate()
-      else {
-        full.correct(corrected, correction.totals)
-        return void (scan = number, owner = undefined)
+      if (number === "outdated") {
+        full.invalidate()
+        return false
       }
+      full.correct(corrected, correction.totals)
+      scan = number
     }
-    return yield* new SinkError({ location: store.location, reason: new RowsRemoved({ label: list.label }) })
+    owner = undefined
+    return true
   })
 
   const withMutex = state.mutex.withPermits(1)
@@ -171,9 +173,6 @@ export const makePass = Effect.fnUntraced(function*(
   }
 })
 
-/** How often a commit is repeated if the totals of the running scan have changed since they were read. */
-const maxAttempts = 3
-
 /** Returns the running full scan in the destination, if it is not open: it was interrupted, and the next run resumes it. */
 const storedFullScan = Effect.fnUntraced(function*(
   store: Store,
@@ -196,8 +195,7 @@ const correctedTotals = (
   layout: Layout,
   totals: ScanTotals.ScanTotals,
   changed: ReadonlyArray<RowWrite>,
-  stored: ReadonlyMap<string, StoredRow>,
-  texts: ReadonlyMap<number, string>
+  { stored, texts }: Pick<StoredRows, "stored" | "texts">
 ): ScanTotals.ScanTotals => {
   const running = new ScanTotals.RunningTotals(layout.amounts, totals)
   for (const { hash, id, raw, row } of changed) {

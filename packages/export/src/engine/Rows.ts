@@ -4,7 +4,18 @@ import type { ChangeCount, ConsumerState } from "../ListFreshness.ts"
 import type { Erasure, PersonalRow } from "../personal/RedactionStore.ts"
 import { Damaged, SinkError } from "../Sink.ts"
 import type { RecordedColumn } from "./Columns.ts"
-import type { CertifiedScan, ChangeRange, ChangeRow, FullRow, OldChange, QuarantinedRow, ScanRow } from "./Store.ts"
+import type { Piece } from "./RowSet.ts"
+import type {
+  CertifiedScan,
+  ChangeRange,
+  ChangeRow,
+  FullRow,
+  OldChange,
+  OldRow,
+  PrunedRows,
+  QuarantinedRow,
+  ScanRow
+} from "./Store.ts"
 
 /** A row of a driver. Integers are `number` or `bigint`, and times are text. */
 export type Row = { readonly [column: string]: unknown }
@@ -120,6 +131,22 @@ export const toOldChange = (row: Row): OldChange => ({
   scan: number(row, "scan"),
   at: text(row, "at")
 })
+
+/** Converts a row of a list's table, with the number of its last `missing` change. */
+export const toOldRow = (row: Row): OldRow => ({
+  row: number(row, "row"),
+  missingChange: optional(row, "missing_change") === undefined ? undefined : number(row, "missing_change")
+})
+
+/** Converts a row of `rows_pruned`. */
+export const toPrunedRows = (row: Row | undefined): PrunedRows => ({
+  removed: number(row, "removed"),
+  lastMissingChange: number(row, "seq"),
+  lastChange: number(row, "last_change")
+})
+
+/** Converts a row of `seen`. */
+export const toPiece = (row: Row): Piece => ({ index: number(row, "piece"), bits: bytes(row, "bits") })
 
 /** Converts a row of `scans` to what a certificate needs. */
 export const toCertifiedScan = (row: Row): CertifiedScan => ({

@@ -1,8 +1,8 @@
-/** Commits batches with records whose content a database may reject. */
+/** Reads the stored rows of batches, and commits batches with records whose content a database may reject. */
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { type Batch, Damaged, type Problem, SinkError } from "../Sink.ts"
-import { contentHash, type StoredRow } from "./Plan.ts"
+import { contentHash, differingRows, type HashedRecord, lookupsOf, type StoredRow } from "./Plan.ts"
 import type { Store } from "./Store.ts"
 
 /** A batch, or a slice of one. A slice before the last one has the checkpoint before the batch, or undefined at the start. */
@@ -44,21 +44,37 @@ export const isRejectedContent = ({ reason }: SinkError): boolean =>
 
 const rejected: Problem = { path: "", expected: "expected a record that the database can store", isUnstorable: true }
 
-/** Returns the texts of rows for a comparison. Fails if a text was altered and is not JSON, because it has no members. */
-export const textsOf = Effect.fnUntraced(function*(
+/** The rows of a batch's records, the texts of those that differ from their records, and the first unused row number. */
+export interface StoredRows {
+  readonly nextRow: number
+  readonly stored: ReadonlyMap<string, StoredRow>
+  readonly texts: ReadonlyMap<number, string>
+}
+
+/** How often a batch is read or committed again if other programs keep changing its rows. */
+export const maxAttempts = 3
+
+/**
+ * Reads the rows of records. If missing rows were removed between the two reads, reads again. Fails if a text was altered and is
+ * not JSON, because it has no members to compare.
+ */
+export const storedRowsOf = Effect.fnUntraced(function*(
   store: Store,
   list: Lists.AnyList,
-  rows: ReadonlyArray<number>,
-  stored: ReadonlyMap<string, StoredRow>
-): Effect.fn.Return<ReadonlyMap<number, string>, SinkError> {
-  const texts = yield* store.textsOf(list, rows)
+  records: ReadonlyArray<HashedRecord>,
+  attempt = 1
+): Effect.fn.Return<StoredRows, SinkError> {
+  const { nextRow, stored } = yield* store.find(list, lookupsOf(records))
+  const rows = differingRows(records, stored)
+  const texts = rows.length === 0 ? new Map<number, string>() : yield* store.textsOf(list, rows)
+  if (texts.size < rows.length && attempt < maxAttempts) return yield* storedRowsOf(store, list, records, attempt + 1)
   for (const { hash, row } of stored.values()) {
     const text = texts.get(row)
     if (text === undefined || contentHash(text) === hash || isJson(text)) continue
     const problem = `the text of a row of ${list.label} is not JSON`
     return yield* new SinkError({ location: store.location, reason: new Damaged({ problem }) })
   }
-  return texts
+  return { nextRow, stored, texts }
 })
 
 const isJson = (text: string): boolean => {

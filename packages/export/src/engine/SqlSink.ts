@@ -27,10 +27,10 @@ import { type OpenFullScan, OpenList } from "./OpenList.ts"
 import { mergeClaims, ownerOf } from "./Owner.ts"
 import { makePass } from "./Pass.ts"
 import { changeSince, keepBinding } from "./Personal.ts"
-import { differingRows, hashed, type HashedRecord, lookupsOf, plan, type RowWrite, type StoredRow } from "./Plan.ts"
+import { hashed, type HashedRecord, plan, type RowWrite, type StoredRow } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import * as ScanTotals from "./ScanTotals.ts"
-import { commitSlices, isRejectedContent, type Slice, textsOf } from "./Slices.ts"
+import { commitSlices, isRejectedContent, maxAttempts, type Slice, storedRowsOf } from "./Slices.ts"
 import type { Commit, Store } from "./Store.ts"
 import { timeoutDetached } from "./Timeouts.ts"
 
@@ -203,8 +203,9 @@ const makeSession = (
           owner,
           ...commit
         }),
-        () =>
+        (committed) =>
           Effect.sync(() => {
+            if (committed === "outdated") return
             storedTotals = json
             seen.markStored()
             owner = undefined
@@ -229,18 +230,20 @@ const makeSession = (
 
   const emptyPlan = { writes: [], reappeared: [], changes: [], quarantined: [] }
 
-  const commitOnce = Effect.fnUntraced(function*(batch: Slice): Effect.fn.Return<ScanProgress, SinkError> {
+  const commitOnce = Effect.fnUntraced(function*(batch: Slice, attempt = 1): Effect.fn.Return<ScanProgress, SinkError> {
     const before = { totals, pendingUnchanged, findings, hasPassedHeadEnd }
+    const undo = () => {
+      seen.undo()
+      ;({ totals, pendingUnchanged, findings, hasPassedHeadEnd } = before)
+    }
     seen.mark()
     const records = batch.records.map(hashed)
-    const { nextRow, stored } = yield* store.find(list, lookupsOf(records))
-    // The program never deletes rows or reuses their numbers, so another program has removed rows.
+    const { nextRow, stored, texts } = yield* storedRowsOf(store, list, records)
+    // `prune` never removes the row with the highest number, so another program has removed rows.
     if (seen.highest >= nextRow) {
       yield* giveUp
       return yield* rowsRemoved
     }
-    const rows = differingRows(records, stored)
-    const texts = rows.length === 0 ? new Map<number, string>() : yield* textsOf(store, list, rows, stored)
     // From here until `pendingUnchanged` is set, the code must be synchronous: after an interrupt, the totals would include a
     // batch that the checkpoint does not.
     const planned = plan({ layout, ignored, emitChanges, totals, seen, nextRow, records, stored, texts })
@@ -274,16 +277,19 @@ const makeSession = (
       Effect.tapError((error) =>
         Effect.sync(() => {
           if (!isRejectedContent(error)) return
-          seen.undo()
-          ;({ totals, pendingUnchanged, findings, hasPassedHeadEnd } = before)
+          undo()
           isDirty = false
         })
       ),
       // The totals in memory may now include a batch that is not stored.
       Effect.onError(() => isDirty ? detach : Effect.void)
     )
-    if (batch.checkpoint === null) yield* detach
-    if (committed === "rowsRemoved") {
+    if (committed === "outdated" && attempt < maxAttempts) {
+      undo()
+      return yield* commitOnce(batch, attempt + 1)
+    }
+    if (batch.checkpoint === null || committed === "outdated") yield* detach
+    if (committed !== "whole") {
       findings = noFindings
       return yield* rowsRemoved
     }
@@ -335,10 +341,10 @@ const makeSession = (
     const numbers = part === "" && totals.counts.withoutId === 0
       ? [...RowSet.inNone([seen], opened.firstRow)]
       : []
+    // Read the missing rows first: `prune` may remove some of them before the unseen rows are read.
+    const missingBefore = new Set(numbers.length === 0 ? [] : yield* store.missing(list))
     const unseen = numbers.length === 0 ? [] : yield* store.present(list, numbers)
-    const rows = unseen.length === 0 ? [] : yield* store.missing(list)
-    // A row that this scan has seen is no longer missing.
-    const knownMissing = new Set(rows.filter((row) => !seen.has(row)))
+    const knownMissing = new Set(unseen.filter((row) => missingBefore.has(row)))
     // A row that a pass has read since the previous full scan began exists.
     const newlyUnseen = unseen.filter((row) => !knownMissing.has(row) && !state.isReadByPass(row))
     const candidates = whole === undefined || state.hasPassWithoutId

@@ -2,7 +2,7 @@
 import type { Lists } from "@payments/core"
 import { tableOf } from "./Columns.ts"
 import { number, optional, type Row, text } from "./Rows.ts"
-import type { ListState } from "./Store.ts"
+import type { ListState, PrunedRows } from "./Store.ts"
 
 /**
  * Returns the statement that reads a list's state. It is one statement, so it reads one snapshot. It takes time proportional
@@ -39,8 +39,12 @@ export const stateQuery = (list: Lists.AnyList, prefix: string, time: (column: s
 }
 
 /** Converts the row of {@link stateQuery}. */
-export const toListState = (row: Row | undefined, holder: string | undefined): ListState => ({
-  rows: optional(row, "highest_row") === undefined ? 0 : number(row, "highest_row") + 1,
+export const toListState = (
+  row: Row | undefined,
+  { removed }: Pick<PrunedRows, "removed">,
+  holder: string | undefined
+): ListState => ({
+  rows: optional(row, "highest_row") === undefined ? 0 : number(row, "highest_row") + 1 - removed,
   missing: number(row, "missing"),
   quarantined: Math.max(number(row, "full_scan"), number(row, "parts")),
   completeScan: optional(row, "complete_scan") === undefined ? undefined : {

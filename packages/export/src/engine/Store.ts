@@ -103,9 +103,9 @@ export interface Certified {
 
 /**
  * The result of a commit. `whole`: everything was written. `rowsRemoved`: the destination lacks certified rows, so the scan
- * was ended as incomplete.
+ * was ended as incomplete. `outdated`: nothing was written, because a missing row that reappeared was removed after it was read.
  */
-export type Committed = "whole" | "rowsRemoved"
+export type Committed = "whole" | "rowsRemoved" | "outdated"
 
 /** A transaction that fills new columns of a list's table. */
 export interface Fill extends Pick<Commit, "list" | "personal"> {
@@ -158,7 +158,16 @@ export interface QuarantinedRow {
   readonly raw: string
 }
 
-/** The state of a list in a destination. `rows` is the next row number: exports leave no gaps and remove no rows. */
+/** The rows of a list that {@link Maintenance.pruneRows} has removed. */
+export interface PrunedRows {
+  readonly removed: number
+  /** The highest number of a change that recorded one of them as missing, or 0. Before it, one of them was not missing. */
+  readonly lastMissingChange: number
+  /** The number of the last change when rows were last removed, or 0. */
+  readonly lastChange: number
+}
+
+/** The state of a list in a destination. `rows` is the next row number without the rows that {@link Maintenance.pruneRows} removed. */
 export interface ListState extends Omit<ListFreshness, "list" | "consumers" | "completeScan"> {
   /** The last complete full scan. Its certificate is JSON. */
   readonly completeScan: Pick<ScanRow, "scan" | "startedAt" | "certificate"> & { readonly endedAt: string } | undefined
@@ -220,7 +229,7 @@ export interface Store {
     list: Lists.AnyList,
     lookups: ReadonlyArray<RowLookup>
   ) => Effect.Effect<{ readonly stored: ReadonlyMap<string, StoredRow>; readonly nextRow: number }, SinkError>
-  /** Returns the texts of rows. */
+  /** Returns the texts of those of the rows that exist. */
   readonly textsOf: (
     list: Lists.AnyList,
     rows: ReadonlyArray<number>
@@ -250,7 +259,8 @@ export interface Store {
   readonly commit: (commit: Commit) => Effect.Effect<Committed, SinkError>
   /**
    * Writes a commit of a pass durably in one transaction, under the same conditions as {@link commit}. Returns the number of the
-   * pass, or `outdated` if nothing was written because the totals of the running scan have changed.
+   * pass, or `outdated` if nothing was written because the totals of the running scan have changed, or because a missing row that
+   * reappeared was removed after it was read.
    */
   readonly commitPass: (commit: PassCommit) => Effect.Effect<number | "outdated", SinkError>
   /** Stops the head passes of a locked list, or allows them again if `problem` is undefined. */
@@ -305,6 +315,7 @@ export interface Store {
     amounts: ReadonlyArray<string>
   ) => Effect.Effect<StatusTotals, SinkError>
   readonly changeRange: Effect.Effect<ChangeRange, SinkError>
+  readonly prunedRows: (list: Lists.AnyList) => Effect.Effect<PrunedRows, SinkError>
   /** The problems that the database's own integrity check finds. No line contains data of a row. */
   readonly damage: Effect.Effect<ReadonlyArray<string>, SinkError>
 }
@@ -335,6 +346,7 @@ export type Reader = Pick<
   | "changeCounts"
   | "statusTotals"
   | "changeRange"
+  | "prunedRows"
   | "damage"
 >
 
@@ -372,9 +384,29 @@ export type ChooseChanges<A extends { readonly through: number }> = (
   needs: ChangeNeeds
 ) => A
 
+/** A row that has been missing for so long that it may be removed. */
+export interface OldRow {
+  readonly row: number
+  /** The number of the change that recorded the row as missing, unless the change was removed. */
+  readonly missingChange: number | undefined
+}
+
+/** What still needs rows. */
+export interface RowNeeds {
+  readonly consumers: ChangeNeeds["consumers"]
+  /** The rows that the complete and running scans of the list have seen, as far as they are stored. */
+  readonly seen: RowSet
+}
+
+/** Chooses which of the old rows are removed. */
+export type ChooseRows<A extends { readonly rows: ReadonlyArray<OldRow> }> = (
+  rows: ReadonlyArray<OldRow>,
+  needs: RowNeeds
+) => A
+
 /**
  * A destination that is open for short transactions without the lock of a list, next to programs that export into it. The
- * functions that move consumers or remove changes exclude each other.
+ * functions that move consumers or remove changes or rows exclude each other.
  */
 export interface Maintenance extends Reader, RedactionStore {
   /**
@@ -393,6 +425,22 @@ export interface Maintenance extends Reader, RedactionStore {
   readonly pruneChanges: <A extends { readonly through: number }>(
     batch: { readonly after: number; readonly count: number; readonly isDryRun: boolean; readonly now: string },
     choose: ChooseChanges<A>
+  ) => Effect.Effect<A, SinkError>
+  /**
+   * Reads the next rows of a list after a row number that were marked missing before a time, at most `count`, and removes those
+   * that `choose` returns. A dry run removes nothing. Leaves out the row with the highest number, because its number would be
+   * used again. The choice and the removal are one transaction, which no commit changes a chosen row in.
+   */
+  readonly pruneRows: <A extends { readonly rows: ReadonlyArray<OldRow> }>(
+    batch: {
+      readonly list: Lists.AnyList
+      readonly after: number
+      readonly before: string
+      readonly count: number
+      readonly isDryRun: boolean
+      readonly now: string
+    },
+    choose: ChooseRows<A>
   ) => Effect.Effect<A, SinkError>
   /**
    * Removes scans that ended before a time, at most `count`: those before the last complete full scan of their list, or if there

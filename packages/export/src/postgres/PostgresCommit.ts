@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { type Cell, type Column, layoutOf } from "../engine/Columns.ts"
 import { changeSince, toColumn } from "../engine/Personal.ts"
 import type { RowWrite } from "../engine/Plan.ts"
-import { number as numberIn } from "../engine/Rows.ts"
+import { number as numberIn, optional, text } from "../engine/Rows.ts"
 import { type Certified, type Commit, type Committed, type Fill, maxKeys, type PassCommit } from "../engine/Store.ts"
 import { OtherMerchant, OtherSource, type OwnerClaim, type PersonalBinding, RowsRemoved, SinkError } from "../Sink.ts"
 import { binaries, booleans, integers, type Parameter, type Query, texts } from "./PostgresClient.ts"
@@ -21,6 +21,7 @@ export const write = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Committed, SinkError> {
   const { table } = layoutOf(list)
   yield* bind(query, location, s, bound, source, personal)
+  if (!(yield* hasReappeared(query, `${s}.${table}`, plan))) return "outdated"
   if (owner !== undefined) yield* bindOwner(query, location, s, owner)
   const number = String(scan)
   if (restart) {
@@ -92,7 +93,10 @@ export const write = Effect.fnUntraced(function*(
   return "whole"
 })
 
-/** Writes a commit of a pass. Returns its number. If the totals to correct have changed, writes nothing. */
+/**
+ * Writes a commit of a pass. Returns its number. Writes nothing if the totals to correct have changed, or if a row that
+ * reappeared was removed.
+ */
 export const writePass = Effect.fnUntraced(function*(
   query: Query,
   location: string,
@@ -100,6 +104,8 @@ export const writePass = Effect.fnUntraced(function*(
   bound: Bound,
   { correction, list, now, owner, pass, personal, plan, source }: PassCommit
 ): Effect.fn.Return<number | "outdated", SinkError> {
+  yield* bind(query, location, s, bound, source, personal)
+  if (!(yield* hasReappeared(query, `${s}.${layoutOf(list).table}`, plan))) return "outdated"
   if (correction !== undefined) {
     const corrected = yield* query(
       `UPDATE ${s}.scans SET tally = $1::json WHERE scan = $2::bigint AND tally::text = $3 RETURNING scan`,
@@ -107,7 +113,6 @@ export const writePass = Effect.fnUntraced(function*(
     )
     if (corrected.length === 0) return "outdated"
   }
-  yield* bind(query, location, s, bound, source, personal)
   if (owner !== undefined) yield* bindOwner(query, location, s, owner)
   const { firstRow, kind, request, startedAt, totals } = pass
   const scan = pass.scan ?? numberIn(
@@ -128,26 +133,39 @@ export const writePass = Effect.fnUntraced(function*(
   return scan
 })
 
-/** Returns the result of an earlier run of the same commit. A pass that it stored is the last one of its kind. */
-export const passOf = Effect.fnUntraced(function*(
+/**
+ * Returns the result of an earlier run of the same commit. If that run wrote something, the last pass of its kind has the totals
+ * of the commit: each commit of a pass adds to them.
+ */
+export const passOf = (
   query: Query,
   s: string,
-  { correction, list, pass }: PassCommit
-): Effect.fn.Return<number | "outdated", SinkError> {
-  if (correction !== undefined) {
-    const corrected = yield* query(
-      `SELECT FROM ${s}.scans WHERE scan = $1::bigint AND tally::text = $2`,
-      [String(correction.scan), correction.totals]
-    )
-    if (corrected.length === 0) return "outdated"
-  }
-  if (pass.scan !== undefined) return pass.scan
-  const [row] = yield* query(
-    `SELECT max(scan) AS scan FROM ${s}.scans WHERE list = $1 AND kind = $2`,
-    [list.label, pass.kind]
+  { list, pass }: PassCommit
+): Effect.Effect<number | "outdated", SinkError> =>
+  Effect.map(
+    query(
+      `SELECT max(scan) AS scan FROM ${s}.scans
+      WHERE list = $1 AND kind = $2 AND started_at = $3::timestamptz AND tally::text = $4`,
+      [list.label, pass.kind, pass.startedAt, pass.totals]
+    ),
+    ([row]) => optional(row, "scan") === undefined ? "outdated" : numberIn(row, "scan")
   )
-  return numberIn(row, "scan")
-})
+
+/**
+ * Whether the rows that reappeared exist. `prune` may have removed them, because they were missing. It removes no other rows.
+ * From now on until the transaction ends, it does not remove them.
+ */
+const hasReappeared = (
+  query: Query,
+  table: string,
+  { reappeared }: Commit["plan"]
+): Effect.Effect<boolean, SinkError> =>
+  reappeared.length === 0
+    ? Effect.succeed(true)
+    : Effect.map(
+      query(`SELECT "row" FROM ${table} WHERE "row" = ANY ($1) ORDER BY "row" FOR UPDATE`, [integers(reappeared)]),
+      (found) => found.length === reappeared.length
+    )
 
 /**
  * Binds the destination to its source and its rule. The first rows bind it, not the first attempt, because an address may be
@@ -287,12 +305,26 @@ export const fill = Effect.fnUntraced(function*(
   )
 })
 
-/** Returns the result of an earlier run of the same commit. */
-export const resultOf = (query: Query, s: string, { end, scan }: Commit): Effect.Effect<Committed, SinkError> =>
-  end?.state !== "complete" ? Effect.succeed("whole") : Effect.map(
-    query(`SELECT FROM ${s}.scans WHERE scan = $1::bigint AND state = 'complete'`, [String(scan)]),
-    ({ length }) => length === 0 ? "rowsRemoved" : "whole"
-  )
+/**
+ * Returns the result of an earlier run of the same commit. If that run wrote something, the scan has the totals of the commit:
+ * rows that reappeared add to them.
+ */
+export const resultOf = (
+  query: Query,
+  s: string,
+  { end, plan, scan, totals }: Commit
+): Effect.Effect<Committed, SinkError> =>
+  end?.state !== "complete" && plan.reappeared.length === 0
+    ? Effect.succeed("whole")
+    : Effect.map(
+      query(`SELECT state, tally::text AS tally FROM ${s}.scans WHERE scan = $1::bigint`, [String(scan)]),
+      ([row]) =>
+        text(row, "tally") !== totals
+          ? "outdated"
+          : end?.state === "complete" && row?.["state"] !== "complete"
+          ? "rowsRemoved"
+          : "whole"
+    )
 
 /** Whether the tables have the certified rows and quarantined records. */
 const isPresent = Effect.fnUntraced(function*(

@@ -1,8 +1,22 @@
-/** The consumers of changes in a PostgreSQL schema, and the removal of old changes and scans. */
+/** The consumers of changes in a PostgreSQL schema, and the removal of old changes, scans and rows. */
+import type { Lists } from "@payments/core"
 import { Effect } from "effect"
-import { number, text, toCertifiedScan, toChangeRange, toOldChange } from "../engine/Rows.ts"
-import type { Maintenance } from "../engine/Store.ts"
-import { iso, type PostgresClient, type Query } from "./PostgresClient.ts"
+import { layoutOf } from "../engine/Columns.ts"
+import { earlierVersion, personalVersion } from "../engine/Migrations.ts"
+import {
+  number,
+  text,
+  toCertifiedScan,
+  toChangeRange,
+  toOldChange,
+  toOldRow,
+  toPiece,
+  toPrunedRows
+} from "../engine/Rows.ts"
+import { pieceOf, RowSet } from "../engine/RowSet.ts"
+import type { Maintenance, PrunedRows } from "../engine/Store.ts"
+import { NotADestination, SinkError } from "../Sink.ts"
+import { integers, iso, type PostgresClient, type Query } from "./PostgresClient.ts"
 import { setIdleTimeout, times } from "./PostgresLease.ts"
 
 /** SQL for a row of `toChangeRange`. */
@@ -25,12 +39,34 @@ const oldScans = (s: string): string =>
     (SELECT max(scan) FROM ${s}.scans WHERE list = s.list AND kind = 'part' AND part = s.part AND state = 'complete')
   )`
 
+/** Returns which rows of the list were removed. */
+export const prunedRowsIn = (query: Query, s: string, list: Lists.AnyList): Effect.Effect<PrunedRows, SinkError> =>
+  Effect.map(
+    Effect.flatMap(hasPrunedRows(query, s), (has) =>
+      has
+        ? query(`SELECT removed, seq, last_change FROM ${s}.rows_pruned WHERE list = $1`, [list.label])
+        : Effect.succeed([])),
+    ([row]) => toPrunedRows(row)
+  )
+
+/** Whether the schema has the table of removed rows. A reader may read a schema that lacks it. */
+const hasPrunedRows = (query: Query, s: string): Effect.Effect<boolean, SinkError> =>
+  Effect.map(
+    query(`SELECT version FROM ${s}.destination`),
+    ([row]) => number(row, "version") >= personalVersion
+  )
+
 /** Makes the functions of {@link Maintenance} that write. Each of them can be run again without further effect. */
 export const maintain = (
-  { query: single, transaction }: Pick<PostgresClient, "query" | "transaction">,
+  { location, query: single, transaction }: Pick<PostgresClient, "location" | "query" | "transaction">,
   s: string
-): Pick<Maintenance, "moveConsumer" | "removeConsumer" | "pruneChanges" | "pruneScans"> => {
-  /** Excludes the removal of changes while consumers move. Unlike a lock of a table, this lock needs no privilege. */
+): Pick<Maintenance, "moveConsumer" | "removeConsumer" | "pruneChanges" | "pruneRows" | "pruneScans"> => {
+  const consumersIn = (query: Query) =>
+    Effect.map(
+      query(`SELECT name, position FROM ${s}.consumers ORDER BY name`),
+      (rows) => rows.map((row) => ({ name: text(row, "name"), position: number(row, "position") }))
+    )
+  /** Excludes the removal of changes and rows while consumers move. Unlike a lock of a table, this lock needs no privilege. */
   const lock = (query: Query, mode: "shared" | "exclusive") =>
     query(
       `SELECT ${setIdleTimeout(times.idleTimeout)},
@@ -67,10 +103,9 @@ export const maintain = (
           `SELECT seq, list, scan, ${iso("at")} FROM ${s}.changes WHERE seq > $1::bigint ORDER BY seq LIMIT $2::bigint`,
           [String(after), String(count)]
         )
-        const consumers = yield* query(`SELECT name, position FROM ${s}.consumers ORDER BY name`)
         const certified = yield* query(certifiedQuery(s))
         const chosen = choose(changes.map(toOldChange), {
-          consumers: consumers.map((row) => ({ name: text(row, "name"), position: number(row, "position") })),
+          consumers: yield* consumersIn(query),
           certified: certified.map(toCertifiedScan)
         })
         if (!isDryRun && chosen.through > after) {
@@ -82,6 +117,49 @@ export const maintain = (
             [String(chosen.through), now]
           )
         }
+        return chosen
+      })),
+    pruneRows: ({ after, before, count, isDryRun, list, now }, choose) =>
+      transaction(Effect.fnUntraced(function*(query) {
+        if (!(yield* hasPrunedRows(query, s))) {
+          return yield* new SinkError({ location, reason: new NotADestination({ problem: earlierVersion }) })
+        }
+        yield* lock(query, "exclusive")
+        const table = `${s}.${layoutOf(list).table}`
+        // A commit may be changing a row that has just been returned. Skip that row instead of waiting for it.
+        const found = yield* query(
+          `SELECT "row", (
+            SELECT max(seq) FROM ${s}.changes WHERE list = $1 AND id = t.id AND kind = 'missing'
+          ) AS missing_change
+          FROM ${table} AS t WHERE missing_since IS NOT NULL AND missing_since < $2::timestamptz AND "row" > $3::bigint
+            AND "row" < (SELECT max("row") FROM ${table}) ORDER BY "row" LIMIT $4::bigint ${
+            isDryRun ? "" : "FOR UPDATE OF t SKIP LOCKED"
+          }`,
+          [list.label, before, String(after), String(count)]
+        )
+        const old = found.map(toOldRow)
+        const [first = { row: 0 }, last = first] = [old[0], old.at(-1)]
+        const pieces = yield* query(
+          `SELECT piece, bits FROM ${s}.seen WHERE piece BETWEEN $1::bigint AND $2::bigint AND scan IN (
+            SELECT scan FROM ${s}.scans WHERE list = $3 AND state IN ('complete', 'running')
+          )`,
+          [String(pieceOf(first.row)), String(pieceOf(last.row)), list.label]
+        )
+        const chosen = choose(old, { consumers: yield* consumersIn(query), seen: new RowSet(pieces.map(toPiece)) })
+        if (isDryRun || chosen.rows.length === 0) return chosen
+        yield* query(`DELETE FROM ${table} WHERE "row" = ANY ($1)`, [integers(chosen.rows.map(({ row }) => row))])
+        yield* query(
+          `INSERT INTO ${s}.rows_pruned AS p (list, seq, last_change, removed, pruned_at)
+          SELECT $1, $2::bigint, changes, $3::bigint, $4::timestamptz FROM ${s}.destination
+          ON CONFLICT (list) DO UPDATE SET seq = greatest(p.seq, excluded.seq), last_change = excluded.last_change,
+            removed = p.removed + excluded.removed, pruned_at = excluded.pruned_at`,
+          [
+            list.label,
+            String(Math.max(...chosen.rows.map(({ missingChange = 0 }) => missingChange))),
+            String(chosen.rows.length),
+            now
+          ]
+        )
         return chosen
       })),
     pruneScans: ({ before, count, isDryRun }) =>

@@ -12,7 +12,7 @@ import {
   type TableStatements,
   writtenLater
 } from "../engine/Evolution.ts"
-import { currentVersion, migrationsAfter, oldestReadableVersion } from "../engine/Migrations.ts"
+import { currentVersion, earlierVersion, migrationsAfter, oldestReadableVersion } from "../engine/Migrations.ts"
 import { number, optional, text, toRecordedColumn } from "../engine/Rows.ts"
 import { Denied, NotADestination, SinkError } from "../Sink.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
@@ -133,7 +133,7 @@ export const requireReadable = (
         client.location,
         version === 0
           ? "nothing has been exported into it."
-          : "it was written by an earlier version of this program. Export into it first, or run payments migrate.",
+          : earlierVersion,
         version === 0
       )
   )

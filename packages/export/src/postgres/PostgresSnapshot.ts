@@ -24,13 +24,17 @@ export const openSnapshot = (url: PostgresUrl): Effect.Effect<Snapshot, SinkErro
   )
 
 const snapshotOver = (
-  { changeRange, columns, location }: Pick<Reader, "location" | "columns" | "changeRange">,
+  { changeRange, columns, location, prunedRows }: Pick<
+    Reader,
+    "location" | "columns" | "changeRange" | "prunedRows"
+  >,
   query: Query,
   s: string
 ): Snapshot => ({
   location,
   columns,
   changeRange,
+  prunedRows,
   // The column of ids is sorted by bytes (COLLATE "C").
   hasFastTexts: false,
   contents: (list, by, after = "") =>

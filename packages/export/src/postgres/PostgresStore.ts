@@ -10,7 +10,6 @@ import { personalVersion } from "../engine/Migrations.ts"
 import { personalColumns, toPersonalState } from "../engine/Personal.ts"
 import type { RowLookup } from "../engine/Plan.ts"
 import {
-  bytes,
   decoded,
   number,
   optional,
@@ -21,6 +20,7 @@ import {
   toChangeRange,
   toConsumerState,
   toFullRow,
+  toPiece,
   toQuarantined,
   toRecordedColumn,
   toScan
@@ -32,7 +32,7 @@ import type { SinkError } from "../Sink.ts"
 import { connect, integers, iso, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
 import { fill, passOf, resultOf, write, writePass } from "./PostgresCommit.ts"
 import * as Lease from "./PostgresLease.ts"
-import { maintain, rangeQuery } from "./PostgresMaintenance.ts"
+import { maintain, prunedRowsIn, rangeQuery } from "./PostgresMaintenance.ts"
 import { redactionOver } from "./PostgresRedaction.ts"
 import { migrate, pendingIn, quoted, requireReadable } from "./PostgresSchema.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
@@ -165,7 +165,7 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
   seen: (scans) =>
     Effect.map(
       query(`SELECT piece, bits FROM ${s}.seen WHERE scan = ANY ($1)`, [integers(scans)]),
-      (rows) => rows.map((row) => ({ index: number(row, "piece"), bits: bytes(row, "bits") }))
+      (rows) => rows.map(toPiece)
     ),
   quarantined: (scan) =>
     Effect.map(
@@ -237,10 +237,13 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
       (rows) => decoded(location, () => rows.map(toChange))
     ),
   state: (list) =>
-    Effect.zipWith(
-      query(stateQuery(list, `${s}.`, iso)),
-      Lease.holderOf(query, s, list.label),
-      ([row], holder) => toListState(row, holder)
+    Effect.map(
+      Effect.all([
+        query(stateQuery(list, `${s}.`, iso)),
+        prunedRowsIn(query, s, list),
+        Lease.holderOf(query, s, list.label)
+      ]),
+      ([[row], pruned, holder]) => toListState(row, pruned, holder)
     ),
   consumerStates: Effect.map(
     query(
@@ -260,6 +263,7 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
   statusTotals: (list, amounts) =>
     Effect.map(query(statusQuery(`${s}.${layoutOf(list).table}`, amounts)), (rows) => statusTotalsOf(rows, amounts)),
   changeRange: Effect.map(query(rangeQuery(s)), ([row]) => toChangeRange(row)),
+  prunedRows: (list) => prunedRowsIn(query, s, list),
   // The server checks its pages itself.
   damage: Effect.succeed([])
 })

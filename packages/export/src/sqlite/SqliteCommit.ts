@@ -26,6 +26,7 @@ export const write = (
 ): Committed => {
   const { table } = layoutOf(list)
   bind(db, source, personal)
+  if (!hasReappeared(db, table, plan)) return "outdated"
   if (owner !== undefined) bindOwner(db, owner)
   if (restart) {
     db.run("DELETE FROM quarantine WHERE scan = ?", scan)
@@ -82,17 +83,21 @@ export const write = (
   return "whole"
 }
 
-/** Writes a commit of a pass. Returns its number. If the totals to correct have changed, writes nothing. */
+/**
+ * Writes a commit of a pass. Returns its number. Writes nothing if the totals to correct have changed, or if a row that
+ * reappeared was removed.
+ */
 export const writePass = (
   db: Database,
   { correction, list, now, owner, pass, personal, plan, source }: PassCommit
 ): number | "outdated" => {
+  bind(db, source, personal)
+  if (!hasReappeared(db, layoutOf(list).table, plan)) return "outdated"
   if (correction !== undefined) {
     const { changes } = db.prepare("UPDATE scans SET tally = ? WHERE scan = ? AND tally = ?")
       .run(correction.totals, correction.scan, correction.before)
     if (changes === 0) return "outdated"
   }
-  bind(db, source, personal)
   if (owner !== undefined) bindOwner(db, owner)
   const { firstRow, kind, request, startedAt, totals } = pass
   const scan = pass.scan ?? Number(
@@ -111,6 +116,12 @@ export const writePass = (
     scan
   )
   return scan
+}
+
+/** Whether the rows that reappeared exist. `prune` may have removed them, because they were missing. It removes no other rows. */
+const hasReappeared = (db: Database, table: string, { reappeared }: Commit["plan"]): boolean => {
+  const exists = db.prepare(`SELECT 1 FROM ${table} WHERE row = ?`)
+  return reappeared.every((row) => exists.get(row) !== undefined)
 }
 
 /** SQL for the number of the last change. Removing changes does not lower it. */

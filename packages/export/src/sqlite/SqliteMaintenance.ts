@@ -1,7 +1,22 @@
-/** The consumers of changes in an SQLite file, and the removal of old changes and scans. */
-import { number, text, toCertifiedScan, toChangeRange, toOldChange } from "../engine/Rows.ts"
-import type { Maintenance } from "../engine/Store.ts"
-import type { SqliteClient } from "./SqliteClient.ts"
+/** The consumers of changes in an SQLite file, and the removal of old changes, scans and rows. */
+import type { Lists } from "@payments/core"
+import { layoutOf } from "../engine/Columns.ts"
+import { earlierVersion, personalVersion } from "../engine/Migrations.ts"
+import {
+  number,
+  text,
+  toCertifiedScan,
+  toChangeRange,
+  toOldChange,
+  toOldRow,
+  toPiece,
+  toPrunedRows
+} from "../engine/Rows.ts"
+import { pieceOf, RowSet } from "../engine/RowSet.ts"
+import type { ChangeNeeds, Maintenance, PrunedRows } from "../engine/Store.ts"
+import { NotADestination } from "../Sink.ts"
+import type { Database, SqliteClient } from "./SqliteClient.ts"
+import { incrementRevision } from "./SqliteCommit.ts"
 
 /** SQL for the number of the last change. It grows also after all changes were removed. */
 export const lastChange = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0)"
@@ -28,10 +43,28 @@ const oldScans = `SELECT scan FROM scans AS s
     (SELECT max(scan) FROM scans WHERE list = s.list AND kind = 'part' AND part = s.part AND state = 'complete')
   )`
 
+/** Returns which rows of the list were removed. */
+export const prunedRowsIn = (db: Database, list: Lists.AnyList): PrunedRows =>
+  toPrunedRows(
+    hasPrunedRows(db)
+      ? db.get("SELECT removed, seq, last_change FROM rows_pruned WHERE list = ?", list.label)
+      : undefined
+  )
+
+/** Whether the file has the table of removed rows. A reader may read a file that lacks it. */
+const hasPrunedRows = (db: Database): boolean =>
+  number(db.get("SELECT user_version AS version FROM pragma_user_version"), "version") >= personalVersion
+
+const consumersIn = (db: Database): ChangeNeeds["consumers"] =>
+  db.all("SELECT name, position FROM consumers ORDER BY name").map((row) => ({
+    name: text(row, "name"),
+    position: number(row, "position")
+  }))
+
 /** Makes the functions of {@link Maintenance} that write. */
 export const maintain = (
   { unlockedTransaction }: Pick<SqliteClient, "unlockedTransaction">
-): Pick<Maintenance, "moveConsumer" | "removeConsumer" | "pruneChanges" | "pruneScans"> => ({
+): Pick<Maintenance, "moveConsumer" | "removeConsumer" | "pruneChanges" | "pruneRows" | "pruneScans"> => ({
   moveConsumer: ({ name, now, position, when }) =>
     unlockedTransaction((db) => {
       const range = toChangeRange(db.get(rangeQuery))
@@ -58,10 +91,7 @@ export const maintain = (
           toOldChange
         ),
         {
-          consumers: db.all("SELECT name, position FROM consumers ORDER BY name").map((row) => ({
-            name: text(row, "name"),
-            position: number(row, "position")
-          })),
+          consumers: consumersIn(db),
           certified: db.all(certifiedQuery).map(toCertifiedScan)
         }
       )
@@ -74,6 +104,45 @@ export const maintain = (
           now
         )
       }
+      return chosen
+    }),
+  pruneRows: ({ after, before, count, isDryRun, list, now }, choose) =>
+    unlockedTransaction((db) => {
+      if (!hasPrunedRows(db)) throw new NotADestination({ problem: earlierVersion })
+      const { table } = layoutOf(list)
+      const old = db.all(
+        `SELECT row, (SELECT max(seq) FROM changes WHERE list = ?1 AND id = t.id AND kind = 'missing') AS missing_change
+        FROM ${table} AS t WHERE missing_since IS NOT NULL AND missing_since < ?2 AND row > ?3
+          AND row < (SELECT max(row) FROM ${table}) ORDER BY row LIMIT ?4`,
+        list.label,
+        before,
+        after,
+        count
+      ).map(toOldRow)
+      const [first = { row: 0 }, last = first] = [old[0], old.at(-1)]
+      const seen = new RowSet(
+        db.all(
+          `SELECT piece, bits FROM seen WHERE piece BETWEEN ? AND ? AND scan IN (
+            SELECT scan FROM scans WHERE list = ? AND state IN ('complete', 'running')
+          )`,
+          pieceOf(first.row),
+          pieceOf(last.row),
+          list.label
+        ).map(toPiece)
+      )
+      const chosen = choose(old, { consumers: consumersIn(db), seen })
+      if (isDryRun || chosen.rows.length === 0) return chosen
+      for (const { row } of chosen.rows) db.run(`DELETE FROM ${table} WHERE row = ?`, row)
+      db.run(
+        `INSERT INTO rows_pruned (list, seq, last_change, removed, pruned_at) VALUES (?1, ?2, ${lastChange}, ?3, ?4)
+        ON CONFLICT (list) DO UPDATE SET seq = max(seq, excluded.seq), last_change = excluded.last_change,
+          removed = removed + excluded.removed, pruned_at = excluded.pruned_at`,
+        list.label,
+        Math.max(...chosen.rows.map(({ missingChange = 0 }) => missingChange)),
+        chosen.rows.length,
+        now
+      )
+      incrementRevision(db, list)
       return chosen
     }),
   pruneScans: ({ before, count, isDryRun }) =>

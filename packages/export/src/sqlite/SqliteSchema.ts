@@ -17,6 +17,7 @@ import {
 } from "../engine/Evolution.ts"
 import {
   currentVersion,
+  earlierVersion,
   migrations,
   migrationsAfter,
   oldestReadableVersion,
@@ -71,7 +72,7 @@ export const requireReadable = (db: DatabaseSync, lists: AllLists = Lists.all): 
   if (found === 0) throw new NotADestination({ problem: "nothing has been exported into it." })
   if (found < oldestReadableVersion) {
     throw new NotADestination({
-      problem: "it was written by an earlier version of this program. Export into it first, or run payments migrate."
+      problem: earlierVersion
     })
   }
   requireOwnTables(db, found)

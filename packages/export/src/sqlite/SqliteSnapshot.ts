@@ -27,8 +27,8 @@ export const openSnapshot = (file: string, location: string): Effect.Effect<Snap
   Effect.map(Effect.flatMap(openReader(file, location), (reader) => reader.snapshot), snapshotOver)
 
 const snapshotOver = (
-  { changeRange, columns, location, run }:
-    & Pick<Reader, "location" | "columns" | "changeRange">
+  { changeRange, columns, location, prunedRows, run }:
+    & Pick<Reader, "location" | "columns" | "changeRange" | "prunedRows">
     & Pick<SqliteClient, "run">
 ): Snapshot => {
   /** Runs a step for each range of row numbers. */
@@ -46,6 +46,7 @@ const snapshotOver = (
     location,
     columns,
     changeRange,
+    prunedRows,
     hasFastTexts: true,
     contents: (list, by, after = "") =>
       run((db) => {

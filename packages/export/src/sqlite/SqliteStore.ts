@@ -7,7 +7,6 @@ import { personalVersion } from "../engine/Migrations.ts"
 import { personalColumns, toPersonalState } from "../engine/Personal.ts"
 import type { RowLookup, StoredRow } from "../engine/Plan.ts"
 import {
-  bytes,
   number,
   type Row,
   text,
@@ -16,6 +15,7 @@ import {
   toChangeRange,
   toConsumerState,
   toFullRow,
+  toPiece,
   toQuarantined,
   toRecordedColumn,
   toScan
@@ -26,7 +26,7 @@ import { Damaged, type SinkError } from "../Sink.ts"
 import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
 import { fill, sourceOf, write, writePass } from "./SqliteCommit.ts"
 import { integrityOf } from "./SqliteDamage.ts"
-import { lastChange, maintain, rangeQuery } from "./SqliteMaintenance.ts"
+import { lastChange, maintain, prunedRowsIn, rangeQuery } from "./SqliteMaintenance.ts"
 import { redactionOver } from "./SqliteRedaction.ts"
 import { pendingIn } from "./SqliteSchema.ts"
 import { statusTotalsOver } from "./SqliteStatuses.ts"
@@ -150,12 +150,15 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
   textsOf: (list, rows) =>
     run((db) => {
       const select = db.prepare(`SELECT raw FROM ${layoutOf(list).table} WHERE row = ?`)
-      return new Map(rows.map((row) => [row, text(select.get(row), "raw")]))
+      return new Map(rows.flatMap((row) => {
+        const found = select.get(row)
+        return found === undefined ? [] : [[row, text(found, "raw")]]
+      }))
     }),
   seen: (scans) =>
     run((db) =>
       scans.flatMap((scan) => db.all("SELECT piece, bits FROM seen WHERE scan = ?", scan))
-        .map((row) => ({ index: number(row, "piece"), bits: bytes(row, "bits") }))
+        .map(toPiece)
     ),
   quarantined: (scan) =>
     run((db) => {
@@ -235,7 +238,14 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
         count
       ).map(toChange)
     ),
-  state: (list) => run((db) => toListState(db.get(stateQuery(list, "", (column) => column)), db.holderOf(list.label))),
+  state: (list) =>
+    run((db) =>
+      toListState(
+        db.get(stateQuery(list, "", (column) => column)),
+        prunedRowsIn(db, list),
+        db.holderOf(list.label)
+      )
+    ),
   consumerStates: run((db) =>
     db.all(
       `SELECT name, position, moved_at, ${lastChange} AS last_change FROM consumers ORDER BY name`
@@ -248,6 +258,7 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
     ),
   statusTotals: statusTotalsOver(run),
   changeRange: run((db) => toChangeRange(db.get(rangeQuery))),
+  prunedRows: (list) => run((db) => prunedRowsIn(db, list)),
   damage: run((db) => integrityOf(db))
 })
 
