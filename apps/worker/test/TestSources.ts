@@ -2,7 +2,7 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
-import { Destination, Metrics, Sink } from "@payments/export"
+import { Destination, keepAll, Metrics, Sink } from "@payments/export"
 import type { LoadedSource, LoadedSources } from "@payments/export/sources"
 import { Duration, Effect, Layer, Logger, Redacted, type Scope } from "effect"
 import type { Placement } from "../src/Placement.ts"
@@ -27,6 +27,7 @@ export const makeSource = (
   order: "unknown",
   maxAge: undefined,
   rateLimitStore: undefined,
+  personal: Effect.succeed(keepAll),
   runner: undefined,
   scan: {},
   keepChanges: undefined,

@@ -44,6 +44,11 @@ export const diagnose = Effect.fnUntraced(function*<R, E, R2>(
     if (config === undefined) yield* report(failed("settings", ExitCode.configuration, "the key was not read in time"))
     else yield* checkService(source, config, clientOf(config), limit, report)
   }
+  const personal = yield* Effect.result(Effect.timeoutOption(source.personal, Duration.sum(limit, keyTime)))
+  if (Result.isFailure(personal)) { for (const finding of ofSettings(personal.failure)) yield* report(finding) }
+  else if (Option.isNone(personal.success)) {
+    yield* report(failed("settings", ExitCode.configuration, "the key for personal fields was not read in time"))
+  }
   const store = yield* checkStore(source, limit)
   if (store !== undefined) yield* report(store)
   yield* checkDestination(source, config?.source, limit, report)

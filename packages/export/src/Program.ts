@@ -75,7 +75,14 @@ export { nearest } from "./Nearest.ts"
 export { RenamedNames } from "./Renamed.ts"
 export { setting, variableText } from "./Setting.ts"
 export { duration, interval, type SettingParser, wholeNumber } from "./SettingParser.ts"
-export { chosenConfig, chosenRateLimitStore, ChosenSource, ConfigFlag, SourceFlag } from "./sources/ChosenSource.ts"
+export {
+  chosenConfig,
+  chosenPersonal,
+  chosenRateLimitStore,
+  ChosenSource,
+  ConfigFlag,
+  SourceFlag
+} from "./sources/ChosenSource.ts"
 
 /** Runs a command line and returns its exit code. Names that have changed still work, with a warning. */
 export const run = <const Name extends string, Input, R, Context>(

@@ -1,6 +1,7 @@
 /** Parses the texts of settings: flags, environment variables and the sources file. */
 import { Duration } from "effect"
 import ms from "ms"
+import { pathText, readPaths } from "./FieldPath.ts"
 
 /** Parses the text of a setting. */
 export interface SettingParser<A> {
@@ -55,6 +56,33 @@ export const fieldNames: SettingParser<ReadonlyArray<string>> = {
     return fields.every((name) => name !== "") ? fields : undefined
   }
 }
+
+/** Paths of fields. */
+export const fieldPaths: SettingParser<ReadonlyArray<string>> = {
+  expected: "fields such as customerDetails.email, separated by commas",
+  parse: (text) => readPaths(text)?.map(({ names }) => pathText(names))
+}
+
+/** The path of one field. */
+export const fieldPath: SettingParser<string> = {
+  expected: "a field such as customerDetails.email",
+  parse: (text) => {
+    const [path, ...others] = readPaths(text) ?? []
+    return path === undefined || others.length > 0 ? undefined : pathText(path.names)
+  }
+}
+
+/** One of some texts. */
+const oneOf = <const A extends string>(values: ReadonlyArray<A>): SettingParser<A> => ({
+  expected: new Intl.ListFormat("en-GB", { type: "disjunction" }).format(values),
+  parse: (text) => values.find((value) => value === text)
+})
+
+/** What happens to the documented fields that identify a person. */
+export const personalPreset = oneOf(["keep", "omit", "pseudonymize"])
+
+/** What happens to undocumented fields. */
+export const undocumentedAction = oneOf(["keep", "omit", "hold"])
 
 /** A number for which `isExpected` is true. */
 export const numberParser = (expected: string, isExpected: (number: number) => boolean): SettingParser<number> => ({

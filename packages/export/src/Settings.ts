@@ -47,6 +47,16 @@ const programSettings = {
     "`--on-locked` of both programs: `refuse` or `wait`; default: `wait` for `payments-worker` without `--once`, else `refuse`",
   PAYMENTS_IGNORE_FIELD:
     "`--ignore-field` of both programs: fields to ignore when comparing records, such as `authUrl`",
+  PAYMENTS_PERSONAL:
+    "what happens to the documented fields that identify a person: `keep`, `omit` or `pseudonymize`; default: `keep`",
+  PAYMENTS_OMIT: "fields to leave out, separated by commas, such as `customerDetails.email`",
+  PAYMENTS_PSEUDONYMIZE: "text fields to replace by pseudonyms, separated by commas",
+  PAYMENTS_KEEP: "fields to keep, although `PAYMENTS_PERSONAL` or `PAYMENTS_UNDOCUMENTED` would not",
+  PAYMENTS_UNDOCUMENTED:
+    "what happens to fields that the API's document does not have: `keep`, `omit` or `hold`; default: `keep` with `PAYMENTS_PERSONAL=keep`, else `omit`",
+  PAYMENTS_PERSONAL_KEY:
+    "the key of pseudonyms and erasures, 32 characters or more, such as the output of `openssl rand -hex 32`. Set this or `PAYMENTS_PERSONAL_KEY_FILE`, not both",
+  PAYMENTS_PERSONAL_KEY_FILE: "a file that contains this key. Use mode 0600",
   PAYMENTS_MISSING_LIMIT:
     "`--missing-limit` of both programs: the largest share of a list that may be marked missing at once; default: 10%"
 }

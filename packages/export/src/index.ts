@@ -43,6 +43,7 @@ export {
   type Rewritten
 } from "./personal/Redaction.ts"
 export type { Erasure, RedactedCounts } from "./personal/RedactionStore.ts"
+export { type FieldAction, keepAll, type PersonalRule } from "./personal/Rule.ts"
 export { ChangesBeginLater, current, MissingRowsRemoved, pointAt, type PointInTime } from "./PointInTime.ts"
 export { type Excerpt, excerptTables, queryExcerpt } from "./query/Excerpt.ts"
 export {

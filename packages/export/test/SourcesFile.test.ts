@@ -2,11 +2,13 @@
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
-import { ConfigProvider, Cron, DateTime, Duration, Effect, Layer, Logger, Result } from "effect"
+import { ConfigProvider, Cron, DateTime, Duration, Effect, Layer, Logger, Redacted, Result } from "effect"
 import { spawnSync } from "node:child_process"
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs"
-import { isAbsolute, join } from "node:path"
+import { dirname, isAbsolute, join } from "node:path"
+import { keepAll } from "../src/personal/Rule.ts"
 import { type LoadedSources, loadSources, SourcesError } from "../src/sources.ts"
+import { sourcesOfEnvironment } from "../src/sources/LoadSources.ts"
 import { usualFile } from "../src/sources/Location.ts"
 import { SourceSettings } from "../src/sources/SourceSchema.ts"
 import { readSourcesFile } from "../src/sources/SourcesFile.ts"
@@ -71,6 +73,12 @@ ignore_fields = ["authUrl", "riskScore"]
 missing_limit = "2.5%"
 keep_changes = "90d"
 keep_scans = "400d"
+personal = "omit"
+omit = ["reference", '"a.b".c']
+pseudonymize = ["customerDetails.documentNumber"]
+keep = ["authUrl"]
+undocumented = "hold"
+personal_key_command = ["cat", "personal.key"]
 `
 
 /** The least that a source needs. */
@@ -142,11 +150,73 @@ describe("a sources file", () => {
         "api_key_command",
         "invoices_api_key_file",
         "invoices_api_key_command",
-        "every"
+        "every",
+        "personal_key_file",
+        "personal_key_env"
       ])
       for (const name of Object.keys(SourceSettings.fields)) {
         assert.isTrue(others.has(name) || complete.includes(`\n${name} =`), name)
       }
+    }).pipe(Effect.scoped))
+
+  it.effect("has a rule for personal fields, with its key", () =>
+    Effect.gen(function*() {
+      const loaded = yield* load(`[sources.north]${complete}`)
+      const folder = dirname(loaded.file ?? "")
+      writeFileSync(join(folder, "personal.key"), `${"k".repeat(32)}\n`)
+      const { key, ...rule } = yield* only(loaded).personal
+      assert.deepStrictEqual(rule, {
+        preset: "omit",
+        fields: {
+          "reference": "omit",
+          "\"a.b\".c": "omit",
+          "customerDetails.documentNumber": "pseudonymize",
+          "authUrl": "keep"
+        },
+        undocumented: "hold"
+      })
+      assert.strictEqual(new TextDecoder().decode(key && Redacted.value(key)), "k".repeat(32))
+      const shown = new Map(only(loaded).settings.map(({ name, value }) => [name, value]))
+      assert.strictEqual(shown.get("personal_key_command"), "***")
+      assert.strictEqual(shown.get("omit"), "reference, \"a.b\".c")
+      writeFileSync(join(folder, "personal.key"), "short")
+      const refused = yield* Effect.flip(only(loaded).personal)
+      assert.match(refused.message, /payments\.toml:\d+: personal_key_command has fewer than 32 characters/)
+      assert.notInclude(refused.message, "short")
+    }).pipe(Effect.scoped))
+
+  it.effect("has a rule for personal fields in the environment, and none for the sources of a file", () =>
+    Effect.gen(function*() {
+      const env = {
+        PAYMENTS_PERSONAL: "pseudonymize",
+        PAYMENTS_KEEP: "authUrl, metadata.kind",
+        PAYMENTS_PERSONAL_KEY: "k".repeat(32)
+      }
+      const inEnvironment = (variables: Readonly<Record<string, string>>) =>
+        Effect.flatMap(sourcesOfEnvironment(), (loaded) => only(loaded).personal).pipe(
+          Effect.provide(
+            Layer.mergeAll(NodeFileSystem.layer, ConfigProvider.layer(ConfigProvider.fromEnvRecord(variables)), silent)
+          )
+        )
+      const { preset, undocumented, ...rule } = yield* inEnvironment(env)
+      assert.deepStrictEqual([preset, undocumented], ["pseudonymize", "omit"])
+      assert.deepStrictEqual(rule.fields, { "authUrl": "keep", "metadata.kind": "keep" })
+      assert.deepStrictEqual(yield* inEnvironment({}), keepAll)
+      const problems = Effect.fnUntraced(function*(variables: Readonly<Record<string, string>>) {
+        return (yield* Effect.flip(inEnvironment(variables))).message
+      })
+      assert.strictEqual(
+        yield* problems({ PAYMENTS_PERSONAL: "drop", PAYMENTS_OMIT: "a,,b", PAYMENTS_PSEUDONYMIZE: "contract" }),
+        "PAYMENTS_PERSONAL must be keep, omit or pseudonymize; " +
+          "PAYMENTS_OMIT must be fields such as customerDetails.email, separated by commas; " +
+          "PAYMENTS_PSEUDONYMIZE needs a key: set PAYMENTS_PERSONAL_KEY or PAYMENTS_PERSONAL_KEY_FILE"
+      )
+      assert.strictEqual(
+        yield* problems({ ...env, PAYMENTS_PERSONAL_KEY_FILE: "personal.key" }),
+        "PAYMENTS_PERSONAL_KEY and PAYMENTS_PERSONAL_KEY_FILE are both set: unset one of them"
+      )
+      const inFile = only(yield* load(`[sources.north]\n${least}to = "sqlite:a.db"\n`, env))
+      assert.deepStrictEqual(yield* inFile.personal, keepAll)
     }).pipe(Effect.scoped))
 
   it.effect("has the defaults of the programs", () =>
@@ -313,6 +383,45 @@ max_age = "9999999d"
           "33: The name of a source has 1 to 40 small letters, digits, _ and -.",
           "34: sources.empty has no base_url.",
           "35: sources.empty.max_age must be a duration such as 90s, 5m or 2h, in quotes."
+        ]
+      )
+    }).pipe(Effect.scoped))
+
+  it.effect("include every wrong rule for personal fields", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(
+        yield* mistakes(`[defaults]
+pseudonymize = ["contract"]
+[sources.north]
+${least}to = "sqlite:./north.db"
+personal = "drop"
+personal_key = "0123456789abcdef0123456789abcdef"
+omit = ["email", "id", "contract"]
+keep = ["contract", "customerDetails.email", "a,b", "id"]
+[sources.south]
+${least}to = "sqlite:./south.db"
+personal = "pseudonymize"
+pseudonymize = ["amount", "customerDetails", "metadata.name"]
+undocumented = "quarantine"
+[sources.west]
+${least}to = "sqlite:./west.db"
+personal = "pseudonymize"
+personal_key_env = "A"
+personal_key_file = "b"
+`),
+        [
+          "2: defaults.pseudonymize names a field that omit names too. Name it in one of them.",
+          `7: sources.north.personal must be "keep", "omit" or "pseudonymize".`,
+          "8: sources.north.personal_key is not a setting, because no key stands in this file. Set personal_key_file, personal_key_env or personal_key_command.",
+          "9: sources.north.omit names a field that the API's document does not have. Did you mean customerDetails.email? An undocumented field with such a name needs double quotes.",
+          "9: sources.north.omit names id, which every row needs.",
+          "10: sources.north.keep must be a field such as customerDetails.email, in quotes.",
+          "15: sources.south.personal needs a key. Set personal_key_file, personal_key_env or personal_key_command.",
+          "16: sources.south.pseudonymize can only name text fields of the API's document, and amount is none.",
+          "16: sources.south.pseudonymize can only name text fields of the API's document, and customerDetails is none.",
+          "16: sources.south.pseudonymize can only name text fields of the API's document.",
+          `17: sources.south.undocumented must be "keep", "omit" or "hold".`,
+          "23: sources.west sets both personal_key_file and personal_key_env. Set one of them."
         ]
       )
     }).pipe(Effect.scoped))

@@ -6,6 +6,7 @@ import { PaymentsConfig } from "@payments/core"
 import { Context, Effect, FileSystem, Layer, Option } from "effect"
 import { Flag, GlobalFlag } from "effect/cli"
 import { closest } from "fastest-levenshtein"
+import type { PersonalRule } from "../personal/Rule.ts"
 import { type ProgramError, usage } from "../ProgramError.ts"
 import { variableText } from "../Setting.ts"
 import { printable } from "../Stdout.ts"
@@ -174,6 +175,17 @@ export const chosenRateLimitStore: Layer.Layer<never, ProgramError, ChosenSource
     return layer(url)
   })
 )
+
+/** The rule for personal fields of the chosen source, with its key. `from` chooses the source of a command. */
+export const chosenPersonal = (
+  from: "forService" | "forDestination"
+): Effect.Effect<PersonalRule, ProgramError, ChosenSource | FileSystem.FileSystem> =>
+  Effect.gen(function*() {
+    const source = yield* (yield* ChosenSource)[from]
+    if (source !== undefined) return yield* source.personal
+    const { personalInEnvironment } = yield* Effect.promise(() => import("./PersonalSettings.ts"))
+    return yield* personalInEnvironment
+  })
 
 /** The configuration of the chosen source's service. */
 export const chosenConfig: Layer.Layer<PaymentsConfig, ProgramError, ChosenSource | FileSystem.FileSystem> = Layer

@@ -47,6 +47,9 @@ const sentenceOf = (path: TomlPath, message: string): string => {
   if (/^(invoices_)?(api_)?(key|token|secret|password)$/i.test(key)) {
     return `${name} is not a setting, because no key stands in this file. Set api_key_file, api_key_env or api_key_command.`
   }
+  if (key === "personal_key") {
+    return `${name} is not a setting, because no key stands in this file. Set personal_key_file, personal_key_env or personal_key_command.`
+  }
   return `${name} is not a setting. The nearest one is ${closest(key, [...settingsAt(parent)])}.`
 }
 

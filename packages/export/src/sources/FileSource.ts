@@ -8,6 +8,7 @@ import type { PostgresUrl } from "../postgres/PostgresUrl.ts"
 import * as StoreUrl from "../ratelimit/StoreUrl.ts"
 import { variableText } from "../Setting.ts"
 import { interval } from "../SettingParser.ts"
+import { needsKey, ruleOf } from "./RuleSettings.ts"
 import type { Schedule } from "./Source.ts"
 import { SourceSettings } from "./SourceSchema.ts"
 import type { Container, TomlDocument, TomlPath } from "./Toml.ts"
@@ -41,6 +42,7 @@ export type Note = (path: TomlPath, problem: string) => void
 const alternatives = [
   ["api_key_file", "api_key_env", "api_key_command"],
   ["invoices_api_key_file", "invoices_api_key_env", "invoices_api_key_command"],
+  ["personal_key_file", "personal_key_env", "personal_key_command"],
   ["every", "cron"]
 ] as const satisfies ReadonlyArray<ReadonlyArray<keyof SourceSettings>>
 
@@ -103,6 +105,12 @@ export const sourceOf = Effect.fnUntraced(function*(
   }
   if (settings.window !== undefined && settings.lists?.includes(Lists.byName.invoices.label) === false) {
     problem("window", `reads invoices, which are not in the lists of ${nameOf(own.path)}.`)
+  }
+  for (const { problem: text, setting } of ruleOf(settings, alternatives[2].some(isSet)).problems) {
+    problem(
+      setting,
+      text === needsKey ? `${text}. Set personal_key_file, personal_key_env or personal_key_command.` : `${text}.`
+    )
   }
   const scheduleOf = (
     setting: "cron" | "window" | "head",

@@ -4,7 +4,7 @@
  * key never goes to the address of another source.
  */
 import { Lists, PaymentsConfig, PaymentsConfigError } from "@payments/core"
-import { Duration, Effect, FileSystem } from "effect"
+import { Duration, Effect, FileSystem, Result } from "effect"
 import { createHash } from "node:crypto"
 import * as DestinationUrl from "../DestinationUrl.ts"
 import { checkAll, type ProgramError, usage } from "../ProgramError.ts"
@@ -15,6 +15,7 @@ import type { FileCluster } from "./Cluster.ts"
 import { type FileSource, serviceSettings } from "./FileSource.ts"
 import { existingUsualFile, namedFile } from "./Location.ts"
 import { type Overrides, overridesOf, type SourceOverrides } from "./Overrides.ts"
+import { personalInEnvironment, personalInFile, ruleInEnvironment, ruleVariables } from "./PersonalSettings.ts"
 import { keyVariables, shownInEnvironment, shownInFile, type ShownSetting } from "./ShownSettings.ts"
 import type { Schedule, Source, SourceSet } from "./Source.ts"
 import type { SourceSettings } from "./SourceSchema.ts"
@@ -93,9 +94,14 @@ export const sourcesOfFile = Effect.fnUntraced(function*(
     ...inFile(source, overrides),
     to: to ?? source.to,
     service: serviceOf(file, source, fs),
+    personal: personalInFile(file, source, fs),
     settings: shownInFile(file, source, to, overrides),
     revision: digestOf([file, source.settings, to, overrides]),
-    keyVariables: [source.settings.api_key_env ?? [], source.settings.invoices_api_key_env ?? []].flat()
+    keyVariables: [
+      source.settings.api_key_env ?? [],
+      source.settings.invoices_api_key_env ?? [],
+      source.settings.personal_key_env ?? []
+    ].flat()
   }))
   return { file, concurrency: document.concurrency ?? defaultConcurrency, cluster: document.cluster, sources }
 })
@@ -115,6 +121,7 @@ export const sourcesOfEnvironment = Effect.fnUntraced(function*(flags: SourceOve
     ...withOverrides({}, overrides),
     name: "default",
     service: Effect.provideService(PaymentsConfig.fromEnvironment, FileSystem.FileSystem, fs),
+    personal: Effect.provideService(personalInEnvironment, FileSystem.FileSystem, fs),
     to,
     rateLimitStore: overrides.rate_limit_store?.value,
     full: fullSchedule(undefined, overrides),
@@ -136,7 +143,11 @@ export const checkEnvironment = Effect.gen(function*() {
     serviceSettings,
     ([variable]) => Effect.map(variableText(variable), (text) => [variable, text] as const)
   )
-  const problems = PaymentsConfig.problemsOf(Object.fromEntries(texts))
+  const rule = yield* Effect.result(ruleInEnvironment)
+  const problems = [
+    ...PaymentsConfig.problemsOf(Object.fromEntries(texts)),
+    ...Result.isFailure(rule) ? rule.failure.problems : []
+  ]
   if (problems.length > 0) return yield* new PaymentsConfigError({ problems })
 })
 
@@ -190,6 +201,7 @@ const withOverrides = (settings: SourceSettings, overrides: Overrides) => {
 const ignoredVariables = [
   ...serviceSettings.map(([variable]) => variable),
   ...keyVariables.map(([variable]) => variable),
+  ...ruleVariables.map(([variable]) => variable),
   "PAYMENTS_TO"
 ]
 

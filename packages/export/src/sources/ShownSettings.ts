@@ -6,6 +6,7 @@ import * as Setting from "../Setting.ts"
 import { printable } from "../Stdout.ts"
 import { type FileSource, serviceSettings } from "./FileSource.ts"
 import type { Overrides } from "./Overrides.ts"
+import { ruleVariables } from "./PersonalSettings.ts"
 import { SourceSettings } from "./SourceSchema.ts"
 
 /** A setting of a source, for people. */
@@ -47,6 +48,10 @@ const otherDefaults: { readonly [Name in keyof SourceSettings]?: string } = {
   max_age: "any",
   runner: "any",
   ignore_fields: "none",
+  personal: "keep",
+  omit: "none",
+  pseudonymize: "none",
+  keep: "none",
   keep_changes: "for ever",
   keep_scans: "for ever"
 }
@@ -54,10 +59,15 @@ const otherDefaults: { readonly [Name in keyof SourceSettings]?: string } = {
 /** Returns all settings that are in effect: those shown, and the defaults of the others. */
 export const effectiveSettings = (shown: ReadonlyArray<ShownSetting>): ReadonlyArray<ShownSetting> => {
   const valueOf = (name: string) => shown.find((setting) => setting.name === name)?.value
-  const defaults = Object.entries({ invoices_base_url: valueOf("base_url"), to: "none", ...otherDefaults }).flatMap(
+  const defaults = Object.entries({
+    invoices_base_url: valueOf("base_url"),
+    to: "none",
+    undocumented: (valueOf("personal") ?? "keep") === "keep" ? "keep" : "omit",
+    ...otherDefaults
+  }).flatMap(
     ([name, value]) => value === undefined ? [] : [{ name, value, from: "default" }]
   )
-  const order = ["api_key", "invoices_api_key", ...settingNames]
+  const order = ["api_key", "invoices_api_key", "personal_key", ...settingNames]
   return [...shown, ...defaults.filter(({ name }) => valueOf(name) === undefined)].toSorted((one, other) =>
     order.indexOf(one.name) - order.indexOf(other.name)
   )
@@ -68,10 +78,12 @@ export const keyVariables = [
   ["PAYMENTS_API_KEY", "api_key"],
   ["PAYMENTS_API_KEY_FILE", "api_key_file"],
   ["PAYMENTS_INVOICES_API_KEY", "invoices_api_key"],
-  ["PAYMENTS_INVOICES_API_KEY_FILE", "invoices_api_key_file"]
+  ["PAYMENTS_INVOICES_API_KEY_FILE", "invoices_api_key_file"],
+  ["PAYMENTS_PERSONAL_KEY", "personal_key"],
+  ["PAYMENTS_PERSONAL_KEY_FILE", "personal_key_file"]
 ] as const
 
-const isKey = (name: string): boolean => /^(invoices_)?api_key/.test(name)
+const isKey = (name: string): boolean => /^((invoices_)?api|personal)_key/.test(name)
 
 const settingNames = Object.keys(SourceSettings.fields) as ReadonlyArray<keyof SourceSettings> // the keys of its own fields
 
@@ -107,7 +119,7 @@ export const shownInEnvironment = Effect.fnUntraced(function*(
   overrides: Overrides
 ) {
   const set = new Map<string, Shown>()
-  for (const [variable, name] of [...serviceSettings, ...keyVariables]) {
+  for (const [variable, name] of [...serviceSettings, ...ruleVariables, ...keyVariables]) {
     const text = yield* Setting.variableText(variable)
     if (text !== undefined) set.set(name, { value: isKey(name) ? masked : text, from: variable })
   }
@@ -122,7 +134,7 @@ const shownSettings = (
   set: ReadonlyMap<string, Shown>,
   overrides: Overrides
 ): ReadonlyArray<ShownSetting> =>
-  [...new Set(["api_key", "invoices_api_key", ...settingNames])].flatMap((name) => {
+  [...new Set(["api_key", "invoices_api_key", "personal_key", ...settingNames])].flatMap((name) => {
     const override = Object.entries(overrides).find(([setting]) => setting === name)?.[1]
     const hasOtherSchedule = name === "cron" ? overrides.every !== undefined : name === "every" && set.has("cron")
     const fallback = Object.entries(defaultTexts).find(([setting]) => setting === name)?.[1]

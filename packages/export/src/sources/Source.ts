@@ -2,6 +2,7 @@
 import type { Lists, PaymentsConfig, PaymentsConfigError } from "@payments/core"
 import type { Cron, Duration, Effect } from "effect"
 import type { StoredDestination } from "../DestinationUrl.ts"
+import type { PersonalRule } from "../personal/Rule.ts"
 import type { PostgresUrl } from "../postgres/PostgresUrl.ts"
 import type { ScanOptions } from "../Scan.ts"
 
@@ -35,6 +36,8 @@ export interface Source {
   readonly maxAge: Duration.Duration | undefined
   /** The only runner of a cluster that runs the source; undefined: any. */
   readonly runner: string | undefined
+  /** The rule for personal fields, with its key. It reads the key file or runs the key command. */
+  readonly personal: Effect.Effect<PersonalRule, PaymentsConfigError>
   readonly scan: Pick<ScanOptions, "patience" | "onLocked" | "ignoredFields" | "missingLimit">
   /** How long changes are kept; undefined: for ever. */
   readonly keepChanges: Duration.Duration | undefined

@@ -1,7 +1,7 @@
 /** The schema of the sources file. The JSON Schema for editors and the reference page are made from it. */
 import { Lists } from "@payments/core"
 import { Cron, DateTime, Option, Record, Result, Schema, Struct } from "effect"
-import { duration, interval, percentage, type SettingParser } from "../SettingParser.ts"
+import { duration, fieldPath, interval, percentage, type SettingParser } from "../SettingParser.ts"
 
 /** Text that the parser accepts. Its errors say what it must be, and never repeat it. */
 const text = (parser: Pick<SettingParser<unknown>, "expected" | "parse">, description: string) => {
@@ -32,6 +32,9 @@ const list = <S extends Schema.Top>(element: S, expected: string, description: s
     )
   )
 }
+
+const fields = (description: string) =>
+  list(text(fieldPath, "a field"), "an array of fields such as \"customerDetails.email\", each once", description)
 
 const whole = (minimum: number, maximum: number, description: string) => {
   const message = `must be a whole number from ${minimum} to ${maximum}`
@@ -172,6 +175,25 @@ export const SourceSettings = Schema.Struct({
     percentage,
     "the largest share of a list that may be marked missing at once; default: 10%"
   ),
+  personal: oneOf(
+    ["keep", "omit", "pseudonymize"],
+    "what happens to the documented fields that identify a person, before anything is written: they are kept, left out, or replaced by pseudonyms; default: `\"keep\"`"
+  ),
+  omit: fields("fields to leave out, such as `customerDetails.email`"),
+  pseudonymize: fields(
+    "text fields to replace by pseudonyms, such as `customerDetails.documentNumber`. Equal values get equal pseudonyms. Needs a key"
+  ),
+  keep: fields("fields to keep, although `personal` or `undocumented` would not"),
+  undocumented: oneOf(
+    ["keep", "omit", "hold"],
+    "what happens to fields that the API's document does not have: they are kept, left out, or left out and their records quarantined until you decide; default: `\"keep\"` with `personal = \"keep\"`, else `\"omit\"`"
+  ),
+  personal_key_file: text(
+    path,
+    "a file that contains the key of pseudonyms and erasures: 32 characters or more, such as the output of `openssl rand -hex 32`. Never change it without need"
+  ),
+  personal_key_env: text(variable, "the environment variable that contains this key"),
+  personal_key_command: command("the program and arguments that print this key"),
   keep_changes: text(duration, "how long changes are kept; default: for ever"),
   keep_scans: text(duration, "how long the records of scans are kept; default: for ever")
 }).mapFields(optional).annotate({ identifier: "Source" })

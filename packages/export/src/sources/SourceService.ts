@@ -8,30 +8,38 @@ import { makeKeyCommand } from "./KeyCommand.ts"
 import type { Source } from "./Source.ts"
 import type { SourceSettings } from "./SourceSchema.ts"
 
-/** Returns the configuration of the service of a source in the file. Errors name the settings of the file. */
-export const serviceOf = (
+/** Returns the place of a setting in the file, for messages. */
+const placeOf = (file: string, { lineOf }: FileSource) => (setting: keyof SourceSettings) =>
+  `${printable(file)}:${lineOf(setting)}: ${setting}`
+
+/** Returns where a key of a source in the file comes from, or undefined if no setting names it. */
+export const keySourceOf = (
   file: string,
-  { lineOf, settings }: FileSource,
-  fs: FileSystem.FileSystem
-): Source["service"] => {
-  const place = (setting: keyof SourceSettings) => `${printable(file)}:${lineOf(setting)}: ${setting}`
+  source: FileSource,
+  fs: FileSystem.FileSystem,
+  key: "api_key" | "invoices_api_key" | "personal_key"
+): KeySource | undefined => {
+  const place = placeOf(file, source)
   const folder = dirname(file)
-  const keyFrom = (prefix: "" | "invoices_"): KeySource | undefined => {
-    const keyFile = settings[`${prefix}api_key_file`]
-    const variable = settings[`${prefix}api_key_env`]
-    const command = settings[`${prefix}api_key_command`]
-    return keyFile !== undefined
-      ? makeKeyFile(fs, place(`${prefix}api_key_file`), keyFile, (path) => resolve(folder, path))
-      : command !== undefined
-      ? makeKeyCommand(place(`${prefix}api_key_command`), command, folder)
-      : variable !== undefined
-      ? { setting: place(`${prefix}api_key_env`), read: keyInVariable(variable) }
-      : undefined
-  }
+  const keyFile = source.settings[`${key}_file`]
+  const variable = source.settings[`${key}_env`]
+  const command = source.settings[`${key}_command`]
+  return keyFile !== undefined
+    ? makeKeyFile(fs, place(`${key}_file`), keyFile, (path) => resolve(folder, path))
+    : command !== undefined
+    ? makeKeyCommand(place(`${key}_command`), command, folder)
+    : variable !== undefined
+    ? { setting: place(`${key}_env`), read: keyInVariable(variable) }
+    : undefined
+}
+
+/** Returns the configuration of the service of a source in the file. Errors name the settings of the file. */
+export const serviceOf = (file: string, source: FileSource, fs: FileSystem.FileSystem): Source["service"] => {
+  const place = placeOf(file, source)
   const texts = {
-    ...serviceTexts(settings),
-    PAYMENTS_API_KEY_FILE: keyFrom(""),
-    PAYMENTS_INVOICES_API_KEY_FILE: keyFrom("invoices_")
+    ...serviceTexts(source.settings),
+    PAYMENTS_API_KEY_FILE: keySourceOf(file, source, fs, "api_key"),
+    PAYMENTS_INVOICES_API_KEY_FILE: keySourceOf(file, source, fs, "invoices_api_key")
   }
   return Effect.flatMap(processSettings, (process) => PaymentsConfig.fromSettings({ ...texts, ...process })).pipe(
     Effect.mapError(({ problems }) =>
@@ -45,7 +53,8 @@ export const serviceOf = (
   )
 }
 
-const keyInVariable = (name: string): KeySource["read"] =>
+/** Returns the key in an environment variable. */
+export const keyInVariable = (name: string): KeySource["read"] =>
   Effect.map(
     Effect.orDie(Config.Redacted(name).pipe(Config.withDefault(undefined))),
     (key) => key === undefined ? { problem: "names a variable that is not set" } : { value: key }
