@@ -359,6 +359,8 @@ describe("a stored rule", () => {
     assert.strictEqual(nameOf(one), nameOf(toStored(other)))
     assert.match(nameOf(pseudonymize), /^pseudonymize-[0-9a-f]{8}$/)
     assert.strictEqual(nameOf(undefined), "keep")
+    assert.strictEqual(toStored(rule({ fields: { contract: "keep" } })), "keep")
+    assert.strictEqual(nameOf("keep"), "keep")
     assert.strictEqual(nameOf("{\"version\":2}"), "unknown")
   })
 
