@@ -23,6 +23,8 @@ if (version[0] < ${oldestNode.major} || (version[0] == ${oldestNode.major} && ve
   process.stderr.write("${name}: NODE_DEBUG or NODE_DEBUG_NATIVE is set: Node would print cursors and filter values. Unset it.\\n")
   process.exitCode = 3
 } else if (!isQuestion || !require("./${name}-answer.cjs").answer(process.argv.slice(2), __dirname)) {
+  // 077: only the owner may read the files that this process creates. Node and libraries create some of them.
+  process.umask(63)
   // The build has filled this folder for the Node that it ran on.
   try {
     require("module").enableCompileCache({ directory: __dirname + "/compile-cache", portable: true })

@@ -24,8 +24,6 @@ import * as LazyTerminal from "./LazyTerminal.ts"
 declare const PAYMENTS_VERSION: string
 
 handleOutputErrors("payments", process.argv.slice(2))
-// Only the owner may read the files that this process creates. Libraries create some of them.
-process.umask(0o077)
 
 const api = PaymentsApi.layer.pipe(
   Layer.provide(layerHttpClient),

@@ -15,8 +15,6 @@ import { worker } from "./cli.ts"
 declare const PAYMENTS_VERSION: string
 
 handleOutputErrors("payments-worker", process.argv.slice(2))
-// Only the owner may read the files that this process creates. Libraries create some of them.
-process.umask(0o077)
 
 /** SIGTERM is the usual way to stop an endless worker. The exit code is then 0. */
 let isSigterm = false
