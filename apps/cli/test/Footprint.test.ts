@@ -1,14 +1,14 @@
-/** The built programs create files that only their owner may read, even with the umask 000. */
+/** What the built programs leave behind: files that only their owner may read, and connections to the service only. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { cpSync, mkdirSync, readdirSync, statSync } from "node:fs"
+import { cpSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { binary, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
 
 const worker = join(import.meta.dirname, "../../worker/dist")
 
-describe("with the umask 000, the programs create only files and folders of their owner", () => {
-  it.live("destinations, positions, pages, settings and compiled code", () =>
+describe("the programs", () => {
+  it.live("create only files of their owner, also with the umask 000, and connect to the service only", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       // The build has filled the folders of compiled code. These copies have none.
@@ -17,7 +17,15 @@ describe("with the umask 000, the programs create only files and folders of thei
       }
       mkdirSync(join(folder, "work"), { mode: 0o700 })
       mkdirSync(join(folder, "tmp"), { mode: 0o700 })
-      const env = { ...(yield* sandboxEnv({ records: 5 })), TMPDIR: join(folder, "tmp"), KEY: "sandbox_key" }
+      const service = yield* sandboxEnv({ records: 5 })
+      const connections = join(folder, "connections.txt")
+      const env = {
+        ...service,
+        KEY: "sandbox_key",
+        TMPDIR: join(folder, "tmp"),
+        NODE_OPTIONS: `--require ${join(import.meta.dirname, "recordConnections.cjs")}`,
+        CONNECTIONS: connections
+      }
       const script = `umask 000; set -e
         payments() { "${process.execPath}" ../cli/payments.js "$@"; }
         payments export --to 'file:new/folder?format=csv&compress=gzip' &
@@ -28,6 +36,11 @@ describe("with the umask 000, the programs create only files and folders of thei
         wait`
       const { code, stderr } = yield* runProgram("sh", ["-c", script], { cwd: join(folder, "work"), env })
       assert.strictEqual(code, 0, stderr)
+      // Each export uses one connection or more, and the listing one. Nothing else is connected or looked up.
+      const connected = readFileSync(connections, "utf8").trimEnd().split("\n")
+      assert.isAtLeast(connected.length, 3)
+      assert.deepStrictEqual([...new Set(connected)], [new URL(service.PAYMENTS_BASE_URL).host])
+
       const created = ["work", "tmp", "cli/compile-cache", "worker/compile-cache"].flatMap((place) => {
         const paths = readdirSync(join(folder, place), { recursive: true, encoding: "utf8" })
         return [place, ...paths.map((path) => join(place, path))]
