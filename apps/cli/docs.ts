@@ -1,11 +1,13 @@
 /**
- * Writes the sections of the commands into `docs/cli.md`, runs the commands in the documents and replaces their output there.
+ * Writes the sections of the commands into `docs/cli.md` and the figures into `docs/security-review.md`, runs the commands in the
+ * documents and replaces their output there.
  * `npm run docs` runs this program. A test fails if a document shows another output or lacks a command.
  */
 import { Effect } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
 import { pageFiles, withOutput, withoutTimes } from "./test/ConsoleExamples.ts"
 import { cliPage, withSections } from "./test/Reference.ts"
+import { securityPage, withFigures } from "./test/SecurityReview.ts"
 
 const update = Effect.fnUntraced(function*(file: string) {
   const page = readFileSync(file, "utf8")
@@ -14,3 +16,4 @@ const update = Effect.fnUntraced(function*(file: string) {
 })
 
 await Effect.runPromise(Effect.forEach(pageFiles, update))
+writeFileSync(securityPage, withFigures(readFileSync(securityPage, "utf8")))

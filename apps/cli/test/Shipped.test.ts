@@ -3,17 +3,17 @@ import { Spec, Validation } from "@cyclonedx/cyclonedx-library"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { globSync, readFileSync } from "node:fs"
+import { createRequire } from "node:module"
 import { homedir } from "node:os"
 import { join } from "node:path"
 import { runProgram, temporaryFolder } from "./Program.ts"
+import { noticesIn, securityPage, withFigures } from "./SecurityReview.ts"
 
 const root = join(import.meta.dirname, "../../..")
 const programs = { payments: "apps/cli/dist", "payments-worker": "apps/worker/dist" }
 
 /** Returns the packages that the notices of a program name, as `NAME VERSION`. */
-const noticesOf = (folder: string): ReadonlyArray<string> =>
-  [...readFileSync(join(root, folder, "THIRD_PARTY_NOTICES.txt"), "utf8").matchAll(/^-{100}\n(\S+ \S+) \(.+\)$/gm)]
-    .map(([, name = ""]) => name)
+const noticesOf = (folder: string): ReadonlyArray<string> => noticesIn(folder).map(({ name }) => name)
 
 describe("the third-party notices", () => {
   for (
@@ -68,6 +68,23 @@ describe("the bill of materials", () => {
         )
       }
     }).pipe(Effect.scoped))
+})
+
+describe("docs/security-review.md", () => {
+  it("has the current figures; `npm run docs` writes them", () => {
+    const page = readFileSync(securityPage, "utf8")
+    assert.strictEqual(page, withFigures(page))
+  })
+
+  it("fits on a screen, and no npm package has install scripts, nor a program dependencies", () => {
+    assert.isAtMost(readFileSync(securityPage, "utf8").split("\n").length, 65)
+    const { beforePacking } = createRequire(import.meta.url)(join(root, "scripts/manifest.cjs")).hooks
+    for (const folder of ["apps/cli", "apps/worker", "packages/core", "packages/sandbox", "packages/export"]) {
+      const packed = beforePacking(JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8")))
+      assert.isUndefined(packed.scripts, folder)
+      if (folder.startsWith("apps/")) assert.isUndefined(packed.dependencies, folder)
+    }
+  })
 })
 
 interface Bill {
