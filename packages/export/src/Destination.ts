@@ -56,6 +56,15 @@ export const reader = (destination: StoredDestination): Effect.Effect<Reader, Si
   }
 }
 
+/**
+ * Removes personal data from what is made from the tables of a destination, after it was removed from the tables: renders files
+ * again, and removes older ones.
+ */
+export const publishAgain = (
+  destination: StoredDestination
+): Effect.Effect<void, SinkError, FileSystem.FileSystem | Path.Path> =>
+  destination._tag === "Files" ? FileSink.renderAgain(destination.folder, destination.format) : Effect.void
+
 /** Loads the driver only when a destination needs it. */
 const postgresSnapshot = Effect.promise(() => import("./postgres/PostgresSnapshot.ts"))
 

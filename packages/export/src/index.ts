@@ -37,13 +37,25 @@ export {
   erase,
   type Erased,
   type EraseOptions,
+  previewErasure,
   type RedactionProgress,
   rewrite,
   type RewriteOptions,
   type Rewritten
 } from "./personal/Redaction.ts"
 export type { Erasure, RedactedCounts } from "./personal/RedactionStore.ts"
-export { type FieldAction, keepAll, type PersonalRule } from "./personal/Rule.ts"
+export {
+  type FieldAction,
+  type FieldChange,
+  fieldChanges,
+  keepAll,
+  keyCheck,
+  keyCheckIn,
+  nameOf as ruleNameOf,
+  type PersonalRule,
+  pseudonym
+} from "./personal/Rule.ts"
+export type { Criterion } from "./personal/Suppression.ts"
 export { ChangesBeginLater, current, MissingRowsRemoved, pointAt, type PointInTime } from "./PointInTime.ts"
 export { type Excerpt, excerptTables, queryExcerpt } from "./query/Excerpt.ts"
 export {

@@ -40,7 +40,7 @@ export const layer = (
       const platform = yield* Effect.context<FileSystem.FileSystem | Path.Path>()
       const location = `file:${folder}`
       yield* onDisk(location, makeFolder(folder, ownerOnlyFolder))
-      const renderer = yield* openRenderer({ folder, format, lists, keepsFormat: false })
+      const renderer = yield* openRenderer({ folder, format, lists, afterRedaction: false })
       const { store } = renderer
       const copySink = makeSink(store, lists)
       const publish = (ended?: Lists.AnyList) => Effect.provideContext(publishWith(renderer, ended), platform)
@@ -70,13 +70,13 @@ export const layer = (
  * yet.
  */
 export const renderAgain = Effect.fn("Export.renderAgain")(function*(folder: string, format: Format) {
-  const renderer = yield* openRenderer({ folder, format, lists: Lists.all, keepsFormat: true })
+  const renderer = yield* openRenderer({ folder, format, lists: Lists.all, afterRedaction: true })
   return yield* publishWith(renderer, undefined)
 }, Effect.scoped)
 
 /** Opens the folder's copy for rendering, until the scope closes. */
 const openRenderer = Effect.fnUntraced(
-  function*(options: Pick<Renderer, "folder" | "format" | "lists" | "keepsFormat">) {
+  function*(options: Pick<Renderer, "folder" | "format" | "lists" | "afterRedaction">) {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
     const location = `file:${options.folder}`
@@ -94,8 +94,8 @@ interface Renderer {
   readonly folder: string
   readonly location: string
   readonly format: Format
-  /** Whether a list that is rendered already keeps its format. */
-  readonly keepsFormat: boolean
+  /** Whether an erasure or a rewrite renders the files. A list that is rendered already then keeps its format. */
+  readonly afterRedaction: boolean
   readonly lists: ReadonlyArray<Lists.AnyList>
   readonly renderings: Renderings.Renderings
   /** The size, time and inode of each file, by name, when its digest was last checked. */
@@ -129,8 +129,8 @@ const publishOnce = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
     const source = yield* snapshot.source
     if (source === undefined) return "done"
     const { edition, isRewriting } = yield* Renderings.personalDataIn(snapshot)
-    // The rewrite renders the files when it is finished.
-    if (isRewriting) return "done"
+    // The rewrite itself renders the files at its end.
+    if (isRewriting && !renderer.afterRedaction) return "done"
     yield* cleanUp(renderer)
     const stored = yield* renderings.manifest
     let manifest: Manifest.Manifest = stored === undefined
@@ -156,7 +156,7 @@ const publishOnce = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
       }
       if (isCurrentEdition && !known.isConsistent && list.name !== ended?.name) continue
       const before = manifest.lists[list.label]
-      const format = renderer.keepsFormat && before !== undefined ? Manifest.formatIn(before) : renderer.format
+      const format = renderer.afterRedaction && before !== undefined ? Manifest.formatIn(before) : renderer.format
       const intact = before !== undefined && (yield* isIntact(renderer, list, format, before)) ? before : undefined
       const now = { ...formatOf(format, list), ...known.evidence }
       const revision = yield* Renderings.revisionOf(snapshot, list)

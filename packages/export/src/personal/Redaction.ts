@@ -52,14 +52,18 @@ export interface RedactionProgress {
   readonly position: number | undefined
 }
 
-/** What to erase. */
-export interface EraseOptions<E = never, R = never> {
+/** Whom to erase. */
+export interface ErasureSearch {
   readonly criteria: ReadonlyArray<Criterion>
   /** The key of the suppression list, and of the pseudonyms if the destination has any. */
   readonly key: Redacted.Redacted<Uint8Array>
+  readonly onProgress?: ((progress: RedactionProgress) => Effect.Effect<void>) | undefined
+}
+
+/** What to erase. */
+export interface EraseOptions<E = never, R = never> extends ErasureSearch {
   /** Who runs the erasure, for the protocol. */
   readonly by: string
-  readonly onProgress?: ((progress: RedactionProgress) => Effect.Effect<void>) | undefined
   /** Removes the personal data from what is made from the tables, such as rendered files, before the erasure is complete. */
   readonly publish?: Effect.Effect<void, E, R> | undefined
 }
@@ -68,10 +72,12 @@ export interface EraseOptions<E = never, R = never> {
 export type Erased = ReadonlyArray<Erasure>
 
 /** What to rewrite. */
-export interface RewriteOptions {
+export interface RewriteOptions<E = never, R = never> {
   /** The new rule. */
   readonly rule: PersonalRule
   readonly onProgress?: ((progress: RedactionProgress) => Effect.Effect<void>) | undefined
+  /** Carries the rule out over what is made from the tables, such as rendered files, before the rewrite is complete. */
+  readonly publish?: Effect.Effect<void, E, R> | undefined
 }
 
 /** What a rewrite has done, with what interrupted runs of it did. */
@@ -93,27 +99,20 @@ const maxNeedles = 20
 /** Erases all records to which one of the criteria applies, now or in an earlier text. They stay as tombstones. */
 export const erase = Effect.fn("Export.erase")(function*<E = never, R = never>(
   maintenance: Maintenance,
-  { by, criteria, key, onProgress, publish }: EraseOptions<E, R>
+  { publish, ...options }: EraseOptions<E, R>
 ): Effect.fn.Return<Erased, SinkError | E, R> {
+  const { by, criteria, key } = options
   const numbers: Array<number> = []
   for (const criterion of criteria) numbers.push(yield* beginErasure(maintenance, criterion, key, by))
   const erasureOf = (list: Lists.AnyList, texts: ReadonlyArray<string>): number | undefined =>
     numbers[criteria.findIndex((criterion) => texts.some((text) => matches(key, criterion, list, text)))]
-  const needles = criteria.length > maxNeedles / 2 ? [] : criteria.flatMap(({ value }) => {
-    const plain = Redacted.value(value)
-    return [plain, pseudonym(key, plain)]
-  })
   for (const list of Lists.all) {
     if ((yield* maintenance.columns(list)).length === 0) continue
     const redact = textAfter(list, erasureRule)
-    for (const table of ["rows", "changes", "quarantine"] as const) {
-      for (let after: string | undefined;;) {
-        const { found, next } = yield* maintenance.search(list, table, needles, after)
+    yield* search(maintenance, list, options, (found) =>
+      Effect.gen(function*() {
         const erased = Map.groupBy(
-          found.flatMap(({ id, texts }) => {
-            const erasure = erasureOf(list, texts)
-            return id === undefined || erasure === undefined ? [] : [{ id, erasure }]
-          }),
+          found.flatMap(({ criterion, id }) => id === undefined ? [] : [{ id, erasure: numbers[criterion] ?? -1 }]),
           ({ erasure }) => erasure
         )
         for (const [erasure, records] of erased) {
@@ -123,13 +122,7 @@ export const erase = Effect.fn("Export.erase")(function*<E = never, R = never>(
             yield* Effect.sleep(pause)
           }
         }
-        if (onProgress !== undefined) {
-          yield* onProgress({ list: list.label, table, position: table === "quarantine" ? undefined : Number(next) })
-        }
-        if (next === undefined) break
-        after = next
-      }
-    }
+      }))
     yield* eraseQuarantined(maintenance, list, { erasureOf, key, last: numbers.at(-1), redact })
   }
   if (publish !== undefined) yield* publish
@@ -137,6 +130,63 @@ export const erase = Effect.fn("Export.erase")(function*<E = never, R = never>(
   yield* completeErasures(maintenance, numbers)
   const wanted = new Set(numbers)
   return (yield* maintenance.erasures).filter(({ erasure }) => wanted.has(erasure))
+})
+
+/** Returns the number of records in each list that an erasure would erase. Writes nothing. */
+export const previewErasure = Effect.fn("Export.previewErasure")(function*(
+  maintenance: Pick<Maintenance, "columns" | "search">,
+  options: ErasureSearch
+): Effect.fn.Return<ReadonlyArray<{ readonly list: string; readonly records: number }>, SinkError> {
+  const previewed: Array<{ readonly list: string; readonly records: number }> = []
+  for (const list of Lists.all) {
+    if ((yield* maintenance.columns(list)).length === 0) continue
+    const ids = new Set<string>()
+    let withoutId = 0
+    yield* search(maintenance, list, options, (found) =>
+      Effect.sync(() => {
+        for (const { id } of found) {
+          if (id === undefined) withoutId++
+          else ids.add(id)
+        }
+      }))
+    previewed.push({ list: list.label, records: ids.size + withoutId })
+  }
+  return previewed
+})
+
+/** A record to which a criterion applies. */
+interface FoundRecord {
+  /** Undefined for a quarantined record without an id. */
+  readonly id: string | undefined
+  /** The number of the criterion. */
+  readonly criterion: number
+}
+
+/** Calls `use` with the records of a list to which a criterion applies, a batch at a time. A record can be found repeatedly. */
+const search = Effect.fnUntraced(function*(
+  maintenance: Pick<Maintenance, "search">,
+  list: Lists.AnyList,
+  { criteria, key, onProgress }: ErasureSearch,
+  use: (found: ReadonlyArray<FoundRecord>) => Effect.Effect<void, SinkError>
+): Effect.fn.Return<void, SinkError> {
+  const needles = criteria.length > maxNeedles / 2 ? [] : criteria.flatMap(({ value }) => {
+    const plain = Redacted.value(value)
+    return [plain, pseudonym(key, plain)]
+  })
+  for (const table of ["rows", "changes", "quarantine"] as const) {
+    for (let after: string | undefined;;) {
+      const { found, next } = yield* maintenance.search(list, table, needles, after)
+      yield* use(found.flatMap(({ id, texts }) => {
+        const criterion = criteria.findIndex((one) => texts.some((text) => matches(key, one, list, text)))
+        return criterion === -1 ? [] : [{ id, criterion }]
+      }))
+      if (onProgress !== undefined) {
+        yield* onProgress({ list: list.label, table, position: table === "quarantine" ? undefined : Number(next) })
+      }
+      if (next === undefined) break
+      after = next
+    }
+  }
 })
 
 /** Puts the person on the suppression list, so that no later commit writes them. Returns the number of the erasure. */
@@ -258,10 +308,10 @@ const encodeRewriting = Schema.encodeSync(Rewriting)
  * Carries a rule out over all texts of the destination, each exactly once. Exports are refused until it is complete. Returns
  * undefined if the destination has the rule already.
  */
-export const rewrite = Effect.fn("Export.rewrite")(function*(
+export const rewrite = Effect.fn("Export.rewrite")(function*<E = never, R = never>(
   maintenance: Maintenance,
-  { onProgress, rule }: RewriteOptions
-): Effect.fn.Return<Rewritten | undefined, SinkError> {
+  { onProgress, publish, rule }: RewriteOptions<E, R>
+): Effect.fn.Return<Rewritten | undefined, SinkError | E, R> {
   let rewriting = yield* beginRewrite(maintenance, rule)
   if (rewriting === undefined) return undefined
   const between = betweenRules(rewriting.from ?? undefined, rule)
@@ -272,6 +322,7 @@ export const rewrite = Effect.fn("Export.rewrite")(function*(
     rewriting = yield* rewriteBatch(maintenance, stored, between)
     yield* Effect.sleep(pause)
   }
+  if (publish !== undefined) yield* publish
   yield* maintenance.wipe
   return yield* completeRewrite(maintenance, stored)
 })

@@ -277,13 +277,10 @@ const decodeStored = Schema.decodeUnknownOption(Schema.fromJsonString(StoredRule
 
 /** Returns the stored rule, or undefined if a later program wrote it. A destination without a stored rule keeps every field. */
 const parseStored = (stored: string | undefined): StoredRule | undefined =>
-  stored === undefined || stored === keepText ? storedOf(keepAll) : Option.getOrUndefined(decodeStored(stored))
-
-/** The stored form of a rule that keeps every field. */
-const keepText = "keep"
+  stored === undefined ? storedOf(keepAll) : Option.getOrUndefined(decodeStored(stored))
 
 /** Returns the rule as a destination stores it: the same text for the same rule. It contains no key. */
-export const toStored = (rule: PersonalRule): string => keepsAll(rule) ? keepText : JSON.stringify(storedOf(rule))
+export const toStored = (rule: PersonalRule): string => JSON.stringify(storedOf(rule))
 
 const storedOf = (rule: PersonalRule): StoredRule => {
   const documented = changedFields(rule)
@@ -345,6 +342,43 @@ export const betweenRules = (stored: string | undefined, rule: PersonalRule): Pe
   )
   return { ...rule, fields: { ...rule.fields, ...Object.fromEntries(unchanged.map((path) => [path, "keep"])) } }
 }
+
+/** A field for which two rules have different actions. */
+export interface FieldChange {
+  /** The path of the field, or `(undocumented)` for all undocumented fields without an action of their own. */
+  readonly field: string
+  readonly from: FieldAction | Undocumented
+  readonly to: FieldAction | Undocumented
+}
+
+/** Returns the fields for which the rule has another action than the stored rule; undefined if a later program stored that. */
+export const fieldChanges = (
+  stored: string | undefined,
+  rule: PersonalRule
+): ReadonlyArray<FieldChange> | undefined => {
+  const before = parseStored(stored)
+  if (before === undefined) return undefined
+  const after = storedOf(rule)
+  const documented = Lists.all.flatMap(Lists.fieldMeanings).map(({ path }) => path.join("."))
+  const others = Object.keys({ ...before.fields, ...after.fields }).filter((path) => !documented.includes(path))
+  const changes: ReadonlyArray<FieldChange> = [
+    ...documented.map((field): FieldChange => ({
+      field,
+      from: before.documented[field] ?? "keep",
+      to: after.documented[field] ?? "keep"
+    })),
+    { field: "(undocumented)", from: before.undocumented, to: after.undocumented },
+    ...others.map((field): FieldChange => ({
+      field,
+      from: before.fields[field] ?? before.undocumented,
+      to: after.fields[field] ?? after.undocumented
+    }))
+  ]
+  return [...new Map(changes.filter(({ from, to }) => from !== to).map((change) => [change.field, change])).values()]
+}
+
+/** Returns the check value of the key of the pseudonyms under a stored rule, or undefined if the rule has none. */
+export const keyCheckIn = (stored: string | undefined): string | undefined => parseStored(stored)?.key
 
 /** Returns a short name of a rule, such as `omit-3f2a91bc`, or `keep` if it keeps every field. It does not depend on the key. */
 export const nameOf = (rule: PersonalRule | string | undefined): string => {
