@@ -319,7 +319,7 @@ export const hasPseudonyms = (rule: PersonalRule): boolean =>
 export const isSame = (stored: string | undefined, rule: PersonalRule): boolean => {
   const before = parseStored(stored)
   if (before === undefined) return false
-  const after = storedOf(rule)
+  const after = storedOf(keepsAll(rule) ? keepAll : rule)
   const isFieldSame = (path: string): boolean =>
     before.documented[path] === after.documented[path] ||
     (before.documented[path] === undefined && (before.undocumented !== "keep" || path in before.fields))
