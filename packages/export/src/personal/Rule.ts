@@ -277,10 +277,13 @@ const decodeStored = Schema.decodeUnknownOption(Schema.fromJsonString(StoredRule
 
 /** Returns the stored rule, or undefined if a later program wrote it. A destination without a stored rule keeps every field. */
 const parseStored = (stored: string | undefined): StoredRule | undefined =>
-  stored === undefined ? storedOf(keepAll) : Option.getOrUndefined(decodeStored(stored))
+  stored === undefined || stored === keepText ? storedOf(keepAll) : Option.getOrUndefined(decodeStored(stored))
+
+/** The stored form of a rule that keeps every field. */
+const keepText = "keep"
 
 /** Returns the rule as a destination stores it: the same text for the same rule. It contains no key. */
-export const toStored = (rule: PersonalRule): string => JSON.stringify(storedOf(rule))
+export const toStored = (rule: PersonalRule): string => keepsAll(rule) ? keepText : JSON.stringify(storedOf(rule))
 
 const storedOf = (rule: PersonalRule): StoredRule => {
   const documented = changedFields(rule)
