@@ -31,17 +31,17 @@ import type {
 import {
   betweenRules,
   erasureRule,
-  hasPseudonyms,
   isSame,
   keepsAll,
   keyCheck,
+  keyCheckIn,
   nameOf,
   type PersonalRule,
   pseudonym,
   redactorOf,
   toStored
 } from "./Rule.ts"
-import { type Criterion, hashOf, hashOfRecord, matches } from "./Suppression.ts"
+import { type Criterion, hashOf, hashOfRecord, matcherOf } from "./Suppression.ts"
 
 /** How far an erasure has searched, or a rewrite has rewritten. */
 export interface RedactionProgress {
@@ -104,8 +104,8 @@ export const erase = Effect.fn("Export.erase")(function*<E = never, R = never>(
   const { by, criteria, key } = options
   const numbers: Array<number> = []
   for (const criterion of criteria) numbers.push(yield* beginErasure(maintenance, criterion, key, by))
-  const erasureOf = (list: Lists.AnyList, texts: ReadonlyArray<string>): number | undefined =>
-    numbers[criteria.findIndex((criterion) => texts.some((text) => matches(key, criterion, list, text)))]
+  const match = matcherOf(key, criteria)
+  const erasureOf: ErasureOf = (list, text) => numbers[match(list, text)]
   for (const list of Lists.all) {
     if ((yield* maintenance.columns(list)).length === 0) continue
     const redact = textAfter(list, erasureRule)
@@ -124,6 +124,7 @@ export const erase = Effect.fn("Export.erase")(function*<E = never, R = never>(
         }
       }))
     yield* eraseQuarantined(maintenance, list, { erasureOf, key, last: numbers.at(-1), redact })
+    yield* eraseParts(maintenance, list, erasureOf)
   }
   if (publish !== undefined) yield* publish
   yield* maintenance.wipe
@@ -173,12 +174,13 @@ const search = Effect.fnUntraced(function*(
     const plain = Redacted.value(value)
     return [plain, pseudonym(key, plain)]
   })
+  const match = matcherOf(key, criteria)
   for (const table of ["rows", "changes", "quarantine"] as const) {
     for (let after: string | undefined;;) {
       const { found, next } = yield* maintenance.search(list, table, needles, after)
       yield* use(found.flatMap(({ id, texts }) => {
-        const criterion = criteria.findIndex((one) => texts.some((text) => matches(key, one, list, text)))
-        return criterion === -1 ? [] : [{ id, criterion }]
+        const criterion = texts.map((text) => match(list, text)).find((index) => index >= 0)
+        return criterion === undefined ? [] : [{ id, criterion }]
       }))
       if (onProgress !== undefined) {
         yield* onProgress({ list: list.label, table, position: table === "quarantine" ? undefined : Number(next) })
@@ -188,6 +190,9 @@ const search = Effect.fnUntraced(function*(
     }
   }
 })
+
+/** Returns the erasure of the first criterion that applies to a record. */
+type ErasureOf = (list: Lists.AnyList, text: string) => number | undefined
 
 /** Puts the person on the suppression list, so that no later commit writes them. Returns the number of the erasure. */
 const beginErasure = (
@@ -199,7 +204,7 @@ const beginErasure = (
   maintenance.redact(Effect.fnUntraced(function*(statements) {
     const state = yield* statements.state
     yield* requireNoRewrite(maintenance, state)
-    yield* requireKey(maintenance, state, key)
+    yield* requireKey(maintenance, state.keyCheck ?? keyCheckIn(state.rule), key)
     const hash = hashOf(key, criterion)
     const startedAt = yield* timestamp
     const erasure = yield* statements.openErasure({ hash, kind: criterion.kind, by, startedAt })
@@ -232,8 +237,11 @@ const eraseRecords = (
       after = yield* redactChanges(redaction, yield* statements.changes(list, redaction.certified, { after, ids }))
     }
     const isNew = yield* statements.suppress(ids.map((id) => hashOfRecord(key, list, id)), erasure)
-    yield* closeRedaction(redaction)
     if (!isNew && !hasRedacted(redaction.counts)) return
+    // Running scans and the certificates of earlier scans have hashes of the texts that are gone now.
+    yield* statements.abandonScans(list, redaction.now)
+    yield* statements.removeDigests(list)
+    yield* writeCertificate(redaction)
     yield* statements.countErased(erasure, redaction.counts)
     yield* statements.setState({ ...state, edition: state.edition + 1 })
   }))
@@ -243,7 +251,7 @@ const eraseQuarantined = (
   maintenance: Maintenance,
   list: Lists.AnyList,
   { erasureOf, key, last, redact }: {
-    readonly erasureOf: (list: Lists.AnyList, texts: ReadonlyArray<string>) => number | undefined
+    readonly erasureOf: ErasureOf
     readonly key: EraseOptions["key"]
     /** The erasure that counts the records of which only the id is known. */
     readonly last: number | undefined
@@ -261,7 +269,7 @@ const eraseQuarantined = (
         const suppressed = yield* statements.suppressedAmong(hashes)
         return batch.flatMap((record) => {
           const { id, raw } = record
-          const erasure = erasureOf(list, [raw]) ??
+          const erasure = erasureOf(list, raw) ??
             (id !== undefined && suppressed.has(hashOfRecord(key, list, id)) ? last : undefined)
           const redacted = erasure === undefined ? record : redactedQuarantined(list, record, redact)
           if (erasure === undefined || redacted === record) return []
@@ -276,12 +284,56 @@ const eraseQuarantined = (
     if (counts.size > 0) yield* statements.setState({ ...state, edition: state.edition + 1 })
   }))
 
+/** Erases the persons whose records were scanned as a part of the list: a stored scan has the value of its part. */
+const eraseParts = (
+  maintenance: Maintenance,
+  list: Lists.AnyList,
+  erasureOf: ErasureOf
+): Effect.Effect<void, SinkError> =>
+  maintenance.redact(Effect.fnUntraced(function*(statements) {
+    const state = yield* statements.state
+    yield* requireNoRewrite(maintenance, state)
+    const isReplaced = yield* replaceParts(
+      statements,
+      list,
+      (text) => erasureOf(list, text) === undefined ? text : "{}"
+    )
+    if (isReplaced) yield* statements.setState({ ...state, edition: state.edition + 1 })
+  }))
+
+/**
+ * Replaces the values of parts that a rule does not keep. `redact` gets a text with the part's field only. A value that is left
+ * out is replaced by the number of the part's first scan, so that parts stay distinct. A running scan of such a part has the
+ * value in its checkpoint, so it is abandoned. Returns whether it has replaced any.
+ */
+const replaceParts = Effect.fnUntraced(function*(
+  statements: RedactionStatements,
+  list: Lists.AnyList,
+  redact: (text: string) => string
+): Effect.fn.Return<boolean, SinkError> {
+  const replaced = (yield* statements.parts(list)).flatMap(({ firstScan, part }) => {
+    const decoded = Schema.decodeOption(StoredPart)(part)
+    if (Option.isNone(decoded)) return []
+    const [field, value] = decoded.value
+    const text = JSON.stringify({ [field]: value })
+    const redacted = redact(text)
+    if (redacted === text) return []
+    const kept: unknown = JSON.parse(membersOf(redacted).get(field) ?? "null")
+    const after = JSON.stringify([field, typeof kept === "string" ? kept : `(removed ${firstScan})`])
+    return after === part ? [] : [{ before: part, after }]
+  })
+  if (replaced.length === 0) return false
+  yield* statements.abandonScans(list, yield* timestamp)
+  yield* statements.replaceParts(list, replaced)
+  return true
+})
+
+const StoredPart = Schema.fromJsonString(Schema.Tuple([Schema.String, Schema.String]))
+
 /** Notes in the protocol that the erasures are complete. */
 const completeErasures = (maintenance: Maintenance, numbers: ReadonlyArray<number>): Effect.Effect<void, SinkError> =>
   maintenance.redact(Effect.fnUntraced(function*(statements) {
     yield* statements.state
-    // A scan that ended during the erasure may have left a digest behind.
-    for (const list of Lists.all) yield* statements.removeDigests(list)
     yield* statements.completeErasures(numbers, yield* timestamp)
   }))
 
@@ -312,19 +364,28 @@ export const rewrite = Effect.fn("Export.rewrite")(function*<E = never, R = neve
   maintenance: Maintenance,
   { onProgress, publish, rule }: RewriteOptions<E, R>
 ): Effect.fn.Return<Rewritten | undefined, SinkError | E, R> {
-  let rewriting = yield* beginRewrite(maintenance, rule)
-  if (rewriting === undefined) return undefined
-  const between = betweenRules(rewriting.from ?? undefined, rule)
+  const begun = yield* beginRewrite(maintenance, rule)
+  if (begun === undefined) return undefined
+  const between = betweenRules(begun.from ?? undefined, rule)
   const stored = storedForm(rule)
-  while (rewriting !== undefined && rewriting.table !== "none") {
-    const { after, list, table }: Rewriting = rewriting
-    yield* onProgress?.({ list, table, position: after }) ?? Effect.void
-    rewriting = yield* rewriteBatch(maintenance, stored, between)
+  let last = begun
+  while (last.table !== "none") {
+    yield* onProgress?.({
+      list: last.list,
+      table: last.table,
+      position: last.table === "quarantine" ? undefined : last.after
+    }) ?? Effect.void
+    const next = yield* rewriteBatch(maintenance, stored, between)
+    // Another program has completed the rewrite.
+    if (next === undefined) break
+    last = next
     yield* Effect.sleep(pause)
   }
   if (publish !== undefined) yield* publish
   yield* maintenance.wipe
-  return yield* completeRewrite(maintenance, stored)
+  yield* completeRewrite(maintenance, stored)
+  const { changes, from, quarantined, records } = last
+  return { from: nameOf(from ?? undefined), to: nameOf(stored), records, changes, quarantined }
 })
 
 const storedForm = (rule: PersonalRule): string | undefined => keepsAll(rule) ? undefined : toStored(rule)
@@ -334,7 +395,7 @@ const beginRewrite = (maintenance: Maintenance, rule: PersonalRule): Effect.Effe
   maintenance.redact(Effect.fnUntraced(function*(statements) {
     const state = yield* statements.state
     const hasSuppressed = yield* statements.hasSuppressed
-    if (hasSuppressed && rule.key !== undefined) yield* requireKey(maintenance, state, rule.key)
+    if (hasSuppressed && rule.key !== undefined) yield* requireKey(maintenance, state.keyCheck, rule.key)
     const unfinished = yield* rewritingOf(maintenance, state)
     if (unfinished !== undefined) {
       if (state.rule === storedForm(rule)) return unfinished
@@ -352,6 +413,8 @@ const beginRewrite = (maintenance: Maintenance, rule: PersonalRule): Effect.Effe
     for (const list of Lists.all) {
       yield* statements.abandonScans(list, now)
       yield* statements.removeDigests(list)
+      const redact = textAfter(list, betweenRules(state.rule, rule))
+      yield* replaceParts(statements, list, (text) => redact(text, undefined))
     }
     const rewriting: Rewriting = {
       from: state.rule ?? null,
@@ -367,11 +430,7 @@ const beginRewrite = (maintenance: Maintenance, rule: PersonalRule): Effect.Effe
       rule: storedForm(rule),
       rewriting: encodeRewriting(rewriting),
       edition: state.edition + 1,
-      keyCheck: rule.key !== undefined && hasPseudonyms(rule)
-        ? keyCheck(rule.key)
-        : hasSuppressed
-        ? state.keyCheck
-        : undefined
+      keyCheck: hasSuppressed ? state.keyCheck : undefined
     })
     return rewriting
   }))
@@ -406,7 +465,7 @@ const rewriteBatch = (
       const last = table === "rows"
         ? yield* redactRows(redaction, yield* statements.rows(list, { after }))
         : yield* redactChanges(redaction, yield* statements.changes(list, redaction.certified, { after, through }))
-      yield* closeRedaction(redaction)
+      yield* writeCertificate(redaction)
       Object.assign(counts, redaction.counts)
       position = last !== undefined
         ? { list: list.label, table, after: last }
@@ -433,18 +492,12 @@ const positionAfter = (list: Lists.AnyList): Pick<Rewriting, "list" | "table" | 
     : { list: next.label, table: "rows", after: -1 }
 }
 
-/** Allows exports again. */
-const completeRewrite = (
-  maintenance: Maintenance,
-  stored: string | undefined
-): Effect.Effect<Rewritten | undefined, SinkError> =>
+/** Allows exports again, unless another program has done so. */
+const completeRewrite = (maintenance: Maintenance, stored: string | undefined): Effect.Effect<void, SinkError> =>
   maintenance.redact(Effect.fnUntraced(function*(statements) {
     const state = yield* statements.state
-    const rewriting = state.rule === stored ? yield* rewritingOf(maintenance, state) : undefined
-    if (rewriting === undefined || rewriting.table !== "none") return undefined
+    if (state.rule !== stored || (yield* rewritingOf(maintenance, state))?.table !== "none") return
     yield* statements.setState({ ...state, rewriting: undefined })
-    const { changes, from, quarantined, records } = rewriting
-    return { from: nameOf(from ?? undefined), to: nameOf(stored), records, changes, quarantined }
   }))
 
 const rewritingOf = (
@@ -466,8 +519,8 @@ const requireNoRewrite = (maintenance: Maintenance, { rewriting, rule }: Persona
     : failed(maintenance, new OtherRule({ bound: nameOf(rule), given: nameOf(rule), isRewriting: true }))
 
 /** Fails if the destination has hashes or pseudonyms of another key. */
-const requireKey = (maintenance: Maintenance, state: PersonalRow, key: EraseOptions["key"]) =>
-  state.keyCheck === undefined || state.keyCheck === keyCheck(key)
+const requireKey = (maintenance: Maintenance, known: string | undefined, key: EraseOptions["key"]) =>
+  known === undefined || known === keyCheck(key)
     ? Effect.void
     : failed(
       maintenance,
@@ -534,17 +587,13 @@ const openRedaction = Effect.fnUntraced(function*(
   }
 })
 
-/** Writes the corrected certificate. The digests of other scans, and running scans, have hashes of texts that are gone now. */
-const closeRedaction = Effect.fnUntraced(function*(
-  { certified, correction, counts, list, now, statements }: Redaction
-): Effect.fn.Return<void, SinkError> {
-  if (!hasRedacted(counts)) return
-  yield* statements.abandonScans(list, now)
-  yield* statements.removeDigests(list)
-  if (certified !== undefined && correction?.isNeeded === true) {
-    yield* statements.setCertificate(certified.scan, Certificate.toJson(correction.certificate))
-  }
-})
+/** Writes the corrected certificate. */
+const writeCertificate = (
+  { certified, correction, statements }: Redaction
+): Effect.Effect<void, SinkError> =>
+  certified === undefined || correction?.isNeeded !== true
+    ? Effect.void
+    : statements.setCertificate(certified.scan, Certificate.toJson(correction.certificate))
 
 /** Redacts rows. Returns the number of the last one. */
 const redactRows = Effect.fnUntraced(function*(
@@ -649,8 +698,8 @@ const redactedQuarantined = (
 ): QuarantinedText => {
   const raw = redact(record.raw, record.id)
   if (raw === record.raw) return record
-  const [field = ""] = shownFields(list, [record.path.split(".")[0] ?? ""], [raw])
-  return { ...record, raw, path: record.path.startsWith(field) ? record.path : "" }
+  const [field = ""] = record.path.split(/[.[]/)
+  return { ...record, raw, path: shownFields(list, [field], [raw])[0] === field ? record.path : "" }
 }
 
 /** Returns those of the rows that the certified scan has seen. */

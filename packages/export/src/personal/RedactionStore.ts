@@ -162,6 +162,15 @@ export interface RedactionStatements {
     changes: ReadonlyArray<NewChange>,
     now: string
   ) => Effect.Effect<void, SinkError>
+  /** Returns the parts of a list that were scanned, and the number of the first scan of each. */
+  readonly parts: (
+    list: Lists.AnyList
+  ) => Effect.Effect<ReadonlyArray<{ readonly part: string; readonly firstScan: number }>, SinkError>
+  /** Replaces parts in the stored scans of a list. */
+  readonly replaceParts: (
+    list: Lists.AnyList,
+    parts: ReadonlyArray<{ readonly before: string; readonly after: string }>
+  ) => Effect.Effect<void, SinkError>
   /** Abandons the running scans of a list, and removes their checkpoints. */
   readonly abandonScans: (list: Lists.AnyList, now: string) => Effect.Effect<void, SinkError>
   /**

@@ -330,6 +330,19 @@ const statementsOver = (location: string, query: Query, s: string): RedactionSta
           texts(changes.map(({ after = null }) => after))
         ]
       ),
+    parts: (list) =>
+      Effect.map(
+        query(`SELECT part, min(scan) AS scan FROM ${s}.scans WHERE list = $1 AND part <> '' GROUP BY part`, [
+          list.label
+        ]),
+        (rows) => rows.map((row) => ({ part: text(row, "part"), firstScan: number(row, "scan") }))
+      ),
+    replaceParts: (list, parts) =>
+      run(
+        `UPDATE ${s}.scans AS t SET part = u.after FROM unnest($2::text[], $3::text[]) AS u (before, after)
+        WHERE t.list = $1 AND t.part = u.before`,
+        [list.label, texts(parts.map(({ before }) => before)), texts(parts.map(({ after }) => after))]
+      ),
     abandonScans: (list, now) =>
       run(
         `UPDATE ${s}.scans SET state = 'abandoned', ended_at = $2::timestamptz, checkpoint = NULL

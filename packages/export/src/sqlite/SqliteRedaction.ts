@@ -272,6 +272,18 @@ const statementsOver = (db: Database): RedactionStatements => {
           countChanges(db, list, now, kind, length)
         }
       }),
+    parts: (list) =>
+      sync(() =>
+        db.all("SELECT part, min(scan) AS scan FROM scans WHERE list = ? AND part <> '' GROUP BY part", list.label)
+          .map((row) => ({ part: text(row, "part"), firstScan: number(row, "scan") }))
+      ),
+    replaceParts: (list, parts) =>
+      sync(() => {
+        const update = db.prepare(
+          "UPDATE scans SET part = ? WHERE list = ? AND part = ? AND kind IN ('full', 'part')"
+        )
+        for (const { after, before } of parts) update.run(after, list.label, before)
+      }),
     abandonScans: (list, now) =>
       sync(() =>
         db.run(
