@@ -1,13 +1,14 @@
 /**
- * Packs the built packages into tarballs. Without `--dry-run`, publishes those whose version the registry does not have, and
- * adds a git tag for each. `--to FOLDER` changes the folder of the tarballs; the default is `release`.
+ * Packs the built packages into tarballs, and writes their bill of materials beside them. Without `--dry-run`, publishes those
+ * whose version the registry does not have, and adds a git tag for each. `--to FOLDER` changes the folder of the files; the
+ * default is `release`.
  *
- * The same built files give the same bytes: pnpm sorts the entries and sets their times and modes, and `manifest.cjs` sorts the
- * dependencies.
+ * The same commit gives the same bytes: pnpm sorts the entries and sets their times and modes, and `manifest.cjs` sorts the
+ * dependencies. `npm run test:release` compares two clones.
  */
 import { execFile } from "node:child_process"
 import { createHash } from "node:crypto"
-import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { join, resolve } from "node:path"
 import { parseArgs, promisify } from "node:util"
 
@@ -24,16 +25,24 @@ export interface Tarball {
   readonly sha256: string
 }
 
+/** Returns the version of the packages: all have the same. */
+export const currentVersion = (): string => {
+  const { version }: { readonly version: string } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
+  return version
+}
+
+const sha256Of = (file: string): string => createHash("sha256").update(readFileSync(file)).digest("hex")
+
 /** Runs a program and returns its stdout. Throws with its output if it fails. */
 const run = (command: string, args: ReadonlyArray<string>, cwd = root): Promise<string> =>
   promisify(execFile)(command, args, { cwd }).then(({ stdout }) => stdout, (error) => {
     throw new Error(`${error.message}\n${error.stdout}`)
   })
 
-/** Packs all packages into an empty folder. */
+/** Packs all packages into a folder. Removes the tarballs that are in it. */
 export const pack = async (folder: string): Promise<ReadonlyArray<Tarball>> => {
-  rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
+  for (const file of readdirSync(folder)) if (file.endsWith(".tgz")) rmSync(join(folder, file))
   const filters = packages.flatMap((path) => ["--filter", `./${path}`])
   const options = [`--config.pnpmfile=${join(root, "scripts/manifest.cjs")}`, "--json", "--pack-destination", folder]
   await run(join(root, "node_modules/.bin/pnpm"), ["--recursive", ...filters, "pack", ...options])
@@ -45,7 +54,7 @@ export const pack = async (folder: string): Promise<ReadonlyArray<Tarball>> => {
     const tarball = `${name.slice(1).replace("/", "-")}-${version}.tgz`
     if (!files.includes(tarball)) throw new Error(`pnpm did not write ${tarball}`)
     const file = join(folder, tarball)
-    return { name, version, file, sha256: createHash("sha256").update(readFileSync(file)).digest("hex") }
+    return { name, version, file, sha256: sha256Of(file) }
   })
 }
 
@@ -73,25 +82,38 @@ export const publish = async (tarballs: ReadonlyArray<Tarball>, cwd: string): Pr
   return published
 }
 
+/** Returns why this commit cannot be released. */
+const problemOf = async (): Promise<string | undefined> => {
+  if (await run("git", ["status", "--porcelain"]) !== "") {
+    return "There are changes that are not committed. A release is made from a commit."
+  }
+  if (readdirSync(join(root, ".changeset")).some((file) => file.endsWith(".md") && file !== "README.md")) {
+    return "There are changesets without a version. Run `npm run release:version`, and commit the result."
+  }
+  const fixtures = `apps/cli/test/fixtures/${currentVersion()}`
+  return existsSync(join(root, fixtures))
+    ? undefined
+    : `There is no ${fixtures}, so later versions cannot be tested with the destinations of this one. Run \`npm run fixtures\` ` +
+      "(apps/cli/test/fixtures/make.ts), and commit the result."
+}
+
 if (import.meta.main) {
   const { values } = parseArgs({
     options: { "dry-run": { type: "boolean" }, to: { type: "string", default: "release" } }
   })
   const isDryRun = values["dry-run"] === true
-  const problem = isDryRun
-    ? undefined
-    : await run("git", ["status", "--porcelain"]) !== ""
-    ? "There are changes that are not committed. A release is made from a commit."
-    : readdirSync(join(root, ".changeset")).some((file) => file.endsWith(".md") && file !== "README.md")
-    ? "There are changesets without a version. Run `npm run release:version`, and commit the result."
-    : undefined
+  const problem = isDryRun ? undefined : await problemOf()
   if (problem === undefined) {
-    const tarballs = await pack(resolve(root, values.to))
-    for (const { file, sha256 } of tarballs) console.log(`${sha256}  ${file}`)
+    const folder = resolve(root, values.to)
+    const tarballs = await pack(folder)
+    const bill = join(folder, "sbom.cdx.json")
+    await run(process.execPath, [join(root, "scripts/sbom.mjs"), bill])
+    for (const file of [...tarballs.map((tarball) => tarball.file), bill]) console.log(`${sha256Of(file)}  ${file}`)
     if (isDryRun) console.log("Nothing is published: this is a dry run.")
     else {
       for (const { name, version } of await publish(tarballs, root)) console.log(`published ${name}@${version}`)
       await run(join(root, "node_modules/.bin/changeset"), ["tag"])
+      console.log("Next: git push --tags")
     }
   } else {
     console.error(problem)

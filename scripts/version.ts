@@ -10,6 +10,7 @@ const root = join(import.meta.dirname, "..")
 
 /** The files that contain the version, and the text around it. */
 export const versionedFiles = [
+  { file: "package.json", pattern: /(?<="version": ")[^"]*/ },
   { file: "packages/export/src/engine/Migrations.ts", pattern: /(?<=programVersion = ")[^"]*/ },
   { file: "deploy/kubernetes/kustomization.yaml", pattern: /(?<=newTag: ")[^"]*/ }
 ]
@@ -24,5 +25,11 @@ if (import.meta.main) {
       const path = join(root, file)
       writeFileSync(path, readFileSync(path, "utf8").replace(pattern, version))
     }
+    console.log(`Next, and commit the result:
+  npm run setup
+  npm run docs
+  npm run fixtures -- postgres://USER@HOST:PORT/DATABASE   (apps/cli/test/fixtures/make.ts)
+  npm test
+  npm run test:release`)
   } else process.exitCode = 1
 }

@@ -6,15 +6,13 @@ import { assert, describe, it } from "@effect/vitest"
 import { Sandbox } from "@payments/sandbox"
 import { Effect } from "effect"
 import { mkdirSync, readFileSync } from "node:fs"
-import { dirname, join } from "node:path"
-import { pack, publish, type Tarball } from "../../../scripts/release.ts"
+import { basename, dirname, join } from "node:path"
+import { pack, publish } from "../../../scripts/release.ts"
 import { versionedFiles } from "../../../scripts/version.ts"
 import { runProgram, temporaryFolder } from "./Program.ts"
 import { startRegistry } from "./Registry.ts"
 
 const root = join(import.meta.dirname, "../../..")
-
-const hashes = (tarballs: ReadonlyArray<Tarball>) => tarballs.map(({ name, sha256 }) => [name, sha256])
 
 /** Runs a command and returns its stdout. npm and the programs run on the Node of the workspace. */
 const run = Effect.fnUntraced(function*(cwd: string, words: ReadonlyArray<string>, env: Record<string, string> = {}) {
@@ -49,8 +47,21 @@ describe("a release", () => {
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const tarballs = yield* Effect.promise(() => pack(join(folder, "first")))
-      const again = yield* Effect.promise(() => pack(join(folder, "second")))
-      assert.deepStrictEqual(hashes(again), hashes(tarballs))
+      const second = join(folder, "second")
+      const script = join(root, "scripts/release.ts")
+      const lines = (yield* run(root, [process.execPath, script, "--dry-run", "--to", second])).trim().split("\n")
+      assert.deepStrictEqual(
+        lines.slice(0, tarballs.length),
+        tarballs.map(({ file, sha256 }) => `${sha256}  ${join(second, basename(file))}`)
+      )
+      assert.deepStrictEqual(lines.slice(tarballs.length).map((line) => line.replace(/^[0-9a-f]{64}  /, "")), [
+        join(second, "sbom.cdx.json"),
+        "Nothing is published: this is a dry run."
+      ])
+      const { metadata }: { readonly metadata: { readonly component: { readonly version: string } } } = JSON.parse(
+        readFileSync(join(second, "sbom.cdx.json"), "utf8")
+      )
+      assert.strictEqual(metadata.component.version, tarballs[0]?.version)
 
       const registry = yield* Effect.acquireRelease(
         Effect.promise(startRegistry),

@@ -4,6 +4,7 @@ import { Effect } from "effect"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { internalVariables, settings, unknownSettings } from "../../../packages/export/src/Settings.ts"
+import manifest from "../package.json" with { type: "json" }
 import { payments, runProgram, temporaryFolder } from "./Program.ts"
 
 const root = join(import.meta.dirname, "../../..")
@@ -82,7 +83,7 @@ describe("both programs", () => {
       // The version depends on no setting, and scripts capture it.
       for (const version of [payments(["--version"], { env }), runProgram(process.execPath, [worker, "-v"], { env })]) {
         const { code, stderr, stdout } = yield* version
-        assert.deepStrictEqual([code, stdout, stderr], [0, "0.1.0\n", ""])
+        assert.deepStrictEqual([code, stdout, stderr], [0, `${manifest.version}\n`, ""])
       }
     }))
 

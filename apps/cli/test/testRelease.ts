@@ -1,7 +1,8 @@
 /**
- * Installs the release from a registry into empty folders, and runs the programs and the application in `application/`, with
- * several versions of Node, TypeScript and Effect. Prints a line for each case. Ends with code 1 if a case fails, or if the
- * versions of Effect that pass are others than the range of the peer dependency. It takes minutes, and needs npm's registry.
+ * Builds and packs the last commit in two clones, whose files must be the same. Then installs the release from a registry into
+ * empty folders, and runs the programs and the application in `application/`, with several versions of Node, TypeScript and
+ * Effect. Prints a line for each case. Ends with code 1 if a case fails, or if the versions of Effect that pass are others than
+ * the range of the peer dependency. It takes minutes, and needs npm's registry.
  */
 import { Sandbox } from "@payments/sandbox"
 import { Effect } from "effect"
@@ -10,12 +11,14 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { tmpdir } from "node:os"
 import { delimiter, join } from "node:path"
 import { promisify } from "node:util"
+import { startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { pack, publish } from "../../../scripts/release.ts"
 import { startRegistry } from "./Registry.ts"
 
 const root = join(import.meta.dirname, "../../..")
 const folder = mkdtempSync(join(tmpdir(), "payments-release-"))
 const registry = await startRegistry()
+const database = await startServer()
 
 /** The environment of the commands: npm's settings, such as its registry, and no key. */
 const inherited: Record<string, string | undefined> = {
@@ -65,12 +68,19 @@ const removeDatabases = (project: string) => {
   for (const file of readdirSync(project)) if (file.includes(".db")) rmSync(join(project, file))
 }
 
+/** What the application prints after an export. */
+const exported = `{"rows":120,"differences":[]}`
+
+/** A destination in PostgreSQL with a schema of its own. */
+const postgresUrlOf = (version: string) =>
+  `postgres://${user}@127.0.0.1:${database.port}/postgres?schema=effect_${version.replaceAll(".", "_")}`
+
 /** Runs the application and its tests with the Node in `path`. */
 const runApplication = async (project: string, path: string) => {
   equal(await run(project, "node main.ts", path), `{"listed":7,"streamed":120,"isSomeOpen":true}`)
   await run(project, "node --test checks.ts", path)
   removeDatabases(project)
-  equal(await run(project, "node exported.ts", path), `{"rows":120,"differences":[]}`)
+  equal(await run(project, "node exported.ts", path), exported)
 }
 
 /** Runs the programs that are installed in a project: list, export, verify. */
@@ -99,6 +109,15 @@ const copyApplication = (project: string) =>
     recursive: true,
     filter: (file) => !/\.db/.test(file)
   })
+
+/** Releases the last commit in a new clone, without publishing. Returns the SHA-256 of the files by their names. */
+const releaseOf = async (place: string): Promise<string> => {
+  await promisify(execFile)("git", ["clone", "--quiet", root, place])
+  await run(place, "npm run setup")
+  const lines = await run(place, "npm run --silent release -- --dry-run")
+  return lines.split("\n").filter((line) => /^[0-9a-f]{64} /.test(line)).map((line) => line.replace(place, ""))
+    .join("\n")
+}
 
 /** Compares dotted versions of released packages. */
 const isAtLeast = (version: string, least: string) => version.localeCompare(least, "en", { numeric: true }) >= 0
@@ -173,14 +192,18 @@ const testEffect = async () => {
     const packages =
       `effect@${version} @effect/platform-node@${platform} @effect/platform-node-shared@${platform} @types/node@24 ${libraries}`
     // oxlint-disable-next-line no-await-in-loop -- the versions run one after the other: the machine may be small
-    const isPassed = await check(`Effect ${version} with @effect/platform-node ${platform}`, async () => {
-      await run(project, `${install} --legacy-peer-deps ${packages}`)
-      copyApplication(project)
-      const path = join(root, "node_modules/.bin")
-      equal(JSON.parse(readFileSync(join(project, "node_modules/effect/package.json"), "utf8")).version, version)
-      await runApplication(project, path)
-      await compile(project, join(root, "node_modules/typescript/bin/tsc"), ["--module", "nodenext"])
-    })
+    const isPassed = await check(
+      `Effect ${version} with @effect/platform-node ${platform}, SQLite, PostgreSQL`,
+      async () => {
+        await run(project, `${install} --legacy-peer-deps ${packages}`)
+        copyApplication(project)
+        const path = join(root, "node_modules/.bin")
+        equal(JSON.parse(readFileSync(join(project, "node_modules/effect/package.json"), "utf8")).version, version)
+        await runApplication(project, path)
+        equal(await run(project, `node exported.ts ${postgresUrlOf(version)}`, path), exported)
+        await compile(project, join(root, "node_modules/typescript/bin/tsc"), ["--module", "nodenext"])
+      }
+    )
     if (isPassed) passed.push(version)
   }
   const { peerDependencies }: Manifest = JSON.parse(readFileSync(join(root, "packages/core/package.json"), "utf8"))
@@ -193,6 +216,11 @@ const testEffect = async () => {
 }
 
 try {
+  // The second folder has a space, and is deeper.
+  await check(
+    "the last commit, built in two clones, gives the same bytes",
+    async () => equal(await releaseOf(join(folder, "clone")), await releaseOf(join(folder, "another place/clone")))
+  )
   const tarballs = await pack(join(folder, "tarballs"))
   registry.use(folder)
   await publish(tarballs, folder)
@@ -207,6 +235,7 @@ try {
   await testEffect()
 } finally {
   registry.close()
+  await database.stop()
   rmSync(folder, { recursive: true, force: true })
 }
 console.log(failed.length === 0 ? "All pass." : `${failed.length} failed.`)

@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
 import { rowsOf, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
+import manifest from "../package.json" with { type: "json" }
 import { isUpToDate, startWorker } from "./RunningWorker.ts"
 
 const scansOf = (file: string) => Number(rowsOf(file, "SELECT count(*) AS n FROM scans")[0]?.["n"])
@@ -93,7 +94,7 @@ describe("a worker that starts again", () => {
       }
       assert.deepStrictEqual([again.log("scan begun"), scansOf(file)], [[], 3])
       const [started] = again.log("started")
-      assert.deepInclude(started?.annotations, { version: "0.1.0", concurrency: 32 })
+      assert.deepInclude(started?.annotations, { version: manifest.version, concurrency: 32 })
       yield* again.end("SIGTERM")
       const sooner = yield* startWorker(args("2s"), env)
       yield* sooner.untilLogged("scan complete", 3)

@@ -45,6 +45,7 @@ const endpointOf = <Name extends ListName>(name: Name) => {
     () => Schema.optionalKey(Schema.String)
   )
   return HttpApiEndpoint.get(name, list.path, { query: { ...filters, ...paging }, success: page(list.wire) })
+    .middleware(BearerKey)
 }
 
 type Endpoint = { readonly [Name in ListName]: ReturnType<typeof endpointOf<Name>> }[ListName]
@@ -52,9 +53,11 @@ type Endpoint = { readonly [Name in ListName]: ReturnType<typeof endpointOf<Name
 // The cast is sound: there is at least one list, and each endpoint returns the records of its own list.
 const endpoints = all.map(({ name }) => endpointOf(name)) as unknown as readonly [Endpoint, ...Array<Endpoint>]
 
+// The declaration of this type has the name `Endpoint`. The compiler would write the endpoints in another order in each build.
+const lists: HttpApiGroup.HttpApiGroup<"lists", Endpoint> = HttpApiGroup.make("lists").add(...endpoints)
+
 /** The whole contract. */
 export class PaymentsContract extends HttpApi.make("payments")
-  .add(HttpApiGroup.make("lists").add(...endpoints))
-  .middleware(BearerKey)
+  .add(lists)
   .annotateMerge(OpenApi.annotations({ title: "Payments Service Read API", version: "1" }))
 {}

@@ -1,4 +1,4 @@
-/** Exports a list of a sandbox into an SQLite file, with `@payments/export`, and verifies the file. */
+/** Exports a list of a sandbox into the destination that the argument names, with `@payments/export`, and verifies it. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
@@ -6,9 +6,9 @@ import { Destination, scan, verify } from "@payments/export"
 import { Sandbox } from "@payments/sandbox"
 import { Console, Effect, Layer } from "effect"
 
-const destination = { _tag: "Sqlite", file: "exported.db" } as const
-
 const main = Effect.gen(function*() {
+  const destination = yield* Destination.parse(process.argv[2] ?? "sqlite:exported.db")
+  if (destination._tag === "Stdout") return yield* Effect.die("stdout cannot be verified")
   const { url } = yield* Sandbox
   const services = Layer.mergeAll(PaymentsApi.layer, Destination.layer(destination)).pipe(
     Layer.provide([layerHttpClient, NodeServices.layer, Layer.effect(PaymentsConfig, Sandbox.config(url))])
