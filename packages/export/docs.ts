@@ -96,9 +96,14 @@ Which fields identify a person? The API's document does not say, so this table i
 - **payment**: a payment, an invoice or another object of the service.
 - **nobody**: amounts, states, dates and kinds.
 
-Fields that the document does not have may contain anything, so they count as \`person\`. [\`payments mcp\`](agents.md) leaves
-out what identifies a person, unless it is started with \`--personal include\`. All other commands print every field, and every
-destination of an export contains it.
+Fields that the document does not have may contain anything, so they count as \`person\`.
+
+**Exports** follow the rule of their source: \`personal\`, \`omit\`, \`pseudonymize\`, \`keep\` and \`undocumented\` in the
+[settings](settings.md#what-can-the-sources-file-contain). It is applied before anything is written, also with \`--to -\`. Without a
+rule, every field is kept. Commands that read a destination print what it has.
+
+**Listings** of the service, and \`payments find\` without a copy, print every field. [\`payments mcp\`](agents.md) leaves out what
+identifies a person, unless it is started with \`--personal include\`.
 
 ${
     Lists.all.map((list) =>

@@ -15,6 +15,8 @@ import * as ThreadedSink from "./thread/ThreadedSink.ts"
 
 export { type Destination, DestinationError, parse, shown, type StoredDestination } from "./DestinationUrl.ts"
 
+export { isCurrent } from "./engine/Evolution.ts"
+
 /** Loads the driver only when a destination needs it. */
 const postgres = Effect.promise(() => import("./postgres/PostgresSink.ts"))
 

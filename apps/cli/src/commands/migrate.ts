@@ -19,8 +19,9 @@ export const migrateCommand = Command.make(
   Effect.fnUntraced(function*({ dryRun, format, to }) {
     const { destination } = yield* checkAll({ destination: fromDestination(to, "to") })
     yield* requireOutput
-    const { additions, from, to: version } = yield* Destination.pendingMigration(destination)
-    const isCurrent = from === version && additions.length === 0
+    const pending = yield* Destination.pendingMigration(destination)
+    const { additions, from, to: version } = pending
+    const isCurrent = Destination.isCurrent(pending)
     if (!dryRun && !isCurrent) yield* Destination.migrate(destination)
     if (format === "json") return yield* printJson({ dryRun, from, to: version, additions })
     const would = dryRun ? " would be" : ""

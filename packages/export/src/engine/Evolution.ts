@@ -55,13 +55,13 @@ export interface PendingMigration {
   /** The version that this program writes. */
   readonly to: number
   /**
-   * The tables and columns of lists to add to tables of this version, such as `invoices` or `invoices.tax_code`. They are not
-   * known for an earlier version.
+   * The tables and columns of lists to add, such as `invoices` or `invoices.tax_code`. They are not known for versions that this
+   * program cannot read.
    */
   readonly additions: ReadonlyArray<string>
 }
 
-/** Returns the pending migration of tables. `additions` is undefined for tables of an earlier version. */
+/** Returns the pending migration of tables. `additions` is undefined if they are not known. */
 export const pendingMigration = (from: number, additions: Additions | undefined): PendingMigration => ({
   from,
   to: currentVersion,
@@ -70,6 +70,9 @@ export const pendingMigration = (from: number, additions: Additions | undefined)
     ...additions.columns.flatMap(({ columns, list }) => columns.map(({ name }) => `${tableOf(list)}.${name}`))
   ]
 })
+
+/** Whether the tables need no change. */
+export const isCurrent = ({ additions, from, to }: PendingMigration): boolean => from === to && additions.length === 0
 
 /** Whether nothing has to be added. */
 export const isComplete = ({ columns, tables }: Additions): boolean => columns.length + tables.length === 0

@@ -5,7 +5,7 @@ import { columnsOf, tableOf } from "../engine/Columns.ts"
 import {
   type Additions,
   additionsTo,
-  isComplete,
+  isCurrent,
   type PendingMigration,
   pendingMigration,
   statementsOf,
@@ -49,10 +49,10 @@ export const migrate = Effect.fnUntraced(function*(
     if (isCurrent(before)) return
     // CREATE SCHEMA IF NOT EXISTS needs the privilege even if the schema exists.
     if (!before.exists) yield* query(`CREATE SCHEMA ${s}`)
-    for (const { postgres } of migrationsAfter(before.version)) {
+    for (const { postgres } of migrationsAfter(before.from)) {
       for (const statement of postgres(s)) yield* query(statement)
     }
-    if (before.version > 0 && before.version < currentVersion) yield* keepReaders(query, s)
+    if (before.from > 0 && before.from < before.to) yield* keepReaders(query, s)
     const additions = yield* additionsIn(query, client.location, schema, lists)
     for (const statement of statementsOf(additions, tableStatements(s))) yield* query(statement)
     for (const list of [...additions.tables, ...additions.columns.map((added) => added.list)]) {
@@ -61,7 +61,7 @@ export const migrate = Effect.fnUntraced(function*(
     yield* query(`UPDATE ${s}.destination SET version = ${currentVersion}`)
   })).pipe(
     Effect.mapError((error) =>
-      found.version > 0 && error.reason._tag === "Failed" && error.reason.code === "42501"
+      found.from > 0 && error.reason._tag === "Failed" && error.reason.code === "42501"
         ? new SinkError({ location: client.location, reason: new Denied({ problem: deniedMigration(found) }) })
         : error
     )
@@ -82,10 +82,11 @@ const sharedTables = [
   "rows_pruned"
 ]
 
-const deniedMigration = ({ version }: State): string =>
+/** Returns the problem of a user that may not carry the pending migration out. */
+export const deniedMigration = ({ from, to }: PendingMigration): string =>
   `${
-    version < currentVersion
-      ? `its tables have version ${version}, and this program needs version ${currentVersion}`
+    from < to
+      ? `its tables have version ${from}, and this program needs version ${to}`
       : "it lacks tables or columns that this program adds"
   }. The user may not change the tables. Run payments migrate as the role that owns them, then run again.`
 
@@ -94,11 +95,7 @@ export const pendingIn = (
   client: PostgresClient,
   schema: string,
   lists: AllLists = Lists.all
-): Effect.Effect<PendingMigration, SinkError> =>
-  Effect.map(
-    stateOf(client.once, client.location, schema, lists),
-    ({ additions, version }) => pendingMigration(version, additions)
-  )
+): Effect.Effect<PendingMigration, SinkError> => stateOf(client.once, client.location, schema, lists)
 
 /** Lets the roles that may read `destination` also read the tables that later versions added and every reader needs. */
 const keepReaders = Effect.fnUntraced(function*(query: Query, s: string) {
@@ -128,30 +125,23 @@ export const requireReadable = (
 ): Effect.Effect<void, SinkError> =>
   Effect.flatMap(
     stateOf(client.once, client.location, schema, lists),
-    ({ version }) =>
-      version >= oldestReadableVersion ? Effect.void : refuse(
+    ({ from }) =>
+      from >= oldestReadableVersion ? Effect.void : refuse(
         client.location,
-        version === 0
+        from === 0
           ? "nothing has been exported into it."
           : earlierVersion,
-        version === 0
+        from === 0
       )
   )
 
 const refuse = (location: string, problem: string, isEmpty = false) =>
   Effect.fail(new SinkError({ location, reason: new NotADestination({ problem, isEmpty }) }))
 
-interface State {
+interface State extends PendingMigration {
   /** Whether the schema exists. */
   readonly exists: boolean
-  /** The version of the tables, or 0 if there are none. */
-  readonly version: number
-  /** The tables and columns to add, or undefined for an earlier version. */
-  readonly additions: Additions | undefined
 }
-
-const isCurrent = ({ additions, version }: State): boolean =>
-  version === currentVersion && additions !== undefined && isComplete(additions)
 
 const stateOf = Effect.fnUntraced(function*(
   query: Query,
@@ -172,17 +162,17 @@ const stateOf = Effect.fnUntraced(function*(
     return yield* refuse(location, "the database is not encoded in UTF8. Choose another one.")
   }
   const exists = found["there"] === true
-  if (!exists) return { exists, version: 0, additions: undefined }
+  if (!exists) return { exists, ...pendingMigration(0, undefined) }
   if (found["ours"] !== true) {
     return found["used"] === true
       ? yield* refuse(location, "the schema has tables of another program. Choose another one (?schema=NAME).")
-      : { exists, version: 0, additions: undefined }
+      : { exists, ...pendingMigration(0, undefined) }
   }
   const [row] = yield* query(`SELECT version FROM ${quoted(schema)}.destination`)
   const version = number(row, "version")
   if (version > currentVersion) return yield* refuse(location, writtenLater(yield* programIn(query, schema)))
   const additions = version >= oldestReadableVersion ? yield* additionsIn(query, location, schema, lists) : undefined
-  return { exists, version, additions }
+  return { exists, ...pendingMigration(version, additions) }
 })
 
 /** Returns the version of the last program that changed the tables, or undefined if the tables do not record it. */

@@ -83,7 +83,7 @@ export const requireReadable = (db: DatabaseSync, lists: AllLists = Lists.all): 
 /** Returns what {@link migrate} would do. */
 export const pendingIn = (db: Statements, lists: AllLists = Lists.all): PendingMigration => {
   const version = versionOf(db)
-  return pendingMigration(version, version === currentVersion ? additionsIn(db, lists) : undefined)
+  return pendingMigration(version, version >= oldestReadableVersion ? additionsIn(db, lists) : undefined)
 }
 
 /** Migrates the file to this version and adds missing tables and columns, or refuses it without a change. */
