@@ -3,6 +3,7 @@ export { BeforePage } from "./BeforePage.ts"
 export * as Days from "./Days.ts"
 export { membersOf, parseText, parseWithNumbers, rewriteItems } from "./ExactText.ts"
 export { type Checked, type KeySource, largestKeyBytes, makeKeyFile } from "./internal/KeySource.ts"
+export { recordProblem } from "./internal/PageDecoder.ts"
 export type { SlowDown } from "./internal/RateLimiter.ts"
 export type {
   BadRecordOption,

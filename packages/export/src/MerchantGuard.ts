@@ -8,8 +8,7 @@
  */
 import { Lists, type Page, type PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
 import { Deferred, Duration, Effect, Option, Semaphore } from "effect"
-import { layoutOf } from "./engine/Columns.ts"
-import { merchantsOf, type ReadPage, toBatchRecords } from "./ReadPage.ts"
+import { merchantsOf, type ReadPage, type Redact, toBatchRecords } from "./ReadPage.ts"
 import { OtherMerchant, type Owner, type OwnerClaim, type ScanPreview, type Sink, SinkError } from "./Sink.ts"
 
 /** The maximum number of buffered records. It may be exceeded if the service returns larger pages than requested. */
@@ -260,6 +259,9 @@ const findEvidence = Effect.fnUntraced(function*(
   return "none"
 })
 
+/** Only the ids of these records are used. */
+const unchanged: Redact = (text) => ({ text, held: undefined })
+
 /**
  * Returns the evidence in the first 1,000 records of a list. If a key is given and another key read one of the pages, there
  * is none.
@@ -282,7 +284,7 @@ const evidenceIn = Effect.fnUntraced(function*(
     const found = merchants.size > 0 ? merchantsOf(Lists.byName[name], page) : []
     if (found.some((merchant) => merchants.has(merchant))) return "known"
     if (found.length > 0) hasOther = true
-    else if (yield* hasAny(inspect, name, [{ records: toBatchRecords(layoutOf(Lists.byName[name]), page) }])) {
+    else if (yield* hasAny(inspect, name, [{ records: toBatchRecords(Lists.byName[name], page, unchanged) }])) {
       return "known"
     }
     // Count an empty page as one record, so that the loop ends.

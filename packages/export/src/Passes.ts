@@ -6,6 +6,7 @@ import { type Lists, Monotonic, type Page, PaymentsApi, type PaymentsError, type
 import { Duration, Effect, type Scope } from "effect"
 import { makeGuard, makeRun, type MerchantGuard } from "./MerchantGuard.ts"
 import { openPersonal } from "./personal/OpenPersonal.ts"
+import type { PersonalRule } from "./personal/Rule.ts"
 import { type ReadPage, toReadPage } from "./ReadPage.ts"
 import {
   type PassKind,
@@ -48,6 +49,7 @@ export interface PassBegun {
 export interface PassContext {
   readonly list: Lists.AnyList
   readonly request: ScanRequest
+  readonly rule: PersonalRule
   readonly largestBatch: number
   readonly emit: (event: PassBegun | TraversalEvent) => Effect.Effect<void>
 }
@@ -56,7 +58,7 @@ type PassEffect = Effect.Effect<PassSummary, PaymentsError | SinkError, Payments
 
 /** Reads pages from the first one on, until this number of pages in a row has nothing new or changed, or the list ends. */
 export const headPass = (context: PassContext, quietPages: number): PassEffect =>
-  withSession(context, "head", (session, makePassGuard) =>
+  withSession(context, "head", (session, makePassGuard, convert) =>
     Effect.gen(function*() {
       const { emit, list, request: { limit } } = context
       const { name } = list
@@ -68,7 +70,6 @@ export const headPass = (context: PassContext, quietPages: number): PassEffect =
           readonly onBadRecord: "quarantine"
         }
       ) => Effect.Effect<Page<{ readonly id: string }>, PaymentsError> = api[name].page
-      const convert = toReadPage(list)
       const guard = makePassGuard(true)
       /** Pages that the guard has not admitted yet. */
       const pending: Array<ReadPage> = []
@@ -103,7 +104,7 @@ const windowConcurrency = 4
  * unknown which text is newer, so all dates are read again, one after the other.
  */
 export const windowPass = (context: PassContext, dates: ReadonlyArray<string>): PassEffect =>
-  withSession(context, "window", (session, makePassGuard) =>
+  withSession(context, "window", (session, makePassGuard, convert) =>
     Effect.gen(function*() {
       const { emit, largestBatch, list, request: { limit } } = context
       const sink = yield* Sink
@@ -115,6 +116,7 @@ export const windowPass = (context: PassContext, dates: ReadonlyArray<string>): 
           begin: Effect.succeed(session),
           session: undefined,
           guard: makePassGuard(false),
+          convert,
           restart: false,
           position: undefined,
           isResumed: false,
@@ -135,19 +137,20 @@ export const windowPass = (context: PassContext, dates: ReadonlyArray<string>): 
 
 /** Opens the session of a pass, runs the pass, and summarizes it. Without a complete full scan, the pass reads nothing. */
 const withSession = Effect.fn("Export.pass")(function*(
-  { emit, list, request }: PassContext,
+  { emit, list, request, rule }: PassContext,
   kind: PassKind,
   read: (
     session: PassSession,
-    makePassGuard: (isWhole: boolean) => MerchantGuard
+    makePassGuard: (isWhole: boolean) => MerchantGuard,
+    convert: Traversal["convert"]
   ) => Effect.Effect<number, PaymentsError | SinkError, PaymentsApi | Sink>
 ): Effect.fn.Return<PassSummary, PaymentsError | SinkError, PaymentsApi | Sink | Scope.Scope> {
   const startedAt = yield* Monotonic.millis
   const api = yield* PaymentsApi
-  const sink = yield* Sink
-  const { inspect, location, passes } = sink
+  const { inspect, location, passes } = yield* Sink
   if (passes === undefined || inspect === undefined) return noPass(kind, list)
-  const session = yield* passes.begin(list, kind, { ...request, personal: yield* openPersonal(sink) })
+  const personal = yield* openPersonal({ location, personal: inspect.personal }, rule)
+  const session = yield* passes.begin(list, kind, { ...request, personal: personal.binding })
   if (!session.isLoaded) return noPass(kind, list)
   const { limit } = request
   const { name } = list
@@ -163,7 +166,8 @@ const withSession = Effect.fn("Export.pass")(function*(
   })
   const retries = yield* read(
     session,
-    (isWhole) => makeGuard({ name, limit, isWhole, api, location, inspect, preview, rebind: false, run })
+    (isWhole) => makeGuard({ name, limit, isWhole, api, location, inspect, preview, rebind: false, run }),
+    toReadPage(list, personal.redactorOf(list))
   )
   yield* session.end
   const { inserted, pages, quarantined, records, returned, updated } = yield* session.progress

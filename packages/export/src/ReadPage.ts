@@ -1,7 +1,16 @@
 /** Converts pages for a destination. A converted page has only the data that a destination needs. */
-import { type Lists, merchantIdOf, type Page, type PageRecord, type Position } from "@payments/core"
-import { amountsOf, type Layout, layoutOf, withoutRoundedAmounts } from "./engine/Columns.ts"
+import {
+  type Lists,
+  merchantIdOf,
+  type Page,
+  type PageRecord,
+  parseText,
+  type Position,
+  recordProblem
+} from "@payments/core"
+import { amountsOf, layoutOf, withoutRoundedAmounts } from "./engine/Columns.ts"
 import { countPath } from "./engine/ScanTotals.ts"
+import type { RedactedText } from "./personal/Rule.ts"
 import type { BatchRecord, Problem } from "./Sink.ts"
 
 /** A page for a destination, without the parsed values, so that they can be freed while the page is in a queue. */
@@ -21,17 +30,23 @@ export interface ReadPage {
 /** A page of any list: each decoded record has an id. */
 type AnyPage = Page<{ readonly id: string }>
 
-/** Makes a function that converts the pages of a list. */
-export const toReadPage = (list: Lists.AnyList) => {
+/** Applies a rule for personal data to the text of a record. */
+export type Redact = (text: string) => RedactedText
+
+/**
+ * Makes a function that converts the pages of a list. `redact` applies to what is written. The merchant ids and the names of
+ * undocumented fields are those of the page before it.
+ */
+export const toReadPage = (list: Lists.AnyList, redact: Redact) => {
   const layout = layoutOf(list)
   return (page: AnyPage): ReadPage => {
-    const records = toBatchRecords(layout, page)
+    const records = toBatchRecords(list, page, redact)
     const undocumented = new Map<string, number>()
-    let characters = 0
-    for (const { text, value } of page.records()) {
-      characters += text.length
+    for (const { value } of page.records()) {
       for (const path of layout.undocumentedIn(value)) countPath(undocumented, path, 1)
     }
+    let characters = 0
+    for (const { text } of records) characters += text.length
     return {
       records,
       undocumented,
@@ -45,22 +60,37 @@ export const toReadPage = (list: Lists.AnyList) => {
 }
 
 /** Returns the records of a page, in the order of the page. */
-export const toBatchRecords = (layout: Layout, { records }: AnyPage): ReadonlyArray<BatchRecord> =>
-  records().map((record) => toBatchRecord(layout, record))
+export const toBatchRecords = (list: Lists.AnyList, { records }: AnyPage, redact: Redact): ReadonlyArray<BatchRecord> =>
+  records().map((record) => toBatchRecord(list, record, redact))
 
-/** Converts a record. Quarantines it if its id or its nesting cannot be stored. */
-export const toBatchRecord = (
-  layout: Layout,
-  { id, problem, text, value }: PageRecord<{ readonly id: string }>
-): BatchRecord => {
-  const storableId = isStorable(id) ? id : undefined
+/** A record of any list. */
+type AnyRecord = PageRecord<{ readonly id: string }>
+
+/** Converts a record. Quarantines it if its id or its nesting cannot be stored, or if a field needs a decision. */
+export const toBatchRecord = (list: Lists.AnyList, record: AnyRecord, redact: Redact): BatchRecord => {
+  const layout = layoutOf(list)
+  const { held, text } = redact(record.text)
+  const { problem, value } = text === record.text ? record : redacted(list, record, text)
+  const storableId = isStorable(record.id) ? record.id : undefined
   return {
     id: storableId,
     text,
     amounts: amountsOf(layout, problem === undefined ? value : withoutRoundedAmounts(layout, value, text)),
-    problem: isDeeperThan(text, maxLevels) ? tooDeep : problem ?? (storableId === undefined ? invalidId : undefined)
+    problem: isDeeperThan(text, maxLevels)
+      ? tooDeep
+      : problem ??
+        (storableId === undefined ? invalidId : held === undefined ? undefined : { path: held, expected: decision })
   }
 }
+
+/** Returns the value of a record's new text, and its problem: the text may lack the value that had one. */
+const redacted = (list: Lists.AnyList, { problem }: AnyRecord, text: string) => ({
+  value: parseText(text),
+  problem: problem === undefined ? undefined : recordProblem(list, text)
+})
+
+/** What a person has to do about a field that a rule has left out. */
+const decision = "expected a decision: add the field to keep, omit or pseudonymize"
 
 /** Whether every database can store and index the id unchanged. Otherwise the record counts as one without an id. */
 const isStorable = (id: string | undefined): boolean =>

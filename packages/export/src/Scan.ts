@@ -9,6 +9,8 @@ import { endList, type GuardedRun, makeGuard, makeRun } from "./MerchantGuard.ts
 import { makePageGate, type PageGate } from "./PageGate.ts"
 import { headPass, type PassBegun, type PassContext, type PassSummary, windowPass } from "./Passes.ts"
 import { openPersonal, whilePersonalDataChanges } from "./personal/OpenPersonal.ts"
+import { keepAll, type PersonalRule } from "./personal/Rule.ts"
+import { toReadPage } from "./ReadPage.ts"
 import { scanDefaults } from "./ScanDefaults.ts"
 import {
   type Filling,
@@ -44,6 +46,11 @@ export interface ScanOptions {
    * commit.
    */
   readonly largestBatch?: number | undefined
+  /**
+   * Which fields the destination may have. Default: all. A destination has one rule. It is refused with another one, until its
+   * data is rewritten.
+   */
+  readonly personal?: PersonalRule | undefined
   /** The lists with which the destination was opened. Default: all lists of this program. */
   readonly lists?: ReadonlyArray<Lists.AnyList> | undefined
   /** Called with each event of the scan. */
@@ -145,6 +152,7 @@ export const openScanner = Effect.fnUntraced(function*(
   const passContext: PassContext = {
     list,
     request: requestOf(api, name, undefined, { ...options, rebind: false }),
+    rule: ruleIn(options),
     largestBatch: options.largestBatch ?? defaultLargestBatch,
     emit
   }
@@ -230,8 +238,8 @@ const attempt = Effect.fnUntraced(function*(
   const limit = options.limit ?? Lists.pageLimit.default
   const started = yield* Monotonic.millis
   const list = listOf(name, options)
-  const personal = yield* openPersonal(sink)
-  const request = { ...requestOf(api, name, part, options), personal }
+  const personal = yield* openPersonal({ location: sink.location, personal: sink.inspect?.personal }, ruleIn(options))
+  const request = { ...requestOf(api, name, part, options), personal: personal.binding }
   const scope = yield* Effect.scope
   const { inspect, location } = sink
   // A stored destination is not written until the guard has admitted the first pages.
@@ -255,6 +263,7 @@ const attempt = Effect.fnUntraced(function*(
     begin,
     session: undefined,
     guard,
+    convert: toReadPage(list, personal.redactorOf(list)),
     restart: false,
     // The sink returns only checkpoints that can be decoded.
     position: resumeAt === undefined ? undefined : Option.getOrThrow(Position.fromJson(resumeAt)),
@@ -289,6 +298,8 @@ const attempt = Effect.fnUntraced(function*(
     ...(yield* session.progress)
   }
 }, Effect.scoped)
+
+const ruleIn = ({ personal = keepAll }: ScanOptions): PersonalRule => personal
 
 const requestOf = (
   api: PaymentsApi["Service"],

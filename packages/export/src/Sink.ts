@@ -303,6 +303,8 @@ export class OtherRule extends Data.TaggedError("OtherRule")<{
   override get message() {
     return this.isRewriting
       ? "a rewrite of its personal data has begun and is not complete. Complete it first: payments rewrite."
+      : this.bound === this.given
+      ? "its pseudonyms were made with another personal key than the given one. Give the earlier key, choose another destination, or make new pseudonyms in all its data: payments rewrite."
       : `its personal data has another rule (${this.bound}) than the given one (${this.given}). Give the earlier rule, choose another destination, or carry the new rule out over all its data: payments rewrite.`
   }
 }

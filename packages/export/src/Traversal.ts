@@ -17,7 +17,7 @@ import { type Backlog, backlogOf } from "./Backlog.ts"
 import { countPath } from "./engine/ScanTotals.ts"
 import { maxBufferedRecords, type MerchantGuard } from "./MerchantGuard.ts"
 import type { PageGate } from "./PageGate.ts"
-import { type ReadPage, toReadPage } from "./ReadPage.ts"
+import type { ReadPage } from "./ReadPage.ts"
 import type { Batch, OwnerClaim, Part, ScanKind, ScanProgress, ScanSession, Sink, SinkError } from "./Sink.ts"
 
 /** What happens during a traversal. */
@@ -67,6 +67,8 @@ export interface Traversal {
   /** The session, after the first commit. */
   session: Session | undefined
   readonly guard: MerchantGuard | undefined
+  /** Makes what the destination needs of a page. */
+  readonly convert: (page: Page<{ readonly id: string }>) => ReadPage
   /** Whether the next commit restarts the scan. */
   restart: boolean
   position: Position.Position | undefined
@@ -103,7 +105,7 @@ export const traverse = Effect.fnUntraced(function*(
   if (gate !== undefined) {
     yield* Effect.addFinalizer((exit) => Exit.isSuccess(exit) ? Effect.void : Effect.sync(gate.clear))
   }
-  const queue = yield* prefetch(Stream.map(listing, toReadPage(list)), maxPages, backlog).pipe(
+  const queue = yield* prefetch(Stream.map(listing, state.convert), maxPages, backlog).pipe(
     Effect.provideService(BeforePage, gate?.request ?? Effect.void)
   )
   /** Pages that are not committed yet. */

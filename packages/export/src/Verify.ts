@@ -12,6 +12,8 @@ import { contentHash, differingMembers, differingRows, hashed, lookupsOf } from 
 import { RowSet } from "./engine/RowSet.ts"
 import * as ScanTotals from "./engine/ScanTotals.ts"
 import type { FullRow, Reader, ScanRow } from "./engine/Store.ts"
+import { openPersonal } from "./personal/OpenPersonal.ts"
+import { keepAll, type PersonalRule } from "./personal/Rule.ts"
 import { toBatchRecords } from "./ReadPage.ts"
 import type { SinkError } from "./Sink.ts"
 
@@ -196,15 +198,18 @@ const parse = (text: string): unknown => {
 }
 
 /**
- * Reads the list from the service again and compares it with the rows. As in a scan, the last occurrence of a record counts,
+ * Reads the list from the service again and compares it with the rows, as they are after the destination's rule for personal
+ * data and its erasures. Fails if the given rule is another one. As in a scan, the last occurrence of a record counts,
  * and the members that the last scan ignored are ignored. Records without an id have no row and are not compared. Changes
  * since the last scan are reported as differences, because the service has no snapshots.
  */
 export const verifyAgainstApi = Effect.fnUntraced(function*(
   reader: Reader,
-  list: Lists.AnyList
+  list: Lists.AnyList,
+  rule: PersonalRule = keepAll
 ): Effect.fn.Return<Verified, SinkError | PaymentsError, PaymentsApi | Scope.Scope> {
   const api = yield* PaymentsApi
+  const redact = (yield* openPersonal(reader, rule)).redactorOf(list)
   const scans = (yield* reader.scans(list)).filter(({ state }) => state === "complete")
   const whole = scans.find(({ part }) => part === "")
   const last = whole ?? scans.at(0)
@@ -218,7 +223,7 @@ export const verifyAgainstApi = Effect.fnUntraced(function*(
   yield* Stream.runForEach(
     pages,
     Effect.fnUntraced(function*(page) {
-      const records = toBatchRecords(layoutOf(list), page).map(hashed)
+      const records = toBatchRecords(list, page, redact).map(hashed)
       const { stored } = yield* reader.find(list, lookupsOf(records))
       const texts = yield* reader.textsOf(list, differingRows(records, stored))
       for (const { hash, id, problem: quarantined, text } of records) {

@@ -1,6 +1,5 @@
 /** Makes batches as a scan passes them to a sink. */
 import { type Lists, Position } from "@payments/core"
-import { layoutOf } from "../src/engine/Columns.ts"
 import { toBatchRecord } from "../src/ReadPage.ts"
 import type { Batch, BatchRecord, Problem } from "../src/Sink.ts"
 
@@ -8,8 +7,9 @@ import type { Batch, BatchRecord, Problem } from "../src/Sink.ts"
 export const recordOf = (list: Lists.AnyList, id: string | undefined, text: string, problem?: Problem): BatchRecord => {
   const value = JSON.parse(text)
   return toBatchRecord(
-    layoutOf(list),
-    problem === undefined ? { id: id ?? "", text, value } : { id, text, value, problem }
+    list,
+    problem === undefined ? { id: id ?? "", text, value } : { id, text, value, problem },
+    (unchanged) => ({ text: unchanged, held: undefined })
   )
 }
 

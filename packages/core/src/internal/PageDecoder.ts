@@ -226,6 +226,13 @@ interface Check {
   readonly amountProblem: (text: string) => RecordProblem | undefined
 }
 
+/** Returns the problem of a record's exact JSON text, or undefined if it decodes. */
+export const recordProblem = (list: AnyList, text: string): RecordProblem | undefined => {
+  const check = checkOf(list)
+  const record = parseText(text)
+  return check.matches(record) ? check.amountProblem(text) : check.schemaProblem(record)
+}
+
 const checks = new Map<AnyList, Check>()
 
 const checkOf = (list: AnyList): Check => {

@@ -24,7 +24,9 @@ export const Certificate = Schema.Struct({
    * The sum, modulo 2^128, of the first 128 bits of the distinct records' content hashes, in hex. It detects accidents, not
    * forgery.
    */
-  digest: Schema.String
+  digest: Schema.String,
+  /** The name of the rule for personal data. Without one, every field is kept. The digest is that of the texts after the rule. */
+  rule: Schema.optionalKey(Schema.String)
   // Databases and manifests have stored `withoutId` under the key `nameless` since the first version.
 }).pipe(Schema.encodeKeys({ withoutId: "nameless" }))
 /** {@inheritDoc Certificate} */

@@ -1,15 +1,17 @@
 /** The rule for personal data to which a destination is bound, and the check of it in every transaction. */
+import { keepAll, keyCheckIn, toStored } from "../personal/Rule.ts"
 import { Damaged, type PersonalBinding, PersonalDataChanged, type PersonalState } from "../Sink.ts"
 import { number, optional, type Row } from "./Rows.ts"
 
 /** The stored form of the rule that keeps every field. The databases have NULL for it. */
-export const keepRule = "keep"
+export const keepRule = toStored(keepAll)
 
 /** The binding of a scan that keeps every field, in a destination where nothing was ever erased. */
 export const keepBinding: PersonalBinding = { rule: keepRule, edition: 0 }
 
-/** Returns the value of the column `rule` for the stored form of a rule. */
-export const toColumn = (rule: string): string | null => rule === keepRule ? null : rule
+/** Returns what the first commit writes into the columns `rule` and `key_check`, or undefined if nothing. */
+export const toColumns = (rule: string): readonly [rule: string, keyCheck: string | null] | undefined =>
+  rule === keepRule ? undefined : [rule, keyCheckIn(rule) ?? null]
 
 /** The columns of `personal`, for {@link toPersonalState}. */
 export const personalColumns = "rule, rewriting, edition, key_check"

@@ -2,7 +2,7 @@
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { type Cell, type Column, layoutOf } from "../engine/Columns.ts"
-import { changeSince, toColumn } from "../engine/Personal.ts"
+import { changeSince, toColumns } from "../engine/Personal.ts"
 import type { RowWrite } from "../engine/Plan.ts"
 import { number as numberIn, optional, text } from "../engine/Rows.ts"
 import { type Certified, type Commit, type Committed, type Fill, maxKeys, type PassCommit } from "../engine/Store.ts"
@@ -188,8 +188,9 @@ const bind = Effect.fnUntraced(function*(
       [source]
     )
     if (first.length > 0) {
-      if (toColumn(personal.rule) !== null) yield* query(`UPDATE ${s}.personal SET rule = $1`, [personal.rule])
-      return
+      const columns = toColumns(personal.rule)
+      if (columns === undefined) return
+      return void (yield* query(`UPDATE ${s}.personal SET rule = $1, key_check = coalesce(key_check, $2)`, columns))
     }
   }
   if (bound.source !== source) bound = yield* readBound(query, location, s)

@@ -1,7 +1,7 @@
 /** The statements of a commit into SQLite. */
 import type { Lists } from "@payments/core"
 import { layoutOf } from "../engine/Columns.ts"
-import { changeSince, personalColumns, toColumn, toPersonalState } from "../engine/Personal.ts"
+import { changeSince, personalColumns, toColumns, toPersonalState } from "../engine/Personal.ts"
 import { number, optional, type Row } from "../engine/Rows.ts"
 import {
   type Certified,
@@ -136,7 +136,8 @@ const bind = (db: Database, source: string, personal: PersonalBinding): void => 
   const bound = optional(stored, "source")
   if (bound === undefined) {
     db.run("INSERT INTO destination (only, source) VALUES (1, ?)", source)
-    if (toColumn(personal.rule) !== null) db.run("UPDATE personal SET rule = ?", personal.rule)
+    const columns = toColumns(personal.rule)
+    if (columns !== undefined) db.run("UPDATE personal SET rule = ?, key_check = coalesce(key_check, ?)", ...columns)
   } else if (bound !== source) throw new OtherSource({ bound, given: source })
 }
 
