@@ -1,7 +1,6 @@
 /** What a scan, a pass or a comparison has to know about personal data before it reads a page. */
 import type { Lists } from "@payments/core"
 import { Effect, Schedule } from "effect"
-import { keepRule } from "../engine/Personal.ts"
 import {
   OtherRule,
   type PersonalBinding,
@@ -13,7 +12,6 @@ import {
 import {
   erasureRule,
   isSame,
-  keepsAll,
   keyCheck,
   nameOf,
   type PersonalRule,
@@ -48,7 +46,7 @@ export const openPersonal = (
       const reason = refusalOf(state, rule)
       if (reason !== undefined) return Effect.fail(new SinkError({ location: destination.location, reason }))
       return Effect.succeed({
-        binding: { rule: state.rule ?? (keepsAll(rule) ? keepRule : toStored(rule)), edition: state.edition },
+        binding: { rule: state.rule ?? toStored(rule), edition: state.edition },
         redactorOf: (list: Lists.AnyList) => redactorWith(list, rule, new Set(state.suppressed))
       })
     })

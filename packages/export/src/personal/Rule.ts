@@ -285,9 +285,6 @@ const keepText = "keep"
 /** Returns the rule as a destination stores it: the same text for the same rule. It contains no key. */
 export const toStored = (rule: PersonalRule): string => keepsAll(rule) ? keepText : JSON.stringify(storedOf(rule))
 
-/** Returns the check value of the key in a stored rule, or undefined if the rule has no pseudonyms. */
-export const keyCheckIn = (stored: string): string | undefined => parseStored(stored)?.key
-
 const storedOf = (rule: PersonalRule): StoredRule => {
   const documented = changedFields(rule)
   return {
@@ -329,7 +326,6 @@ export const isSame = (stored: string | undefined, rule: PersonalRule): boolean 
   const isFieldSame = (path: string): boolean =>
     before.documented[path] === after.documented[path] ||
     (before.documented[path] === undefined && (before.undocumented !== "keep" || path in before.fields))
-  if (keepsAll(before) && keepsAll(after)) return true
   return before.preset === after.preset && before.undocumented === after.undocumented &&
     JSON.stringify(sorted(before.fields)) === JSON.stringify(after.fields) &&
     (before.key === after.key || !Object.values(before.documented).includes("pseudonymize")) &&
