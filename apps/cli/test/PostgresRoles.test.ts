@@ -2,8 +2,8 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
-import { Destination, openScanner } from "@payments/export"
-import { Effect, Layer, Result } from "effect"
+import { Destination, erase, openScanner } from "@payments/export"
+import { Effect, Layer, Redacted, Result } from "effect"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { gunzipSync } from "node:zlib"
@@ -46,11 +46,15 @@ const refusal = (role: Role, sql: string) =>
 const urlOf = (role: string, database = "finance") =>
   `postgres://${role}@127.0.0.1:${server.port}/${database}?schema=payments`
 
+const parsed = (role: string, database?: string) => Result.getOrThrow(parse(urlOf(role, database)))
+
 const api = (amount: number, invoices = 3) =>
   layerTest({
     payoutRequests: [{ id: "por_1" }, `{"id":"por_2","amount":"12"}`],
     invoices: Array.from({ length: invoices }, (_, index) => ({ id: `inv_${index}`, amount }))
   })
+
+const personalKey = Redacted.make(new TextEncoder().encode("a key of pseudonyms and erasures"))
 
 /** Runs `payments` as a role. */
 const run = (role: string, args: ReadonlyArray<string>, service = api(1), database?: string) =>
@@ -233,7 +237,7 @@ describe("the roles of docs/postgres-roles.md", () => {
         /its tables have version 5, and this program needs version \d+\. .* Run payments migrate as/
       )
       yield* succeeds("payments_read", ["status"], api(1), 0, database)
-      const problemOf = (role: Role) => accessProblem(Result.getOrThrow(parse(urlOf(role, database))))
+      const problemOf = (role: Role) => accessProblem(parsed(role, database))
       assert.include((yield* problemOf("payments_write"))?.message, "its tables have version 5")
       assert.isUndefined(yield* problemOf("payments_migrate"))
       assert.match(
@@ -242,5 +246,13 @@ describe("the roles of docs/postgres-roles.md", () => {
       )
       yield* succeeds("payments_write", exporting, api(2), 10, database)
       for (const args of reads) yield* succeeds("payments_read", args, api(1), 0, database)
+
+      const eraseAs = Effect.fnUntraced(function*(role: Role) {
+        const maintenance = yield* Destination.maintenance({ _tag: "Postgres", url: parsed(role, database) })
+        const criterion = { kind: "id", value: Redacted.make("pis_3") } as const
+        return yield* erase(maintenance, { criteria: [criterion], key: personalKey, by: "a test" })
+      }, Effect.scoped)
+      assert.include((yield* Effect.flip(eraseAs("payments_read"))).message, "lacks a privilege")
+      assert.deepInclude((yield* eraseAs("payments_write"))[0], { kind: "id", records: 1 })
     }))
 })
