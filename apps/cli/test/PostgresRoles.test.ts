@@ -15,14 +15,18 @@ import { roleStatements } from "../../../packages/export/test/PostgresRoles.ts"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { runInProcess } from "./InProcess.ts"
 
+/** The owner of the databases, who is no superuser. */
+const admin = "administrator"
+
 type Role = "payments_migrate" | "payments_write" | "payments_read"
 
 let server: PostgresServer
 beforeAll(async () => {
   server = await startServer()
-  await as(user, "CREATE DATABASE finance", "postgres")
-  await as(user, "CREATE DATABASE existing", "postgres")
-  await as(user, roleStatements.roles)
+  await as(user, `CREATE ROLE ${admin} LOGIN CREATEROLE`, "postgres")
+  await as(user, `CREATE DATABASE finance OWNER ${admin}`, "postgres")
+  await as(user, `CREATE DATABASE existing OWNER ${admin}`, "postgres")
+  await as(admin, roleStatements.roles)
 })
 afterAll(() => server.stop())
 
@@ -144,7 +148,7 @@ describe("the roles of docs/postgres-roles.md", () => {
         yield* succeeds("payments_migrate", ["migrate"]),
         /the tables have version \d+, which needs no change/
       )
-      yield* Effect.promise(() => as(user, roleStatements.restriction))
+      yield* Effect.promise(() => as(admin, roleStatements.restriction))
 
       // One record is quarantined.
       yield* succeeds("payments_write", ["export"], api(1), 10)
@@ -220,14 +224,16 @@ describe("the roles of docs/postgres-roles.md", () => {
   it.live("take over a schema that one user has owned, and migrate it before the writer writes", () =>
     Effect.gen(function*() {
       const database = "existing"
-      yield* Effect.promise(() => as(user, "CREATE ROLE payments LOGIN; GRANT CREATE ON DATABASE existing TO payments"))
+      yield* Effect.promise(() =>
+        as(admin, "CREATE ROLE payments LOGIN; GRANT CREATE ON DATABASE existing TO payments")
+      )
       // A released version has filled it.
       const dump = gunzipSync(readFileSync(join(import.meta.dirname, "fixtures/0.1.0/postgres/payments.sql.gz")))
       yield* Effect.promise(() => as("payments", dump.toString(), database))
       // The roles exist already.
-      const rights = roleStatements.roles.split(";").filter((sql) => !/CREATE (ROLE|SCHEMA) /.test(sql))
-      for (const sql of [...rights, roleStatements.takeover, roleStatements.restriction]) {
-        yield* Effect.promise(() => as(user, sql, database))
+      const [, rights = ""] = /CREATE SCHEMA .*?;\n(.*)/s.exec(roleStatements.roles) ?? []
+      for (const sql of [roleStatements.takeover, rights, roleStatements.restriction]) {
+        yield* Effect.promise(() => as(admin, sql, database))
       }
       const exporting = ["export", "--rebind", "--missing-limit", "100%"]
       const refused = yield* run("payments_write", exporting, api(2), database)
