@@ -27,6 +27,8 @@ beforeAll(async () => {
   await as(user, `CREATE DATABASE finance OWNER ${admin}`, "postgres")
   await as(user, `CREATE DATABASE existing OWNER ${admin}`, "postgres")
   await as(admin, roleStatements.roles)
+  // In PostgreSQL 14, the owner of a database does not own its schema `public`.
+  await as(user, roleStatements.roles.slice(roleStatements.roles.indexOf("REVOKE")))
 })
 afterAll(() => server.stop())
 
