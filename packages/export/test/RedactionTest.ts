@@ -20,7 +20,7 @@ export interface RedactedDestination {
   readonly content: (folder: string) => Effect.Effect<string>
 }
 
-const key = Redacted.make(new TextEncoder().encode("0123456789abcdef0123456789abcdef"))
+export const key = Redacted.make(new TextEncoder().encode("0123456789abcdef0123456789abcdef"))
 
 const criterion = (kind: Criterion["kind"], value: string): Criterion => ({ kind, value: Redacted.make(value) })
 

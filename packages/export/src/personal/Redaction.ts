@@ -102,8 +102,7 @@ export const erase = Effect.fn("Export.erase")(function*<E = never, R = never>(
   { publish, ...options }: EraseOptions<E, R>
 ): Effect.fn.Return<Erased, SinkError | E, R> {
   const { by, criteria, key } = options
-  const numbers: Array<number> = []
-  for (const criterion of criteria) numbers.push(yield* beginErasure(maintenance, criterion, key, by))
+  const numbers = yield* beginErasures(maintenance, criteria, key, by)
   const match = matcherOf(key, criteria)
   const erasureOf: ErasureOf = (list, text) => numbers[match(list, text)]
   for (const list of Lists.all) {
@@ -111,16 +110,16 @@ export const erase = Effect.fn("Export.erase")(function*<E = never, R = never>(
     const redact = textAfter(list, erasureRule)
     yield* search(maintenance, list, options, (found) =>
       Effect.gen(function*() {
-        const erased = Map.groupBy(
-          found.flatMap(({ criterion, id }) => id === undefined ? [] : [{ id, erasure: numbers[criterion] ?? -1 }]),
-          ({ erasure }) => erasure
-        )
-        for (const [erasure, records] of erased) {
-          const ids = [...new Set(records.map(({ id }) => id))]
-          for (let from = 0; from < ids.length; from += chunkRecords) {
-            yield* eraseRecords(maintenance, list, ids.slice(from, from + chunkRecords), { erasure, key, redact })
-            yield* Effect.sleep(pause)
-          }
+        const records = [
+          ...new Map(found.flatMap(({ criterion, id }): ReadonlyArray<[string, number]> => {
+            const erasure = numbers[criterion]
+            return id === undefined || erasure === undefined ? [] : [[id, erasure]]
+          }))
+        ]
+        for (let from = 0; from < records.length; from += chunkRecords) {
+          const chunk = new Map(records.slice(from, from + chunkRecords))
+          yield* eraseRecords(maintenance, list, chunk, key, redact)
+          yield* Effect.sleep(pause)
         }
       }))
     yield* eraseQuarantined(maintenance, list, { erasureOf, key, last: numbers.at(-1), redact })
@@ -194,55 +193,62 @@ const search = Effect.fnUntraced(function*(
 /** Returns the erasure of the first criterion that applies to a record. */
 type ErasureOf = (list: Lists.AnyList, text: string) => number | undefined
 
-/** Puts the person on the suppression list, so that no later commit writes them. Returns the number of the erasure. */
-const beginErasure = (
+/** Puts the persons on the suppression list, so that no later commit writes them. Returns the numbers of the erasures. */
+const beginErasures = (
   maintenance: Maintenance,
-  criterion: Criterion,
+  criteria: ReadonlyArray<Criterion>,
   key: EraseOptions["key"],
   by: string
-): Effect.Effect<number, SinkError> =>
+): Effect.Effect<ReadonlyArray<number>, SinkError> =>
   maintenance.redact(Effect.fnUntraced(function*(statements) {
     const state = yield* statements.state
     yield* requireNoRewrite(maintenance, state)
     yield* requireKey(maintenance, state.keyCheck ?? keyCheckIn(state.rule), key)
-    const hash = hashOf(key, criterion)
     const startedAt = yield* timestamp
-    const erasure = yield* statements.openErasure({ hash, kind: criterion.kind, by, startedAt })
-    const isNew = yield* statements.suppress([hash], erasure)
-    if (isNew || state.keyCheck === undefined) {
-      yield* statements.setState({ ...state, keyCheck: keyCheck(key), edition: state.edition + 1 })
+    const numbers: Array<number> = []
+    let isNew = false
+    for (const criterion of criteria) {
+      const hash = hashOf(key, criterion)
+      const erasure = yield* statements.openErasure({ hash, kind: criterion.kind, by, startedAt })
+      if (yield* statements.suppress([hash], erasure)) isNew = true
+      numbers.push(erasure)
     }
-    return erasure
+    if (isNew) yield* statements.setState({ ...state, keyCheck: keyCheck(key), edition: state.edition + 1 })
+    return numbers
   }))
 
-/** Erases records with all their changes in one transaction, and suppresses their later texts. */
+/** Erases records with all their changes in one transaction, each for an erasure, and suppresses their later texts. */
 const eraseRecords = (
   maintenance: Maintenance,
   list: Lists.AnyList,
-  ids: ReadonlyArray<string>,
-  { erasure, key, redact }: {
-    readonly erasure: number
-    readonly key: EraseOptions["key"]
-    readonly redact: TextAfter
-  }
+  records: ReadonlyMap<string, number>,
+  key: EraseOptions["key"],
+  redact: TextAfter
 ): Effect.Effect<void, SinkError> =>
   maintenance.redact(Effect.fnUntraced(function*(statements) {
     const state = yield* statements.state
     yield* requireNoRewrite(maintenance, state)
     const redaction = yield* openRedaction(statements, list, redact)
+    const ids = [...records.keys()]
     for (let after: number | undefined = -1; after !== undefined;) {
       after = yield* redactRows(redaction, yield* statements.rows(list, { after, ids }))
     }
     for (let after: number | undefined = 0; after !== undefined;) {
       after = yield* redactChanges(redaction, yield* statements.changes(list, redaction.certified, { after, ids }))
     }
-    const isNew = yield* statements.suppress(ids.map((id) => hashOfRecord(key, list, id)), erasure)
-    if (!isNew && !hasRedacted(redaction.counts)) return
-    // Running scans and the certificates of earlier scans have hashes of the texts that are gone now.
-    yield* statements.abandonScans(list, redaction.now)
-    yield* statements.removeDigests(list)
-    yield* writeCertificate(redaction)
-    yield* statements.countErased(erasure, redaction.counts)
+    const { rows, changes } = redaction.redacted
+    let isNew = false
+    for (const [erasure, own] of Map.groupBy(records.keys(), (id) => records.get(id) ?? -1)) {
+      if (yield* statements.suppress(own.map((id) => hashOfRecord(key, list, id)), erasure)) isNew = true
+      const count = (redacted: ReadonlyArray<string>) => redacted.filter((id) => records.get(id) === erasure).length
+      yield* statements.countErased(erasure, { records: count(rows), changes: count(changes), quarantined: 0 })
+    }
+    if (rows.length + changes.length > 0) {
+      // Running scans and the certificates of earlier scans have hashes of the texts that are gone now.
+      yield* statements.abandonScans(list, redaction.now)
+      yield* statements.removeDigests(list)
+      yield* writeCertificate(redaction)
+    } else if (!isNew) return
     yield* statements.setState({ ...state, edition: state.edition + 1 })
   }))
 
@@ -466,7 +472,8 @@ const rewriteBatch = (
         ? yield* redactRows(redaction, yield* statements.rows(list, { after }))
         : yield* redactChanges(redaction, yield* statements.changes(list, redaction.certified, { after, through }))
       yield* writeCertificate(redaction)
-      Object.assign(counts, redaction.counts)
+      counts.records = redaction.redacted.rows.length
+      counts.changes = redaction.redacted.changes.length
       position = last !== undefined
         ? { list: list.label, table, after: last }
         : table === "rows"
@@ -535,8 +542,6 @@ const failed = ({ location }: Pick<Maintenance, "location">, reason: SinkReason)
 
 const timestamp = Effect.map(DateTime.now, DateTime.formatIso)
 
-const hasRedacted = ({ changes, quarantined, records }: RedactedCounts): boolean => records + changes + quarantined > 0
-
 /** Returns a record's text after a rule. */
 type TextAfter = (text: string, id: string | undefined) => string
 
@@ -564,7 +569,8 @@ interface Redaction {
   readonly isLoaded: boolean
   readonly certified: CertifiedTexts | undefined
   readonly correction: Correction | undefined
-  readonly counts: { records: number; changes: number; quarantined: number }
+  /** The ids of the rows and changes that were redacted. */
+  readonly redacted: { readonly rows: Array<string>; readonly changes: Array<string> }
 }
 
 const openRedaction = Effect.fnUntraced(function*(
@@ -583,7 +589,7 @@ const openRedaction = Effect.fnUntraced(function*(
     isLoaded: yield* statements.isLoaded(list),
     certified,
     correction: certificate === undefined ? undefined : new Correction(layoutOf(list), certificate),
-    counts: { records: 0, changes: 0, quarantined: 0 }
+    redacted: { rows: [], changes: [] }
   }
 })
 
@@ -600,14 +606,14 @@ const redactRows = Effect.fnUntraced(function*(
   redaction: Redaction,
   rows: ReadonlyArray<RowText>
 ): Effect.fn.Return<number | undefined, SinkError> {
-  const { correction, counts, isLoaded, list, now, statements } = redaction
+  const { correction, isLoaded, list, now, statements } = redaction
   const layout = layoutOf(list)
   const redacted = rows.flatMap((row) => {
     const text = redaction.redact(row.raw, row.id)
     return text === row.raw ? [] : [{ ...row, text }]
   })
   if (redacted.length > 0) {
-    counts.records += redacted.length
+    redaction.redacted.rows.push(...redacted.map(({ id }) => id))
     const certified = yield* certifiedAmong(redaction, redacted.map(({ row }) => row))
     const counted = redacted.filter(({ row }) => certified.has(row))
     const later = redaction.certified === undefined || counted.length === 0
@@ -652,7 +658,7 @@ const redactChanges = Effect.fnUntraced(function*(
   redaction: Redaction,
   changes: ReadonlyArray<ChangeText>
 ): Effect.fn.Return<number | undefined, SinkError> {
-  const { correction, counts, list, redact, statements } = redaction
+  const { correction, list, redact, statements } = redaction
   const redacted = changes.flatMap((change) => {
     const { after, before, fields, id } = change
     const texts = {
@@ -663,7 +669,7 @@ const redactChanges = Effect.fnUntraced(function*(
     return [{ change, ...texts, seq: change.seq, fields: shownFields(list, fields, [texts.before, texts.after]) }]
   })
   if (redacted.length > 0) {
-    counts.changes += redacted.length
+    redaction.redacted.changes.push(...redacted.map(({ change: { id } }) => id))
     const rows = redacted.flatMap(({ change: { certifiedRow } }) => certifiedRow === undefined ? [] : [certifiedRow])
     const certified = yield* certifiedAmong(redaction, rows)
     for (const { before, change } of redacted) {
