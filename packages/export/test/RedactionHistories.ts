@@ -244,9 +244,9 @@ const play = (name: string, destination: RedactedDestination, number: number, fi
       yield* check
     }
     // The same person may have been erased by one of their criteria only.
-    const again = [...erased].map(({ customer }): Criterion => ({
+    const again = [...erased].map((person): Criterion => ({
       kind: "customer-id",
-      value: Redacted.make(customer)
+      value: Redacted.make(customerOf(person))
     }))
     if (again.length > 0) yield* withOpened((opened) => erase(opened, { criteria: again, key, by: "history" }))
     yield* check
