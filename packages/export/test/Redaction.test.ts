@@ -31,5 +31,5 @@ const postgres: RedactedDestination = {
 
 suite("sqlite:FILE", sqlite)
 suite("postgres://HOST", postgres)
-histories("sqlite:FILE", sqlite, isLongRun ? 300 : 12)
-histories("postgres://HOST", postgres, isLongRun ? 60 : 3)
+histories("sqlite:FILE", sqlite, isLongRun ? 300 : 8)
+histories("postgres://HOST", postgres, isLongRun ? 60 : 2)
