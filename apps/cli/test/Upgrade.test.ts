@@ -63,8 +63,17 @@ const linesOf = (out: string): ReadonlyArray<Record<string, unknown>> =>
 const unreadBy = (from: string) =>
   Effect.map(read(from, "changes", "--consumer", "ledger"), (out) => linesOf(out).map(({ seq }) => seq))
 
+/** Returns what `payments migrate` would do. */
+const pendingIn = (to: string) =>
+  Effect.map(
+    runInProcess(layerTest({}), ["migrate", "--dry-run", "--format", "json", "--to", to]),
+    ({ out }) => JSON.parse(out)
+  )
+
 const opens = (to: string) =>
   Effect.gen(function*() {
+    const pending = yield* pendingIn(to)
+    assert.isBelow(pending.from, pending.to)
     const verified = yield* read(to, "verify")
     for (const label of labels) assert.match(verified, new RegExp(`^${label}: matches the certificate`, "m"))
     assert.include(yield* read(to, "quarantine"), `"id":"por_6"`)
@@ -93,6 +102,7 @@ const opens = (to: string) =>
     yield* read(to, "verify")
     // The export has recorded six updates and the payout request that two complete scans have not returned.
     assert.deepStrictEqual(yield* unreadBy(to), [9, 10, 11, 12, 13, 14, 15, 16, 17])
+    assert.deepInclude(yield* pendingIn(to), { from: pending.to, to: pending.to, additions: [] })
   }).pipe(Effect.provide(Sandbox.layer({ lists: contentOf(3) })))
 
 describe.each(versions)("a destination of version %s", (version) => {
