@@ -8,6 +8,7 @@ import {
   type ListScanner,
   openScanner,
   type PassSummary,
+  type PersonalRule,
   type ScanEvent,
   type ScanSession,
   type ScanSummary,
@@ -25,6 +26,7 @@ import { listAfter, problemOf, type Status, updateList } from "./Status.ts"
 /** What the loop of a list needs. */
 export interface ListOptions<R> extends SourceOptions<R> {
   readonly name: Lists.ListName
+  readonly rule: PersonalRule
   readonly isSecret: IsSecret
   readonly status: Status["Service"]
   /** Reads what the destination knows about its lists, and notes it. */
@@ -53,7 +55,7 @@ interface ActiveRun {
 
 /** Makes the loop of a list. `run` locks the list. It ends only if the destination fails. */
 export const makeListLoop = <R>(options: ListOptions<R>) => {
-  const { isSecret, metrics, name, places, refresh, source, status } = options
+  const { isSecret, metrics, name, places, refresh, rule, source, status } = options
   const { label } = Lists.byName[name]
   const stallAfter = Duration.toMillis(options.stallAfter ?? defaultStall)
   const active = new Map<RunKind, ActiveRun>()
@@ -230,6 +232,7 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
   const run = Effect.gen(function*() {
     const scanner = yield* openScanner(name, {
       ...source.scan,
+      personal: rule,
       onLocked: source.scan.onLocked ?? "wait",
       onEvent: handle
     })

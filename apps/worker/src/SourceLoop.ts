@@ -3,7 +3,15 @@
  * the destination is lost, it is opened again. A source fails alone.
  */
 import { Lists, Monotonic, PaymentsApi, type PaymentsConfigError } from "@payments/core"
-import { Destination, prune, Sink, type SinkError } from "@payments/export"
+import {
+  Destination,
+  openPersonal,
+  type PersonalRule,
+  prune,
+  Sink,
+  type SinkError,
+  whilePersonalDataChanges
+} from "@payments/export"
 import type { Source } from "@payments/export/sources"
 import { Context, Data, Duration, Effect, Layer, Result } from "effect"
 import { makeListLoop } from "./ListLoop.ts"
@@ -54,14 +62,16 @@ export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R
     return yield* new SourceStopped({ error })
   })
 
-  let api: Context.Context<PaymentsApi> | undefined
-  while (api === undefined) {
-    const built = yield* Effect.result(Layer.build(Layer.fresh(options.api)))
-    if (Result.isSuccess(built)) api = built.success
+  const settings = Effect.all([Layer.build(Layer.fresh(options.api)), source.personal])
+  let read: Effect.Success<typeof settings> | undefined
+  while (read === undefined) {
+    const built = yield* Effect.result(settings)
+    if (Result.isSuccess(built)) read = built.success
     else if (isStrict) return yield* new SourceStopped({ error: built.failure })
     else yield* waitAfter(built.failure, "Error", "settings cannot be read")
   }
   wait = firstWait
+  const [api, rule] = read
 
   let wasOpened = false
   while (true) {
@@ -70,7 +80,7 @@ export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R
       wasOpened = true
       openedAt = now
     })
-    const error = yield* useDestination(options, status, onOpen).pipe(
+    const error = yield* useDestination(options, rule, status, onOpen).pipe(
       Effect.provide(api),
       Effect.scoped,
       Effect.flip
@@ -114,6 +124,7 @@ const note = <R>(
 /** Opens the destination and runs its lists until the destination fails. */
 const useDestination = Effect.fnUntraced(function*<R>(
   options: SourceOptions<R>,
+  rule: PersonalRule,
   status: Status["Service"],
   onOpen: Effect.Effect<void>
 ) {
@@ -122,12 +133,14 @@ const useDestination = Effect.fnUntraced(function*<R>(
   const sink = Context.get(yield* Layer.build(Layer.fresh(options.open)), Sink)
   yield* onOpen
   // Another worker may have the locks, and the next scan may be far away. A foreign destination is reported at once anyway.
-  yield* Effect.forEach(source.lists, (name) =>
-    sink.inspect?.scan(Lists.byName[name], {
-      source: api.source,
-      limit: Lists.pageLimit.default,
-      parameters: api[name].parameters
-    }) ?? Effect.void)
+  yield* whilePersonalDataChanges(Effect.gen(function*() {
+    const { binding } = yield* openPersonal({ location: sink.location, personal: sink.inspect?.personal }, rule)
+    for (const name of source.lists) {
+      const { parameters } = api[name]
+      const request = { source: api.source, limit: Lists.pageLimit.default, parameters, personal: binding }
+      yield* sink.inspect?.scan(Lists.byName[name], request) ?? Effect.void
+    }
+  }))
   const definitions = source.lists.map((name) => Lists.byName[name])
   const refresh = Effect.gen(function*() {
     const lists = yield* sink.inspect?.freshness(definitions) ?? Effect.succeed([])
@@ -140,7 +153,9 @@ const useDestination = Effect.fnUntraced(function*<R>(
   })
   yield* options.onStart({ destination: sink.location, lists: yield* refresh })
   yield* status.update(source.name, (state) => ({ ...state, destination: sink.location, problem: null }))
-  const loops = source.lists.map((name) => makeListLoop({ ...options, name, isSecret: api.isSecret, status, refresh }))
+  const loops = source.lists.map((name) =>
+    makeListLoop({ ...options, name, rule, isSecret: api.isSecret, status, refresh })
+  )
   const loopOf = ({ name }: Lists.AnyList) => loops.find((loop) => loop.name === name)
   /** The sink of all lists. A list that is rendered or opened commits no page, but it does not stall. */
   const watched: Sink["Service"] = {

@@ -44,8 +44,10 @@ export const runOnce = Effect.fnUntraced(
       Effect.gen(function*() {
         const api = Context.get(yield* Layer.build(Layer.fresh(options.api(source))), PaymentsApi)
         const sink = yield* Layer.build(Layer.fresh(options.open(source)))
+        const personal = yield* source.personal
         const outcomes = yield* scanAll(source.lists, {
           ...source.scan,
+          personal,
           onEvent: (event) => Effect.andThen(metrics.onEvent(source.name, event), logEvent(event, api.isSecret))
         }).pipe(
           Effect.tap(() => observeSink(source)),

@@ -33,6 +33,7 @@ export type { ConsumerState, ListFreshness, Overview } from "./ListFreshness.ts"
 export * as MetricDefinitions from "./MetricDefinitions.ts"
 export { Metrics, observeSink } from "./Metrics.ts"
 export type { PassSummary } from "./Passes.ts"
+export { type OpenPersonal, openPersonal, whilePersonalDataChanges } from "./personal/OpenPersonal.ts"
 export {
   erase,
   type Erased,

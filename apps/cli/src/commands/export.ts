@@ -16,6 +16,7 @@ import {
 } from "@payments/export"
 import {
   checkAll,
+  chosenPersonal,
   chosenScanOptionsOf,
   ChosenSource,
   CommandExit,
@@ -101,9 +102,10 @@ export const exportCommand = <R>(
         ? [...new Set(input.lists)]
         : source?.lists ?? Lists.all.map(({ name }) => name)
       // All settings are checked together, before anything is opened: a wrong setting leaves no empty destination.
-      const { concurrency, destination, parts, scanOptions, service } = yield* checkAll({
+      const { concurrency, destination, parts, personal, scanOptions, service } = yield* checkAll({
         destination: destinationFor(input, names),
         scanOptions: chosenScanOptionsOf(input),
+        personal: chosenPersonal("forService"),
         parts: partsOf(input, names),
         concurrency: setting({ name: "concurrency", text: input.concurrency }, undefined, wholeNumber(1, 64)),
         service: Layer.build(api)
@@ -116,6 +118,7 @@ export const exportCommand = <R>(
         const metrics = yield* Metrics
         const options: ScanOptions = {
           ...scanOptions,
+          personal,
           rebind: input.rebind,
           onEvent: (event) => metrics.onEvent(sourceName, event)
         }

@@ -5,6 +5,7 @@ import {
   ExitCode,
   exportedLists,
   type FileDifference,
+  type PersonalRule,
   printable,
   type Verified,
   verify,
@@ -13,6 +14,7 @@ import {
 } from "@payments/export"
 import {
   checkAll,
+  chosenPersonal,
   CommandExit,
   fromDestination,
   fromFlag,
@@ -40,8 +42,9 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
       format: resultFormatFlag
     },
     Effect.fnUntraced(function*({ againstApi, format, from }) {
-      const { destination, service } = yield* checkAll({
+      const { destination, personal, service } = yield* checkAll({
         destination: fromDestination(from),
+        personal: againstApi ? chosenPersonal("forDestination") : Effect.undefined,
         service: againstApi ? Layer.build(api) : Effect.undefined
       })
       yield* requireOutput
@@ -54,7 +57,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
         }
       }))
       const files = destination._tag === "Files" ? yield* verifyFiles(destination.folder) : []
-      const compared = service === undefined ? [] : yield* compare(destination).pipe(Effect.provide(service))
+      const compared = service === undefined ? [] : yield* compare(destination, personal).pipe(Effect.provide(service))
       if (verified.length === 0) {
         return yield* new CommandExit({
           exitCode: ExitCode.destination,
@@ -97,7 +100,10 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
   )
 
 /** Compares the destination with the API. Fails if the destination belongs to another source. */
-const compare = Effect.fnUntraced(function*(destination: Destination.StoredDestination) {
+const compare = Effect.fnUntraced(function*(
+  destination: Destination.StoredDestination,
+  rule: PersonalRule | undefined
+) {
   const { source } = yield* PaymentsApi
   const reader = yield* Destination.reader(destination)
   const bound = yield* reader.source
@@ -107,7 +113,7 @@ const compare = Effect.fnUntraced(function*(destination: Destination.StoredDesti
       problem: `the destination has the data of another source (${bound}), not of ${source}.`
     })
   }
-  return yield* Effect.forEach(yield* exportedLists(reader), (list) => verifyAgainstApi(reader, list))
+  return yield* Effect.forEach(yield* exportedLists(reader), (list) => verifyAgainstApi(reader, list, rule))
 }, Effect.scoped)
 
 /** Returns the comparison of a list for programs. */
