@@ -8,7 +8,8 @@
  */
 import { Lists, type Page, type PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
 import { Deferred, Duration, Effect, Option, Semaphore } from "effect"
-import { merchantsOf, type ReadPage, type Redact, toBatchRecords } from "./ReadPage.ts"
+import { unchanged } from "./personal/OpenPersonal.ts"
+import { merchantsOf, type ReadPage, toBatchRecords } from "./ReadPage.ts"
 import { OtherMerchant, type Owner, type OwnerClaim, type ScanPreview, type Sink, SinkError } from "./Sink.ts"
 
 /** The maximum number of buffered records. It may be exceeded if the service returns larger pages than requested. */
@@ -258,9 +259,6 @@ const findEvidence = Effect.fnUntraced(function*(
   }
   return "none"
 })
-
-/** Only the ids of these records are used. */
-const unchanged: Redact = (text) => ({ text, held: undefined })
 
 /**
  * Returns the evidence in the first 1,000 records of a list. If a key is given and another key read one of the pages, there

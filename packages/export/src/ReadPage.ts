@@ -10,7 +10,7 @@ import {
 } from "@payments/core"
 import { amountsOf, layoutOf, withoutRoundedAmounts } from "./engine/Columns.ts"
 import { countPath } from "./engine/ScanTotals.ts"
-import type { RedactedText } from "./personal/Rule.ts"
+import type { Redactor } from "./personal/OpenPersonal.ts"
 import type { BatchRecord, Problem } from "./Sink.ts"
 
 /** A page for a destination, without the parsed values, so that they can be freed while the page is in a queue. */
@@ -30,17 +30,14 @@ export interface ReadPage {
 /** A page of any list: each decoded record has an id. */
 type AnyPage = Page<{ readonly id: string }>
 
-/** Applies a rule for personal data to the text of a record. */
-export type Redact = (text: string) => RedactedText
-
 /**
- * Makes a function that converts the pages of a list. `redact` applies to what is written. The merchant ids and the names of
+ * Makes a function that converts the pages of a list. The redactor applies to what is written. The merchant ids and the names of
  * undocumented fields are those of the page before it.
  */
-export const toReadPage = (list: Lists.AnyList, redact: Redact) => {
+export const toReadPage = (list: Lists.AnyList, redactor: Redactor) => {
   const layout = layoutOf(list)
   return (page: AnyPage): ReadPage => {
-    const records = toBatchRecords(list, page, redact)
+    const records = toBatchRecords(list, page, redactor)
     const undocumented = new Map<string, number>()
     for (const { value } of page.records()) {
       for (const path of layout.undocumentedIn(value)) countPath(undocumented, path, 1)
@@ -60,17 +57,20 @@ export const toReadPage = (list: Lists.AnyList, redact: Redact) => {
 }
 
 /** Returns the records of a page, in the order of the page. */
-export const toBatchRecords = (list: Lists.AnyList, { records }: AnyPage, redact: Redact): ReadonlyArray<BatchRecord> =>
-  records().map((record) => toBatchRecord(list, record, redact))
+export const toBatchRecords = (
+  list: Lists.AnyList,
+  { records }: AnyPage,
+  redactor: Redactor
+): ReadonlyArray<BatchRecord> => records().map((record) => toBatchRecord(list, record, redactor))
 
 /** A record of any list. */
 type AnyRecord = PageRecord<{ readonly id: string }>
 
 /** Converts a record. Quarantines it if its id or its nesting cannot be stored, or if a field needs a decision. */
-export const toBatchRecord = (list: Lists.AnyList, record: AnyRecord, redact: Redact): BatchRecord => {
+export const toBatchRecord = (list: Lists.AnyList, record: AnyRecord, redactor: Redactor): BatchRecord => {
   const layout = layoutOf(list)
-  const { held, text } = redact(record.text)
-  const { problem, value } = text === record.text ? record : redacted(list, record, text)
+  const { held, text } = redactor.redact(record.text)
+  const { problem, value } = text === record.text ? record : redacted(list, record, text, redactor)
   const storableId = isStorable(record.id) ? record.id : undefined
   return {
     id: storableId,
@@ -83,10 +83,10 @@ export const toBatchRecord = (list: Lists.AnyList, record: AnyRecord, redact: Re
   }
 }
 
-/** Returns the value of a record's new text, and its problem: the text may lack the value that had one. */
-const redacted = (list: Lists.AnyList, { problem }: AnyRecord, text: string) => ({
+/** Returns the value of a record's new text, and its problem: the rule may have left out the value that had one. */
+const redacted = (list: Lists.AnyList, record: AnyRecord, text: string, { redactDocumented }: Redactor) => ({
   value: parseText(text),
-  problem: problem === undefined ? undefined : recordProblem(list, text)
+  problem: record.problem === undefined ? undefined : recordProblem(list, redactDocumented(record.text).text)
 })
 
 /** What a person has to do about a field that a rule has left out. */

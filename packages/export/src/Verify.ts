@@ -209,7 +209,7 @@ export const verifyAgainstApi = Effect.fnUntraced(function*(
   rule: PersonalRule = keepAll
 ): Effect.fn.Return<Verified, SinkError | PaymentsError, PaymentsApi | Scope.Scope> {
   const api = yield* PaymentsApi
-  const redact = (yield* openPersonal(reader, rule)).redactorOf(list)
+  const redactor = (yield* openPersonal(reader, rule)).redactorOf(list)
   const scans = (yield* reader.scans(list)).filter(({ state }) => state === "complete")
   const whole = scans.find(({ part }) => part === "")
   const last = whole ?? scans.at(0)
@@ -223,7 +223,7 @@ export const verifyAgainstApi = Effect.fnUntraced(function*(
   yield* Stream.runForEach(
     pages,
     Effect.fnUntraced(function*(page) {
-      const records = toBatchRecords(list, page, redact).map(hashed)
+      const records = toBatchRecords(list, page, redactor).map(hashed)
       const { stored } = yield* reader.find(list, lookupsOf(records))
       const texts = yield* reader.textsOf(list, differingRows(records, stored))
       for (const { hash, id, problem: quarantined, text } of records) {

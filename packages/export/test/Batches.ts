@@ -1,5 +1,6 @@
 /** Makes batches as a scan passes them to a sink. */
 import { type Lists, Position } from "@payments/core"
+import { unchanged } from "../src/personal/OpenPersonal.ts"
 import { toBatchRecord } from "../src/ReadPage.ts"
 import type { Batch, BatchRecord, Problem } from "../src/Sink.ts"
 
@@ -9,7 +10,7 @@ export const recordOf = (list: Lists.AnyList, id: string | undefined, text: stri
   return toBatchRecord(
     list,
     problem === undefined ? { id: id ?? "", text, value } : { id, text, value, problem },
-    (unchanged) => ({ text: unchanged, held: undefined })
+    unchanged
   )
 }
 

@@ -3,10 +3,25 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
-import { Effect, FileSystem, Layer } from "effect"
+import { Effect, FileSystem, Layer, Redacted, Result } from "effect"
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
 import { tableOf } from "../src/engine/Columns.ts"
 import { keepRule } from "../src/engine/Personal.ts"
-import { exitCodeOf, openScanner, scan, type ScanEvent, scanParts, Sink } from "../src/index.ts"
+import {
+  exitCodeOf,
+  keepAll,
+  keyCheck,
+  keyCheckIn,
+  openScanner,
+  type PersonalRule,
+  ruleNameOf,
+  scan,
+  type ScanEvent,
+  scanParts,
+  Sink
+} from "../src/index.ts"
+import { hashOf } from "../src/personal/Suppression.ts"
 import { batchOf, recordOf } from "./Batches.ts"
 import type { OwnedDestination } from "./OwnerTest.ts"
 
@@ -37,8 +52,23 @@ const erasure = (prefix: string) => [
   }, hash = id, contract = NULL WHERE amount < 10`
 ]
 
+const canary = "CANARY-7f3a"
+
+const keyOf = (name: string) => Redacted.make(new TextEncoder().encode(name.repeat(32)))
+
+const pseudonymize = (key: string): PersonalRule => ({ ...keepAll, preset: "pseudonymize", key: keyOf(key) })
+
+/** Returns the bytes of all files in a folder as text. */
+const textIn = async (folder: string): Promise<unknown> =>
+  readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((file) => file.isFile() && !file.name.endsWith(".lock"))
+    .map((file) => readFileSync(join(file.parentPath, file.name), "latin1"))
+
 /** Runs the suite over a destination. */
-export const personalSuite = (name: string, { execute, layer, read, snapshots }: PersonalDestination) => {
+export const personalSuite = (
+  name: string,
+  { content = textIn, execute, layer, read, snapshots }: PersonalDestination
+) => {
   const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeServices.NodeServices>) =>
     FileSystem.FileSystem.use((fs) => fs.makeTempDirectoryScoped()).pipe(
       Effect.flatMap(use),
@@ -50,13 +80,15 @@ export const personalSuite = (name: string, { execute, layer, read, snapshots }:
   const run = (
     folder: string,
     records: ReadonlyArray<string>,
-    onEvent?: (event: ScanEvent) => Effect.Effect<void>
-  ) => scan("invoices", { limit, largestBatch: limit, onEvent }).pipe(Effect.provide(over(folder, records)))
+    onEvent?: (event: ScanEvent) => Effect.Effect<void>,
+    personal?: PersonalRule
+  ) => scan("invoices", { limit, largestBatch: limit, onEvent, personal }).pipe(Effect.provide(over(folder, records)))
   const change = (folder: string, statements: (prefix: string) => ReadonlyArray<string>) =>
     Effect.forEach(
       statements("").keys(),
       (index) => Effect.promise(async () => execute(folder, (prefix) => statements(prefix)[index] ?? ""))
     )
+  const contentOf = (folder: string) => content(folder)
   const erase = (folder: string) => change(folder, erasure)
   const textsIn = (folder: string) =>
     Effect.promise(async () => (await read(folder, list)).map(({ raw }) => raw).toSorted())
@@ -226,6 +258,151 @@ export const personalSuite = (name: string, { execute, layer, read, snapshots }:
             assert.strictEqual((yield* Effect.flip(sink.begin(list, before))).reason._tag, "PersonalDataChanged")
             yield* sink.begin(list, request)
           }))
+        })
+      ))
+
+    it.live("is stored after the rule of the first rows, and refused with another rule or key", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          const bad = [
+            `{"id":"inv_bad","amount":"x","customerDocumentNumber":"${canary}","${canary}":{"a":"${canary}"}}`
+          ]
+          const canaries = (text: string) =>
+            numbers(30).map((index) =>
+              `{"id":"inv_${index}","amount":${index},"customerDocumentNumber":"${canary}","status":"${text}","new":"${canary}"}`
+            )
+          const omit = { ...keepAll, preset: "omit", undocumented: "omit" } as const
+          yield* run(folder, [...canaries("open"), ...bad], undefined, omit)
+          const summary = yield* run(folder, [...canaries("paid"), ...bad], undefined, omit)
+          assert.deepInclude(summary, { updated: 30, quarantined: 1 })
+          assert.include(yield* textsIn(folder), `{"id":"inv_3","amount":3,"status":"paid"}`)
+          yield* Effect.scoped(Effect.gen(function*() {
+            const { sink, state } = yield* opened(folder)
+            assert.strictEqual(ruleNameOf(state.rule), ruleNameOf(omit))
+            // What an earlier scan knew: the rule that keeps every field.
+            const error = yield* Effect.flip(sink.begin(list, plainRequest))
+            assert.strictEqual(error.reason._tag, "PersonalDataChanged")
+          }))
+          for (const other of [keepAll, { ...omit, undocumented: "hold" } as const, pseudonymize("a")]) {
+            const error = yield* Effect.flip(run(folder, canaries("void"), undefined, other))
+            assert.strictEqual(error.reason._tag, "OtherRule")
+            assert.strictEqual(exitCodeOf(error), 9)
+            for (const text of [ruleNameOf(omit), ruleNameOf(other), "payments rewrite"]) {
+              assert.include(error.message, text)
+            }
+          }
+          assert.include(yield* textsIn(folder), `{"id":"inv_3","amount":3,"status":"paid"}`)
+          const stored = JSON.stringify(yield* Effect.promise(() => contentOf(folder)))
+          assert.notInclude(stored, canary)
+          assert.include(stored, ruleNameOf(omit), "a certificate names the rule")
+        })
+      ))
+
+    it.live("does not hide that a record does not match the document, unless the rule leaves its value out", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          const deep = "[".repeat(600) + "]".repeat(600)
+          const records = [
+            `{"id":"a","amount":"${canary}","paymentAmount":5,"new":${deep}}`,
+            `{"id":"b","customerDocumentNumber":{"${canary}":"${canary}"},"amount":7}`,
+            `{"id":"c","customerDocumentNumber":1,"amount":9007199254740993}`,
+            `"${canary}"`,
+            `{"id":5,"reference":"${canary}"}`,
+            `{"id":"d","${canary}":1,"amount":1}`
+          ]
+          const hold = { ...keepAll, preset: "omit", undocumented: "hold", fields: { reference: "omit" } } as const
+          const summary = yield* run(folder, records, undefined, hold)
+          assert.deepInclude(summary, { records: 6, quarantined: 5, withoutId: 2 })
+          assert.deepStrictEqual(yield* textsIn(folder), [
+            `{"id":"a","paymentAmount":5}`,
+            `{"id":"b","amount":7}`,
+            `{"id":"c","amount":9007199254740993}`,
+            `{"id":"d","amount":1}`
+          ])
+          const stored = JSON.stringify(yield* Effect.promise(() => contentOf(folder)))
+          assert.notInclude(stored, canary)
+          assert.include(stored, "a decision: add the field to keep, omit or pseudonymize")
+        })
+      ))
+
+    it.live("is stored as pseudonyms of one key", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          const records = numbers(15).map((index) => `{"id":"inv_${index}","customerDocumentNumber":"${canary}"}`)
+          yield* run(folder, records, undefined, pseudonymize("a"))
+          assert.deepInclude(yield* run(folder, records, undefined, pseudonymize("a")), { unchanged: 15 })
+          const error = yield* Effect.flip(run(folder, records, undefined, pseudonymize("b")))
+          assert.include(error.message, "another personal key than the given one")
+          const [text = ""] = yield* textsIn(folder)
+          assert.match(text, /^\{"id":"inv_0","customerDocumentNumber":"ps1_[0-9a-f]{32}"\}$/)
+          yield* Effect.scoped(Effect.gen(function*() {
+            const { state } = yield* opened(folder)
+            assert.strictEqual(state.keyCheck, keyCheckIn(state.rule))
+          }))
+        })
+      ))
+
+    it.live("of an empty destination gets one rule if two programs fill it at the same time", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          const records = invoices(30).map((text) => text.replace("contract", "customerDocumentNumber"))
+          const omit = { ...keepAll, preset: "omit" } as const
+          const both = yield* Effect.all(
+            ([["invoices", omit], ["payinSources", keepAll]] as const).map(([one, personal]) =>
+              Effect.result(
+                scan(one, { limit, largestBatch: limit, personal }).pipe(
+                  Effect.provide(Layer.merge(
+                    layer(folder),
+                    layerTest({ invoices: records, payinSources: numbers(30).map((index) => ({ id: `pis_${index}` })) })
+                  ))
+                )
+              )
+            ),
+            { concurrency: "unbounded" }
+          )
+          const refused = both.flatMap((result) => Result.isFailure(result) ? [result.failure] : [])
+          assert.deepStrictEqual(refused.map(({ reason }) => reason._tag), ["OtherRule"])
+          const texts = yield* textsIn(folder)
+          assert.isTrue(texts.every((text) => !text.includes("person")), texts[0])
+        })
+      ))
+
+    it.live("of a person on the suppression list is not stored again, and needs the key", () =>
+      inFolder((folder) =>
+        Effect.gen(function*() {
+          const key = keyOf("a")
+          const withKey = { ...keepAll, key }
+          const records = (status: string) =>
+            numbers(30).map((index) =>
+              `{"id":"inv_${index}","customerDocumentNumber":"${
+                index % 10
+              }${canary}","amount":${index},"status":"${status}","x":"${index}"}`
+            )
+          yield* run(folder, records("open"), undefined, withKey)
+          yield* change(folder, (prefix) => [
+            `INSERT INTO ${prefix}suppressed (hash, erasure) VALUES ('${
+              hashOf(key, { kind: "document-number", value: Redacted.make(`3${canary}`) })
+            }', 1)`,
+            `UPDATE ${prefix}personal SET key_check = '${keyCheck(key)}', edition = 1`
+          ])
+          for (
+            const [other, problem] of [[keepAll, "needs the personal key"], [
+              { ...keepAll, key: keyOf("b") },
+              "not the one"
+            ]] as const
+          ) {
+            const error = yield* Effect.flip(run(folder, records("paid"), undefined, other))
+            assert.strictEqual(error.reason._tag, "WrongSetting")
+            assert.strictEqual(exitCodeOf(error), 3)
+            assert.include(error.message, problem)
+          }
+          const summary = yield* run(folder, records("paid"), undefined, withKey)
+          assert.deepInclude(summary, { updated: 30 })
+          const expected = records("paid").map((text, index) =>
+            index % 10 === 3 ? `{"id":"inv_${index}","amount":${index},"status":"paid"}` : text
+          )
+          assert.deepStrictEqual(yield* textsIn(folder), expected.toSorted())
+          assert.deepInclude(yield* run(folder, records("paid"), undefined, withKey), { unchanged: 30 })
         })
       ))
 

@@ -21,15 +21,31 @@ import {
 } from "./Rule.ts"
 import { hashesIn } from "./Suppression.ts"
 
-/** What applies to the texts of records. */
+/** Applies a rule for personal data to the texts of a list's records. */
+export interface Redactor {
+  /** Returns the same text if nothing changes. */
+  readonly redact: (text: string) => RedactedText
+  /**
+   * The same, but a value that is left out only because it is undocumented stays. A record is checked with these values: an
+   * amount of a wrong type has to be reported, although the rule leaves it out.
+   */
+  readonly redactDocumented: (text: string) => RedactedText
+}
+
+const same = (text: string): RedactedText => ({ text, held: undefined })
+
+/** Changes no text. */
+export const unchanged: Redactor = { redact: same, redactDocumented: same }
+
+/** What a scan, a pass or a comparison knows about personal data. */
 export interface OpenPersonal {
   /** What the commits compare. Undefined for a destination that stores nothing. */
   readonly binding: PersonalBinding | undefined
   /**
-   * Returns the function that applies the rule to the text of a record, and the rule of erasures too if the record is on the
-   * suppression list: the service returns erased records again. It returns the same text if nothing changes.
+   * Returns what applies to the list's records: the rule, and the rule of erasures too if a record is on the suppression list,
+   * because the service returns erased records again.
    */
-  readonly redactorOf: (list: Lists.AnyList) => (text: string) => RedactedText
+  readonly redactorOf: (list: Lists.AnyList) => Redactor
 }
 
 /**
@@ -41,13 +57,13 @@ export const openPersonal = (
   rule: PersonalRule
 ): Effect.Effect<OpenPersonal, SinkError> =>
   destination.personal === undefined
-    ? Effect.succeed({ binding: undefined, redactorOf: (list) => redactorOf(list, rule) })
+    ? Effect.succeed({ binding: undefined, redactorOf: (list) => redactorWith(list, rule, []) })
     : Effect.flatMap(destination.personal, (state) => {
       const reason = refusalOf(state, rule)
       if (reason !== undefined) return Effect.fail(new SinkError({ location: destination.location, reason }))
       return Effect.succeed({
         binding: { rule: state.rule ?? toStored(rule), edition: state.edition },
-        redactorOf: (list: Lists.AnyList) => redactorWith(list, rule, new Set(state.suppressed))
+        redactorOf: (list: Lists.AnyList) => redactorWith(list, rule, state.suppressed)
       })
     })
 
@@ -65,17 +81,18 @@ const refusalOf = (state: PersonalState, rule: PersonalRule): SinkReason | undef
   return problem === undefined ? undefined : new WrongSetting({ problem })
 }
 
-const redactorWith = (
-  list: Lists.AnyList,
-  rule: PersonalRule,
-  suppressed: ReadonlySet<string>
-): (text: string) => RedactedText => {
-  const redact = redactorOf(list, rule)
+const redactorWith = (list: Lists.AnyList, rule: PersonalRule, suppressed: ReadonlyArray<string>): Redactor => {
   const { key } = rule
-  if (key === undefined || suppressed.size === 0) return redact
-  const erase = redactorOf(list, erasureRule)
-  return (text) =>
-    hashesIn(key, list, text).some((hash) => suppressed.has(hash)) ? erase(redact(text).text) : redact(text)
+  const hashes = new Set(suppressed)
+  const isErased = (text: string) =>
+    key !== undefined && hashes.size > 0 && hashesIn(key, list, text).some((hash) => hashes.has(hash))
+  const withUndocumented = (undocumented: PersonalRule["undocumented"] | undefined): Redactor["redact"] => {
+    const by = (applied: PersonalRule) =>
+      redactorOf(list, undocumented === undefined ? applied : { ...applied, undocumented })
+    const [redact, erase] = [by(rule), by(erasureRule)]
+    return (text) => isErased(text) ? erase(redact(text).text) : redact(text)
+  }
+  return { redact: withUndocumented(undefined), redactDocumented: withUndocumented("keep") }
 }
 
 /** The waits between attempts. A large erasure consists of many transactions, and each of them changes personal data. */
