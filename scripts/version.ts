@@ -25,10 +25,11 @@ if (import.meta.main) {
       const path = join(root, file)
       writeFileSync(path, readFileSync(path, "utf8").replace(pattern, version))
     }
-    console.log(`Next, and commit the result:
+    console.log(`Next:
   npm run setup
   npm run docs
   npm run fixtures -- postgres://USER@HOST:PORT/DATABASE   (apps/cli/test/fixtures/make.ts)
+  git add --all && git commit
   npm test
   npm run test:release`)
   } else process.exitCode = 1
