@@ -81,6 +81,7 @@ export {
   chosenRateLimitStore,
   ChosenSource,
   ConfigFlag,
+  environmentPersonal,
   SourceFlag
 } from "./sources/ChosenSource.ts"
 

@@ -4,7 +4,7 @@
  */
 import { Lists, PaymentsApi, type PaymentsApi as Api, PaymentsConfig } from "@payments/core"
 import { Destination } from "@payments/export"
-import { ChosenSource, logLine, print, type ProgramError, usage } from "@payments/export/program"
+import { ChosenSource, environmentPersonal, logLine, print, type ProgramError, usage } from "@payments/export/program"
 import { Config, Effect, Layer } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
@@ -80,7 +80,8 @@ const isConfigured = Effect.map(
 
 const run = Effect.fnUntraced(function*(file: string, format: ResultFormat) {
   const output = { isStored: true, format, next: `payments start${format === "text" ? "" : ` --format ${format}`}` }
-  yield* exportLists(Lists.all.map(({ name }) => name), {}, output).pipe(
+  const personal = yield* environmentPersonal
+  yield* exportLists(Lists.all.map(({ name }) => name), { personal }, output).pipe(
     Effect.provide(Destination.layer({ _tag: "Sqlite", file }))
   )
   if (format === "json") return

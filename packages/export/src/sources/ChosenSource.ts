@@ -176,15 +176,19 @@ export const chosenRateLimitStore: Layer.Layer<never, ProgramError, ChosenSource
   })
 )
 
+/** The rule for personal fields of the environment, with its key. */
+export const environmentPersonal: Effect.Effect<PersonalRule, ProgramError, FileSystem.FileSystem> = Effect.flatMap(
+  Effect.promise(() => import("./PersonalSettings.ts")),
+  ({ personalInEnvironment }) => personalInEnvironment
+)
+
 /** The rule for personal fields of the chosen source, with its key. `from` chooses the source of a command. */
 export const chosenPersonal = (
   from: "forService" | "forDestination"
 ): Effect.Effect<PersonalRule, ProgramError, ChosenSource | FileSystem.FileSystem> =>
   Effect.gen(function*() {
     const source = yield* (yield* ChosenSource)[from]
-    if (source !== undefined) return yield* source.personal
-    const { personalInEnvironment } = yield* Effect.promise(() => import("./PersonalSettings.ts"))
-    return yield* personalInEnvironment
+    return yield* source?.personal ?? environmentPersonal
   })
 
 /** The configuration of the chosen source's service. */
