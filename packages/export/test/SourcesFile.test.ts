@@ -312,6 +312,7 @@ to = "sqlite:early.db"
       const first = yield* revision("")
       assert.strictEqual(yield* revision("# a comment\n"), first)
       assert.notStrictEqual(yield* revision(`patience = "1h"`), first)
+      assert.notStrictEqual(yield* revision(`personal = "omit"`), first)
       assert.notStrictEqual(yield* revision(`invoices_api_key_command = ["echo", "key"]`), first)
     }).pipe(Effect.scoped))
 })
