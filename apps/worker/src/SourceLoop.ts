@@ -7,13 +7,12 @@ import {
   Destination,
   openPersonal,
   type PersonalRule,
-  prune,
   Sink,
   type SinkError,
   whilePersonalDataChanges
 } from "@payments/export"
 import type { Source } from "@payments/export/sources"
-import { Context, Data, Duration, Effect, Layer, Result } from "effect"
+import { Context, Data, Duration, Effect, type FileSystem, Layer, type Path, Result } from "effect"
 import { makeListLoop } from "./ListLoop.ts"
 import { problemAnnotations } from "./Log.ts"
 import type { SourceOptions } from "./SourceOptions.ts"
@@ -182,24 +181,33 @@ const useDestination = Effect.fnUntraced(function*<R>(
   ], { concurrency: "unbounded" }).pipe(Effect.andThen(Effect.never))
 })
 
-/** The time until the first removal of old changes and scans, and between two. */
+/** The time until the first removal of old changes, scans and missing rows, and between two. */
 const firstPrune = Duration.minutes(1)
 const pruneInterval = Duration.days(1)
 
-/** Removes old changes and scans every day, if this worker has a lock. A failure is logged and tried again the next day. */
-const pruning = ({ keepChanges, keepScans, name, to }: Source, status: Status["Service"]): Effect.Effect<void> => {
-  if (to === undefined || (keepChanges === undefined && keepScans === undefined)) return Effect.never
+/**
+ * Removes old changes, scans and missing rows every day, if this worker has a lock. A failure is logged and tried again the next
+ * day. Old snapshots of a folder are removed whenever files are rendered.
+ */
+const pruning = (
+  { keepChanges, keepMissing, keepScans, name, to }: Source,
+  status: Status["Service"]
+): Effect.Effect<void, never, FileSystem.FileSystem | Path.Path> => {
+  if (to === undefined || [keepChanges, keepMissing, keepScans].every((keep) => keep === undefined)) return Effect.never
   const once = Effect.gen(function*() {
     const { sources } = yield* status.current
     if (sources.find((source) => source.name === name)?.state !== "running") return
-    const { changes, scans } = yield* prune(yield* Destination.maintenance(to), { keepChanges, keepScans })
+    const { changes, rows, scans } = yield* Destination.pruneAll(to, { keepChanges, keepScans, keepMissing })
+    const heldBack = [...changes.heldBack, ...rows.heldBack]
     yield* Effect.annotateLogs(Effect.logInfo("pruned"), {
       changes: changes.removed,
       scans: scans.removed,
-      heldBackBy: changes.heldBack.map((held) => held.by === "consumer" ? `consumer ${held.name}` : `scan ${held.scan}`)
+      rows: rows.removed,
+      heldBackBy: [
+        ...new Set(heldBack.map((held) => held.by === "consumer" ? `consumer ${held.name}` : `scan ${held.scan}`))
+      ]
     })
   }).pipe(
-    Effect.scoped,
     Effect.catch((error) => Effect.annotateLogs(Effect.logWarning("prune failed"), problemAnnotations(error)))
   )
   return Effect.andThen(Effect.sleep(firstPrune), Effect.forever(Effect.andThen(once, Effect.sleep(pruneInterval))))

@@ -13,7 +13,20 @@ import {
 } from "@payments/export"
 import { CommandExit, type ProgramError } from "@payments/export/program"
 import type { LoadedSource, LoadedSources, Source } from "@payments/export/sources"
-import { Cause, Context, Deferred, type Duration, Effect, FiberMap, Latch, Layer, Queue, Result } from "effect"
+import {
+  Cause,
+  Context,
+  Deferred,
+  type Duration,
+  Effect,
+  FiberMap,
+  type FileSystem,
+  Latch,
+  Layer,
+  type Path,
+  Queue,
+  Result
+} from "effect"
 import { logEvent, problemAnnotations } from "./Log.ts"
 import { here, type Placement } from "./Placement.ts"
 import { makePlaces } from "./Places.ts"
@@ -178,19 +191,20 @@ export const runForever = Effect.fnUntraced(
         onStart: (found) => start.note(source, found),
         metrics
       })
-      const endless: Effect.Effect<void, never, R | Metrics | Status> = running.pipe(
-        Effect.catchTag("SourceStopped", ({ error }) => isStrict ? Deferred.fail(failed, error) : Effect.void),
-        Effect.catchCauseIf(
-          (cause) => !Cause.hasInterruptsOnly(cause),
-          (cause) =>
-            isStrict
-              ? Deferred.failCause(failed, cause)
-              : Effect.logError("source ended unexpectedly", cause).pipe(
-                Effect.andThen(Effect.sleep(unexpectedWait)),
-                Effect.andThen(Effect.suspend(() => endless))
-              )
+      const endless: Effect.Effect<void, never, R | Metrics | Status | FileSystem.FileSystem | Path.Path> = running
+        .pipe(
+          Effect.catchTag("SourceStopped", ({ error }) => isStrict ? Deferred.fail(failed, error) : Effect.void),
+          Effect.catchCauseIf(
+            (cause) => !Cause.hasInterruptsOnly(cause),
+            (cause) =>
+              isStrict
+                ? Deferred.failCause(failed, cause)
+                : Effect.logError("source ended unexpectedly", cause).pipe(
+                  Effect.andThen(Effect.sleep(unexpectedWait)),
+                  Effect.andThen(Effect.suspend(() => endless))
+                )
+          )
         )
-      )
       const count = metrics.requestsOf(source.name)
       return endless.pipe(
         Effect.annotateLogs({ source: source.name }),

@@ -32,6 +32,7 @@ export const makeSource = (
   scan: {},
   keepChanges: undefined,
   keepScans: undefined,
+  keepMissing: undefined,
   settings: [],
   revision: "",
   ...more

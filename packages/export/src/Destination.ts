@@ -6,6 +6,7 @@ import { type PendingMigration, pendingMigration as pendingIn } from "./engine/E
 import type { Snapshot } from "./engine/Snapshot.ts"
 import type { Maintenance, Reader } from "./engine/Store.ts"
 import * as FileSink from "./files/FileSink.ts"
+import { prune, type Pruned, type Retention } from "./Retention.ts"
 import type { Sink, SinkError } from "./Sink.ts"
 import * as SqliteSink from "./sqlite/SqliteSink.ts"
 import { openSnapshot } from "./sqlite/SqliteSnapshot.ts"
@@ -42,7 +43,7 @@ export const layerInThisThread = (
         Effect.map(postgres, (sink) => sink.layer(destination.url, undefined, undefined, destination.runner))
       )
     case "Files":
-      return FileSink.layer(destination.folder, destination.format)
+      return FileSink.layer(destination.folder, destination.format, undefined, destination.keepSnapshots)
   }
 }
 
@@ -126,3 +127,33 @@ export const migrate = (
   destination: StoredDestination
 ): Effect.Effect<void, SinkError, FileSystem.FileSystem | Path.Path> =>
   Effect.asVoid(Effect.scoped(Layer.build(layerInThisThread(destination))))
+
+/** What to keep of a destination. */
+export interface DestinationRetention extends Retention {
+  /** How many earlier snapshots of a list a folder of files keeps. Other destinations have none. */
+  readonly keepSnapshots?: number | undefined
+}
+
+/**
+ * Removes what is older from a destination, as {@link prune} does. If it removes rows of a folder of files, it renders their lists
+ * again.
+ */
+export const pruneAll = Effect.fnUntraced(function*(
+  destination: StoredDestination,
+  { keepSnapshots, ...retention }: DestinationRetention
+): Effect.fn.Return<
+  Pruned & { readonly snapshots: { readonly removedFiles: number } },
+  SinkError,
+  FileSystem.FileSystem | Path.Path
+> {
+  const pruned = yield* Effect.scoped(Effect.flatMap(maintenance(destination), (opened) => prune(opened, retention)))
+  if (destination._tag !== "Files") return { ...pruned, snapshots: { removedFiles: 0 } }
+  const { folder, format } = destination
+  const removedFiles = keepSnapshots === undefined
+    ? 0
+    : yield* FileSink.pruneSnapshots(folder, keepSnapshots, retention.isDryRun ?? false)
+  if (pruned.rows.removed > 0 && retention.isDryRun !== true) {
+    yield* FileSink.renderAgain(folder, format, keepSnapshots ?? destination.keepSnapshots, "prune")
+  }
+  return { ...pruned, snapshots: { removedFiles } }
+})

@@ -13,7 +13,13 @@ export type StoredDestination =
     /** The name of this process in a cluster, which people then see as the holder of a lock. */
     readonly runner?: string | undefined
   }
-  | { readonly _tag: "Files"; readonly folder: string; readonly format: Format }
+  | {
+    readonly _tag: "Files"
+    readonly folder: string
+    readonly format: Format
+    /** How many earlier snapshots of a list the folder keeps, if a setting says so. */
+    readonly keepSnapshots?: number | undefined
+  }
 
 /** A stored destination, or stdout. */
 export type Destination = StoredDestination | { readonly _tag: "Stdout" }

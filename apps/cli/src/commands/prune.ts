@@ -1,5 +1,5 @@
-/** `payments prune`: removes old changes and scans from a destination. */
-import { Destination, type HeldBack, prune, type Pruned } from "@payments/export"
+/** `payments prune`: removes old changes, scans, missing rows and rendered files from a destination. */
+import { Destination, type HeldBack, type Pruned } from "@payments/export"
 import {
   checkAll,
   duration,
@@ -10,7 +10,8 @@ import {
   setting,
   sourceOfDestination,
   textFlag,
-  usage
+  usage,
+  wholeNumber
 } from "@payments/export/program"
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
@@ -31,6 +32,16 @@ export const pruneCommand = Command.make(
       "DURATION",
       "remove scans that ended longer ago, such as 400d; default: that of the source"
     ),
+    keepMissing: textFlag(
+      "keep-missing",
+      "DURATION",
+      "remove rows that were marked missing longer ago, such as 400d; default: that of the source"
+    ),
+    keepSnapshots: textFlag(
+      "keep-snapshots",
+      "NUMBER",
+      "of a folder of files, remove the files of all snapshots of a list but the last one and so many before it"
+    ),
     dryRun: Flag.Boolean("dry-run").pipe(
       Flag.withDescription("remove nothing, and print what would be removed"),
       Flag.withDefault(false)
@@ -41,36 +52,63 @@ export const pruneCommand = Command.make(
     const { destination, source, ...flags } = yield* checkAll({
       keepChanges: setting({ name: "keep-changes", text: given.keepChanges }, undefined, duration),
       keepScans: setting({ name: "keep-scans", text: given.keepScans }, undefined, duration),
+      keepMissing: setting({ name: "keep-missing", text: given.keepMissing }, undefined, duration),
+      keepSnapshots: setting({ name: "keep-snapshots", text: given.keepSnapshots }, undefined, wholeNumber(0)),
       destination: fromDestination(from),
       source: sourceOfDestination(from)
     })
     const keepChanges = flags.keepChanges ?? source?.keepChanges
     const keepScans = flags.keepScans ?? source?.keepScans
-    if (keepChanges === undefined && keepScans === undefined) {
-      return yield* usage("There is nothing to remove: give --keep-changes, --keep-scans or both.")
+    const keepMissing = flags.keepMissing ?? source?.keepMissing
+    const isFolder = destination._tag === "Files"
+    if (flags.keepSnapshots !== undefined && !isFolder) {
+      return yield* usage(
+        "--keep-snapshots is for a folder of files (file:FOLDER). Other destinations have no snapshots."
+      )
+    }
+    const keepSnapshots = flags.keepSnapshots ?? (isFolder ? destination.keepSnapshots : undefined)
+    if ([keepChanges, keepScans, keepMissing, keepSnapshots].every((keep) => keep === undefined)) {
+      return yield* usage(
+        "There is nothing to remove: give --keep-changes, --keep-scans, --keep-missing or --keep-snapshots."
+      )
     }
     yield* requireOutput
-    yield* Effect.scoped(Effect.gen(function*() {
-      const maintenance = yield* Destination.maintenance(destination)
-      const pruned = yield* prune(maintenance, { keepChanges, keepScans, isDryRun: dryRun })
-      if (format === "json") {
-        return yield* printJson({
-          dryRun,
-          changes: keepChanges === undefined ? null : pruned.changes,
-          scans: keepScans === undefined ? null : pruned.scans
-        })
-      }
-      const action = dryRun ? "would be removed" : "removed"
-      if (keepChanges !== undefined) yield* print(changesText(pruned.changes, action))
-      if (keepScans !== undefined) yield* print(`scans: ${count.format(pruned.scans.removed)} ${action}\n`)
-    }))
+    const { changes, rows, scans, snapshots } = yield* Destination.pruneAll(destination, {
+      keepChanges,
+      keepScans,
+      keepMissing,
+      keepSnapshots,
+      isDryRun: dryRun
+    })
+    if (format === "json") {
+      return yield* printJson({
+        dryRun,
+        changes: keepChanges === undefined ? null : changes,
+        scans: keepScans === undefined ? null : scans,
+        rows: keepMissing === undefined ? null : rows,
+        snapshots: keepSnapshots === undefined ? null : snapshots
+      })
+    }
+    const action = dryRun ? "would be removed" : "removed"
+    if (keepChanges !== undefined) yield* print(changesText(changes, action))
+    if (keepScans !== undefined) yield* print(`scans: ${count.format(scans.removed)} ${action}\n`)
+    if (keepMissing !== undefined) yield* print(rowsText(rows, action))
+    if (keepSnapshots !== undefined) {
+      yield* print(`snapshots: ${count.format(snapshots.removedFiles)} files ${action}\n`)
+    }
   })
 ).pipe(
-  Command.withDescription("Remove old changes and scans, except those that consumers and verify still need"),
+  Command.withDescription(
+    "Remove old changes, old scans and rows that have been missing for long, except what consumers and verify still need"
+  ),
   Command.withExamples([
     {
       command: "payments prune --from sqlite:./payments.db --keep-changes 90d --keep-scans 400d",
       description: "keep changes for 90 days and scans for 400"
+    },
+    {
+      command: "payments prune --from sqlite:./payments.db --keep-missing 400d --keep-changes 400d",
+      description: "remove rows that have been missing for 400 days, and the changes that have their texts"
     },
     {
       command: "payments prune --from sqlite:./payments.db --keep-changes 90d --dry-run",
@@ -85,6 +123,12 @@ const changesText = ({ heldBack, removed, through }: Pruned["changes"], action: 
   [
     `changes: ${count.format(removed)} ${action}${removed === 0 ? "" : `, up to ${through}`}\n`,
     ...heldBack.map((reason) => `changes: older ones after ${through} are kept for ${reasonText(reason)}\n`)
+  ].join("")
+
+const rowsText = ({ heldBack, removed }: Pruned["rows"], action: string): string =>
+  [
+    `rows: ${count.format(removed)} missing ones ${action}\n`,
+    ...heldBack.map((reason) => `rows: other missing ones are kept for ${reasonText(reason)}\n`)
   ].join("")
 
 const reasonText = (reason: HeldBack): string =>

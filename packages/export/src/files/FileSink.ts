@@ -1,8 +1,8 @@
 /**
  * `file:FOLDER?format=…`. A scan writes into the folder's SQLite copy (`copy.db`). When the scan is complete, the list is
  * rendered from the copy into new files, and `manifest.json` is replaced to name them. A reader that starts with the manifest
- * always gets a whole snapshot: a file that the manifest named stays until its list is rendered twice more. Only if personal
- * data was removed from the copy, older files are removed at once.
+ * always gets a whole snapshot: by default, a file that the manifest named stays until its list is rendered twice more. Only if
+ * personal data was removed from the copy, older files are removed at once.
  */
 import { Lists } from "@payments/core"
 import { DateTime, Effect, Equal, FileSystem, Layer, Option, Path, type PlatformError, Stream } from "effect"
@@ -11,7 +11,9 @@ import { unfilled } from "../engine/Filling.ts"
 import { makeSink } from "../engine/SqlSink.ts"
 import type { FullRow, Store } from "../engine/Store.ts"
 import { Sink, SinkError } from "../Sink.ts"
+import { open } from "../sqlite/SqliteClient.ts"
 import { denialIn, reasonOfCode } from "../sqlite/SqliteErrors.ts"
+import { requireCurrentVersion } from "../sqlite/SqliteMaintenance.ts"
 import { openStore, type SqliteStore } from "../sqlite/SqliteStore.ts"
 import { digestOf, makeFolder, replaceFile, syncFolder } from "./AtomicFile.ts"
 import { rowsOf } from "./CopyRows.ts"
@@ -25,6 +27,12 @@ import * as Renderings from "./Renderings.ts"
 export const copyFile = "copy.db"
 const ownerOnlyFolder = 0o700
 
+/**
+ * How many earlier snapshots of a list a folder keeps by default, besides the one that the manifest names. A reader that has read
+ * the manifest just before it was replaced still finds the files that it named.
+ */
+export const defaultKeepSnapshots = 1
+
 /** NDJSON without compression. */
 export const defaultFormat: Format = { format: "ndjson", compress: "none", formulas: "escape" }
 
@@ -32,7 +40,8 @@ export const defaultFormat: Format = { format: "ndjson", compress: "none", formu
 export const layer = (
   folder: string,
   format: Format = defaultFormat,
-  lists: ReadonlyArray<Lists.AnyList> = Lists.all
+  lists: ReadonlyArray<Lists.AnyList> = Lists.all,
+  keepSnapshots: number = defaultKeepSnapshots
 ): Layer.Layer<Sink, SinkError, FileSystem.FileSystem | Path.Path> =>
   Layer.effect(
     Sink,
@@ -40,7 +49,7 @@ export const layer = (
       const platform = yield* Effect.context<FileSystem.FileSystem | Path.Path>()
       const location = `file:${folder}`
       yield* onDisk(location, makeFolder(folder, ownerOnlyFolder))
-      const renderer = yield* openRenderer({ folder, format, lists, afterRedaction: false })
+      const renderer = yield* openRenderer({ folder, format, lists, keepSnapshots, after: "export" })
       const { store } = renderer
       const copySink = makeSink(store, lists)
       const publish = (ended?: Lists.AnyList) => Effect.provideContext(publishWith(renderer, ended), platform)
@@ -65,18 +74,43 @@ export const layer = (
   )
 
 /**
- * Renders the lists of an existing folder whose files may have personal data that was removed from the copy, and removes those
- * files. Waits while another program renders. The lists keep their formats; `format` is that of a list that was not rendered
+ * Renders the lists of an existing folder whose files may have data that was removed from the copy. Removes files with personal
+ * data that was erased or rewritten. Waits while another program renders. The lists keep their formats; `format` is that of a list that was not rendered
  * yet.
  */
-export const renderAgain = Effect.fn("Export.renderAgain")(function*(folder: string, format: Format) {
-  const renderer = yield* openRenderer({ folder, format, lists: Lists.all, afterRedaction: true })
+export const renderAgain = Effect.fn("Export.renderAgain")(function*(
+  folder: string,
+  format: Format,
+  keepSnapshots: number = defaultKeepSnapshots,
+  after: "prune" | "redaction" = "redaction"
+) {
+  const renderer = yield* openRenderer({ folder, format, lists: Lists.all, keepSnapshots, after })
   return yield* publishWith(renderer, undefined)
+}, Effect.scoped)
+
+/**
+ * Removes the files of all snapshots of an existing folder except those that the manifest names and `keepSnapshots` earlier ones
+ * of each list. Waits while another program renders. A dry run removes nothing. Returns the number of the files.
+ */
+export const pruneSnapshots = Effect.fn("Export.pruneSnapshots")(function*(
+  folder: string,
+  keepSnapshots: number,
+  isDryRun: boolean
+) {
+  const [fs, path] = [yield* FileSystem.FileSystem, yield* Path.Path]
+  const location = `file:${folder}`
+  const client = yield* open(path.join(folder, copyFile), location, "maintain")
+  yield* client.run(requireCurrentVersion)
+  yield* client.lock(Renderings.manifestLabel, "wait")
+  const renderings = Renderings.make(client)
+  const { length } = yield* renderings.stale(keepSnapshots)
+  if (!isDryRun) yield* removeStale({ folder, fs, keepSnapshots, location, path, renderings })
+  return length
 }, Effect.scoped)
 
 /** Opens the folder's copy for rendering, until the scope closes. */
 const openRenderer = Effect.fnUntraced(
-  function*(options: Pick<Renderer, "folder" | "format" | "lists" | "afterRedaction">) {
+  function*(options: Pick<Renderer, "folder" | "format" | "lists" | "keepSnapshots" | "after">) {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
     const location = `file:${options.folder}`
@@ -94,8 +128,10 @@ interface Renderer {
   readonly folder: string
   readonly location: string
   readonly format: Format
-  /** Whether an erasure or a rewrite renders the files. A list that is rendered already then keeps its format. */
-  readonly afterRedaction: boolean
+  /** What renders the files. Except for an export, a list that is rendered already keeps its format. */
+  readonly after: "export" | "prune" | "redaction"
+  /** How many earlier snapshots of a list are kept. */
+  readonly keepSnapshots: number
   readonly lists: ReadonlyArray<Lists.AnyList>
   readonly renderings: Renderings.Renderings
   /** The size, time and inode of each file, by name, when its digest was last checked. */
@@ -130,7 +166,7 @@ const publishOnce = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
     if (source === undefined) return "done"
     const { edition, isRewriting } = yield* Renderings.personalDataIn(snapshot)
     // The rewrite itself renders the files at its end.
-    if (isRewriting && !renderer.afterRedaction) return "done"
+    if (isRewriting && renderer.after !== "redaction") return "done"
     yield* cleanUp(renderer)
     const stored = yield* renderings.manifest
     let manifest: Manifest.Manifest = stored === undefined
@@ -156,7 +192,7 @@ const publishOnce = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
       }
       if (isCurrentEdition && !known.isConsistent && list.name !== ended?.name) continue
       const before = manifest.lists[list.label]
-      const format = renderer.afterRedaction && before !== undefined ? Manifest.formatIn(before) : renderer.format
+      const format = renderer.after !== "export" && before !== undefined ? Manifest.formatIn(before) : renderer.format
       const intact = before !== undefined && (yield* isIntact(renderer, list, format, before)) ? before : undefined
       const now = { ...formatOf(format, list), ...known.evidence }
       const revision = yield* Renderings.revisionOf(snapshot, list)
@@ -197,8 +233,13 @@ const cleanUp = Effect.fnUntraced(function*(renderer: Renderer) {
 const leftover = /^manifest\.json\.[0-9a-f-]{36}\.new$/
 
 /** Removes incomplete and old rendered files, and those that may have removed personal data. It removes no other files. */
-const removeStale = Effect.fnUntraced(function*({ folder, fs, location, path, renderings }: Renderer) {
-  for (const file of yield* renderings.stale) {
+const removeStale = Effect.fnUntraced(function*(
+  { folder, fs, keepSnapshots, location, path, renderings }: Pick<
+    Renderer,
+    "folder" | "fs" | "keepSnapshots" | "location" | "path" | "renderings"
+  >
+) {
+  for (const file of yield* renderings.stale(keepSnapshots)) {
     yield* onDisk(location, fs.remove(path.join(folder, file), { force: true }))
     yield* renderings.deleteEntry(file)
   }

@@ -69,8 +69,11 @@ export interface Renderings extends Pick<RenderingsReader, "manifest" | "revisio
   ) => Effect.Effect<boolean, SinkError>
   /** Makes all renderings of a list incomplete, so that its files are removed. The manifest no longer names them. */
   readonly withdraw: (list: Lists.AnyList) => Effect.Effect<void, SinkError>
-  /** The incomplete files, those with two later complete renderings, and older ones that may have removed personal data. */
-  readonly stale: Effect.Effect<ReadonlyArray<string>, SinkError>
+  /**
+   * Returns the incomplete files, those with more than `keepSnapshots` later complete renderings, and older ones that may have
+   * removed personal data.
+   */
+  readonly stale: (keepSnapshots: number) => Effect.Effect<ReadonlyArray<string>, SinkError>
   /** Deletes the stored name of a file that was removed. */
   readonly deleteEntry: (file: string) => Effect.Effect<void, SinkError>
 }
@@ -153,12 +156,14 @@ export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transacti
     }),
   withdraw: (list) =>
     transaction(manifestLabel, (db) => db.run("UPDATE rendered SET sha256 = NULL WHERE list = ?", list.label)),
-  stale: run((db) =>
-    db.all(
-      `SELECT file FROM rendered AS r
-      WHERE sha256 IS NULL OR ${newer} >= 2 OR (edition <> ${rowsEdition} AND ${newer} >= 1)`
-    ).map((row) => text(row, "file"))
-  ),
+  stale: (keepSnapshots) =>
+    run((db) =>
+      db.all(
+        `SELECT file FROM rendered AS r
+        WHERE sha256 IS NULL OR ${newer} > ? OR (edition <> ${rowsEdition} AND ${newer} >= 1)`,
+        keepSnapshots
+      ).map((row) => text(row, "file"))
+    ),
   deleteEntry: (file) => transaction(manifestLabel, (db) => db.run("DELETE FROM rendered WHERE file = ?", file))
 })
 

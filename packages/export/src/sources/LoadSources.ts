@@ -92,7 +92,7 @@ export const sourcesOfFile = Effect.fnUntraced(function*(
   }
   const sources = document.sources.map((source): LoadedSource => ({
     ...inFile(source, overrides),
-    to: to ?? source.to,
+    to: keepingSnapshots(to ?? source.to, source.settings.keep_snapshots),
     service: serviceOf(file, source, fs),
     personal: personalInFile(file, source, fs),
     settings: shownInFile(file, source, to, overrides),
@@ -105,6 +105,11 @@ export const sourcesOfFile = Effect.fnUntraced(function*(
   }))
   return { file, concurrency: document.concurrency ?? defaultConcurrency, cluster: document.cluster, sources }
 })
+
+const keepingSnapshots = (
+  to: DestinationUrl.StoredDestination | undefined,
+  keepSnapshots: number | undefined
+): DestinationUrl.StoredDestination | undefined => to?._tag === "Files" ? { ...to, keepSnapshots } : to
 
 /** Returns the environment as one source. */
 export const sourcesOfEnvironment = Effect.fnUntraced(function*(flags: SourceOverrides = {}): Loading {
@@ -193,7 +198,8 @@ const withOverrides = (settings: SourceSettings, overrides: Overrides) => {
         (settings.missing_limit === undefined ? undefined : percentage.parse(settings.missing_limit))
     },
     keepChanges: durationOf(settings.keep_changes),
-    keepScans: durationOf(settings.keep_scans)
+    keepScans: durationOf(settings.keep_scans),
+    keepMissing: durationOf(settings.keep_missing)
   }
 }
 

@@ -53,7 +53,9 @@ const otherDefaults: { readonly [Name in keyof SourceSettings]?: string } = {
   pseudonymize: "none",
   keep: "none",
   keep_changes: "for ever",
-  keep_scans: "for ever"
+  keep_scans: "for ever",
+  keep_missing: "for ever",
+  keep_snapshots: "1"
 }
 
 /** Returns all settings that are in effect: those shown, and the defaults of the others. */

@@ -43,6 +43,8 @@ export interface Source {
   readonly keepChanges: Duration.Duration | undefined
   /** How long the rows of `scans` are kept; undefined: for ever. */
   readonly keepScans: Duration.Duration | undefined
+  /** How long rows are kept after they were marked missing; undefined: for ever. */
+  readonly keepMissing: Duration.Duration | undefined
 }
 
 /** The sources of one file, or the one source of the environment. */

@@ -195,7 +195,13 @@ export const SourceSettings = Schema.Struct({
   personal_key_env: text(variable, "the environment variable that contains this key"),
   personal_key_command: command("the program and arguments that print this key"),
   keep_changes: text(duration, "how long changes are kept; default: for ever"),
-  keep_scans: text(duration, "how long the records of scans are kept; default: for ever")
+  keep_scans: text(duration, "how long the records of scans are kept; default: for ever"),
+  keep_missing: text(duration, "how long rows are kept after they were marked missing; default: for ever"),
+  keep_snapshots: whole(
+    0,
+    1000,
+    "of a `file:` destination: how many earlier snapshots of each list stay in the folder, besides the one that `manifest.json` names; default: 1"
+  )
 }).mapFields(optional).annotate({ identifier: "Source" })
 
 /** The settings of a source that are set, as decoded from the file. */

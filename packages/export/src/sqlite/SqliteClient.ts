@@ -366,9 +366,13 @@ export class Database {
 
   /** Moves the content of the log into the database and truncates the log. */
   emptyLog(): void {
+    if (!this.tryEmptyLog()) throw new Locked({ label: "the log" })
+  }
+
+  /** Does the same as {@link emptyLog}, but returns false if another program uses the log now. */
+  tryEmptyLog(): boolean {
     this.requireInPlace()
-    const result = this.#db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()
-    if (number(result, "busy") !== 0) throw new Locked({ label: "the log" })
+    return number(this.#db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get(), "busy") === 0
   }
 
   /** Runs the body in a transaction. When it returns, the commit is on disk, in the file at the path. */

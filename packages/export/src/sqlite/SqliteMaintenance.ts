@@ -1,7 +1,8 @@
 /** The consumers of changes in an SQLite file, and the removal of old changes, scans and rows. */
 import type { Lists } from "@payments/core"
+import { Effect } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
-import { earlierVersion, personalVersion } from "../engine/Migrations.ts"
+import { currentVersion, earlierVersion, personalVersion } from "../engine/Migrations.ts"
 import {
   number,
   text,
@@ -43,17 +44,21 @@ const oldScans = `SELECT scan FROM scans AS s
     (SELECT max(scan) FROM scans WHERE list = s.list AND kind = 'part' AND part = s.part AND state = 'complete')
   )`
 
-/** Returns which rows of the list were removed. */
+/** Returns which rows of the list were removed. A reader may read a file of an earlier version, which lacks the table. */
 export const prunedRowsIn = (db: Database, list: Lists.AnyList): PrunedRows =>
   toPrunedRows(
-    hasPrunedRows(db)
+    versionOf(db) >= personalVersion
       ? db.get("SELECT removed, seq, last_change FROM rows_pruned WHERE list = ?", list.label)
       : undefined
   )
 
-/** Whether the file has the table of removed rows. A reader may read a file that lacks it. */
-const hasPrunedRows = (db: Database): boolean =>
-  number(db.get("SELECT user_version AS version FROM pragma_user_version"), "version") >= personalVersion
+/** Refuses a file of an earlier version, which lacks tables and columns of this one. */
+export const requireCurrentVersion = (db: Database): void => {
+  if (versionOf(db) < currentVersion) throw new NotADestination({ problem: earlierVersion })
+}
+
+const versionOf = (db: Database): number =>
+  number(db.get("SELECT user_version AS version FROM pragma_user_version"), "version")
 
 const consumersIn = (db: Database): ChangeNeeds["consumers"] =>
   db.all("SELECT name, position FROM consumers ORDER BY name").map((row) => ({
@@ -63,7 +68,7 @@ const consumersIn = (db: Database): ChangeNeeds["consumers"] =>
 
 /** Makes the functions of {@link Maintenance} that write. */
 export const maintain = (
-  { unlockedTransaction }: Pick<SqliteClient, "unlockedTransaction">
+  { run, unlockedTransaction }: Pick<SqliteClient, "run" | "unlockedTransaction">
 ): Pick<Maintenance, "moveConsumer" | "removeConsumer" | "pruneChanges" | "pruneRows" | "pruneScans"> => ({
   moveConsumer: ({ name, now, position, when }) =>
     unlockedTransaction((db) => {
@@ -108,7 +113,7 @@ export const maintain = (
     }),
   pruneRows: ({ after, before, count, isDryRun, list, now }, choose) =>
     unlockedTransaction((db) => {
-      if (!hasPrunedRows(db)) throw new NotADestination({ problem: earlierVersion })
+      requireCurrentVersion(db)
       const { table } = layoutOf(list)
       const old = db.all(
         `SELECT row, (SELECT max(seq) FROM changes WHERE list = ?1 AND id = t.id AND kind = 'missing') AS missing_change
@@ -144,7 +149,7 @@ export const maintain = (
       )
       incrementRevision(db, list)
       return chosen
-    }),
+    }).pipe(Effect.tap((chosen) => isDryRun || chosen.rows.length === 0 ? Effect.void : run((db) => db.tryEmptyLog()))),
   pruneScans: ({ before, count, isDryRun }) =>
     unlockedTransaction((db) => {
       if (isDryRun) return number(db.get(`SELECT count(*) AS scans FROM (${oldScans})`, before), "scans")
