@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Effect, Fiber } from "effect"
 import { spawnSync } from "node:child_process"
-import { readFileSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { runInProcess } from "./InProcess.ts"
 import { binary, temporaryFolder } from "./Program.ts"
@@ -10,10 +10,10 @@ import { binary, temporaryFolder } from "./Program.ts"
 const emptyApi = layerTest({})
 
 /** Exports this many invoices with this amount. */
-const exporting = (to: string, count: number, amount: number) =>
+const exporting = (to: string, count: number, amount: number, ...more: ReadonlyArray<string>) =>
   runInProcess(
     layerTest({ invoices: Array.from({ length: count }, (_, index) => ({ id: `inv_${index}`, amount })) }),
-    ["export", "invoices", "--to", to]
+    ["export", "invoices", "--to", to, ...more]
   )
 
 /** Creates a destination with changes: every invoice has changed once. */
@@ -254,13 +254,47 @@ describe("payments prune", () => {
       assert.strictEqual((yield* run(to, "changes", "--since", "1ms")).err, "No changes.\n")
     }).pipe(Effect.scoped))
 
+  it.live("removes rows that have been missing for long, and old files, and renders the rest again", () =>
+    Effect.gen(function*() {
+      const to = `file:${join(yield* temporaryFolder, "out")}?format=csv`
+      for (const count of [6, 3, 3]) yield* exporting(to, count, 1, "--missing-limit", "100%")
+      yield* run(to, "changes", "ack", "slow", "0")
+      yield* Effect.sleep("5 millis")
+      const kept = yield* run(to, "prune", "--keep-missing", "1ms", "--keep-snapshots", "0", "--dry-run")
+      assert.deepStrictEqual(kept.out.split("\n"), [
+        "rows: 0 missing ones would be removed",
+        "rows: other missing ones are kept for the consumer slow, which has read up to 0",
+        "snapshots: 1 files would be removed",
+        ""
+      ])
+      yield* run(to, "changes", "consumers", "--remove", "slow")
+      const { out } = yield* run(to, "prune", "--keep-missing", "1ms", "--keep-snapshots", "0", "--format", "json")
+      assert.deepStrictEqual(JSON.parse(out), {
+        dryRun: false,
+        changes: null,
+        scans: null,
+        // The third missing row has the highest number.
+        rows: { removed: 2, heldBack: [] },
+        snapshots: { removedFiles: 1 }
+      })
+      const files = readdirSync(to.slice("file:".length).split("?")[0] ?? "").filter((file) => file.endsWith(".csv"))
+      assert.lengthOf(files, 1)
+      const verified = yield* run(to, "verify")
+      assert.strictEqual(verified.code, 0, verified.err)
+    }).pipe(Effect.scoped))
+
   it.live("asks what to keep", () =>
     Effect.gen(function*() {
       const { to } = yield* withChanges(1)
       const { code, err } = yield* run(to, "prune")
       assert.deepStrictEqual([code, err], [
         2,
-        "payments: There is nothing to remove: give --keep-changes, --keep-scans or both.\n"
+        "payments: There is nothing to remove: give --keep-changes, --keep-scans, --keep-missing or --keep-snapshots.\n"
+      ])
+      const none = yield* run(to, "prune", "--keep-snapshots", "0")
+      assert.deepStrictEqual([none.code, none.err], [
+        2,
+        "payments: --keep-snapshots is for a folder of files (file:FOLDER). Other destinations have no snapshots.\n"
       ])
       assert.include((yield* run(to, "prune", "--keep-changes", "90")).err, "Invalid value for --keep-changes.")
     }).pipe(Effect.scoped))

@@ -130,7 +130,9 @@ describe("the result of a command as JSON", () => {
       assert.deepStrictEqual(pruned.document, {
         dryRun: true,
         changes: { removed: 0, through: 0, heldBack: [] },
-        scans: null
+        scans: null,
+        rows: null,
+        snapshots: null
       })
       assert.deepStrictEqual((yield* run("changes", "ack", "reports", "1")).document, {
         consumer: "reports",

@@ -3,13 +3,14 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Duration, Effect, Layer, Result, type Scope } from "effect"
-import { readFileSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { moveConsumer } from "../src/Consumers.ts"
 import { makeSink } from "../src/engine/SqlSink.ts"
 import type { Maintenance, Store } from "../src/engine/Store.ts"
 import * as FileSink from "../src/files/FileSink.ts"
+import { verifyFiles } from "../src/files/VerifyFiles.ts"
 import { current, Destination, openScanner, pointAt, scan, type ScanOptions } from "../src/index.ts"
 import { settingsOf } from "../src/postgres/PostgresSettings.ts"
 import { openStore as openPostgresStore } from "../src/postgres/PostgresStore.ts"
@@ -229,6 +230,40 @@ describe.each(destinations)("payments prune removes rows that have been missing 
       assert.isTrue(Result.isSuccess(yield* Effect.result(pointAt(snapshot, 0, [Lists.payoutRequests]))))
     }).pipe(Effect.scoped))
 })
+
+describe("a folder of files", () => {
+  it.live.each([0, 1, 3])(
+    "keeps the files of the last snapshot of a list and of %i earlier ones",
+    (keepSnapshots) =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const fill = scanning(FileSink.layer(folder, FileSink.defaultFormat, Lists.all, keepSnapshots))
+        const contents: Array<string> = []
+        for (let amount = 1; amount <= 5; amount++) {
+          yield* fill([invoice(0, amount)])
+          contents.push(`${invoice(0, amount)}\n`)
+          assert.sameMembers(renderedIn(folder), contents.slice(-1 - keepSnapshots))
+          assert.deepStrictEqual(yield* verifyFiles(folder), [])
+        }
+        const destination = { _tag: "Files", folder, format: FileSink.defaultFormat } as const
+        const pruneTo = (keep: number, isDryRun = false) =>
+          Effect.map(
+            Destination.pruneAll(destination, { keepSnapshots: keep, isDryRun }),
+            ({ snapshots }) => snapshots.removedFiles
+          )
+        assert.strictEqual(yield* pruneTo(4), 0)
+        assert.strictEqual(yield* pruneTo(0, true), keepSnapshots)
+        assert.lengthOf(renderedIn(folder), keepSnapshots + 1)
+        assert.strictEqual(yield* pruneTo(0), keepSnapshots)
+        assert.deepStrictEqual(renderedIn(folder), contents.slice(-1))
+        assert.deepStrictEqual(yield* verifyFiles(folder), [])
+      }).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
+  )
+})
+
+/** Returns the contents of the rendered files, whether the manifest names them or not. */
+const renderedIn = (folder: string) =>
+  readdirSync(folder).filter((name) => name.endsWith(".ndjson")).map((name) => readFileSync(join(folder, name), "utf8"))
 
 describe("payments prune", () => {
   it.live("lets the next export render the files of a folder without the removed rows", () =>

@@ -73,6 +73,8 @@ ignore_fields = ["authUrl", "riskScore"]
 missing_limit = "2.5%"
 keep_changes = "90d"
 keep_scans = "400d"
+keep_missing = "300d"
+keep_snapshots = 3
 personal = "omit"
 omit = ["reference", '"a.b".c']
 pseudonymize = ["customerDetails.documentNumber"]
@@ -129,6 +131,9 @@ describe("a sources file", () => {
       })
       assert.deepStrictEqual(source.maxAge, Duration.hours(24))
       assert.deepStrictEqual([source.keepChanges, source.keepScans], [Duration.days(90), Duration.days(400)])
+      assert.deepStrictEqual(source.keepMissing, Duration.days(300))
+      const other = only(yield* load(`[sources.north]${complete.replace("sqlite:./north.db", "file:./north")}`))
+      assert.deepInclude(other.to, { _tag: "Files", keepSnapshots: 3 })
       assert.deepStrictEqual(source.window, { days: 7, schedule: { _tag: "Every", every: Duration.minutes(10) } })
       const { full, head } = source
       assert.isTrue(full._tag === "Cron" && head?.schedule._tag === "Cron" && head.pages === 3)
