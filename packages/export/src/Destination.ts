@@ -66,7 +66,9 @@ export const reader = (destination: StoredDestination): Effect.Effect<Reader, Si
 export const publishAgain = (
   destination: StoredDestination
 ): Effect.Effect<void, SinkError, FileSystem.FileSystem | Path.Path> =>
-  destination._tag === "Files" ? FileSink.renderAgain(destination.folder, destination.format) : Effect.void
+  destination._tag === "Files"
+    ? FileSink.renderAgain(destination.folder, destination.format, destination.keepSnapshots)
+    : Effect.void
 
 /** Loads the driver only when a destination needs it. */
 const postgresSnapshot = Effect.promise(() => import("./postgres/PostgresSnapshot.ts"))

@@ -63,11 +63,13 @@ export const prune = Effect.fnUntraced(function*(
   { isDryRun = false, keepChanges, keepMissing, keepScans }: Retention,
   lists: ReadonlyArray<Lists.AnyList> = Lists.all
 ): Effect.fn.Return<Pruned, SinkError> {
-  return {
+  const pruned = {
     rows: yield* pruneRows(maintenance, lists, keepMissing, isDryRun),
     changes: yield* pruneChanges(maintenance, keepChanges, isDryRun),
     scans: { removed: keepScans === undefined ? 0 : yield* pruneScans(maintenance, keepScans, isDryRun) }
   }
+  if (!isDryRun && pruned.rows.removed + pruned.changes.removed > 0) yield* maintenance.emptyLog
+  return pruned
 })
 
 const pruneRows = Effect.fnUntraced(function*(

@@ -449,4 +449,9 @@ export interface Maintenance extends Reader, RedactionStore {
   readonly pruneScans: (
     batch: { readonly before: string; readonly count: number; readonly isDryRun: boolean }
   ) => Effect.Effect<number, SinkError>
+  /**
+   * Removes what was removed also from SQLite's log, unless another program reads from the log now. PostgreSQL removes it from its
+   * log by itself.
+   */
+  readonly emptyLog: Effect.Effect<void, SinkError>
 }

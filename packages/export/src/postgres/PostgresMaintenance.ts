@@ -60,7 +60,7 @@ const hasPrunedRows = (query: Query, s: string): Effect.Effect<boolean, SinkErro
 export const maintain = (
   { location, query: single, transaction }: Pick<PostgresClient, "location" | "query" | "transaction">,
   s: string
-): Pick<Maintenance, "moveConsumer" | "removeConsumer" | "pruneChanges" | "pruneRows" | "pruneScans"> => {
+): Pick<Maintenance, "moveConsumer" | "removeConsumer" | "pruneChanges" | "pruneRows" | "pruneScans" | "emptyLog"> => {
   const consumersIn = (query: Query) =>
     Effect.map(
       query(`SELECT name, position FROM ${s}.consumers ORDER BY name`),
@@ -74,6 +74,7 @@ export const maintain = (
       [`payments changes ${s}`]
     )
   return {
+    emptyLog: Effect.void,
     moveConsumer: ({ name, now, position, when }) =>
       transaction(Effect.fnUntraced(function*(query) {
         yield* lock(query, "shared")

@@ -69,7 +69,8 @@ const consumersIn = (db: Database): ChangeNeeds["consumers"] =>
 /** Makes the functions of {@link Maintenance} that write. */
 export const maintain = (
   { run, unlockedTransaction }: Pick<SqliteClient, "run" | "unlockedTransaction">
-): Pick<Maintenance, "moveConsumer" | "removeConsumer" | "pruneChanges" | "pruneRows" | "pruneScans"> => ({
+): Pick<Maintenance, "moveConsumer" | "removeConsumer" | "pruneChanges" | "pruneRows" | "pruneScans" | "emptyLog"> => ({
+  emptyLog: Effect.asVoid(run((db) => db.tryEmptyLog())),
   moveConsumer: ({ name, now, position, when }) =>
     unlockedTransaction((db) => {
       const range = toChangeRange(db.get(rangeQuery))
@@ -149,7 +150,7 @@ export const maintain = (
       )
       incrementRevision(db, list)
       return chosen
-    }).pipe(Effect.tap((chosen) => isDryRun || chosen.rows.length === 0 ? Effect.void : run((db) => db.tryEmptyLog()))),
+    }),
   pruneScans: ({ before, count, isDryRun }) =>
     unlockedTransaction((db) => {
       if (isDryRun) return number(db.get(`SELECT count(*) AS scans FROM (${oldScans})`, before), "scans")
