@@ -262,9 +262,9 @@ describe("payments prune", () => {
       yield* Effect.sleep("5 millis")
       const kept = yield* run(to, "prune", "--keep-missing", "1ms", "--keep-snapshots", "0", "--dry-run")
       assert.deepStrictEqual(kept.out.split("\n"), [
-        "rows: 0 missing ones would be removed",
-        "rows: other missing ones are kept for the consumer slow, which has read up to 0",
-        "snapshots: 1 files would be removed",
+        "missing rows: 0 would be removed",
+        "missing rows: others are kept for the consumer slow, which has read up to 0",
+        "files of old snapshots: 1 would be removed",
         ""
       ])
       yield* run(to, "changes", "consumers", "--remove", "slow")

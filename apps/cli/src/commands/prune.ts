@@ -40,7 +40,7 @@ export const pruneCommand = Command.make(
     keepSnapshots: textFlag(
       "keep-snapshots",
       "NUMBER",
-      "of a folder of files, remove the files of all snapshots of a list but the last one and so many before it"
+      "in a folder of files, keep so many snapshots of a list before the last one; default: that of the source"
     ),
     dryRun: Flag.Boolean("dry-run").pipe(
       Flag.withDescription("remove nothing, and print what would be removed"),
@@ -94,12 +94,12 @@ export const pruneCommand = Command.make(
     if (keepScans !== undefined) yield* print(`scans: ${count.format(scans.removed)} ${action}\n`)
     if (keepMissing !== undefined) yield* print(rowsText(rows, action))
     if (keepSnapshots !== undefined) {
-      yield* print(`snapshots: ${count.format(snapshots.removedFiles)} files ${action}\n`)
+      yield* print(`files of old snapshots: ${count.format(snapshots.removedFiles)} ${action}\n`)
     }
   })
 ).pipe(
   Command.withDescription(
-    "Remove old changes, old scans and rows that have been missing for long, except what consumers and verify still need"
+    "Remove old changes, scans and missing rows, except those that consumers and verify still need"
   ),
   Command.withExamples([
     {
@@ -127,8 +127,8 @@ const changesText = ({ heldBack, removed, through }: Pruned["changes"], action: 
 
 const rowsText = ({ heldBack, removed }: Pruned["rows"], action: string): string =>
   [
-    `rows: ${count.format(removed)} missing ones ${action}\n`,
-    ...heldBack.map((reason) => `rows: other missing ones are kept for ${reasonText(reason)}\n`)
+    `missing rows: ${count.format(removed)} ${action}\n`,
+    ...heldBack.map((reason) => `missing rows: others are kept for ${reasonText(reason)}\n`)
   ].join("")
 
 const reasonText = (reason: HeldBack): string =>
