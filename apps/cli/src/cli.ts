@@ -75,6 +75,21 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) =>
       load: async () => (await import("./commands/quarantine.ts")).quarantineCommand
     },
     {
+      name: "rewrite",
+      group: "KEEP A COPY",
+      load: async () => (await import("./commands/rewrite.ts")).rewriteCommand
+    },
+    {
+      name: "erase",
+      group: "KEEP A COPY",
+      load: async () => (await import("./commands/erase.ts")).eraseCommand
+    },
+    {
+      name: "erasures",
+      group: "KEEP A COPY",
+      load: async () => (await import("./commands/erasures.ts")).erasuresCommand
+    },
+    {
       name: "query",
       group: "ASK A COPY",
       load: async () => (await import("./commands/query.ts")).queryCommand

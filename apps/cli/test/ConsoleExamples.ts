@@ -16,6 +16,7 @@ export const pageFiles = [
   "README.md",
   "docs/agents.md",
   "docs/cli.md",
+  "docs/erasure.md",
   "docs/export.md",
   "docs/listing.md",
   "docs/operating.md",

@@ -49,6 +49,7 @@ export {
   type FieldAction,
   type FieldChange,
   fieldChanges,
+  isSame as isSameRule,
   keepAll,
   keyCheck,
   keyCheckIn,

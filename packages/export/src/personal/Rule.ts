@@ -354,13 +354,13 @@ export interface FieldChange {
   readonly to: FieldAction | Undocumented
 }
 
-/** Returns the fields for which the rule has another action than the stored rule; undefined if a later program stored that. */
+/** Returns the fields for which the rule has another action than the stored rule; none if a later program stored that. */
 export const fieldChanges = (
   stored: string | undefined,
   rule: PersonalRule
-): ReadonlyArray<FieldChange> | undefined => {
+): ReadonlyArray<FieldChange> => {
   const before = parseStored(stored)
-  if (before === undefined) return undefined
+  if (before === undefined) return []
   const after = storedOf(rule)
   const documented = Lists.all.flatMap(Lists.fieldMeanings).map(({ path }) => path.join("."))
   const others = Object.keys({ ...before.fields, ...after.fields }).filter((path) => !documented.includes(path))

@@ -131,15 +131,16 @@ const findByField = (
 export type Comparison = "equals" | "contains"
 
 /**
- * Searches all text columns of the lists in a destination whose fields are included, without a request. A list has at most `limit` matches. Lists that the
- * destination has no table for are left out.
+ * Searches all text columns of the lists in a destination whose fields are included, without a request. A list has at most
+ * `limit` matches. Lists that the destination has no table for are left out. A field also equals the text if it has `pseudonym`.
  */
 export const findInCopy = (
   destination: Destination.StoredDestination,
   text: string,
   limit: number,
   comparison: Comparison = "equals",
-  includes: Includes = everyField
+  includes: Includes = everyField,
+  pseudonym?: string
 ): Effect.Effect<ReadonlyArray<Found>, SinkError | QueryError> =>
   Effect.scoped(Effect.gen(function*() {
     const reader = yield* Destination.reader(destination)
@@ -153,7 +154,7 @@ export const findInCopy = (
       })))).filter(({ columns }) => columns.length > 0)
     if (tables.length === 0) return []
     const condition = comparison === "equals"
-      ? isEqual
+      ? pseudonym === undefined ? isEqual : isEqualOrPseudonym
       : destination._tag === "Postgres"
       ? containsInPostgres
       : containsInSqlite
@@ -163,7 +164,10 @@ export const findInCopy = (
         CASE WHEN missing_since IS NULL THEN 'no' ELSE 'yes' END AS missing, raw FROM ${tableOf(list)}
         WHERE ${columns.map(condition).join(" OR ")} LIMIT ${limit + 1}) AS ${tableOf(list)}`
     })
-    const { rows } = yield* query(destination, selects.join("\nUNION ALL "), [storable(text)])
+    const { rows } = yield* query(destination, selects.join("\nUNION ALL "), [
+      storable(text),
+      ...comparison === "equals" && pseudonym !== undefined ? [pseudonym] : []
+    ])
     const matches = new Map(tables.map(({ list }): readonly [string, Array<Match>] => [list.label, []]))
     yield* Stream.runForEach(Stream.flattenIterable(rows), (cells) =>
       Effect.sync(() => {
@@ -187,6 +191,8 @@ export const findInCopy = (
 type Condition = (column: Column) => string
 
 const isEqual: Condition = ({ name }) => `${name} = $1`
+
+const isEqualOrPseudonym: Condition = ({ name }) => `${name} IN ($1, $2)`
 
 const containsInPostgres: Condition = ({ name }) => `strpos(lower(${name}), lower($1)) > 0`
 

@@ -1,0 +1,28 @@
+/** The progress of an erasure or a rewrite on stderr: a line that is redrawn on a terminal. */
+import type { RedactionProgress } from "@payments/export"
+import { canRedraw, drawProgress, eraseProgress } from "@payments/export/program"
+import { Effect, Stdio } from "effect"
+
+const count = new Intl.NumberFormat("en-US")
+const redrawEveryMs = 100
+
+/**
+ * Makes the handler of the progress. `done` says what happened to the texts so far, such as `searched`. `during` removes the line
+ * at the end of an effect.
+ */
+export const redactionProgress = Effect.fnUntraced(function*(done: string) {
+  const stdio = yield* Stdio.Stdio
+  const redraws = yield* canRedraw
+  let drawnAt = 0
+  const onProgress = ({ list, position, table }: RedactionProgress): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      const now = performance.now()
+      if (!redraws || now - drawnAt < redrawEveryMs) return Effect.void
+      drawnAt = now
+      const upTo = position === undefined || Number.isNaN(position) ? "" : ` up to ${count.format(position)}`
+      return Effect.provideService(drawProgress(`${list}: ${table}${upTo} ${done}`), Stdio.Stdio, stdio)
+    })
+  const during = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.ensuring(effect, Effect.provideService(eraseProgress, Stdio.Stdio, stdio))
+  return { onProgress, during }
+})

@@ -1,0 +1,187 @@
+/** `payments erase`: removes persons or single records from a destination, and keeps later exports from writing them again. */
+import {
+  type Cell,
+  type Criterion,
+  Destination,
+  erase,
+  type Erasure,
+  ExitCode,
+  type PersonalRule,
+  previewErasure
+} from "@payments/export"
+import {
+  checkAll,
+  chosenPersonal,
+  CommandExit,
+  fromDestination,
+  fromFlag,
+  requireOutput,
+  textFlag,
+  usage
+} from "@payments/export/program"
+import { Effect, type FileSystem, Redacted, type Stdio, Stream } from "effect"
+import { Command, Flag } from "effect/cli"
+import { userInfo } from "node:os"
+import { leftAfter, logLeft } from "../LeftAfterRedaction.ts"
+import { logWrapped } from "../Output.ts"
+import { redactionProgress } from "../RedactionProgress.ts"
+import { printJson, resultFormatFlag } from "../ResultOutput.ts"
+import { type Column, printRows } from "../RowsOutput.ts"
+import { isStdin, valueText } from "../ValueText.ts"
+
+const criterionFlag = (name: Criterion["kind"], description: string) =>
+  Flag.String(name).pipe(
+    Flag.withMetavar("VALUE"),
+    Flag.withDescription(`${description}; may be given several times`),
+    Flag.atLeast(0)
+  )
+
+/** `payments erase`. */
+export const eraseCommand = Command.make(
+  "erase",
+  {
+    from: fromFlag,
+    customerIds: criterionFlag("customer-id", "erase the records of this customer"),
+    documentNumbers: criterionFlag("document-number", "erase the records with this document number"),
+    ids: criterionFlag("id", "erase the records with this id"),
+    by: textFlag("by", "NAME", "who erases, for the protocol; default: the user of this machine"),
+    dryRun: Flag.Boolean("dry-run").pipe(
+      Flag.withDescription("erase nothing, and print how many records would be erased"),
+      Flag.withDefault(false)
+    ),
+    format: resultFormatFlag
+  },
+  Effect.fnUntraced(function*({ dryRun, format, from, ...given }) {
+    const { by, criteria, destination, key } = yield* checkAll({
+      criteria: criteriaOf([
+        ...given.customerIds.map((text) => ({ kind: "customer-id", text }) as const),
+        ...given.documentNumbers.map((text) => ({ kind: "document-number", text }) as const),
+        ...given.ids.map((text) => ({ kind: "id", text }) as const)
+      ]),
+      by: personOf(given.by),
+      destination: fromDestination(from),
+      key: Effect.flatMap(chosenPersonal("forDestination"), keyOf)
+    })
+    yield* requireOutput
+    yield* Effect.scoped(Effect.gen(function*() {
+      const maintenance = yield* Destination.maintenance(destination)
+      const progress = yield* redactionProgress("searched")
+      const search = { criteria, key, onProgress: progress.onProgress }
+      if (dryRun) {
+        const lists = yield* progress.during(previewErasure(maintenance, search))
+        return yield* format === "json"
+          ? printJson({ dryRun, lists })
+          : printRows(
+            [{ name: "" }, { name: "records" }],
+            Stream.make(lists.map(({ list, records }) => [list, { json: String(records) }])),
+            "table",
+            "Nothing has been exported."
+          )
+      }
+      const publish = Destination.publishAgain(destination)
+      const erasures = yield* progress.during(erase(maintenance, { ...search, by, publish }))
+      const left = yield* leftAfter(destination, maintenance)
+      if (format === "json") return yield* printJson({ dryRun, erasures: erasures.map(members), ...left })
+      yield* printRows(
+        columns,
+        Stream.make(erasures.map((erasure) => columns.map(({ of }) => of(erasure)))),
+        "table",
+        ""
+      )
+      yield* logWrapped(suppressedText(erasures))
+      yield* logLeft(left)
+    }))
+  })
+).pipe(
+  Command.withDescription(
+    "Erase persons or records from a destination: rows, changes, quarantined records and rendered files. Amounts, states and dates stay. " +
+      "Later exports recognize the persons and leave their data out. @FILE and @- (stdin) as a value keep it out of process lists"
+  ),
+  Command.withShortDescription("Erase persons or records from a destination, also from later exports"),
+  Command.withExamples([
+    {
+      command: "payments erase --from sqlite:./payments.db --document-number @- < number.txt",
+      description: "all records with a document number, which no other user of the machine sees"
+    },
+    {
+      command: "payments erase --from sqlite:./payments.db --customer-id @id.txt --by privacy-office --dry-run",
+      description: "how many records of a customer would be erased"
+    }
+  ])
+)
+
+/** Reads the values. Fails before it reads one if two of them are to come from stdin. */
+const criteriaOf = Effect.fnUntraced(function*(
+  given: ReadonlyArray<{ readonly kind: Criterion["kind"]; readonly text: string }>
+): Effect.fn.Return<ReadonlyArray<Criterion>, CommandExit, FileSystem.FileSystem | Stdio.Stdio> {
+  if (given.length === 0) {
+    return yield* usage("There is nobody to erase: give --customer-id, --document-number or --id.")
+  }
+  if (given.filter(({ text }) => isStdin(text)).length > 1) {
+    return yield* usage("Only one value can come from standard input (@-).")
+  }
+  return yield* Effect.forEach(
+    given,
+    ({ kind, text }) =>
+      Effect.flatMap(valueText(`--${kind}`, text), (value) =>
+        value.trim() === ""
+          ? Effect.fail(usage(`--${kind} is empty.`))
+          : Effect.succeed({ kind, value: Redacted.make(value) }))
+  )
+})
+
+const longestName = 100
+
+/** Returns who erases, for the protocol. */
+const personOf = (given: string | undefined): Effect.Effect<string, CommandExit> => {
+  const name = given ?? userOfSystem()
+  return name.trim() === "" || name.length > longestName || /\p{C}/u.test(name)
+    ? Effect.fail(usage(`Invalid value for --by. Expected: a name of 1 to ${longestName} characters`))
+    : Effect.succeed(name)
+}
+
+/** Returns the name of the user who runs this process. In a container, the user may have no name. */
+const userOfSystem = (): string => {
+  try {
+    return userInfo().username
+  } catch {
+    return `user ${process.getuid?.() ?? "unknown"}`
+  }
+}
+
+/** Returns the key of a source's rule. */
+const keyOf = ({ key }: PersonalRule) =>
+  key === undefined
+    ? new CommandExit({
+      exitCode: ExitCode.configuration,
+      problem:
+        "An erasure needs the personal key, because the list of erased persons contains only keyed hashes. Set PAYMENTS_PERSONAL_KEY_FILE, or personal_key_file in the sources file. Make a key: openssl rand -hex 32"
+    })
+    : Effect.succeed(key)
+
+const members = ({ by, changes, completedAt, erasure, kind, quarantined, records, startedAt }: Erasure) => ({
+  erasure,
+  kind,
+  by,
+  startedAt,
+  completedAt: completedAt ?? null,
+  rows: records,
+  changes,
+  quarantined
+})
+
+const columns: ReadonlyArray<Column & { readonly of: (erasure: Erasure) => Cell }> = [
+  { name: "erasure", of: ({ erasure }) => ({ json: String(erasure) }) },
+  { name: "by value of", wholeUpTo: 15, of: ({ kind }) => kind },
+  { name: "rows", of: ({ records }) => ({ json: String(records) }) },
+  { name: "changes", of: ({ changes }) => ({ json: String(changes) }) },
+  { name: "quarantined", of: ({ quarantined }) => ({ json: String(quarantined) }) }
+]
+
+/** Says what later exports do, also if nothing was found. */
+const suppressedText = (erasures: ReadonlyArray<Erasure>): string => {
+  const isFound = erasures.some(({ changes, quarantined, records }) => records + changes + quarantined > 0)
+  return `${isFound ? "" : "Nothing was found. "}Later exports into this destination recognize ${
+    erasures.length === 1 ? "the value" : `the ${erasures.length} values`
+  } and leave the personal data out.`
+}

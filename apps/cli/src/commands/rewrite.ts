@@ -1,0 +1,104 @@
+/** `payments rewrite`: carries the source's rule for personal data out over everything that a destination has. */
+import {
+  type Cell,
+  Destination,
+  type FieldChange,
+  fieldChanges,
+  isSameRule,
+  rewrite,
+  ruleNameOf
+} from "@payments/export"
+import { checkAll, chosenPersonal, fromDestination, print, requireOutput, toFlag } from "@payments/export/program"
+import { Effect, Stream } from "effect"
+import { Command, Flag } from "effect/cli"
+import { leftAfter, logLeft } from "../LeftAfterRedaction.ts"
+import { logWrapped } from "../Output.ts"
+import { redactionProgress } from "../RedactionProgress.ts"
+import { printJson, resultFormatFlag } from "../ResultOutput.ts"
+import { type Column, printRows } from "../RowsOutput.ts"
+
+/** `payments rewrite`. */
+export const rewriteCommand = Command.make(
+  "rewrite",
+  {
+    to: toFlag(),
+    dryRun: Flag.Boolean("dry-run").pipe(
+      Flag.withDescription("rewrite nothing, and print the fields whose action changes"),
+      Flag.withDefault(false)
+    ),
+    format: resultFormatFlag
+  },
+  Effect.fnUntraced(function*({ dryRun, format, to }) {
+    const { destination, rule } = yield* checkAll({
+      destination: fromDestination(to, "to"),
+      rule: chosenPersonal("forDestination")
+    })
+    yield* requireOutput
+    yield* Effect.scoped(Effect.gen(function*() {
+      const maintenance = yield* Destination.maintenance(destination)
+      if (dryRun) {
+        const { rewriting, rule: bound } = yield* maintenance.personal
+        const changed = fieldChanges(bound, rule)
+        const isSame = !rewriting && isSameRule(bound, rule)
+        if (format === "json") {
+          return yield* printJson({
+            dryRun,
+            from: ruleNameOf(bound),
+            to: ruleNameOf(rule),
+            same: isSame,
+            unfinished: rewriting,
+            fields: changed
+          })
+        }
+        if (isSame) return yield* logWrapped(sameText)
+        if (changed.length > 0) {
+          yield* printRows(columns, Stream.make(changed.map((one) => columns.map(({ of }) => of(one)))), "table", "")
+        }
+        return yield* logWrapped(
+          rewriting
+            ? "A rewrite has begun and is not complete. Run this command without --dry-run to complete it."
+            : changed.length > 0
+            ? "Run this command without --dry-run to rewrite the destination."
+            : "The pseudonyms get those of another key. Run this command without --dry-run to rewrite the destination."
+        )
+      }
+      const progress = yield* redactionProgress("rewritten")
+      const publish = Destination.publishAgain(destination)
+      const rewritten = yield* progress.during(
+        rewrite(maintenance, { rule, onProgress: progress.onProgress, publish })
+      )
+      if (rewritten === undefined) {
+        return yield* format === "json" ? printJson({ dryRun, same: true }) : logWrapped(sameText)
+      }
+      const { changes, from, quarantined, records, to: name } = rewritten
+      const left = yield* leftAfter(destination, maintenance)
+      if (format === "json") {
+        return yield* printJson({ dryRun, same: false, from, to: name, rows: records, changes, quarantined, ...left })
+      }
+      const [rows, texts, held] = [records, changes, quarantined].map((number) => count.format(number))
+      yield* print(`rewritten from ${from} to ${name}: rows ${rows}, changes ${texts}, quarantined ${held}\n`)
+      yield* logLeft(left)
+    }))
+  })
+).pipe(
+  Command.withDescription(
+    "Carry the source's rule for personal data out over everything that a destination has; resumes an interrupted run"
+  ),
+  Command.withExamples([
+    {
+      command: "payments rewrite --to sqlite:./payments.db --dry-run",
+      description: "the fields that the rule of the settings changes"
+    },
+    { command: "payments rewrite --to sqlite:./payments.db", description: "change them" }
+  ])
+)
+
+const count = new Intl.NumberFormat("en-US")
+
+const sameText = "The destination has this rule already."
+
+const columns: ReadonlyArray<Column & { readonly of: (change: FieldChange) => Cell }> = [
+  { name: "field", of: ({ field }) => field },
+  { name: "from", wholeUpTo: 12, of: ({ from }) => from },
+  { name: "to", wholeUpTo: 12, of: ({ to }) => to }
+]
