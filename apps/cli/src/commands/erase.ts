@@ -72,7 +72,7 @@ export const eraseCommand = Command.make(
         return yield* format === "json"
           ? printJson({ dryRun, lists })
           : printRows(
-            [{ name: "" }, { name: "records" }],
+            [{ name: "list" }, { name: "records" }],
             Stream.make(lists.map(({ list, records }) => [list, { json: String(records) }])),
             "table",
             "Nothing has been exported."
@@ -172,7 +172,7 @@ const members = ({ by, changes, completedAt, erasure, kind, quarantined, records
 
 const columns: ReadonlyArray<Column & { readonly of: (erasure: Erasure) => Cell }> = [
   { name: "erasure", of: ({ erasure }) => ({ json: String(erasure) }) },
-  { name: "by value of", wholeUpTo: 15, of: ({ kind }) => kind },
+  { name: "kind", wholeUpTo: 15, of: ({ kind }) => kind },
   { name: "rows", of: ({ records }) => ({ json: String(records) }) },
   { name: "changes", of: ({ changes }) => ({ json: String(changes) }) },
   { name: "quarantined", of: ({ quarantined }) => ({ json: String(quarantined) }) }
