@@ -7,12 +7,16 @@ import {
   findInCopy,
   type Found,
   freshnessOf,
+  keyCheck,
+  keyCheckIn,
   type Match,
   printable,
+  pseudonym as pseudonymOf,
   searchedFields
 } from "@payments/export"
 import {
   checkAll,
+  chosenPersonal,
   type ChosenSource,
   ConfigFlag,
   fromDestination,
@@ -30,7 +34,7 @@ import {
   usage,
   wholeNumber
 } from "@payments/export/program"
-import { Effect, type Layer, Stdio, Stream } from "effect"
+import { Effect, type FileSystem, type Layer, Stdio, Stream, type Terminal } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { flagsText, isPrintable, nextText, quoted } from "../ContinueCommand.ts"
 import { describe, logWrapped, wrapped } from "../Output.ts"
@@ -72,19 +76,27 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
       })
       const most = limit ?? limits.default
       const unread = new Set<string>()
-      const found: Stream.Stream<Found, ProgramError, R | ChosenSource> = isInCopy
+      const found: Stream.Stream<
+        Found,
+        ProgramError,
+        R | ChosenSource | FileSystem.FileSystem | Stdio.Stdio | Terminal.Terminal
+      > = isInCopy
         ? Stream.unwrap(
           Effect.map(
             Effect.flatMap(
               fromDestination(input.from),
               (destination) =>
-                Effect.tap(
-                  findInCopy(destination, text, most, input.contains ? "contains" : "equals"),
-                  Effect.map(unreadLists(destination), (lists) => {
-                    for (const list of lists) unread.add(list)
-                  })
-                )
-            ).pipe(Effect.catchTag("QueryError", ({ problem }) => usage(problem))),
+                Effect.flatMap(input.contains ? Effect.undefined : pseudonymIn(destination, text), (pseudonym) =>
+                  Effect.tap(
+                    findInCopy(destination, text, most, input.contains ? "contains" : "equals", undefined, pseudonym),
+                    Effect.map(unreadLists(destination), (lists) => {
+                      for (const list of lists) {
+                        unread.add(list)
+                      }
+                    })
+                  ))
+            ).pipe(Effect.catchTag("QueryError", ({ problem }) =>
+              usage(problem))),
             Stream.fromIterable
           )
         )
@@ -92,7 +104,8 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
       const results: Array<Found> = []
       const stdio = yield* Stdio.Stdio
       const flags = { ...input, source: yield* SourceFlag, config: yield* ConfigFlag }
-      const nextOn = (isTerminal: boolean) => most < limits.most ? nextOf(flags, isTerminal) : undefined
+      const nextOn = (isTerminal: boolean) =>
+        most < limits.most ? nextOf(flags, isTerminal) : undefined
       yield* printFound(
         Stream.tap(found, (result) => Effect.sync(() => results.push(result))),
         results,
@@ -126,6 +139,24 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
       }
     ])
   )
+
+/**
+ * Returns the pseudonym of the text, if the destination has pseudonyms of the source's key. Without that key, says that the text
+ * is not found behind a pseudonym.
+ */
+const pseudonymIn = Effect.fnUntraced(function*(destination: Destination.StoredDestination, text: string) {
+  const { rule } = yield* Effect.scoped(Effect.flatMap(Destination.reader(destination), ({ personal }) => personal))
+  const check = keyCheckIn(rule)
+  if (check === undefined) return undefined
+  const { key } = yield* chosenPersonal("forDestination")
+  if (key !== undefined && keyCheck(key) === check) return pseudonymOf(key, text)
+  yield* logWrapped(
+    `The copy has pseudonyms of ${
+      key === undefined ? "a personal key, which is not set" : "another personal key than that of the source"
+    }. So a value that has one is not found.`
+  )
+  return undefined
+})
 
 /** Returns the names of the lists that the destination has only in part, or not at all. */
 const unreadLists = (destination: Destination.StoredDestination) =>
