@@ -1,0 +1,253 @@
+/** Erasures and rewrites with the built program. The service returns the erased person again with every scan. */
+import { assert, describe, it } from "@effect/vitest"
+import { layerTest } from "@payments/core/testing"
+import { Effect, type Scope } from "effect"
+import { readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
+import { startServer, user } from "../../../packages/export/test/PostgresServer.ts"
+import { query } from "../../../packages/export/test/PostgresTest.ts"
+import { runInProcess, withoutColors } from "./InProcess.ts"
+import { payments, temporaryFolder } from "./Program.ts"
+
+const key = "0123456789abcdef0123456789abcdef"
+
+const personOf = (name: string) => ({
+  customerId: `cus_${name}`,
+  customerDetails: { name: `Name of ${name}`, documentNumber: `number-${name}`, email: `${name}@example.org` }
+})
+
+/** The records of a service. Each version has other states. */
+const recordsAt = (version: number) => {
+  const state = { status: `version ${version}`, amount: 100, segment: { note: "about canary" } }
+  return {
+    payoutRequests: [
+      { id: "por_1", ...personOf("canary"), ...state },
+      { id: "por_2", ...personOf("other"), amount: 5 }
+    ],
+    payinSources: [{ id: "pis_1", ...personOf("canary"), description: "for canary", ...state }],
+    invoices: [{ id: "inv_1", customerDocumentNumber: "number-canary", contract: "canary", ...state }, { id: "inv_2" }]
+  }
+}
+
+/** Starts a service with the records of a version, which the test may change. */
+const service = Effect.gen(function*() {
+  const state = { version: 1 }
+  const { url } = yield* scriptedServer((request, response) => {
+    const { invoices, payinSources, payoutRequests } = recordsAt(state.version)
+    const path = request.url ?? ""
+    const records = /payout/i.test(path) ? payoutRequests : /payin/i.test(path) ? payinSources : invoices
+    pageOf(response, records.map((record) => JSON.stringify(record)), null)
+  })
+  return { state, env: { PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: "key", PAYMENTS_PERSONAL_KEY: key } }
+})
+
+/** A destination, and everything that it stores. */
+interface Target {
+  readonly url: string
+  readonly content: Effect.Effect<string>
+}
+
+const ofFiles = (urlOf: (folder: string) => string): Effect.Effect<Target, never, Scope.Scope> =>
+  Effect.map(temporaryFolder, (folder) => {
+    const filesIn = (path: string) =>
+      readdirSync(path, { withFileTypes: true, recursive: true }).filter((entry) => entry.isFile())
+    return {
+      url: urlOf(folder),
+      content: Effect.sync(() =>
+        filesIn(folder).map(({ name, parentPath }) => readFileSync(join(parentPath, name), "latin1")).join("\n")
+      )
+    }
+  })
+
+const targets: ReadonlyArray<readonly [name: string, open: Effect.Effect<Target, never, Scope.Scope>]> = [
+  ["sqlite", ofFiles((folder) => `sqlite:${folder}/p.db`)],
+  ["file", ofFiles((folder) => `file:${folder}/files?format=csv`)],
+  [
+    "postgres",
+    Effect.map(
+      Effect.acquireRelease(Effect.promise(() => startServer()), (server) => Effect.promise(() => server.stop())),
+      (server) => ({
+        url: `postgres://${user}@127.0.0.1:${server.port}/postgres`,
+        content: Effect.promise(async () => {
+          const tables = await query(server, "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'payments'")
+          const texts: Array<string> = []
+          for (const { name } of tables) {
+            const rows = await query(server, `SELECT t::text AS text FROM payments.${String(name)} AS t`)
+            texts.push(...rows.map(({ text }) => String(text)))
+          }
+          return texts.join("\n")
+        })
+      })
+    )
+  ]
+]
+
+const from = (url: string): string => url.replace(/\?format=.*/, "")
+
+describe.concurrent("payments erase", () => {
+  it.live.each(targets)(
+    "removes a person from everything, also from later exports (%s)",
+    ([, open]) =>
+      Effect.gen(function*() {
+        const { content, url } = yield* open
+        const { env, state } = yield* service
+        const run = (...args: ReadonlyArray<string>) => payments(args, { env })
+        for (const version of [1, 2]) {
+          state.version = version
+          assert.deepInclude(yield* run("export", "--to", url), { code: 0, stderr: "" })
+        }
+        assert.include(yield* content, "number-canary")
+        yield* run("changes", "ack", "reports", "0", "--from", from(url))
+        const folder = yield* temporaryFolder
+        writeFileSync(join(folder, "number"), "number-canary\n")
+        const erase = ["erase", "--from", from(url), "--document-number", `@${join(folder, "number")}`, "--by", "dpo"]
+
+        const dry = yield* run(...erase, "--dry-run", "--format", "json")
+        assert.deepStrictEqual([dry.code, JSON.parse(dry.stdout)], [0, {
+          dryRun: true,
+          lists: [
+            { list: "payout-requests", records: 1 },
+            { list: "payin-sources", records: 1 },
+            { list: "invoices", records: 1 }
+          ]
+        }])
+        assert.include(yield* content, "number-canary")
+
+        const erased = yield* run(...erase)
+        assert.deepStrictEqual([erased.code, erased.stdout.split("\n").map((line) => line.trim().split(/ +/))], [0, [
+          ["erasure", "kind", "rows", "changes", "quarantined"],
+          ["1", "document-number", "3", "3", "0"],
+          [""]
+        ]])
+        assert.include(erased.stderr, "Later exports into this destination recognize the value")
+        assert.match(erased.stderr, /The consumer reports has \d+ changes left to read/)
+        assert.strictEqual(erased.stderr.includes("VACUUM FULL payments.payout_requests, "), url.startsWith("postgres"))
+        assert.strictEqual(erased.stderr.includes("older ones were removed"), url.startsWith("file"))
+
+        const assertErased = Effect.fnUntraced(function*(what: string) {
+          const found = yield* content
+          for (const text of ["canary"]) assert.notInclude(found, text, what)
+          for (const text of ["number-other", "por_1", "version 2"]) assert.include(found, text, what)
+          assert.deepInclude(yield* run("verify", "--from", from(url)), { code: 0, stderr: "" }, what)
+        })
+        yield* assertErased("after the erasure")
+        for (const version of [2, 3]) {
+          state.version = version
+          assert.deepInclude(yield* run("export", "--to", url), { code: 0, stderr: "" })
+        }
+        const found = yield* content
+        assert.notInclude(found, "canary", "after two more exports")
+        assert.include(found, "version 3", "the state still arrives")
+
+        const again = yield* run(...erase)
+        assert.deepStrictEqual([again.code, again.stdout.split("\n")[1]?.trim().split(/ +/)], [
+          0,
+          ["2", "document-number", "0", "0", "0"]
+        ])
+        assert.match(again.stderr, /^Nothing was found\. Later exports/)
+        const protocol = yield* run("erasures", "--from", from(url), "--format", "json")
+        const entries: ReadonlyArray<Record<string, unknown>> = JSON.parse(protocol.stdout)
+        assert.deepStrictEqual(
+          entries.map((
+            { by, changes, erasure, kind, quarantined, rows }
+          ) => [erasure, kind, by, rows, changes, quarantined]),
+          [[1, "document-number", "dpo", 3, 3, 0], [2, "document-number", "dpo", 0, 0, 0]]
+        )
+        assert.isTrue(entries.every(({ completed_at }) => typeof completed_at === "string"))
+        assert.notInclude(protocol.stdout, "canary")
+      }).pipe(Effect.scoped)
+  )
+
+  it.live("refuses mistakes before it reads or writes anything", () =>
+    Effect.gen(function*() {
+      const { env } = yield* service
+      const to = `sqlite:${yield* temporaryFolder}/p.db`
+      assert.strictEqual((yield* payments(["export", "--to", to], { env })).code, 0)
+      const refused = Effect.fnUntraced(
+        function*(code: number, problem: RegExp, args: ReadonlyArray<string>, more = {}) {
+          const result = yield* payments(["erase", "--from", to, ...args], { env: { ...env, ...more } })
+          assert.deepStrictEqual([result.code, result.stdout], [code, ""], args.join(" "))
+          assert.match(result.stderr, problem)
+        }
+      )
+      yield* refused(2, /There is nobody to erase/, [])
+      yield* refused(2, /Only one value can come from standard input/, ["--id", "@-", "--customer-id", "@-"])
+      yield* refused(2, /--id is empty/, ["--id", " "])
+      yield* refused(2, /Invalid value for --by/, ["--id", "a", "--by", "a\u001b[2J"])
+      yield* refused(3, /An erasure needs the personal key/, ["--id", "a"], { PAYMENTS_PERSONAL_KEY: "" })
+      yield* refused(3, /PAYMENTS_PERSONAL_KEY has fewer than 32 characters/, ["--id", "a"], {
+        PAYMENTS_PERSONAL_KEY: "short"
+      })
+      const protocol = yield* payments(["erasures", "--from", to], { env })
+      assert.deepInclude(protocol, { code: 0, stdout: "", stderr: "Nothing was erased.\n" })
+      assert.strictEqual((yield* payments(["erase", "--from", to, "--id", "inv_2"], { env })).code, 0)
+      yield* refused(3, /is not the one of its suppression list/, ["--id", "a"], { PAYMENTS_PERSONAL_KEY: `${key}0` })
+    }).pipe(Effect.scoped))
+})
+
+describe.concurrent("payments rewrite", () => {
+  it.live.each(targets)(
+    "carries another rule out; a person is found by the pseudonym (%s)",
+    ([, open]) =>
+      Effect.gen(function*() {
+        const { content, url } = yield* open
+        const { env, state } = yield* service
+        const run = (rule: string, ...args: ReadonlyArray<string>) =>
+          payments(args, { env: { ...env, PAYMENTS_PERSONAL: rule } })
+        for (const version of [1, 2]) {
+          state.version = version
+          assert.strictEqual((yield* run("keep", "export", "--to", url)).code, 0)
+        }
+        const refused = yield* run("pseudonymize", "export", "--to", url)
+        assert.deepStrictEqual([refused.code, refused.stdout], [9, ""])
+        assert.match(refused.stderr, /another rule \(keep\).*payments rewrite/)
+        const dry = yield* run("pseudonymize", "rewrite", "--to", url, "--dry-run", "--format", "json")
+        assert.deepInclude(JSON.parse(dry.stdout), { from: "keep", same: false, unfinished: false })
+        assert.deepInclude(JSON.parse(dry.stdout).fields, {
+          field: "customerDetails.documentNumber",
+          from: "keep",
+          to: "pseudonymize"
+        })
+        assert.include(yield* content, "number-canary")
+        const rewritten = yield* run("pseudonymize", "rewrite", "--to", url)
+        assert.strictEqual(rewritten.code, 0, rewritten.stderr)
+        assert.match(
+          rewritten.stdout,
+          /^rewritten from keep to pseudonymize-[0-9a-f]{8}: rows 4, changes 3, quarantined 0\n$/
+        )
+        assert.notMatch(yield* content, /canary|other@/)
+        assert.deepInclude(yield* run("keep", "verify", "--from", from(url)), { code: 0, stderr: "" })
+        const exported = yield* run("pseudonymize", "export", "--to", url)
+        assert.deepStrictEqual([exported.code, exported.stderr], [0, ""])
+        assert.match(exported.stdout, /payout-requests +2 +0 +0 +2 /)
+        assert.deepInclude(yield* run("pseudonymize", "rewrite", "--to", url), {
+          code: 0,
+          stdout: "",
+          stderr: "The destination has this rule already.\n"
+        })
+        const find = yield* run("pseudonymize", "find", "number-canary", "--from", from(url))
+        assert.deepStrictEqual(find.stdout.match(/"id":"\w+_\d"/g)?.filter((_, index) => index % 2 === 0).length, 3)
+        const keyless = yield* payments(["find", "number-canary", "--from", from(url)], {
+          env: { ...env, PAYMENTS_PERSONAL_KEY: "" }
+        })
+        assert.match(keyless.stderr, /^The copy has pseudonyms of a personal key, which is not set/)
+      }).pipe(Effect.scoped)
+  )
+})
+
+describe("on a terminal", () => {
+  it.live.each([60, 80, 160])("prints lines that fit into %i columns", (width) =>
+    withoutColors(
+      Effect.gen(function*() {
+        const to = `sqlite:${yield* temporaryFolder}/p.db`
+        const api = layerTest(recordsAt(1))
+        assert.strictEqual((yield* runInProcess(api, ["export", "--to", to])).code, 0)
+        for (const args of [["erasures", "--from", to], ["rewrite", "--to", to, "--dry-run"]]) {
+          const { code, err, out } = yield* runInProcess(api, args, true, width)
+          assert.strictEqual(code, 0)
+          for (const line of `${out}${err}`.split("\n")) assert.isAtMost(line.length, width, line)
+        }
+      }).pipe(Effect.scoped)
+    ))
+})
