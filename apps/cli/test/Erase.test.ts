@@ -1,14 +1,15 @@
 /** Erasures and rewrites with the built program. The service returns the erased person again with every scan. */
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
-import { Effect, type Scope } from "effect"
+import { ConfigProvider, Effect, type Scope } from "effect"
 import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { query } from "../../../packages/export/test/PostgresTest.ts"
 import { runInProcess, withoutColors } from "./InProcess.ts"
-import { payments, temporaryFolder } from "./Program.ts"
+import { payments as built, temporaryFolder } from "./Program.ts"
+import { testServices } from "./Tree.ts"
 
 const key = "0123456789abcdef0123456789abcdef"
 
@@ -41,6 +42,15 @@ const service = Effect.gen(function*() {
   })
   return { state, env: { PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: "key", PAYMENTS_PERSONAL_KEY: key } }
 })
+
+/** Runs the command line in this process, which is faster, with the environment of the program. */
+const payments = (args: ReadonlyArray<string>, { env }: { readonly env: Readonly<Record<string, string>> }) =>
+  // The API takes its settings from the command line.
+  Effect.map(runInProcess(testServices.api as never, args), ({ code, err, out }) => ({
+    code,
+    stdout: out,
+    stderr: err
+  })).pipe(Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord({ XDG_CONFIG_HOME: "/dev/null", ...env }))))
 
 /** A destination, and everything that it stores. */
 interface Target {
@@ -114,7 +124,7 @@ describe.concurrent("payments erase", () => {
         }])
         assert.include(yield* content, "number-canary")
 
-        const erased = yield* run(...erase)
+        const erased = yield* built(erase, { env })
         assert.deepStrictEqual([erased.code, erased.stdout.split("\n").map((line) => line.trim().split(/ +/))], [0, [
           ["erasure", "kind", "rows", "changes", "quarantined"],
           ["1", "document-number", "3", "3", "0"],
@@ -127,7 +137,7 @@ describe.concurrent("payments erase", () => {
 
         const assertErased = Effect.fnUntraced(function*(what: string) {
           const found = yield* content
-          for (const text of ["canary"]) assert.notInclude(found, text, what)
+          assert.notInclude(found, "canary", what)
           for (const text of ["number-other", "por_1", "version 2"]) assert.include(found, text, what)
           assert.deepInclude(yield* run("verify", "--from", from(url)), { code: 0, stderr: "" }, what)
         })
