@@ -40,7 +40,13 @@ it.live("every example of help runs", () =>
     const before = process.cwd()
     process.chdir(folder)
     yield* Effect.addFinalizer(() => Effect.sync(() => process.chdir(before)))
-    const env = { ...yield* sandboxEnv({ records: 20, hostileText: 0 }), XDG_CONFIG_HOME: folder, HOME: folder }
+    const env = {
+      ...yield* sandboxEnv({ records: 20, hostileText: 0 }),
+      XDG_CONFIG_HOME: folder,
+      HOME: folder,
+      PAYMENTS_PERSONAL_KEY: "0123456789abcdef0123456789abcdef"
+    }
+    writeFileSync("id.txt", "cus_1\n")
     const service = PaymentsApi.layer.pipe(Layer.provide(layerHttpClient), Layer.provide(chosenConfig))
     mkdirSync("payments")
     const files = ["payments/payments.toml", "payments.toml"].map((name) => join(folder, name))

@@ -18,7 +18,7 @@ export const erasuresCommand = Command.make(
     }))
   })
 ).pipe(
-  Command.withDescription("List the erasures: who erased when, and how many texts; without personal data"),
+  Command.withDescription("List who erased when, and how many texts; without personal data"),
   Command.withExamples([
     { command: "payments erasures --from sqlite:./payments.db", description: "all erasures" },
     { command: "payments erasures --from sqlite:./payments.db --format csv", description: "the same for a spreadsheet" }

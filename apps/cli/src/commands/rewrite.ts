@@ -82,8 +82,10 @@ export const rewriteCommand = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "Carry the source's rule for personal data out over everything that a destination has; resumes an interrupted run"
+    "Carry the source's rule for personal data out over everything that a destination has: rows, changes, quarantined records " +
+      "and rendered files. Exports into it are refused until the rewrite is complete. Run it again to resume an interrupted one"
   ),
+  Command.withShortDescription("Carry the source's rule for personal data out over a destination"),
   Command.withExamples([
     {
       command: "payments rewrite --to sqlite:./payments.db --dry-run",
