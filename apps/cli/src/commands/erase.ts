@@ -44,7 +44,7 @@ export const eraseCommand = Command.make(
     customerIds: criterionFlag("customer-id", "erase the records of this customer"),
     documentNumbers: criterionFlag("document-number", "erase the records with this document number"),
     ids: criterionFlag("id", "erase the records with this id"),
-    by: textFlag("by", "NAME", "who erases, for the protocol; default: the user of this machine"),
+    by: textFlag("by", "NAME", "who erases, for the protocol; without it the user of this machine"),
     dryRun: Flag.Boolean("dry-run").pipe(
       Flag.withDescription("erase nothing, and print how many records would be erased"),
       Flag.withDefault(false)
