@@ -2,11 +2,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
-import { Effect, Layer, Redacted, type Scope } from "effect"
+import { Effect, Layer, Redacted, Result, type Scope } from "effect"
+import * as Certificate from "../src/engine/Certificate.ts"
+import type { Snapshot } from "../src/engine/Snapshot.ts"
 import type { Maintenance } from "../src/engine/Store.ts"
 import { erase, rewrite } from "../src/personal/Redaction.ts"
-import { keepAll, type PersonalRule } from "../src/personal/Rule.ts"
+import { keepAll, nameOf, type PersonalRule, pseudonym } from "../src/personal/Rule.ts"
 import type { Criterion } from "../src/personal/Suppression.ts"
+import { pointAt } from "../src/PointInTime.ts"
 import { scan } from "../src/Scan.ts"
 import type { Sink, SinkError } from "../src/Sink.ts"
 import { verify } from "../src/Verify.ts"
@@ -16,6 +19,7 @@ import { temporaryFolder } from "./Folder.ts"
 export interface RedactedDestination {
   readonly layer: (folder: string) => Layer.Layer<Sink, SinkError>
   readonly open: (folder: string) => Effect.Effect<Maintenance, SinkError, Scope.Scope>
+  readonly snapshot: (folder: string) => Effect.Effect<Snapshot, SinkError, Scope.Scope>
   /** Returns everything that the destination stores, in which erased values are searched. */
   readonly content: (folder: string) => Effect.Effect<string>
 }
@@ -30,10 +34,12 @@ const payout = (index: number, customer: string, amount = index) =>
 
 const pseudonymize: PersonalRule = { ...keepAll, preset: "pseudonymize", undocumented: "omit", key }
 
+const list = Lists.payoutRequests
+
 /** Runs the suite over a database. */
 export const suite = (name: string, destination: RedactedDestination) => {
-  const run = (folder: string, records: ReadonlyArray<string>) =>
-    scan("payoutRequests", { limit: 10 }).pipe(
+  const run = (folder: string, records: ReadonlyArray<string>, personal: PersonalRule = { ...keepAll, key }) =>
+    scan("payoutRequests", { limit: 10, missingLimit: 1, personal }).pipe(
       Effect.provide(Layer.merge(destination.layer(folder), layerTest({ payoutRequests: records })))
     )
   const withOpened = <A, E, R>(folder: string, use: (opened: Maintenance) => Effect.Effect<A, E, R>) =>
@@ -41,7 +47,7 @@ export const suite = (name: string, destination: RedactedDestination) => {
 
   const assertVerified = (folder: string) =>
     withOpened(folder, (opened) =>
-      Effect.map(verify(opened, Lists.payoutRequests), ({ certificate, differences }) => {
+      Effect.map(verify(opened, list), ({ certificate, differences }) => {
         assert.isDefined(certificate)
         assert.deepStrictEqual(differences, [])
       }))
@@ -78,6 +84,135 @@ export const suite = (name: string, destination: RedactedDestination) => {
         const content = yield* destination.content(folder)
         assert.isFalse(content.includes("cust-"))
         assert.isTrue(content.includes("ps1_"))
+      }).pipe(Effect.scoped))
+    it.live("keeps the rows, the points and the missing marks that it does not concern", () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const records = Array.from({ length: 30 }, (_, index) => payout(index, `cust-${index % 3}-x`))
+        const eraseCustomer = (customer: string) =>
+          withOpened(folder, (opened) =>
+            erase(opened, { criteria: [criterion("customer-id", customer)], key, by: "tester" }))
+        const missing = withOpened(folder, (opened) =>
+          Effect.map(opened.rows(list, -1, 100), (rows) =>
+            rows.flatMap(({ id, missingSince }) =>
+              missingSince === undefined ? [] : [id]
+            )))
+        yield* run(folder, records)
+        yield* run(folder, records.slice(0, 28).with(1, payout(1, "cust-1-x", 500)))
+        assert.deepStrictEqual(yield* missing, [])
+        yield* eraseCustomer("cust-0-x")
+        // The second complete scan in a row without these records.
+        yield* run(folder, records.slice(0, 28))
+        assert.deepStrictEqual(yield* missing, ["por_28", "por_29"])
+        yield* eraseCustomer("cust-1-x")
+        assert.deepStrictEqual(yield* missing, ["por_28", "por_29"])
+        yield* assertVerified(folder)
+        yield* Effect.scoped(Effect.gen(function*() {
+          const snapshot = yield* destination.snapshot(folder)
+          const { last } = yield* snapshot.changeRange
+          const marks: Array<boolean | undefined> = []
+          for (let at = 0; at <= last; at++) {
+            const point = yield* Effect.result(pointAt(snapshot, at, [list]))
+            // A point between two changes of one transaction cannot be reconstructed.
+            if (Result.isFailure(point)) {
+              continue
+            }
+            const [row, updated] = yield* point.success.rows(list, ["por_28", "por_1"])
+            assert.isFalse(JSON.stringify([row, updated]).includes("cust-1-x"))
+            marks.push(row?.missing)
+          }
+          assert.deepStrictEqual(marks, [false, false, false, false, true, true, true])
+        }))
+        // Returned again, the erased record is no longer missing, and stays a tombstone.
+        yield* run(folder, records)
+        assert.deepStrictEqual(yield* missing, [])
+        assert.isFalse((yield* destination.content(folder)).includes("cust-1-x"))
+        yield* assertVerified(folder)
+      }).pipe(Effect.scoped))
+
+    it.live("finds a person whatever the spelling, the type or the pseudonym of the value, and only them", () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const texts = [
+          `{"id":"a","customerId":"\\u0063ust-é","extra":"private a"}`,
+          `{"id":"b","customerDetails":{"documentNumber":1234567},"extra":"private b"}`,
+          `{"id":"c","customerId":"other","customerId":"cust-é","amount":"private c"}`,
+          `{"id":"d","customerId":"x","extra":"about cust-é and 1234567"}`,
+          `{"id":"e","customerId":"cust-éé","customerDetails":{"documentNumber":"12345678"}}`
+        ]
+        const criteria = [criterion("customer-id", "cust-é"), criterion("document-number", "1234567")]
+        yield* run(folder, texts)
+        const found = yield* withOpened(folder, (opened) => erase(opened, { criteria, key, by: "tester" }))
+        assert.deepStrictEqual(found.map(({ quarantined, records }) => [records, quarantined]), [[2, 1], [1, 1]])
+        const content = yield* destination.content(folder)
+        for (const letter of "abc") assert.isFalse(content.includes(`private ${letter}`))
+        assert.isTrue(content.includes("about cust-é") && content.includes("cust-éé"))
+        yield* withOpened(folder, (opened) => rewrite(opened, { rule: pseudonymize }))
+        const criteriaLater = [criterion("customer-id", "cust-éé")]
+        assert.isTrue((yield* destination.content(folder)).includes(pseudonym(key, "cust-éé")))
+        const [later] = yield* withOpened(
+          folder,
+          (opened) => erase(opened, { criteria: criteriaLater, key, by: "tester" })
+        )
+        assert.strictEqual(later?.records, 1)
+        assert.isFalse((yield* destination.content(folder)).includes(pseudonym(key, "cust-éé")))
+        yield* assertVerified(folder)
+      }).pipe(Effect.scoped))
+
+    it.live("completes a rewrite before anything else, and refuses another key while persons are suppressed", () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const otherKey = Redacted.make(new TextEncoder().encode("another key, of 32 characters too"))
+        yield* run(folder, Array.from({ length: 30 }, (_, index) => payout(index, `cust-${index % 3}-x`)))
+        const erased = (customer: string, by = key) =>
+          withOpened(
+            folder,
+            (opened) =>
+              Effect.result(erase(opened, { criteria: [criterion("customer-id", customer)], key: by, by: "tester" }))
+          )
+        const rewritten = (rule: PersonalRule, transactions = 1000) =>
+          withOpened(folder, (opened) => {
+            let left = transactions
+            const redact: Maintenance["redact"] = (body) => left-- > 0 ? opened.redact(body) : Effect.interrupt
+            return Effect.exit(rewrite({ ...opened, redact }, { rule }))
+          })
+        assert.strictEqual((yield* erased("cust-0-x"))._tag, "Success")
+        const reasonOf = (result: unknown) => /(?:OtherRule|WrongSetting)/.exec(JSON.stringify(result))?.[0]
+        assert.strictEqual(reasonOf(yield* erased("cust-1-x", otherKey)), "WrongSetting")
+        assert.strictEqual(reasonOf(yield* rewritten({ ...pseudonymize, key: otherKey })), "WrongSetting")
+        assert.strictEqual((yield* rewritten(pseudonymize, 2))._tag, "Failure")
+        assert.strictEqual(reasonOf(yield* erased("cust-1-x")), "OtherRule")
+        assert.strictEqual(reasonOf(yield* rewritten({ ...pseudonymize, preset: "omit" })), "WrongSetting")
+        assert.strictEqual(reasonOf(yield* Effect.result(run(folder, [], pseudonymize))), "OtherRule")
+        assert.strictEqual((yield* rewritten(pseudonymize))._tag, "Success")
+        const [complete] = yield* withOpened(folder, (opened) => opened.scans(list, ""))
+        assert.strictEqual(Certificate.ofScan(complete)?.rule, nameOf(pseudonymize))
+        yield* assertVerified(folder)
+      }).pipe(Effect.scoped))
+
+    it.live("lets erasures and an export run at the same time", () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const records = Array.from({ length: 60 }, (_, index) => payout(index, `cust-${index % 6}-x`))
+        yield* run(folder, records)
+        const customers = [0, 1, 2, 3].map((number) => `cust-${number}-x`)
+        yield* Effect.all([
+          ...customers.map((customer) =>
+            withOpened(folder, (opened) =>
+              erase(opened, { criteria: [criterion("customer-id", customer)], key, by: "tester" }))
+          ),
+          Effect.forEach(
+            [1, 2, 3],
+            (time) =>
+              run(folder, records.map((_, index) => payout(index, `cust-${index % 6}-x`, index + time)))
+          )
+        ], { concurrency: "unbounded" })
+        yield* assertVerified(folder)
+        // A log that another connection has written since may have an old copy.
+        yield* withOpened(folder, ({ wipe }) => wipe)
+        const content = yield* destination.content(folder)
+        for (const customer of customers) assert.isFalse(content.includes(customer))
+        assert.isTrue(content.includes("cust-4-x"))
       }).pipe(Effect.scoped))
   })
 }

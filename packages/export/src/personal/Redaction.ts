@@ -432,6 +432,7 @@ const beginRewrite = (maintenance: Maintenance, rule: PersonalRule): Effect.Effe
       changes: 0,
       quarantined: 0
     }
+    if (rewriting.table === "none") yield* nameRule(statements, storedForm(rule))
     yield* statements.setState({
       rule: storedForm(rule),
       rewriting: encodeRewriting(rewriting),
@@ -487,9 +488,25 @@ const rewriteBatch = (
       changes: rewriting.changes + counts.changes,
       quarantined: rewriting.quarantined + counts.quarantined
     }
+    if (next.table === "none") yield* nameRule(statements, stored)
     yield* statements.setState({ ...state, rewriting: encodeRewriting(next), edition: state.edition + 1 })
     return next
   }))
+
+/** Names the rule in the certificates, when all texts are rewritten. */
+const nameRule = Effect.fnUntraced(function*(
+  statements: RedactionStatements,
+  stored: string | undefined
+): Effect.fn.Return<void, SinkError> {
+  for (const list of Lists.all) {
+    const scan = yield* statements.certified(list)
+    const certificate = Certificate.ofScan(scan)
+    if (scan === undefined || certificate === undefined) continue
+    const { rule: _, ...figures } = certificate
+    const named = stored === undefined ? figures : { ...figures, rule: nameOf(stored) }
+    yield* statements.setCertificate(scan.scan, Certificate.toJson(named))
+  }
+})
 
 /** The start of the next list, or the end. */
 const positionAfter = (list: Lists.AnyList): Pick<Rewriting, "list" | "table" | "after"> => {

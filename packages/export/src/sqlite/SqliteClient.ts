@@ -61,7 +61,8 @@ export const open = (
   path: string,
   location: string,
   access: Access,
-  lists: ReadonlyArray<Lists.AnyList> = Lists.all
+  lists: ReadonlyArray<Lists.AnyList> = Lists.all,
+  patience: Duration.Duration = logTimeout
 ): Effect.Effect<SqliteClient, SinkError, Scope.Scope> =>
   Effect.acquireRelease(
     once(location, () => new Database(path, access, lists)),
@@ -109,7 +110,7 @@ export const open = (
         wipe: Effect.andThen(
           run((opened) => opened.rebuild()),
           once(location, () => db.emptyLog()).pipe(
-            whileBusy(logTimeout),
+            whileBusy(patience),
             Effect.catchIf(
               ({ reason }) => reason._tag === "Locked",
               () => Effect.fail(new SinkError({ location, reason: new LogInUse() }))

@@ -1,6 +1,6 @@
 /** A {@link Store} in one SQLite file. */
 import type { Lists } from "@payments/core"
-import { Effect, type Scope } from "effect"
+import { type Duration, Effect, type Scope } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
 import type { PendingMigration } from "../engine/Evolution.ts"
 import { personalVersion } from "../engine/Migrations.ts"
@@ -68,14 +68,18 @@ export const openStore = (
     snapshot: snapshotOf(file, location, lists)
   }))
 
-/** Opens an existing file for maintenance, until the scope closes, for a program that knows these lists. */
+/**
+ * Opens an existing file for maintenance, until the scope closes, for a program that knows these lists. `patience` limits how long
+ * {@link Maintenance.wipe} waits for readers.
+ */
 export const openMaintenance = (
   file: string,
   location: string,
-  lists?: ReadonlyArray<Lists.AnyList>
+  lists?: ReadonlyArray<Lists.AnyList>,
+  patience?: Duration.Duration
 ): Effect.Effect<Maintenance, SinkError, Scope.Scope> =>
   Effect.map(
-    open(file, location, "maintain", lists),
+    open(file, location, "maintain", lists, patience),
     (client) => ({ ...readerOver(client, location), ...maintain(client), ...redactionOver(client) })
   )
 
