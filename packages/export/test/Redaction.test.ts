@@ -12,7 +12,7 @@ import { scan } from "../src/Scan.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import * as SqliteSnapshot from "../src/sqlite/SqliteSnapshot.ts"
 import { openMaintenance } from "../src/sqlite/SqliteStore.ts"
-import { rowsOf, temporaryFolder } from "./Folder.ts"
+import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
 import { type PostgresServer, startServer } from "./PostgresServer.ts"
 import { contentOf, urlOf } from "./PostgresTest.ts"
 import { histories } from "./RedactionHistories.ts"
@@ -65,6 +65,11 @@ describe("the files of an SQLite database after an erasure", () => {
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       yield* load(folder)
+      // An earlier version did not overwrite what it deleted.
+      execute(
+        join(folder, "payments.db"),
+        "PRAGMA secure_delete = OFF; CREATE TABLE own AS SELECT 'old document-1-x' AS old FROM invoices; DROP TABLE own"
+      )
       yield* Effect.scoped(Effect.gen(function*() {
         yield* sqlite.snapshot(folder)
         const error = yield* Effect.flip(eraseIn(folder))
