@@ -165,7 +165,15 @@ describe("the roles of docs/postgres-roles.md", () => {
       yield* readPasses
       yield* succeeds("payments_write", ["changes", "ack", "ledger", "3"])
       yield* succeeds("payments_write", ["changes", "--consumer", "ledger", "--ack"])
-      yield* succeeds("payments_write", ["prune", "--keep-changes", "1ms", "--keep-scans", "1ms"])
+      yield* succeeds("payments_write", [
+        "prune",
+        "--keep-changes",
+        "1ms",
+        "--keep-scans",
+        "1ms",
+        "--keep-missing",
+        "1ms"
+      ])
       yield* succeeds("payments_write", ["changes", "consumers", "--remove", "ledger"])
       yield* assertPrivileges
 
