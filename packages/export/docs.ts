@@ -98,9 +98,10 @@ Which fields identify a person? The API's document does not say, so this table i
 
 Fields that the document does not have may contain anything, so they count as \`person\`.
 
-**Exports** follow the rule of their source: \`personal\`, \`omit\`, \`pseudonymize\`, \`keep\` and \`undocumented\` in the
-[settings](settings.md#what-can-the-sources-file-contain). It is applied before anything is written, also with \`--to -\`. Without a
-rule, every field is kept. Commands that read a destination print what it has.
+**Exports** follow [the rule of their source](erasure.md): \`personal\`, \`omit\`, \`pseudonymize\`, \`keep\` and \`undocumented\`
+in the [settings](settings.md#what-can-the-sources-file-contain). It is applied before anything is written, also with \`--to -\`.
+Without a rule, every field is kept. Commands that read a destination print what it has, and \`payments erase\` removes a person
+from it.
 
 **Listings** of the service, and \`payments find\` without a copy, print every field. [\`payments mcp\`](agents.md) leaves out what
 identifies a person, unless it is started with \`--personal include\`.

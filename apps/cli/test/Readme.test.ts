@@ -243,6 +243,7 @@ describe("the docs", () => {
         "AGENTS.md",
         "docs/agents.md",
         "docs/architecture.md",
+        "docs/erasure.md",
         "docs/export.md",
         "docs/library.md",
         "docs/operating.md",
@@ -250,6 +251,7 @@ describe("the docs", () => {
         "docs/postgres-roles.md",
         "docs/releasing.md",
         "docs/sandbox.md",
+        "docs/security-review.md",
         "docs/settings.md"
       ]
     ) {
