@@ -1,6 +1,7 @@
 /** The rule for personal data to which a destination is bound, and the check of it in every transaction. */
-import { keepAll, keyCheckIn, toStored } from "../personal/Rule.ts"
+import { keepAll, keyCheckIn, nameOf, toStored } from "../personal/Rule.ts"
 import { Damaged, type PersonalBinding, PersonalDataChanged, type PersonalState } from "../Sink.ts"
+import type { Certificate } from "./Certificate.ts"
 import { number, optional, type Row } from "./Rows.ts"
 
 /** The stored form of the rule that keeps every field. The databases have NULL for it. */
@@ -12,6 +13,12 @@ export const keepBinding: PersonalBinding = { rule: keepRule, edition: 0 }
 /** Returns what the first commit writes into the columns `rule` and `key_check`, or undefined if nothing. */
 export const toColumns = (rule: string): readonly [rule: string, keyCheck: string | null] | undefined =>
   rule === keepRule ? undefined : [rule, keyCheckIn(rule) ?? null]
+
+/** Returns the certificate with the name of a stored rule. */
+export const certificateWith = (certificate: Certificate, stored: string | undefined = keepRule): Certificate => {
+  const { rule: _, ...figures } = certificate
+  return stored === keepRule ? figures : { ...figures, rule: nameOf(stored) }
+}
 
 /** The columns of `personal`, for {@link toPersonalState}. */
 export const personalColumns = "rule, rewriting, edition, key_check"

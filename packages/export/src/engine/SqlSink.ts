@@ -6,7 +6,6 @@ import { Lists } from "@payments/core"
 import { Duration, Effect } from "effect"
 import { randomUUID } from "node:crypto"
 import { freshnessOf, overviewOf } from "../Freshness.ts"
-import { nameOf } from "../personal/Rule.ts"
 import { scanDefaults } from "../ScanDefaults.ts"
 import {
   OtherSource,
@@ -27,7 +26,7 @@ import { nextScan, open, type OpenScan, partOf, timestamp } from "./NextScan.ts"
 import { type OpenFullScan, OpenList } from "./OpenList.ts"
 import { mergeClaims, ownerOf } from "./Owner.ts"
 import { makePass } from "./Pass.ts"
-import { changeSince, keepBinding, keepRule } from "./Personal.ts"
+import { certificateWith, changeSince, keepBinding } from "./Personal.ts"
 import { hashed, type HashedRecord, plan, type RowWrite, type StoredRow } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import * as ScanTotals from "./ScanTotals.ts"
@@ -135,9 +134,6 @@ const requirePersonal = (store: Store, request: ScanRequest) =>
   })
 
 const bindingOf = ({ personal = keepBinding }: ScanRequest): PersonalBinding => personal
-
-const ruleNameOf = (rule: string): Pick<Certificate.Certificate, "rule"> =>
-  rule === keepRule ? {} : { rule: nameOf(rule) }
 
 /** What a scan finds in addition to its totals, most of it at its end. */
 type Findings = Pick<ScanProgress, "missing" | "heldBack" | "behindHead">
@@ -337,10 +333,10 @@ const makeSession = (
     const isCertain = part === "" || totals.counts.repeats === 0 ||
       !(yield* overlapsOtherPart(store, since, part, seen))
     const certificate = isCertain
-      ? Certificate.toJson({
-        ...ScanTotals.certify({ scan, startedAt }, totals, seen.size, now),
-        ...ruleNameOf(bindingOf(request).rule)
-      })
+      ? Certificate.toJson(certificateWith(
+        ScanTotals.certify({ scan, startedAt }, totals, seen.size, now),
+        bindingOf(request).rule
+      ))
       : undefined
     const forget = older.map((earlier) => earlier.scan).filter((earlier) =>
       earlier < scan && (part === "" || whole === undefined || earlier < whole.scan)

@@ -10,6 +10,7 @@ import { columnsOf } from "../engine/Columns.ts"
 import { unfilled } from "../engine/Filling.ts"
 import { makeSink } from "../engine/SqlSink.ts"
 import type { FullRow, Store } from "../engine/Store.ts"
+import { shownRule } from "../personal/Rule.ts"
 import { Sink, SinkError } from "../Sink.ts"
 import { open } from "../sqlite/SqliteClient.ts"
 import { denialIn, reasonOfCode } from "../sqlite/SqliteErrors.ts"
@@ -164,13 +165,15 @@ const publishOnce = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
     const snapshot = yield* store.snapshot
     const source = yield* snapshot.source
     if (source === undefined) return "done"
-    const { edition, isRewriting } = yield* Renderings.personalDataIn(snapshot)
+    const { edition, isRewriting, rule } = yield* Renderings.personalDataIn(snapshot)
     // The rewrite itself renders the files at its end.
     if (isRewriting && renderer.after !== "redaction") return "done"
     yield* cleanUp(renderer)
     const stored = yield* renderings.manifest
+    const shown = shownRule(rule)
+    const personal = shown === undefined ? {} : { personal: shown }
     let manifest: Manifest.Manifest = stored === undefined
-      ? { version: 1, source, lists: {} }
+      ? { version: 1, source, ...personal, lists: {} }
       : Manifest.fromText(stored.text)
     if (manifest.source !== source) {
       manifest = { ...manifest, source }
@@ -211,6 +214,10 @@ const publishOnce = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
       manifest = { ...manifest, lists: { ...manifest.lists, [list.label]: { ...now, files } } }
       if (!(yield* replaceManifest(renderer, files, manifest, edition))) return "outdated"
       yield* removeStale(renderer)
+    }
+    if (!Equal.equals(manifest.personal, shown)) {
+      const { personal: _, ...others } = manifest
+      if (!(yield* replaceManifest(renderer, [], { ...others, ...personal }, edition))) return "outdated"
     }
     return "done"
   }))

@@ -56,6 +56,13 @@ export const Manifest = Schema.Struct({
   version: Schema.Literal(1),
   /** The source of the data. */
   source: Schema.String,
+  /** The rule for personal data. Without one, every field is kept. */
+  personal: Schema.optionalKey(Schema.Struct({
+    name: Schema.String,
+    preset: Schema.String,
+    undocumented: Schema.String,
+    fields: Schema.Record(Schema.String, Schema.String)
+  })),
   /** The lists by their names on the command line. */
   lists: Schema.Record(Schema.String, RenderedList)
 })

@@ -31,6 +31,8 @@ export interface PersonalData {
   readonly edition: number
   /** Whether a rewrite is not finished, so that the rows follow two rules. */
   readonly isRewriting: boolean
+  /** The stored rule. */
+  readonly rule: string | undefined
 }
 
 /** Reads the data about rendered files. */
@@ -170,8 +172,12 @@ export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transacti
 /** Reads the state of the personal data. */
 export const personalDataIn = ({ run }: Pick<SqliteClient, "run">): Effect.Effect<PersonalData, SinkError> =>
   run((db) => {
-    const row = db.get("SELECT edition, rewriting FROM personal")
-    return { edition: number(row, "edition"), isRewriting: optional(row, "rewriting") !== undefined }
+    const row = db.get("SELECT edition, rewriting, rule FROM personal")
+    return {
+      edition: number(row, "edition"),
+      isRewriting: optional(row, "rewriting") !== undefined,
+      rule: optional(row, "rule")
+    }
   })
 
 /** Returns the revision of a list, which increases with every commit that changes a row of the list. */

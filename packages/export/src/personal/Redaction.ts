@@ -11,6 +11,7 @@ import { Lists, membersOf, parseText } from "@payments/core"
 import { DateTime, Duration, Effect, Option, Redacted, Schema } from "effect"
 import * as Certificate from "../engine/Certificate.ts"
 import { amountsOf, cellsOf, type Layout, layoutOf, withoutRoundedAmounts } from "../engine/Columns.ts"
+import { certificateWith } from "../engine/Personal.ts"
 import { contentHash, differingMembers } from "../engine/Plan.ts"
 import { pieceOf, RowSet } from "../engine/RowSet.ts"
 import * as ScanTotals from "../engine/ScanTotals.ts"
@@ -419,6 +420,12 @@ const beginRewrite = (maintenance: Maintenance, rule: PersonalRule): Effect.Effe
     for (const list of Lists.all) {
       yield* statements.abandonScans(list, now)
       yield* statements.removeDigests(list)
+      const certified = yield* statements.certified(list)
+      const certificate = Certificate.ofScan(certified)
+      if (certified !== undefined && certificate !== undefined) {
+        const renamed = certificateWith(certificate, storedForm(rule))
+        yield* statements.setCertificate(certified.scan, Certificate.toJson(renamed))
+      }
       const redact = textAfter(list, betweenRules(state.rule, rule))
       yield* replaceParts(statements, list, (text) => redact(text, undefined))
     }

@@ -383,6 +383,17 @@ export const fieldChanges = (
 /** Returns the check value of the key of the pseudonyms under a stored rule, or undefined if the rule has none. */
 export const keyCheckIn = (stored: string | undefined): string | undefined => parseStored(stored)?.key
 
+/** A stored rule for people who read a copy, without the check value of its key. */
+export type ShownRule = { readonly name: string } & Pick<StoredRule, "preset" | "undocumented" | "fields">
+
+/** Returns a stored rule for people, or undefined if it keeps every field, or if a later program wrote it. */
+export const shownRule = (stored: string | undefined): ShownRule | undefined => {
+  const rule = parseStored(stored)
+  if (rule === undefined || keepsAll(rule)) return undefined
+  const { fields, preset, undocumented } = rule
+  return { name: nameOf(stored), preset, undocumented, fields }
+}
+
 /** Returns a short name of a rule, such as `omit-3f2a91bc`, or `keep` if it keeps every field. It does not depend on the key. */
 export const nameOf = (rule: PersonalRule | string | undefined): string => {
   const stored = typeof rule === "object" ? storedOf(rule) : parseStored(rule)
