@@ -36,7 +36,7 @@ const recordsOf = (generation: number) =>
       }"}`
   )
 
-const destinations: ReadonlyArray<readonly [string, Omit<RedactedDestination, "content">]> = [
+const destinations: ReadonlyArray<readonly [string, Pick<RedactedDestination, "layer" | "open">]> = [
   ["sqlite:FILE", {
     layer: (folder) => ThreadedSink.layer({ _tag: "Sqlite", file: join(folder, "payments.db") }),
     open: (folder) => openMaintenance(join(folder, "payments.db"), "here")
