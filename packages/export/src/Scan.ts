@@ -8,7 +8,7 @@ import { ExitCode, exitCodeOf } from "./ExitCode.ts"
 import { endList, type GuardedRun, makeGuard, makeRun } from "./MerchantGuard.ts"
 import { makePageGate, type PageGate } from "./PageGate.ts"
 import { headPass, type PassBegun, type PassContext, type PassSummary, windowPass } from "./Passes.ts"
-import { openPersonal, whilePersonalDataChanges } from "./personal/OpenPersonal.ts"
+import { type OpenPersonal, openPersonal, whilePersonalDataChanges } from "./personal/OpenPersonal.ts"
 import { keepAll, type PersonalRule } from "./personal/Rule.ts"
 import { toReadPage } from "./ReadPage.ts"
 import { scanDefaults } from "./ScanDefaults.ts"
@@ -20,7 +20,8 @@ import {
   type ScanRequest,
   type ScanStart,
   Sink,
-  type SinkError
+  SinkError,
+  WrongSetting
 } from "./Sink.ts"
 import { firstWait, type LastProgress, recover, type Traversal, type TraversalEvent, traverse } from "./Traversal.ts"
 
@@ -239,6 +240,7 @@ const attempt = Effect.fnUntraced(function*(
   const started = yield* Monotonic.millis
   const list = listOf(name, options)
   const personal = yield* openPersonal({ location: sink.location, personal: sink.inspect?.personal }, ruleIn(options))
+  if (part !== undefined && personal.binding !== undefined) yield* requireKept(sink.location, list, part, personal)
   const request = { ...requestOf(api, name, part, options), personal: personal.binding }
   const scope = yield* Effect.scope
   const { inspect, location } = sink
@@ -298,6 +300,15 @@ const attempt = Effect.fnUntraced(function*(
     ...(yield* session.progress)
   }
 }, Effect.scoped)
+
+/** Fails if the destination must not have the value of the part: a stored scan and its checkpoint contain it. */
+const requireKept = (location: string, list: Lists.AnyList, { field, value }: Part, { redactorOf }: OpenPersonal) => {
+  const text = JSON.stringify({ [field]: value })
+  if (redactorOf(list).redact(text).text === text) return Effect.void
+  const problem =
+    `its rule for personal data does not keep ${field}, or a person with one of the values was erased, and the scan of a part is stored with its value. Export the whole list, or parts by another field.`
+  return Effect.fail(new SinkError({ location, reason: new WrongSetting({ problem }) }))
+}
 
 const ruleIn = ({ personal = keepAll }: ScanOptions): PersonalRule => personal
 

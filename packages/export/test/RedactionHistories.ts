@@ -183,9 +183,12 @@ const play = (name: string, destination: RedactedDestination, number: number, fi
             : Effect.void
         }
         const options = { limit: 10, largestBatch: 10, missingLimit: 1, personal: rule, onEvent }
-        const inParts = interruptAfter === 0 && rule === rules[0] && dice.chance(0.15)
+        const part = people.pick()
+        // The scan of a part of an erased person would be refused.
+        const isKept = !erased.has(part) && ![...unfinished.values()].includes(part)
+        const inParts = interruptAfter === 0 && rule === rules[0] && isKept && eraseAt === 0 && dice.chance(0.3)
         const scanned = inParts
-          ? Effect.asVoid(scanParts(listName, { ...options, field: "customerId", values: [customerOf(people.pick())] }))
+          ? Effect.asVoid(scanParts(listName, { ...options, field: "customerId", values: [customerOf(part)] }))
           : Effect.asVoid(scan(listName, options))
         const provided = Effect.provide(
           scanned,

@@ -10,7 +10,7 @@ import { erase, rewrite } from "../src/personal/Redaction.ts"
 import { keepAll, nameOf, type PersonalRule, pseudonym } from "../src/personal/Rule.ts"
 import type { Criterion } from "../src/personal/Suppression.ts"
 import { pointAt } from "../src/PointInTime.ts"
-import { scan } from "../src/Scan.ts"
+import { scan, scanParts } from "../src/Scan.ts"
 import type { Sink, SinkError } from "../src/Sink.ts"
 import { verify } from "../src/Verify.ts"
 import { temporaryFolder } from "./Folder.ts"
@@ -188,6 +188,30 @@ export const suite = (name: string, destination: RedactedDestination) => {
         const [complete] = yield* withOpened(folder, (opened) => opened.scans(list, ""))
         assert.strictEqual(Certificate.ofScan(complete)?.rule, nameOf(pseudonymize))
         yield* assertVerified(folder)
+      }).pipe(Effect.scoped))
+
+    it.live("erases the value of a part, and stores none that the rule does not keep", () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const records = Array.from({ length: 30 }, (_, index) => payout(index, `cust-${index % 3}-x`))
+        const runPart = (customer: string, personal: PersonalRule) =>
+          scanParts("payoutRequests", { personal, field: "customerId", values: [customer] }).pipe(
+            Effect.provide(Layer.merge(destination.layer(folder), layerTest({ payoutRequests: records }))),
+            Effect.result
+          )
+        assert.strictEqual((yield* runPart("cust-0-x", { ...keepAll, key }))._tag, "Success")
+        assert.strictEqual((yield* runPart("cust-1-x", { ...keepAll, key }))._tag, "Success")
+        yield* withOpened(
+          folder,
+          (opened) => erase(opened, { criteria: [criterion("customer-id", "cust-0-x")], key, by: "tester" })
+        )
+        assert.isFalse((yield* destination.content(folder)).includes("cust-0-x"))
+        assert.include(JSON.stringify(yield* runPart("cust-0-x", { ...keepAll, key })), "WrongSetting")
+        yield* withOpened(folder, (opened) => rewrite(opened, { rule: pseudonymize }))
+        assert.include(JSON.stringify(yield* runPart("cust-1-x", pseudonymize)), "WrongSetting")
+        const content = yield* destination.content(folder)
+        assert.isFalse(content.includes("cust-1-x"))
+        assert.isTrue(content.includes(pseudonym(key, "cust-1-x")))
       }).pipe(Effect.scoped))
 
     it.live("lets erasures and an export run at the same time", () =>

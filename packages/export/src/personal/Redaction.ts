@@ -444,7 +444,7 @@ const beginRewrite = (maintenance: Maintenance, rule: PersonalRule): Effect.Effe
       rule: storedForm(rule),
       rewriting: encodeRewriting(rewriting),
       edition: state.edition + 1,
-      keyCheck: hasSuppressed ? state.keyCheck : undefined
+      keyCheck: hasSuppressed ? state.keyCheck : keyCheckIn(storedForm(rule))
     })
     return rewriting
   }))

@@ -219,7 +219,8 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
     ),
   quarantine: (after, count, lists) =>
     Effect.map(
-      // Rows of this table are never updated, so their ctid does not change.
+      // Only erasures and rewrites update rows of this table. An updated one gets another ctid, so it may be read again, or not at
+      // all, by a reader that started before.
       query(
         `SELECT ctid::text AS place, list, scan, id, path, expected, raw::text FROM ${s}.quarantine
         WHERE ctid > $1::tid AND list = ANY ($2) ORDER BY ctid LIMIT $3::bigint`,
