@@ -53,6 +53,7 @@ describe("an export with a rule for personal data", () => {
         }
         const verified = yield* run("paid", ["verify", "--from", to, "--against-api"])
         assert.strictEqual(verified.code, 0, verified.stdout + verified.stderr)
+        assert.match(verified.stdout, /certificate of scan \d+: 45 records under the rule omit-[0-9a-f]{8}\n/)
         for (const command of [["export", "--to", to], ["verify", "--from", to, "--against-api"]]) {
           const { code, stderr } = yield* run("paid", command, "keep")
           assert.strictEqual(code, 9)

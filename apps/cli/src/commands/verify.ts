@@ -150,7 +150,11 @@ const certificateLines = ({ certificate, differences, list }: Verified): Readonl
   if (differences.length > 0) return [`${label}: differs`, ...differences.map(differenceLine)]
   return certificate === undefined
     ? [`${label}: the rows match their texts; no complete scan has certified them yet`]
-    : [`${label}: matches the certificate of scan ${certificate.scan}: ${count.format(certificate.distinct)} records`]
+    : [
+      `${label}: matches the certificate of scan ${certificate.scan}: ${count.format(certificate.distinct)} records${
+        certificate.rule === undefined ? "" : ` under the rule ${certificate.rule}`
+      }`
+    ]
 }
 
 /** Formats the columns of a list that were not compared. */
