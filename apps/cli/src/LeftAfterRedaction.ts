@@ -5,6 +5,8 @@ import { logLine } from "@payments/export/program"
 import { Effect } from "effect"
 import { logWrapped } from "./Output.ts"
 
+const count = new Intl.NumberFormat("en-US")
+
 /** What is left to do, for programs. */
 export interface Left {
   /** The consumers that have not read all changes, and so perhaps not those of the erasure. */
@@ -48,6 +50,8 @@ export const logLeft = Effect.fnUntraced(function*({ consumers, rendered, vacuum
     yield* logWrapped("Its write-ahead log, replicas and backups keep them for longer.")
   }
   for (const { consumer, lag } of consumers) {
-    yield* logWrapped(`The consumer ${consumer} has ${lag} changes left to read. What it has stored may have the data.`)
+    yield* logWrapped(
+      `The consumer ${consumer} has ${count.format(lag)} changes left to read. What it has stored may have the data.`
+    )
   }
 })

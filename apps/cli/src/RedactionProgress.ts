@@ -2,13 +2,14 @@
 import type { RedactionProgress } from "@payments/export"
 import { canRedraw, drawProgress, eraseProgress } from "@payments/export/program"
 import { Effect, Stdio } from "effect"
+import { logWrapped } from "./Output.ts"
 
 const count = new Intl.NumberFormat("en-US")
 const redrawEveryMs = 100
 
 /**
  * Makes the handler of the progress. `done` says what happened to the texts so far, such as `searched`. `during` removes the line
- * at the end of an effect.
+ * at the end of an effect, and says how to continue an interrupted one.
  */
 export const redactionProgress = Effect.fnUntraced(function*(done: string) {
   const stdio = yield* Stdio.Stdio
@@ -22,7 +23,10 @@ export const redactionProgress = Effect.fnUntraced(function*(done: string) {
       const upTo = position === undefined || Number.isNaN(position) ? "" : ` up to ${count.format(position)}`
       return Effect.provideService(drawProgress(`${list}: ${table}${upTo} ${done}`), Stdio.Stdio, stdio)
     })
-  const during = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    Effect.ensuring(effect, Effect.provideService(eraseProgress, Stdio.Stdio, stdio))
+  const during = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+    effect.pipe(
+      Effect.ensuring(Effect.provideService(eraseProgress, Stdio.Stdio, stdio)),
+      Effect.onInterrupt(() => logWrapped("payments: interrupted. Run the same command again to complete it."))
+    )
   return { onProgress, during }
 })

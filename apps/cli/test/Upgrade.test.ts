@@ -77,6 +77,7 @@ const opens = (to: string) =>
     const verified = yield* read(to, "verify")
     for (const label of labels) assert.match(verified, new RegExp(`^${label}: matches the certificate`, "m"))
     assert.include(yield* read(to, "quarantine"), `"id":"por_6"`)
+    assert.strictEqual(yield* read(to, "erasures"), "")
     assert.deepStrictEqual(yield* unreadBy(to), [9, 10])
     const before = linesOf(yield* read(to, "status"))
     assert.deepInclude(before.find(({ list }) => list === "invoices")?.["running"], { pages: 1, records: 100 })

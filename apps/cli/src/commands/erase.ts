@@ -181,7 +181,7 @@ const columns: ReadonlyArray<Column & { readonly of: (erasure: Erasure) => Cell 
 /** Says what later exports do, also if nothing was found. */
 const suppressedText = (erasures: ReadonlyArray<Erasure>): string => {
   const isFound = erasures.some(({ changes, quarantined, records }) => records + changes + quarantined > 0)
-  return `${isFound ? "" : "Nothing was found. "}Later exports into this destination recognize ${
+  return `${isFound ? "" : "Nothing to erase was found. "}Later exports into this destination recognize ${
     erasures.length === 1 ? "the value" : `the ${erasures.length} values`
   } and leave the personal data out.`
 }

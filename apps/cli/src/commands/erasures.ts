@@ -32,9 +32,9 @@ const columns: ReadonlyArray<Column & { readonly of: (erasure: Erasure) => Cell 
   { name: "kind", wholeUpTo: 15, of: ({ kind }) => kind },
   { name: "by", minWidth: 10, of: ({ by }) => by },
   { name: "started_at", minWidth: 24, of: ({ startedAt }) => startedAt },
-  // Null if the erasure was interrupted.
-  { name: "completed_at", minWidth: 24, of: ({ completedAt }) => completedAt ?? null },
   { name: "rows", of: count(({ records }) => records) },
   { name: "changes", of: count(({ changes }) => changes) },
-  { name: "quarantined", of: count(({ quarantined }) => quarantined) }
+  { name: "quarantined", of: count(({ quarantined }) => quarantined) },
+  // Null if the erasure was interrupted: the same command completes it.
+  { name: "completed_at", minWidth: 24, minTerminalWidth: 120, of: ({ completedAt }) => completedAt ?? null }
 ]

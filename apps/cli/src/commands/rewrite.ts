@@ -8,7 +8,7 @@ import {
   rewrite,
   ruleNameOf
 } from "@payments/export"
-import { checkAll, chosenPersonal, fromDestination, print, requireOutput, toFlag } from "@payments/export/program"
+import { checkAll, chosenPersonal, fromDestination, requireOutput, toFlag } from "@payments/export/program"
 import { Effect, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import { leftAfter, logLeft } from "../LeftAfterRedaction.ts"
@@ -75,8 +75,14 @@ export const rewriteCommand = Command.make(
       if (format === "json") {
         return yield* printJson({ dryRun, same: false, from, to: name, rows: records, changes, quarantined, ...left })
       }
-      const [rows, texts, held] = [records, changes, quarantined].map((number) => count.format(number))
-      yield* print(`rewritten from ${from} to ${name}: rows ${rows}, changes ${texts}, quarantined ${held}\n`)
+      const cells = [records, changes, quarantined].map((number) => ({ json: String(number) }))
+      yield* printRows(
+        [{ name: "rows" }, { name: "changes" }, { name: "quarantined" }],
+        Stream.make([cells]),
+        "table",
+        ""
+      )
+      yield* logWrapped(`The rule of the destination was ${from}, and now it is ${name}.`)
       yield* logLeft(left)
     }))
   })
@@ -94,8 +100,6 @@ export const rewriteCommand = Command.make(
     { command: "payments rewrite --to sqlite:./payments.db", description: "change them" }
   ])
 )
-
-const count = new Intl.NumberFormat("en-US")
 
 const sameText = "The destination has this rule already."
 

@@ -2,7 +2,7 @@
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { layoutOf, tableOf } from "../engine/Columns.ts"
-import { personalVersion } from "../engine/Migrations.ts"
+import { earlierVersion, personalVersion } from "../engine/Migrations.ts"
 import { personalColumns } from "../engine/Personal.ts"
 import { bytes, decoded, number, optional, text, toChange, toErasure, toPersonalRow } from "../engine/Rows.ts"
 import { maxBytes } from "../engine/Store.ts"
@@ -40,13 +40,16 @@ export const redactionOver = (
       )
     ),
   search: (list, table, needles, after) => search(single, s, list, table, needles, after),
-  erasures: Effect.map(
-    single(
+  erasures: Effect.gen(function*() {
+    const [destination] = yield* single(`SELECT version FROM ${s}.destination`)
+    // An earlier version has erased nothing.
+    if (number(destination, "version") < personalVersion) return []
+    const rows = yield* single(
       `SELECT erasure, hash, kind, by, ${iso("started_at")}, ${iso("completed_at")}, records, changes, quarantined
       FROM ${s}.erasures ORDER BY erasure`
-    ),
-    (rows) => rows.map(toErasure)
-  ),
+    )
+    return rows.map(toErasure)
+  }),
   // The server reuses the space of old row versions after a vacuum.
   wipe: Effect.void
 })
@@ -108,8 +111,7 @@ const statementsOver = (location: string, query: Query, s: string): RedactionSta
     state: Effect.gen(function*() {
       const destination = yield* one(`SELECT version FROM ${s}.destination`)
       if (number(destination, "version") < personalVersion) {
-        const problem = "it was written by an earlier version of this program. Export into it first."
-        return yield* new SinkError({ location, reason: new NotADestination({ problem }) })
+        return yield* new SinkError({ location, reason: new NotADestination({ problem: earlierVersion }) })
       }
       return toPersonalRow(yield* one(`SELECT ${personalColumns} FROM ${s}.personal FOR UPDATE`))
     }),

@@ -57,7 +57,8 @@ export const requireCurrentVersion = (db: Database): void => {
   if (versionOf(db) < currentVersion) throw new NotADestination({ problem: earlierVersion })
 }
 
-const versionOf = (db: Database): number =>
+/** Returns the version of the tables. */
+export const versionOf = (db: Database): number =>
   number(db.get("SELECT user_version AS version FROM pragma_user_version"), "version")
 
 const consumersIn = (db: Database): ChangeNeeds["consumers"] =>

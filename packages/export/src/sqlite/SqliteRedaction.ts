@@ -2,7 +2,7 @@
 import type { Lists } from "@payments/core"
 import { Cause, Effect, Exit } from "effect"
 import { layoutOf, tableOf } from "../engine/Columns.ts"
-import { personalVersion } from "../engine/Migrations.ts"
+import { earlierVersion, personalVersion } from "../engine/Migrations.ts"
 import { personalColumns } from "../engine/Personal.ts"
 import { bytes, number, optional, type Row, text, toChange, toErasure, toPersonalRow } from "../engine/Rows.ts"
 import { maxBytes } from "../engine/Store.ts"
@@ -17,7 +17,7 @@ import type {
 import { NotADestination, SinkError } from "../Sink.ts"
 import type { Database, SqliteClient } from "./SqliteClient.ts"
 import { countChanges, incrementRevision } from "./SqliteCommit.ts"
-import { lastChange } from "./SqliteMaintenance.ts"
+import { lastChange, versionOf } from "./SqliteMaintenance.ts"
 
 /** The limits of a step: texts, and positions that are searched, so that a step blocks the thread for a short time only. */
 const [stepTexts, stepPositions] = [1000, 20_000] as const
@@ -35,7 +35,10 @@ export const redactionOver = (
       throw error instanceof SinkError ? error.reason : error
     }),
   search: (list, table, needles, after) => run((db) => search(db, list, table, needles, Number(after ?? -1))),
-  erasures: run((db) => db.all("SELECT * FROM erasures ORDER BY erasure").map(toErasure)),
+  // An earlier version has erased nothing.
+  erasures: run((db) =>
+    versionOf(db) < personalVersion ? [] : db.all("SELECT * FROM erasures ORDER BY erasure").map(toErasure)
+  ),
   wipe
 })
 
@@ -81,11 +84,7 @@ const statementsOver = (db: Database): RedactionStatements => {
   const sync = Effect.sync
   return {
     state: sync(() => {
-      if (number(db.get("SELECT user_version AS version FROM pragma_user_version"), "version") < personalVersion) {
-        throw new NotADestination({
-          problem: "it was written by an earlier version of this program. Export into it first."
-        })
-      }
+      if (versionOf(db) < personalVersion) throw new NotADestination({ problem: earlierVersion })
       return toPersonalRow(db.get(`SELECT ${personalColumns} FROM personal`))
     }),
     setState: ({ edition, keyCheck = null, rewriting = null, rule = null }) =>
