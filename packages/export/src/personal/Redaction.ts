@@ -420,12 +420,6 @@ const beginRewrite = (maintenance: Maintenance, rule: PersonalRule): Effect.Effe
     for (const list of Lists.all) {
       yield* statements.abandonScans(list, now)
       yield* statements.removeDigests(list)
-      const certified = yield* statements.certified(list)
-      const certificate = Certificate.ofScan(certified)
-      if (certified !== undefined && certificate !== undefined) {
-        const renamed = certificateWith(certificate, storedForm(rule))
-        yield* statements.setCertificate(certified.scan, Certificate.toJson(renamed))
-      }
       const redact = textAfter(list, betweenRules(state.rule, rule))
       yield* replaceParts(statements, list, (text) => redact(text, undefined))
     }
@@ -509,9 +503,7 @@ const nameRule = Effect.fnUntraced(function*(
     const scan = yield* statements.certified(list)
     const certificate = Certificate.ofScan(scan)
     if (scan === undefined || certificate === undefined) continue
-    const { rule: _, ...figures } = certificate
-    const named = stored === undefined ? figures : { ...figures, rule: nameOf(stored) }
-    yield* statements.setCertificate(scan.scan, Certificate.toJson(named))
+    yield* statements.setCertificate(scan.scan, Certificate.toJson(certificateWith(certificate, stored)))
   }
 })
 
