@@ -8,6 +8,7 @@ export default defineConfig({
     bench: join(import.meta.dirname, "src/main.ts"),
     child: join(import.meta.dirname, "src/child.ts"),
     soak: join(import.meta.dirname, "src/soak.ts"),
+    personal: join(import.meta.dirname, "src/personal.ts"),
     fleetFaults: join(import.meta.dirname, "src/fleetFaults.ts"),
     ...threads
   },
