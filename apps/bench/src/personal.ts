@@ -67,21 +67,22 @@ const postgresKind = async (stack: AsyncDisposableStack): Promise<CanaryKind> =>
         await client.query("VACUUM FULL")
         await client.query("CHECKPOINT")
         // The files of this database, and those that all databases share. Other databases have other copies.
-        const { rows: [{ oid }] } = await client.query<{ oid: number }>(
+        const { rows } = await client.query<{ oid: number }>(
           "SELECT oid::int FROM pg_database WHERE datname = current_database()"
-        ) as { rows: [{ oid: number }] } // the database exists
+        )
+        const base = String(rows[0]?.oid)
         const tables = await client.query<{ name: string }>(
           "SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables WHERE schemaname NOT LIKE 'pg\\_%' AND schemaname <> 'information_schema'"
         )
         const texts: Array<readonly [string, Buffer]> = []
         for (const { name } of tables.rows) {
           // Texts in the files may be compressed.
-          const { rows } = await client.query<{ text: string }>(`SELECT t::text AS text FROM ${name} AS t`)
-          texts.push([`table ${name}`, Buffer.from(rows.map(({ text }) => text).join("\n"))])
+          const table = await client.query<{ text: string }>(`SELECT t::text AS text FROM ${name} AS t`)
+          texts.push([`table ${name}`, Buffer.from(table.rows.map(({ text }) => text).join("\n"))])
         }
         return [
           ...texts,
-          ...filesIn(join(data, "base", String(oid))).map(([name, bytes]) => [`base/${oid}/${name}`, bytes] as const),
+          ...filesIn(join(data, "base", base)).map(([name, bytes]) => [`base/${base}/${name}`, bytes] as const),
           ...filesIn(data, ["base", "pg_wal"]),
           ...filesIn(server.folder, ["data", "server"])
         ]
