@@ -84,7 +84,8 @@ export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R
       Effect.scoped,
       Effect.flip
     )
-    if (isForeign(error)) return yield* stop(error)
+    // The destination is open, so only another setting helps, such as the personal key.
+    if (isForeign(error) || (openedAt !== undefined && error.reason._tag === "WrongSetting")) return yield* stop(error)
     if (isStrict && !wasOpened && !isTransient(error)) return yield* new SourceStopped({ error })
     if (openedAt !== undefined && (yield* Monotonic.millis) - openedAt >= Duration.toMillis(steadyAfter)) {
       wait = firstWait
@@ -95,8 +96,10 @@ export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R
   }
 }, Effect.scoped)
 
-/** Whether the destination belongs to another source or merchant. No later attempt would change that. */
-const isForeign = ({ reason }: SinkError): boolean => reason._tag === "OtherSource" || reason._tag === "OtherMerchant"
+/** Whether the destination belongs to another source or merchant, or has another rule. No later attempt would change that. */
+const isForeign = ({ reason }: SinkError): boolean =>
+  reason._tag === "OtherSource" || reason._tag === "OtherMerchant" ||
+  (reason._tag === "OtherRule" && !reason.isRewriting)
 
 /** Whether the problem may end by itself. */
 export const isTransient = ({ reason }: SinkError): boolean =>
