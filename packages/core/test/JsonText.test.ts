@@ -8,7 +8,8 @@ import {
   hasEscapedName,
   isExactInteger,
   mayLoseDigits,
-  membersOf
+  membersOf,
+  rewriteItems
 } from "../src/internal/JsonText.ts"
 
 /** Returns JSON text with white space between all tokens. */
@@ -41,6 +42,36 @@ describe("JsonText", () => {
   it("finds members by escaped names, and returns the last of members with the same name", () => {
     assert.deepStrictEqual([...membersOf(`{"a":1,"\\u0061":[2, 3],"":"}"}`)], [["a", "[2,3]"], ["", "\"}\""]])
     assert.deepStrictEqual(elementsOf(`{"items":[1],"\\u0069tems":[2,3]}`, "items"), ["2", "3"])
+  })
+
+  it.prop(
+    "removes and replaces members and elements",
+    [Schema.Array(Schema.Tuple([Schema.Json, Schema.Literals(["keep", "omit", "replace"])]))],
+    ([items]) => {
+      const expected = items.flatMap(([value, action], index) =>
+        action === "omit" ? [] : [[`${index}"`, action === "keep" ? value : null] as const]
+      )
+      const decide = (value: string, at: number) =>
+        ({ keep: value, omit: undefined, replace: "null" })[items[at]?.[1] ?? "keep"]
+      const object = spaced(Object.fromEntries(items.map(([value], index) => [`${index}"`, value])))
+      const rewritten = rewriteItems(object, (value, name = "") => decide(value, Number.parseInt(name)))
+      assert.strictEqual(compact(rewritten), JSON.stringify(Object.fromEntries(expected)))
+      let index = 0
+      const array = rewriteItems(spaced(items.map(([value]) => value)), (value) => decide(value, index++))
+      assert.strictEqual(compact(array), JSON.stringify(expected.map(([, value]) => value)))
+      assert.strictEqual(rewriteItems(object, (value) => value), object)
+    }
+  )
+
+  it("keeps the text around the members that it removes", () => {
+    const object = ` { "a" : 1.10 , "\\u0062" : [ 1e400 ] , "a" : {} } `
+    const without = (name: string) => rewriteItems(object, (value, found) => found === name ? undefined : value)
+    assert.strictEqual(without("a"), ` { "\\u0062" : [ 1e400 ] } `)
+    assert.strictEqual(without("b"), ` { "a" : 1.10 , "a" : {} } `)
+    assert.strictEqual(rewriteItems(object, () => undefined), " {  } ")
+    for (const other of ["1.10", "\"[1]\"", "null", " [ ] "]) {
+      assert.strictEqual(rewriteItems(other, () => undefined), other)
+    }
   })
 
   it.prop("distinguishes text that ends early from whole text", [Schema.Array(Schema.Json)], ([items]) => {

@@ -8,7 +8,8 @@ import {
   hasEscapedName,
   isExactInteger,
   mayLoseDigits,
-  membersOf
+  membersOf,
+  rewriteItems
 } from "../src/internal/JsonText.ts"
 import { hasMoreValues } from "../src/internal/PageBounds.ts"
 import { charactersRead } from "./CharactersRead.ts"
@@ -42,6 +43,7 @@ const readers: { readonly [name: string]: (body: string) => unknown } = {
   parseText: (body) => parseText(body),
   elementsOf: (body) => elementsOf(body, "items"),
   endsEarly: (body) => endsEarly(body.slice(0, -1)),
+  rewriteItems: (body) => rewriteItems(body, (items) => rewriteItems(items, () => undefined)),
   hasMoreValues: (body) => hasMoreValues(body, 10),
   isExactInteger
 }
