@@ -19,7 +19,7 @@ import { Sink, type SinkError } from "../src/Sink.ts"
 import { openStore } from "../src/sqlite/SqliteStore.ts"
 import { verify } from "../src/Verify.ts"
 import { rowsIn } from "./ChangeReplay.ts"
-import { temporaryFolder } from "./Folder.ts"
+import { execute, temporaryFolder } from "./Folder.ts"
 import { type PostgresServer, startServer } from "./PostgresServer.ts"
 import { urlOf } from "./PostgresTest.ts"
 import { manifestOf, textsOf } from "./RenderedFiles.ts"
@@ -256,6 +256,37 @@ describe("an SQLite file", () => {
       yield* fill(others)
       yield* prune(opened, { keepChanges: Duration.zero })
       assert.deepStrictEqual(found(), [])
+    }).pipe(Effect.scoped))
+})
+
+describe("the end of a scan into an SQLite file with removed rows", () => {
+  it.live.each(
+    [
+      { seen: [0, 2, 4, 6, 7, 8, 9] },
+      { seen: [0, 2, 4, 9] }
+    ]
+  )("finds that another program has removed one of the rows $seen", ({ seen }) =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const fill = scanning(Destination.layerInThisThread({ _tag: "Sqlite", file: fileIn(folder) }))
+      yield* fill(invoices(0, 1, 2, 3, 4, 5, 6, 7, 8, 9))
+      for (let times = 0; times < 2; times++) yield* fill(invoices(0, 2, 4, 5, 6, 7, 8, 9))
+      assert.strictEqual(
+        (yield* removeMissing(yield* Destination.maintenance({ _tag: "Sqlite", file: fileIn(folder) }))).removed,
+        2
+      )
+      const fillWithout = (row: number) =>
+        fill(invoices(...seen), {
+          limit: 1,
+          largestBatch: 1,
+          onEvent: (event) =>
+            event._tag === "Committed" && event.progress.pages === seen.length - 1
+              ? Effect.sync(() => execute(fileIn(folder), `DELETE FROM invoices WHERE row = ${row}`))
+              : Effect.void
+        })
+      assert.strictEqual((yield* fillWithout(5)).missing, 0)
+      const error = yield* Effect.flip(fillWithout(2))
+      assert.strictEqual(error.reason._tag, "RowsRemoved")
     }).pipe(Effect.scoped))
 })
 
