@@ -107,6 +107,13 @@ const killedAfter = (maintenance: Maintenance, transactions: number): Maintenanc
 const orKilled = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A | undefined, E, R> =>
   Effect.catchDefect(effect, (defect) => defect instanceof Killed ? Effect.succeed(undefined) : Effect.die(defect))
 
+/** Removes rows that are missing, and counts them. A row is missing for longer than 0 ms only in the next millisecond. */
+const pruneRows = (maintenance: Maintenance, onRemoved: (rows: number) => void) =>
+  Effect.map(
+    Effect.delay(prune(maintenance, { keepMissing: Duration.zero }), "2 millis"),
+    ({ rows }) => onRemoved(rows.removed)
+  )
+
 /** A consumer that applies the changes in order to the rows that it has read when the list was complete for the first time. */
 class Consumer {
   #rows: Map<string, { text: string; missing: boolean }> | undefined
@@ -126,6 +133,8 @@ class Consumer {
       const row = this.#rows.get(id)
       this.#rows.set(id, { text: after ?? row?.text ?? "", missing: kind === "missing" })
     }
+    // No change tells that a missing row was removed.
+    for (const [id, { missing }] of this.#rows) if (missing && !stored.has(id)) this.#rows.delete(id)
     assert.deepStrictEqual([...this.#rows].toSorted(), [...stored].toSorted())
   })
 }
@@ -138,18 +147,26 @@ const play = (name: string, destination: RedactedDestination, number: number, fi
     const people = new People(dice)
     const consumer = new Consumer()
     const erased = new Set<Person>()
-    const count = (event: string) => void (figures[event] = (figures[event] ?? 0) + 1)
+    const count = (event: string, times = 1) => void (figures[event] = (figures[event] ?? 0) + times)
     let rule = rules[0] ?? keepAll
     let unfinishedRewrite: PersonalRule | undefined
     const unfinished = new Map<Criterion, Person>()
     const withOpened = <A, E, R>(use: (opened: Maintenance) => Effect.Effect<A, E, R>) =>
       Effect.scoped(Effect.flatMap(destination.open(folder), use))
+    /** Removes missing rows between transactions. */
+    const pruned = (opened: Maintenance): Maintenance => ({
+      ...opened,
+      redact: (body) =>
+        dice.chance(0.2)
+          ? Effect.andThen(pruneRows(opened, (rows) => count("rows removed meanwhile", rows)), opened.redact(body))
+          : opened.redact(body)
+    })
 
     const eraseOne = (criterion: Criterion, person: Person, transactions: number) =>
       withOpened(Effect.fnUntraced(function*(opened) {
         unfinished.set(criterion, person)
         const done = yield* orKilled(
-          erase(killedAfter(opened, transactions), { criteria: [criterion], key, by: "history" })
+          erase(killedAfter(pruned(opened), transactions), { criteria: [criterion], key, by: "history" })
         )
         count(done === undefined ? "killed erasures" : "erasures")
         if (done === undefined) return
@@ -220,7 +237,7 @@ const play = (name: string, destination: RedactedDestination, number: number, fi
           assert.isTrue(refused instanceof SinkError && refused.reason._tag === "OtherRule")
         }
         const done = yield* withOpened((opened) =>
-          orKilled(Effect.as(rewrite(killedAfter(opened, transactions), { rule: target }), true))
+          orKilled(Effect.as(rewrite(killedAfter(pruned(opened), transactions), { rule: target }), true))
         )
         const isBegun = yield* withOpened((opened) => Effect.map(opened.personal, ({ rewriting }) => rewriting))
         count(done === undefined ? "killed rewrites" : "rewrites")
