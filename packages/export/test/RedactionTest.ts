@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
-import { Effect, Layer, Redacted, Result, type Scope } from "effect"
+import { Duration, Effect, Layer, Redacted, Result, type Scope } from "effect"
 import * as Certificate from "../src/engine/Certificate.ts"
 import type { Snapshot } from "../src/engine/Snapshot.ts"
 import type { Maintenance } from "../src/engine/Store.ts"
@@ -10,6 +10,7 @@ import { erase, rewrite } from "../src/personal/Redaction.ts"
 import { keepAll, nameOf, type PersonalRule, pseudonym } from "../src/personal/Rule.ts"
 import type { Criterion } from "../src/personal/Suppression.ts"
 import { pointAt } from "../src/PointInTime.ts"
+import { prune } from "../src/Retention.ts"
 import { scan, scanParts } from "../src/Scan.ts"
 import type { Sink, SinkError } from "../src/Sink.ts"
 import { verify } from "../src/Verify.ts"
@@ -213,6 +214,51 @@ export const suite = (name: string, destination: RedactedDestination) => {
         assert.isFalse(content.includes("cust-1-x"))
         assert.isTrue(content.includes(pseudonym(key, "cust-1-x")))
       }).pipe(Effect.scoped))
+
+    it.live.each(["an erasure", "a rewrite"])(
+      "stays right if prune removes missing rows during %s",
+      (kind) =>
+        Effect.gen(function*() {
+          const folder = yield* temporaryFolder
+          const records = Array.from({ length: 30 }, (_, index) => payout(index, `cust-${index % 3}-x`))
+          yield* run(folder, records)
+          // Every second record of the person is missing afterwards.
+          const returned = records.filter((_, index) => index % 6 !== 1)
+          for (let time = 0; time < 2; time++) yield* run(folder, returned)
+          const removed = yield* withOpened(
+            folder,
+            Effect.fnUntraced(function*(opened) {
+              let transactions = 0
+              let rows = 0
+              const redact: Maintenance["redact"] = (body) =>
+                Effect.suspend(() =>
+                  ++transactions === 2
+                    ? Effect.map(
+                      prune(opened, { keepMissing: Duration.zero }),
+                      (pruned) => void (rows = pruned.rows.removed)
+                    )
+                    : Effect.void
+                ).pipe(Effect.andThen(opened.redact(body)))
+              const during = { ...opened, redact }
+              if (kind === "a rewrite") {
+                yield* rewrite(during, { rule: pseudonymize })
+              } else {
+                const criteria = [criterion("customer-id", "cust-1-x")]
+                assert.strictEqual((yield* erase(during, { criteria, key, by: "tester" }))[0]?.records, 5)
+              }
+              return rows
+            })
+          )
+          assert.strictEqual(removed, 5)
+          yield* assertVerified(folder)
+          assert.isFalse((yield* destination.content(folder)).includes("cust-1-x"))
+          // Returned again, the records are inserted after the rule and without the person.
+          const again = yield* run(folder, records, kind === "a rewrite" ? pseudonymize : undefined)
+          assert.deepInclude(again, { inserted: 5, unchanged: 25, missing: 0 })
+          yield* assertVerified(folder)
+          assert.isFalse((yield* destination.content(folder)).includes("cust-1-x"))
+        }).pipe(Effect.scoped)
+    )
 
     it.live("lets erasures and an export run at the same time", () =>
       Effect.gen(function*() {
