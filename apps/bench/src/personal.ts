@@ -4,8 +4,8 @@
  * rewrites and erasures at random moments, 50 times by default. Then it searches every byte of the destinations, of everything
  * that was printed and of temporary files for canaries.
  *
- * In PostgreSQL, the search follows `VACUUM FULL` and a checkpoint, and excludes the write-ahead log (`pg_wal`): the server
- * removes old segments of it later.
+ * In PostgreSQL, the search follows the statement that the commands print and a checkpoint, and excludes the write-ahead log
+ * (`pg_wal`): the server removes old segments of it later.
  */
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -47,6 +47,12 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => 
 const mostKilled = new Set(["sqlite", "ndjson", "postgres"])
 const killsOfOthers = 3
 
+/** What `payments erase` and `payments rewrite` print. */
+const vacuum = `VACUUM (FULL, ANALYZE) ${
+  ["payout_requests", "payin_sources", "invoices", "changes", "quarantine", "scans"].map((table) => `payments.${table}`)
+    .join(", ")
+}, pg_catalog.pg_statistic`
+
 /** A database of its own for each destination. A copy is made from it as a template. */
 const postgresKind = async (stack: AsyncDisposableStack): Promise<CanaryKind> => {
   const { server } = await startDatabase(stack)
@@ -64,7 +70,7 @@ const postgresKind = async (stack: AsyncDisposableStack): Promise<CanaryKind> =>
     to: `postgres://${user}@127.0.0.1:${server.port}/${database}`,
     contents: () =>
       inDatabase(database, async (client): Promise<Contents> => {
-        await client.query("VACUUM FULL")
+        await client.query(vacuum)
         await client.query("CHECKPOINT")
         // The files of this database, and those that all databases share. Other databases have other copies.
         const { rows } = await client.query<{ oid: number }>(
@@ -88,6 +94,8 @@ const postgresKind = async (stack: AsyncDisposableStack): Promise<CanaryKind> =>
         ]
       }),
     copy: async (copied) => {
+      // The statistics of the planner contain values of the columns.
+      await inDatabase(database, (client) => client.query("ANALYZE"))
       await inDatabase("postgres", (client) => client.query(`CREATE DATABASE "${copied}" TEMPLATE "${database}"`))
       return destinationIn(copied)
     },

@@ -11,7 +11,7 @@ const count = new Intl.NumberFormat("en-US")
 export interface Left {
   /** The consumers that have not read all changes, and so perhaps not those of the erasure. */
   readonly consumers: ReadonlyArray<{ readonly consumer: string; readonly lag: number }>
-  /** The statement that removes old versions of rows from a PostgreSQL server. */
+  /** The statement that removes old versions of rows, and statistics of their values, from a PostgreSQL server. */
   readonly vacuum: string | null
   /** Whether files were rendered again and older ones removed. */
   readonly rendered: boolean
@@ -35,7 +35,10 @@ const otherTables = ["changes", "quarantine", "scans"]
 const vacuumIn = (schema: string): string => {
   const quoted = /^[a-z_][a-z0-9_]*$/.test(schema) ? schema : `"${schema.replaceAll("\"", "\"\"")}"`
   const tables = [...Lists.all.map(({ label }) => label.replaceAll("-", "_")), ...otherTables]
-  return `VACUUM FULL ${tables.map((table) => `${quoted}.${table}`).join(", ")};`
+  // The planner's statistics contain values of columns. ANALYZE replaces them, and then their old versions can be removed.
+  return `VACUUM (FULL, ANALYZE) ${
+    [...tables.map((table) => `${quoted}.${table}`), "pg_catalog.pg_statistic"].join(", ")
+  };`
 }
 
 /** Says what is left to do. */
@@ -44,7 +47,9 @@ export const logLeft = Effect.fnUntraced(function*({ consumers, rendered, vacuum
     yield* logWrapped("The files were rendered again, and older ones were removed. Remove copies of them elsewhere.")
   }
   if (vacuum !== null) {
-    yield* logWrapped("PostgreSQL keeps the old versions of changed rows until this statement has run:")
+    yield* logWrapped(
+      "PostgreSQL keeps old versions of changed rows, and statistics of their values, until the owner of the database has run:"
+    )
     // The line is not wrapped, so that it can be copied.
     yield* logLine(`  ${vacuum}`)
     yield* logWrapped("Its write-ahead log, replicas and backups keep them for longer.")

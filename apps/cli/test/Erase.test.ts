@@ -138,7 +138,9 @@ describe.concurrent("payments erase", () => {
         assert.include(erased.stderr, "Later exports into this destination recognize the value")
         assert.match(erased.stderr, /The consumer reports has \d+ changes left to read/)
         assert.strictEqual(
-          /\n {2}VACUUM FULL \w+\.payout_requests, .*\w+\.scans;\n/.test(erased.stderr),
+          /\n {2}VACUUM \(FULL, ANALYZE\) \w+\.payout_requests, .*\w+\.scans, pg_catalog\.pg_statistic;\n/.test(
+            erased.stderr
+          ),
           url.startsWith("postgres")
         )
         assert.strictEqual(erased.stderr.includes("older ones were removed"), url.startsWith("file"))
