@@ -137,8 +137,8 @@ export interface DestinationRetention extends Retention {
 }
 
 /**
- * Removes what is older from a destination, as {@link prune} does. If it removes rows of a folder of files, it renders their lists
- * again.
+ * Removes what is older from a destination, as {@link prune} does. In a folder of files, it then renders the lists again whose rows
+ * were removed.
  */
 export const pruneAll = Effect.fnUntraced(function*(
   destination: StoredDestination,
@@ -154,7 +154,8 @@ export const pruneAll = Effect.fnUntraced(function*(
   const removedFiles = keepSnapshots === undefined
     ? 0
     : yield* FileSink.pruneSnapshots(folder, keepSnapshots, retention.isDryRun ?? false)
-  if (pruned.rows.removed > 0 && retention.isDryRun !== true) {
+  // An earlier run may have been killed after it removed rows and before it rendered.
+  if (retention.keepMissing !== undefined && retention.isDryRun !== true) {
     yield* FileSink.renderAgain(folder, format, keepSnapshots ?? destination.keepSnapshots, "prune")
   }
   return { ...pruned, snapshots: { removedFiles } }

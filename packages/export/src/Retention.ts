@@ -68,7 +68,8 @@ export const prune = Effect.fnUntraced(function*(
     changes: yield* pruneChanges(maintenance, keepChanges, isDryRun),
     scans: { removed: keepScans === undefined ? 0 : yield* pruneScans(maintenance, keepScans, isDryRun) }
   }
-  if (!isDryRun && pruned.rows.removed + pruned.changes.removed > 0) yield* maintenance.emptyLog
+  // An earlier run may have been killed before it emptied the log.
+  if (!isDryRun) yield* maintenance.emptyLog
   return pruned
 })
 

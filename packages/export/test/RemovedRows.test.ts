@@ -324,24 +324,32 @@ describe("a folder of files", () => {
 const renderedIn = (folder: string) =>
   readdirSync(folder).filter((name) => name.endsWith(".ndjson")).map((name) => readFileSync(join(folder, name), "utf8"))
 
-describe("payments prune", () => {
-  it.live("lets the next export render the files of a folder without the removed rows", () =>
-    Effect.gen(function*() {
-      const folder = yield* temporaryFolder
-      const fill = scanning(FileSink.layer(folder))
-      for (const ids of [[0, 1, 2], [0, 2], [0, 2]]) yield* fill(invoices(...ids))
-      const opened = yield* Destination.maintenance({ _tag: "Files", folder, format: FileSink.defaultFormat })
-      assert.lengthOf(manifestOf(folder).lists["invoices"]?.files ?? [], 2)
-      yield* removeMissing(opened)
-      // An export of another list renders it too.
-      yield* Effect.scoped(
-        Effect.flatMap(Sink, (sink) => sink.lock(Lists.payoutRequests, "refuse")).pipe(
-          Effect.provide(FileSink.layer(folder)),
-          Effect.provide(NodeServices.layer)
-        )
-      )
-      assert.deepStrictEqual(yield* textsOf(folder, Lists.invoices), invoices(0, 2))
-      const [file] = manifestOf(folder).lists["invoices"]?.files ?? []
-      assert.strictEqual(readFileSync(join(folder, file?.file ?? ""), "utf8"), `${invoices(0, 2).join("\n")}\n`)
-    }).pipe(Effect.scoped))
+describe("payments prune in a folder of files, killed before it rendered", () => {
+  it.live.each(["an export of another list", "the next prune"])(
+    "leaves the rendering to %s",
+    (next) =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const fill = scanning(FileSink.layer(folder))
+        for (const ids of [[0, 1, 2], [0, 2], [0, 2]]) yield* fill(invoices(...ids))
+        const destination = { _tag: "Files", folder, format: FileSink.defaultFormat } as const
+        assert.lengthOf(manifestOf(folder).lists["invoices"]?.files ?? [], 2)
+        // Without the rendering that follows.
+        yield* removeMissing(yield* Destination.maintenance(destination))
+        if (next === "the next prune") {
+          const { rows } = yield* Destination.pruneAll(destination, { keepMissing: Duration.zero })
+          assert.strictEqual(rows.removed, 0)
+        } else {
+          yield* Effect.scoped(
+            Effect.provide(
+              Effect.flatMap(Sink, (sink) => sink.lock(Lists.payoutRequests, "refuse")),
+              FileSink.layer(folder)
+            )
+          )
+        }
+        assert.deepStrictEqual(yield* textsOf(folder, Lists.invoices), invoices(0, 2))
+        const [file] = manifestOf(folder).lists["invoices"]?.files ?? []
+        assert.strictEqual(readFileSync(join(folder, file?.file ?? ""), "utf8"), `${invoices(0, 2).join("\n")}\n`)
+      }).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
+  )
 })

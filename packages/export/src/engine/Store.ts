@@ -450,8 +450,8 @@ export interface Maintenance extends Reader, RedactionStore {
     batch: { readonly before: string; readonly count: number; readonly isDryRun: boolean }
   ) => Effect.Effect<number, SinkError>
   /**
-   * Removes what was removed also from SQLite's log, unless another program reads from the log now. PostgreSQL removes it from its
-   * log by itself.
+   * Empties SQLite's log, which still has the texts that were removed from the tables, unless another program reads from it now.
+   * PostgreSQL discards its log by itself.
    */
   readonly emptyLog: Effect.Effect<void, SinkError>
 }
