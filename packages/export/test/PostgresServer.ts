@@ -41,14 +41,17 @@ export const user = "tester"
 /** A user that needs a password and has no privileges. */
 export const guest = { name: "guest", password: "s3cret:/?#@%" }
 
-/** A shell script that runs the server. "restart" on its input restarts the server; the end of the input removes it. */
+/**
+ * A shell script that runs the server. "restart" on its input restarts the server; the end of the input removes it. Nobody waits
+ * until its hundred megabytes are removed, which takes the disk a second.
+ */
 const supervisor = `
 folder=$1; shift
 run() { "$@" < /dev/null > "$folder/log" 2>&1 & server=$!; }
 run "$@"
 while read -r command; do kill -QUIT $server; wait $server; run "$@"; done
 kill -QUIT $server; wait $server
-rm -rf "$folder"`
+rm -rf "$folder" > /dev/null 2>&1 &`
 
 /** Starts a server with additional settings, and with TLS if a certificate is given. */
 export const startServer = async (

@@ -280,7 +280,8 @@ export const migrations: ReadonlyArray<Migration> = [
 /** The version of the tables that this program writes. */
 export const currentVersion = 6
 
-/** The oldest version of the tables that a program may read without migrating them. Version 6 added tables only. */
+/** The oldest version of the tables that a program may read without migrating them. Version 6 added tables, and a column that only a
+ * writer reads. */
 export const oldestReadableVersion = 5
 
 /** Why a program refuses a destination of an earlier version that it would have to change. */
