@@ -7,6 +7,7 @@
 import { Equal, Option, Record, Result, Schema, type SchemaAST, String } from "effect"
 import {
   type DescribedField,
+  type Identifier,
   type Identifies,
   Invoice,
   InvoiceWire,
@@ -238,6 +239,8 @@ export interface FieldMeaning {
   readonly kind: "text" | "integer" | "boolean"
   /** Whom or what its value identifies. */
   readonly identifies: Identifies
+  /** The kind of value, if the records of a person are found by it. */
+  readonly identifier: Identifier | undefined
 }
 
 /**
@@ -274,7 +277,8 @@ const propertiesOf = (ast: SchemaAST.AST): ReadonlyArray<readonly [string, Schem
 const meaningOf = (path: FieldMeaning["path"], ast: SchemaAST.AST): FieldMeaning => ({
   path,
   kind: ast._tag === "Number" ? "integer" : ast._tag === "Boolean" ? "boolean" : "text",
-  identifies: identifiesOf(ast)
+  identifies: identifiesOf(ast),
+  identifier: (["customer-id", "document-number"] as const).find((kind) => kind === ast.annotations?.["identifier"])
 })
 
 /** Returns what the field's annotation says. A field without one, which does not compile, counts as personal. */

@@ -9,6 +9,7 @@
  * describes the record in the contract, and allows undocumented fields.
  *
  * Each field says whom or what its value identifies: a person, a payment or nobody. A field without this does not compile.
+ * Erasures find a person's records by the fields that are an {@link Identifier}.
  */
 import { DateTime, Option, Schema } from "effect"
 
@@ -17,6 +18,9 @@ import { DateTime, Option, Schema } from "effect"
  * may name one. `payment`: a payment, an invoice or an object of the service. `nobody`: amounts, states, dates and kinds.
  */
 export type Identifies = "person" | "payment" | "nobody"
+
+/** By which kind of value the records of one person are found. */
+export type Identifier = "customer-id" | "document-number"
 
 /** A field's schema with what its value identifies. */
 export interface DescribedField extends Schema.Top {
@@ -34,6 +38,9 @@ const identifying = (identifies: Identifies) => <S extends Schema.Top>(schema: S
 const person = identifying("person")
 const payment = identifying("payment")
 const nobody = identifying("nobody")
+
+/** A field by whose value the records of a person are found. */
+const identifier = (kind: Identifier) => person(Schema.String.annotate({ identifier: kind }))
 
 /** The identifier of a record. It is the only required field. */
 const recordId = Object.assign(Schema.String.annotate({ identifies: "payment" }), { identifies: "payment" as const })
@@ -64,7 +71,7 @@ const customerDetails = fields({
   /** Type of the identity document; observed: `cc`. */
   documentType: nobody(observed(["cc"])),
   /** Number of the identity document. */
-  documentNumber: person(Schema.String),
+  documentNumber: identifier("document-number"),
   /** E-mail address. */
   email: person(Schema.String),
   /** Telephone number. */
@@ -87,7 +94,7 @@ const payoutRequest = <Customer extends Schema.Top, Target extends Schema.Top>(c
     /** Reference given on creation. Can be filtered by. */
     reference: payment(Schema.String),
     /** Identifier of the customer. Can be filtered by. */
-    customerId: person(Schema.String),
+    customerId: identifier("customer-id"),
     /** The customer (§2.1). */
     customerDetails: person(customer),
     /** Identifier of the payout target. Can be filtered by. */
@@ -121,7 +128,7 @@ const payinSource = <Customer extends Schema.Top>(customer: Customer) =>
     /** Description. */
     description: person(Schema.String),
     /** Identifier of the customer. Can be filtered by. */
-    customerId: person(Schema.String),
+    customerId: identifier("customer-id"),
     /** The customer (§2.1). */
     customerDetails: person(customer),
     /** State; observed: `pending`. */
@@ -156,7 +163,7 @@ const invoice = fields({
   /** Identifier of the contract. Can be filtered by. */
   contract: person(Schema.String),
   /** Document number of the customer. Can be filtered by. */
-  customerDocumentNumber: person(Schema.String),
+  customerDocumentNumber: identifier("document-number"),
   /** ISO 8601 in UTC, to the millisecond, such as `2024-05-01T10:00:00.000Z`. */
   createdAt: dateText("dateTime"),
   /** ISO 8601 in UTC, to the millisecond. Can be filtered by. */

@@ -8,7 +8,7 @@ import { hmac, pseudonym } from "./Rule.ts"
 
 /** What an erasure is asked for. The id is that of a record of any list. */
 export interface Criterion {
-  readonly kind: "customer-id" | "document-number" | "id"
+  readonly kind: NonNullable<Lists.FieldMeaning["identifier"]> | "id"
   readonly value: Redacted.Redacted<string>
 }
 
@@ -96,19 +96,12 @@ interface IdentifierFields {
 
 const known = new Map<Lists.AnyList, IdentifierFields>()
 
-/** Returns the fields of a list that identify a customer or the record, from the names of its documented fields. */
+/** Returns the documented fields of a list that identify a customer or the record. */
 const identifierFields = (list: Lists.AnyList): IdentifierFields => {
   const earlier = known.get(list)
   if (earlier !== undefined) return earlier
-  const identifying = Lists.fieldMeanings(list).flatMap(({ path }) => {
-    const name = path.at(-1) ?? ""
-    const kind = path.length === 1 && name === "id"
-      ? "id"
-      : name === "customerId"
-      ? "customer-id"
-      : /^(customerD|d)ocumentNumber$/.test(name)
-      ? "document-number"
-      : undefined
+  const identifying = Lists.fieldMeanings(list).flatMap(({ identifier, path }) => {
+    const kind = path.join(".") === "id" ? "id" : identifier
     return kind === undefined ? [] : [{ kind, path } as const]
   })
   const fields: IdentifierFields = {
