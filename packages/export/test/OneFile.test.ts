@@ -16,6 +16,7 @@ import {
   writeFileSync
 } from "node:fs"
 import { dirname, join } from "node:path"
+import { keepBinding } from "../src/engine/Personal.ts"
 import * as ScanTotals from "../src/engine/ScanTotals.ts"
 import { makeSink } from "../src/engine/SqlSink.ts"
 import * as FileSink from "../src/files/FileSink.ts"
@@ -185,7 +186,8 @@ describe("a lock file that is removed", () => {
           request: "[]",
           firstRow: 0,
           totals: ScanTotals.toJson(ScanTotals.none),
-          now
+          now,
+          personal: keepBinding
         }),
         begin: makeSink(store).begin(list, request),
         rebind: makeSink(store).begin(list, { ...request, source: "moved", rebind: true }),
@@ -240,7 +242,8 @@ describe("a lock file that is removed", () => {
                 request: "[]",
                 firstRow: 0,
                 totals: ScanTotals.toJson(ScanTotals.none),
-                now: ""
+                now: "",
+                personal: keepBinding
               })
             )
             const mayWrite = lock.seen === taken

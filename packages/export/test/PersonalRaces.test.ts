@@ -3,12 +3,17 @@ import { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
-import { Effect, Fiber, Layer, Redacted } from "effect"
+import { Effect, Fiber, Layer, Redacted, type Scope } from "effect"
 import { basename, join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
-import { erase, keepAll, openScanner, scan, type ScanEvent, verify, verifyAgainstApi } from "../src/index.ts"
+import { makeSink } from "../src/engine/SqlSink.ts"
+import type { Store } from "../src/engine/Store.ts"
+import { erase, keepAll, openScanner, scan, type ScanEvent, scanParts, verify, verifyAgainstApi } from "../src/index.ts"
+import { settingsOf } from "../src/postgres/PostgresSettings.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
-import { openMaintenance } from "../src/sqlite/SqliteStore.ts"
+import { openStore as openPostgresStore } from "../src/postgres/PostgresStore.ts"
+import { Sink, type SinkError } from "../src/Sink.ts"
+import { openMaintenance, openStore } from "../src/sqlite/SqliteStore.ts"
 import * as ThreadedSink from "../src/thread/ThreadedSink.ts"
 import { temporaryFolder } from "./Folder.ts"
 import { type PostgresServer, startServer, user } from "./PostgresServer.ts"
@@ -36,16 +41,78 @@ const recordsOf = (generation: number) =>
       }"}`
   )
 
-const destinations: ReadonlyArray<readonly [string, Pick<RedactedDestination, "layer" | "open">]> = [
+interface RacedDestination extends Pick<RedactedDestination, "layer" | "open"> {
+  readonly store: (folder: string) => Effect.Effect<Store, SinkError, Scope.Scope>
+}
+
+const destinations: ReadonlyArray<readonly [string, RacedDestination]> = [
   ["sqlite:FILE", {
     layer: (folder) => ThreadedSink.layer({ _tag: "Sqlite", file: join(folder, "payments.db") }),
-    open: (folder) => openMaintenance(join(folder, "payments.db"), "here")
+    open: (folder) => openMaintenance(join(folder, "payments.db"), "here"),
+    store: (folder) => openStore(join(folder, "payments.db"), "here")
   }],
   ["postgres://HOST", {
     layer: (folder) => PostgresSink.layer(urlOf(server, basename(folder))),
-    open: (folder) => PostgresSink.maintenance(urlOf(server, basename(folder)))
+    open: (folder) => PostgresSink.maintenance(urlOf(server, basename(folder))),
+    store: (folder) => Effect.flatMap(settingsOf(urlOf(server, basename(folder))), openPostgresStore)
   }]
 ]
+
+describe.each(destinations)("a person who is erased from %s", (_, { layer, open, store }) => {
+  const criteria = [{ kind: "document-number", value: Redacted.make("document-1") }] as const
+  const eraseIn = (folder: string) =>
+    Effect.scoped(Effect.flatMap(open(folder), (opened) => erase(opened, { criteria, key, by: "tester" })))
+  const everything = (folder: string) =>
+    Effect.scoped(Effect.gen(function*() {
+      const opened = yield* open(folder)
+      return JSON.stringify([yield* opened.scans(list), yield* opened.rows(list, -1, 1000)])
+    }))
+
+  it.live("just before the scan of their part begins leaves no scan with their value", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const api = layerTest({ invoices: recordsOf(0) })
+      yield* scan("invoices", { personal }).pipe(Effect.provide(Layer.merge(layer(folder), api)))
+      const opened = yield* store(folder)
+      let isErased = false
+      const raced: Store = {
+        ...opened,
+        start: (begun) =>
+          Effect.suspend(() => isErased ? Effect.void : Effect.asVoid(eraseIn(folder))).pipe(
+            Effect.andThen(Effect.suspend(() => {
+              isErased = true
+              return opened.start(begun)
+            }))
+          )
+      }
+      const error = yield* scanParts("invoices", {
+        personal,
+        field: "customerDocumentNumber",
+        values: ["document-1"]
+      }).pipe(
+        Effect.provide(Layer.merge(Layer.succeed(Sink, makeSink(raced)), api)),
+        Effect.flip
+      )
+      assert.isTrue(isErased)
+      assert.include(error.message, "a person with one of the values was erased")
+      assert.notInclude(yield* everything(folder), "document-1")
+    }).pipe(Effect.scoped))
+
+  it.live("does not come back in the name of an undocumented field", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const records = [0, 1].map((person) =>
+        `{"id":"inv_${person}","customerDocumentNumber":"document-${person}","name_${person}":1,"n_1020304050":1}`
+      )
+      const run = scan("invoices", { personal }).pipe(
+        Effect.provide(Layer.merge(layer(folder), layerTest({ invoices: records })))
+      )
+      assert.deepStrictEqual((yield* run).undocumented, { name_0: 1, name_1: 1, "(other)": 2 })
+      yield* eraseIn(folder)
+      assert.deepStrictEqual((yield* run).undocumented, { name_0: 1, "(other)": 1 })
+      assert.notInclude(yield* everything(folder), "name_1")
+    }).pipe(Effect.scoped))
+})
 
 describe.each(destinations)(
   "persons that are erased from %s while scans and passes read them",

@@ -2,6 +2,7 @@
 import { type Lists, Position } from "@payments/core"
 import { DateTime, Effect, Option, Schema } from "effect"
 import type { ScanRequest, ScanStart, SinkError } from "../Sink.ts"
+import { bindingOf } from "./Personal.ts"
 import type { PlanInput } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import * as ScanTotals from "./ScanTotals.ts"
@@ -62,7 +63,8 @@ export const open = Effect.fnUntraced(function*(
       request: requestText(request),
       firstRow,
       totals,
-      now: startedAt
+      now: startedAt,
+      personal: bindingOf(request)
     })
   }
 })

@@ -17,7 +17,7 @@ import { type Layout, layoutOf } from "./Columns.ts"
 import { requestText, timestamp } from "./NextScan.ts"
 import type { OpenFullScan, OpenList } from "./OpenList.ts"
 import { mergeClaims } from "./Owner.ts"
-import { keepBinding } from "./Personal.ts"
+import { bindingOf } from "./Personal.ts"
 import { amountsOfText, hashed, plan, type RowWrite } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import * as ScanTotals from "./ScanTotals.ts"
@@ -123,8 +123,7 @@ export const makePass = Effect.fnUntraced(function*(
     found: StoredRows
   ): Effect.fn.Return<boolean, SinkError> {
     const pass = { scan, kind, request: requestText(request), startedAt, firstRow, totals: ScanTotals.toJson(next) }
-    const { personal = keepBinding, source } = request
-    const commit = { list, source, personal, plan: planned, owner, pass }
+    const commit = { list, source: request.source, personal: bindingOf(request), plan: planned, owner, pass }
     const full = state.full ?? (yield* storedFullScan(store, list))
     // As a scan does: other rows would get the numbers of removed rows that the full scan has seen.
     if (full !== undefined && full.seen.highest >= found.nextRow) return yield* rowsRemoved

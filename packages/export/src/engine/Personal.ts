@@ -1,6 +1,6 @@
 /** The rule for personal data to which a destination is bound, and the check of it in every transaction. */
 import { keepAll, keyCheckIn, nameOf, toStored } from "../personal/Rule.ts"
-import { Damaged, type PersonalBinding, PersonalDataChanged, type PersonalState } from "../Sink.ts"
+import { Damaged, type PersonalBinding, PersonalDataChanged, type PersonalState, type ScanRequest } from "../Sink.ts"
 import type { Certificate } from "./Certificate.ts"
 import { number, optional, type Row } from "./Rows.ts"
 
@@ -9,6 +9,9 @@ export const keepRule = toStored(keepAll)
 
 /** The binding of a scan that keeps every field, in a destination where nothing was ever erased. */
 export const keepBinding: PersonalBinding = { rule: keepRule, edition: 0 }
+
+/** Returns the binding of a scan or pass. */
+export const bindingOf = ({ personal = keepBinding }: Pick<ScanRequest, "personal">): PersonalBinding => personal
 
 /** Returns what the first commit writes into the columns `rule` and `key_check`, or undefined if nothing. */
 export const toColumns = (rule: string): readonly [rule: string, keyCheck: string | null] | undefined =>

@@ -10,7 +10,6 @@ import { scanDefaults } from "../ScanDefaults.ts"
 import {
   OtherSource,
   type OwnerClaim,
-  type PersonalBinding,
   RowsRemoved,
   type ScanProgress,
   type ScanRequest,
@@ -26,7 +25,7 @@ import { nextScan, open, type OpenScan, partOf, timestamp } from "./NextScan.ts"
 import { type OpenFullScan, OpenList } from "./OpenList.ts"
 import { mergeClaims, ownerOf } from "./Owner.ts"
 import { makePass } from "./Pass.ts"
-import { certificateWith, changeSince, keepBinding } from "./Personal.ts"
+import { bindingOf, certificateWith, changeSince } from "./Personal.ts"
 import { hashed, type HashedRecord, plan, type RowWrite, type StoredRow } from "./Plan.ts"
 import { RowSet } from "./RowSet.ts"
 import * as ScanTotals from "./ScanTotals.ts"
@@ -132,8 +131,6 @@ const requirePersonal = (store: Store, request: ScanRequest) =>
     const reason = changeSince(state, bindingOf(request))
     return reason === undefined ? Effect.void : Effect.fail(new SinkError({ location: store.location, reason }))
   })
-
-const bindingOf = ({ personal = keepBinding }: ScanRequest): PersonalBinding => personal
 
 /** What a scan finds in addition to its totals, most of it at its end. */
 type Findings = Pick<ScanProgress, "missing" | "heldBack" | "behindHead">

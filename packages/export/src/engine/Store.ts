@@ -39,6 +39,8 @@ export interface NewScan {
   readonly firstRow: number
   readonly totals: string
   readonly now: string
+  /** Compared as in a {@link Commit}: the part may be the id of a customer who has been erased meanwhile. */
+  readonly personal: PersonalBinding
 }
 
 /** The number of keys that a destination remembers. With short-lived tokens, each scan uses another key. */

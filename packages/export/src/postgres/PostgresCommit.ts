@@ -201,7 +201,7 @@ const bind = Effect.fnUntraced(function*(
 })
 
 /** Fails if personal data has changed since a scan or pass read its state. */
-const requirePersonal = (location: string, bound: Bound, personal: PersonalBinding) =>
+export const requirePersonal = (location: string, bound: Bound, personal: PersonalBinding) =>
   Effect.suspend(() => {
     const reason = changeSince(bound, personal)
     return reason === undefined ? Effect.void : Effect.fail(new SinkError({ location, reason }))

@@ -30,7 +30,7 @@ import { type Maintenance, maxBytes, type NewScan, type Reader, type Store } fro
 import { longestStatus, mostStatuses, type StatusTotals } from "../ListFreshness.ts"
 import type { SinkError } from "../Sink.ts"
 import { connect, integers, iso, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
-import { fill, passOf, resultOf, write, writePass } from "./PostgresCommit.ts"
+import { fill, passOf, requirePersonal, resultOf, write, writePass } from "./PostgresCommit.ts"
 import * as Lease from "./PostgresLease.ts"
 import { maintain, prunedRowsIn, rangeQuery } from "./PostgresMaintenance.ts"
 import { redactionOver } from "./PostgresRedaction.ts"
@@ -428,7 +428,14 @@ const writerOver = (
     start: (scan) =>
       Effect.flatMap(
         leaseOf(scan.list),
-        (lease) => Lease.commit(leases, lease, (query) => start(query, s, scan), (query) => running(query, s, scan))
+        (lease) =>
+          Lease.commit(
+            leases,
+            lease,
+            (query, bound) =>
+              Effect.andThen(requirePersonal(client.location, bound, scan.personal), start(query, s, scan)),
+            (query) => running(query, s, scan)
+          )
       ),
     fillRows: (filled) =>
       Effect.flatMap(

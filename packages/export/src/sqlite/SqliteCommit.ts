@@ -142,7 +142,7 @@ const bind = (db: Database, source: string, personal: PersonalBinding): void => 
 }
 
 /** Returns the row of `personal` with the source. Throws if personal data has changed since a scan or pass read its state. */
-const requirePersonal = (db: Database, personal: PersonalBinding): Row | undefined => {
+export const requirePersonal = (db: Database, personal: PersonalBinding): Row | undefined => {
   const stored = db.get(`SELECT ${personalColumns}, (SELECT source FROM destination) AS source FROM personal`)
   const changed = changeSince(toPersonalState(stored), personal)
   if (changed !== undefined) throw changed

@@ -24,7 +24,7 @@ import { stateQuery, toListState } from "../engine/StateQuery.ts"
 import { type Maintenance, maxBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
 import { Damaged, type SinkError } from "../Sink.ts"
 import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
-import { fill, sourceOf, write, writePass } from "./SqliteCommit.ts"
+import { fill, requirePersonal, sourceOf, write, writePass } from "./SqliteCommit.ts"
 import { integrityOf } from "./SqliteDamage.ts"
 import { lastChange, maintain, prunedRowsIn, rangeQuery } from "./SqliteMaintenance.ts"
 import { redactionOver } from "./SqliteRedaction.ts"
@@ -346,7 +346,8 @@ const addRows = (stored: Map<string, StoredRow>, found: ReadonlyArray<Row>): voi
   }
 }
 
-const start = (db: Database, { firstRow, list, now, part, request, totals }: NewScan): number => {
+const start = (db: Database, { firstRow, list, now, part, personal, request, totals }: NewScan): number => {
+  requirePersonal(db, personal)
   db.run(
     `UPDATE scans SET state = 'abandoned', ended_at = ?
     WHERE list = ? AND part = ? AND state = 'running'`,
