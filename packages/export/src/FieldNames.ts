@@ -1,5 +1,5 @@
 /**
- * Filters the names of undocumented fields before they are shown. A service may use values as names, such as a document
+ * Filters the names of undocumented fields before they are stored or shown. A service may use values as names, such as a document
  * number or a person's name. Logs are stored and copied, so they get fewer names than a terminal.
  */
 
@@ -20,6 +20,10 @@ export const namesForLogs = (undocumented: Undocumented, isSecret: IsSecret): Un
   hideNames(undocumented, (path) => path.split(".").every(looksLikeIdentifier) && !isSecret(path))
 
 const other = "(other)"
+
+/** Returns the name as a destination stores it: text that may be a value, such as an address or a long number, is hidden. */
+export const storedName = (name: string): string =>
+  /^[A-Za-z_]\w{0,63}$/.test(name) && !/\d{4}/.test(name) ? name : other
 
 /** Counts all names that may not be shown under `(other)`. */
 const hideNames = (undocumented: Undocumented, isShown: (path: string) => boolean): Undocumented => {

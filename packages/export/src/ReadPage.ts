@@ -11,6 +11,7 @@ import {
 import { amountsOf, layoutOf, withoutRoundedAmounts } from "./engine/Columns.ts"
 import { countPath } from "./engine/ScanTotals.ts"
 import type { Redactor } from "./personal/OpenPersonal.ts"
+import type { RedactedText } from "./personal/Rule.ts"
 import type { BatchRecord, Problem } from "./Sink.ts"
 
 /** A page for a destination, without the parsed values, so that they can be freed while the page is in a queue. */
@@ -32,18 +33,22 @@ type AnyPage = Page<{ readonly id: string }>
 
 /**
  * Makes a function that converts the pages of a list. The redactor applies to what is written. The merchant ids and the names of
- * undocumented fields are those of the page before it.
+ * undocumented fields are those of the page before it, without the names in records of erased persons.
  */
 export const toReadPage = (list: Lists.AnyList, redactor: Redactor) => {
   const layout = layoutOf(list)
   return (page: AnyPage): ReadPage => {
-    const records = toBatchRecords(list, page, redactor)
     const undocumented = new Map<string, number>()
-    for (const { value } of page.records()) {
-      for (const path of layout.undocumentedIn(value)) countPath(undocumented, path, 1)
-    }
     let characters = 0
-    for (const { text } of records) characters += text.length
+    const records = page.records().map((record) => {
+      const redacted = redactor.redact(record.text)
+      // A name may be a value of an erased person.
+      if (redacted.isErased !== true) {
+        for (const path of layout.undocumentedIn(record.value)) countPath(undocumented, path, 1)
+      }
+      characters += redacted.text.length
+      return withText(list, record, redacted, redactor)
+    })
     return {
       records,
       undocumented,
@@ -67,9 +72,16 @@ export const toBatchRecords = (
 type AnyRecord = PageRecord<{ readonly id: string }>
 
 /** Converts a record. Quarantines it if its id or its nesting cannot be stored, or if a field needs a decision. */
-export const toBatchRecord = (list: Lists.AnyList, record: AnyRecord, redactor: Redactor): BatchRecord => {
+export const toBatchRecord = (list: Lists.AnyList, record: AnyRecord, redactor: Redactor): BatchRecord =>
+  withText(list, record, redactor.redact(record.text), redactor)
+
+const withText = (
+  list: Lists.AnyList,
+  record: AnyRecord,
+  { held, text }: RedactedText,
+  redactor: Redactor
+): BatchRecord => {
   const layout = layoutOf(list)
-  const { held, text } = redactor.redact(record.text)
   const { problem, value } = text === record.text ? record : redacted(list, record, text, redactor)
   const storableId = isStorable(record.id) ? record.id : undefined
   return {

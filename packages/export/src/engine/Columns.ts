@@ -5,6 +5,7 @@
  */
 import { Lists, membersOf } from "@payments/core"
 import { String } from "effect"
+import { storedName } from "../FieldNames.ts"
 
 /** A typed column. */
 export interface Column {
@@ -63,20 +64,19 @@ const undocumentedFields = (columns: ReadonlyArray<Column>) => {
     const inners = fields.get(field)
     fields.set(field, inner === undefined ? undefined : (inners ?? new Set()).add(inner))
   }
-  const nameOf = (field: string) => /^[A-Za-z_]\w{0,63}$/.test(field) ? field : "(other)"
   return (record: unknown): ReadonlyArray<string> => {
     let paths: Set<string> | undefined
     if (typeof record !== "object" || record === null) return none
     for (const field in record) {
       const inners = fields.get(field)
       if (inners === undefined) {
-        if (!fields.has(field)) (paths ??= new Set()).add(nameOf(field))
+        if (!fields.has(field)) (paths ??= new Set()).add(storedName(field))
         continue
       }
       const value = memberOf(record, field)
       if (typeof value !== "object" || value === null) continue
       for (const inner in value) {
-        if (!inners.has(inner)) (paths ??= new Set()).add(`${field}.${nameOf(inner)}`)
+        if (!inners.has(inner)) (paths ??= new Set()).add(`${field}.${storedName(inner)}`)
       }
     }
     return paths === undefined ? none : [...paths]

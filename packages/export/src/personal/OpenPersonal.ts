@@ -24,7 +24,10 @@ import { hashesIn } from "./Suppression.ts"
 /** Applies a rule for personal data to the texts of a list's records. */
 export interface Redactor {
   /** Returns the same text if nothing changes. */
-  readonly redact: (text: string) => RedactedText
+  readonly redact: (text: string) => RedactedText & {
+    /** Whether the record is one of an erased person. */
+    readonly isErased?: boolean
+  }
   /**
    * The same, but a value that is left out only because it is undocumented stays. A record is checked with these values: an
    * amount of a wrong type has to be reported, although the rule leaves it out.
@@ -90,7 +93,7 @@ const redactorWith = (list: Lists.AnyList, rule: PersonalRule, suppressed: Reado
     const by = (applied: PersonalRule) =>
       redactorOf(list, undocumented === undefined ? applied : { ...applied, undocumented })
     const [redact, erase] = [by(rule), by(erasureRule)]
-    return (text) => isErased(text) ? erase(redact(text).text) : redact(text)
+    return (text) => isErased(text) ? { ...erase(redact(text).text), isErased: true } : redact(text)
   }
   return { redact: withUndocumented(undefined), redactDocumented: withUndocumented("keep") }
 }

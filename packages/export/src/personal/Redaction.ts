@@ -720,8 +720,7 @@ const redactedQuarantined = (
 ): QuarantinedText => {
   const raw = redact(record.raw, record.id)
   if (raw === record.raw) return record
-  const [field = ""] = record.path.split(/[.[]/)
-  return { ...record, raw, path: shownFields(list, [field], [raw])[0] === field ? record.path : "" }
+  return { ...record, raw, path: Lists.fieldPaths(list).includes(record.path) ? record.path : "" }
 }
 
 /** Returns those of the rows that the certified scan has seen. */

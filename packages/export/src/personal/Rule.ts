@@ -9,6 +9,7 @@
 import { Lists, rewriteItems } from "@payments/core"
 import { Option, Redacted, Schema } from "effect"
 import { createHash, createHmac, createSecretKey, type KeyObject } from "node:crypto"
+import { storedName } from "../FieldNames.ts"
 import { pathText, readPath } from "../FieldPath.ts"
 
 /** What happens to a field. */
@@ -139,7 +140,7 @@ const valueAfter = (
     case "omit":
       return undefined
     case "hold":
-      state.held ??= name === undefined ? path : childPath(path, shownName(name))
+      state.held ??= name === undefined ? path : childPath(path, storedName(name))
       return undefined
     case "pseudonymize":
       if (state.key === undefined) throw new Error("the rule has pseudonyms and no key")
@@ -148,9 +149,6 @@ const valueAfter = (
 }
 
 const childPath = (path: string, name: string): string => path === "" ? name : `${path}.${name}`
-
-/** A service may use values as names, such as a document number, so other names are not repeated. */
-const shownName = (name: string): string => /^[A-Za-z_]\w{0,63}$/.test(name) ? name : "(other)"
 
 /** Returns the decoded string of a JSON text, or the text itself if it is no string or has no UTF-8 form. */
 const stringIn = (value: string): string => {
