@@ -212,7 +212,7 @@ describe("payments prune", () => {
       const dry = yield* run(to, "prune", "--keep-changes", "1ms", "--keep-scans", "1ms", "--dry-run")
       assert.deepStrictEqual(dry.out.split("\n"), [
         "changes: 3 would be removed, up to 3",
-        "changes: older ones after 3 are kept for the consumer slow, which has read up to 3",
+        "changes: older ones after 3 are kept for the consumer slow, which has read up to change 3",
         "scans: 1 would be removed",
         ""
       ])
@@ -263,7 +263,7 @@ describe("payments prune", () => {
       const kept = yield* run(to, "prune", "--keep-missing", "1ms", "--keep-snapshots", "0", "--dry-run")
       assert.deepStrictEqual(kept.out.split("\n"), [
         "missing rows: 0 would be removed",
-        "missing rows: others are kept for the consumer slow, which has read up to 0",
+        "missing rows: others are kept for the consumer slow, which has read up to change 0",
         "files of old snapshots: 1 would be removed",
         ""
       ])

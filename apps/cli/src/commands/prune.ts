@@ -133,5 +133,5 @@ const rowsText = ({ heldBack, removed }: Pruned["rows"], action: string): string
 
 const reasonText = (reason: HeldBack): string =>
   reason.by === "consumer"
-    ? `the consumer ${reason.name}, which has read up to ${reason.position}`
+    ? `the consumer ${reason.name}, which has read up to change ${reason.position}`
     : `verify, which needs those of ${reason.list} after scan ${reason.scan}`
