@@ -5,7 +5,8 @@ import { readdirSync, readFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { exitCodeOf } from "../src/ExitCode.ts"
-import { erase } from "../src/personal/Redaction.ts"
+import { erase, rewrite } from "../src/personal/Redaction.ts"
+import { keepAll } from "../src/personal/Rule.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
 import * as PostgresSnapshot from "../src/postgres/PostgresSnapshot.ts"
 import { scan } from "../src/Scan.ts"
@@ -81,6 +82,28 @@ describe("the files of an SQLite database after an erasure", () => {
       assert.deepInclude(erasure, { erasure: 1, records: 1000 })
       assert.isString(erasure?.completedAt)
       assert.isFalse(yield* isStored(folder))
+    }).pipe(Effect.scoped))
+
+  it.live("are erased although another program has damaged texts", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      yield* load(folder)
+      const damaged = [
+        `{"id":"inv_0","customerDocumentNumber":"\\q`,
+        `{"id":"inv_1","customerDocumentNumber":"document-1-x`,
+        `{"id":"inv_2","customerDocumentNumber":"\\q document-1-x"}`,
+        `{"id":"inv_4","customer\\qDocumentNumber":"\\u12",`
+      ]
+      for (const raw of damaged) {
+        const [, id] = /"(inv_.)"/.exec(raw) ?? []
+        execute(join(folder, "payments.db"), `UPDATE invoices SET raw = '${raw}' WHERE id = '${id}'`)
+      }
+      const [erasure] = yield* eraseIn(folder)
+      assert.isString(erasure?.completedAt)
+      assert.isFalse(yield* isStored(folder))
+      const opened = yield* openMaintenance(join(folder, "payments.db"), "here")
+      yield* rewrite(opened, { rule: { ...keepAll, preset: "omit" } })
+      assert.notMatch(yield* sqlite.content(folder), /document-\d/)
     }).pipe(Effect.scoped))
 
   it.live("have no old copy once the disk has space again", () =>

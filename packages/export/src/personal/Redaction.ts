@@ -42,7 +42,7 @@ import {
   redactorOf,
   toStored
 } from "./Rule.ts"
-import { type Criterion, hashOf, hashOfRecord, matcherOf } from "./Suppression.ts"
+import { type Criterion, hashOf, hashOfRecord, isJson, matcherOf } from "./Suppression.ts"
 
 /** How far an erasure has searched, or a rewrite has rewritten. */
 export interface RedactionProgress {
@@ -567,15 +567,6 @@ const textAfter = (list: Lists.AnyList, rule: PersonalRule): TextAfter => {
   return (text, id) => isJson(text) ? redact(text).text : JSON.stringify({ id })
 }
 
-const isJson = (text: string): boolean => {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
-}
-
 /** The redaction of a list in one transaction. */
 interface Redaction {
   readonly statements: RedactionStatements
@@ -660,7 +651,8 @@ const changesOf = (
   list: Lists.AnyList,
   { id, missing, raw, text }: RowText & { readonly text: string }
 ): ReadonlyArray<NewChange> => {
-  const fields = shownFields(list, differingMembers(raw, text, new Set()), [text])
+  const differing = isJson(raw) ? differingMembers(raw, text, new Set()) : ["(text)"]
+  const fields = shownFields(list, differing, [text])
   return missing
     ? [
       { kind: "returned", id, fields, before: text, after: text },

@@ -35,7 +35,8 @@ export const hashesIn = (key: Key, list: Lists.AnyList, text: string): ReadonlyA
 
 /**
  * Returns the function that gives the index of the first criterion that applies to a record, or -1. A stored text may have the
- * pseudonym of a value instead of the value. The function takes the same time for any number of criteria.
+ * pseudonym of a value instead of the value. The function takes the same time for any number of criteria. To a damaged text that
+ * is not JSON, a criterion applies if the text contains its value.
  */
 export const matcherOf = (
   key: Key,
@@ -50,8 +51,24 @@ export const matcherOf = (
     }
   }
   return (list, text) => {
+    if (!isJson(text)) {
+      return criteria.findIndex(({ value }) => {
+        const wanted = Redacted.value(value)
+        return text.includes(wanted) || text.includes(pseudonym(key, wanted))
+      })
+    }
     const found = identifiersIn(list, text).flatMap(({ kind, value }) => indexes.get(`${kind}\0${value}`) ?? [])
     return found.length === 0 ? -1 : Math.min(...found)
+  }
+}
+
+/** Whether a text is JSON. Another program may have damaged it. */
+export const isJson = (text: string): boolean => {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
   }
 }
 
