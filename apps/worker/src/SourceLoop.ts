@@ -179,7 +179,10 @@ const useDestination = Effect.fnUntraced(function*<R>(
   })
   return yield* Effect.all([
     Effect.andThen(becomeStandby, Effect.forever(Effect.andThen(charts, Effect.delay(refresh, refreshInterval)))),
-    pruning(source, status),
+    pruning(
+      source,
+      Effect.map(status.current, ({ sources }) => sources.find(({ name }) => name === source.name)?.state === "running")
+    ),
     ...loops.map(({ run }) => Effect.provideService(run, Sink, watched))
   ], { concurrency: "unbounded" }).pipe(Effect.andThen(Effect.never))
 })
@@ -189,17 +192,16 @@ const firstPrune = Duration.minutes(1)
 const pruneInterval = Duration.days(1)
 
 /**
- * Removes old changes, scans and missing rows every day, if this worker has a lock. A failure is logged and tried again the next
- * day. Old snapshots of a folder are removed whenever files are rendered.
+ * Removes old changes, scans and missing rows every day, if this worker has a lock (`isActive`). A failure is logged and tried
+ * again the next day. Old snapshots of a folder are removed whenever files are rendered.
  */
-const pruning = (
-  { keepChanges, keepMissing, keepScans, name, to }: Source,
-  status: Status["Service"]
+export const pruning = (
+  { keepChanges, keepMissing, keepScans, to }: Pick<Source, "keepChanges" | "keepMissing" | "keepScans" | "to">,
+  isActive: Effect.Effect<boolean>
 ): Effect.Effect<void, never, FileSystem.FileSystem | Path.Path> => {
   if (to === undefined || [keepChanges, keepMissing, keepScans].every((keep) => keep === undefined)) return Effect.never
   const once = Effect.gen(function*() {
-    const { sources } = yield* status.current
-    if (sources.find((source) => source.name === name)?.state !== "running") return
+    if (!(yield* isActive)) return
     const { changes, rows, scans } = yield* Destination.pruneAll(to, { keepChanges, keepScans, keepMissing })
     const heldBack = [...changes.heldBack, ...rows.heldBack]
     yield* Effect.annotateLogs(Effect.logInfo("pruned"), {
