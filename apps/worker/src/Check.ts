@@ -82,13 +82,16 @@ const checkSource = Effect.fnUntraced(function*<R>(
     (list) => Effect.map(Doctor.readFirst(api, list), (first) => ofFinding(Doctor.readable(list, first))),
     { concurrency: "unbounded" }
   )
+  const personal = yield* Effect.result(source.personal)
+  const rule = Result.isSuccess(personal) ? personal.success : undefined
+  const mistakes = Result.isFailure(personal) ? Doctor.ofSettings(personal.failure).map(ofFinding) : []
   const destination = source.to === undefined
     ? lineOf("there is no destination", ExitCode.usage)
     : yield* Effect.map(
-      Doctor.checkState(source.to, api.source),
+      Doctor.checkState(source.to, api.source, rule),
       (finding) => finding.state === "ok" ? lineOf(finding.found) : ofFinding(finding)
     )
-  return [...lists, ...shared, destination, ...runs]
+  return [...lists, ...shared, ...mistakes, destination, ...runs]
 })
 
 /** Returns the schedules of a source that run. */

@@ -10,6 +10,7 @@ import { checkSpace, checkState, checkWritable } from "./doctor/DestinationCheck
 import { failed, type Finding, ok, skipped, timedOut, within } from "./doctor/Finding.ts"
 import { checkRequests, clockOf, keyAccepted, readable, readFirst } from "./doctor/ListChecks.ts"
 import { ExitCode } from "./ExitCode.ts"
+import type { PersonalRule } from "./personal/Rule.ts"
 import type { LoadedSource } from "./sources/LoadSources.ts"
 import type { SourcesError } from "./sources/SourcesError.ts"
 
@@ -51,7 +52,8 @@ export const diagnose = Effect.fnUntraced(function*<R, E, R2>(
   }
   const store = yield* checkStore(source, limit)
   if (store !== undefined) yield* report(store)
-  yield* checkDestination(source, config?.source, limit, report)
+  const rule = Result.isSuccess(personal) ? Option.getOrUndefined(personal.success) : undefined
+  yield* checkDestination(source, config?.source, rule, limit, report)
 }, Effect.scoped)
 
 /** Checks the rate limit store of a source, if it has one. */
@@ -144,15 +146,18 @@ const checkService = Effect.fnUntraced(function*<R, E, R2>(
 const checkDestination = Effect.fnUntraced(function*<E, R>(
   { lists, to }: LoadedSource,
   bound: string | undefined,
+  rule: PersonalRule | undefined,
   limit: Duration.Duration,
   report: (finding: Finding) => Effect.Effect<void, E, R>
 ) {
   if (to === undefined) {
     return yield* report(skipped("destination", "none is set", "To export, give --to or set PAYMENTS_TO."))
   }
-  const state = yield* within("destination", limit)(checkState(to, bound, lists.map((name) => Lists.byName[name])))
+  const state = yield* within("destination", limit)(
+    checkState(to, bound, rule, lists.map((name) => Lists.byName[name]))
+  )
   yield* report(state)
-  // A destination that cannot be read, or belongs to another source, will not be written either.
+  // A destination that cannot be read, or that an export refuses, will not be written either.
   if (state.state === "ok") yield* report(yield* within("writable", limit)(checkWritable(to)))
   yield* report(yield* within("disk", limit)(checkSpace(to)))
 })

@@ -55,7 +55,7 @@ describe("the checks of a PostgreSQL destination", () => {
       const schema = newSchema()
       const checks = Effect.fnUntraced(function*(role: string, name = schema) {
         const to = { _tag: "Postgres", url: { ...urlOf(server, name), user: role } } as const
-        const findings = [yield* checkState(to, "memory"), yield* checkWritable(to)]
+        const findings = [yield* checkState(to, "memory", undefined), yield* checkWritable(to)]
         return findings.map(({ found, state }) => `${state}: ${found}`)
       })
       yield* ask("CREATE ROLE plain LOGIN")

@@ -10,6 +10,8 @@ import { ExitCode } from "../ExitCode.ts"
 import { copyFile } from "../files/FileSink.ts"
 import { freshnessOf } from "../Freshness.ts"
 import { denialProblem } from "../Permission.ts"
+import { openPersonal } from "../personal/OpenPersonal.ts"
+import type { PersonalRule } from "../personal/Rule.ts"
 import { SinkError } from "../Sink.ts"
 import * as SinkReason from "../Sink.ts"
 import { printable } from "../Stdout.ts"
@@ -17,10 +19,14 @@ import { failed, failedWith, type Finding, ok, skipped, warning } from "./Findin
 
 const check = "destination"
 
-/** Whether the destination's state can be read, and belongs to the source. `source` is undefined if it is not known. */
+/**
+ * Whether the destination's state can be read, and whether it belongs to the source and accepts the source's rule for personal
+ * data. `source` and `rule` are undefined if they are not known.
+ */
 export const checkState = (
   to: DestinationUrl.StoredDestination,
   source: string | undefined,
+  rule: PersonalRule | undefined,
   lists: ReadonlyArray<Lists.AnyList> = []
 ): Effect.Effect<Finding> =>
   Effect.scoped(Effect.gen(function*() {
@@ -30,6 +36,7 @@ export const checkState = (
     if (bound !== undefined && source !== undefined && bound !== source) {
       return yield* new SinkError({ location, reason: new SinkReason.OtherSource({ bound, given: source }) })
     }
+    if (rule !== undefined) yield* openPersonal(opened, rule)
     const found = `${location}: ${
       bound === undefined ? "is empty" : source === undefined ? `has the data of ${bound}` : "belongs to this source"
     }`
