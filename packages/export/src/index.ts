@@ -39,17 +39,17 @@ export {
   type Erased,
   type EraseOptions,
   previewErasure,
+  previewRewrite,
   type RedactionProgress,
   rewrite,
   type RewriteOptions,
+  type RewritePreview,
   type Rewritten
 } from "./personal/Redaction.ts"
 export type { Erasure, RedactedCounts } from "./personal/RedactionStore.ts"
 export {
   type FieldAction,
   type FieldChange,
-  fieldChanges,
-  isSame as isSameRule,
   keepAll,
   keyCheck,
   keyCheckIn,

@@ -6,7 +6,7 @@ import { Duration, Effect, Layer, Redacted, Result, type Scope } from "effect"
 import * as Certificate from "../src/engine/Certificate.ts"
 import type { Snapshot } from "../src/engine/Snapshot.ts"
 import type { Maintenance } from "../src/engine/Store.ts"
-import { erase, rewrite } from "../src/personal/Redaction.ts"
+import { erase, previewRewrite, rewrite } from "../src/personal/Redaction.ts"
 import { keepAll, nameOf, type PersonalRule, pseudonym } from "../src/personal/Rule.ts"
 import type { Criterion } from "../src/personal/Suppression.ts"
 import { pointAt } from "../src/PointInTime.ts"
@@ -183,7 +183,14 @@ export const suite = (name: string, destination: RedactedDestination) => {
         assert.strictEqual(reasonOf(yield* rewritten({ ...pseudonymize, key: otherKey })), "WrongSetting")
         assert.strictEqual((yield* rewritten(pseudonymize, 2))._tag, "Failure")
         assert.strictEqual(reasonOf(yield* erased("cust-1-x")), "OtherRule")
-        assert.strictEqual(reasonOf(yield* rewritten({ ...pseudonymize, preset: "omit" })), "WrongSetting")
+        const omit: PersonalRule = { ...pseudonymize, preset: "omit" }
+        assert.strictEqual(reasonOf(yield* rewritten(omit)), "WrongSetting")
+        const previewed = (rule: PersonalRule) =>
+          withOpened(folder, (opened) => Effect.result(previewRewrite(opened, rule)))
+        assert.strictEqual(reasonOf(yield* previewed(omit)), "WrongSetting")
+        assert.strictEqual(reasonOf(yield* previewed({ ...pseudonymize, key: otherKey })), "WrongSetting")
+        const preview = yield* previewed(pseudonymize)
+        assert.isTrue(Result.isSuccess(preview) && preview.success.unfinished && !preview.success.same)
         assert.strictEqual(reasonOf(yield* Effect.result(run(folder, [], pseudonymize))), "OtherRule")
         assert.strictEqual((yield* rewritten(pseudonymize))._tag, "Success")
         const [complete] = yield* withOpened(folder, (opened) => opened.scans(list, ""))

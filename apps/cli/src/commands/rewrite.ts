@@ -1,13 +1,5 @@
 /** `payments rewrite`: carries the source's rule for personal data out over everything that a destination has. */
-import {
-  type Cell,
-  Destination,
-  type FieldChange,
-  fieldChanges,
-  isSameRule,
-  rewrite,
-  ruleNameOf
-} from "@payments/export"
+import { type Cell, Destination, type FieldChange, previewRewrite, rewrite } from "@payments/export"
 import { checkAll, chosenPersonal, fromDestination, requireOutput, toFlag } from "@payments/export/program"
 import { Effect, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
@@ -37,29 +29,19 @@ export const rewriteCommand = Command.make(
     yield* Effect.scoped(Effect.gen(function*() {
       const maintenance = yield* Destination.maintenance(destination)
       if (dryRun) {
-        const { rewriting, rule: bound } = yield* maintenance.personal
-        const changed = fieldChanges(bound, rule)
-        const isSame = !rewriting && isSameRule(bound, rule)
-        if (format === "json") {
-          return yield* printJson({
-            dryRun,
-            from: ruleNameOf(bound),
-            to: ruleNameOf(rule),
-            same: isSame,
-            unfinished: rewriting,
-            fields: changed
-          })
-        }
-        if (isSame) return yield* logWrapped(sameText)
-        if (changed.length > 0) {
-          yield* printRows(columns, Stream.make(changed.map((one) => columns.map(({ of }) => of(one)))), "table", "")
+        const preview = yield* previewRewrite(maintenance, rule)
+        if (format === "json") return yield* printJson({ dryRun, ...preview })
+        if (preview.same) return yield* logWrapped(sameText)
+        if (preview.fields.length > 0) {
+          const rows = preview.fields.map((one) => columns.map(({ of }) => of(one)))
+          yield* printRows(columns, Stream.make(rows), "table", "")
         }
         return yield* logWrapped(
-          rewriting
+          preview.unfinished
             ? "A rewrite has begun and is not complete. Run this command without --dry-run to complete it."
-            : changed.length > 0
+            : preview.fields.length > 0
             ? "Run this command without --dry-run to rewrite the destination."
-            : "The pseudonyms get those of another key. Run this command without --dry-run to rewrite the destination."
+            : "The personal key is another one, so each pseudonym is replaced. Run this command without --dry-run to rewrite the destination."
         )
       }
       const progress = yield* redactionProgress("rewritten")

@@ -32,6 +32,8 @@ import type {
 import {
   betweenRules,
   erasureRule,
+  type FieldChange,
+  fieldChanges,
   isSame,
   keepsAll,
   keyCheck,
@@ -363,6 +365,36 @@ type Rewriting = typeof Rewriting.Type
 const decodeRewriting = Schema.decodeOption(Rewriting)
 const encodeRewriting = Schema.encodeSync(Rewriting)
 
+/** What a rewrite would do. */
+export interface RewritePreview {
+  /** The names of the rules. */
+  readonly from: string
+  readonly to: string
+  /** Whether the destination has the rule already, and no rewrite is to be completed. */
+  readonly same: boolean
+  /** Whether a rewrite with this rule has begun and is not complete. */
+  readonly unfinished: boolean
+  readonly fields: ReadonlyArray<FieldChange>
+}
+
+/** Returns what a rewrite would do. Writes nothing. Fails if the rewrite would be refused. */
+export const previewRewrite = Effect.fn("Export.previewRewrite")(function*(
+  maintenance: Pick<Maintenance, "location" | "personal">,
+  rule: PersonalRule
+): Effect.fn.Return<RewritePreview, SinkError> {
+  const { keyCheck: known, rewriting, rule: bound, suppressed } = yield* maintenance.personal
+  if (suppressed.length > 0 && rule.key !== undefined) yield* requireKey(maintenance, known, rule.key)
+  const hasRule = isSame(bound, rule)
+  if (rewriting && !hasRule) return yield* refuseOtherRewrite(maintenance, bound, rule)
+  return {
+    from: nameOf(bound),
+    to: nameOf(rule),
+    same: hasRule && !rewriting,
+    unfinished: rewriting,
+    fields: fieldChanges(bound, rule)
+  }
+})
+
 /**
  * Carries a rule out over all texts of the destination, each exactly once. Exports are refused until it is complete. Returns
  * undefined if the destination has the rule already.
@@ -406,14 +438,7 @@ const beginRewrite = (maintenance: Maintenance, rule: PersonalRule): Effect.Effe
     const unfinished = yield* rewritingOf(maintenance, state)
     if (unfinished !== undefined) {
       if (state.rule === storedForm(rule)) return unfinished
-      return yield* failed(
-        maintenance,
-        new WrongSetting({
-          problem: `its texts are being rewritten with the rule ${nameOf(state.rule)}, and the settings have the rule ${
-            nameOf(rule)
-          }. Complete the rewrite with the settings of the first one; then a rewrite with the second one can begin.`
-        })
-      )
+      return yield* refuseOtherRewrite(maintenance, state.rule, rule)
     }
     if (isSame(state.rule, rule)) return undefined
     const now = yield* timestamp
@@ -442,6 +467,23 @@ const beginRewrite = (maintenance: Maintenance, rule: PersonalRule): Effect.Effe
     })
     return rewriting
   }))
+
+/** Fails, because a rewrite with another rule or key is not complete. */
+const refuseOtherRewrite = (
+  maintenance: Pick<Maintenance, "location">,
+  bound: string | undefined,
+  rule: PersonalRule
+): Effect.Effect<never, SinkError> => {
+  const [first, second] = [nameOf(bound), nameOf(rule)]
+  return failed(
+    maintenance,
+    new WrongSetting({
+      problem: `its texts are being rewritten with the rule ${first}, and the settings have ${
+        first === second ? "another personal key" : `the rule ${second}`
+      }. Complete the rewrite with the settings of the first one; then a rewrite with the second one can begin.`
+    })
+  )
+}
 
 /** Rewrites the next texts in one transaction. Returns the state after it, or undefined if another program has finished. */
 const rewriteBatch = (
@@ -542,7 +584,7 @@ const requireNoRewrite = (maintenance: Maintenance, { rewriting, rule }: Persona
     : failed(maintenance, new OtherRule({ bound: nameOf(rule), given: nameOf(rule), isRewriting: true }))
 
 /** Fails if the destination has hashes or pseudonyms of another key. */
-const requireKey = (maintenance: Maintenance, known: string | undefined, key: EraseOptions["key"]) =>
+const requireKey = (maintenance: Pick<Maintenance, "location">, known: string | undefined, key: EraseOptions["key"]) =>
   known === undefined || known === keyCheck(key)
     ? Effect.void
     : failed(
