@@ -136,6 +136,7 @@ describe.concurrent("payments erase", () => {
           [""]
         ]])
         assert.include(erased.stderr, "Later exports into this destination recognize the value")
+        assert.include(erased.stderr, "Some records have only a customer id.")
         assert.match(erased.stderr, /The consumer reports has \d+ changes left to read/)
         assert.strictEqual(
           /\n {2}VACUUM \(FULL, ANALYZE\) \w+\.payout_requests, .*\w+\.scans, pg_catalog\.pg_statistic;\n/.test(
@@ -203,10 +204,30 @@ describe.concurrent("payments erase", () => {
       assert.deepInclude(protocol, { code: 0, stdout: "", stderr: "Nothing was erased.\n" })
       assert.strictEqual((yield* payments(["erase", "--from", to, "--id", "inv_2"], { env })).code, 0)
       yield* refused(3, /is not the one of its suppression list/, ["--id", "a"], { PAYMENTS_PERSONAL_KEY: `${key}0` })
+      const customer = yield* payments(["erase", "--from", to, "--customer-id", "cus_other", "--dry-run"], { env })
+      assert.include(customer.stderr, "Invoices have no customer id.")
     }).pipe(Effect.scoped))
 })
 
 describe.concurrent("payments rewrite", () => {
+  it.live("is what payments doctor advises if an export would be refused", () =>
+    Effect.gen(function*() {
+      const { env } = yield* service
+      const to = `sqlite:${yield* temporaryFolder}/p.db`
+      const doctor = Effect.fnUntraced(function*(more = {}) {
+        const { stdout } = yield* payments(["doctor", "--to", to, "--format", "json"], { env: { ...env, ...more } })
+        const findings: ReadonlyArray<Record<string, unknown>> = JSON.parse(stdout)
+        const { exitCode, found } = findings.find(({ check }) => check === "destination") ?? {}
+        return `${String(exitCode)} ${String(found)}`
+      })
+      assert.strictEqual((yield* payments(["export", "--to", to], { env })).code, 0)
+      assert.include(yield* doctor(), "0 ")
+      assert.match(yield* doctor({ PAYMENTS_PERSONAL: "omit" }), /^9 .*another rule .*payments rewrite$/)
+      assert.strictEqual((yield* payments(["erase", "--from", to, "--id", "inv_2"], { env })).code, 0)
+      assert.match(yield* doctor({ PAYMENTS_PERSONAL_KEY: `${key}0` }), /^3 .*not the one of its suppression list/)
+      assert.match(yield* doctor({ PAYMENTS_PERSONAL_KEY: "" }), /^3 .*needs the personal key/)
+    }).pipe(Effect.scoped))
+
   it.live.each(targets)(
     "carries another rule out; a person is found by the pseudonym (%s)",
     ([, open]) =>

@@ -69,14 +69,14 @@ export const eraseCommand = Command.make(
       const search = { criteria, key, onProgress: progress.onProgress }
       if (dryRun) {
         const lists = yield* progress.during(previewErasure(maintenance, search))
-        return yield* format === "json"
-          ? printJson({ dryRun, lists })
-          : printRows(
-            [{ name: "list" }, { name: "records" }],
-            Stream.make(lists.map(({ list, records }) => [list, { json: String(records) }])),
-            "table",
-            "Nothing has been exported."
-          )
+        if (format === "json") return yield* printJson({ dryRun, lists })
+        yield* printRows(
+          [{ name: "list" }, { name: "records" }],
+          Stream.make(lists.map(({ list, records }) => [list, { json: String(records) }])),
+          "table",
+          "Nothing has been exported."
+        )
+        return yield* logOtherValue(criteria)
       }
       const publish = Destination.publishAgain(destination)
       const erasures = yield* progress.during(erase(maintenance, { ...search, by, publish }))
@@ -89,13 +89,14 @@ export const eraseCommand = Command.make(
         ""
       )
       yield* logWrapped(suppressedText(erasures))
+      yield* logOtherValue(criteria)
       yield* logLeft(left)
     }))
   })
 ).pipe(
   Command.withDescription(
     "Erase persons or records from a destination: rows, changes, quarantined records and rendered files. Amounts, states and dates stay. " +
-      "Later exports recognize the persons and leave their data out. @FILE and @- (stdin) as a value keep it out of process lists"
+      "Later exports recognize the persons and leave their data out. @FILE and @- (stdin) as a value keep it out of process lists. A person can have a customer id and document numbers: give all of them"
   ),
   Command.withShortDescription("Erase persons or records from a destination, also from later exports"),
   Command.withExamples([
@@ -177,6 +178,16 @@ const columns: ReadonlyArray<Column & { readonly of: (erasure: Erasure) => Cell 
   { name: "changes", of: ({ changes }) => ({ json: String(changes) }) },
   { name: "quarantined", of: ({ quarantined }) => ({ json: String(quarantined) }) }
 ]
+
+/** Says that a person has two values, if only one of them was given: not every record has both. */
+const logOtherValue = (criteria: ReadonlyArray<Criterion>) => {
+  const has = (wanted: Criterion["kind"]) => criteria.some(({ kind }) => kind === wanted)
+  return has("customer-id") && !has("document-number")
+    ? logWrapped("Invoices have no customer id. To erase the person there too, give --document-number.")
+    : has("document-number") && !has("customer-id")
+    ? logWrapped("Some records have only a customer id. To erase the person there too, give --customer-id.")
+    : Effect.void
+}
 
 /** Says what later exports do, also if nothing was found. */
 const suppressedText = (erasures: ReadonlyArray<Erasure>): string => {
