@@ -66,7 +66,7 @@ describe("payments-worker check", () => {
       assert.deepStrictEqual(readdirSync(folder), ["payments.toml"])
     }).pipe(Effect.scoped))
 
-  it.live("names a destination that belongs to another source", () =>
+  it.live("names a destination that has another rule for personal data, or belongs to another source", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const [one, other] = [yield* sandboxEnv({ records: 3 }), yield* sandboxEnv({ records: 3 })]
@@ -76,6 +76,12 @@ describe("payments-worker check", () => {
         cwd: folder
       })
       assert.strictEqual(once.code, 0, once.stderr)
+      writeSources(folder, one.PAYMENTS_BASE_URL, { one: `personal = "omit"` })
+      const otherRule = yield* check(folder, "sandbox_test")
+      assert.strictEqual(otherRule.code, 9)
+      assert.match(otherRule.stdout, /^one: destination: .*its personal data has another rule/m)
+      writeSources(folder, one.PAYMENTS_BASE_URL, { one: `personal_key_file = "none"` })
+      assert.match((yield* check(folder, "sandbox_test")).stdout, /personal_key_file cannot be used/)
       writeSources(folder, other.PAYMENTS_BASE_URL, { one: "" })
       const foreign = yield* check(folder, "sandbox_test")
       assert.strictEqual(foreign.code, 9)
