@@ -210,6 +210,49 @@ describe.concurrent("payments erase", () => {
 })
 
 describe.concurrent("payments rewrite", () => {
+  it.live("changes no destination of another source, and erases nobody there", () =>
+    Effect.gen(function*() {
+      const { env } = yield* service
+      const folder = yield* temporaryFolder
+      const to = `sqlite:${folder}/p.db`
+      assert.strictEqual((yield* payments(["export", "--to", to], { env })).code, 0)
+      const config = join(folder, "payments.toml")
+      const sourceOf = (name: string, url: string, more = "") =>
+        `[sources.${name}]\nbase_url = "${url}"\napi_key_env = "K"\npersonal_key_env = "P"\npersonal = "omit"\n${more}`
+      writeFileSync(
+        config,
+        [
+          sourceOf("elsewhere", "http://127.0.0.1:9"),
+          sourceOf("account", env.PAYMENTS_BASE_URL, "account = \"b\"\n"),
+          sourceOf("own", env.PAYMENTS_BASE_URL)
+        ].join("")
+      )
+      const run = (...args: ReadonlyArray<string>) =>
+        payments(args, { env: { PAYMENTS_CONFIG: config, K: "key", P: key } })
+      const person = ["erase", "--from", to, "--customer-id", "cus_canary"]
+      for (const command of [["rewrite", "--to", to], person]) {
+        for (const dryRun of [[], ["--dry-run"]]) {
+          for (const source of ["elsewhere", "account"]) {
+            const { code, stderr, stdout } = yield* run("--source", source, ...command, ...dryRun)
+            assert.deepStrictEqual([code, stdout], [9, ""], `${source} ${command.join(" ")}`)
+            assert.include(stderr, "it has the data of another source")
+          }
+        }
+      }
+      const environment = yield* payments(["rewrite", "--to", to], {
+        env: { ...env, PAYMENTS_PERSONAL: "omit", PAYMENTS_ACCOUNT: "b" }
+      })
+      assert.deepStrictEqual([environment.code, environment.stdout], [9, ""])
+      const malformed = yield* payments(person, { env: { ...env, PAYMENTS_BASE_URL: "elsewhere" } })
+      assert.strictEqual(malformed.code, 3)
+      assert.include(malformed.stderr, "PAYMENTS_BASE_URL")
+      const found = yield* payments(["find", "number-canary", "--from", to, "--format", "csv"], { env })
+      assert.strictEqual(found.stdout.split("\n").length, 5, "nothing has changed")
+      const dry = yield* payments([...person, "--dry-run"], { env: { PAYMENTS_PERSONAL_KEY: key } })
+      assert.strictEqual(dry.code, 0, "without an address, the key decides")
+      assert.strictEqual((yield* run("--source", "own", "rewrite", "--to", to)).code, 0)
+    }).pipe(Effect.scoped))
+
   it.live("is what payments doctor advises if an export would be refused", () =>
     Effect.gen(function*() {
       const { env } = yield* service

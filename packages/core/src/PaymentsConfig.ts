@@ -148,6 +148,14 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
   /** Returns the problems of all settings except the keys. Reads no key. */
   static readonly problemsOf = (settings: Settings): ReadonlyArray<ConfigProblem> => check(settings, undefined).problems
 
+  /** Returns `source` of settings whose addresses are valid, or undefined if they have no address. Reads no key. */
+  static readonly sourceOf = (settings: Settings): string | undefined => {
+    const { PAYMENTS_ACCOUNT: account, PAYMENTS_BASE_URL: base, PAYMENTS_INVOICES_BASE_URL: invoices } = settings
+    if (!isSet(base)) return undefined
+    const [payments, own] = [checkAddress(base), checkAddress(isSet(invoices) ? invoices : base)]
+    return "problem" in payments || "problem" in own ? undefined : sourceText(payments.value, own.value, account)
+  }
+
   /**
    * Reads {@link Settings} from the environment through the current `ConfigProvider`. `PAYMENTS_API_KEY_FILE` can name
    * a file with the key instead of `PAYMENTS_API_KEY`: a plain file of at most 64 KiB. Logs a warning if other users
@@ -266,7 +274,6 @@ const check = (settings: Settings, keys: { readonly key: ReadKey; readonly invoi
   }
   const payments = keys.key.again
   const invoices = ownInvoicesKey === undefined ? payments : keys.invoicesKey.again
-  const account = isSet(settings.PAYMENTS_ACCOUNT) ? [settings.PAYMENTS_ACCOUNT] : []
   const service: PaymentsConfig["Service"] = {
     baseUrl,
     invoicesBaseUrl,
@@ -277,7 +284,7 @@ const check = (settings: Settings, keys: { readonly key: ReadKey; readonly invoi
       ...(invoices === undefined ? {} : { invoices })
     },
     invoiceParameters,
-    source: [...new Set([baseUrl.href, invoicesBaseUrl.href]), ...account].join(" "),
+    source: sourceText(baseUrl, invoicesBaseUrl, settings.PAYMENTS_ACCOUNT),
     retry: defaultRetryPolicy,
     deadlines: { headers: Duration.seconds(15), stalled: Duration.seconds(20), attempt: Duration.seconds(30) },
     largestBodyBytes: 32 * 1024 * 1024,
@@ -289,6 +296,9 @@ const check = (settings: Settings, keys: { readonly key: ReadKey; readonly invoi
   }
   return { problems, service }
 }
+
+const sourceText = (baseUrl: URL, invoicesBaseUrl: URL, account: string | undefined): string =>
+  [...new Set([baseUrl.href, invoicesBaseUrl.href]), ...(isSet(account) ? [account] : [])].join(" ")
 
 const isSet = (text: string | undefined): text is string => text !== undefined && text !== ""
 

@@ -7,7 +7,7 @@ import type { Snapshot } from "./engine/Snapshot.ts"
 import type { Maintenance, Reader } from "./engine/Store.ts"
 import * as FileSink from "./files/FileSink.ts"
 import { prune, type Pruned, type Retention } from "./Retention.ts"
-import type { Sink, SinkError } from "./Sink.ts"
+import { OtherSource, type Sink, SinkError } from "./Sink.ts"
 import * as SqliteSink from "./sqlite/SqliteSink.ts"
 import { openSnapshot } from "./sqlite/SqliteSnapshot.ts"
 import { openMaintenance, openReader, pendingMigration as pendingInFile } from "./sqlite/SqliteStore.ts"
@@ -58,6 +58,20 @@ export const reader = (destination: StoredDestination): Effect.Effect<Reader, Si
       return openReader(join(destination.folder, FileSink.copyFile), `file:${destination.folder}`)
   }
 }
+
+/**
+ * Fails if an open destination belongs to another source than the given one. Undefined: the source is not known. Returns the
+ * source of the destination.
+ */
+export const requireSource = Effect.fnUntraced(function*(
+  { location, source }: Pick<Reader, "location" | "source">,
+  given: string | undefined
+): Effect.fn.Return<string | undefined, SinkError> {
+  const bound = yield* source
+  return bound === undefined || given === undefined || bound === given
+    ? bound
+    : yield* new SinkError({ location, reason: new OtherSource({ bound, given }) })
+})
 
 /**
  * Removes personal data from what is made from the tables of a destination, after it was removed from the tables: renders files

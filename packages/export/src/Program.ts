@@ -77,6 +77,7 @@ export { setting, variableText } from "./Setting.ts"
 export { duration, interval, type SettingParser, wholeNumber } from "./SettingParser.ts"
 export {
   chosenConfig,
+  chosenBoundTo,
   chosenPersonal,
   chosenRateLimitStore,
   ChosenSource,

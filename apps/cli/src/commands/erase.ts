@@ -11,6 +11,7 @@ import {
 } from "@payments/export"
 import {
   checkAll,
+  chosenBoundTo,
   chosenPersonal,
   CommandExit,
   fromDestination,
@@ -52,7 +53,8 @@ export const eraseCommand = Command.make(
     format: resultFormatFlag
   },
   Effect.fnUntraced(function*({ dryRun, format, from, ...given }) {
-    const { by, criteria, destination, key } = yield* checkAll({
+    const { boundTo, by, criteria, destination, key } = yield* checkAll({
+      boundTo: chosenBoundTo("forDestination"),
       criteria: criteriaOf([
         ...given.customerIds.map((text) => ({ kind: "customer-id", text }) as const),
         ...given.documentNumbers.map((text) => ({ kind: "document-number", text }) as const),
@@ -65,6 +67,7 @@ export const eraseCommand = Command.make(
     yield* requireOutput
     yield* Effect.scoped(Effect.gen(function*() {
       const maintenance = yield* Destination.maintenance(destination)
+      yield* Destination.requireSource(maintenance, boundTo)
       const progress = yield* redactionProgress("searched")
       const search = { criteria, key, onProgress: progress.onProgress }
       if (dryRun) {

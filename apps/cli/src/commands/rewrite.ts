@@ -1,6 +1,6 @@
 /** `payments rewrite`: carries the source's rule for personal data out over everything that a destination has. */
 import { type Cell, Destination, type FieldChange, previewRewrite, rewrite } from "@payments/export"
-import { checkAll, chosenPersonal, fromDestination, requireOutput, toFlag } from "@payments/export/program"
+import { checkAll, chosenBoundTo, chosenPersonal, fromDestination, requireOutput, toFlag } from "@payments/export/program"
 import { Effect, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import { leftAfter, logLeft } from "../LeftAfterRedaction.ts"
@@ -21,13 +21,15 @@ export const rewriteCommand = Command.make(
     format: resultFormatFlag
   },
   Effect.fnUntraced(function*({ dryRun, format, to }) {
-    const { destination, rule } = yield* checkAll({
+    const { boundTo, destination, rule } = yield* checkAll({
+      boundTo: chosenBoundTo("forDestination"),
       destination: fromDestination(to, "to"),
       rule: chosenPersonal("forDestination")
     })
     yield* requireOutput
     yield* Effect.scoped(Effect.gen(function*() {
       const maintenance = yield* Destination.maintenance(destination)
+      yield* Destination.requireSource(maintenance, boundTo)
       if (dryRun) {
         const preview = yield* previewRewrite(maintenance, rule)
         if (format === "json") return yield* printJson({ dryRun, ...preview })

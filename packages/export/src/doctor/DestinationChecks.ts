@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { existsSync } from "node:fs"
 import { statfs } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
-import { reader } from "../Destination.ts"
+import { reader, requireSource } from "../Destination.ts"
 import * as DestinationUrl from "../DestinationUrl.ts"
 import { ExitCode } from "../ExitCode.ts"
 import { copyFile } from "../files/FileSink.ts"
@@ -13,7 +13,6 @@ import { denialProblem } from "../Permission.ts"
 import { openPersonal } from "../personal/OpenPersonal.ts"
 import type { PersonalRule } from "../personal/Rule.ts"
 import { SinkError } from "../Sink.ts"
-import * as SinkReason from "../Sink.ts"
 import { printable } from "../Stdout.ts"
 import { failed, failedWith, type Finding, ok, skipped, warning } from "./Finding.ts"
 
@@ -32,10 +31,7 @@ export const checkState = (
   Effect.scoped(Effect.gen(function*() {
     const opened = yield* reader(to)
     const { location } = opened
-    const bound = yield* opened.source
-    if (bound !== undefined && source !== undefined && bound !== source) {
-      return yield* new SinkError({ location, reason: new SinkReason.OtherSource({ bound, given: source }) })
-    }
+    const bound = yield* requireSource(opened, source)
     if (rule !== undefined) yield* openPersonal(opened, rule)
     const found = `${location}: ${
       bound === undefined ? "is empty" : source === undefined ? `has the data of ${bound}` : "belongs to this source"

@@ -191,6 +191,19 @@ export const chosenPersonal = (
     return yield* source?.personal ?? environmentPersonal
   })
 
+/**
+ * The source to which destinations of the chosen source are bound. Undefined if the settings have no address. `from` chooses
+ * the source of a command.
+ */
+export const chosenBoundTo = (
+  from: "forService" | "forDestination"
+): Effect.Effect<string | undefined, ProgramError, ChosenSource> =>
+  Effect.gen(function*() {
+    const source = yield* (yield* ChosenSource)[from]
+    return yield* source?.boundTo ??
+      Effect.flatMap(Effect.promise(() => import("./LoadSources.ts")), (loader) => loader.boundToEnvironment)
+  })
+
 /** The configuration of the chosen source's service. */
 export const chosenConfig: Layer.Layer<PaymentsConfig, ProgramError, ChosenSource | FileSystem.FileSystem> = Layer
   .effect(

@@ -12,7 +12,7 @@ import { variableText } from "../Setting.ts"
 import { duration, percentage } from "../SettingParser.ts"
 import { printable } from "../Stdout.ts"
 import type { FileCluster } from "./Cluster.ts"
-import { type FileSource, serviceSettings } from "./FileSource.ts"
+import { type FileSource, serviceSettings, serviceTexts } from "./FileSource.ts"
 import { existingUsualFile, namedFile } from "./Location.ts"
 import { type Overrides, overridesOf, type SourceOverrides } from "./Overrides.ts"
 import { personalInEnvironment, personalInFile, ruleInEnvironment, ruleVariables } from "./PersonalSettings.ts"
@@ -27,6 +27,8 @@ import { readSourcesFile } from "./SourcesFile.ts"
 export interface LoadedSource extends Source {
   /** In the order of the schema. */
   readonly settings: ReadonlyArray<ShownSetting>
+  /** {@link PaymentsConfig.sourceOf} of the settings. It reads no key. */
+  readonly boundTo: Effect.Effect<string | undefined, PaymentsConfigError>
   /** A digest of all settings. If it is the same after the file was read again, the source has not changed. */
   readonly revision: string
   /** The environment variables that the source reads its keys from, if the file names any. */
@@ -95,6 +97,7 @@ export const sourcesOfFile = Effect.fnUntraced(function*(
     to: keepingSnapshots(to ?? source.to, source.settings.keep_snapshots),
     service: serviceOf(file, source, fs),
     personal: personalInFile(file, source, fs),
+    boundTo: Effect.succeed(PaymentsConfig.sourceOf(serviceTexts(source.settings))),
     settings: shownInFile(file, source, to, overrides),
     revision: digestOf([file, source.settings, to, overrides]),
     keyVariables: [
@@ -127,6 +130,7 @@ export const sourcesOfEnvironment = Effect.fnUntraced(function*(flags: SourceOve
     name: "default",
     service: Effect.provideService(PaymentsConfig.fromEnvironment, FileSystem.FileSystem, fs),
     personal: Effect.provideService(personalInEnvironment, FileSystem.FileSystem, fs),
+    boundTo: boundToEnvironment,
     to,
     rateLimitStore: overrides.rate_limit_store?.value,
     full: fullSchedule(undefined, overrides),
@@ -142,15 +146,29 @@ export const sourcesOfEnvironment = Effect.fnUntraced(function*(flags: SourceOve
 /** A digest, because arguments of commands can be secrets. */
 const digestOf = (value: unknown): string => createHash("sha256").update(JSON.stringify(value)).digest("hex")
 
-/** Checks the settings of the service in the environment, except the keys. */
-export const checkEnvironment = Effect.gen(function*() {
-  const texts = yield* Effect.forEach(
+const serviceVariables = Effect.map(
+  Effect.forEach(
     serviceSettings,
     ([variable]) => Effect.map(variableText(variable), (text) => [variable, text] as const)
-  )
+  ),
+  (texts): { readonly [variable: string]: string | undefined } => Object.fromEntries(texts)
+)
+
+/** The source to which destinations of the environment are bound. Undefined if PAYMENTS_BASE_URL is not set. */
+export const boundToEnvironment: Effect.Effect<string | undefined, PaymentsConfigError> = Effect.gen(function*() {
+  const texts = yield* serviceVariables
+  const source = PaymentsConfig.sourceOf(texts)
+  return source === undefined && texts["PAYMENTS_BASE_URL"] !== undefined
+    ? yield* new PaymentsConfigError({ problems: PaymentsConfig.problemsOf(texts) })
+    : source
+})
+
+/** Checks the settings of the service in the environment, except the keys. */
+export const checkEnvironment = Effect.gen(function*() {
+  const texts = yield* serviceVariables
   const rule = yield* Effect.result(ruleInEnvironment)
   const problems = [
-    ...PaymentsConfig.problemsOf(Object.fromEntries(texts)),
+    ...PaymentsConfig.problemsOf(texts),
     ...Result.isFailure(rule) ? rule.failure.problems : []
   ]
   if (problems.length > 0) return yield* new PaymentsConfigError({ problems })
