@@ -28,6 +28,7 @@ export const makeSource = (
   maxAge: undefined,
   rateLimitStore: undefined,
   personal: Effect.succeed(keepAll),
+  boundTo: Effect.succeed(PaymentsConfig.sourceOf({ PAYMENTS_BASE_URL: url })),
   runner: undefined,
   scan: {},
   keepChanges: undefined,
