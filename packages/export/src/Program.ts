@@ -76,8 +76,8 @@ export { RenamedNames } from "./Renamed.ts"
 export { setting, variableText } from "./Setting.ts"
 export { duration, interval, type SettingParser, wholeNumber } from "./SettingParser.ts"
 export {
-  chosenConfig,
   chosenBoundTo,
+  chosenConfig,
   chosenPersonal,
   chosenRateLimitStore,
   ChosenSource,

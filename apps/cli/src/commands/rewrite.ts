@@ -1,6 +1,13 @@
 /** `payments rewrite`: carries the source's rule for personal data out over everything that a destination has. */
 import { type Cell, Destination, type FieldChange, previewRewrite, rewrite } from "@payments/export"
-import { checkAll, chosenBoundTo, chosenPersonal, fromDestination, requireOutput, toFlag } from "@payments/export/program"
+import {
+  checkAll,
+  chosenBoundTo,
+  chosenPersonal,
+  fromDestination,
+  requireOutput,
+  toFlag
+} from "@payments/export/program"
 import { Effect, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import { leftAfter, logLeft } from "../LeftAfterRedaction.ts"
