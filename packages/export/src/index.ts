@@ -33,20 +33,17 @@ export type { ConsumerState, ListFreshness, Overview } from "./ListFreshness.ts"
 export * as MetricDefinitions from "./MetricDefinitions.ts"
 export { Metrics, observeSink } from "./Metrics.ts"
 export type { PassSummary } from "./Passes.ts"
+export { erase, type Erased, type EraseOptions, previewErasure } from "./personal/Erase.ts"
 export { type OpenPersonal, openPersonal, whilePersonalDataChanges } from "./personal/OpenPersonal.ts"
+export type { RedactionProgress } from "./personal/Redaction.ts"
+export type { Erasure, RedactedCounts } from "./personal/RedactionStore.ts"
 export {
-  erase,
-  type Erased,
-  type EraseOptions,
-  previewErasure,
   previewRewrite,
-  type RedactionProgress,
   rewrite,
   type RewriteOptions,
   type RewritePreview,
   type Rewritten
-} from "./personal/Redaction.ts"
-export type { Erasure, RedactedCounts } from "./personal/RedactionStore.ts"
+} from "./personal/Rewrite.ts"
 export {
   type FieldAction,
   type FieldChange,
