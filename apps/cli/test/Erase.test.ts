@@ -6,6 +6,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
+import { execute } from "../../../packages/export/test/Folder.ts"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { query, schemaOf } from "../../../packages/export/test/PostgresTest.ts"
 import { runInProcess, withoutColors } from "./InProcess.ts"
@@ -206,6 +207,10 @@ describe.concurrent("payments erase", () => {
       yield* refused(3, /is not the one of its suppression list/, ["--id", "a"], { PAYMENTS_PERSONAL_KEY: `${key}0` })
       const customer = yield* payments(["erase", "--from", to, "--customer-id", "cus_other", "--dry-run"], { env })
       assert.include(customer.stderr, "Invoices have no customer id.")
+      const spaced = yield* payments(["erase", "--from", to, "--customer-id", "cus_other ", "--dry-run"], { env })
+      assert.deepStrictEqual([spaced.code, /[1-9]/.test(spaced.stdout)], [0, false])
+      assert.include(spaced.stderr, "A value of --customer-id begins or ends with white space.")
+      assert.notInclude(spaced.stderr, "cus_other")
     }).pipe(Effect.scoped))
 })
 
@@ -251,6 +256,47 @@ describe.concurrent("payments rewrite", () => {
       const dry = yield* payments([...person, "--dry-run"], { env: { PAYMENTS_PERSONAL_KEY: key } })
       assert.strictEqual(dry.code, 0, "without an address, the key decides")
       assert.strictEqual((yield* run("--source", "own", "rewrite", "--to", to)).code, 0)
+    }).pipe(Effect.scoped))
+
+  it.live("is named by status and verify until it is complete", () =>
+    Effect.gen(function*() {
+      const { env } = yield* service
+      const folder = yield* temporaryFolder
+      const to = `file:${folder}`
+      const run = (...args: ReadonlyArray<string>) => payments(args, { env })
+      assert.strictEqual((yield* run("export", "--to", to)).code, 0)
+      const copy = join(folder, "copy.db")
+      const table = () => Effect.map(run("status", "--from", to, "--format", "table"), ({ stdout }) => stdout)
+      const members = () => Effect.map(run("status", "--from", to), ({ stdout }) => stdout.match(/"isRewriting":\w+/g))
+      assert.notInclude(yield* table(), "rewrite")
+      assert.deepStrictEqual(yield* members(), Array.from({ length: 3 }, () => `"isRewriting":false`))
+      execute(copy, "UPDATE personal SET rewriting = '{}'; UPDATE revisions SET revision = revision + 1")
+      assert.include(yield* table(), "a rewrite of personal data has begun and is not complete")
+      assert.deepStrictEqual(yield* members(), Array.from({ length: 3 }, () => `"isRewriting":true`))
+      const verified = yield* run("verify", "--from", to)
+      assert.include(verified.stdout, "does not contain the last rewrite yet; payments rewrite completes it")
+      assert.notInclude(verified.stdout, "the next export")
+    }).pipe(Effect.scoped))
+
+  it.live("says before a dry run of an earlier version's tables that they have to be migrated", () =>
+    Effect.gen(function*() {
+      const { env } = yield* service
+      const folder = yield* temporaryFolder
+      const to = `sqlite:${folder}/p.db`
+      assert.strictEqual((yield* payments(["export", "--to", to], { env })).code, 0)
+      execute(
+        join(folder, "p.db"),
+        "DROP TABLE personal; DROP TABLE suppressed; DROP TABLE erasures; DROP TABLE rows_pruned; PRAGMA user_version = 5"
+      )
+      for (const command of [["rewrite", "--to", to], ["erase", "--from", to, "--id", "a"]]) {
+        for (const dryRun of [[], ["--dry-run"]]) {
+          const { code, stderr } = yield* payments([...command, ...dryRun], {
+            env: { ...env, PAYMENTS_PERSONAL: "omit" }
+          })
+          assert.strictEqual(code, 9, stderr)
+          assert.include(stderr, "run payments migrate")
+        }
+      }
     }).pipe(Effect.scoped))
 
   it.live("is what payments doctor advises if an export would be refused", () =>

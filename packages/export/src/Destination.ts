@@ -3,11 +3,12 @@ import { Effect, type FileSystem, Layer, type Path, type Scope, type Stdio } fro
 import { join } from "node:path"
 import type { Destination, StoredDestination } from "./DestinationUrl.ts"
 import { type PendingMigration, pendingMigration as pendingIn } from "./engine/Evolution.ts"
+import { earlierVersion, personalVersion } from "./engine/Migrations.ts"
 import type { Snapshot } from "./engine/Snapshot.ts"
 import type { Maintenance, Reader } from "./engine/Store.ts"
 import * as FileSink from "./files/FileSink.ts"
 import { prune, type Pruned, type Retention } from "./Retention.ts"
-import { OtherSource, type Sink, SinkError } from "./Sink.ts"
+import { NotADestination, OtherSource, type Sink, SinkError } from "./Sink.ts"
 import * as SqliteSink from "./sqlite/SqliteSink.ts"
 import { openSnapshot } from "./sqlite/SqliteSnapshot.ts"
 import { openMaintenance, openReader, pendingMigration as pendingInFile } from "./sqlite/SqliteStore.ts"
@@ -71,6 +72,17 @@ export const requireSource = Effect.fnUntraced(function*(
   return bound === undefined || given === undefined || bound === given
     ? bound
     : yield* new SinkError({ location, reason: new OtherSource({ bound, given }) })
+})
+
+/** Fails if the tables of a destination are of an earlier version, which no erasure and no rewrite changes. Writes nothing. */
+export const requireMigrated = Effect.fnUntraced(function*(
+  destination: StoredDestination,
+  { location }: Pick<Reader, "location">
+): Effect.fn.Return<void, SinkError> {
+  const { from } = yield* pendingMigration(destination)
+  if (from < personalVersion) {
+    return yield* new SinkError({ location, reason: new NotADestination({ problem: earlierVersion }) })
+  }
 })
 
 /**

@@ -65,12 +65,14 @@ export const eraseCommand = Command.make(
       key: Effect.flatMap(chosenPersonal("forDestination"), keyOf)
     })
     yield* requireOutput
+    yield* logWhiteSpace(criteria)
     yield* Effect.scoped(Effect.gen(function*() {
       const maintenance = yield* Destination.maintenance(destination)
       yield* Destination.requireSource(maintenance, boundTo)
       const progress = yield* redactionProgress("searched")
       const search = { criteria, key, onProgress: progress.onProgress }
       if (dryRun) {
+        yield* Destination.requireMigrated(destination, maintenance)
         const lists = yield* progress.during(previewErasure(maintenance, search))
         if (format === "json") return yield* printJson({ dryRun, lists })
         yield* printRows(
@@ -133,6 +135,18 @@ const criteriaOf = Effect.fnUntraced(function*(
           : Effect.succeed({ kind, value: Redacted.make(value) }))
   )
 })
+
+/** Names the flags whose values begin or end with white space: it is compared like any other character. */
+const logWhiteSpace = (criteria: ReadonlyArray<Criterion>) => {
+  const kinds = criteria.flatMap(({ kind, value }) =>
+    Redacted.value(value).trim() === Redacted.value(value) ? [] : [`--${kind}`]
+  )
+  return kinds.length === 0 ? Effect.void : logWrapped(
+    `A value of ${
+      [...new Set(kinds)].join(" and ")
+    } begins or ends with white space. Only values with the same white space equal it.`
+  )
+}
 
 const longestName = 100
 

@@ -38,6 +38,7 @@ export const rewriteCommand = Command.make(
       const maintenance = yield* Destination.maintenance(destination)
       yield* Destination.requireSource(maintenance, boundTo)
       if (dryRun) {
+        yield* Destination.requireMigrated(destination, maintenance)
         const preview = yield* previewRewrite(maintenance, rule)
         if (format === "json") return yield* printJson({ dryRun, ...preview })
         if (preview.same) return yield* logWrapped(sameText)

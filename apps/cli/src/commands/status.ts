@@ -38,6 +38,8 @@ interface ListStatus extends ListFreshness {
   readonly maxAge: Duration.Duration | undefined
   /** Undefined if no age is allowed or forbidden. */
   readonly isFresh: boolean | undefined
+  /** Whether a rewrite of the destination is not complete, so that exports are refused. */
+  readonly isRewriting: boolean
 }
 
 /** `payments status`. */
@@ -59,15 +61,17 @@ export const statusCommand = Command.make(
     const lists = given.resource.length > 0
       ? given.resource
       : source?.lists.map((name) => Lists.byName[name]) ?? Lists.all
-    const found = yield* Effect.scoped(
-      Effect.flatMap(Destination.reader(destination), (reader) => freshnessOf(reader, lists))
-    )
+    const { found, rewriting } = yield* Effect.scoped(Effect.gen(function*() {
+      const reader = yield* Destination.reader(destination)
+      return { found: yield* freshnessOf(reader, lists), rewriting: (yield* reader.personal).rewriting }
+    }))
     const now = yield* DateTime.now
     const statuses = found.map((list): ListStatus => ({
       ...list,
       age: ageOf(list, now),
       maxAge,
-      isFresh: maxAge === undefined ? undefined : isFresh(list, maxAge, now)
+      isFresh: maxAge === undefined ? undefined : isFresh(list, maxAge, now),
+      isRewriting: rewriting
     }))
     const { format, width } = yield* formatOf(given.format)
     if (format === "table") {
@@ -119,7 +123,8 @@ const columns: ReadonlyArray<Column & { readonly of: (status: ListStatus) => Cel
   { name: "running", of: ({ running }) => json(running) },
   { name: "holder", of: ({ holder = null }) => holder },
   { name: "headProblem", of: ({ headProblem = null }) => headProblem },
-  { name: "consumers", of: ({ consumers }) => json(consumers) }
+  { name: "consumers", of: ({ consumers }) => json(consumers) },
+  { name: "isRewriting", of: ({ isRewriting }) => json(isRewriting) }
 ]
 
 const count = new Intl.NumberFormat("en-US")
@@ -147,11 +152,18 @@ const textOf = (
     { name: "position", align: "right", wholeUpTo: 20 },
     { name: "moved at", wholeUpTo: 24 }
   ], width)
-  // The consumers of a destination read the changes of all lists.
+  // The consumers of a destination read the changes of all lists, and a rewrite rewrites all lists.
   const [first] = statuses
+  const rewriting = first?.isRewriting === true
+    ? [
+      "a rewrite of personal data has begun and is not complete, so exports are refused; payments rewrite completes it"
+    ]
+    : []
   const text = [
     lists.print(statuses.map(cellsOf)),
-    ...statuses.flatMap(notesOf).flatMap((note) => wrapWords(printable(note), width)).map((line) => `${line}\n`),
+    ...[...rewriting, ...statuses.flatMap(notesOf)].flatMap((note) => wrapWords(printable(note), width)).map((line) =>
+      `${line}\n`
+    ),
     ...(first === undefined || first.consumers.length === 0
       ? []
       : ["\n", consumers.print(first.consumers.map(consumerCells))])
