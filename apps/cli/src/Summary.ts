@@ -53,7 +53,12 @@ export const summarize = (
 }
 
 /** Returns the problems of the lists that were read completely. They are printed last. */
-export const problemsOf = (outcomes: ReadonlyArray<ScanOutcome>, destination: Destination): ReadonlyArray<string> =>
+export const problemsOf = (
+  outcomes: ReadonlyArray<ScanOutcome>,
+  destination: Destination,
+  /** Whether the rule for personal data holds records with undocumented fields, which are quarantined too. */
+  isHolding = false
+): ReadonlyArray<string> =>
   outcomes.flatMap(({ list, result }) => {
     const scans = Result.isSuccess(result) ? result.success : []
     const [heldBack, quarantined] = [
@@ -67,7 +72,9 @@ export const problemsOf = (outcomes: ReadonlyArray<ScanOutcome>, destination: De
         } held back: too many would be marked missing at once. Find out why; if they are really gone, run again with a higher --missing-limit`
       ]),
       ...(quarantined === 0 ? [] : [
-        `records that do not match the document: ${count.format(quarantined)}; ${
+        `records that do not match the document${isHolding ? " or wait for a decision about a field" : ""}: ${
+          count.format(quarantined)
+        }; ${
           destination === "stdout"
             ? "printed anyway"
             : `list them with: payments quarantine --from ${shellWord(destination.location)}`
@@ -124,7 +131,7 @@ const reasons = {
   // If the latest scan began but committed no page, the destination does not show why that scan began. So the text names
   // every possible cause.
   otherRequest:
-    "started from the first page: since the interrupted run, the limit, the parameter names or the ignored fields changed, or the list was exported in another way (in parts, or as a whole)",
+    "started from the first page: since the interrupted run, the limit, the parameter names or the ignored fields changed, the list was exported in another way (in parts, or as a whole), or personal data was erased or rewritten",
   overtaken:
     "started from the first page: since the interrupted run, the list was exported in another way (in parts, or as a whole)",
   afterFailure: "started from the first page: the previous scan could not reach the end of the list"

@@ -366,6 +366,21 @@ describe.concurrent("payments rewrite", () => {
   )
 })
 
+describe("payments export", () => {
+  it.live("says that held records wait for a decision", () =>
+    Effect.gen(function*() {
+      const { env } = yield* service
+      const held = yield* payments(["export", "invoices", "--to", `sqlite:${yield* temporaryFolder}/p.db`], {
+        env: { ...env, PAYMENTS_UNDOCUMENTED: "hold" }
+      })
+      assert.strictEqual(held.code, 10)
+      assert.include(
+        held.stderr,
+        "invoices: records that do not match the document or wait for a decision about a field: 1; list them with"
+      )
+    }).pipe(Effect.scoped))
+})
+
 describe("on a terminal", () => {
   it.live.each([60, 80, 160])("prints lines that fit into %i columns", (width) =>
     withoutColors(

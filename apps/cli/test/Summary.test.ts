@@ -45,7 +45,7 @@ describe("the summary of an export", () => {
       ] as const
       const other = ["--ignore-field", "authUrl"]
       const otherRequest =
-        "invoices: started from the first page: since the interrupted run, the limit, the parameter names or the ignored fields changed, or the list was exported in another way (in parts, or as a whole)"
+        "invoices: started from the first page: since the interrupted run, the limit, the parameter names or the ignored fields changed, the list was exported in another way (in parts, or as a whole), or personal data was erased or rewritten"
       const resumed =
         "invoices: resumed where an earlier run was interrupted, at page 3, after 200 records; retries and seconds are those of this run only"
 

@@ -330,7 +330,7 @@ const withProgress = Effect.fnUntraced(function*<R>(
       )
     )
   )
-  const problems = problemsOf(outcomes, isStored ? sink : "stdout")
+  const problems = problemsOf(outcomes, isStored ? sink : "stdout", options.personal?.undocumented === "hold")
   if (format === "json") {
     yield* printDocument(outcomes)
     yield* Effect.mapError(failWith(outcomes, problems), (error) => withNext(error, next))
