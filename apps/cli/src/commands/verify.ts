@@ -48,16 +48,17 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
         service: againstApi ? Layer.build(api) : Effect.undefined
       })
       yield* requireOutput
-      const { damage, rewriting, verified } = yield* Effect.scoped(Effect.gen(function*() {
+      const { damage, verified } = yield* Effect.scoped(Effect.gen(function*() {
         const reader = yield* Destination.reader(destination)
         const lists = yield* exportedLists(reader)
         return {
           damage: yield* reader.damage,
-          rewriting: (yield* reader.personal).rewriting,
           verified: yield* Effect.forEach(lists, (list) => verify(reader, list))
         }
       }))
       const files = destination._tag === "Files" ? yield* verifyFiles(destination.folder) : []
+      const isRewriting = files.some(({ kind }) => kind === "outdated") &&
+        (yield* Effect.scoped(Effect.flatMap(Destination.reader(destination), (reader) => reader.personal))).rewriting
       const compared = service === undefined ? [] : yield* compare(destination, personal).pipe(Effect.provide(service))
       if (verified.length === 0) {
         return yield* new CommandExit({
@@ -80,7 +81,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
           ...damageLines(damage),
           ...verified.flatMap(certificateLines),
           ...verified.filter(({ skipped }) => skipped.length > 0).map(unfilledLine),
-          ...files.map((difference) => fileLine(difference, rewriting)),
+          ...files.map((difference) => fileLine(difference, isRewriting)),
           ...compared.flatMap(apiLines)
         ]
         const width = (yield* (yield* Stdio.Stdio).stdoutIsTerminal) ? yield* terminalWidth : Infinity
@@ -178,14 +179,14 @@ const differenceLine = ({ id, problem }: Verified["differences"][number]): strin
   id === undefined ? `  ${problem}` : `  ${printable(id)}: ${problem}`
 
 /** Formats a difference between a rendered file and its manifest. */
-const fileLine = ({ file, kind, problem = "" }: FileDifference, rewriting: boolean): string =>
+const fileLine = ({ file, kind, problem = "" }: FileDifference, isRewriting: boolean): string =>
   ({
     absent: `${file} does not exist`,
     damaged: `${file} is damaged, so the rendered files cannot be checked`,
     changed: `${file} differs from the file that was rendered`,
     differs: `${file}: ${printable(problem)}`,
     unknown: `${file} exists, but no export rendered files into this folder`,
-    outdated: rewriting
+    outdated: isRewriting
       ? `${file} does not contain the last rewrite yet; payments rewrite completes it`
       : `${file} does not contain the last export yet; the next export updates it`
   })[kind]
