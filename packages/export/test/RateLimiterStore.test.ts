@@ -21,7 +21,17 @@ type Store = RateLimiterStore["Service"]
 
 type Operation = (store: Store) => Effect.Effect<ReadonlyArray<number | string>, RateLimiterError>
 
-/** Returns an operation with random arguments. Its answer is plain data; of `adaptiveConsume` also the phase and the key. */
+/** Returns `adaptiveConsume`. The answer ends with the phase and the key. */
+const consumeOf = (key: string, tokens: number): Operation => (store) =>
+  Effect.map(
+    store.adaptiveConsume({ key, tokens, fallbackLimit: 10, fallbackWindow: Duration.seconds(1) }),
+    ({ delay, epoch, phase }) => [Duration.toMillis(delay), epoch, phase, key]
+  )
+
+const feedbackOf = (feedback: Parameters<Store["adaptiveFeedback"]>[0]): Operation => (store) =>
+  Effect.map(store.adaptiveFeedback(feedback), () => [])
+
+/** Returns an operation with random arguments. Its answer is plain data. */
 const operationOf = (dice: Dice, epochs: ReadonlyMap<string, number>): Operation => {
   const key = dice.pick(["one", "two"])
   const tokens = dice.pick([1, 1, 1, 2, 0.5, 0, 7])
@@ -41,14 +51,24 @@ const operationOf = (dice: Dice, epochs: ReadonlyMap<string, number>): Operation
     case 1:
       return (store) => store.tokenBucket({ ...options, allowOverflow })
     case 2:
-      return (store) =>
-        Effect.map(
-          store.adaptiveConsume({ key, tokens, fallbackLimit: 10, fallbackWindow: Duration.seconds(1) }),
-          ({ delay, epoch, phase }) => [Duration.toMillis(delay), epoch, phase, key]
-        )
+      return consumeOf(key, tokens)
     default:
-      return (store) => Effect.map(store.adaptiveFeedback(feedback), () => [])
+      return feedbackOf(feedback)
   }
+}
+
+/** Operations that lead a key through all phases, with the milliseconds that pass before each. */
+const allPhases = (key: string): ReadonlyArray<readonly [passed: number, operation: Operation]> => {
+  const refused = { key, tokens: 1, status: 429, retryAfter: Duration.millis(500) }
+  return [
+    [0, consumeOf(key, 1)], // inactive
+    [0, feedbackOf({ ...refused, epoch: 0 })],
+    [10, consumeOf(key, 1)], // cooldown
+    [600, consumeOf(key, 1)], // learning
+    [10, consumeOf(key, 1)],
+    [10, feedbackOf({ ...refused, epoch: 1 })],
+    [10, consumeOf(key, 1)] // learned
+  ]
 }
 
 describe("the rate limit store of PostgreSQL", () => {
@@ -76,12 +96,9 @@ describe("the rate limit store of PostgreSQL", () => {
       const phases = new Set<unknown>()
       const clock = yield* Clock.Clock
       let now = 1_700_000_000_000
-      const allPhases = new Set([undefined, "inactive", "cooldown", "learning", "learned"])
-      for (let step = 0; step < 600 || (phases.size < allPhases.size && step < 6000); step++) {
-        const passed = dice.chance(0.02) ? 70_000 : dice.pick([0, 0, 1, 30, 100, 700, 4000])
+      const compare = Effect.fnUntraced(function*(passed: number, operation: Operation, label: string) {
         now += passed
         yield* admin.query(`UPDATE clock.now SET millis = ${now}`)
-        const operation = operationOf(dice, epochs)
         const expected = yield* Effect.provideService(operation(memory), Clock.Clock, {
           ...clock,
           currentTimeMillisUnsafe: () => now
@@ -92,9 +109,16 @@ describe("the rate limit store of PostgreSQL", () => {
         const actual = yield* operation(postgres)
         const rounded = (answer: ReadonlyArray<number | string>) =>
           answer.map((value) => typeof value === "number" ? Math.round(value * 100) / 100 : value)
-        assert.deepStrictEqual(rounded(actual), rounded(expected), `seed ${seed}, step ${step}`)
+        assert.deepStrictEqual(rounded(actual), rounded(expected), `seed ${seed}, ${label}`)
+      })
+      for (const [step, [passed, operation]] of allPhases("one").entries()) {
+        yield* compare(passed, operation, `given step ${step}`)
       }
-      assert.deepStrictEqual(phases, allPhases, `seed ${seed}`)
+      assert.deepStrictEqual([...phases], ["inactive", undefined, "cooldown", "learning", "learned"])
+      for (let step = 0; step < 600; step++) {
+        const passed = dice.chance(0.02) ? 70_000 : dice.pick([0, 0, 1, 30, 100, 700, 4000])
+        yield* compare(passed, operationOf(dice, epochs), `step ${step}`)
+      }
     }).pipe(Effect.scoped), 20_000)
 })
 
