@@ -394,7 +394,7 @@ describe("the freshness of an SQLite destination", () => {
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "payments.db")
       yield* run(sqliteIn(file, { _tag: "Sqlite", file }), payouts(5))
-      const plan = rowsOf(file, `EXPLAIN QUERY PLAN ${stateQuery(list, "", (column) => column)}`)
+      const plan = rowsOf(file, `EXPLAIN QUERY PLAN ${stateQuery(list, "", (column) => column, true)}`)
         .map(({ detail }) => String(detail))
       // Only the results of subqueries are scanned, and an index of missing rows only.
       const scanned = plan.filter((step) => step.startsWith("SCAN"))

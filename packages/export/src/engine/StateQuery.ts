@@ -2,20 +2,26 @@
 import type { Lists } from "@payments/core"
 import { tableOf } from "./Columns.ts"
 import { number, optional, type Row, text } from "./Rows.ts"
-import type { ListState, PrunedRows } from "./Store.ts"
+import type { ListState } from "./Store.ts"
 
 /**
  * Returns the statement that reads a list's state. It is one statement, so it reads one snapshot. It takes time proportional
  * to the missing rows and to the quarantined records, which indexes count. `prefix` precedes the names of the tables, and
- * `time` makes the SQL that formats a time.
+ * `time` makes the SQL that formats a time. Tables of an earlier version do not have `rows_pruned`.
  */
-export const stateQuery = (list: Lists.AnyList, prefix: string, time: (column: string) => string): string => {
+export const stateQuery = (
+  list: Lists.AnyList,
+  prefix: string,
+  time: (column: string) => string,
+  hasRowsPruned: boolean
+): string => {
   const table = `${prefix}${tableOf(list)}`
   const scans = `FROM ${prefix}scans WHERE list = '${list.label}'`
   // SQLite uses the index of full scans and parts only if the query has the condition of the index.
   const lastComplete =
     `${scans} AND part = '' AND state = 'complete' AND kind IN ('full', 'part') ORDER BY scan DESC LIMIT 1`
   return `SELECT (SELECT max("row") FROM ${table}) AS highest_row,
+    ${hasRowsPruned ? `(SELECT removed FROM ${prefix}rows_pruned WHERE list = '${list.label}')` : "NULL"} AS removed,
     (SELECT count(*) FROM ${table} WHERE missing_since IS NOT NULL) AS missing,
     quarantined.full_scan, quarantined.parts, complete.scan AS complete_scan, complete.started_at AS complete_started_at,
     complete.ended_at, complete.certificate, running.scan AS running_scan, running.kind, running.started_at,
@@ -39,12 +45,8 @@ export const stateQuery = (list: Lists.AnyList, prefix: string, time: (column: s
 }
 
 /** Converts the row of {@link stateQuery}. */
-export const toListState = (
-  row: Row | undefined,
-  { removed }: Pick<PrunedRows, "removed">,
-  holder: string | undefined
-): ListState => ({
-  rows: optional(row, "highest_row") === undefined ? 0 : number(row, "highest_row") + 1 - removed,
+export const toListState = (row: Row | undefined, holder: string | undefined): ListState => ({
+  rows: optional(row, "highest_row") === undefined ? 0 : number(row, "highest_row") + 1 - number(row, "removed"),
   missing: number(row, "missing"),
   quarantined: Math.max(number(row, "full_scan"), number(row, "parts")),
   completeScan: optional(row, "complete_scan") === undefined ? undefined : {

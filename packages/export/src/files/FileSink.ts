@@ -76,8 +76,8 @@ export const layer = (
 
 /**
  * Renders the lists of an existing folder whose files may have data that was removed from the copy. Removes files with personal
- * data that was erased or rewritten. Waits while another program renders. The lists keep their formats; `format` is that of a list that was not rendered
- * yet.
+ * data that was erased or rewritten. Waits while another program renders. The lists keep their formats; `format` is that of a
+ * list that was not rendered yet.
  */
 export const renderAgain = Effect.fn("Export.renderAgain")(function*(
   folder: string,

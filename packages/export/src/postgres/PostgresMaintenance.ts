@@ -40,21 +40,32 @@ const oldScans = (s: string): string =>
   )`
 
 /** Returns which rows of the list were removed. */
-export const prunedRowsIn = (query: Query, s: string, list: Lists.AnyList): Effect.Effect<PrunedRows, SinkError> =>
+export const prunedRowsIn = (
+  query: Query,
+  s: string,
+  list: Lists.AnyList,
+  hasTable: boolean
+): Effect.Effect<PrunedRows, SinkError> =>
   Effect.map(
-    Effect.flatMap(hasPrunedRows(query, s), (has) =>
-      has
-        ? query(`SELECT removed, seq, last_change FROM ${s}.rows_pruned WHERE list = $1`, [list.label])
-        : Effect.succeed([])),
+    hasTable
+      ? query(`SELECT removed, seq, last_change FROM ${s}.rows_pruned WHERE list = $1`, [list.label])
+      : Effect.succeed([]),
     ([row]) => toPrunedRows(row)
   )
 
-/** Whether the schema has the table of removed rows. A reader may read a schema that lacks it. */
-const hasPrunedRows = (query: Query, s: string): Effect.Effect<boolean, SinkError> =>
-  Effect.map(
-    query(`SELECT version FROM ${s}.destination`),
-    ([row]) => number(row, "version") >= personalVersion
+/**
+ * Returns the effect that says whether the schema has the tables of personal data and of removed rows. A reader may read a schema
+ * of an earlier version, which lacks them. No migration removes them, so a schema that has them is asked once.
+ */
+export const hasPersonalTables = (query: Query, s: string): Effect.Effect<boolean, SinkError> => {
+  let has = false
+  return Effect.suspend(() =>
+    has ? Effect.succeed(true) : Effect.map(
+      query(`SELECT version FROM ${s}.destination`),
+      ([row]) => has = number(row, "version") >= personalVersion
+    )
   )
+}
 
 /** Makes the functions of {@link Maintenance} that write. Each of them can be run again without further effect. */
 export const maintain = (
@@ -122,7 +133,7 @@ export const maintain = (
       })),
     pruneRows: ({ after, before, count, isDryRun, list, now }, choose) =>
       transaction(Effect.fnUntraced(function*(query) {
-        if (!(yield* hasPrunedRows(query, s))) {
+        if (!(yield* hasPersonalTables(query, s))) {
           return yield* new SinkError({ location, reason: new NotADestination({ problem: earlierVersion }) })
         }
         yield* lock(query, "exclusive")

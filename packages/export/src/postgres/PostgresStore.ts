@@ -6,7 +6,6 @@ import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { type Column, layoutOf } from "../engine/Columns.ts"
 import type { PendingMigration } from "../engine/Evolution.ts"
-import { personalVersion } from "../engine/Migrations.ts"
 import { personalColumns, toPersonalState } from "../engine/Personal.ts"
 import type { RowLookup } from "../engine/Plan.ts"
 import {
@@ -32,7 +31,7 @@ import type { SinkError } from "../Sink.ts"
 import { connect, integers, iso, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
 import { fill, passOf, requirePersonal, resultOf, write, writePass } from "./PostgresCommit.ts"
 import * as Lease from "./PostgresLease.ts"
-import { maintain, prunedRowsIn, rangeQuery } from "./PostgresMaintenance.ts"
+import { hasPersonalTables, maintain, prunedRowsIn, rangeQuery } from "./PostgresMaintenance.ts"
 import { redactionOver } from "./PostgresRedaction.ts"
 import { migrate, pendingIn, quoted, requireReadable } from "./PostgresSchema.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
@@ -99,31 +98,33 @@ const openExisting = Effect.fnUntraced(function*(
   return { client, schema: quoted(settings.schema) }
 })
 
-const readerOver = ({ location, query }: PostgresClient, s: string): Reader => ({
-  location,
-  source: Effect.map(query(`SELECT source FROM ${s}.destination`), ([row]) => optional(row, "source")),
-  owner: Effect.zipWith(
-    query(`SELECT salt, fingerprint FROM ${s}.known_keys ORDER BY number`),
-    query(`SELECT merchant FROM ${s}.known_merchants`),
-    (keys, merchants) => ({
-      keys: keys.map((row) => ({ salt: text(row, "salt"), fingerprint: text(row, "fingerprint") })),
-      merchants: merchants.map((row) => text(row, "merchant"))
-    })
-  ),
-  personal: Effect.gen(function*() {
-    const [destination = {}] = yield* query(`SELECT version, source FROM ${s}.destination`)
-    if (number(destination, "version") < personalVersion) return toPersonalState(destination)
-    const [row] = yield* query(
-      `SELECT ${personalColumns}, (SELECT source FROM ${s}.destination) AS source,
-        (SELECT string_agg(hash, ' ') FROM ${s}.suppressed) AS suppressed FROM ${s}.personal`
-    )
-    return yield* decoded(location, () => toPersonalState(row))
-  }),
-  scans: (list, part) =>
-    Effect.map(
-      query(
-        // There may be many complete scans, so read only the last complete one of each part.
-        `WITH last AS (
+const readerOver = ({ location, query }: PostgresClient, s: string): Reader => {
+  const hasPersonal = hasPersonalTables(query, s)
+  return {
+    location,
+    source: Effect.map(query(`SELECT source FROM ${s}.destination`), ([row]) => optional(row, "source")),
+    owner: Effect.zipWith(
+      query(`SELECT salt, fingerprint FROM ${s}.known_keys ORDER BY number`),
+      query(`SELECT merchant FROM ${s}.known_merchants`),
+      (keys, merchants) => ({
+        keys: keys.map((row) => ({ salt: text(row, "salt"), fingerprint: text(row, "fingerprint") })),
+        merchants: merchants.map((row) => text(row, "merchant"))
+      })
+    ),
+    personal: Effect.gen(function*() {
+      const [row] = yield* query(
+        (yield* hasPersonal)
+          ? `SELECT ${personalColumns}, (SELECT source FROM ${s}.destination) AS source,
+          (SELECT string_agg(hash, ' ') FROM ${s}.suppressed) AS suppressed FROM ${s}.personal`
+          : `SELECT source FROM ${s}.destination`
+      )
+      return yield* decoded(location, () => toPersonalState(row))
+    }),
+    scans: (list, part) =>
+      Effect.map(
+        query(
+          // There may be many complete scans, so read only the last complete one of each part.
+          `WITH last AS (
           SELECT part AS of, max(scan) AS latest FROM ${s}.scans
           WHERE list = $1 AND part = coalesce($2, part) AND state = 'complete' AND ${noPass} GROUP BY part
         )
@@ -133,65 +134,65 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
         WHERE list = $1 AND part = coalesce($2, part) AND state IN ('running', 'incomplete', 'abandoned')
           AND scan > coalesce(latest, 0) AND ${noPass}
         ORDER BY scan DESC`,
-        [list.label, part ?? null]
+          [list.label, part ?? null]
+        ),
+        (rows) => rows.map(toScan)
       ),
-      (rows) => rows.map(toScan)
-    ),
-  scansFrom: (list, scan) =>
-    Effect.map(
-      query(
-        `SELECT ${scanColumns} FROM ${s}.scans WHERE list = $1 AND scan >= $2::bigint AND ${noPass}`,
-        [list.label, String(scan)]
+    scansFrom: (list, scan) =>
+      Effect.map(
+        query(
+          `SELECT ${scanColumns} FROM ${s}.scans WHERE list = $1 AND scan >= $2::bigint AND ${noPass}`,
+          [list.label, String(scan)]
+        ),
+        (rows) => rows.map(toScan)
       ),
-      (rows) => rows.map(toScan)
-    ),
-  otherScans: (list, part, scan) =>
-    Effect.map(
-      query(
-        `SELECT EXISTS (SELECT FROM ${s}.scans WHERE list = $1 AND state = 'complete' AND ${noPass}) AS complete,
+    otherScans: (list, part, scan) =>
+      Effect.map(
+        query(
+          `SELECT EXISTS (SELECT FROM ${s}.scans WHERE list = $1 AND state = 'complete' AND ${noPass}) AS complete,
         EXISTS (SELECT FROM ${s}.scans WHERE scan > $3::bigint AND list = $1 AND (part = '') <> ($2 = '') AND (pages > 0
           OR (tally #>> '{counts,inserted}')::bigint + (tally #>> '{counts,updated}')::bigint
             + (tally #>> '{counts,returned}')::bigint > 0)) AS overtaken`,
-        [list.label, part, String(scan)]
+          [list.label, part, String(scan)]
+        ),
+        ([row]) => ({ anyComplete: row?.["complete"] === true, overtaken: row?.["overtaken"] === true })
       ),
-      ([row]) => ({ anyComplete: row?.["complete"] === true, overtaken: row?.["overtaken"] === true })
-    ),
-  find: findOver(query, s),
-  textsOf: (list, rows) =>
-    Effect.map(
-      query(`SELECT "row", raw::text FROM ${s}.${layoutOf(list).table} WHERE "row" = ANY ($1)`, [integers(rows)]),
-      (found) => new Map(found.map((row) => [number(row, "row"), text(row, "raw")]))
-    ),
-  seen: (scans) =>
-    Effect.map(
-      query(`SELECT piece, bits FROM ${s}.seen WHERE scan = ANY ($1)`, [integers(scans)]),
-      (rows) => rows.map(toPiece)
-    ),
-  quarantined: (scan) =>
-    Effect.map(
-      query(
-        `SELECT count(*) AS records, count(*) - count(id) AS without_id FROM ${s}.quarantine WHERE scan = $1::bigint`,
-        [String(scan)]
+    find: findOver(query, s),
+    textsOf: (list, rows) =>
+      Effect.map(
+        query(`SELECT "row", raw::text FROM ${s}.${layoutOf(list).table} WHERE "row" = ANY ($1)`, [integers(rows)]),
+        (found) => new Map(found.map((row) => [number(row, "row"), text(row, "raw")]))
       ),
-      ([counted]) => ({ records: number(counted, "records"), withoutId: number(counted, "without_id") })
-    ),
-  present: (list, rows) =>
-    Effect.map(
-      query(`SELECT "row" FROM ${s}.${layoutOf(list).table} WHERE "row" = ANY ($1)`, [integers(rows)]),
-      (found) => found.map((row) => number(row, "row"))
-    ),
-  missing: (list) =>
-    Effect.map(
-      query(`SELECT "row" FROM ${s}.${layoutOf(list).table} WHERE missing_since IS NOT NULL`),
-      (rows) => rows.map((row) => number(row, "row"))
-    ),
-  columns: columnsOver(query, s),
-  rows: Effect.fnUntraced(function*(list, after, count) {
-    const { columns, table } = layoutOf(list)
-    const recorded = new Set((yield* columnsOver(query, s)(list)).map(({ name }) => name))
-    const cells = columns.filter(({ name }) => recorded.has(name))
-    const found = yield* query(
-      `SELECT "row", ${cells.map(({ name }) => quoted(name)).join(", ")}, raw::text, hash,
+    seen: (scans) =>
+      Effect.map(
+        query(`SELECT piece, bits FROM ${s}.seen WHERE scan = ANY ($1)`, [integers(scans)]),
+        (rows) => rows.map(toPiece)
+      ),
+    quarantined: (scan) =>
+      Effect.map(
+        query(
+          `SELECT count(*) AS records, count(*) - count(id) AS without_id FROM ${s}.quarantine WHERE scan = $1::bigint`,
+          [String(scan)]
+        ),
+        ([counted]) => ({ records: number(counted, "records"), withoutId: number(counted, "without_id") })
+      ),
+    present: (list, rows) =>
+      Effect.map(
+        query(`SELECT "row" FROM ${s}.${layoutOf(list).table} WHERE "row" = ANY ($1)`, [integers(rows)]),
+        (found) => found.map((row) => number(row, "row"))
+      ),
+    missing: (list) =>
+      Effect.map(
+        query(`SELECT "row" FROM ${s}.${layoutOf(list).table} WHERE missing_since IS NOT NULL`),
+        (rows) => rows.map((row) => number(row, "row"))
+      ),
+    columns: columnsOver(query, s),
+    rows: Effect.fnUntraced(function*(list, after, count) {
+      const { columns, table } = layoutOf(list)
+      const recorded = new Set((yield* columnsOver(query, s)(list)).map(({ name }) => name))
+      const cells = columns.filter(({ name }) => recorded.has(name))
+      const found = yield* query(
+        `SELECT "row", ${cells.map(({ name }) => quoted(name)).join(", ")}, raw::text, hash,
         ${iso("first_seen_at")}, ${iso("changed_at")}, ${iso("missing_since")}
       FROM ${s}.${table} WHERE "row" > $1::bigint ORDER BY "row" LIMIT (
         SELECT greatest(1, count(*)) FROM (
@@ -201,73 +202,71 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => (
           ) AS lengths
         ) AS sums WHERE bytes <= $3::bigint
       )`,
-      [String(after), String(count), String(maxBytes)]
-    )
-    return found.map((row) => toFullRow(row, cellsOf(cells, row)))
-  }),
-  textsAt: (list, scan, ids) =>
-    Effect.map(
-      query(
-        // Scans of earlier versions of the tables did not store their last change, and there were no passes.
-        `SELECT DISTINCT ON (id) id, before::text FROM ${s}.changes,
+        [String(after), String(count), String(maxBytes)]
+      )
+      return found.map((row) => toFullRow(row, cellsOf(cells, row)))
+    }),
+    textsAt: (list, scan, ids) =>
+      Effect.map(
+        query(
+          // Scans of earlier versions of the tables did not store their last change, and there were no passes.
+          `SELECT DISTINCT ON (id) id, before::text FROM ${s}.changes,
           (SELECT max(last_change) AS last_change FROM ${s}.scans WHERE scan = $3::bigint) AS certified
         WHERE list = $1 AND id = ANY ($2) AND before IS NOT NULL
           AND (CASE WHEN last_change IS NULL THEN scan > $3::bigint ELSE seq > last_change END) ORDER BY id, seq`,
-        [list.label, texts(ids), String(scan)]
+          [list.label, texts(ids), String(scan)]
+        ),
+        (rows) => new Map(rows.map((row) => [text(row, "id"), text(row, "before")]))
       ),
-      (rows) => new Map(rows.map((row) => [text(row, "id"), text(row, "before")]))
-    ),
-  quarantine: (after, count, lists) =>
-    Effect.map(
-      // Only erasures and rewrites update rows of this table. An updated one gets another ctid, so it may be read again, or not at
-      // all, by a reader that started before.
-      query(
-        `SELECT ctid::text AS place, list, scan, id, path, expected, raw::text FROM ${s}.quarantine
+    quarantine: (after, count, lists) =>
+      Effect.map(
+        // Only erasures and rewrites update rows of this table. An updated one gets another ctid, so it may be read again, or not at
+        // all, by a reader that started before.
+        query(
+          `SELECT ctid::text AS place, list, scan, id, path, expected, raw::text FROM ${s}.quarantine
         WHERE ctid > $1::tid AND list = ANY ($2) ORDER BY ctid LIMIT $3::bigint`,
-        [after ?? "(0,0)", texts(lists.map(({ label }) => label)), String(count)]
+          [after ?? "(0,0)", texts(lists.map(({ label }) => label)), String(count)]
+        ),
+        (rows) => rows.map(toQuarantined)
       ),
-      (rows) => rows.map(toQuarantined)
-    ),
-  changes: (after, count, lists, since = "-infinity") =>
-    Effect.flatMap(
-      query(
-        `SELECT seq, list, scan, ${iso("at")}, kind, id, fields::text, before::text, after::text FROM ${s}.changes
+    changes: (after, count, lists, since = "-infinity") =>
+      Effect.flatMap(
+        query(
+          `SELECT seq, list, scan, ${iso("at")}, kind, id, fields::text, before::text, after::text FROM ${s}.changes
         WHERE seq > $1::bigint AND list = ANY ($2) AND at >= $4::timestamptz ORDER BY seq LIMIT $3::bigint`,
-        [String(after), texts(lists.map(({ label }) => label)), String(count), since]
+          [String(after), texts(lists.map(({ label }) => label)), String(count), since]
+        ),
+        (rows) => decoded(location, () => rows.map(toChange))
       ),
-      (rows) => decoded(location, () => rows.map(toChange))
-    ),
-  state: (list) =>
-    Effect.map(
-      Effect.all([
-        query(stateQuery(list, `${s}.`, iso)),
-        prunedRowsIn(query, s, list),
-        Lease.holderOf(query, s, list.label)
-      ]),
-      ([[row], pruned, holder]) => toListState(row, pruned, holder)
-    ),
-  consumerStates: Effect.map(
-    query(
-      `SELECT name, position, ${iso("moved_at")}, (SELECT changes FROM ${s}.destination) AS last_change
+    state: (list) =>
+      Effect.zipWith(
+        Effect.flatMap(hasPersonal, (has) => query(stateQuery(list, `${s}.`, iso, has))),
+        Lease.holderOf(query, s, list.label),
+        ([row], holder) => toListState(row, holder)
+      ),
+    consumerStates: Effect.map(
+      query(
+        `SELECT name, position, ${iso("moved_at")}, (SELECT changes FROM ${s}.destination) AS last_change
       FROM ${s}.consumers ORDER BY name`
+      ),
+      (rows) => rows.map(toConsumerState)
     ),
-    (rows) => rows.map(toConsumerState)
-  ),
-  changeCounts: (list, from) =>
-    Effect.map(
-      query(`SELECT day::text, kind, changes FROM ${s}.change_counts WHERE list = $1 AND day >= $2::date`, [
-        list.label,
-        from
-      ]),
-      (rows) => rows.map(toChangeCount)
-    ),
-  statusTotals: (list, amounts) =>
-    Effect.map(query(statusQuery(`${s}.${layoutOf(list).table}`, amounts)), (rows) => statusTotalsOf(rows, amounts)),
-  changeRange: Effect.map(query(rangeQuery(s)), ([row]) => toChangeRange(row)),
-  prunedRows: (list) => prunedRowsIn(query, s, list),
-  // The server checks its pages itself.
-  damage: Effect.succeed([])
-})
+    changeCounts: (list, from) =>
+      Effect.map(
+        query(`SELECT day::text, kind, changes FROM ${s}.change_counts WHERE list = $1 AND day >= $2::date`, [
+          list.label,
+          from
+        ]),
+        (rows) => rows.map(toChangeCount)
+      ),
+    statusTotals: (list, amounts) =>
+      Effect.map(query(statusQuery(`${s}.${layoutOf(list).table}`, amounts)), (rows) => statusTotalsOf(rows, amounts)),
+    changeRange: Effect.map(query(rangeQuery(s)), ([row]) => toChangeRange(row)),
+    prunedRows: (list) => Effect.flatMap(hasPersonal, (has) => prunedRowsIn(query, s, list, has)),
+    // The server checks its pages itself.
+    damage: Effect.succeed([])
+  }
+}
 
 /** SQL for scans that are no passes. It is also the condition of an index. */
 const noPass = "kind IN ('full', 'part')"

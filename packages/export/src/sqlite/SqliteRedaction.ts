@@ -72,9 +72,9 @@ const search = (
     WHERE ?1 IS NOT NULL AND ${place} > ?2 AND ${place} <= ?3 ${where} AND (${filter}) ORDER BY ${place}`
   )
   for (const row of rows.iterate(...values)) {
-    const found1 = texts.flatMap((column) => optional(row, column) ?? [])
-    found.push({ id: optional(row, "id"), texts: found1 })
-    length += found1.reduce((sum, one) => sum + one.length, 0)
+    const those = texts.flatMap((column) => optional(row, column) ?? [])
+    found.push({ id: optional(row, "id"), texts: those })
+    length += those.reduce((sum, { length: characters }) => sum + characters, 0)
     if (length > maxBytes) return { found, next: text(row, "place") }
   }
   return { found, next: end >= last ? undefined : String(end) }

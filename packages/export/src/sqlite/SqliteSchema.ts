@@ -71,9 +71,7 @@ export const requireReadable = (db: DatabaseSync, lists: AllLists = Lists.all): 
   const found = versionOf(db)
   if (found === 0) throw new NotADestination({ problem: "nothing has been exported into it." })
   if (found < oldestReadableVersion) {
-    throw new NotADestination({
-      problem: earlierVersion
-    })
+    throw new NotADestination({ problem: earlierVersion })
   }
   requireOwnTables(db, found)
   additionsIn(db, lists)

@@ -26,7 +26,7 @@ import { Damaged, type SinkError } from "../Sink.ts"
 import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
 import { fill, requirePersonal, sourceOf, write, writePass } from "./SqliteCommit.ts"
 import { integrityOf } from "./SqliteDamage.ts"
-import { lastChange, maintain, prunedRowsIn, rangeQuery } from "./SqliteMaintenance.ts"
+import { lastChange, maintain, prunedRowsIn, rangeQuery, versionOf } from "./SqliteMaintenance.ts"
 import { redactionOver } from "./SqliteRedaction.ts"
 import { pendingIn } from "./SqliteSchema.ts"
 import { statusTotalsOver } from "./SqliteStatuses.ts"
@@ -101,17 +101,16 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
     })),
     merchants: db.all("SELECT merchant FROM known_merchants").map((row) => text(row, "merchant"))
   })),
-  personal: run((db) => {
-    const { version } = db.get("SELECT user_version AS version FROM pragma_user_version") ?? {}
-    return toPersonalState(
-      Number(version) < personalVersion
+  personal: run((db) =>
+    toPersonalState(
+      versionOf(db) < personalVersion
         ? { source: sourceOf(db) }
         : db.get(
           `SELECT ${personalColumns}, (SELECT source FROM destination) AS source,
             (SELECT group_concat(hash, ' ') FROM suppressed) AS suppressed FROM personal`
         )
     )
-  }),
+  ),
   scans: (list, part) =>
     run((db) =>
       (part === undefined
@@ -245,8 +244,7 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
   state: (list) =>
     run((db) =>
       toListState(
-        db.get(stateQuery(list, "", (column) => column)),
-        prunedRowsIn(db, list),
+        db.get(stateQuery(list, "", (column) => column, versionOf(db) >= personalVersion)),
         db.holderOf(list.label)
       )
     ),
