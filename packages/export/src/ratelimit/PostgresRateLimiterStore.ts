@@ -50,15 +50,23 @@ export const make = Effect.fnUntraced(function*(
       })
     })
 
+  /**
+   * Creates a schema or table, unless another process creates it at the same moment. PostgreSQL reports that after the other
+   * process has committed.
+   */
+  const create = (sql: string) =>
+    Effect.catchIf(
+      once(sql),
+      (error) => ["23505", "42P06", "42P07", "42710"].includes(codeOf(error) ?? ""),
+      () => Effect.void
+    )
+
   const prepare = Effect.gen(function*() {
     // CREATE SCHEMA IF NOT EXISTS needs the privilege even if the schema exists.
     const [schema] = yield* once("SELECT FROM pg_namespace WHERE nspname = $1", [url.schema])
-    if (schema === undefined) yield* once(createSchema(url.schema))
-    yield* once(createTable(url.schema))
-  }).pipe(
-    // Another process created it at the same moment.
-    Effect.catchIf((error) => ["23505", "42P06", "42P07", "42710"].includes(codeOf(error) ?? ""), () => Effect.void)
-  )
+    if (schema === undefined) yield* create(createSchema(url.schema))
+    yield* create(createTable(url.schema))
+  })
 
   const removeOld = Effect.flatMap(Monotonic.millis, (now) => {
     if (now - removedAt < removalIntervalMs) return Effect.void
