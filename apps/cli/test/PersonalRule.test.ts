@@ -60,6 +60,16 @@ describe("an export with a rule for personal data", () => {
           assert.include(stderr, "payments rewrite")
         }
       }
+      const keeping = `sqlite:${join(yield* temporaryFolder, "keeping.db")}`
+      // Without a rule, the payin source is quarantined.
+      assert.strictEqual((yield* run("paid", ["export", "--to", keeping], "keep")).code, 10)
+      // The outputs of this command contain the canary, because one destination keeps it.
+      const different = yield* payments(["diff", destinations[0] ?? "", keeping, "--format", "json"])
+      assert.strictEqual(different.code, 11)
+      assert.match(
+        different.stderr.replaceAll(/\s+/g, " "),
+        /different rules for personal data \(omit-[0-9a-f]{8} and keep\)/
+      )
       assert.notInclude(outputs.join("\n"), canary)
       assert.notInclude(bytesIn(folder), canary)
       assert.include(bytesIn(join(folder, "copy")), "por_44")

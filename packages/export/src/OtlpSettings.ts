@@ -178,7 +178,7 @@ const millisOf = (text: string): Duration.Duration | undefined =>
   /^\d{1,9}$/.test(text) && Number(text) > 0 ? Duration.millis(Number(text)) : undefined
 
 const ratioOf = (text: string): number | undefined =>
-  /^\d*\.?\d+$/.test(text) && Number(text) <= 1 ? Number(text) : undefined
+  /^\d*\.?\d+(?:e[-+]?\d+)?$/i.test(text) && Number(text) <= 1 ? Number(text) : undefined
 
 /** Parses `NAME=VALUE,…`. Both are percent-encoded. */
 const pairsOf = (text: string): Readonly<Record<string, string>> | undefined => {

@@ -6,7 +6,7 @@ import { Duration, Effect, Layer, Redacted, Result, type Scope } from "effect"
 import * as Certificate from "../src/engine/Certificate.ts"
 import type { Snapshot } from "../src/engine/Snapshot.ts"
 import type { Maintenance } from "../src/engine/Store.ts"
-import { erase } from "../src/personal/Erase.ts"
+import { erase, previewErasure } from "../src/personal/Erase.ts"
 import { previewRewrite, rewrite } from "../src/personal/Rewrite.ts"
 import { keepAll, nameOf, type PersonalRule, pseudonym } from "../src/personal/Rule.ts"
 import type { Criterion } from "../src/personal/Suppression.ts"
@@ -181,9 +181,18 @@ export const suite = (name: string, destination: RedactedDestination) => {
         assert.strictEqual((yield* erased("cust-0-x"))._tag, "Success")
         const reasonOf = (result: unknown) => /(?:OtherRule|WrongSetting)/.exec(JSON.stringify(result))?.[0]
         assert.strictEqual(reasonOf(yield* erased("cust-1-x", otherKey)), "WrongSetting")
+        const previewedErasure = (by = key) =>
+          withOpened(
+            folder,
+            (opened) =>
+              Effect.result(previewErasure(opened, { criteria: [criterion("customer-id", "cust-1-x")], key: by }))
+          )
+        assert.strictEqual(reasonOf(yield* previewedErasure(otherKey)), "WrongSetting")
+        assert.strictEqual((yield* previewedErasure())._tag, "Success")
         assert.strictEqual(reasonOf(yield* rewritten({ ...pseudonymize, key: otherKey })), "WrongSetting")
         assert.strictEqual((yield* rewritten(pseudonymize, 2))._tag, "Failure")
         assert.strictEqual(reasonOf(yield* erased("cust-1-x")), "OtherRule")
+        assert.strictEqual(reasonOf(yield* previewedErasure()), "OtherRule")
         const omit: PersonalRule = { ...pseudonymize, preset: "omit" }
         assert.strictEqual(reasonOf(yield* rewritten(omit)), "WrongSetting")
         const previewed = (rule: PersonalRule) =>

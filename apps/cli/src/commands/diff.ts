@@ -6,8 +6,11 @@ import {
   current,
   Destination,
   ExitCode,
+  keyCheckIn,
   pointAt,
   recordDifferences,
+  ruleNameOf,
+  type Snapshot,
   totalDifferences
 } from "@payments/export"
 import {
@@ -26,6 +29,7 @@ import { Effect, Exit, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { type ComparedList, type DiffFormatter, makeDiffFormatter } from "../DiffOutput.ts"
 import { makeDiffProgress } from "../DiffProgress.ts"
+import { logWrapped } from "../Output.ts"
 import { formatOf, rowFormatFlag } from "../RowsOutput.ts"
 import { resourceFlag } from "./changes.ts"
 
@@ -73,6 +77,7 @@ export const diffCommand = Command.make(
       for (const { label } of new Set([...a.incompleteLists, ...b.incompleteLists])) {
         yield* logLine(`${label}: rows that were missing at the point, and were removed since, are left out.`)
       }
+      yield* logRules(first, second)
       yield* compare(a, b, yield* comparedLists(a, b, lists), formatter)
     })).pipe(
       Effect.catchTags({
@@ -122,6 +127,25 @@ const sidesOf = Effect.fnUntraced(function*(destinations: ReadonlyArray<string>,
             : Effect.succeed(destination)
       )
   )
+})
+
+/** Says if two destinations have different rules for personal data: then records differ that are equal in the API. */
+const logRules = Effect.fnUntraced(function*(first: Snapshot, second: Snapshot) {
+  const [one, other] = [(yield* first.personal).rule, (yield* second.personal).rule]
+  // A destination without data has no rule.
+  if (one === undefined || other === undefined) return
+  const names = [ruleNameOf(one), ruleNameOf(other)]
+  if (names[0] !== names[1]) {
+    yield* logWrapped(
+      `The destinations have different rules for personal data (${
+        names.join(" and ")
+      }), so records differ that are equal in the API.`
+    )
+  } else if (keyCheckIn(one) !== keyCheckIn(other)) {
+    yield* logWrapped(
+      "The destinations have pseudonyms of different personal keys, so records differ that are equal in the API."
+    )
+  }
 })
 
 /** Compares the lists and prints what differs: all totals first. */

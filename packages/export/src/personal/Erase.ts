@@ -83,11 +83,17 @@ export const erase = Effect.fn("Export.erase")(function*<E = never, R = never>(
   return (yield* maintenance.erasures).filter(({ erasure }) => wanted.has(erasure))
 })
 
-/** Returns the number of records in each list that an erasure would erase. Writes nothing. */
+/**
+ * Returns the number of records in each list that an erasure would erase. Writes nothing. Fails if the erasure would be refused:
+ * with another key it finds no pseudonym.
+ */
 export const previewErasure = Effect.fn("Export.previewErasure")(function*(
-  maintenance: Pick<Maintenance, "columns" | "search">,
+  maintenance: Pick<Maintenance, "columns" | "location" | "personal" | "search">,
   options: ErasureSearch
 ): Effect.fn.Return<ReadonlyArray<{ readonly list: string; readonly records: number }>, SinkError> {
+  const state = yield* maintenance.personal
+  yield* requireNoRewrite(maintenance, state)
+  yield* requireKey(maintenance, state.keyCheck ?? keyCheckIn(state.rule), options.key)
   const previewed: Array<{ readonly list: string; readonly records: number }> = []
   for (const list of Lists.all) {
     if ((yield* maintenance.columns(list)).length === 0) continue

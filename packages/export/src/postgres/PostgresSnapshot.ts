@@ -24,14 +24,15 @@ export const openSnapshot = (url: PostgresUrl): Effect.Effect<Snapshot, SinkErro
   )
 
 const snapshotOver = (
-  { changeRange, columns, location, prunedRows }: Pick<
+  { changeRange, columns, location, personal, prunedRows }: Pick<
     Reader,
-    "location" | "columns" | "changeRange" | "prunedRows"
+    "location" | "personal" | "columns" | "changeRange" | "prunedRows"
   >,
   query: Query,
   s: string
 ): Snapshot => ({
   location,
+  personal,
   columns,
   changeRange,
   prunedRows,

@@ -27,8 +27,8 @@ export const openSnapshot = (file: string, location: string): Effect.Effect<Snap
   Effect.map(Effect.flatMap(openReader(file, location), (reader) => reader.snapshot), snapshotOver)
 
 const snapshotOver = (
-  { changeRange, columns, location, prunedRows, run }:
-    & Pick<Reader, "location" | "columns" | "changeRange" | "prunedRows">
+  { changeRange, columns, location, personal, prunedRows, run }:
+    & Pick<Reader, "location" | "personal" | "columns" | "changeRange" | "prunedRows">
     & Pick<SqliteClient, "run">
 ): Snapshot => {
   /** Runs a step for each range of row numbers. */
@@ -44,6 +44,7 @@ const snapshotOver = (
   })
   return {
     location,
+    personal,
     columns,
     changeRange,
     prunedRows,
