@@ -83,6 +83,8 @@ describe("a usage error", () => {
       assert.deepStrictEqual(several.err.match(/--[a-z-]+(?=\.)/g), ["--settlement-date", "--limit", "--max"])
       const after = yield* runWith("changes", "--after", "yesterday")
       assert.include(after.err, "Invalid value for --after. Expected: a whole number, 0 or more")
+      const flag = yield* runWith("changes", "--limit", "8")
+      assert.include(flag.err, "payments: Unrecognized flag: --limit.\nSee payments changes --help")
       const command = yield* runWith("invioces")
       assert.include(command.err, "Unknown command of payments: invioces. Did you mean invoices?")
     }))

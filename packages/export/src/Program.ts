@@ -38,7 +38,7 @@ import { ChosenSource } from "./sources/ChosenSource.ts"
 import type { Source } from "./sources/Source.ts"
 import { printable } from "./Stdout.ts"
 import { canColor, canRedraw, canRedrawScreen, terminalWidth } from "./TerminalRules.ts"
-import { usageText } from "./UsageText.ts"
+import { usageText, withoutFlagValues } from "./UsageText.ts"
 
 export { ExitCode } from "./ExitCode.ts"
 export { layerProcess as layerStdout } from "./Stdout.ts"
@@ -223,7 +223,9 @@ const presentation = (
 ) => {
   const format = messageFormatOf(args)
   const presentErrors = (commandPath: ReadonlyArray<string>, errors: ReadonlyArray<CliError.CliError>) => {
-    const texts = errors.map((error) => usageText(error, args, (path) => subcommandsOf(command, path)))
+    const texts = withoutFlagValues(errors, args).map((error) =>
+      usageText(error, args, (path) => subcommandsOf(command, path))
+    )
     const next = helpOf(commandPath)
     const text = errorText(command.name, { ...factsOf(usage(texts.join("\n"))), next }, format)
     return Console.error(format === "text" ? onTerminal(`${text}\nSee ${next}`) : text)

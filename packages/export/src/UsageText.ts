@@ -33,6 +33,21 @@ const positionsOf = (values: ReadonlyArray<string>, args: ReadonlyArray<string>)
     : ` (${positions.length === 1 ? "word" : "words"} ${positions.join(", ")} of the command line)`
 }
 
+/** Leaves out that a word is no command, if it is the value of an unrecognized flag. */
+export const withoutFlagValues = (
+  errors: ReadonlyArray<CliError.CliError>,
+  args: ReadonlyArray<string>
+): ReadonlyArray<CliError.CliError> => {
+  const values = new Set(
+    errors.flatMap((error) =>
+      error._tag === "UnrecognizedOption" && args.includes(error.option)
+        ? [args[args.lastIndexOf(error.option) + 1]]
+        : []
+    )
+  )
+  return errors.filter((error) => error._tag !== "UnknownSubcommand" || !values.has(error.subcommand))
+}
+
 /**
  * Returns one line about an invalid command line. `args` are its words. `subcommandsOf` returns the names of the subcommands of
  * a command.

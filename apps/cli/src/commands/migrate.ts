@@ -32,7 +32,9 @@ export const migrateCommand = Command.make(
       : from < version
       ? `tables${would} migrated from version ${from} to version ${version}`
       : `${additions.join(", ")}${would} added`
-    yield* print(`${printable(Destination.shown(destination))}: ${done}\n`)
+    // The format of rendered files has nothing to do with the tables.
+    const name = destination._tag === "Files" ? `file:${destination.folder}` : Destination.shown(destination)
+    yield* print(`${printable(name)}: ${done}\n`)
   })
 ).pipe(
   Command.withDescription("Create the tables of a destination, or change those of an earlier version"),
