@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Layer, Logger, Redacted, Tracer } from "effect"
+import { ConfigProvider, Duration, Effect, Layer, Logger, Redacted, Tracer } from "effect"
 import { HttpClient, HttpClientResponse } from "effect/http"
 import { Metrics } from "../src/index.ts"
 import * as Otlp from "../src/Otlp.ts"
-import type { SignalSettings } from "../src/OtlpSettings.ts"
+import { readOtlpSettings, type SignalSettings } from "../src/OtlpSettings.ts"
 
 const signal: SignalSettings = {
   url: "http://127.0.0.1:9/v1/traces",
@@ -81,4 +81,29 @@ describe("the export of traces", () => {
         assert.isBelow(Math.abs(chosen.length - 800 * ratio), 6 * Math.sqrt(800 * ratio * (1 - ratio)) + 1)
       })
   )
+})
+
+describe("the share of traces that is exported", () => {
+  it.effect.each(
+    [
+      [{}, 1],
+      [{ OTEL_TRACES_SAMPLER: "always_off" }, 0],
+      [{ OTEL_TRACES_SAMPLER: "parentbased_always_on" }, 1],
+      [{ OTEL_TRACES_SAMPLER: "traceidratio" }, 1],
+      [{ OTEL_TRACES_SAMPLER: "traceidratio", OTEL_TRACES_SAMPLER_ARG: ".25" }, 0.25],
+      [{ OTEL_TRACES_SAMPLER: "parentbased_traceidratio", OTEL_TRACES_SAMPLER_ARG: "1e-3" }, 0.001],
+      [{ OTEL_TRACES_SAMPLER: "traceidratio", OTEL_TRACES_SAMPLER_ARG: "1e1" }, undefined],
+      [{ OTEL_TRACES_SAMPLER: "traceidratio", OTEL_TRACES_SAMPLER_ARG: "a half" }, undefined]
+    ] as const
+  )("of %j is %s", ([variables, share]) =>
+    Effect.gen(function*() {
+      const env = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318", ...variables }
+      const { problems, traceRatio } = yield* Effect.provideService(
+        readOtlpSettings,
+        ConfigProvider.ConfigProvider,
+        ConfigProvider.fromEnvRecord(env)
+      )
+      const ignored = "OTEL_TRACES_SAMPLER_ARG is ignored. Expected: a number from 0 to 1."
+      assert.deepStrictEqual([traceRatio, problems], [share ?? 1, share === undefined ? [ignored] : []])
+    }))
 })
