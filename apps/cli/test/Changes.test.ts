@@ -488,7 +488,7 @@ describe("payments export", () => {
         assert.strictEqual(code, 9)
         assert.match(
           err,
-          /^payments: .* it has the data of another source .* if the service has moved, export once with --rebind\.\n$/
+          /^payments: .* it has the data of another source .* if the service has moved, run payments export --rebind once\.\n$/
         )
       })
     ))

@@ -35,7 +35,10 @@ const targets: ReadonlyArray<Target> = [
 /** Runs `payments changes` over a pipe and kills it. Returns the complete lines that the reader of the pipe gets. */
 const killed = async (from: string, dice: Dice): Promise<ReadonlyArray<string>> => {
   const args = ["changes", "--from", from, "--consumer", "reader", "--ack", ...(dice.chance(0.7) ? ["--follow"] : [])]
-  const child = spawn(process.execPath, [binary, ...args], { stdio: ["ignore", "pipe", "ignore"] })
+  const child = spawn(process.execPath, [binary, ...args], {
+    env: { PATH: process.env["PATH"] },
+    stdio: ["ignore", "pipe", "ignore"]
+  })
   const chunks: Array<Buffer> = []
   const ended = once(child, "close")
   // A reader that pauses fills the pipe, so that the program is killed while it writes.

@@ -143,7 +143,10 @@ invoices: 2 differ, 1 only in B (A has 3 records, B has 4)
         Array.from({ length: 5000 }, (_, id) => invoice(`${id}`, `"amount":${id}`))
       )
       const code = yield* Effect.promise(async () => {
-        const child = spawn(process.execPath, [binary, "diff", a, b], { stdio: ["ignore", "pipe", "inherit"] })
+        const child = spawn(process.execPath, [binary, "diff", a, b], {
+          env: { PATH: process.env["PATH"] },
+          stdio: ["ignore", "pipe", "inherit"]
+        })
         child.stdout.once("data", () => child.stdout.destroy())
         return (await once(child, "close"))[0]
       })

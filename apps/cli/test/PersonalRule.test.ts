@@ -68,8 +68,18 @@ describe("an export with a rule for personal data", () => {
       assert.strictEqual(different.code, 11)
       assert.match(
         different.stderr.replaceAll(/\s+/g, " "),
-        /different rules for personal data \(omit-[0-9a-f]{8} and keep\)/
+        /different rules for personal data \(A: omit-[0-9a-f]{8}, B: keep\), so records may differ/
       )
+      const pseudonyms: Array<string> = []
+      for (const key of ["a", "b"]) {
+        pseudonyms.push(`sqlite:${join(folder, `${key}.db`)}`)
+        const env = { ...environments.paid, PAYMENTS_PERSONAL: "pseudonymize", PAYMENTS_PERSONAL_KEY: key.repeat(32) }
+        assert.strictEqual((yield* payments(["export", "--to", pseudonyms.at(-1) ?? ""], { env })).code, 0)
+      }
+      const keys = yield* payments(["diff", ...pseudonyms, "--format", "json"])
+      outputs.push(keys.stdout, keys.stderr)
+      assert.strictEqual(keys.code, 11)
+      assert.include(keys.stderr.replaceAll(/\s+/g, " "), "have pseudonyms of different personal keys")
       assert.notInclude(outputs.join("\n"), canary)
       assert.notInclude(bytesIn(folder), canary)
       assert.include(bytesIn(join(folder, "copy")), "por_44")

@@ -283,7 +283,7 @@ export class OtherSource extends Data.TaggedError("OtherSource")<{ readonly boun
   override get message() {
     return `it has the data of another source (${described(this.bound)}), not of ${
       described(this.given)
-    }. Choose another destination, or if the service has moved, export once with --rebind.`
+    }. Choose another destination, or, if the service has moved, run payments export --rebind once.`
   }
 }
 

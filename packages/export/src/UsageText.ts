@@ -33,19 +33,16 @@ const positionsOf = (values: ReadonlyArray<string>, args: ReadonlyArray<string>)
     : ` (${positions.length === 1 ? "word" : "words"} ${positions.join(", ")} of the command line)`
 }
 
-/** Leaves out that a word is no command, if it is the value of an unrecognized flag. */
+/** Leaves out that a word is no command, if it follows an unrecognized flag, whose value it may be, and resembles no command. */
 export const withoutFlagValues = (
   errors: ReadonlyArray<CliError.CliError>,
   args: ReadonlyArray<string>
 ): ReadonlyArray<CliError.CliError> => {
-  const values = new Set(
-    errors.flatMap((error) =>
-      error._tag === "UnrecognizedOption" && args.includes(error.option)
-        ? [args[args.lastIndexOf(error.option) + 1]]
-        : []
-    )
+  const flags = new Set(errors.flatMap((error) => error._tag === "UnrecognizedOption" ? [error.option] : []))
+  return errors.filter((error) =>
+    error._tag !== "UnknownSubcommand" || error.suggestions.length > 0 ||
+    !args.some((word, index) => word === error.subcommand && flags.has(args[index - 1] ?? ""))
   )
-  return errors.filter((error) => error._tag !== "UnknownSubcommand" || !values.has(error.subcommand))
 }
 
 /**

@@ -21,7 +21,6 @@ export {
 } from "./Diff.ts"
 export * as Doctor from "./Doctor.ts"
 export { Certificate } from "./engine/Certificate.ts"
-export type { Snapshot } from "./engine/Snapshot.ts"
 export type { ChangeRow, FullRow, Maintenance, QuarantinedRow, Reader } from "./engine/Store.ts"
 export { ExitCode, exitCodeOf, lowestExitCode } from "./ExitCode.ts"
 export { namesForLogs, namesForTerminal } from "./FieldNames.ts"

@@ -138,11 +138,7 @@ const startWriter = (port: number, schema: string, writer: string) =>
       const child = spawn(
         process.execPath,
         [join(import.meta.dirname, "PostgresWriter.ts"), String(port), schema, writer],
-        {
-          // Without this cache, compiling the modules takes half of the process's time.
-          env: { ...process.env, NODE_COMPILE_CACHE: join(import.meta.dirname, "../node_modules/.cache/compiled") },
-          stdio: ["ignore", "pipe", "inherit"]
-        }
+        { stdio: ["ignore", "pipe", "inherit"] }
       )
       const lines = createInterface(child.stdout)[Symbol.asyncIterator]()
       const next = Effect.promise(async () => (await lines.next()).value as string | undefined) // undefined at the end

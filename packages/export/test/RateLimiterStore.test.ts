@@ -5,6 +5,7 @@ import { Clock, Console, Context, Duration, Effect, Fiber, Layer } from "effect"
 import { layerStoreMemory, type RateLimiterError, RateLimiterStore } from "effect/persistence/RateLimiter"
 import { afterAll, beforeAll } from "vitest"
 import { checkRateLimitStore } from "../src/doctor/RateLimitCheck.ts"
+import * as PostgresSink from "../src/postgres/PostgresSink.ts"
 import { make } from "../src/ratelimit/PostgresRateLimiterStore.ts"
 import { freePort } from "./FreePort.ts"
 import { roleStatements } from "./PostgresRoles.ts"
@@ -136,19 +137,48 @@ const consumed = Effect.fnUntraced(function*(store: Store, key: string) {
 describe("the table of the rate limit store", () => {
   it.live("is created once by stores that start at the same time, which then count together", () =>
     Effect.gen(function*() {
-      // Some of the races of ten empty schemas are for the schema, others for the table.
-      for (let race = 0; race < 10; race++) {
-        const counts = yield* Effect.scoped(Effect.gen(function*() {
-          const stores = yield* Effect.forEach(Array.from({ length: 8 }), () => make(urlOf(server, `together_${race}`)))
-          const operations = [...stores, ...stores, ...stores].map((store) => consumed(store, "key"))
-          return yield* Effect.all(operations, { concurrency: "unbounded" })
-        }))
-        assert.deepStrictEqual(
-          counts.toSorted((one, other) => other - one),
-          Array.from({ length: 24 }, (_, index) => 99 - index)
+      const url = urlOf(server, "together")
+      const stores = yield* Effect.forEach(Array.from({ length: 8 }), () => make(url))
+      const operations = [...stores, ...stores, ...stores].map((store) => consumed(store, "key"))
+      const counts = yield* Effect.all(operations, { concurrency: "unbounded" })
+      assert.deepStrictEqual(
+        counts.toSorted((one, other) => other - one),
+        Array.from({ length: 24 }, (_, index) => 99 - index)
+      )
+    }).pipe(Effect.scoped))
+
+  it.live("is created after another program has created its schema at the same moment", () =>
+    Effect.gen(function*() {
+      const other = yield* PgConnection.make({
+        host: "127.0.0.1",
+        port: server.port,
+        username: user,
+        database: "postgres"
+      })
+      yield* other.query("BEGIN")
+      yield* other.query("CREATE SCHEMA created_meanwhile")
+      const counting = yield* Effect.forkChild(consumed(yield* make(urlOf(server, "created_meanwhile")), "key"))
+      const waiting = Effect.promise(() =>
+        query(server, "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'CREATE SCHEMA%'")
+      )
+      yield* Effect.repeat(Effect.delay(waiting, 20), { until: (found) => found.length > 0 })
+      yield* other.query("COMMIT")
+      assert.strictEqual(yield* Fiber.join(counting), 99)
+    }).pipe(Effect.scoped))
+
+  it.live("may be in the schema of a destination that is created later", () =>
+    Effect.gen(function*() {
+      const url = urlOf(server, "with_rate_limits")
+      yield* consumed(yield* make(url), "key")
+      yield* Layer.build(PostgresSink.layer(url))
+      const tables = yield* Effect.promise(() =>
+        query(
+          server,
+          "SELECT FROM pg_tables WHERE schemaname = 'with_rate_limits' AND tablename IN ('invoices', 'payments_rate_limits')"
         )
-      }
-    }))
+      )
+      assert.strictEqual(tables.length, 2)
+    }).pipe(Effect.scoped))
 
   it.live("counts rows with impossible content as absent, and loses rows that are no longer needed", () =>
     Effect.gen(function*() {

@@ -66,6 +66,10 @@ export const createTables = ({ query: single, transaction }: PostgresClient, pre
     exist(single, prefix),
     (found) =>
       found ? Effect.void : transaction(Effect.fnUntraced(function*(query) {
+        // A runner that hangs here must not block the others.
+        yield* query(
+          "SELECT set_config('lock_timeout', '20s', true), set_config('idle_in_transaction_session_timeout', '10s', true)"
+        )
         // Runners that start at the same moment would otherwise fail: IF NOT EXISTS does not wait for another transaction.
         yield* query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`payments runners ${prefix}`])
         yield* query(`CREATE TABLE IF NOT EXISTS ${processes(prefix)} (runner text PRIMARY KEY, instance text NOT NULL,

@@ -7,7 +7,7 @@ import type { ListState } from "./Store.ts"
 /**
  * Returns the statement that reads a list's state. It is one statement, so it reads one snapshot. It takes time proportional
  * to the missing rows and to the quarantined records, which indexes count. `prefix` precedes the names of the tables, and
- * `time` makes the SQL that formats a time. Tables of an earlier version do not have `rows_pruned`.
+ * `time` makes the SQL that formats a time. `hasRowsPruned` is false for tables of an earlier version.
  */
 export const stateQuery = (
   list: Lists.AnyList,

@@ -10,6 +10,7 @@ import {
   redactedQuarantined,
   type RedactionProgress,
   redactRows,
+  refuseDuringRewrite,
   replaceParts,
   requireKey,
   requireNoRewrite,
@@ -84,15 +85,15 @@ export const erase = Effect.fn("Export.erase")(function*<E = never, R = never>(
 })
 
 /**
- * Returns the number of records in each list that an erasure would erase. Writes nothing. Fails if the erasure would be refused:
- * with another key it finds no pseudonym.
+ * Returns the number of records in each list that an erasure would erase. Writes nothing. Fails if a rewrite is not complete, or
+ * with another key: the search would miss pseudonyms and count too few.
  */
 export const previewErasure = Effect.fn("Export.previewErasure")(function*(
   maintenance: Pick<Maintenance, "columns" | "location" | "personal" | "search">,
   options: ErasureSearch
 ): Effect.fn.Return<ReadonlyArray<{ readonly list: string; readonly records: number }>, SinkError> {
   const state = yield* maintenance.personal
-  yield* requireNoRewrite(maintenance, state)
+  if (state.rewriting) return yield* refuseDuringRewrite(maintenance, state.rule)
   yield* requireKey(maintenance, state.keyCheck ?? keyCheckIn(state.rule), options.key)
   const previewed: Array<{ readonly list: string; readonly records: number }> = []
   for (const list of Lists.all) {

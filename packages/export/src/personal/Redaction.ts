@@ -16,7 +16,7 @@ import { contentHash, differingMembers } from "../engine/Plan.ts"
 import { pieceOf, RowSet } from "../engine/RowSet.ts"
 import * as ScanTotals from "../engine/ScanTotals.ts"
 import type { Maintenance } from "../engine/Store.ts"
-import { OtherRule, type PersonalState, SinkError, type SinkReason, WrongSetting } from "../Sink.ts"
+import { OtherRule, SinkError, type SinkReason, WrongSetting } from "../Sink.ts"
 import type {
   CertifiedTexts,
   ChangeText,
@@ -42,14 +42,12 @@ export interface RedactionProgress {
 /** The pause between two transactions, in which writers of an SQLite file can start theirs. */
 export const pause = Duration.millis(5)
 
-/** Fails if a rewrite of the destination is not complete. */
-export const requireNoRewrite = (
-  maintenance: Pick<Maintenance, "location">,
-  { rewriting = false, rule }: Pick<PersonalRow | PersonalState, "rewriting" | "rule">
-) =>
-  rewriting === false
-    ? Effect.void
-    : failed(maintenance, new OtherRule({ bound: nameOf(rule), given: nameOf(rule), isRewriting: true }))
+/** Fails, because a rewrite of the destination is not complete. */
+export const refuseDuringRewrite = (maintenance: Pick<Maintenance, "location">, rule: string | undefined) =>
+  failed(maintenance, new OtherRule({ bound: nameOf(rule), given: nameOf(rule), isRewriting: true }))
+
+export const requireNoRewrite = (maintenance: Maintenance, { rewriting, rule }: PersonalRow) =>
+  rewriting === undefined ? Effect.void : refuseDuringRewrite(maintenance, rule)
 
 /** Fails if the destination has hashes or pseudonyms of another key. */
 export const requireKey = (

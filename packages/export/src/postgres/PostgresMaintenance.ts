@@ -54,8 +54,8 @@ export const prunedRowsIn = (
   )
 
 /**
- * Returns the effect that says whether the schema has the tables of personal data and of removed rows. A reader may read a schema
- * of an earlier version, which lacks them. No migration removes them, so a schema that has them is asked once.
+ * Asks whether the schema has the tables of personal data and of removed rows. Schemas of earlier versions lack them, and readers
+ * may read these. No migration removes the tables, so a yes is remembered.
  */
 export const hasPersonalTables = (query: Query, s: string): Effect.Effect<boolean, SinkError> => {
   let has = false

@@ -21,6 +21,9 @@ import { setIdleTimeout } from "./PostgresLease.ts"
 /** Quotes a name for SQL. */
 export const quoted = (name: string): string => `"${name.replaceAll("\"", "\"\"")}"`
 
+/** The table of the rate limit store, which may be in the schema of a destination. */
+export const rateLimitTable = "payments_rate_limits"
+
 type AllLists = ReadonlyArray<Lists.AnyList>
 
 /**
@@ -151,7 +154,7 @@ const stateOf = Effect.fnUntraced(function*(
 ): Effect.fn.Return<State, SinkError> {
   const [found] = yield* query(
     `SELECT current_setting('server_encoding') AS encoding, n.oid IS NOT NULL AS there,
-      EXISTS (SELECT FROM pg_class WHERE relnamespace = n.oid AND relkind <> 'i') AS used,
+      EXISTS (SELECT FROM pg_class WHERE relnamespace = n.oid AND relkind <> 'i' AND relname <> '${rateLimitTable}') AS used,
       (SELECT count(*) FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
         WHERE c.relnamespace = n.oid AND c.relname = 'destination' AND NOT a.attisdropped
           AND a.attname IN ('singleton', 'version', 'source', 'changes')) = 4 AS ours

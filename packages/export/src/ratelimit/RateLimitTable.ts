@@ -1,8 +1,8 @@
 /** The table of the rate limit store. All deployments of a database can share it: each key has rows of its own. */
-import { quoted } from "../postgres/PostgresSchema.ts"
+import { quoted, rateLimitTable } from "../postgres/PostgresSchema.ts"
 
 /** The name of the table in its schema. */
-export const name = "payments_rate_limits"
+export const name = rateLimitTable
 
 /** Returns the name of the table, for statements. */
 export const tableOf = (schema: string): string => `${quoted(schema)}.${name}`
