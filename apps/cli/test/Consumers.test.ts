@@ -99,7 +99,7 @@ describe("payments changes --consumer", () => {
       yield* Fiber.interrupt(following)
       // Before each batch was written, the position was that of the batch before it.
       assert.deepStrictEqual(moved.filter((position) => position !== undefined), [0, 0, 1000, 2000])
-    }).pipe(Effect.scoped), 20_000)
+    }).pipe(Effect.scoped))
 
   it.live("does not move if the reader of the output ends before the output is complete", () =>
     Effect.gen(function*() {

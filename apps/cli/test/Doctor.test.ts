@@ -293,7 +293,7 @@ describe("payments doctor", () => {
       assert.deepStrictEqual([mistaken.code, mistaken.failed], [3, ["settings", "settings", "settings"]])
       assert.include(mistaken.the("settings").found, `${file}:`)
       assert.notInclude(mistaken.out, "canary")
-    }).pipe(Effect.scoped), 20_000)
+    }).pipe(Effect.scoped))
 
   it.live("checks the destinations of all sources of the file", () =>
     Effect.gen(function*() {
@@ -332,7 +332,7 @@ describe("payments doctor", () => {
       const chosen = yield* doctor(env, "--source", "s0")
       assert.strictEqual(chosen.code, 0)
       assert.match(chosen.the("base_url").found, /payments\.toml:2\)$/)
-    }).pipe(Effect.scoped), 20_000)
+    }).pipe(Effect.scoped))
 
   it.live("prints each finding when it is known, and all of them after an interrupt", () =>
     Effect.gen(function*() {
@@ -372,5 +372,5 @@ describe("payments doctor", () => {
           )
         }
       }
-    }).pipe(Effect.scoped), 20_000)
+    }).pipe(Effect.scoped))
 })

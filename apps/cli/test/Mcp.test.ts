@@ -194,7 +194,7 @@ describe("payments mcp", () => {
       assert.strictEqual(yield* Effect.promise(() => ended), 130)
       assert.deepStrictEqual(responses(seen.out).map(({ id }) => id), [0, 3])
       yield* until(() => queries().length === 0)
-    }).pipe(Effect.scoped), 30_000)
+    }).pipe(Effect.scoped))
 
   it.live("ends when its output cannot be written", () =>
     Effect.gen(function*() {
@@ -202,7 +202,7 @@ describe("payments mcp", () => {
       child.stdout.destroy()
       send(child, initialize("2025-11-25"), request(1, "ping"))
       assert.strictEqual(yield* Effect.promise(() => ended), 0)
-    }).pipe(Effect.scoped), 30_000)
+    }).pipe(Effect.scoped))
 
   it.live("says what is missing if there is no copy, no service or no export", () =>
     Effect.gen(function*() {
@@ -216,7 +216,7 @@ describe("payments mcp", () => {
       assert.include(api.text, "PAYMENTS_BASE_URL")
       assert.include(absent.text, "Export into it first")
       assert.include(absent.text, `"reason":"NotADestination"`)
-    }).pipe(Effect.scoped), 30_000)
+    }).pipe(Effect.scoped))
 
   it.live(
     "marks hostile text as data, escapes invisible characters, and cuts long texts with a mark",
@@ -304,7 +304,7 @@ describe("payments mcp", () => {
         assert.deepStrictEqual(notes, ["These are the last rows. 60 rows before them were skipped."])
         assert.isBelow(found.returned, 60)
       })
-    }).pipe(Effect.scoped), 30_000)
+    }).pipe(Effect.scoped))
 
   it.live("says that a copy that no export has read to its end is not whole", () =>
     Effect.gen(function*() {
@@ -323,7 +323,7 @@ describe("payments mcp", () => {
         call("query", { sql: "SELECT count(*) FROM changes WHERE list IN ('invoices', 'payout-requests')" })
       )
       assert.deepStrictEqual([changes.complete, changes.ageSeconds], [false, null])
-    }).pipe(Effect.scoped), 30_000)
+    }).pipe(Effect.scoped))
 
   it.live("shows no text of the service outside the data if the service fails", () =>
     Effect.gen(function*() {
@@ -342,5 +342,5 @@ describe("payments mcp", () => {
         assert.notInclude(text, code)
         assert.notInclude(text, requestId)
       }
-    }).pipe(Effect.scoped), 30_000)
+    }).pipe(Effect.scoped))
 })

@@ -233,7 +233,7 @@ describe("payments query", () => {
         "SELECT 1"
       ])
       assert.strictEqual(unreachable.code, 9)
-    }).pipe(Effect.scoped), 30_000)
+    }).pipe(Effect.scoped))
 
   it.live("prints real numbers of SQLite as numbers, and blobs and infinity as text", () =>
     Effect.gen(function*() {

@@ -152,7 +152,7 @@ describe("the comparison of two destinations", () => {
       const expected = texts.flatMap((text, index) => index % 2 === 0 ? [] : [String(JSON.parse(text).id)])
       assert.deepStrictEqual(records.map((line) => line.split(" ")[0]), expected.toSorted())
       assert.deepStrictEqual(counted, { a: size, b: size, onlyA: 0, onlyB: 0, differing: size / 2 })
-    }).pipe(Effect.scoped), 30_000)
+    }).pipe(Effect.scoped))
 
   it.live.each(kinds)(
     "compares rows as they were when it began, while an export writes: %s",
@@ -235,7 +235,7 @@ describe("the comparison of two points of a destination", () => {
       assert.isNotEmpty(between.records)
       const sides = [yield* now(one?.copy ?? destination), yield* now(other?.copy ?? destination)] as const
       assert.deepStrictEqual(between, yield* linesOf(...sides))
-    }).pipe(Effect.scoped), 30_000)
+    }).pipe(Effect.scoped))
 
   it.live.each(["sqlite", "postgres"] as const)(
     "refuses points that the changes do not reach, and says why: %s",
