@@ -90,7 +90,7 @@ describe("a key command", () => {
   it.live("that does not end is killed with the processes that it started", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
-      assert.deepStrictEqual(yield* run(folder, family, Duration.millis(500)), { problem: "did not end within 0.5 s" })
+      assert.deepStrictEqual(yield* run(folder, family, Duration.seconds(2)), { problem: "did not end within 2 s" })
       yield* untilEnded(numbersIn(folder))
     }).pipe(Effect.scoped))
 

@@ -194,9 +194,18 @@ describe("a writer whose PostgreSQL lease another program has taken over", () =>
       return stallsCommit ? "stall" : "pass"
     })
     const { child, ended, next } = yield* startWriter(proxy.port, schema, "stopped")
-    for (let pages = 2 + dice.below(12); pages > 0; pages--) assert.strictEqual(yield* next, "committed")
+    /** Lets the writer read and commit the next page. */
+    const goOn = () => child.kill("SIGUSR2")
+    assert.strictEqual(yield* next, "committed")
+    for (let pages = 1 + dice.below(12); pages > 0; pages--) {
+      goOn()
+      assert.strictEqual(yield* next, "committed")
+    }
     stallsCommit = state === "during COMMIT"
+    if (state !== "between transactions") goOn()
     if (stallsCommit) yield* Effect.promise(() => stalled)
+    // The kill comes before, during or after the next commit.
+    if (state === "killed") yield* Effect.sleep(dice.below(15))
     child.kill(state === "killed" ? "SIGKILL" : "SIGSTOP")
     // The lease and the open transaction of the first writer both end by timeout.
     const summary = yield* run(server, schema, recordsOf("taker"), { onLocked: "wait", times: briefTimes })
@@ -215,7 +224,11 @@ describe("a writer whose PostgreSQL lease another program has taken over", () =>
       stallsCommit = false
       child.kill("SIGCONT")
       let last: string | undefined
-      for (let line = yield* next; line !== undefined; line = yield* next) last = line
+      goOn()
+      for (let line = yield* next; line !== undefined; line = yield* next) {
+        last = line
+        goOn()
+      }
       // If it was stopped while it reconnected, the time for retries is over.
       assert.include(["LeaseLost", "Unavailable", "Failed"], last)
     }

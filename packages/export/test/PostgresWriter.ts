@@ -1,9 +1,15 @@
-/** An export in a child process, for tests that stop or kill it. It prints a line for each commit, then its result. */
+/**
+ * An export in a child process, for tests that stop or kill it. It prints a line for each commit, then its result. After each
+ * commit it waits for SIGUSR2.
+ */
 import { layerTest } from "@payments/core/testing"
-import { Effect, Layer, Result } from "effect"
+import { Effect, Latch, Layer, Result } from "effect"
 import { scan } from "../src/index.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
 import { briefTimes, recordsOf, urlOf } from "./PostgresTest.ts"
+
+const mayGoOn = Latch.makeUnsafe()
+process.on("SIGUSR2", () => mayGoOn.openUnsafe())
 
 const [port = "", schema = "", writer = ""] = process.argv.slice(2)
 
@@ -14,7 +20,14 @@ const result = await Effect.runPromise(
       largestBatch: 10,
       onEvent: (event) =>
         event._tag === "Committed"
-          ? Effect.andThen(Effect.sync(() => console.log("committed")), Effect.sleep("10 millis"))
+          ? Effect.andThen(
+            // The test sends the signal after it has received the line.
+            Effect.sync(() => {
+              mayGoOn.closeUnsafe()
+              console.log("committed")
+            }),
+            mayGoOn.await
+          )
           : Effect.void
     }).pipe(
       Effect.provide(
