@@ -32,13 +32,16 @@ const cases: { readonly [title: string]: Case } = {
     expect: fails({ _tag: "Transport", kind: "truncated" }, 3)
   },
   "never begins to answer": {
-    faults: [{ fault: "stall", at: "headers", from: 2 }],
+    // By the page, not by the number of the request: a slow answer to the first page may be requested again.
+    faults: [{ fault: "stall", at: "headers", pages: "later" }],
     config: { deadlines: shortDeadlines },
     expect: fails({ _tag: "Timeout", phase: "headers" }, 3, 1)
   },
   "stalls in the middle of the body": {
     faults: [{ fault: "stall", at: "body" }],
-    config: { deadlines: shortDeadlines },
+    config: {
+      deadlines: { headers: Duration.millis(600), stalled: Duration.millis(600), attempt: Duration.seconds(5) }
+    },
     expect: fails({ _tag: "Timeout", phase: "body" }, 3)
   },
   "stalls in the middle of the body, long before the deadline for headers": {
@@ -49,7 +52,10 @@ const cases: { readonly [title: string]: Case } = {
   "sends small chunks": { faults: [{ fault: "drip", bytes: 4000, everyMs: 1 }], expect: returnsAll(1, 1, 1) },
   "sends one byte at a time": {
     faults: [{ fault: "drip", bytes: 1, everyMs: 20 }],
-    config: { deadlines: shortDeadlines },
+    // `stalled` is so long that only a delay of the whole process reaches it, but shorter than the attempt.
+    config: {
+      deadlines: { headers: Duration.millis(800), stalled: Duration.millis(800), attempt: Duration.millis(900) }
+    },
     expect: fails({ _tag: "Timeout", phase: "attempt" }, 3)
   },
   "compresses its answers with gzip": {
