@@ -25,19 +25,25 @@ describe("a worker with passes", () => {
       const source = makeSource("one", service.url, file, {
         lists: ["invoices"],
         order: "newest-first",
-        full: every("3 seconds"),
+        // No second full scan begins while a head pass has to find the new record.
+        full: every("30 seconds"),
         head: { pages: 1, schedule: every("1 second") },
         window: { days: 3, schedule: every("1 second") }
       })
       const has = (id: string) => rowsOf(file, "SELECT id FROM invoices").some((row) => row["id"] === id)
       const scansOf = (kind: string) =>
         Number(rowsOf(file, `SELECT count(*) AS n FROM scans WHERE kind = '${kind}'`)[0]?.["n"])
-      const { until } = yield* startSources([source])
-      yield* until((now) => everyList(sourceIn(now, "one"), ({ completeScan }) => completeScan !== null))
-      ids.unshift("new")
-      yield* until(() => has("new"))
-      assert.strictEqual(scansOf("full"), 1, "the head pass found it")
-      yield* until(() => days.size >= 3)
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { until } = yield* startSources([source])
+        yield* until((now) => everyList(sourceIn(now, "one"), ({ completeScan }) => completeScan !== null))
+        ids.unshift("new")
+        yield* until(() => has("new"))
+        assert.strictEqual(scansOf("full"), 1, "the head pass found it")
+        yield* until(() => days.size >= 3)
+      }))
+      const { until } = yield* startSources([{ ...source, full: every("3 seconds") }])
+      // A worker knows where the last head pass stopped only after the end of one of its own.
+      yield* until((now) => everyList(sourceIn(now, "one"), ({ next }) => next.head !== null))
       // A record behind the first page, where no head pass reads.
       ids.splice(15, 0, "behind")
       const stopped = yield* until((now) => everyList(sourceIn(now, "one"), ({ headProblem }) => headProblem !== null))

@@ -74,15 +74,21 @@ describe("a worker with sources that fail", () => {
         if (!isSilent) response.end(`{"items":[{"id":"a"}],"cursor":null,"count":1}`)
       })
       const { until } = yield* startSources(
-        [makeSource("stalling", service.url, join(folder, "p.db"), { lists: ["invoices"] })],
+        // The next scan does not begin before the stall is seen.
+        [
+          makeSource("stalling", service.url, join(folder, "p.db"), {
+            lists: ["invoices"],
+            full: { _tag: "Every", every: Duration.seconds(5) }
+          })
+        ],
         {
-          stallAfter: Duration.millis(400)
+          stallAfter: Duration.millis(1500)
         }
       )
       const stalled = yield* until((now) => everyList(sourceIn(now, "stalling"), ({ stall }) => stall !== null))
       assert.deepInclude(sourceIn(stalled, "stalling")?.lists[0]?.stall, {
         reason: "NoPage",
-        message: "no page was committed for 400ms"
+        message: "no page was committed for 1s 500ms"
       })
       assert.strictEqual(requests, 2)
       isSilent = false
@@ -104,7 +110,7 @@ describe("a full scan that waits for a long pass", () => {
         if (settlementDate === null) return void response.end(`{"items":[{"id":"a"}],"cursor":null,"count":1}`)
         const items = [{ id: `w${page}`, settlementDate }]
         const cursor = page < 10 ? String(page + 1) : null
-        setTimeout(() => response.end(JSON.stringify({ items, cursor, count: 1 })), 200)
+        setTimeout(() => response.end(JSON.stringify({ items, cursor, count: 1 })), 400)
       })
       const every = (millis: number) => ({ _tag: "Every", every: Duration.millis(millis) }) as const
       const { until } = yield* startSources([
@@ -113,7 +119,7 @@ describe("a full scan that waits for a long pass", () => {
           full: every(500),
           window: { days: 1, schedule: every(2500) }
         })
-      ], { stallAfter: Duration.millis(600) })
+      ], { stallAfter: Duration.millis(1500) })
       const hasStalled = ({ stall }: ListSnapshot) => stall !== null
       const isPaused = ({ rows }: ListSnapshot) => rows === 11
       const ended = yield* until((now) =>
