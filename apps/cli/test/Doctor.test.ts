@@ -233,22 +233,22 @@ describe("payments doctor", () => {
     Effect.gen(function*() {
       const silent = yield* listening(createTcpServer((socket) => void socket.resume()))
       const { handshake, later, rated, stalled } = yield* Effect.all({
-        stalled: doctor(yield* sandbox({ faults: [{ fault: "stall", at: "headers" }] }), "--timeout", "700ms"),
+        stalled: doctor(yield* sandbox({ faults: [{ fault: "stall", at: "headers" }] }), "--timeout", "2s"),
         later: doctor(
           yield* sandbox({ faults: [{ fault: "stall", at: "body", list: "invoices", from: 3 }] }),
           "--timeout",
-          "700ms"
+          "2s"
         ),
         handshake: doctor(
           { PAYMENTS_BASE_URL: `https://127.0.0.1:${silent}`, PAYMENTS_API_KEY: "k" },
           "--timeout",
-          "700ms"
+          "2s"
         ),
-        // The client's own request rate is no stall.
+        // The client's own request rate is no stall: two requests take more than the time limit.
         rated: doctor(
-          { ...(yield* sandbox({ lists: {} })), PAYMENTS_MAX_REQUESTS_PER_SECOND: "6" },
+          { ...(yield* sandbox({ lists: {} })), PAYMENTS_MAX_REQUESTS_PER_SECOND: "1.8" },
           "--timeout",
-          "300ms"
+          "1s"
         )
       }, { concurrency: "unbounded" }).pipe(Effect.timeout("10 seconds"))
       assert.deepStrictEqual([stalled.code, stalled.failed], [7, ["payout-requests", "payin-sources", "invoices"]])

@@ -44,9 +44,15 @@ const targetIn = (server: PostgresServer): Target => {
             problems.push(`${String(seen?.["rows"])} rows where ${String(seen?.["counted"])} were counted`)
           }
         })
-        const reader = yield* Effect.forkChild(Effect.forever(Effect.andThen(poll, Effect.sleep("20 millis"))))
+        let isLast = false
+        const reader = yield* Effect.forkChild(
+          Effect.repeat(Effect.andThen(poll, Effect.sleep("20 millis")), { until: () => isLast })
+        )
         const result = yield* effect
-        yield* Fiber.interrupt(reader)
+        isLast = true
+        // This fails if the reader has failed.
+        yield* Fiber.join(reader)
+        yield* poll
         assert.deepStrictEqual(problems, [], "inconsistencies that the reader saw")
         assert.isAbove(polls, 0, "the reader must have read the destination")
         return result
