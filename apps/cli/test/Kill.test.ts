@@ -8,7 +8,7 @@ import { payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program.ts"
 import type { Target } from "./Target.ts"
 
 const size = isLongRun ? 100_000 : 20_000
-const kills = isLongRun ? 200 : 6
+const kills = isLongRun ? 200 : 10
 const kinds = destinations.filter(({ isInShortRun }) => isLongRun || isInShortRun)
 
 const hostileText = 0.02

@@ -58,14 +58,20 @@ describe("clients of processes that share the store", () => {
             Effect.forever(Effect.all([api.invoices.page(), api.payinSources.page()], { concurrency: 2 }))
           )
       ).pipe(Effect.provide(logger))
-      /** Asserts that two seconds have about 50 requests each. A delayed process does not catch up, so fewer are no mistake. */
+      /**
+       * Asserts that no two seconds have many more than 50 requests each, and that one of three such windows has hardly fewer: a
+       * process that was delayed does not catch up.
+       */
       const assertRate = Effect.gen(function*() {
-        const before = (yield* sandbox.counters).requests
-        const start = yield* Monotonic.millis
-        yield* Effect.sleep("2 seconds")
-        const rate = ((yield* sandbox.counters).requests - before) / ((yield* Monotonic.millis) - start) * 1000
-        assert.isAtLeast(rate, 25)
-        assert.isAtMost(rate, 60)
+        const rates: Array<number> = []
+        while (rates.length < 3 && !rates.some((rate) => rate >= 40)) {
+          const before = (yield* sandbox.counters).requests
+          const start = yield* Monotonic.millis
+          yield* Effect.sleep("2 seconds")
+          rates.push(((yield* sandbox.counters).requests - before) / ((yield* Monotonic.millis) - start) * 1000)
+        }
+        assert.isAtMost(Math.max(...rates), 60)
+        assert.isAtLeast(Math.max(...rates), 40)
       })
       // The first second's requests may be sent at once.
       yield* Effect.sleep(20).pipe(

@@ -216,7 +216,7 @@ export const evolutionSuite = (name: string, destination: EvolvingDestination) =
           assert.deepStrictEqual(yield* changesOf(folder), [])
           yield* assertFresh(folder, records)
         })
-      ).pipe(TestClock.withLive), { arbitrary: { runs: isLongRun ? 100 : 2 } })
+      ).pipe(TestClock.withLive), { arbitrary: { runs: isLongRun ? 100 : 4 } })
 
     it.live("resumes an interrupted scan, and certifies no sum of a column that was added during the scan", () =>
       inFolder((folder) =>

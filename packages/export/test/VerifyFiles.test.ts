@@ -25,7 +25,7 @@ import { manifestOf } from "./RenderedFiles.ts"
 import { diceOf, isLongRun, seed } from "./Seed.ts"
 
 /** The number of flipped bytes. `npm run test:crash` tests more of them. */
-const flips = isLongRun ? 10_000 : 200
+const flips = isLongRun ? 10_000 : 500
 
 const inFolder = <A, E>(use: (folder: string) => Effect.Effect<A, E, NodeServices.NodeServices>) =>
   Effect.flatMap(temporaryFolder, use).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
