@@ -20,7 +20,7 @@ export const redactionProgress = Effect.fnUntraced(function*(done: string) {
       const now = performance.now()
       if (!redraws || now - drawnAt < redrawEveryMs) return Effect.void
       drawnAt = now
-      const upTo = position === undefined || Number.isNaN(position) ? "" : ` up to ${count.format(position)}`
+      const upTo = position === undefined ? "" : ` up to ${count.format(position)}`
       return Effect.provideService(drawProgress(`${list}: ${table}${upTo} ${done}`), Stdio.Stdio, stdio)
     })
   const during = <A, E, R>(effect: Effect.Effect<A, E, R>) =>

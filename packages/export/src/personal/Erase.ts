@@ -140,7 +140,8 @@ const search = Effect.fnUntraced(function*(
         return criterion === undefined ? [] : [{ id, criterion }]
       }))
       if (onProgress !== undefined) {
-        yield* onProgress({ list: list.label, table, position: table === "quarantine" ? undefined : Number(next) })
+        const isKnown = table !== "quarantine" && next !== undefined
+        yield* onProgress({ list: list.label, table, position: isKnown ? Number(next) : undefined })
       }
       if (next === undefined) break
       after = next
