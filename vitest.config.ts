@@ -1,14 +1,31 @@
 import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import { defineConfig } from "vitest/config"
+import { removeMachineVariables } from "./packages/core/test/TestProcess.ts"
 
 /** The packages, each with an absolute path: tests run in the folder of their package. */
 const packages = ["packages", "apps"].flatMap((group) =>
   readdirSync(join(import.meta.dirname, group)).map((name) => ({ name, root: join(import.meta.dirname, group, name) }))
 ).filter(({ root }) => existsSync(join(root, "package.json")))
 
+// The tests do not depend on the terminal or the settings of the machine.
+removeMachineVariables()
+
 // The processes that tests start compile each module once.
 process.env["NODE_COMPILE_CACHE"] ??= join(import.meta.dirname, "node_modules/.cache/compile")
+
+/** The suites that `npm run test:nodes` runs with the built programs on other versions of Node. */
+const programSuites = ["Query", "Find", "Mcp", "McpTasks", "Changes", "Consumers", "Exactness", "Upgrade", "Diff"]
+const otherNodes = ["oldest", "newest"].map((name) => ({
+  extends: true as const,
+  root: join(import.meta.dirname, "apps/cli"),
+  test: {
+    name: `node-${name}`,
+    include: programSuites.map((suite) => `test/${suite}.test.ts`),
+    env: { TESTED_NODE: join(import.meta.dirname, `apps/nodes/node_modules/node-${name}/bin/node`) },
+    isolate: false
+  }
+}))
 
 /** One configuration for all packages; `vitest run --project @payments/core` runs one of them. */
 export default defineConfig({
@@ -17,10 +34,13 @@ export default defineConfig({
     hookTimeout: 60_000,
     // All test files of a package share one process and its modules, which saves half a second of processor time per file.
     // `export` loads them anew for each file: its test that ends a sink's thread hangs after other files have used the thread.
-    projects: packages.map(({ name, root }) => ({
-      extends: true,
-      root,
-      test: { name: `@payments/${name}`, isolate: name === "export" }
-    }))
+    projects: [
+      ...packages.map(({ name, root }) => ({
+        extends: true as const,
+        root,
+        test: { name: `@payments/${name}`, isolate: name === "export" }
+      })),
+      ...otherNodes
+    ]
   }
 })

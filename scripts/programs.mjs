@@ -9,7 +9,7 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const firstHeap = "--min-semi-space-size=8"
 
 /**
- * The programs. `heap` has the flags of V8 that limit its memory, for the commands that match `heavy`: see docs/operating.md. With
+ * The programs. `heap` has the flags of V8 that limit its memory, for the commands that match `heavy`: see docs/worker.md. With
  * `--heap-growing-percent`, Node starts 20 ms later, because it cannot use its own compiled code.
  */
 const programs = [

@@ -1,9 +1,10 @@
 /**
- * Applies the changesets: raises the versions, writes the changelogs, and writes the new version where it stands in other files.
+ * Applies the changesets: raises the versions, writes the changelogs of the packages and `CHANGELOG.md`, and writes the new version
+ * where it stands in other files.
  * `apps/cli/test/Release.test.ts` compares these files with the packages.
  */
 import { spawnSync } from "node:child_process"
-import { readFileSync, writeFileSync } from "node:fs"
+import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 
 const root = join(import.meta.dirname, "..")
@@ -15,12 +16,28 @@ export const versionedFiles = [
   { file: "deploy/kubernetes/kustomization.yaml", pattern: /(?<=newTag: ")[^"]*/ }
 ]
 
+/** Returns `CHANGELOG.md` with a section for the version, which has the texts of these changesets. */
+export const withVersion = (changelog: string, version: string, changesets: ReadonlyArray<string>): string => {
+  const entries = changesets.map((changeset) => {
+    const text = changeset.replace(/^---\n.*?\n---\n/s, "").trim()
+    return `- ${text.replaceAll("\n", "\n  ")}\n`
+  })
+  return changelog.replace(/^## /m, () => `## ${version}\n\n${entries.join("")}\n## `)
+}
+
 if (import.meta.main) {
+  const folder = join(root, ".changeset")
+  // The next command removes them.
+  const changesets = readdirSync(folder).filter((name) => name.endsWith(".md")).toSorted().map((name) =>
+    readFileSync(join(folder, name), "utf8")
+  )
   const { status } = spawnSync(join(root, "node_modules/.bin/changeset"), ["version"], { cwd: root, stdio: "inherit" })
   if (status === 0) {
     const { version }: { readonly version: string } = JSON.parse(
       readFileSync(join(root, "packages/export/package.json"), "utf8")
     )
+    const changelog = join(root, "CHANGELOG.md")
+    writeFileSync(changelog, withVersion(readFileSync(changelog, "utf8"), version, changesets))
     for (const { file, pattern } of versionedFiles) {
       const path = join(root, file)
       writeFileSync(path, readFileSync(path, "utf8").replace(pattern, version))

@@ -10,9 +10,13 @@ import { notices } from "./notices.ts"
  * The script that starts a program. Every version of Node must be able to parse it, so it uses old syntax. It answers
  * `--version` and `--help` itself (`answer.ts`). Otherwise it loads the bundle with the compile cache on, and keeps signals
  * until the bundle is ready.
+ *
+ * A shell reads the first two lines, and Node the others: the second line is a text and a comment in JavaScript. Only a shell
+ * sees whether stdout is closed (`ClosedStdout.ts`).
  */
 const launcher = (name: string, signals: ReadonlyArray<NodeJS.Signals>): string =>
-  `#!/usr/bin/env node
+  `#!/usr/bin/env sh
+':' //; if { true 3>&1; } 2>/dev/null; then PAYMENTS_STDOUT=open; else PAYMENTS_STDOUT=closed; fi; export PAYMENTS_STDOUT; exec node "$0" "$@"
 var version = process.versions.node.split(".")
 var isQuestion = process.argv.some(function (word) { return /^(-h|-v|--help|--version)$/.test(word) })
 if (version[0] < ${oldestNode.major} || (version[0] == ${oldestNode.major} && version[1] < ${oldestNode.minor})) {
@@ -54,12 +58,15 @@ export const threads = { SinkThread: source("thread/SinkThread.ts"), QueryProces
 
 /**
  * Returns the options of a build that writes the launcher `dist/NAME.js` and the bundle of `src/main.ts` of the app in `folder`.
- * The launcher keeps the signals that `src/main.ts` listens to.
+ * The launcher keeps the signals that `src/main.ts` listens to. `threads` are the entry points of more child processes.
  */
 export const programBuild = (
   name: string,
   folder: string,
-  signals: ReadonlyArray<NodeJS.Signals> = ["SIGINT", "SIGTERM"]
+  { signals = ["SIGINT", "SIGTERM"], threads: own = {} }: {
+    readonly signals?: ReadonlyArray<NodeJS.Signals>
+    readonly threads?: Readonly<Record<string, string>>
+  } = {}
 ): Array<RolldownOptions> => {
   const { version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { readonly version: string } // our own file
   const common: RolldownOptions = {
@@ -103,7 +110,7 @@ export const programBuild = (
       output: { dir: join(folder, "dist"), format: "cjs", minify: true, entryFileNames: "[name].cjs" }
     },
     // Builds of their own, so that a program does not load what only its threads need.
-    ...Object.entries(threads).map(([thread, file]) => ({
+    ...Object.entries({ ...threads, ...own }).map(([thread, file]) => ({
       ...common,
       input: { [thread]: file },
       output: { ...output, chunkFileNames: `${thread}-[name].cjs` }

@@ -25,7 +25,7 @@ interface Picture {
 /** Makes the copy that `npm start` makes. */
 const copyOfStart = "env --unset PAYMENTS_BASE_URL --unset PAYMENTS_API_KEY payments start"
 
-/** The pictures in the README. */
+/** The pictures in the README and in docs/export.md. */
 const documented: ReadonlyArray<Picture> = [
   {
     name: "cli-list",

@@ -1,10 +1,10 @@
-/** Writes the table of metrics in `docs/operating.md`. `npm run docs` runs it, and a test compares the page with the registry. */
+/** Writes the table of metrics in `docs/metrics.md`. `npm run docs` runs it, and a test compares the page with the registry. */
 import { MetricDefinitions } from "@payments/export"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 
 /** The page that contains the table. */
-export const pageFile = join(import.meta.dirname, "../../docs/operating.md")
+export const pageFile = join(import.meta.dirname, "../../docs/metrics.md")
 
 const begin = "<!-- metrics: made by `npm run docs` -->"
 const end = "<!-- end of metrics -->"

@@ -11,7 +11,7 @@ const uplotStyle = createRequire(import.meta.url).resolve("uplot/dist/uPlot.min.
 
 /** The program, and the files that its status page loads. */
 export default [
-  ...programBuild("payments-worker", import.meta.dirname, ["SIGINT", "SIGTERM", "SIGHUP"]),
+  ...programBuild("payments-worker", import.meta.dirname, { signals: ["SIGINT", "SIGTERM", "SIGHUP"] }),
   defineConfig({
     input: { page: join(page, "page.ts"), charts: join(page, "charts.ts") },
     platform: "browser",

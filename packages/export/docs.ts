@@ -40,7 +40,7 @@ const page = (): string =>
 
 <!-- made by \`npm run docs\` from packages/export/src/sources/SourceSchema.ts and packages/export/src/Settings.ts -->
 
-Both programs read the sources file or the environment. [How they are used together](operating.md#which-settings-are-there)
+Both programs read the sources file or the environment. [How they are used together](configuration.md#which-settings-are-there)
 
 ## What can the sources file contain?
 

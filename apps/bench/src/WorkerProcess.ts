@@ -21,7 +21,7 @@ export interface BenchSource {
 /** A line of the worker's log. */
 interface LogLine {
   readonly message: string
-  readonly annotations: { readonly [name: string]: unknown }
+  readonly [name: string]: unknown
 }
 
 /** A running worker. Disposing it kills it. */
@@ -65,7 +65,7 @@ export class WorkerProcess implements AsyncDisposable {
 
   /** The address of its HTTP server. */
   get url(): string {
-    return `http://127.0.0.1:${String(this.lines("listening")[0]?.annotations["port"])}`
+    return `http://127.0.0.1:${String(this.lines("listening")[0]?.["port"])}`
   }
 
   get pid(): number {

@@ -34,6 +34,9 @@ const atRoot = (path: string): string => fileURLToPath(new URL(`../../../${path}
 
 const payments = atRoot("bin/payments")
 
+/** The environment of the measured programs, without this user's settings. `gh` fails without a home folder. */
+const ownEnvironment = { PATH: process.env["PATH"], HOME: "/nonexistent", XDG_CONFIG_HOME: "/dev/null" }
+
 /** Runs a program until its end. Returns its milliseconds. Its output goes to `file`. */
 const run = async (
   [program, ...args]: readonly [string, ...ReadonlyArray<string>],
@@ -43,7 +46,7 @@ const run = async (
   const output = openSync(file, "w")
   const start = performance.now()
   const child = spawn(program, args, {
-    env: { PATH: process.env["PATH"], XDG_CONFIG_HOME: "/dev/null", ...env },
+    env: { ...ownEnvironment, ...env },
     stdio: ["ignore", output, "inherit"]
   })
   closeSync(output)
@@ -67,7 +70,7 @@ const measureStart = async ({ rounds }: CliSizes, log: (line: string) => void): 
     await run(command, { PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: "sandbox_key" })
     return (firstRequestAt ?? Number.NaN) - start
   }
-  const hasGh = spawnSync("gh", ["--version"]).status === 0
+  const hasGh = spawnSync("gh", ["--version"], { env: ownEnvironment }).status === 0
   const node = [process.execPath, "-e", "0"] as const
   const cases = {
     "node -e 0": () => run(node),

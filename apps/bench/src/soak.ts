@@ -47,7 +47,7 @@ for (let scan = 1; scan <= scans; scan++) {
   const line = (await worker.untilLogged("scan complete", scan))[scan - 1]
   const certificate = lastCertificate()
   first ??= certificate
-  const { missing, quarantined, records: read } = line?.annotations ?? {}
+  const { missing, quarantined, records: read }: { readonly [name: string]: unknown } = line ?? {}
   if (certificate !== first || read !== records || missing !== 0 || quarantined !== 0) wrong++
   memory.push(worker.memory("VmRSS") / 2 ** 20)
   files.push(readdirSync(`/proc/${worker.pid}/fd`).length)

@@ -209,7 +209,7 @@ const firstScan = async (
   clearInterval(scrape)
   // Without data at the other end, the run would have measured nothing.
   await untilTrue(() => telemetry === "off" || collector.requests() > 0)
-  const { elapsedMs, records: read } = line?.annotations ?? {}
+  const { elapsedMs, records: read }: { readonly [name: string]: unknown } = line ?? {}
   if (read !== records) throw new Error(`the scan read ${String(read)} records`)
   return { cpuMs, rate: records / Number(elapsedMs) * 1000 }
 }

@@ -4,9 +4,20 @@
  * file, because it contains filter values.
  */
 import { Lists, readPlainFile } from "@payments/core"
-import { ExitCode, printable, replaceFile, systemCodeOf } from "@payments/export"
-import { CommandExit, usage } from "@payments/export/program"
+import { ExitCode, printable, replaceFile, systemCodeOf, writeProblem } from "@payments/export"
+import { CommandExit, realPathOf, usage } from "@payments/export/program"
 import { Effect, Equal, FileSystem, Path, Schema } from "effect"
+
+/** What a run appends to the file of `--output`. Another file would be cut; other records would not fit those in the file. */
+const SavedOutput = Schema.Struct({
+  /** The real path of the file. */
+  path: Schema.String,
+  format: Schema.String,
+  /** The names of each field of `--fields`, or null for those of the format. */
+  fields: Schema.NullOr(Schema.Array(Schema.Array(Schema.String))),
+  /** The conditions of `--where`, as text. */
+  conditions: Schema.Array(Schema.String)
+})
 
 const SavedListing = Schema.Struct({
   version: Schema.Literal(1),
@@ -20,7 +31,11 @@ const SavedListing = Schema.Struct({
   /** Ids of the records of the page at the cursor that were printed. */
   printed: Schema.Array(Schema.String),
   /** Whether the listing reached the end of the list. */
-  done: Schema.Boolean
+  done: Schema.Boolean,
+  /** The length of the file of `--output` at this position, in bytes; absent without `--output`. */
+  outputBytes: Schema.optionalKey(Schema.Int),
+  /** Absent without `--output`, and in the file of an earlier version. */
+  output: Schema.optionalKey(SavedOutput)
 })
 /** The saved position of a listing. */
 export interface SavedListing extends Schema.Schema.Type<typeof SavedListing> {}
@@ -29,6 +44,7 @@ export interface SavedListing extends Schema.Schema.Type<typeof SavedListing> {}
 export interface ListingRequest extends Pick<SavedListing, "source" | "list" | "filters"> {
   /** The limit of the run. If it is undefined, a file with any limit is accepted. */
   readonly limit: number | undefined
+  readonly output: typeof SavedOutput.Type | undefined
 }
 
 const SavedListingJson = Schema.fromJsonString(SavedListing)
@@ -43,24 +59,17 @@ const unwritable = (file: string, code: string) =>
   new CommandExit({
     exitCode: ExitCode.destination,
     problem: `--cursor-file: the position cannot be written to ${printable(file)}: ${
-      problems[code] ?? "the system refuses it"
-    } (${code}). The next run prints the last printed records again.`
+      writeProblem(code)
+    }. The next run prints the last printed records again.`
   })
-
-const problems: { readonly [code: string]: string } = {
-  ENOSPC: "there is no space left",
-  EDQUOT: "the disk quota of this user is used up",
-  EFBIG: "the file would be larger than this user's limit",
-  EACCES: "this user may not write in its folder",
-  EPERM: "this user may not write it",
-  EROFS: "its folder is read-only",
-  ENOENT: "its folder does not exist any more"
-}
 
 /** Reads the saved position. Returns undefined if the file does not exist. Fails if it belongs to another listing. */
 export const read = Effect.fnUntraced(function*(file: string, request: ListingRequest) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
+  if (request.output !== undefined && request.output.path === realPath(path.resolve(file))) {
+    return yield* unusable(file, "is also the file of --output. Choose another.")
+  }
   const text = yield* readPlainFile(file, { maxBytes: largestFile }).pipe(
     Effect.map((content) => content.text),
     Effect.catchIf(({ kind }) => kind === "notFound", () => Effect.succeed("")),
@@ -89,8 +98,39 @@ export const read = Effect.fnUntraced(function*(file: string, request: ListingRe
   if (difference !== undefined) {
     return yield* unusable(file, `belongs to another ${difference}. Choose another, or remove it.`)
   }
+  if (saved.output !== undefined && request.output !== undefined) {
+    const { conditions, fields, format, path: output } = saved.output
+    if (output !== request.output.path) {
+      return yield* unusable(
+        file,
+        `belongs to --output ${printable(output)}. Give that file, or choose another cursor file.`
+      )
+    }
+    const changed = format !== request.output.format
+      ? "--format"
+      : !Equal.equals(fields, request.output.fields)
+      ? "--fields"
+      : !Equal.equals(conditions, request.output.conditions)
+      ? "--where"
+      : undefined
+    if (changed !== undefined) {
+      return yield* unusable(
+        file,
+        `belongs to another ${changed} of --output. Repeat the flags of the first run, or choose another cursor file and output.`
+      )
+    }
+  }
   return saved
 })
+
+/** Returns the real path, or undefined if the folder cannot be read: then the file is refused when it is read. */
+const realPath = (path: string): string | undefined => {
+  try {
+    return realPathOf(path)
+  } catch {
+    return undefined
+  }
+}
 
 /** Replaces the file and syncs it to disk. If the name is a symbolic link, replaces its target. */
 export const write = Effect.fnUntraced(function*(file: string, saved: SavedListing) {

@@ -20,6 +20,8 @@ export interface Side {
   readonly destination: string
   /** The change after which the rows are compared; undefined for the rows as they are. */
   readonly at: number | undefined
+  /** The generation of {@link at}. */
+  readonly generation?: string | undefined
 }
 
 /** Formats the parts of a comparison as text. */
@@ -193,8 +195,12 @@ const listMembers = (compared: ComparedList) => ({
   differing: String(compared.differing)
 })
 
-const sideMembers = ({ at, destination }: Side): string =>
-  objectOf({ destination: JSON.stringify(destination), at: at === undefined ? undefined : String(at) })
+const sideMembers = ({ at, destination, generation }: Side): string =>
+  objectOf({
+    destination: JSON.stringify(destination),
+    at: at === undefined ? undefined : String(at),
+    generation: at === undefined || generation === undefined ? undefined : JSON.stringify(generation)
+  })
 
 const ndjson = (toOutput: (text: string) => string): DiffFormatter => {
   const line = (type: string, members: { readonly [name: string]: string | undefined }) =>

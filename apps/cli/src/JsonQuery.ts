@@ -197,6 +197,11 @@ const functions: {
     2,
     (object, name) => isObject(object) && Object.hasOwn(object, String(name)) ? object[String(name)] : null
   ],
+  "op hash": [
+    "any",
+    (...members) =>
+      Object.fromEntries(members.flatMap((name, at) => at % 2 === 0 ? [[String(name), members[at + 1]]] : []))
+  ],
   "op object": [1, (value) => isObject(value) ? value : null],
   length: [
     1,
@@ -302,6 +307,14 @@ const exact = (node: Node): Node => {
       return inner.name in anExactNumber
         ? call("op own", { type: "Current" }, { type: "Literal", value: inner.name })
         : inner
+    case "MultiSelectHash":
+      // The library would assign the names, which loses a member of the name __proto__.
+      return call(
+        "op hash",
+        ...inner.children.flatMap((pair): ReadonlyArray<Node> =>
+          pair.type === "KeyValuePair" ? [{ type: "Literal", value: pair.name }, pair.value] : []
+        )
+      )
     case "ValueProjection":
       return { ...inner, left: call("op object", inner.left) }
     default:
@@ -353,6 +366,7 @@ export interface JsonResult {
 
 /** An expression that is ready to run. */
 export interface JsonQuery {
+  readonly expression: string
   /** Runs the expression on the texts of all records. Throws a {@link JsonQueryError}. */
   readonly run: (records: Iterable<string>) => JsonResult
 }
@@ -368,6 +382,7 @@ export const parseJsonQuery = (expression: string): JsonQuery => {
     )
   }
   return {
+    expression,
     run: (records) =>
       guarded("", () => {
         const values = Array.from(records, (text) => parseWithNumbers(text, numberOf))

@@ -10,7 +10,7 @@ const count = new Intl.NumberFormat("en-US")
 /** What is left to do, for programs. */
 export interface Left {
   /** The consumers that have not read all changes, and so perhaps not those of the erasure. */
-  readonly consumers: ReadonlyArray<{ readonly consumer: string; readonly lag: number }>
+  readonly consumers: ReadonlyArray<{ readonly consumer: string; readonly lag: number | null }>
   /** The statement that removes old versions of rows, and statistics of their values, from a PostgreSQL server. */
   readonly vacuum: string | null
   /** Whether files were rendered again and older ones removed. */
@@ -21,7 +21,8 @@ export interface Left {
 export const leftAfter = Effect.fnUntraced(
   function*(destination: Destination.StoredDestination, { consumerStates }: Pick<Maintenance, "consumerStates">) {
     const left: Left = {
-      consumers: (yield* consumerStates).filter(({ lag }) => lag > 0).map(({ lag, name }) => ({ consumer: name, lag })),
+      consumers: (yield* consumerStates).filter(({ lag }) => lag !== 0)
+        .map(({ lag = null, name }) => ({ consumer: name, lag })),
       vacuum: destination._tag === "Postgres" ? vacuumIn(destination.url.schema) : null,
       rendered: destination._tag === "Files"
     }
@@ -56,7 +57,9 @@ export const logLeft = Effect.fnUntraced(function*({ consumers, rendered, vacuum
   }
   for (const { consumer, lag } of consumers) {
     yield* logWrapped(
-      `The consumer ${consumer} has ${count.format(lag)} changes left to read. What it has stored may have the data.`
+      `The consumer ${consumer} has ${
+        lag === null ? "" : `${count.format(lag)} `
+      }changes left to read. What it has stored may have the data.`
     )
   }
 })

@@ -2,7 +2,7 @@
  * Reads a list and prints its records. What is printed is whole records, also after an error or an interrupt. Whenever
  * records remain, stderr says so, with the command that continues.
  */
-import { type ListOperation, Lists, PaymentsApi, type PaymentsError, Position } from "@payments/core"
+import { type ListOperation, Lists, Monotonic, PaymentsApi, type PaymentsError, Position } from "@payments/core"
 import { ExitCode, namesForLogs, printable } from "@payments/export"
 import {
   canRedraw,
@@ -10,17 +10,19 @@ import {
   drawProgress,
   eraseProgress,
   type FieldPath,
+  isStdoutFile,
   logLine,
   logNote,
   type Next,
   withNext
 } from "@payments/export/program"
-import { Effect, Record, Redacted, Stdio, Stream } from "effect"
+import { Duration, Effect, Record, Redacted, Stdio, Stream } from "effect"
 import { CollectedRecords } from "./CollectedRecords.ts"
 import { continueCommand, isPrintable, nextText, type TypedFlags } from "./ContinueCommand.ts"
 import * as CursorFile from "./CursorFile.ts"
 import { type ListedRecord, recordsOf } from "./ListedRecords.ts"
 import { chosenFormat, describe, type Ending, type Format, logWrapped, makeOutput, wrapped } from "./Output.ts"
+import * as OutputFile from "./OutputFile.ts"
 import { fieldReader } from "./RecordText.ts"
 import { CollectedLimit, type Selection } from "./Selection.ts"
 import { meets } from "./Where.ts"
@@ -33,6 +35,9 @@ export interface ListingInput {
   readonly max: number | undefined
   readonly cursor: string | undefined
   readonly cursorFile: string | undefined
+  readonly output: string | undefined
+  /** How long to wait while the service limits the rate. */
+  readonly patience: Duration.Duration | undefined
   readonly strict: boolean
   readonly format: Format | undefined
   readonly selection: Selection
@@ -78,6 +83,11 @@ interface Listing {
   readonly repeated: () => number
 }
 
+const listIsComplete = "No more records: the list was read to its end. Remove the cursor file to start again."
+
+/** How long a listing that has read a page waits while the service limits the rate. */
+const patienceAfterPage = Duration.minutes(1)
+
 /** Records per page of a listing that does not read to the end. */
 export const pageSize = { default: 20 } as const
 
@@ -86,18 +96,36 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
   const api = yield* PaymentsApi
   const { conditions, fields, query, sort } = input.selection
   const filters = Record.filter(input.filters, (value) => value !== undefined)
+  const format = input.output === undefined ? yield* chosenFormat(input.format) : input.format ?? "ndjson"
+  const savedOutput = input.output === undefined ? undefined : {
+    path: yield* OutputFile.realPath(input.output),
+    format,
+    fields: fields?.map(({ names }) => names) ?? null,
+    conditions: conditions.map(({ path, ...condition }) => JSON.stringify({ names: path.names, ...condition }))
+      .toSorted()
+  }
   const saved = input.cursorFile === undefined ? undefined : yield* CursorFile.read(input.cursorFile, {
     source: api.source,
     list: list.name,
     filters,
     // With --max, the first run chose the limit, which may differ from --limit.
-    limit: input.max === undefined ? input.limit : undefined
+    limit: input.max === undefined ? input.limit : undefined,
+    output: savedOutput
   })
-  const format = yield* chosenFormat(input.format)
-  const output = yield* makeOutput(list, format, fields)
+  const isDone = saved?.done === true
+  const file = input.output === undefined || isDone ? undefined : yield* OutputFile.open(
+    input.output,
+    saved !== undefined
+      ? { _tag: "Saved", bytes: saved.outputBytes }
+      : input.cursor === undefined
+      ? { _tag: "First" }
+      : { _tag: "Cursor" }
+  )
+  if (isDone && input.output !== undefined) return yield* logLine(listIsComplete)
+  const output = yield* makeOutput(list, format, fields, file)
   if (saved?.done === true) {
     yield* output.end({ cursor: null, complete: true, next: undefined, read: undefined, printedOfPage: 0, repeated: 0 })
-    return yield* logLine("No more records: the list was read to its end. Remove the cursor file to start again.")
+    return yield* logLine(listIsComplete)
   }
   const limit = saved?.limit ?? limitOf(input)
   const start = saved === undefined ? input.cursor ?? null : saved.cursor
@@ -120,7 +148,7 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
   const collected = query === undefined && sort.length === 0
     ? undefined
     : new CollectedRecords(sort, collectedLimit[query === undefined ? "sort" : "query"])
-  const showsProgress = collected !== undefined && (yield* canRedraw)
+  const showsProgress = (collected !== undefined || file !== undefined) && (yield* canRedraw)
   const stdio = yield* Stdio.Stdio
   const listing: Listing = {
     list,
@@ -133,16 +161,22 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
   }
   // The operations differ only in the types of their records and filters. This command passes both on unchanged.
   const operation: ListOperation<{ readonly id: string }, object> = api[list.name]
-  const pages = operation.pages({
-    ...filters,
-    limit,
-    position: start === null ? undefined : Position.make({ list: list.name, cursor: start, limit, filters }),
-    prefetch: input.all ? 1 : 0,
-    onBadRecord: input.strict ? "fail" : "quarantine"
-  })
-  const savePosition = Effect.suspend(() =>
-    input.cursorFile === undefined ? Effect.void : CursorFile.write(input.cursorFile, {
+  const pagesFrom = (cursor: string | null) =>
+    operation.pages({
+      ...filters,
+      limit,
+      position: cursor === null ? undefined : Position.make({ list: list.name, cursor, limit, filters }),
+      prefetch: input.all ? 1 : 0,
+      onBadRecord: input.strict ? "fail" : "quarantine"
+    })
+  const savePosition = Effect.gen(function*() {
+    if (input.cursorFile === undefined) return
+    // The records are on disk before the position that follows them.
+    const outputBytes = file === undefined ? undefined : yield* file.sync
+    yield* CursorFile.write(input.cursorFile, {
       version: 1,
+      ...(outputBytes === undefined ? {} : { outputBytes }),
+      ...(savedOutput === undefined ? {} : { output: savedOutput }),
       source: api.source,
       list: list.name,
       limit,
@@ -151,43 +185,62 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
       printed: state.printedOfPage,
       done: state.done
     })
-  )
+  })
   const print = (records: ReadonlyArray<ListedRecord>) => {
-    if (collected === undefined) return output.records(records.map(({ text }) => text))
+    const progress = showsProgress
+      ? drawProgress(`${list.label} ${state.read.toLocaleString("en-US")}`)
+      : Effect.void
+    if (collected === undefined) return Effect.andThen(output.records(records.map(({ text }) => text)), progress)
     for (const record of records) collected.add(record)
-    return showsProgress ? drawProgress(`${list.label} ${state.read.toLocaleString("en-US")}`) : Effect.void
+    return progress
   }
-  const readPages = Stream.runForEachWhile(
-    pages,
-    Effect.fnUntraced(function*(page) {
-      const printedBefore = new Set(state.printedOfPage)
-      const unprinted = recordsOf(page).filter(({ key }) => !printedBefore.has(key))
-      const read = input.max === undefined ? unprinted : unprinted.slice(0, input.max - state.read)
-      const selected = conditions.length === 0 ? read : read.filter(({ text }) => {
-        const field = fieldReader(text)
-        return conditions.every((condition) => meets(condition, field))
-      })
-      yield* print(selected)
-      state.pages++
-      if (read.some(({ problem }) => problem !== undefined)) countBad(state, read, new Set(selected))
-      state.read += read.length
-      state.selected += selected.length
-      if (format === "csv" && fields === undefined) {
-        for (const { value } of selected) countHidden(state, documented, value)
-      }
-      if (state.unseen.size > 0) { for (const { text } of selected) removeSeen(state, text) }
-      if (read.length < unprinted.length) {
-        state.printedOfPage = [...state.printedOfPage, ...read.map(({ key }) => key)]
-      } else {
-        state.cursor = page.next === null ? null : Redacted.value(page.next).cursor
-        state.printedOfPage = []
-        state.done = page.next === null
-      }
-      if (collected === undefined) yield* savePosition
-      return (input.max === undefined ? input.all : state.read < input.max) && !listing.isFull()
-      // An interruption waits until the position is saved. Otherwise the next run would print these records again.
-    }, Effect.uninterruptible)
+  let progressAt = yield* Monotonic.millis
+  const readFromPosition = Effect.suspend(() =>
+    Stream.runForEachWhile(
+      pagesFrom(state.cursor),
+      Effect.fnUntraced(function*(page) {
+        const printedBefore = new Set(state.printedOfPage)
+        const unprinted = recordsOf(page).filter(({ key }) => !printedBefore.has(key))
+        const read = input.max === undefined ? unprinted : unprinted.slice(0, input.max - state.read)
+        const selected = conditions.length === 0 ? read : read.filter(({ text }) => {
+          const field = fieldReader(text)
+          return conditions.every((condition) => meets(condition, field))
+        })
+        yield* print(selected)
+        state.pages++
+        if (read.some(({ problem }) => problem !== undefined)) countBad(state, read, new Set(selected))
+        state.read += read.length
+        state.selected += selected.length
+        if (format === "csv" && fields === undefined) {
+          for (const { value } of selected) countHidden(state, documented, value)
+        }
+        if (state.unseen.size > 0) { for (const { text } of selected) removeSeen(state, text) }
+        if (read.length < unprinted.length) {
+          state.printedOfPage = [...state.printedOfPage, ...read.map(({ key }) => key)]
+        } else {
+          state.cursor = page.next === null ? null : Redacted.value(page.next).cursor
+          state.printedOfPage = []
+          state.done = page.next === null
+        }
+        if (collected === undefined) yield* savePosition
+        progressAt = yield* Monotonic.millis
+        return (input.max === undefined ? input.all : state.read < input.max) && !listing.isFull()
+        // An interruption waits until the position is saved. Otherwise the next run would print these records again.
+      }, Effect.uninterruptible)
+    )
   )
+  /** Waits while the service limits the rate, and requests the same page again. */
+  const readPages = Effect.retry(readFromPosition, {
+    while: Effect.fnUntraced(function*(error) {
+      if (error._tag !== "PaymentsError" || error.reason._tag !== "RateLimited") return false
+      const patience = input.patience ?? (state.pages === 0 ? Duration.zero : patienceAfterPage)
+      const leftMs = progressAt + Duration.toMillis(patience) - (yield* Monotonic.millis)
+      const waitMs = Math.max(error.reason.retryAfterMs ?? 1000, 100)
+      if (waitMs > leftMs) return false
+      yield* Effect.sleep(Duration.millis(waitMs))
+      return true
+    })
+  })
   /** Prints what was collected, ends the document and logs what it does not show. */
   const finish = Effect.fnUntraced(function*(error?: Ending["error"]) {
     yield* eraseProgress
@@ -223,6 +276,8 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
       // The error that stopped the listing decides how the command ends.
       ({ message }) => message === "" ? Effect.void : logLine(`payments: ${message}`)
     )
+  // A run that is killed before its first position has appended records that the next one cuts off.
+  if (file !== undefined && saved?.output === undefined) yield* savePosition
   yield* readPages.pipe(
     Effect.tapError((error) => Effect.sync(() => state.isRefused = isCursorRefused(error))),
     Effect.tapError((error) =>
@@ -399,7 +454,12 @@ const logHowToContinue = Effect.fnUntraced(function*(listing: Listing, error: En
   const remain = `More records remain.${scope}`
   const next = nextOf(listing, isShown.stderr)
   if (input.cursorFile !== undefined) {
-    return yield* logNote({ message: yield* wrapped(`${remain} Run the same command again to continue.`), next })
+    // The shell empties a file that stands after one >.
+    const shell = input.output === undefined && isStdoutFile() ? ", with >> in place of >," : ""
+    return yield* logNote({
+      message: yield* wrapped(`${remain} Run the same command again${shell} to continue.`),
+      next
+    })
   }
   const advice = input.all ? "Continue" : "Read them all with --all, or continue"
   const repeated = state.printedOfPage.length > 0

@@ -19,6 +19,7 @@ import {
 } from "@payments/export/program"
 import { Effect, Stdio, Terminal } from "effect"
 import { compareNumbers, isNumber } from "./ExactNumber.ts"
+import type { OutputFile } from "./OutputFile.ts"
 import { fieldReader, plainText, projection } from "./RecordText.ts"
 import type { Column, Table } from "./Table.ts"
 
@@ -64,16 +65,20 @@ export const chosenFormat = (wanted: Format | undefined) =>
 export const makeOutput = Effect.fnUntraced(function*(
   list: Lists.AnyList,
   format: Format,
-  fields: ReadonlyArray<FieldPath> | undefined
+  fields: ReadonlyArray<FieldPath> | undefined,
+  file?: OutputFile
 ) {
-  yield* requireOutput
+  if (file === undefined) yield* requireOutput
   const stdio = yield* Stdio.Stdio
   const terminal = yield* Terminal.Terminal
-  const onTerminal = yield* stdio.stdoutIsTerminal
+  const onTerminal = file === undefined && (yield* stdio.stdoutIsTerminal)
   const provideStdio = Effect.provideService(Stdio.Stdio, stdio)
   const write: Write = {
-    records: (text) => provideStdio(printOrEnd(text)),
-    end: (text) => provideStdio(print(text)),
+    records: file?.append ?? ((text) => provideStdio(printOrEnd(text))),
+    end: (text) =>
+      file === undefined
+        ? provideStdio(print(text))
+        : Effect.catch(file.append(text), ({ message }) => write.log(`payments: ${message}`)),
     log: (line) =>
       provideStdio(Effect.provideService(Effect.flatMap(wrapped(line), logLine), Terminal.Terminal, terminal)),
     toOutput: (text) => onTerminal ? printable(text) : text
@@ -86,7 +91,7 @@ export const makeOutput = Effect.fnUntraced(function*(
       return jsonDocument(write, project)
     case "csv": {
       const csv = yield* Effect.promise(() => import("@payments/export/csv"))
-      return csvOutput(csv, write, fields ?? documentedFields(list))
+      return csvOutput(csv, write, fields ?? documentedFields(list), file?.isNew === false)
     }
     case "table": {
       const { makeTable } = yield* Effect.promise(() => import("./Table.ts"))
@@ -170,10 +175,15 @@ const documentedFields = (list: Lists.AnyList): ReadonlyArray<FieldPath> => {
 
 const documented = (path: string): FieldPath => ({ names: path.split("."), header: path, isQuoted: false })
 
-const csvOutput = (csv: typeof Csv, { end, records, toOutput }: Write, fields: ReadonlyArray<FieldPath>): Output => {
+const csvOutput = (
+  csv: typeof Csv,
+  { end, records, toOutput }: Write,
+  fields: ReadonlyArray<FieldPath>,
+  isContinued: boolean
+): Output => {
   const field = (text: string) => csv.fieldText(toOutput(text), "escape")
   const head = csv.csvText([fields.map(({ header }) => field(header))], "keep")
-  let isHeadPrinted = false
+  let isHeadPrinted = isContinued
   const row = (record: string) => {
     if (!record.startsWith("{")) return [field(record)]
     const read = fieldReader(record)

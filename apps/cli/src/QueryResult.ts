@@ -1,13 +1,14 @@
 /** Prints the result of `--query`. An array has a line or row for each element; in a table or CSV, members are columns. */
 import { Lists, membersOf } from "@payments/core"
-import { type Cell, ExitCode, printable } from "@payments/export"
-import { CommandExit, printOrEnd } from "@payments/export/program"
+import { type Cell, printable } from "@payments/export"
+import { printOrEnd } from "@payments/export/program"
 import { Effect, Stdio, Stream } from "effect"
 import type { CollectedRecords } from "./CollectedRecords.ts"
 import type { JsonQuery } from "./JsonQuery.ts"
 import { type Ending, endingMembers, type Format } from "./Output.ts"
 import { plainText } from "./RecordText.ts"
 import { type Column, printRows } from "./RowsOutput.ts"
+import { runJsonQuery } from "./RunJsonQuery.ts"
 
 /** Runs the query on the records and prints its result. Without a query, it ends the document without a result. */
 export const printResult = Effect.fnUntraced(function*(
@@ -19,14 +20,9 @@ export const printResult = Effect.fnUntraced(function*(
 ) {
   const onTerminal = yield* (yield* Stdio.Stdio).stdoutIsTerminal
   const toOutput = (text: string) => onTerminal ? printable(text) : text
-  const { elements, json } = query === undefined ? { json: "null", elements: [] } : yield* Effect.try({
-    try: () => query.run(records.texts()),
-    catch: (error) =>
-      new CommandExit({
-        exitCode: ExitCode.usage,
-        problem: `--query: ${error instanceof Error ? error.message : "failed"}.`
-      })
-  })
+  const { elements, json } = query === undefined
+    ? { json: "null", elements: [] }
+    : yield* runJsonQuery(query, records.texts())
   if (format === "json") {
     return yield* printOrEnd(`{"result":${toOutput(json)},${toOutput(endingMembers(ending, records.count))}}\n`)
   }

@@ -103,21 +103,25 @@ export const selectionOf = (list: Lists.AnyList, given: Given) =>
       setting({ name: "fields", text: given.fields }, undefined, fieldsParser),
       (paths = []) => checkPaths("--fields", paths, list)
     ),
-    conditions: Effect.forEach(
-      given.where,
-      Effect.fnUntraced(function*(text) {
-        const condition = yield* setting({ name: "where", text }, undefined, conditionParser)
-        if (condition === undefined) return []
-        yield* checkPaths("--where", [condition.path], list)
-        return "value" in condition ? [yield* withValue(list, condition)] : [condition]
-      })
-    ).pipe(Effect.map((conditions) => conditions.flat())),
+    conditions: conditionsOf(list, given.where),
     sort: setting({ name: "sort", text: given.sort }, undefined, sortParser).pipe(
       Effect.map((keys = []) => keys),
       Effect.tap((keys) => checkPaths("--sort", keys.map(({ path }) => path), list))
     ),
     query: given.query === undefined ? Effect.undefined : queryOf(given.query)
   })
+
+/** Parses and checks the conditions. Their values may be in a file or on stdin. A field may have the name of its column too. */
+export const conditionsOf = (list: Lists.AnyList, where: ReadonlyArray<string>, columns: ReadonlyArray<string> = []) =>
+  Effect.forEach(
+    where,
+    Effect.fnUntraced(function*(text) {
+      const condition = yield* setting({ name: "where", text }, undefined, conditionParser)
+      if (condition === undefined) return []
+      if (!columns.includes(condition.path.header)) yield* checkPaths("--where", [condition.path], list)
+      return "value" in condition ? [yield* withValue(list, condition)] : [condition]
+    })
+  ).pipe(Effect.map((conditions) => conditions.flat()))
 
 /** Reads the value of a condition if a file or stdin has it. Checks that the value for an amount is a number. */
 const withValue = Effect.fnUntraced(function*(list: Lists.AnyList, condition: Extract<Condition, { value: string }>) {

@@ -13,10 +13,14 @@ const largestValue = 16 * 1024
 /** Whether the argument names stdin. A process can read only one value from stdin. */
 export const isStdin = (text: string): boolean => text === "@-"
 
+/** How many lines a value may have. */
+export type Lines = "one" | "any"
+
 /** Returns the value that an argument gives or names. The error names the flag or argument `name`. */
 export const valueText = Effect.fnUntraced(function*(
   name: string,
-  text: string
+  text: string,
+  lines: Lines = "one"
 ): Effect.fn.Return<string, CommandExit, FileSystem.FileSystem | Stdio.Stdio> {
   if (!text.startsWith("@")) return text
   if (text.startsWith("@@")) return text.slice(1)
@@ -34,7 +38,7 @@ export const valueText = Effect.fnUntraced(function*(
     )).text
   const value = content.replace(/\r?\n$/, "")
   if (value === "") return yield* refuse("is empty")
-  return /[\r\n]/.test(value) ? yield* refuse("has more than one line") : value
+  return lines === "one" && /[\r\n]/.test(value) ? yield* refuse("has more than one line") : value
 })
 
 /** Reads stdin to its end. Fails with what is wrong. */

@@ -1,6 +1,13 @@
 /** The command line `payments`, and the registry of its commands. A command is loaded only when it is needed. */
 import { Lists, type PaymentsApi, type PaymentsConfig } from "@payments/core"
-import { ChosenSource, ConfigFlag, LogLevelFlag, type ProgramError, SourceFlag } from "@payments/export/program"
+import {
+  ChosenSource,
+  ConfigFlag,
+  LogLevelFlag,
+  type ProgramError,
+  SourceFlag,
+  withCurrentCommand
+} from "@payments/export/program"
 import { Layer, References } from "effect"
 import { Command, GlobalFlag } from "effect/cli"
 import type { HttpClient } from "effect/http"
@@ -70,6 +77,11 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) =>
       load: async () => (await import("./commands/migrate.ts")).migrateCommand
     },
     {
+      name: "restored",
+      group: "KEEP A COPY",
+      load: async () => (await import("./commands/restored.ts")).restoredCommand
+    },
+    {
       name: "quarantine",
       group: "KEEP A COPY",
       load: async () => (await import("./commands/quarantine.ts")).quarantineCommand
@@ -120,11 +132,6 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) =>
       load: async () => (await import("./commands/source.ts")).sourceCommand
     },
     {
-      name: "sources",
-      group: "SET UP",
-      load: async () => (await import("./commands/sources.ts")).sourcesCommand
-    },
-    {
       name: "completions",
       group: "SET UP",
       load: async () => {
@@ -164,8 +171,9 @@ const titles = Lists.all.map(({ title }) => title).join(", ").replace(/, (?!.*,)
  * Makes the command line for these arguments. If they name a command, it has only this command. Otherwise, and for
  * completions, it has all commands.
  */
-export const payments = async <R, R2>(services: Services<R, R2>, args: ReadonlyArray<string>) => {
+export const payments = async <R, R2>(services: Services<R, R2>, given: ReadonlyArray<string>) => {
   const commands = registry(services)
+  const { args } = withCurrentCommand("payments", given)
   const named = commands.find(({ name }) => name === firstOperand(args))
   const needsAll = named === undefined || args.some((arg) => arg.startsWith("--completions"))
   const subcommands = await Promise.all(

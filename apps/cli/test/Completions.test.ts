@@ -5,9 +5,9 @@ import { layerTest } from "@payments/core/testing"
 import { scenarios } from "@payments/sandbox"
 import { Effect } from "effect"
 import { Completions } from "effect/cli"
-import { spawn, spawnSync } from "node:child_process"
 import { existsSync, mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { spawn, spawnSync } from "../../../packages/core/test/TestProcess.ts"
 import { payments as commandLine } from "../src/cli.ts"
 import { shellWords } from "../src/completions/ShellWords.ts"
 import { scenarioNames, valueKinds } from "../src/completions/Values.ts"
@@ -39,8 +39,8 @@ describe("a completion", () => {
           ["payments pay", ["payout-requests", "payin-sources"]],
           ["payments  invoices ", ["list"]],
           ["payments --config x.toml invoices ", ["list"]],
-          ["payments invoices list --settlement-", ["--settlement-date", "--settlement-cycle"]],
-          ["payments invoices list --settlement-date 2024-05-01 --settlement-", ["--settlement-cycle"]],
+          ["payments invoices list --settlement-", ["--settlement-date", "--settlement-time"]],
+          ["payments invoices list --settlement-date 2024-05-01 --settlement-", ["--settlement-time"]],
           ["payments invoices list --log-level=d", ["--log-level=debug"]],
           ["payments invoices list --reference 'a b' --log-l", ["--log-level"]],
           ["payments invoices list --reference --all --al", ["--all"]],

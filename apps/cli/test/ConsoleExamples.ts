@@ -4,26 +4,20 @@
  * second terminal. A block marked `toml` whose first line is `# NAME.toml` is a file in that folder.
  */
 import { Effect } from "effect"
-import { mkdirSync, realpathSync, symlinkSync, writeFileSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { freePort } from "../../../packages/export/test/FreePort.ts"
 import { binary, runProgram, temporaryFolder } from "./Program.ts"
 
 const root = join(import.meta.dirname, "../../..")
 
-/** The documents with examples. */
+const docs = join(root, "docs")
+
+/** The documents with examples: every page with a block marked `console`. */
 export const pageFiles = [
-  "README.md",
-  "docs/agents.md",
-  "docs/cli.md",
-  "docs/erasure.md",
-  "docs/export.md",
-  "docs/listing.md",
-  "docs/operating.md",
-  "docs/postgres-roles.md",
-  "docs/sandbox.md"
-]
-  .map((file) => join(root, file))
+  join(root, "README.md"),
+  ...readdirSync(docs).filter((name) => name.endsWith(".md")).map((name) => join(docs, name))
+].filter((file) => readFileSync(file, "utf8").includes("\n```console\n"))
 
 const tomlFile = /^```toml\n(# ([\w-]+\.toml)\n.*?)^```$/gms
 
@@ -75,7 +69,8 @@ ${command.replace("--port 8787", `--port ${port}`)} > ../sandbox.log 2>&1 & sand
 for _ in {1..200}; do (: < /dev/tcp/127.0.0.1/${port}) 2> /dev/null && break; sleep 0.05; done`
     : command
 
-/** Removes times, durations, ages and the padding around them, because they differ from run to run. */
+/** Removes times, durations, ages and the padding around them, and names of generations: they differ from run to run. */
 export const withoutTimes = (text: string): string =>
   text.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, "TIME").replaceAll(/-\d{17}-/g, "-TIME-")
     .replaceAll(/ +(?:seconds|\d+\.\d)$/gm, " SECONDS").replaceAll(/ +\d+s +/g, " AGE ")
+    .replaceAll(/\b[0-9a-f]{12}\b/g, "GENERATION")

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Console, Effect, type Scope } from "effect"
-import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { join } from "node:path"
 import { setTimeout } from "node:timers/promises"
+import { spawn } from "../../../packages/core/test/TestProcess.ts"
 import { startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { type Dice, diceOf, isLongRun, seed } from "../../../packages/export/test/Seed.ts"
 import { runInProcess } from "./InProcess.ts"
@@ -36,7 +36,7 @@ const targets: ReadonlyArray<Target> = [
 const killed = async (from: string, dice: Dice): Promise<ReadonlyArray<string>> => {
   const args = ["changes", "--from", from, "--consumer", "reader", "--ack", ...(dice.chance(0.7) ? ["--follow"] : [])]
   const child = spawn(process.execPath, [binary, ...args], {
-    env: { PATH: process.env["PATH"] },
+    env: {},
     stdio: ["ignore", "pipe", "ignore"]
   })
   const chunks: Array<Buffer> = []

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Effect, Fiber } from "effect"
-import { spawnSync } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
+import { spawnSync } from "../../../packages/core/test/TestProcess.ts"
 import { runInProcess } from "./InProcess.ts"
 import { binary, temporaryFolder } from "./Program.ts"
 
@@ -179,8 +179,13 @@ describe("payments changes ack", () => {
       ])
       assert.strictEqual((yield* run(to, "changes", "ack", "a", "2", "--back")).code, 0)
       assert.deepStrictEqual((yield* run(to, "changes", "--consumer", "a")).seqs, [3, 4, 5])
-      const beyond = yield* run(to, "changes", "ack", "a", "6")
-      assert.deepStrictEqual([beyond.code, beyond.err], [2, "payments: there is no change 6 yet: the last one is 5.\n"])
+      for (const args of [["a", "6", "--back"], ["b", "6"]]) {
+        const beyond = yield* run(to, "changes", "ack", ...args)
+        assert.deepStrictEqual([beyond.code, beyond.err], [
+          2,
+          "payments: there is no change 6 yet: the last one is 5.\n"
+        ])
+      }
       for (const [name, seq] of [["a", "1.5"], ["a", "x"], ["A", "1"]] as const) {
         assert.strictEqual((yield* run(to, "changes", "ack", name, seq)).code, 2)
       }

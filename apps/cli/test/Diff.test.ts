@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Effect } from "effect"
-import { spawn } from "node:child_process"
 import { once } from "node:events"
+import { spawn } from "../../../packages/core/test/TestProcess.ts"
 import { runInProcess } from "./InProcess.ts"
 import { binary, temporaryFolder } from "./Program.ts"
 
@@ -144,7 +144,7 @@ invoices: 2 differ, 1 only in B (A has 3 records, B has 4)
       )
       const code = yield* Effect.promise(async () => {
         const child = spawn(process.execPath, [binary, "diff", a, b], {
-          env: { PATH: process.env["PATH"] },
+          env: {},
           stdio: ["ignore", "pipe", "inherit"]
         })
         child.stdout.once("data", () => child.stdout.destroy())

@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { execFileSync } from "node:child_process"
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { pageOf, type Script, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
-import { labels, payments, rowsOf, sandboxEnv, temporaryFolder } from "./Program.ts"
+import { execFileSync } from "../../../packages/core/test/TestProcess.ts"
+import { binary, labels, node, payments, rowsOf, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
 
 const key = "canary-key-5ecret"
 
@@ -106,6 +106,56 @@ describe("an error", () => {
       assert.notInclude(wrong.stderr, key)
       assert.isFalse(existsSync("never.db"))
     }))
+
+  it.live("an empty variable of the rule for personal data: is refused with code 3, because without it data would be kept", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const service = yield* sandboxEnv({ records: 1 })
+      const args = ["export", "invoices", "--to", `sqlite:${join(folder, "p.db")}`]
+      for (const name of ["PERSONAL", "OMIT", "PSEUDONYMIZE", "KEEP", "UNDOCUMENTED"]) {
+        const { code, stderr } = yield* payments(args, { env: { ...service, [`PAYMENTS_${name}`]: "" } })
+        assert.strictEqual(code, 3, stderr)
+        assert.include(stderr, `payments: PAYMENTS_${name} is empty. Unset it, or give `)
+      }
+      assert.deepStrictEqual(readdirSync(folder), [])
+      // All other variables count as not set.
+      const others = {
+        PAYMENTS_PATIENCE: "",
+        PAYMENTS_PERSONAL_KEY: "",
+        PAYMENTS_IGNORE_FIELD: "",
+        PAYMENTS_CONFIG: ""
+      }
+      assert.strictEqual((yield* payments(args, { env: { ...service, ...others } })).code, 0)
+    }).pipe(Effect.scoped))
+
+  it.live("a working folder that was removed, or too few files that may be opened: says what to do, with code 9", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const env = { ...(yield* sandboxEnv({ records: 1 })), PATH: process.env["PATH"] ?? "" }
+      const inShell = (script: string, ...args: ReadonlyArray<string>) =>
+        runProgram("/bin/sh", ["-c", `${script}; exec "$@"`, "sh", node, binary, ...args], { env, cwd: folder })
+      const removed = "mkdir gone; cd gone; rmdir ../gone"
+      const words = "the working folder does not exist any more. Change to a folder that exists (cd), and run again.\n"
+      for (
+        const [script, args, expected] of [
+          [
+            removed,
+            ["export", "invoices", "--to", `sqlite:${folder}/p.db`],
+            `payments: sqlite:${folder}/p.db: ${words}`
+          ],
+          [removed, ["config", "--config", "own.toml"], `payments: ${words}`],
+          [
+            "ulimit -n 24",
+            ["export", "invoices", "--to", `sqlite:${folder}/p.db`],
+            `payments: sqlite:${folder}/p.db: the process may not open more files. Raise the limit (ulimit -n 1024), and run again.\n`
+          ]
+        ] as const
+      ) {
+        const { code, stderr } = yield* inShell(script, ...args)
+        assert.deepStrictEqual([code, stderr], [9, expected])
+      }
+      assert.deepStrictEqual(readdirSync(folder), [])
+    }).pipe(Effect.scoped))
 
   it.live("a setting or flag that names a pipe, a device or a folder: exits with code 3 or 2", () =>
     Effect.gen(function*() {

@@ -194,6 +194,15 @@ describe("--fields", () => {
 const run = (expression: string, records: ReadonlyArray<string>): string => parseJsonQuery(expression).run(records).json
 
 describe("--query", () => {
+  it("keeps a member of any name", () => {
+    const record = `{"id":"a","__proto__":{"id":"b"},"constructor":1}`
+    assert.strictEqual(
+      run(`[0].{"__proto__": id, id: id, "constructor": "constructor"}`, [record]),
+      `{"__proto__":"a","id":"a","constructor":1}`
+    )
+    assert.strictEqual(run(`[0].{id: id, "__proto__": "__proto__"}`, [record]), `{"id":"a","__proto__":{"id":"b"}}`)
+  })
+
   it.prop("sums, compares and sorts integers of any size exactly", [Amounts, Amount], ([amounts, wanted]) => {
     const values = amounts.map(bigintOf)
     const records = values.map((value) => `{"n":${value}}`)

@@ -7,8 +7,8 @@ import { defaultSpeed } from "@payments/sandbox"
 import { Duration, Effect, Result } from "effect"
 import { Command, Completions, type Flag } from "effect/cli"
 import { TestConsole } from "effect/testing"
-import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
+import { spawnSync } from "../../../packages/core/test/TestProcess.ts"
 import { payments } from "../src/cli.ts"
 import { limits } from "../src/commands/find.ts"
 import { pageSize } from "../src/Listing.ts"
@@ -40,6 +40,9 @@ const described = (flag: Flag.Flag<unknown>) =>
 
 /** The defaults of the flags whose texts the commands parse themselves. */
 const defaults: { readonly [flag: string]: string | number } = {
+  "payments payout-requests list --patience": "1m",
+  "payments payin-sources list --patience": "1m",
+  "payments invoices list --patience": "1m",
   "--patience": Duration.format(scanDefaults.patience),
   "--on-locked": scanDefaults.onLocked,
   "--missing-limit": `${scanDefaults.missingLimit * 100}%`,
@@ -55,6 +58,16 @@ const defaults: { readonly [flag: string]: string | number } = {
 
 /** Texts that say in words what happens without the flag. */
 const inWords = /default:? (table on a terminal|all |that of|--base-url|payments\/)/
+
+it("no help needs a word of the inside", () => {
+  for (const [path, command] of commandsIn(root)) {
+    const texts = [
+      command.description ?? "",
+      ...flagsOf(command).flatMap(described).map(({ description }) => description)
+    ]
+    for (const text of texts) assert.notMatch(text, /\b(?:pass(?! show)|passes|parts?|epochs?)\b/, path)
+  }
+})
 
 describe("help", () => {
   it("says what every command is for, describes every flag and argument, and gives two examples", () => {
@@ -119,7 +132,11 @@ describe("help", () => {
       const runnable = (help: string) =>
         examplesIn(help).replaceAll(/[<>]\(?/g, " redirect ").replaceAll(")\n", "\n").replaceAll(" | ", " pipe ")
       const printed = (script: string) =>
-        spawnSync("bash", ["-c", `payments() { printf '<%s>' "$@"; echo; }; source() { payments "$@"; }\n${script}`], {
+        spawnSync("bash", [
+          "--norc",
+          "-c",
+          `payments() { printf '<%s>' "$@"; echo; }; source() { payments "$@"; }\n${script}`
+        ], {
           encoding: "utf8"
         })
       const [wide, narrow] = [new Array<string>(), new Array<string>()]

@@ -27,9 +27,12 @@ const isLong = /--follow|payments (sandbox|mcp|conformance)/
 /** Examples that need other data than this folder has, and what they then print. */
 const otherwise: { readonly [example: string]: string } = {
   "payments changes --from sqlite:./payments.db --after 120 --resource invoices --follow": "there is no change 120 yet",
-  "payments changes ack reports 120 --from sqlite:./payments.db": "there is no change 120 yet",
+  "payments changes ack reports 120 --from sqlite:./payments.db": "change 120 was read before",
+  "payments changes ack reports 0 --back --from sqlite:./payments.db": "the stored position is change 0",
   "payments diff sqlite:./payments.db --at 120 --at 240 --resource invoices": "there is no change 120 yet",
   "payments diff sqlite:./payments.db postgres://127.0.0.1/payments": "postgres://127.0.0.1:5432/payments",
+  "payments restored --from sqlite:./payments.db --after 120": "there is no change 120",
+  "payments source add north --to sqlite:./north.db": "There is no terminal to ask for the address",
   "payments source add north --base-url https://payments.example.com --to sqlite:./north.db":
     "There is no terminal to ask for the key"
 }
@@ -68,7 +71,8 @@ it.live("every example of help runs", () =>
       for (const file of files) {
         rmSync(file, { force: true })
         if (isSource) {
-          writeFileSync(file, `[sources.north]\nbase_url = "${env.PAYMENTS_BASE_URL}"\napi_key_env = "KEY"\n`)
+          const to = example.includes("status") ? `to = "sqlite:${folder}/payments.db"\n` : ""
+          writeFileSync(file, `[sources.north]\nbase_url = "${env.PAYMENTS_BASE_URL}"\napi_key_env = "KEY"\n${to}`)
         }
       }
       // The words of `payments` itself, without what the shell does.

@@ -3,10 +3,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Effect } from "effect"
 import { TestConsole } from "effect/testing"
-import { spawnSync } from "node:child_process"
 import { openSync } from "node:fs"
 import { join } from "node:path"
 import { pageOf, type Script, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
+import { spawnSync } from "../../../packages/core/test/TestProcess.ts"
 import { runInProcess } from "./InProcess.ts"
 import { binary, payments, temporaryFolder } from "./Program.ts"
 
@@ -91,7 +91,7 @@ describe("an error with --format json", () => {
       )
       const absent = yield* payments(["status", "--from", `sqlite:${join(folder, "no.db")}`, "--format", "json"])
       assert.deepInclude(errorIn(absent.stderr), { reason: "NotADestination", retryable: false, exitCode: 9 })
-      const full = spawnSync(process.execPath, [binary, "sources", "--format", "json"], {
+      const full = spawnSync(process.execPath, [binary, "config", "--format", "json"], {
         stdio: ["ignore", openSync("/dev/full", "w"), "pipe"],
         env: { XDG_CONFIG_HOME: "/dev/null", PAYMENTS_BASE_URL: "http://127.0.0.1:1" },
         encoding: "utf8"

@@ -5,8 +5,8 @@ import { chosenConfig } from "@payments/export/program"
 import { Effect } from "effect"
 import type { Command } from "effect/cli"
 import { TestConsole } from "effect/testing"
-import { cpSync, readFileSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
+import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
 import { payments } from "../src/cli.ts"
 import { runInProcess } from "./InProcess.ts"
 import { binary, payments as runPayments, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
@@ -108,6 +108,16 @@ describe("the built program", () => {
       }
       const colored = yield* launch(["-h", "export"], { FORCE_COLOR: "1" })
       assert.strictEqual(colored.stdout, yield* helpOf(["export"], true))
+      // A dumb terminal does not change what FORCE_COLOR asks for. Without the folder of help, the program itself answers.
+      const whole = yield* temporaryFolder
+      cpSync(join(binary, ".."), whole, { recursive: true })
+      for (const name of ["help", "help.txt"]) rmSync(join(whole, name), { recursive: true })
+      const env = { FORCE_COLOR: "1", TERM: "dumb" }
+      const program = yield* runProgram(process.execPath, [join(whole, "payments.js"), "export", "--help"], { env })
+      assert.deepStrictEqual([program.stdout, (yield* launch(["export", "--help"], env)).stdout], [
+        colored.stdout,
+        colored.stdout
+      ])
       // Anything else is for the program, which is not there.
       for (const args of [["exprot", "--help"], ["../help", "-h"], ["-v", "-h"], ["export", "--to", "x", "-h"]]) {
         assert.include((yield* launch(args)).stderr, "payments-main.cjs", args.join(" "))
@@ -120,11 +130,12 @@ describe("the built program", () => {
         "payments: the output cannot be written: standard output is closed (EBADF). To discard the output, redirect it: > /dev/null\n"
       for (
         const [args, redirection, code, err] of [
-          ["--help", "> /dev/full", 9, "payments: the output cannot be written (ENOSPC).\n"],
-          ["--version", "> /dev/full", 9, "payments: the output cannot be written (ENOSPC).\n"],
+          ["--help", "> /dev/full", 9, "payments: the output cannot be written: there is no space left (ENOSPC).\n"],
+          ["--version", "> /dev/full", 9, "payments: the output cannot be written: there is no space left (ENOSPC).\n"],
           ["--help", ">&-", 9, closed],
           ["--version", ">&-", 9, closed],
           ["export --help", ">&-", 9, closed],
+          ["--version", "1<> /dev/null", 0, ""],
           ["--help", "| true", 0, ""],
           ["--help", "| head -1", 0, ""],
           ["--help", "< /dev/null > /dev/null", 0, ""]
@@ -132,8 +143,8 @@ describe("the built program", () => {
       ) {
         const { stderr, ...ended } = yield* runProgram("bash", [
           "-c",
-          `"${process.execPath}" "${binary}" ${args} ${redirection}; exit \${PIPESTATUS[0]}`
-        ])
+          `"${binary}" ${args} ${redirection}; exit \${PIPESTATUS[0]}`
+        ], { env: { PATH: `${dirname(process.execPath)}:${process.env["PATH"]}` } })
         assert.deepStrictEqual([ended.code, stderr], [code, err], redirection)
       }
     }))

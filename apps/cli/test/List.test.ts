@@ -51,7 +51,7 @@ describe("payments <list> list", () => {
           ["invoices", "--contract", "contract"],
           ["invoices", "--payment-date", "paymentDate"],
           ["invoices", "--settlement-date", "settlementDate"],
-          ["invoices", "--settlement-cycle", "settlementTime"]
+          ["invoices", "--settlement-time", "settlementTime"]
         ] as const
       ) {
         const all = lines((yield* payments([label, "list", "--all"], { env })).stdout).map((line) =>
@@ -258,7 +258,10 @@ describe("payments <list> list", () => {
         ["-c", `"$NODE" "$BINARY" payout-requests list --all > /dev/full`],
         { env: { ...env, NODE: process.execPath, BINARY: join(import.meta.dirname, "../dist/payments.js") } }
       )
-      assert.deepStrictEqual([code, stderr], [9, "payments: the output cannot be written (ENOSPC).\n"])
+      assert.deepStrictEqual([code, stderr], [
+        9,
+        "payments: the output cannot be written: there is no space left (ENOSPC).\n"
+      ])
     }).pipe(Effect.scoped))
 
   it.live("refuses invalid flags before any request, with nothing on stdout", () =>

@@ -7,13 +7,14 @@ import { addChanges, makeScreen, startLive } from "../src/LiveChanges.ts"
 import * as Table from "../src/Table.ts"
 import * as TextWidth from "../src/TextWidth.ts"
 import { runInProcess } from "./InProcess.ts"
-import { temporaryFolder } from "./Program.ts"
+import { rowsOf, temporaryFolder } from "./Program.ts"
 
 const screen = makeScreen(Table, TextWidth, false)
 const now = DateTime.makeUnsafe("2024-05-01T10:00:00Z")
 
 const change = (seq: number, members: Partial<ChangeRow> = {}): ChangeRow => ({
   seq,
+  generation: "1f0e8a2c44d1",
   list: "invoices",
   scan: 2,
   at: "2024-05-01T09:59:18.000Z",
@@ -101,9 +102,10 @@ describe("the live table of changes", () => {
       const { err, out } = written
       assert.isTrue(out.startsWith("\u001b[?1049h\u001b[?25l\u001b[H"))
       assert.isTrue(out.endsWith("\u001b[?25h\u001b[?1049l"))
+      const generation = rowsOf(from.slice("sqlite:".length), "SELECT generation FROM changes")[0]?.["generation"]
       assert.strictEqual(
         err,
-        `payments: the last change was 1. To continue:\n  payments changes --from ${from} --resource invoices --after 1 --follow\n`
+        `payments: the last change was 1. To continue:\n  payments changes --from ${from} --resource invoices --after 1 --generation ${generation} --follow\n`
       )
     }).pipe(Effect.scoped))
 

@@ -2,20 +2,22 @@
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Effect, Schedule } from "effect"
-import { type ChildProcessWithoutNullStreams, execFileSync, spawn } from "node:child_process"
+import type { ChildProcessWithoutNullStreams } from "node:child_process"
 import { once } from "node:events"
 import { scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
+import { execFileSync, spawn } from "../../../packages/core/test/TestProcess.ts"
 import { exactValue, isCut } from "../src/mcp/Json.ts"
+import { protocols } from "../src/mcp/Messages.ts"
 import { runInProcess } from "./InProcess.ts"
 import { type Answer, connect } from "./McpClient.ts"
-import { binary, temporaryFolder } from "./Program.ts"
+import { binary, node, temporaryFolder } from "./Program.ts"
 
 /** Starts the program without a client. Closing the scope ends it. */
 const start = (args: ReadonlyArray<string>) =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const child = spawn(process.execPath, [binary, "mcp", ...args], {
-        env: { PATH: process.env["PATH"], XDG_CONFIG_HOME: "/dev/null" }
+      const child = spawn(node, [binary, "mcp", ...args], {
+        env: { XDG_CONFIG_HOME: "/dev/null" }
       })
       const seen = { out: "", err: "" }
       child.stdout.on("data", (chunk: Buffer) => seen.out += chunk.toString("utf8"))
@@ -37,6 +39,7 @@ const send = (child: ChildProcessWithoutNullStreams, ...messages: ReadonlyArray<
 const request = (id: number, method: string, params: object = {}) => ({ jsonrpc: "2.0", id, method, params })
 const initialize = (protocolVersion: string) =>
   request(0, "initialize", { protocolVersion, capabilities: {}, clientInfo: { name: "test", version: "1" } })
+const versions = protocols.map(({ protocolVersion }) => protocolVersion)
 const initialized = { jsonrpc: "2.0", method: "notifications/initialized" }
 const callQuery = (id: number, sql: string) => request(id, "tools/call", { name: "query", arguments: { sql } })
 
@@ -44,9 +47,9 @@ const responses = (out: string) =>
   out.trimEnd().split("\n").map((line) =>
     JSON.parse(line) as {
       readonly jsonrpc: string
-      readonly id?: number | null
+      readonly id?: string | number | null
       readonly result?: { readonly protocolVersion?: string; readonly isError?: boolean }
-      readonly error?: { readonly code: number; readonly message: string }
+      readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown }
     } // the protocol's responses
   )
 
@@ -142,6 +145,79 @@ describe("payments mcp", () => {
       }).pipe(Effect.scoped),
     30_000
   )
+
+  it.live("speaks each version that it announces with the official client", () =>
+    Effect.gen(function*() {
+      const from = yield* exported([`{"id":"a","amount":5}`])
+      assert.deepStrictEqual(versions, ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])
+      for (const version of versions) {
+        const { client, negotiated } = yield* connect(["--from", from], {}, "true", { version })
+        const { content, isError } = yield* Effect.promise(() =>
+          client.callTool({ name: "query", arguments: { sql: "SELECT sum(amount) FROM invoices" } })
+        )
+        assert.deepStrictEqual([negotiated, isError ?? false], [version, false])
+        assert.include(JSON.stringify(content), "[5]")
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("answers a newer version with its newest, and an unknown one with an error that lists the versions", () =>
+    Effect.gen(function*() {
+      for (const newer of ["2026-07-28", "2099-01-01"]) {
+        const { child, ended, seen } = yield* start([])
+        child.stdin.end(`${JSON.stringify(initialize(newer))}\n`)
+        yield* Effect.promise(() => ended)
+        assert.strictEqual(responses(seen.out)[0]?.result?.protocolVersion, versions[0])
+      }
+      const { child, ended, seen } = yield* start([])
+      const unknown = ["2023-01-01", "2025-04-01", "newest", ""]
+      send(child, ...unknown.map((version) => initialize(version)), initialize("2025-06-18"))
+      child.stdin.end()
+      yield* Effect.promise(() => ended)
+      const received = responses(seen.out)
+      assert.deepStrictEqual(
+        received.slice(0, 4).map(({ error, id }) => ({ id, ...error })),
+        unknown.map((requested) => ({
+          id: 0,
+          code: -32_602,
+          message: "Unsupported protocol version",
+          data: { supported: versions, requested }
+        }))
+      )
+      assert.strictEqual(received[4]?.result?.protocolVersion, "2025-06-18")
+    }).pipe(Effect.scoped))
+
+  it.live("answers every line that is not a message with an error, and goes on", () =>
+    Effect.gen(function*() {
+      const { child, ended, seen } = yield* start([])
+      const ping = (id: string) => `{"jsonrpc":"2.0","id":${id},"method":"ping"}`
+      const nested = (depth: number) => `${"{\"a\":".repeat(depth)}1${"}".repeat(depth)}`
+      const deep = `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":${nested(5000)}}`
+      const lines: ReadonlyArray<readonly [line: string, id: string | number | null]> = [
+        [`{"jsonrpc":"2.0","id":1}`, 1],
+        [`{"jsonrpc":"2.0","id":"x","method":5}`, "x"],
+        [`{"id":2,"method":"ping"}`, 2],
+        ["null", null],
+        ["1", null],
+        ["{}", null],
+        ["[null]", null],
+        [deep, 9],
+        [ping("{}"), null],
+        [ping("null"), null],
+        [ping("1e400"), null],
+        [ping("9007199254740993"), null]
+      ]
+      send(child, initialize("2025-11-25"), initialized, ...lines.map(([line]) => line), ping(`"[{"`))
+      child.stdin.end()
+      assert.strictEqual(yield* Effect.promise(() => ended), 0)
+      const errors = responses(seen.out).filter(({ error }) => error !== undefined)
+      assert.deepStrictEqual(
+        errors.map(({ error, id }) => [id, error?.code]),
+        lines.map(([, id]) => [id, -32_600])
+      )
+      const last = responses(seen.out).find(({ id }) => id === "[{")
+      assert.deepStrictEqual(last?.result, {})
+      assert.strictEqual(seen.err, "")
+    }).pipe(Effect.scoped))
 
   it.live(
     "keeps no line that is too long in memory, and answers the next one, also without a line end",

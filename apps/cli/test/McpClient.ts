@@ -3,7 +3,7 @@ import { assert } from "@effect/vitest"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { getDefaultEnvironment, StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import { Effect, Schema } from "effect"
-import { binary } from "./Program.ts"
+import { binary, node } from "./Program.ts"
 
 /** The structured content of an answer, as agents read it. */
 const Answer = Schema.Struct({
@@ -29,21 +29,37 @@ export type Arguments = Readonly<Record<string, unknown>>
 export const connect = (
   args: ReadonlyArray<string>,
   env: Readonly<Record<string, string>> = {},
-  before = "true"
+  before = "true",
+  { program = [node, binary], version }: {
+    readonly program?: readonly [node: string, launcher: string]
+    /** The version of the protocol that the client asks for; by default its newest. */
+    readonly version?: string
+  } = {}
 ) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
       const transport = new StdioClientTransport({
         command: "sh",
-        args: ["-c", `${before}; exec "$0" "$@"`, process.execPath, binary, "mcp", ...args],
+        args: ["-c", `${before}; exec "$0" "$@"`, ...program, "mcp", ...args],
         env: { ...getDefaultEnvironment(), XDG_CONFIG_HOME: "/dev/null", ...env },
         stderr: "pipe"
+      })
+      let negotiated: string | undefined
+      const send = transport.send.bind(transport)
+      Object.assign(transport, {
+        setProtocolVersion: (chosen: string) => void (negotiated = chosen),
+        send: (message: Parameters<typeof send>[0]) =>
+          send(
+            version !== undefined && "method" in message && message.method === "initialize"
+              ? { ...message, params: { ...message.params, protocolVersion: version } }
+              : message
+          )
       })
       let stderr = ""
       transport.stderr?.on("data", (chunk: Buffer) => stderr += chunk.toString("utf8"))
       const client = new Client({ name: "test", version: "1" })
       await client.connect(transport)
-      return { client, transport, stderr: () => stderr }
+      return { client, transport, negotiated, stderr: () => stderr }
     }),
     ({ client }) => Effect.promise(() => client.close())
   ).pipe(Effect.map((connected) => {

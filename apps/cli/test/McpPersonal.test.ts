@@ -4,13 +4,14 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
-import { Effect, Schedule } from "effect"
-import { execFileSync } from "node:child_process"
+import { pseudonym } from "@payments/export"
+import { Effect, Redacted, Schedule } from "effect"
 import { createHash } from "node:crypto"
 import { mkdirSync, readdirSync, readlinkSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
+import { execFileSync } from "../../../packages/core/test/TestProcess.ts"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { smallFileSystem } from "../../../packages/export/test/SmallFileSystem.ts"
 import { runInProcess } from "./InProcess.ts"
@@ -75,12 +76,12 @@ const records = {
 const before = {
   ...records,
   invoices: [
-    JSON.stringify({ ...invoice, contract: hidden.old, status: "pending" }),
+    JSON.stringify({ ...invoice, contract: hidden.old, status: "pending", [hidden.nested]: 0 }),
     ...records.invoices.slice(1)
   ]
 }
 
-/** Fills a copy. The second export finds an update of an invoice. */
+/** Fills a copy. The second export finds an update of an invoice: of two documented fields and one with a hidden name. */
 const filled = Effect.fnUntraced(function*(to: string) {
   for (const data of [before, records]) yield* runInProcess(layerTest(data), ["export", "--to", to])
   return to
@@ -205,7 +206,8 @@ const changed = {
   list: "invoices",
   change: "update",
   id: "inv_1",
-  fields: ["status", "contract"],
+  // The name of an undocumented field may be text of a customer.
+  fields: ["status", "contract", "(undocumented)"],
   before: { status: "pending" },
   after: { status: "paid" }
 }
@@ -222,6 +224,9 @@ describe("the fields that payments mcp leaves out", () => {
       )
       const { data } = yield* Effect.promise(() => connection.call("changes", {}))
       assert.deepInclude(data[0], changed)
+      // A NATURAL JOIN compares columns that it does not name, here those with null. By the id alone, it would find two rows.
+      const natural = "SELECT count(*) FROM invoices AS a NATURAL JOIN invoices AS b"
+      assert.deepStrictEqual((yield* Effect.promise(() => connection.call("query", { sql: natural }))).data, [[0]])
       assert.include(connection.client.getInstructions(), "are left out")
       const found = yield* Effect.promise(() => connection.call("find", { text: hidden.document }))
       assert.strictEqual(found.total, 0)
@@ -258,6 +263,111 @@ describe("the fields that payments mcp leaves out", () => {
       )
       assert.deepStrictEqual(data, [["inv_1", 5, null, 1, "update"], ["inv_2", 1, null, 1, null]])
     }).pipe(Effect.scoped), 60_000)
+
+  it.live.each(["sqlite", "postgres"])(
+    "are pseudonyms with --personal pseudonymize, which confirm no guess, from %s",
+    (kind) =>
+      Effect.gen(function*() {
+        const to = yield* filled(
+          kind === "sqlite"
+            ? `sqlite:${yield* temporaryFolder}/p.db`
+            : `postgres://${user}@127.0.0.1:${server.port}/postgres?schema=pseudonyms`
+        )
+        const key = "k".repeat(40)
+        const connection = yield* connect(["--from", to, "--personal", "pseudonymize"], {
+          ...(yield* served),
+          PAYMENTS_PERSONAL_KEY: key
+        })
+        const wanted = kind === "sqlite"
+          ? statements
+          : statements.filter((sql) => /customer_document|before/.test(sql("")))
+        yield* Effect.forEach(
+          [
+            ...calls,
+            ...[
+              ...wanted,
+              (guess: string) => `SELECT payments_pseudonym('${guess}')`,
+              (guess: string) =>
+                `SELECT count(*) FROM invoices WHERE customer_document_number = payments_pseudonym('${guess}')`
+            ].map((sql) => ["query", (guess: string) => ({ sql: sql(guess) })] as const)
+          ],
+          ([tool, withGuess]) => Effect.promise(() => attack(connection, tool, withGuess)),
+          { concurrency: 4 }
+        )
+        const ask = (sql: string) =>
+          Effect.map(Effect.promise(() => connection.call("query", { sql })), ({ data }) => data)
+        const pseudonymed = pseudonym(Redacted.make(Buffer.from(key)), hidden.customer)
+        // Equal values have equal pseudonyms in every tool and table: those of the personal key.
+        assert.deepStrictEqual(
+          yield* ask(
+            "SELECT p.customer_id, s.customer_id FROM payout_requests AS p JOIN payin_sources AS s USING (customer_id)"
+          ),
+          [[pseudonymed, pseudonymed]]
+        )
+        const { data: [first] } = yield* Effect.promise(() =>
+          connection.call("ask", { question: "payouts-by-customer" })
+        )
+        assert.deepStrictEqual(first, [pseudonymed, 1, 7, 0, null, 1, null, 1])
+        const listed = yield* Effect.promise(() => connection.call("list", { list: "payout-requests" }))
+        assert.deepInclude(listed.data[0], { customerId: pseudonymed })
+        const { data: changes } = yield* Effect.promise(() => connection.call("changes", {}))
+        assert.match(JSON.stringify(changes[0]), /"before":\{[^}]*"contract":"ps1_[0-9a-f]{32}"/)
+        assert.strictEqual(connection.stderr(), "")
+      }).pipe(Effect.scoped),
+    60_000
+  )
+
+  it.live(
+    "are named as left out, with what shows them, and pseudonyms of a server without a key are its own",
+    () =>
+      Effect.gen(function*() {
+        const to = yield* filled(`sqlite:${yield* temporaryFolder}/p.db`)
+        const connection = yield* connect(["--from", to])
+        const textOf = (tool: string, given: Arguments) =>
+          Effect.map(Effect.promise(() => connection.textOf(tool, given)), ({ text }) => text)
+        const offer = "payments mcp --personal pseudonymize"
+        for (
+          const [sql, ...words] of [
+            [
+              "SELECT customer_id FROM payout_requests",
+              "customer_id is left out because it identifies a person",
+              offer
+            ],
+            [
+              "SELECT p.customer_id FROM payout_requests p",
+              "customer_id is left out because it identifies a person",
+              offer
+            ],
+            ["SELECT raw FROM invoices", "raw is left out because it has every field"],
+            ["SELECT * FROM quarantine", "This tool does not offer quarantine"],
+            ["SELECT amout FROM invoices", "Did you mean amount?"],
+            ["SELEC 1", "Did you mean SELECT?"]
+          ] as const
+        ) {
+          const text = yield* textOf("query", { sql })
+          for (const word of words) assert.include(text, word, sql)
+        }
+        const question = yield* textOf("ask", { question: "payouts-by-customer" })
+        assert.include(question, "payouts-by-customer")
+        assert.include(question, "Left out, because they group by a field that identifies a person")
+        assert.include(question, offer)
+        const { tools } = yield* Effect.promise(() => connection.client.listTools())
+        for (const name of ["query", "ask"]) {
+          assert.include(tools.find((tool) => tool.name === name)?.description, offer)
+        }
+        const customers = yield* Effect.forEach([1, 2], () =>
+          Effect.flatMap(connect(["--from", to, "--personal", "pseudonymize"]), ({ call }) =>
+            Effect.promise(async () => {
+              const sql = "SELECT customer_id FROM payout_requests"
+              const [{ data: one }, { data: other }] = [await call("query", { sql }), await call("query", { sql })]
+              assert.deepStrictEqual(one, other)
+              return JSON.stringify(one)
+            })))
+        assert.match(customers[0] ?? "", /^\[\["ps1_[0-9a-f]{32}"\]\]$/)
+        assert.notStrictEqual(customers[0], customers[1])
+      }).pipe(Effect.scoped),
+    60_000
+  )
 
   it.live("leave no file, and a full disk is an error of the call only", () =>
     Effect.gen(function*() {

@@ -238,7 +238,7 @@ const tasks: ReadonlyArray<Task> = [
     expected: sum(api.invoices.filter((row) => row["settlementDate"] === aDay), "amount")
   },
   {
-    question: "How many invoices of one settlement cycle does the service have?",
+    question: "How many invoices of one settlement time does the service have?",
     run: async ({ all }) =>
       (await all("list", { list: "invoices", filters: { settlementTime: "2" }, limit: 100 })).length,
     expected: api.invoices.filter((row) => row["settlementTime"] === "2").length

@@ -2,15 +2,19 @@
 import type { Lists } from "@payments/core"
 import { Sandbox, type SandboxOptions } from "@payments/sandbox"
 import { Effect, Layer } from "effect"
-import { spawn, type SpawnOptions } from "node:child_process"
+import type { SpawnOptions } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { spawn } from "../../../packages/core/test/TestProcess.ts"
 
 export { rowsOf } from "../../../packages/export/test/Folder.ts"
 
 /** The built program. */
 export const binary = join(import.meta.dirname, "../dist/payments.js")
+
+/** The Node that runs the built program: this one, unless `npm run test:nodes` chooses another. */
+export const node = process.env["TESTED_NODE"] ?? process.execPath
 
 /** The result of a run. */
 export interface RunResult {
@@ -39,7 +43,7 @@ export const runProgram = (
   Effect.callback((resume) => {
     const settings: SpawnOptions = {
       cwd: options.cwd,
-      env: { PATH: process.env["PATH"], ...options.env },
+      env: options.env ?? {},
       stdio: ["ignore", "pipe", "pipe"]
     }
     const child = spawn(program, args, settings)
@@ -70,12 +74,9 @@ export const runProgram = (
     return Effect.sync(() => child.kill("SIGKILL"))
   })
 
-/** Runs `payments`. A sources file of this user does not change the result. */
+/** Runs `payments`. */
 export const payments = (args: ReadonlyArray<string>, options?: RunOptions) =>
-  runProgram(process.execPath, [binary, ...args], {
-    ...options,
-    env: { XDG_CONFIG_HOME: "/dev/null", ...options?.env }
-  })
+  runProgram(node, [binary, ...args], options)
 
 /** A temporary folder. Closing the scope removes it. */
 export const temporaryFolder = Effect.acquireRelease(

@@ -2,14 +2,16 @@ import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Questions } from "@payments/export"
 import { Effect, Fiber, Schedule } from "effect"
-import { spawn } from "node:child_process"
-import { readdirSync } from "node:fs"
+import { once } from "node:events"
+import { readdirSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { stripVTControlCharacters } from "node:util"
 import { afterAll, beforeAll } from "vitest"
+import { execFileSync, spawn } from "../../../packages/core/test/TestProcess.ts"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { query as queryServer } from "../../../packages/export/test/PostgresTest.ts"
 import { runInProcess } from "./InProcess.ts"
-import { binary, payments, temporaryFolder } from "./Program.ts"
+import { binary, node, payments, temporaryFolder } from "./Program.ts"
 
 let server: PostgresServer
 beforeAll(async () => void (server = await startServer()))
@@ -136,6 +138,8 @@ describe("payments query", () => {
             ["WITH gone AS (SELECT 1) DELETE FROM invoices", undefined],
             [isPostgres ? "SELECT 1 INTO more" : "SELECT load_extension('x')", undefined],
             ["SELECT nope FROM invoices", "nope"],
+            ["SELECT nope FROM payout_requests", "payments query --tables prints the tables and columns."],
+            ["SELECT amout FROM invoices", "Did you mean amount? payments query --tables"],
             ["SELECT FROM WHERE", "syntax error"],
             [`SELECT * FROM invoices WHERE id = "${canary}"`, undefined],
             [`SELECT '${canary}`, undefined],
@@ -146,6 +150,24 @@ describe("payments query", () => {
                 : "SELECT json('x' || contract) FROM invoices",
               undefined
             ],
+            // What a database says about a value that it has read.
+            ...isPostgres
+              ? [
+                ["SELECT ('x' || contract)::regclass FROM invoices", "relation \"…\" does not exist (42P01)"],
+                ["SELECT current_setting('x' || contract) FROM invoices", "parameter \"…\""],
+                ["SELECT lo_get((contract::bigint % 4000000000)::oid) FROM invoices", "large object … does not exist"],
+                ["SELECT (SELECT contract FROM invoices)", "more than one row returned by a subquery"],
+                // Errors of the statement, and not of the destination.
+                ["SELECT nope.f(1)", "schema \"nope\" does not exist"],
+                // A cursor accepts a function that writes.
+                ["SELECT lo_creat(-1)", "cannot execute lo_creat() in a read-only transaction"]
+              ] as const
+              : [
+                ["SELECT json_extract('{}', contract) FROM invoices", "bad JSON path: '…'"],
+                ["SELECT * FROM invoices, pragma_integrity_check('x' || contract)", "no such table: …"],
+                ["SELECT exact_sum('12')", "exact_sum adds integers only."],
+                ["SELECT exact_sum(contract) FROM invoices", "exact_sum adds integers only."]
+              ] as const,
             [isPostgres ? "SELECT 9223372036854775807 + 1" : "SELECT sum(9223372036854775807) FROM invoices", undefined]
           ] as const
         ) {
@@ -193,7 +215,7 @@ describe("payments query", () => {
         for (const { name } of Questions.questions) assert.include(printed.out, name)
         assert.include(
           (yield* run("--tables", "--format", "csv")).out,
-          "invoices,settlement_date,text,the field settlementDate"
+          `invoices,status,text,state; observed: paid,paid\r\n`
         )
         for (
           const [args, problem] of [
@@ -212,6 +234,96 @@ describe("payments query", () => {
       }).pipe(Effect.scoped),
     30_000
   )
+
+  it.live(
+    "shows the largest groups first on a terminal, and the exact sums of the others and of all",
+    () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const from = `sqlite:${folder}/p.db`
+        const payoutRequests = Array.from({ length: 1_675 }, (_, index) =>
+          JSON.stringify({
+            id: `p${index}`,
+            customerId: `cus_${index}`,
+            status: index % 2 === 0 ? "failed" : "completed",
+            statusMessage: index % 2 === 0 ? "AUTHENTICATION_FAILED" : null,
+            amount: max - index,
+            createdAt: `2024-05-${String(index % 28 + 1).padStart(2, "0")}T10:00:00Z`
+          }))
+        yield* runInProcess(layerTest({ payoutRequests }), ["export", "payout-requests", "--to", from])
+        const run = (args: ReadonlyArray<string>, terminal = true) =>
+          runInProcess(emptyApi, ["query", "--from", from, ...args], terminal, 200)
+        const cells = (out: string) => out.split("\n").map((line) => line.trim().split(/ {2,}/).slice(0, 3).join(" "))
+        const sum = (count: number, first = 0, step = 1) =>
+          Array.from({ length: count }, (_, index) => BigInt(max - first - index * step)).reduce((a, b) => a + b, 0n)
+        const grouped = (value: bigint) => value.toLocaleString("en-US")
+
+        const short = yield* run(["payouts-by-customer"])
+        const lines = cells(short.out)
+        assert.deepStrictEqual(lines.slice(0, 2), ["customer_id records amount", `cus_0 1 ${grouped(BigInt(max))}`])
+        assert.deepStrictEqual(lines.slice(20), [
+          `cus_19 1 ${grouped(BigInt(max - 19))}`,
+          `(1,655 others) 1,655 ${grouped(sum(1_655, 20))}`,
+          `(total) 1,675 ${grouped(sum(1_675))}`,
+          ""
+        ])
+        assert.strictEqual(
+          short.err,
+          "These are the 20 largest groups. --top shows more, and --format csv all of them.\n"
+        )
+        // A program gets every group and no sum, because it would add them.
+        const all = (yield* run(["payouts-by-customer"], false)).out
+        assert.strictEqual(all.split("\n").length - 1, 1_675)
+        assert.notInclude(all, "total")
+        const top = yield* run(["payouts-by-customer", "--top", "2"], false)
+        assert.deepStrictEqual(top.out.split("\n").map((line) => line.slice(0, 23)), [
+          `{"customer_id":"cus_0",`,
+          `{"customer_id":"cus_1",`,
+          ""
+        ])
+        // Time orders the days, but not the largest of them.
+        const day = yield* run(["payouts-by-day", "--top", "1"])
+        assert.deepStrictEqual(cells(day.out).slice(1, 4), [
+          `2024-05-01 60 ${grouped(sum(60, 0, 28))}`,
+          `(27 others) 1,615 ${grouped(sum(1_675) - sum(60, 0, 28))}`,
+          `(total) 1,675 ${grouped(sum(1_675))}`
+        ])
+        const failed = yield* run([
+          "failed-payouts-by-customer",
+          "--where",
+          "amount<=9007199254740980",
+          "--where",
+          "id~p",
+          "--top=1"
+        ])
+        assert.deepStrictEqual(cells(failed.out).slice(1, 3), [
+          `cus_12 AUTHENTICATION_FAILED 1`,
+          `(831 others) 831 ${grouped(sum(831, 14, 2))}`
+        ])
+        assert.include((yield* run(["failed-payouts-by-customer", "--month", "2023-01"])).err, "status failed")
+        for (
+          const [args, problem] of [
+            [["payouts-by-customer", "--where", "amout>1"], "Did you mean amount?"],
+            [["payouts-by-customer", "--where", "customer_id=x"], "No rows."],
+            [["payouts-by-customer", "--where", "amount>1.5"], "amount is a whole number"],
+            [["payouts-by-customer", "--top", "0"], "--top"],
+            [["SELECT 1", "--top", "1", "--where", "a=1"], "--top, --where are for questions"]
+          ] as const
+        ) assert.include((yield* run(args)).err, problem)
+      }).pipe(Effect.scoped),
+    30_000
+  )
+
+  it.live("runs a statement that begins with a comment, or that a file has", () =>
+    Effect.gen(function*() {
+      const { folder, run } = yield* filled("sqlite:p.db")
+      const sql = "-- two = 2\n--more\nSELECT 2 AS two"
+      writeFileSync(join(folder, "q.sql"), `${sql}\n`)
+      for (const given of [sql, `@${join(folder, "q.sql")}`]) {
+        assert.deepInclude(yield* run(given), { code: 0, out: `{"two":2}\n`, err: "" })
+      }
+      assert.include((yield* run("-- SELECT 1")).err, "There is no statement.")
+    }).pipe(Effect.scoped))
 
   it.live("reports an absent destination, and creates nothing", () =>
     Effect.gen(function*() {
@@ -266,6 +378,19 @@ describe("payments query", () => {
       }
     }).pipe(Effect.scoped))
 
+  it.live("ends a query of SQLite that needs too much memory", () =>
+    Effect.gen(function*() {
+      const { run } = yield* filled("sqlite:p.db")
+      // Without a limit, this succeeds with 4 GB.
+      const large = "SELECT count(DISTINCT hex(zeroblob(400000000 - value))) AS n FROM json_each('[1,2,3,4]')"
+      const { code, err, out } = yield* run(large)
+      assert.deepStrictEqual([code, out], [2, ""])
+      assert.include(err, "The query needs more than 1024 MiB of memory.")
+      // The largest record has 32 MiB.
+      const row = yield* run("SELECT hex(zeroblob(16777216)) AS before, hex(zeroblob(16777216)) AS after")
+      assert.deepStrictEqual([row.code, row.out.length], [0, 2 * 2 ** 25 + `{"before":"","after":""}\n`.length])
+    }).pipe(Effect.scoped))
+
   it.live("can be interrupted while SQLite computes", () =>
     Effect.gen(function*() {
       const { to } = yield* filled("sqlite:p.db")
@@ -273,7 +398,7 @@ describe("payments query", () => {
       const endless = `SELECT hex(zeroblob(600000)) UNION ALL
         SELECT count(*) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n)`
       const code = yield* Effect.callback<number | null>((resume) => {
-        const child = spawn(process.execPath, [binary, "query", "--from", to, endless], {
+        const child = spawn(node, [binary, "query", "--from", to, endless], {
           stdio: ["ignore", "pipe", "inherit"]
         })
         child.stdout.once("data", () => child.kill("SIGINT"))
@@ -282,6 +407,26 @@ describe("payments query", () => {
         return Effect.sync(() => child.kill("SIGKILL"))
       })
       assert.strictEqual(code, 130)
+    }).pipe(Effect.scoped))
+
+  it.live("leaves no process if it is killed while SQLite computes", () =>
+    Effect.gen(function*() {
+      const { to } = yield* filled("sqlite:p.db")
+      const endless = `SELECT hex(zeroblob(600000)) UNION ALL
+        SELECT count(*) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n)`
+      const processes = () =>
+        execFileSync("ps", ["-A", "-o", "pid=,ppid=,stat="], { encoding: "utf8" }).split("\n")
+          .map((line) => line.trim().split(/ +/)).filter(([, , state = "Z"]) => !state.startsWith("Z"))
+      const child = spawn(node, [binary, "query", "--from", to, endless], { stdio: ["ignore", "pipe", "inherit"] })
+      yield* Effect.promise(() => once(child.stdout, "data"))
+      child.stdout.resume()
+      const queries = processes().flatMap(([pid, parent]) => Number(parent) === child.pid ? [pid] : [])
+      assert.lengthOf(queries, 1)
+      child.kill("SIGKILL")
+      yield* Effect.repeat(Effect.sync(() => processes().some(([pid]) => queries.includes(pid))), {
+        while: (isRunning) => isRunning,
+        schedule: Schedule.spaced("30 millis")
+      })
     }).pipe(Effect.scoped))
 
   it.live("cancels a query that is interrupted while PostgreSQL computes", () =>

@@ -34,14 +34,33 @@ const invoices = [
   { id: "null", status: null, settlementDate: "2024-05-31", amount: null }
 ].map((invoice) => JSON.stringify(invoice))
 
-/** Exports the invoices, and returns the folder and a function that runs `payments query` on the copy. */
-const exported = Effect.gen(function*() {
+/** Exports invoices, and returns the folder and a function that runs `payments query` on the copy. */
+const exportedFrom = Effect.fnUntraced(function*(texts: ReadonlyArray<string>) {
   const folder = yield* temporaryFolder
   const from = `sqlite:${join(folder, "payments.db")}`
-  const api = layerTest({ invoices })
+  const api = layerTest({ invoices: texts })
   yield* runInProcess(api, ["export", "invoices", "--to", from])
   return { folder, query: (...args: ReadonlyArray<string>) => runInProcess(api, ["query", "--from", from, ...args]) }
 })
+
+const exported = exportedFrom(invoices)
+
+/** DejaVu Sans, one of the widest usual fonts. */
+const wideFont = `@font-face{font-family:Wide;src:url(data:font/ttf;base64,${
+  readFileSync(createRequire(import.meta.url).resolve("dejavu-fonts-ttf/ttf/DejaVuSans.ttf")).toString("base64")
+})}`
+
+/** The texts of the visible charts that extend beyond their chart, or that overlap. */
+const clipped = `document.fonts.load("12px Wide").then(() => [...document.querySelectorAll("svg")].flatMap((svg) => {
+  const box = svg.getBoundingClientRect()
+  const texts = [...svg.querySelectorAll("text")].map((text) => ({ text: text.textContent, box: text.getBoundingClientRect() }))
+  const isOutside = ({ box: { left, right, top, bottom } }) =>
+    left < box.left - 0.5 || right > box.right + 0.5 || top < box.top - 0.5 || bottom > box.bottom + 0.5
+  const isOn = (one, other) => one !== other && one.box.left < other.box.right && other.box.left < one.box.right &&
+    one.box.top + 2 < other.box.bottom && other.box.top + 2 < one.box.bottom
+  return box.width === 0 ? [] : texts.filter((one) => isOutside(one) || texts.some((other) => isOn(one, other)))
+    .map(({ text }) => text)
+}))`
 
 /** Opens a file and records every request and every message of the browser. */
 const open = Effect.fnUntraced(function*(file: string) {
@@ -112,7 +131,105 @@ layer(Chromium.layer, { excludeTestServices: true })("the page of a query", (it)
       }).pipe(Effect.scoped), 60_000)
   })
 
+  it.effect(
+    "clips no text of a chart in a wide font, on the page and in an SVG file that stands alone",
+    () =>
+      Effect.gen(function*() {
+        const months = Array.from({ length: 26 }, (_, index) => ({
+          id: `m${index}`,
+          status: `on_hold_by_review_${"MW".repeat(index)}`,
+          paymentMethod: index === 0 ? "\uFFFE\u0000<&>" : "pse",
+          amount: 38_500_000 - 1_000_000 * index,
+          settlementDate: `${2023 + Math.floor(index / 12)}-${String(index % 12 + 1).padStart(2, "0")}-01`
+        }))
+        const large = Array.from(
+          { length: 40 },
+          (_, index) => ({ id: `l${index}`, status: "paid", amount: Number.MAX_SAFE_INTEGER })
+        )
+        const { folder, query } = yield* exportedFrom([...months, ...large].map((invoice) => JSON.stringify(invoice)))
+        const questions = [
+          ["settled-by-month", "--where", "settlementDate"],
+          ["settled-by-day", "--where", "settlementDate"],
+          ["invoices-by-status"],
+          ["paid-by-method"]
+        ]
+        for (const args of questions) {
+          const [html, svg] = [join(folder, "chart.html"), join(folder, "chart.svg")]
+          const written = yield* query(...args, "--chart", "--html", html, "--svg", svg)
+          assert.strictEqual(written.code, 0)
+          // The chart on stdout, and the names of the files on stderr.
+          assert.include(written.out, "amount")
+          assert.match(
+            written.err,
+            new RegExp(`The page is written to ${html}\\.[^]*The chart is written to ${svg}\\.`)
+          )
+          const wideHtml = join(folder, "wide.html")
+          writeFileSync(
+            wideHtml,
+            readFileSync(html, "utf8").replace(/<meta http-equiv="Content-Security-Policy"[^>]*>/, "")
+              .replace("<style>", `<style>${wideFont}`).replaceAll("system-ui,sans-serif", "Wide")
+          )
+          const page = yield* open(wideHtml)
+          for (const width of [390, 1280]) {
+            yield* Effect.promise(() => show(page.page, { width, scheme: "light" }))
+            assert.deepStrictEqual(yield* page.evaluate(clipped), [], `${args[0]} at ${width} px`)
+          }
+          const wideSvg = join(folder, "wide.svg")
+          const text = readFileSync(svg, "utf8")
+          assert.notMatch(text, /<style|<script|href|url\(|class="[^"]*"[^>]*style=/)
+          assert.strictEqual(statSync(svg).mode & 0o777, 0o600)
+          writeFileSync(
+            wideSvg,
+            text.replaceAll("Arial, Helvetica, sans-serif", "Wide").replace(
+              "<title>",
+              `<style>${wideFont}</style><title>`
+            )
+          )
+          const alone = yield* open(wideSvg)
+          assert.strictEqual(yield* alone.evaluate("document.documentElement.localName"), "svg")
+          assert.deepStrictEqual(yield* alone.evaluate(clipped), [], `${args[0]} as SVG`)
+          // As an image, which loads nothing and has no style of a page around it.
+          const report = join(folder, "report.html")
+          writeFileSync(report, `<img src="chart.svg">`)
+          const { evaluate } = yield* open(report)
+          assert.strictEqual(yield* evaluate("document.images[0].naturalWidth"), 920)
+          assert.include(text, `fill="#1f6feb"`)
+        }
+        const same = yield* query("settled-by-day", "--html", join(folder, "x"), "--svg", join(folder, "x"))
+        assert.deepStrictEqual([same.code, same.err.includes("name the same file")], [2, true])
+        const none = yield* query("SELECT 'a' AS x", "--svg", join(folder, "x.svg"), "--html", join(folder, "x.html"))
+        assert.strictEqual(none.code, 2)
+        assert.notInclude(readdirSync(folder).join(), "x.")
+      }).pipe(Effect.scoped),
+    60_000
+  )
+
   describe("as a file", () => {
+    it.effect("replaces neither a file of the copy nor the other file of the same query", () =>
+      Effect.gen(function*() {
+        const { folder, query } = yield* exported
+        const database = join(folder, "payments.db")
+        const before = readFileSync(database)
+        symlinkSync("payments.db", join(folder, "link.svg"))
+        const names = ["payments.db", "link.svg", "payments.db-wal", "./payments.db"]
+        for (const name of names) {
+          const refused = yield* query("SELECT 'a' AS x, 2 AS n", "--svg", `${folder}/${name}`)
+          assert.strictEqual(refused.code, 2, name)
+          assert.include(refused.err, "--svg names a file of the copy", name)
+        }
+        const same = ["--html", join(folder, "x.out"), "--svg", `${folder}/./x.out`]
+        const refused = yield* query("SELECT 'a' AS x, 2 AS n", ...same)
+        assert.strictEqual(refused.code, 2)
+        assert.include(refused.err, "--html and --svg name the same file.")
+        assert.isTrue(before.equals(readFileSync(database)))
+        const api = layerTest({ invoices: [`{"id":"a","amount":5}`] })
+        const copy = join(folder, "copy")
+        yield* runInProcess(api, ["export", "invoices", "--to", `file:${copy}`])
+        const args = ["query", "invoices-by-status", "--from", `file:${copy}`, "--html"]
+        assert.strictEqual((yield* runInProcess(api, [...args, join(copy, "invoices.ndjson")])).code, 2)
+        assert.strictEqual((yield* runInProcess(api, [...args, join(folder, "copy.html")])).code, 0)
+      }).pipe(Effect.scoped))
+
     it.effect("replaces a whole file or none, and keeps a symbolic link", () =>
       Effect.gen(function*() {
         const { folder, query } = yield* exported

@@ -8,7 +8,7 @@ import { Effect } from "effect"
 import { mkdirSync, readFileSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { pack, publish } from "../../../scripts/release.ts"
-import { versionedFiles } from "../../../scripts/version.ts"
+import { versionedFiles, withVersion } from "../../../scripts/version.ts"
 import { runProgram, temporaryFolder } from "./Program.ts"
 import { startRegistry } from "./Registry.ts"
 
@@ -40,7 +40,19 @@ describe("a release", () => {
       return version
     })
     const written = versionedFiles.map(({ file, pattern }) => pattern.exec(readFileSync(join(root, file), "utf8"))?.[0])
-    assert.deepStrictEqual(Array.from(new Set([...versions, ...written])), [versions[0]])
+    const changelog = readFileSync(join(root, "CHANGELOG.md"), "utf8")
+    const [newest] = Array.from(changelog.matchAll(/^## (.*)$/gm), ([, version]) => version)
+    assert.deepStrictEqual(Array.from(new Set([...versions, ...written, newest])), [versions[0]])
+  })
+
+  it("adds its changesets to the changelog, above the earlier versions", () => {
+    const first = "---\n\"@payments/cli\": minor\n---\n\nThe first change costs $& less.\n"
+    const second = "---\n\"@payments/core\": patch\n\"@payments/cli\": patch\n---\n\nThe second one\nhas two lines.\n"
+    assert.strictEqual(
+      withVersion("# Changelog\n\nAbout.\n\n## 0.1.0\n\nThe first version.\n", "0.2.0", [first, second]),
+      "# Changelog\n\nAbout.\n\n## 0.2.0\n\n- The first change costs $& less.\n- The second one\n  has two lines.\n\n" +
+        "## 0.1.0\n\nThe first version.\n"
+    )
   })
 
   it.live("has the same bytes twice; npm and npx install the programs from a registry, and they run", () =>

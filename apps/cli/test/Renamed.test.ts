@@ -1,4 +1,4 @@
-/** Flags, environment variables and settings whose names have changed. No released name has changed yet: these are examples. */
+/** Flags, environment variables and settings whose names have changed: examples, and those that have really changed. */
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { RenamedNames } from "@payments/export/program"
@@ -26,6 +26,14 @@ const environment = (values: Readonly<Record<string, string>>) =>
   Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord(values)))
 
 describe("an old name", () => {
+  it.effect("of the filter by settlement time works", () =>
+    Effect.gen(function*() {
+      const invoices = layerTest({ invoices: [{ id: "a", settlementTime: "1" }, { id: "b", settlementTime: "2" }] })
+      const { code, err, out } = yield* runInProcess(invoices, ["invoices", "list", "--settlement-cycle", "2"])
+      assert.deepStrictEqual([code, out], [0, `{"id":"b","settlementTime":"2"}\n`])
+      assert.include(err, `payments: ${warning("--settlement-cycle", "--settlement-time")}\n`)
+    }))
+
   it.live("of a flag works with a warning, and other words stay", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "a.db")

@@ -112,7 +112,7 @@ describe("the result of a command as JSON", () => {
       assert.deepStrictEqual(verified.document, {
         matches: true,
         damage: [],
-        lists: [{ ...same, scan: 1, certifiedRecords: 150, notCompared: [] }],
+        lists: [{ ...same, scan: 1, certifiedRecords: 150, heldBack: 0, notCompared: [] }],
         files: [],
         api: [same]
       })
@@ -129,16 +129,21 @@ describe("the result of a command as JSON", () => {
       const pruned = yield* run("prune", "--keep-changes", "1d", "--dry-run")
       assert.deepStrictEqual(pruned.document, {
         dryRun: true,
-        changes: { removed: 0, through: 0, heldBack: [] },
+        changes: { generation: pruned.document.changes.generation, removed: 0, through: 0, heldBack: [] },
         scans: null,
         rows: null,
         snapshots: null
       })
       assert.deepStrictEqual((yield* run("changes", "ack", "reports", "1")).document, {
         consumer: "reports",
+        generation: pruned.document.changes.generation,
         position: 1
       })
-      assert.deepInclude((yield* run("changes", "ack", "reports", "9")).error, { reason: "Usage", exitCode: 2 })
+      const back = yield* run("changes", "ack", "reports", "9", "--back")
+      assert.deepInclude(back.error, { reason: "Usage", exitCode: 2 })
+      // A consumer that has read a change which does not exist shows that changes were lost.
+      const beyond = yield* run("changes", "ack", "reports", "9")
+      assert.deepInclude(beyond.error, { reason: "Incomplete", exitCode: 10 })
       const removed = yield* run("changes", "consumers", "--remove", "reports")
       assert.deepStrictEqual(removed.document, { consumer: "reports", removed: true })
     }).pipe(Effect.scoped))

@@ -2,26 +2,31 @@
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { ConfigProvider, Effect } from "effect"
-import { spawn } from "node:child_process"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { spawn } from "../../../packages/core/test/TestProcess.ts"
 import { runInProcess } from "./InProcess.ts"
 import { binary, payments, sandboxEnv, temporaryFolder } from "./Program.ts"
 
 /** Starts the sandbox in another process and returns the settings that it prints. Closing the scope stops it. */
 const running = (...args: ReadonlyArray<string>) =>
   Effect.acquireRelease(
-    Effect.callback<{ readonly env: Record<string, string>; readonly stop: () => void }>((resume) => {
+    Effect.callback<
+      { readonly env: Record<string, string>; readonly stderr: () => string; readonly stop: () => void }
+    >((resume) => {
       const child = spawn(process.execPath, [binary, "sandbox", "--port", "0", ...args], {
-        env: { PATH: process.env["PATH"] }
+        env: {}
       })
       let out = ""
+      let errors = ""
+      child.stderr.on("data", (chunk: Buffer) => void (errors += chunk.toString()))
       child.stdout.on("data", (chunk: Buffer) => {
         out += chunk.toString()
         const env = Object.fromEntries(
           Array.from(out.matchAll(/^export (\w+)=(.*)$/gm), ([, name, value]) => [name, value])
         )
-        if (env["PAYMENTS_API_KEY"] !== undefined) resume(Effect.succeed({ env, stop: () => child.kill("SIGKILL") }))
+        if (env["PAYMENTS_API_KEY"] === undefined) return
+        resume(Effect.succeed({ env, stderr: () => errors, stop: () => child.kill("SIGKILL") }))
       })
     }),
     ({ stop }) => Effect.sync(stop)
@@ -55,6 +60,25 @@ describe("payments sandbox", () => {
       const { env } = yield* running("--records", "10000000", "--live", "--order", "newest")
       const { code, stdout } = yield* payments(["payout-requests", "list", "--limit", "5"], { env })
       assert.deepStrictEqual([code, stdout.split("\n").length - 1], [0, 5])
+    }).pipe(Effect.scoped))
+
+  it.live("warns if other machines can use it, and prints an address that this machine reaches", () =>
+    Effect.gen(function*() {
+      const started = Effect.fnUntraced(function*(...args: ReadonlyArray<string>) {
+        const { env, stderr } = yield* running(...args)
+        return {
+          env,
+          errors: yield* Effect.repeat(Effect.delay(Effect.sync(stderr), 10), {
+            until: (text) => /^Serving/m.test(text)
+          })
+        }
+      })
+      const { env, errors } = yield* started("--host", "0.0.0.0", "--control-port", "0", "--control-host", "::")
+      assert.match(env["PAYMENTS_BASE_URL"] ?? "", /^http:\/\/127\.0\.0\.1:\d+$/)
+      for (const flag of ["--host 0.0.0.0", "--control-host ::"]) {
+        assert.include(errors, `Warning: with ${flag}, other machines can use the sandbox too.`)
+      }
+      assert.notInclude((yield* started("--host", "::1")).errors, "Warning")
     }).pipe(Effect.scoped))
 
   it.live.each<readonly [flag: string, value: string]>([

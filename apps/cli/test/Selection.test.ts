@@ -6,9 +6,10 @@ import { parse } from "csv-parse/sync"
 import { Effect, Fiber, Schema } from "effect"
 import { rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
 import { CollectedLimit } from "../src/Selection.ts"
 import { runInProcess, withoutColors } from "./InProcess.ts"
-import { binary, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
+import { binary, payments, runProgram, sandboxEnv, temporaryFolder } from "./Program.ts"
 
 const count = 45
 const invoices = Array.from(
@@ -55,6 +56,26 @@ describe("a listing", () => {
         2,
         "payments: Only one value can come from standard input (@-).\n"
       ])
+    }))
+
+  it.effect("counts an absent field as different from every value, and null as the text null", () =>
+    Effect.gen(function*() {
+      const records = [
+        `{"id":"a","status":"paid"}`,
+        `{"id":"b","status":null}`,
+        `{"id":"c"}`,
+        `{"id":"d","status":"x"}`
+      ]
+      const idsOf = (condition: string) =>
+        Effect.map(
+          runInProcess(layerTest({ invoices: records }), ["invoices", "list", "--all", "--where", condition]),
+          ({ out }) => linesOf(out).map((line) => (JSON.parse(line) as { readonly id: string }).id) // as printed
+        )
+      assert.deepStrictEqual(yield* idsOf("status!=paid"), ["b", "c", "d"])
+      assert.deepStrictEqual(yield* idsOf("status!=null"), ["a", "c", "d"])
+      for (const condition of ["status=paid", "status~paid", "status<=paid", "status>=paid"]) {
+        assert.notInclude(yield* idsOf(condition), "c", condition)
+      }
     }))
 
   it.effect("prints the chosen fields in every format, nested as in the record", () =>
@@ -110,10 +131,19 @@ describe("a listing", () => {
       const quoted = yield* list("--limit", "1", "--fields", `id,"amout",taxCode`)
       assert.deepStrictEqual([quoted.code, quoted.out], [0, `{"id":"inv_0"}\n`])
       for (
-        const [flag, text] of [["--fields", "a,,b"], ["--sort", "a:up"], ["--where", "amount >"], [
-          "--where",
-          "amount>1,000"
-        ], ["--query", "["]] as const
+        const [flag, text] of [
+          ["--fields", "a,,b"],
+          ["--sort", "a:up"],
+          ["--where", "amount >"],
+          [
+            "--where",
+            "amount>1,000"
+          ],
+          ["--query", "["],
+          ["--fields", "*"],
+          ["--fields", "id,customerDetails.*"],
+          ["--sort", "*"]
+        ] as const
       ) {
         assert.strictEqual((yield* list(flag, text)).code, 2, text)
       }
@@ -368,6 +398,28 @@ describe("a listing", () => {
       assert.include(narrow.err, "The terminal has no room for: ")
     }).pipe(Effect.scoped))
 
+  it.live("runs an expression apart: an interrupt stops it at once, and it cannot take all memory", () =>
+    Effect.gen(function*() {
+      const records = Array.from({ length: 100 }, (_, index) => `{"id":"inv_${index}"}`)
+      let servedAt = Infinity
+      const service = yield* scriptedServer((_, response) => {
+        pageOf(response, records, null)
+        servedAt = performance.now()
+      })
+      const run = (query: string, interruptWhen?: () => boolean) =>
+        payments(["invoices", "list", "--all", "--query", query], {
+          env: { PAYMENTS_BASE_URL: service.url, PAYMENTS_API_KEY: "k" },
+          interruptWhen
+        })
+      // 100^5 steps take minutes.
+      const endless = "map(&length(map(&length(map(&length(map(&length(map(&id, $)), $)), $)), $)), @)"
+      const stopped = yield* run(endless, () => performance.now() > servedAt + 1000)
+      assert.deepStrictEqual([stopped.code, stopped.signal, stopped.stdout], [130, null, ""])
+      const large = yield* run("map(&pad_left(id, `50000000`), @)")
+      assert.deepStrictEqual([large.code, large.stdout], [2, ""])
+      assert.match(large.stderr, /^payments: --query: the expression needs more than 1024 MiB of memory\. [^\n]*\n$/)
+    }).pipe(Effect.scoped))
+
   it.live("keeps its promises in the built program: through pipes, and with a value of a condition from stdin", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
@@ -381,7 +433,10 @@ describe("a listing", () => {
       const head = yield* run(`${command} --sort amount --format csv --fields id,amount | head -1`)
       assert.deepStrictEqual([head.code, head.stdout, head.stderr], [0, "id,amount\r\n", ""])
       const full = yield* run(`${command} --sort amount > /dev/full`)
-      assert.deepStrictEqual([full.code, full.stderr], [9, "payments: the output cannot be written (ENOSPC).\n"])
+      assert.deepStrictEqual([full.code, full.stderr], [
+        9,
+        "payments: the output cannot be written: there is no space left (ENOSPC).\n"
+      ])
       const where = yield* run(`echo pending | ${command} --where status=@- --query 'length(@)'`)
       const typed = yield* run(`${command} --where status=pending --query 'length(@)'`)
       assert.isAbove(Number(typed.stdout), 0)

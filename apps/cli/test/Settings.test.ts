@@ -65,7 +65,7 @@ describe("both programs", () => {
   it.live("warn about a variable that looks like a setting but is none, and continue", () =>
     Effect.gen(function*() {
       const env = { PAYMENTS_EVREY: "5m", PAYMENTS_SEED: "1" }
-      const cli = yield* payments(["sources"], { env })
+      const cli = yield* payments(["invoices", "list"], { env })
       const other = yield* runProgram(process.execPath, [worker, "check"], { env })
       for (
         const [{ code, stderr, stdout }, name, expected] of [[cli, "payments", 3], [

@@ -122,9 +122,17 @@ base_url = "${url}"
 api_key_env = "KEY"
 `
         )
-        const [list, sources] = [yield* payments(["source", "list"], { env }), yield* payments(["sources"], { env })]
-        assertEnds(list, 0, `"source":"north"`)
-        assert.deepStrictEqual(list, sources)
+        const config = yield* payments(["config"], { env })
+        assertEnds(config, 0, `"source":"north"`)
+        assert.strictEqual(config.stderr, "")
+        for (
+          const words of [["source", "list"], ["sources"], ["--log-level", "info", "source", "--config", file, "list"]]
+        ) {
+          const old = yield* payments(words, { env })
+          assertEnds(old, 0, "is now called payments config. Version 0.3.0 no longer accepts the old name.")
+          const rows = (text: string) => text.split("\n").filter((row) => !/"setting":"config"/.test(row))
+          assert.deepStrictEqual(rows(old.stdout), rows(config.stdout))
+        }
         assertEnds(yield* payments(["source", "remove", "north"], { env }), 0, "Removed its key")
         assert.isFalse(existsSync(key))
         const before = readFileSync(file, "utf8")
@@ -150,6 +158,72 @@ api_key_env = "KEY"
         assert.strictEqual(readFileSync(file, "utf8"), `${before}[sources.x`)
       }).pipe(Effect.scoped),
     60_000
+  )
+
+  it.live("leaves a file that every command understands when it removes the last source", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const env = { XDG_CONFIG_HOME: join(cwd, "config") }
+      const file = join(cwd, "config/payments/payments.toml")
+      const none = yield* payments(["config"], { env })
+      assertEnds(none, 0, `There is no sources file. It would be ${file}. Add a source: payments source add NAME`)
+      assertEnds(yield* payments(["source", "add", "x", "--base-url", url, "--key-env", "K"], { env }), 0)
+      assertEnds(yield* payments(["source", "remove", "x"], { env }), 0)
+      for (const command of ["config", "sources"]) {
+        assertEnds(yield* payments([command], { env }), 0, `${file} has no source. Add a source: payments source add`)
+      }
+      const doctor = yield* payments(["doctor"], { env })
+      assertEnds(doctor, 3, `${file} has no source`, "payments source add NAME --base-url URL")
+      assert.notInclude(doctor.stdout, "is not set")
+      assertEnds(yield* payments(["invoices", "list"], { env }), 3, "PAYMENTS_BASE_URL is not set")
+      // A file that is named is never replaced by the environment.
+      const service = { ...env, PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: "k" }
+      assertEnds(yield* payments(["invoices", "list", "--config", file], { env: service }), 3, "The file has no source")
+      assertEnds(yield* payments(["config", "--config", file], { env: service }), 0, "has no source")
+      assertEnds(yield* payments(["source", "add", "y", "--base-url", url, "--key-env", "K"], { env }), 0, "Added y")
+    }).pipe(Effect.scoped), 30_000)
+
+  it.live("names every flag that is missing without a terminal, and leaves no file", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const env = { XDG_CONFIG_HOME: join(cwd, "config") }
+      const ended = yield* payments(["source", "add", "shop"], { env })
+      assertEnds(ended, 2, "give --base-url URL", "give --key-stdin")
+      assert.deepStrictEqual(readdirSync(cwd), [])
+      const named = yield* payments(["source", "add", "Shop", "--base-url", url, "--key-env", "K"], { env })
+      assertEnds(named, 2, "The name of a source has 1 to 40 small letters")
+      assert.deepStrictEqual(readdirSync(cwd), [])
+    }).pipe(Effect.scoped))
+
+  it.live(
+    "asks for the address on the terminal, unless the defaults of the file have one",
+    () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const file = join(folder, "payments.toml")
+        const env = { PAYMENTS_CONFIG: file }
+        const wrong = yield* typing(["source", "add", "shop"], env, "ftp://x\n")
+        assert.deepInclude(wrong.exit, { value: 2 })
+        assert.include(wrong.shown, "base_url must begin with https://")
+        assert.notInclude(wrong.shown, "API key of")
+        const name = yield* typing(["source", "add", "Shop"], env, "")
+        assert.include(name.shown, "The name of a source")
+        assert.notInclude(name.shown, "Address of")
+        assert.deepStrictEqual(readdirSync(folder), [])
+        const added = yield* typing(["source", "add", "shop"], env, `${url}\n${canary}\n`)
+        assert.deepInclude(added.exit, { value: 0 })
+        assert.isFalse(added.isPiped)
+        assert.isBelow(added.shown.indexOf("Address of the service of shop"), added.shown.indexOf("API key of shop"))
+        assert.strictEqual(
+          readFileSync(file, "utf8"),
+          `[sources.shop]\nbase_url = "${url}"\napi_key_file = "keys/shop"\n`
+        )
+        writeFileSync(file, `[defaults]\nbase_url = "${url}"\n`)
+        const inherited = yield* typing(["source", "add", "other"], env, `${canary}\n`)
+        assert.deepInclude(inherited.exit, { value: 0 })
+        assert.notInclude(inherited.shown, "Address of")
+      }).pipe(Effect.scoped),
+    10_000
   )
 
   it.live.skipIf(!existsSync("/proc/self"))("fails if its folder can never be created", () =>

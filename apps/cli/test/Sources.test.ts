@@ -141,7 +141,7 @@ to = "sqlite:north.db"
     }).pipe(Effect.scoped))
 })
 
-describe("payments sources", () => {
+describe("payments config", () => {
   const canary = "sk_live_canary5ecret"
 
   it.live("shows no key, and nothing of how to get one, in any format", () =>
@@ -158,15 +158,16 @@ to = "sqlite:south.db"
 `)
       writeFileSync(join(folder, canary), canary)
       for (const format of ["table", "json", "ndjson", "csv"]) {
-        const { code, stderr, stdout } = yield* payments(["sources", "--config", file, "--format", format])
+        const { code, stderr, stdout } = yield* payments(["config", "--config", file, "--format", format])
         assert.deepStrictEqual([code, stderr], [0, ""])
         assert.notInclude(stdout, canary)
         assert.strictEqual(stdout.match(/\*\*\*/g)?.length, 4)
         // The number of asterisks does not depend on the key.
         assert.notInclude(stdout, "****")
       }
-      const { stdout } = yield* payments(["sources", "--config", file, "--source", "south", "--format", "ndjson"])
-      assert.deepStrictEqual(stdout.trimEnd().split("\n").slice(0, 2).map((line) => JSON.parse(line)), [
+      const { stdout } = yield* payments(["config", "--config", file, "--source", "south", "--format", "ndjson"])
+      const rows = stdout.trimEnd().split("\n").map((line) => JSON.parse(line))
+      assert.deepStrictEqual(rows.filter(({ setting }) => /^(base_url|api_key_command)$/.test(setting)), [
         {
           source: "south",
           setting: "base_url",
@@ -186,27 +187,34 @@ to = "sqlite:south.db"
         PAYMENTS_TO: `postgres://user:${canary}@db.example.com/finance`,
         PAYMENTS_MISSING_LIMIT: "5%"
       }
-      const { code, stderr, stdout } = yield* payments(["sources", "--format", "csv"], { env })
+      const { code, stderr, stdout } = yield* payments(["config", "--format", "csv"], { env })
       assert.deepStrictEqual([code, stderr], [0, ""])
-      assert.strictEqual(
-        stdout.replaceAll("\r\n", "\n"),
-        `source,setting,value,from
-default,api_key,***,PAYMENTS_API_KEY
-default,base_url,https://payments.example.com,PAYMENTS_BASE_URL
-default,invoices_api_key_file,***,PAYMENTS_INVOICES_API_KEY_FILE
-default,to,postgres://user@db.example.com/finance?schema=payments,PAYMENTS_TO
-default,lists,"payout-requests, payin-sources, invoices",default
-default,every,5m,default
-default,order,unknown,default
-default,patience,15m,default
-default,on_locked,refuse,default
-default,missing_limit,5%,PAYMENTS_MISSING_LIMIT
-`
+      const rows = stdout.replaceAll("\r\n", "\n").split("\n")
+      assert.deepStrictEqual(
+        rows.filter((row) => /^(source,setting|default,(?!.*,default$))/.test(row)),
+        [
+          "source,setting,value,from",
+          "default,api_key,***,PAYMENTS_API_KEY",
+          "default,base_url,https://payments.example.com,PAYMENTS_BASE_URL",
+          "default,invoices_api_key_file,***,PAYMENTS_INVOICES_API_KEY_FILE",
+          "default,to,postgres://user@db.example.com/finance?schema=payments,PAYMENTS_TO",
+          "default,missing_limit,5%,PAYMENTS_MISSING_LIMIT"
+        ]
       )
-      const wrong = yield* payments(["sources"], { env: { ...env, PAYMENTS_BASE_URL: `https://u:${canary}@x` } })
+      for (
+        const row of [`lists,"payout-requests, payin-sources, invoices"`, "every,5m", "order,unknown", "patience,15m"]
+      ) {
+        assert.include(rows, `default,${row},default`)
+      }
+      assert.include(rows, "default,on_locked,refuse,default")
+      const wrong = yield* payments(["config"], { env: { ...env, PAYMENTS_BASE_URL: `https://u:${canary}@x` } })
       assertEnds(wrong, 3, "PAYMENTS_BASE_URL must not contain a user name or password")
       assert.notInclude(wrong.stdout + wrong.stderr, canary)
-      assertEnds(yield* payments(["sources"], { env: {} }), 3, "PAYMENTS_BASE_URL is not set")
+      assertEnds(
+        yield* payments(["config"], { env: { PAYMENTS_API_KEY: canary } }),
+        3,
+        "PAYMENTS_BASE_URL is not set"
+      )
     }).pipe(Effect.scoped))
 
   it.live("never shows a key in an error", () =>

@@ -2,13 +2,15 @@ import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Effect } from "effect"
 import { randomUUID } from "node:crypto"
-import { existsSync, writeFileSync } from "node:fs"
+import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
+import { Client } from "pg"
 import { afterAll, beforeAll } from "vitest"
 import { execute } from "../../../packages/export/test/Folder.ts"
 import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { runInProcess } from "./InProcess.ts"
+import { connect } from "./McpClient.ts"
 import { payments, temporaryFolder } from "./Program.ts"
 
 const emptyApi = layerTest()
@@ -33,6 +35,19 @@ const exportInto = (to: string, ...args: ReadonlyArray<string>) => runInProcess(
 const status = (from: string, ...args: ReadonlyArray<string>) =>
   runInProcess(emptyApi, ["status", "--from", from, ...args])
 
+/** Binds a copy to a source, as an export from the source does. */
+const bind = (to: string, source: string) =>
+  Effect.promise(async () => {
+    const statement = (schema = "") => `UPDATE ${schema}destination SET source = '${source}'`
+    if (!to.startsWith("postgres:")) {
+      return execute(to.startsWith("file:") ? `${to.slice(5)}/copy.db` : to.slice(7), statement())
+    }
+    const client = new Client({ host: "127.0.0.1", port: server.port, user, database: "postgres" })
+    await client.connect()
+    await client.query(statement(`"${new URL(to).searchParams.get("schema")}".`))
+    await client.end()
+  })
+
 const rowsIn = (out: string): ReadonlyArray<Record<string, unknown>> =>
   out.trimEnd().split("\n").map((line) => JSON.parse(line))
 
@@ -47,6 +62,76 @@ const lockedBy = (file: string, holder: string) =>
     }),
     (lock) => Effect.sync(() => lock.close())
   )
+
+describe("rows that the last full scan held back", () => {
+  it.live(
+    "show in status, verify, query and the answers for agents, until a scan returns them",
+    () =>
+      Effect.gen(function*() {
+        const from = yield* destinations.sqlite
+        const invoices = Array.from({ length: 9 }, (_, index) => `{"id":"inv_${index}","amount":1,"status":"paid"}`)
+        const exporting = (count: number) =>
+          runInProcess(layerTest({ invoices: invoices.slice(0, count) }), ["export", "invoices", "--to", from])
+        const run = (...args: ReadonlyArray<string>) =>
+          Effect.map(runInProcess(emptyApi, args), ({ code, err, out }) => ({
+            code,
+            err: err.replaceAll(/\s+/g, " "),
+            out: out.replaceAll(/\s+/g, " ")
+          }))
+        const asked = Effect.scoped(Effect.gen(function*() {
+          const { call } = yield* connect(["--from", from])
+          return yield* Effect.promise(() =>
+            Promise.all([
+              call("query", { sql: "SELECT count(*) FROM invoices" }),
+              call("changes", { list: "invoices" }),
+              call("status", {}),
+              call("query", { sql: "SELECT count(*) FROM payout_requests" })
+            ])
+          )
+        }))
+        yield* exporting(9)
+        const held = "invoices: the last full scan returned 2 of 9 rows; the others were held back"
+        const checks = [
+          ["status", "--from", from, "--max-age", "1h", "--format", "table"],
+          ["verify", "--from", from, "--format", "text"],
+          ["query", "--from", from, "SELECT count(*) FROM invoices"]
+        ]
+        for (const isHeldBack of [true, false]) {
+          assert.strictEqual((yield* exporting(isHeldBack ? 2 : 9)).code, isHeldBack ? 10 : 0)
+          for (const args of checks.map((each) => each[0] === "status" ? [...each, "--resource", "invoices"] : each)) {
+            const { code, err, out } = yield* run(...args)
+            assert.strictEqual(code, 0, err)
+            assert.strictEqual(`${out}${err}`.includes(held), isHeldBack, args.join(" "))
+          }
+          const [row] = rowsIn((yield* status(from, "--resource", "invoices")).out)
+          assert.strictEqual(row?.["heldBack"], isHeldBack ? 7 : 0)
+          const verified = JSON.parse((yield* run("verify", "--from", from, "--format", "json")).out)
+          assert.deepInclude(verified, { matches: true })
+          assert.strictEqual(verified.lists[0].heldBack, isHeldBack ? 7 : 0)
+          const required = yield* run("status", "--from", from, "--resource", "invoices", "--fail-on-held-back")
+          assert.strictEqual(required.code, isHeldBack ? 10 : 0)
+          assert.strictEqual(required.err.includes(held), isHeldBack)
+          if (!isHeldBack) continue
+          const question = yield* run("query", "--from", from, "invoices-by-status")
+          assert.include(question.err, held)
+          const other = yield* run("query", "--from", from, "SELECT count(*) FROM payout_requests")
+          assert.notInclude(other.err, "held back")
+          const answers = yield* asked
+          for (const { complete, notes } of answers.slice(0, 3)) {
+            assert.isFalse(complete)
+            assert.include(notes.join(), held)
+          }
+          assert.notInclude(answers[3].notes.join(), "held back")
+        }
+        // A held-back list counts before an old one: the lower code wins.
+        yield* exporting(2)
+        const both = yield* run("status", "--from", from, "--max-age", "1h", "--fail-on-held-back")
+        assert.strictEqual(both.code, 10)
+        assert.include(both.err, "payout-requests was never read completely")
+      }).pipe(Effect.scoped),
+    60_000
+  )
+})
 
 describe("payments status", () => {
   it.live.each(Object.keys(destinations) as ReadonlyArray<keyof typeof destinations>)(
@@ -90,7 +175,7 @@ describe("payments status", () => {
         assert.strictEqual(old.code, 12)
         assert.match(
           old.err,
-          /^payments: payin-sources is \d+s old, but 0s is allowed: its last complete full scan began at \S+Z\n$/
+          /^payments: payin-sources is [\d.]+s old, but 0\.01s is allowed: its last complete full scan began at \S+Z\n$/
         )
       }).pipe(Effect.scoped)
   )
@@ -107,7 +192,7 @@ describe("payments status", () => {
         SELECT list, kind, part, asked, 'running', first_row, tally, started_at, 1200, 1
         FROM scans WHERE list <> 'payin-sources';
         INSERT INTO head_passes VALUES ('payin-sources', '', 'oh' || char(27) || '[2J');
-        INSERT INTO consumers VALUES ('warehouse', 0, '', '2026-01-02T00:00:00.000Z')`
+        INSERT INTO consumers (name, position, created_at, moved_at) VALUES ('warehouse', 0, '', '2026-01-02T00:00:00.000Z')`
       )
       yield* lockedBy(file, "process 7 on h\u001b[2J")
       for (const width of [20, 40, 60, 80, 200]) {
@@ -191,6 +276,9 @@ describe("payments status", () => {
       const folder = yield* temporaryFolder
       yield* exportInto(`sqlite:${folder}/p.db`, "payout-requests", "payin-sources")
       yield* exportInto(`file:${folder}/q`, "payout-requests", "payin-sources")
+      for (const file of ["p.db", "q/copy.db"]) {
+        execute(join(folder, file), `UPDATE destination SET source = 'https://api.example.com/'`)
+      }
       const config = join(folder, "payments.toml")
       writeFileSync(
         config,
@@ -217,7 +305,101 @@ describe("payments status", () => {
       const south = yield* run("--source", "south")
       assert.deepStrictEqual([south.code, rowsIn(south.stdout).length, south.stderr.split("\n").length], [12, 3, 4])
       assert.strictEqual((yield* run("--source", "south", "--max-age", "1h", "--resource", "payin-sources")).code, 0)
+      // Without a name, all sources of the file in one answer. A destination that cannot be read does not hide the others.
+      const all = yield* run("--resource", "payin-sources")
+      assert.deepStrictEqual(
+        rowsIn(all.stdout).map(({ isFresh, list, source }) => [source, list, isFresh]),
+        [["north", "payin-sources", true], ["south", "payin-sources", false]]
+      )
+      assert.deepStrictEqual([all.code, all.stderr.split("\n").length], [12, 2])
+      assert.match(all.stderr, /^payments: south\/payin-sources is /)
+      const table = yield* run("--format", "table")
+      assert.include(table.stdout, "north/payout-requests")
+      rmSync(join(folder, "q"), { recursive: true })
+      const gone = yield* run()
+      assert.deepStrictEqual([gone.code, rowsIn(gone.stdout).length], [9, 2])
       assert.isFalse(existsSync(join(folder, "made")))
-      assert.strictEqual((yield* run()).code, 2)
+    }).pipe(Effect.scoped))
+
+  it.live("refuses a destination that has the copy of another source, and says nothing about its age", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const config = join(folder, "payments.toml")
+      const sources = (south: string) =>
+        writeFileSync(
+          config,
+          `[defaults]\napi_key_env = "KEY"\n[sources.north]\nbase_url = "https://north.example.com"\nto = "sqlite:n.db"\nmax_age = "1h"\n
+          [sources.south]\nbase_url = "https://south.example.com"\nto = "${south}"\nmax_age = "1h"\n`
+        )
+      const run = (...args: ReadonlyArray<string>) =>
+        payments(["status", "--config", config, ...args], { env: {}, cwd: folder })
+      yield* exportInto(`sqlite:${folder}/n.db`)
+      const bindTo = (url: string) => execute(`${folder}/n.db`, `UPDATE destination SET source = '${url}/'`)
+      bindTo("https://north.example.com")
+      sources("sqlite:s.db")
+      assert.strictEqual((yield* run("--source", "north")).code, 0)
+      // The copy of north at the place of south, as after a mistake in the file, or by another spelling of one server.
+      renameSync(join(folder, "n.db"), join(folder, "s.db"))
+      const { code, stderr, stdout } = yield* run("--source", "south", "--max-age", "1h")
+      assert.deepStrictEqual([code, stdout], [9, ""])
+      assert.include(stderr, "it has the data of another source (https://north.example.com/)")
+    }).pipe(Effect.scoped))
+
+  it.live("like every command that reads the copy of a source", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const kinds = ["sqlite", "file", "postgres"] as const
+      const copies = yield* Effect.forEach(kinds, (kind) => destinations[kind])
+      const settingsOf = (name: string) => [`--config=${folder}/${name}.toml`, "--source"]
+      for (const name of ["own", "other"]) {
+        const tables = copies.map((to, index) => `[sources.${kinds[index]}]\nto = "${to}"\n`).join("")
+        writeFileSync(
+          `${folder}/${name}.toml`,
+          `[defaults]\napi_key_env = "KEY"\nbase_url = "https://${name}.example.com"\n${tables}`
+        )
+      }
+      yield* Effect.forEach(copies, (to) => exportInto(to))
+      yield* Effect.forEach(copies, (to) => bind(to, "https://own.example.com/"))
+      // How commands open a destination.
+      const eachKind = [
+        ["query", "SELECT id FROM invoices"],
+        ["changes"],
+        ["changes", "--consumer", "warehouse", "--ack"],
+        ["diff", "--at", "0"]
+      ]
+      const others = [
+        ["query", "invoices-by-status"],
+        ["find", "c", "--copy"],
+        ["verify"],
+        ["quarantine"],
+        ["changes", "consumers"],
+        ["erasures"],
+        ["restored"],
+        ["prune", "--keep-scans", "1h"]
+      ]
+      for (const kind of kinds) {
+        for (const args of kind === "sqlite" ? [...eachKind, ...others] : eachKind) {
+          const of = (name: string) => runInProcess(emptyApi, [...args, ...settingsOf(name), kind])
+          const other = yield* of("other")
+          assert.deepStrictEqual([other.code, other.out], [9, ""], `${kind}: ${args.join(" ")}: ${other.err}`)
+          assert.include(other.err, "it has the data of another source (https://own.example.com/)")
+          const own = yield* of("own")
+          assert.notInclude([2, 9], own.code, `${kind}: ${args.join(" ")}: ${own.err}`)
+        }
+      }
+      const tables = yield* runInProcess(emptyApi, ["query", "--tables", ...settingsOf("other"), "sqlite"])
+      assert.include(tables.err.replaceAll(/\s+/g, " "), "it has the data of another source")
+      const { textOf } = yield* connect([...settingsOf("other"), "sqlite"])
+      for (
+        const [tool, given] of [
+          ["query", { sql: "SELECT id FROM invoices" }],
+          ["changes", { list: "invoices" }],
+          ["status", {}]
+        ] as const
+      ) {
+        const { isError, text } = yield* Effect.promise(() => textOf(tool, given))
+        assert.isTrue(isError, tool)
+        assert.include(text, "it has the data of another source")
+      }
     }).pipe(Effect.scoped))
 })

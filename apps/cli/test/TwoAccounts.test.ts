@@ -1,18 +1,18 @@
-/** Runs the example of the README with two sandboxes and a worker, block by block, in one shell. */
+/** Runs the example of docs/worker.md with two sandboxes and a worker, block by block, in one shell. */
 import { assert, it } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
-import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { spawn } from "../../../packages/core/test/TestProcess.ts"
 import { freePort } from "../../../packages/export/test/FreePort.ts"
 import { binary, temporaryFolder } from "./Program.ts"
 
 const root = join(import.meta.dirname, "../../..")
-const readme = readFileSync(join(root, "README.md"), "utf8")
+const page = readFileSync(join(root, "docs/worker.md"), "utf8")
 
 const blocksOf = (language: string): ReadonlyArray<string> =>
-  Array.from(readme.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\`$`, "gms")), ([, body = ""]) => body)
+  Array.from(page.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\`$`, "gms")), ([, body = ""]) => body)
 
 /** The ports of the example. */
 const portNumbers = ["8787", "8788", "8789", "9464"]
@@ -62,7 +62,7 @@ it.live(
           Effect.timeoutOrElse({ duration: "40 seconds", orElse: () => Effect.die(new Error(`not ${status}: ${out}`)) })
         )
 
-      const [sandboxes, start, fault, restart, ...more] = blocksOf("bash")
+      const [sandboxes, start, fault, restart, end, ...more] = blocksOf("bash")
       assert.deepStrictEqual(more, [])
       yield* run(sandboxes)
       yield* Effect.repeat(Effect.sync(() => out.split("until Ctrl-C").length), {
@@ -79,6 +79,11 @@ it.live(
       assert.notInclude(stale, `"source":"north"`)
       yield* run(restart)
       yield* untilStatus(200)
+      yield* run(`${end}wait; echo "jobs left: $(jobs -r | wc -l)"\n`)
+      yield* Effect.repeat(Effect.sync(() => /jobs left: *(\d+)/.exec(out)?.[1]), {
+        schedule: Schedule.spaced("50 millis"),
+        until: (left) => left === "0"
+      })
     }).pipe(Effect.scoped),
   120_000
 )

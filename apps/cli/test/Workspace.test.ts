@@ -1,9 +1,9 @@
 /** The scripts of the workspace: `setup.mjs` installs packages, and `programs.mjs` writes the programs in `bin`. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { spawn } from "node:child_process"
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
+import { spawn } from "../../../packages/core/test/TestProcess.ts"
 import { type RunOptions, runProgram, temporaryFolder } from "./Program.ts"
 
 const root = join(import.meta.dirname, "../../..")

@@ -6,11 +6,11 @@
  */
 import { Sandbox } from "@payments/sandbox"
 import { Effect } from "effect"
-import { execFile } from "node:child_process"
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { delimiter, join } from "node:path"
 import { promisify } from "node:util"
+import { execFile } from "../../../packages/core/test/TestProcess.ts"
 import { startServer, user } from "../../../packages/export/test/PostgresServer.ts"
 import { pack, publish } from "../../../scripts/release.ts"
 import { startRegistry } from "./Registry.ts"

@@ -1,12 +1,12 @@
 /**
- * `payments-worker check`: reads the settings, requests one page of each list, checks the rate limit store, compares each
- * destination with its source, and prints the next runs. It writes nothing except lines on stdout.
+ * `payments-worker check`: makes the checks of `payments doctor` for every source, checks the database of the cluster, and prints
+ * the next runs. It writes nothing except lines on stdout.
  */
-import { Lists, PaymentsApi, type PaymentsConfigError } from "@payments/core"
-import { Doctor, ExitCode, exitCodeOf, lowestExitCode, printable } from "@payments/export"
+import type { PaymentsApi, PaymentsConfigError } from "@payments/core"
+import { Destination, Doctor, ExitCode, exitCodeOf, lowestExitCode, printable } from "@payments/export"
 import { CommandExit, print, terminalWidth, wordsIn } from "@payments/export/program"
-import type { ClusterSettings, Source, SourceSet } from "@payments/export/sources"
-import { Context, DateTime, Effect, Layer, Result } from "effect"
+import type { ClusterSettings, LoadedSource, LoadedSources, Source } from "@payments/export/sources"
+import { DateTime, Effect, Layer, Option, Result } from "effect"
 import { nextRuns } from "./Schedule.ts"
 
 /** How many runs of each schedule are printed. */
@@ -21,21 +21,54 @@ interface Line {
 
 /** Checks all sources and prints one line per finding. Fails with the lowest exit code, unless all is well. */
 export const checkSources = Effect.fnUntraced(function*<R>(
-  set: SourceSet,
+  set: LoadedSources,
   cluster: ClusterSettings | undefined,
-  api: (source: Source) => Layer.Layer<PaymentsApi, PaymentsConfigError, R>
+  api: (source: LoadedSource) => Layer.Layer<PaymentsApi, PaymentsConfigError, R>
 ) {
   const lines = yield* Effect.forEach(
     set.sources,
-    (source) => Effect.scoped(checkSource(source, api(source))),
+    (source) => checkSource(source, api),
     { concurrency }
   )
-  const all = [...(cluster === undefined ? [] : yield* checkCluster(cluster)), ...lines.flat()]
+  const all = [
+    ...(cluster === undefined ? [] : yield* checkCluster(cluster)),
+    ...lines.flat(),
+    ...(yield* checkIdentities(set.sources))
+  ]
   const width = yield* terminalWidth
   const shown = all.flatMap(({ text }) => wordsIn(printable(text), "", width, "  "))
   yield* print(shown.map((line) => `${line}\n`).join(""))
   const exitCode = lowestExitCode(all.map((line) => line.exitCode))
   if (exitCode !== ExitCode.done) return yield* new CommandExit({ exitCode, problem: "" })
+})
+
+/** Compares the opened destinations. The spellings of one destination may differ, such as two names of one server. */
+const checkIdentities = Effect.fnUntraced(function*(sources: ReadonlyArray<Source>) {
+  if (sources.length < 2) return []
+  const identities = yield* Effect.forEach(
+    sources,
+    ({ name, to }) =>
+      Effect.map(
+        to === undefined
+          ? Effect.undefined
+          : Effect.map(Effect.timeoutOption(Destination.identityOf(to), Doctor.checkTime), Option.getOrUndefined),
+        (identity) => ({ name, to, identity })
+      ),
+    { concurrency }
+  )
+  const first = new Map<string, string>()
+  return identities.flatMap(({ identity, name, to }): ReadonlyArray<Line> => {
+    if (identity === undefined || to === undefined) return []
+    const other = first.get(identity)
+    if (other === undefined) {
+      first.set(identity, name)
+      return []
+    }
+    return [{
+      text: `${name}: ${Destination.shown(to)} is also the destination of ${other}. Each source needs its own.`,
+      exitCode: ExitCode.configuration
+    }]
+  })
 })
 
 /** Checks the database of the cluster. */
@@ -58,40 +91,25 @@ const checkCluster = Effect.fnUntraced(function*(cluster: ClusterSettings): Effe
 })
 
 const checkSource = Effect.fnUntraced(function*<R>(
-  source: Source,
-  layer: Layer.Layer<PaymentsApi, PaymentsConfigError, R>
+  source: LoadedSource,
+  api: (source: LoadedSource) => Layer.Layer<PaymentsApi, PaymentsConfigError, R>
 ) {
-  const lineOf = (text: string, exitCode: ExitCode = ExitCode.done): Line => ({
-    text: `${source.name}: ${text}`,
-    exitCode
-  })
-  const ofFinding = ({ advice, check, exitCode, found }: Doctor.Finding) =>
-    lineOf(`${check}: ${found}${advice === undefined ? "" : `. ${advice}`}`, exitCode)
+  const lines: Array<Line> = []
+  const add = (text: string, exitCode: ExitCode = ExitCode.done) =>
+    void lines.push({ text: `${source.name}: ${text}`, exitCode })
+  yield* Doctor.diagnose(
+    source,
+    // These settings have been read, so they cannot fail.
+    (config) => Layer.orDie(Layer.fresh(api({ ...source, service: Effect.succeed(config) }))),
+    Doctor.checkTime,
+    ({ advice, check, exitCode, found }) =>
+      Effect.sync(() => add(`${check}: ${found}${advice === undefined ? "" : `. ${advice}`}`, exitCode))
+  )
   const now = DateTime.toEpochMillis(yield* DateTime.now)
-  const runs = schedulesOf(source).map(([kind, schedule]) =>
-    lineOf(`next ${kind}: ${nextRuns(schedule, now, shownRuns).join(", ")}`)
-  )
-  const store = yield* Doctor.checkStore(source)
-  // Without the store, data is still read.
-  const shared = store === undefined ? [] : [ofFinding(store)]
-  const built = yield* Effect.result(Layer.build(Layer.fresh(layer)))
-  if (Result.isFailure(built)) return [...Doctor.ofSettings(built.failure).map(ofFinding), ...shared, ...runs]
-  const api = Context.get(built.success, PaymentsApi)
-  const lists = yield* Effect.forEach(
-    source.lists.map((name) => Lists.byName[name]),
-    (list) => Effect.map(Doctor.readFirst(api, list), (first) => ofFinding(Doctor.readable(list, first))),
-    { concurrency: "unbounded" }
-  )
-  const personal = yield* Effect.result(source.personal)
-  const rule = Result.isSuccess(personal) ? personal.success : undefined
-  const mistakes = Result.isFailure(personal) ? Doctor.ofSettings(personal.failure).map(ofFinding) : []
-  const destination = source.to === undefined
-    ? lineOf("there is no destination", ExitCode.usage)
-    : yield* Effect.map(
-      Doctor.checkState(source.to, api.source, rule),
-      (finding) => finding.state === "ok" ? lineOf(finding.found) : ofFinding(finding)
-    )
-  return [...lists, ...shared, ...mistakes, destination, ...runs]
+  for (const [kind, schedule] of schedulesOf(source)) {
+    add(`next ${kind}: ${nextRuns(schedule, now, shownRuns).join(", ")}`)
+  }
+  return lines
 })
 
 /** Returns the schedules of a source that run. */

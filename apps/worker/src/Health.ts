@@ -1,7 +1,9 @@
 /**
  * The health checks over HTTP. `/health/live` answers while the process runs. `/health/ready` says whether every destination
- * can be used, `/health/fresh` whether every list is younger than its `max_age`.
+ * can be used, `/health/fresh` whether every list is younger than its `max_age`. In a cluster that is said of the sources of this
+ * runner; `/health/fleet` says it of all sources.
  */
+import { heldBackText } from "@payments/export"
 import { Effect } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import type { ListSnapshot, Snapshot, SourceSnapshot } from "./Snapshot.ts"
@@ -21,6 +23,9 @@ interface StaleList extends Pick<ListSnapshot, "list" | "ageSeconds" | "maxAgeSe
   readonly why: string
 }
 
+/** Whether a cluster has no runner for the source now. */
+const isWithoutRunner = ({ runner, state }: SourceSnapshot): boolean => state === "elsewhere" && runner === null
+
 const staleLists = ({ sources }: Snapshot): ReadonlyArray<StaleList> =>
   sources.flatMap((source) =>
     source.lists.filter(({ isFresh }) => !isFresh).map((
@@ -30,15 +35,36 @@ const staleLists = ({ sources }: Snapshot): ReadonlyArray<StaleList> =>
       list,
       ageSeconds,
       maxAgeSeconds,
-      why: [source.problem, state.stall, state.progress?.waiting, state.failure].find((problem) => problem)?.message ??
-        (!holdsLock && holder !== null
-          ? `another program has the lock: ${holder}`
-          : completeScan === null
-          ? "no full scan is complete yet"
-          : ageSeconds === null
-          ? "the last complete full scan began in the future: the clock was set back"
-          : "no full scan has been complete since")
+      why: isWithoutRunner(source) ?
+        "no live runner has the source" :
+        [source.problem, state.stall, state.progress?.waiting, state.failure].find((problem) => problem)?.message ??
+          (!holdsLock && holder !== null
+            ? `another program has the lock: ${holder}`
+            : completeScan === null
+            ? "no full scan is complete yet"
+            : ageSeconds === null
+            ? "the last complete full scan began in the future: the clock was set back"
+            : "no full scan has been complete since")
     }))
+  )
+
+/** A list whose last full scan held rows back. */
+interface HeldBackList {
+  readonly source: string
+  readonly list: string
+  readonly rows: number
+  readonly why: string
+}
+
+/** Returns the lists with rows held back. They do not make a list stale, because the next scan may return them. */
+const heldBackLists = ({ sources }: Snapshot): ReadonlyArray<HeldBackList> =>
+  sources.flatMap((source) =>
+    source.lists.flatMap(({ completeScan, list }) => {
+      const why = heldBackText(completeScan?.certificate)
+      return why === undefined
+        ? []
+        : [{ source: source.name, list, rows: completeScan?.certificate?.heldBack ?? 0, why }]
+    })
   )
 
 /** The health checks. */
@@ -61,7 +87,20 @@ export const routes = HttpRouter.use((router) =>
       Effect.map(status.current, (snapshot) => {
         const stale = staleLists(snapshot)
         const fresh = snapshot.sources.length > 0 && stale.length === 0
-        return HttpServerResponse.jsonUnsafe({ fresh, stale }, { status: fresh ? 200 : 503 })
+        return HttpServerResponse.jsonUnsafe({ fresh, stale, heldBack: heldBackLists(snapshot) }, {
+          status: fresh ? 200 : 503
+        })
+      })
+    )
+    yield* router.add(
+      "GET",
+      "/health/fleet",
+      Effect.map(status.fleet, (snapshot) => {
+        const stale = staleLists(snapshot)
+        const fleet = snapshot.sources.length > 0 && stale.length === 0
+        const withoutRunner = snapshot.sources.filter(isWithoutRunner).map(({ name }) => name)
+        const runners = Object.fromEntries(snapshot.sources.map(({ name, runner }) => [name, runner]))
+        return HttpServerResponse.jsonUnsafe({ fleet, stale, withoutRunner, runners }, { status: fleet ? 200 : 503 })
       })
     )
   })

@@ -12,13 +12,14 @@ import {
   type ScanEvent,
   type ScanSession,
   type ScanSummary,
-  type SinkError
+  type SinkError,
+  type SourceGuard
 } from "@payments/export"
 import type { Schedule } from "@payments/export/sources"
 import { DateTime, Duration, Effect, Option, Result } from "effect"
 import { type IsSecret, logEvent } from "./Log.ts"
 import type { Place } from "./Places.ts"
-import { retryWait, type Start, startedAt, startNow, untilNext } from "./Schedule.ts"
+import { retryWait, type Start, startedAt, startNow, untilNext, waitAsRequested } from "./Schedule.ts"
 import type { ListState, RunKind } from "./Snapshot.ts"
 import type { SourceOptions } from "./SourceOptions.ts"
 import { listAfter, problemOf, type Status, updateList } from "./Status.ts"
@@ -29,6 +30,8 @@ export interface ListOptions<R> extends SourceOptions<R> {
   readonly rule: PersonalRule
   readonly isSecret: IsSecret
   readonly status: Status["Service"]
+  /** Shared by all lists of the source. */
+  readonly sourceGuard: SourceGuard
   /** Reads what the destination knows about its lists, and notes it. */
   readonly refresh: Effect.Effect<ReadonlyArray<ListFreshness>, SinkError>
 }
@@ -55,7 +58,7 @@ interface ActiveRun {
 
 /** Makes the loop of a list. `run` locks the list. It ends only if the destination fails. */
 export const makeListLoop = <R>(options: ListOptions<R>) => {
-  const { isSecret, metrics, name, places, refresh, rule, source, status } = options
+  const { isSecret, metrics, name, places, refresh, rule, source, sourceGuard, status } = options
   const { label } = Lists.byName[name]
   const stallAfter = Duration.toMillis(options.stallAfter ?? defaultStall)
   const active = new Map<RunKind, ActiveRun>()
@@ -189,6 +192,7 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
       const after = yield* ownFreshness
       const summary = Result.isSuccess(result) ? Option.getOrUndefined(result.success) : undefined
       failures = summary === undefined ? failures + 1 : 0
+      if (Result.isFailure(result)) yield* waitAsRequested(result.failure, setNext("full"))
       if (summary === undefined) continue
       // The age of the list counts from the start of the scan, which may be in an earlier run.
       if (after?.completeScan !== undefined) last = yield* startedAt(after.completeScan.startedAt)
@@ -226,6 +230,7 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
       // The full scan pauses during a pass. Otherwise it could read only one page between passes that take long.
       const elapsed = Result.isSuccess(result) ? result.success?.elapsed : undefined
       if (elapsed !== undefined) yield* Effect.sleep(elapsed)
+      if (Result.isFailure(result)) yield* waitAsRequested(result.failure, setNext(kind))
     }
   })
 
@@ -233,6 +238,7 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
     const scanner = yield* openScanner(name, {
       ...source.scan,
       personal: rule,
+      sourceGuard,
       onLocked: source.scan.onLocked ?? "wait",
       onEvent: handle
     })
@@ -272,7 +278,11 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
 
 /** Whether the destination has to be opened again, or its source stops. */
 const endsDestination = (error: PaymentsError | SinkError): error is SinkError =>
-  error._tag === "SinkError" && ending.has(error.reason._tag)
+  error._tag === "SinkError" && (ending.has(error.reason._tag) || isWrittenLater(error))
+
+/** Whether a later version of this program has changed the destination. Each further run of this one would fail. */
+export const isWrittenLater = ({ reason }: SinkError): boolean =>
+  reason._tag === "NotADestination" && reason.isLater === true
 
 const ending: ReadonlySet<SinkError["reason"]["_tag"]> = new Set([
   "LeaseLost",

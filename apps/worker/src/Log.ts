@@ -14,14 +14,14 @@ import { Context, Duration, Effect, type Fiber, Logger, Option, Result, Tracer }
 /** The formats of the log. */
 export type LogFormat = "json" | "text"
 
-/** Writes the log to stdout. With `isTraced`, each line has the id of its trace. */
+/** Writes the log to stdout. A line of JSON is one flat object. With `isTraced`, each line has the id of its trace. */
 export const layer = (format: LogFormat, isTraced: boolean) => {
   const json = Logger.make<unknown, string>((options) => {
-    const line = Logger.formatStructured.log(options)
+    const { annotations, cause, level, message, timestamp } = Logger.formatStructured.log(options)
     const traceId = isTraced ? traceIdOf(options.fiber) : undefined
-    return JSON.stringify(
-      traceId === undefined ? line : { ...line, annotations: { ...line.annotations, traceId } }
-    )
+    const head = { timestamp, level, message }
+    // The first spread fixes the order of the members, the second their values.
+    return JSON.stringify({ ...head, ...annotations, traceId, cause, ...head })
   })
   const text = Logger.map(Logger.formatStructured, ({ annotations, cause, level, message, timestamp }) => {
     const details = Object.entries(annotations).map(([name, value]) => `${name}=${detail(value)}`)

@@ -3,7 +3,8 @@
  * A cron expression names wall-clock times. A run that was missed, because the one before took longer or the worker did not
  * run, begins at once, and only once. Jitter spreads the runs of many sources.
  */
-import { Monotonic } from "@payments/core"
+import { Monotonic, type PaymentsError } from "@payments/core"
+import type { SinkError } from "@payments/export"
 import type { Schedule } from "@payments/export/sources"
 import { Cron, DateTime, Duration, Effect, Random } from "effect"
 
@@ -88,3 +89,18 @@ const longestRetry = Duration.toMillis("30 minutes")
 
 /** Returns how many milliseconds to wait after so many failures in a row. */
 export const retryWait = (failures: number): number => Math.min(firstRetry * 2 ** (failures - 1), longestRetry)
+
+/**
+ * Waits after a run that failed because the service requested a wait, which is longer than the patience of a scan. A service
+ * that requests more than the longest wait between two failures is tried again then: it may have been a mistake.
+ */
+export const waitAsRequested = Effect.fnUntraced(function*(
+  error: PaymentsError | SinkError,
+  onNext: (at: string) => Effect.Effect<void>
+) {
+  const requested = error._tag === "PaymentsError" && "retryAfter" in error.reason ? error.reason.retryAfter : undefined
+  if (requested === undefined) return
+  const wait = Math.min(Duration.toMillis(requested), longestRetry)
+  yield* onNext(formatted((yield* startNow).wall + wait))
+  yield* Effect.sleep(wait)
+})

@@ -2,7 +2,7 @@
  * What the worker knows about its sources at one moment. Health checks, metrics and the status page show it. It is plain JSON
  * and contains no key, cursor, filter value or record.
  */
-import type { Certificate, ConsumerState, ListFreshness, Overview } from "@payments/export"
+import type { Certificate, ConsumerState, Generation, ListFreshness, Overview } from "@payments/export"
 
 /** A reason why something does not work. */
 export interface Problem {
@@ -93,6 +93,11 @@ export interface ListState {
   readonly next: { readonly [kind in RunKind]: string | null }
   /** The full scan that the destination has as running or interrupted. */
   readonly running: ListFreshness["running"] | null
+  /** The current generation of the destination's changes; null before the destination was read. */
+  readonly generation: Generation | null
+  /** The number of the last change of any list; null before the destination was read. */
+  readonly lastChange: number | null
+  /** A consumer without a lag is refused until it has said where it stands in this generation. */
   readonly consumers: ReadonlyArray<ConsumerState>
   /** Figures for charts, some minutes old. */
   readonly overview: Overview | null

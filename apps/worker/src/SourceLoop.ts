@@ -5,6 +5,7 @@
 import { Lists, Monotonic, PaymentsApi, type PaymentsConfigError } from "@payments/core"
 import {
   Destination,
+  makeSourceGuard,
   openPersonal,
   type PersonalRule,
   Sink,
@@ -13,8 +14,9 @@ import {
 } from "@payments/export"
 import type { Source } from "@payments/export/sources"
 import { Context, Data, Duration, Effect, type FileSystem, Layer, type Path, Result } from "effect"
-import { makeListLoop } from "./ListLoop.ts"
+import { isWrittenLater, makeListLoop } from "./ListLoop.ts"
 import { problemAnnotations } from "./Log.ts"
+import { makeRestoreWatch } from "./Restores.ts"
 import type { SourceOptions } from "./SourceOptions.ts"
 import { initialState, listFrom, problemOf, Status, updateList } from "./Status.ts"
 
@@ -73,13 +75,14 @@ export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R
   const [api, rule] = read
 
   let wasOpened = false
+  const noticeRestore = makeRestoreWatch(source)
   while (true) {
     let openedAt: number | undefined
     const onOpen = Effect.map(Monotonic.millis, (now) => {
       wasOpened = true
       openedAt = now
     })
-    const error = yield* useDestination(options, rule, status, onOpen).pipe(
+    const error = yield* useDestination({ options, rule, status, onOpen, noticeRestore }).pipe(
       Effect.provide(api),
       Effect.scoped,
       Effect.flip
@@ -96,8 +99,13 @@ export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R
   }
 }, Effect.scoped)
 
-/** Whether the destination belongs to another source or merchant, or has another rule. No later attempt would change that. */
-const isForeign = ({ reason }: SinkError): boolean =>
+/**
+ * Whether the destination belongs to another source or merchant, has another rule, or was written by a later version of this
+ * program. No later attempt would change that.
+ */
+const isForeign = (error: SinkError): boolean => isWrittenLater(error) || hasOtherData(error)
+
+const hasOtherData = ({ reason }: SinkError): boolean =>
   reason._tag === "OtherSource" || reason._tag === "OtherMerchant" ||
   (reason._tag === "OtherRule" && !reason.isRewriting)
 
@@ -115,7 +123,8 @@ const note = <R>(
     ...before,
     state,
     problem: problemOf(problemAnnotations(error), before.problem, now),
-    lists: before.lists.map((list) => ({
+    // What another source's destination has is no copy of this source.
+    lists: (isOtherSource(error) ? initialState(source, before.destination).lists : before.lists).map((list) => ({
       ...list,
       holdsLock: false,
       progress: null,
@@ -123,12 +132,18 @@ const note = <R>(
     }))
   }))
 
+const isOtherSource = (error: SinkError | PaymentsConfigError): boolean =>
+  error._tag === "SinkError" && error.reason._tag === "OtherSource"
+
 /** Opens the destination and runs its lists until the destination fails. */
 const useDestination = Effect.fnUntraced(function*<R>(
-  options: SourceOptions<R>,
-  rule: PersonalRule,
-  status: Status["Service"],
-  onOpen: Effect.Effect<void>
+  { noticeRestore, onOpen, options, rule, status }: {
+    readonly options: SourceOptions<R>
+    readonly rule: PersonalRule
+    readonly status: Status["Service"]
+    readonly onOpen: Effect.Effect<void>
+    readonly noticeRestore: ReturnType<typeof makeRestoreWatch>
+  }
 ) {
   const { source } = options
   const api = yield* PaymentsApi
@@ -145,7 +160,9 @@ const useDestination = Effect.fnUntraced(function*<R>(
   }))
   const definitions = source.lists.map((name) => Lists.byName[name])
   const refresh = Effect.gen(function*() {
-    const lists = yield* sink.inspect?.freshness(definitions) ?? Effect.succeed([])
+    const read = sink.inspect?.freshness(definitions, api.source) ?? Effect.succeed([])
+    const found = yield* read
+    const lists = (yield* noticeRestore(found)) ? yield* read : found
     yield* status.update(
       source.name,
       (state) =>
@@ -155,8 +172,9 @@ const useDestination = Effect.fnUntraced(function*<R>(
   })
   yield* options.onStart({ destination: sink.location, lists: yield* refresh })
   yield* status.update(source.name, (state) => ({ ...state, destination: sink.location, problem: null }))
+  const sourceGuard = makeSourceGuard()
   const loops = source.lists.map((name) =>
-    makeListLoop({ ...options, name, rule, isSecret: api.isSecret, status, refresh })
+    makeListLoop({ ...options, name, rule, isSecret: api.isSecret, status, sourceGuard, refresh })
   )
   const loopOf = ({ name }: Lists.AnyList) => loops.find((loop) => loop.name === name)
   /** The sink of all lists. A list that is rendered or opened commits no page, but it does not stall. */

@@ -1,5 +1,5 @@
 /** The state of the worker's sources, which their loops update and health checks, metrics and the status page read. */
-import { Lists, type PaymentsError } from "@payments/core"
+import { Lists, Monotonic, type PaymentsError } from "@payments/core"
 import {
   ageOf,
   type ListFreshness,
@@ -11,7 +11,7 @@ import {
   type SinkError
 } from "@payments/export"
 import type { Source } from "@payments/export/sources"
-import { Context, DateTime, Duration, Effect, Layer, Result } from "effect"
+import { Context, DateTime, Duration, Effect, Layer, Option, Result } from "effect"
 import { problemAnnotations } from "./Log.ts"
 import type {
   ClusterSnapshot,
@@ -35,9 +35,27 @@ export interface ClusterState extends ClusterSnapshot {
   readonly owners: ReadonlyMap<string, string>
 }
 
+/** Reads what the destination of a source knows about its lists. */
+export type ListReader = Effect.Effect<ReadonlyArray<ListFreshness>, SinkError>
+
+/** How long the lists of a source elsewhere are not read again, and how long a destination may take to answer. */
+const fleetInterval = Duration.seconds(10)
+const fleetTimeout = Duration.seconds(5)
+/** How many destinations are read at the same time. */
+const fleetConcurrency = 8
+
+const noAnswer = { reason: "Unavailable", error: "the destination did not answer within 5 s" }
+
 /** The state of the worker. */
 export class Status extends Context.Service<Status, {
   readonly current: Effect.Effect<Snapshot>
+  /**
+   * Like `current`, with the lists of the sources that this worker does not run. They are read from their destinations, at most
+   * every 10 seconds.
+   */
+  readonly fleet: Effect.Effect<Snapshot>
+  /** Sets how the lists of a source are read from its destination while this worker does not run it. */
+  readonly setReader: (source: string, read: ListReader) => Effect.Effect<void>
   /** Adds a source, or replaces the state of the source with this name. */
   readonly set: (source: SourceState) => Effect.Effect<void>
   /** Updates the state of a source. Ignores a source that was removed. */
@@ -54,7 +72,35 @@ export class Status extends Context.Service<Status, {
         const sources = new Map<string, SourceState>()
         const startedAt = yield* timestamp
         let cluster: ClusterState | undefined
-        const current = Effect.map(DateTime.now, (now): Snapshot => ({
+        const ages = makeAges()
+        const readers = new Map<
+          string,
+          Effect.Effect<Option.Option<Result.Result<ReadonlyArray<ListFreshness>, SinkError>>>
+        >()
+        /** Reads the lists of a source that another runner has. */
+        const readElsewhere = Effect.fnUntraced(function*(shown: SourceSnapshot) {
+          const read = readers.get(shown.name)
+          const state = sources.get(shown.name)
+          if (shown.state !== "elsewhere" || read === undefined || state === undefined) return shown
+          const found = Option.getOrUndefined(yield* read)
+          const [now, monotonic] = yield* Effect.all([DateTime.now, Monotonic.millis])
+          const problem = found === undefined
+            ? problemOf(noAnswer, null, DateTime.formatIso(now))
+            : Result.isFailure(found)
+            ? problemOf(problemAnnotations(found.failure), null, DateTime.formatIso(now))
+            : null
+          const lists = found === undefined || Result.isFailure(found) ? [] : found.success
+          return {
+            ...shown,
+            problem,
+            lists: state.lists.map((list) => {
+              const freshness = lists.find((one) => one.list === list.list)
+              const known = freshness === undefined ? list : listFrom(freshness, list)
+              return listSnapshot(known, ages.of(shown.name, known, now, monotonic))
+            })
+          }
+        })
+        const current = Effect.map(Effect.all([DateTime.now, Monotonic.millis]), ([now, monotonic]): Snapshot => ({
           version,
           startedAt,
           at: DateTime.formatIso(now),
@@ -67,16 +113,31 @@ export class Status extends Context.Service<Status, {
               ? cluster.owners.get(source.name) ?? null
               : cluster.runner,
             isRateShared: source.state === "elsewhere" ? null : source.isRateShared,
-            lists: source.state === "elsewhere" ? [] : source.lists.map((list) => listSnapshot(list, now))
+            lists: source.state === "elsewhere"
+              ? []
+              : source.lists.map((list) => listSnapshot(list, ages.of(source.name, list, now, monotonic)))
           }))
         }))
         return Status.of({
           current,
+          fleet: Effect.gen(function*() {
+            const snapshot = yield* current
+            const shown = yield* Effect.forEach(snapshot.sources, readElsewhere, { concurrency: fleetConcurrency })
+            return { ...snapshot, sources: shown }
+          }),
+          setReader: (name, read) =>
+            Effect.map(
+              Effect.cachedWithTTL(Effect.timeoutOption(Effect.result(read), fleetTimeout), fleetInterval),
+              (cached) => void readers.set(name, cached)
+            ),
           set: (source) => Effect.sync(() => void sources.set(source.name, source)),
           update: (name, update) =>
-            Effect.map(timestamp, (now) => {
+            Effect.map(Effect.all([DateTime.now, Monotonic.millis]), ([now, monotonic]) => {
               const state = sources.get(name)
-              if (state !== undefined) sources.set(name, update(state, now))
+              if (state === undefined) return
+              const updated = update(state, DateTime.formatIso(now))
+              sources.set(name, updated)
+              for (const list of updated.lists) ages.note(name, list, now, monotonic)
             }),
           noteRateUnsafe: (name, isShared) => {
             const state = sources.get(name)
@@ -84,7 +145,11 @@ export class Status extends Context.Service<Status, {
               sources.set(name, { ...state, isRateShared: isShared })
             }
           },
-          remove: (name) => Effect.sync(() => void sources.delete(name)),
+          remove: (name) =>
+            Effect.sync(() => {
+              sources.delete(name)
+              readers.delete(name)
+            }),
           setCluster: (state) =>
             Effect.sync(() => {
               cluster = state
@@ -96,16 +161,59 @@ export class Status extends Context.Service<Status, {
 
 const timestamp = Effect.map(DateTime.now, DateTime.formatIso)
 
-const listSnapshot = (state: ListState, now: DateTime.DateTime): ListSnapshot => {
-  const { completeScan, maxAgeSeconds } = state
-  const complete = completeScan === null ? undefined : { ...completeScan, certificate: undefined }
-  const age = ageOf({ completeScan: complete }, now)
+const listSnapshot = (state: ListState, age: Duration.Duration | undefined): ListSnapshot => {
+  const { maxAgeSeconds } = state
   const ageSeconds = age === undefined ? null : Duration.toSeconds(age)
   return {
     ...state,
     ageSeconds,
     isFresh: maxAgeSeconds === null || (ageSeconds !== null && ageSeconds <= maxAgeSeconds)
   }
+}
+
+/** When a complete full scan was noted, on the monotonic clock, and its age then. */
+interface NotedAge {
+  readonly startedAt: string
+  readonly notedAt: number
+  readonly age: Duration.Duration | undefined
+}
+
+/**
+ * Knows the ages of lists, although the wall clock may be set back: then a list would seem younger than it is. From the moment
+ * when a complete full scan is noted, its age also grows on the monotonic clock, and the higher age counts.
+ */
+const makeAges = () => {
+  const noted = new Map<string, NotedAge>()
+  /** When the last full scans of this process began: the wall-clock time that shows a new one, and the monotonic time. */
+  const begun = new Map<string, { readonly startedAt: string; readonly at: number }>()
+  const note = (source: string, list: ListState, now: DateTime.DateTime, monotonic: number) => {
+    const key = JSON.stringify([source, list.list])
+    const { completeScan, holdsLock, progress } = list
+    if (progress?.kind === "full" && begun.get(key)?.startedAt !== progress.startedAt) {
+      begun.set(key, { startedAt: progress.startedAt, at: monotonic })
+    }
+    if (completeScan === null) return void noted.delete(key)
+    const before = noted.get(key)
+    if (before?.startedAt === completeScan.startedAt) return
+    const age = ageOf({ completeScan: { ...completeScan, certificate: undefined } }, now)
+    const begin = before === undefined || !holdsLock ? undefined : begun.get(key)
+    const own = Duration.millis(begin === undefined ? 0 : monotonic - begin.at)
+    noted.set(key, {
+      startedAt: completeScan.startedAt,
+      notedAt: monotonic,
+      age: age === undefined ? undefined : Duration.max(age, own)
+    })
+  }
+  const of = (source: string, list: ListState, now: DateTime.DateTime, monotonic: number) => {
+    note(source, list, now, monotonic)
+    const before = noted.get(JSON.stringify([source, list.list]))
+    if (list.completeScan === null || before?.age === undefined) return undefined
+    const age = ageOf({ completeScan: { ...list.completeScan, certificate: undefined } }, now)
+    return age === undefined
+      ? undefined
+      : Duration.max(age, Duration.sum(before.age, Duration.millis(monotonic - before.notedAt)))
+  }
+  return { note, of }
 }
 
 /** Returns the state of a source of which nothing is known yet. */
@@ -130,6 +238,8 @@ export const initialState = ({ lists, maxAge, name }: Source, destination: strin
     stall: null,
     next: { full: null, window: null, head: null },
     running: null,
+    generation: null,
+    lastChange: null,
     consumers: [],
     overview: null
   }))
@@ -137,7 +247,8 @@ export const initialState = ({ lists, maxAge, name }: Source, destination: strin
 
 /** Returns the state of a list after its destination was read. */
 export const listFrom = (
-  { completeScan, consumers, headProblem, holder, missing, quarantined, rows, running }: ListFreshness,
+  { completeScan, consumers, generation, headProblem, holder, lastChange, missing, quarantined, rows, running }:
+    ListFreshness,
   list: ListState
 ): ListState => ({
   ...list,
@@ -150,6 +261,8 @@ export const listFrom = (
   holder: list.holdsLock ? null : holder ?? null,
   headProblem: headProblem ?? null,
   running: running ?? null,
+  generation: generation ?? null,
+  lastChange,
   consumers
 })
 

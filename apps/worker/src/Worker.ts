@@ -1,8 +1,10 @@
 /** Runs all sources of a {@link LoadedSources}, each by itself: what happens to one source does not reach the others. */
-import { PaymentsApi, type PaymentsConfigError, RequestObserver } from "@payments/core"
+import { Lists, PaymentsApi, type PaymentsConfigError, RequestObserver } from "@payments/core"
 import {
+  Destination,
   ExitCode,
   exitCodeOf,
+  freshnessOf,
   type ListFreshness,
   lowestExitCode,
   Metrics,
@@ -150,6 +152,15 @@ const foundList = ({ completeScan, list, rows, running }: ListFreshness) => [lis
   checkpoint: running === undefined ? null : { scan: running.scan, records: running.records }
 }]
 
+/** Reads what the destination of a source knows about its lists, if it is the copy of this source. */
+const readLists = ({ boundTo, lists, to }: LoadedSource): Effect.Effect<ReadonlyArray<ListFreshness>, SinkError> =>
+  to === undefined ? Effect.succeed([]) : Effect.scoped(Effect.gen(function*() {
+    const reader = yield* Destination.reader(to)
+    // Without its settings, the source is not known.
+    yield* Destination.requireSource(reader, yield* Effect.orElseSucceed(boundTo, () => undefined))
+    return yield* freshnessOf(reader, lists.map((name) => Lists.byName[name]))
+  }))
+
 /** The wait before a source that ended unexpectedly runs again. */
 const unexpectedWait = "1 minute"
 
@@ -214,7 +225,11 @@ export const runForever = Effect.fnUntraced(
         })
       )
     }
-    const run = (source: LoadedSource) => FiberMap.run(fibers, source.name, placement.run(source, supervised(source)))
+    const run = (source: LoadedSource) =>
+      Effect.andThen(
+        status.setReader(source.name, readLists(source)),
+        FiberMap.run(fibers, source.name, placement.run(source, supervised(source)))
+      )
 
     let current = set.sources
     /** Starts sources that are new, changed or stopped, and ends those that are changed or removed. */

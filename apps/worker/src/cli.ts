@@ -1,8 +1,9 @@
 /** The worker's command line. Each flag has an environment variable. */
-import { type PaymentsApi, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
+import { makeKeyFile, type PaymentsApi, PaymentsConfig, PaymentsConfigError } from "@payments/core"
 import { Destination, Metrics, Sink } from "@payments/export"
 import {
   checkAll,
+  isLoopback,
   listenProblem,
   type ProgramError,
   scanFlags,
@@ -20,10 +21,11 @@ import {
   loadSources,
   type Source
 } from "@payments/export/sources"
-import { Effect, FileSystem, Layer, type Queue, References, Result, type Scope } from "effect"
+import { Effect, FileSystem, Layer, type Queue, Redacted, References, Result, type Scope } from "effect"
 import { Command, Flag } from "effect/cli"
 import { type HttpClient, HttpMiddleware, HttpRouter, HttpServer, type HttpServerError } from "effect/http"
 import { isDeepStrictEqual } from "node:util"
+import { type Access, guard } from "./Access.ts"
 import { checkSources } from "./Check.ts"
 import { routes as healthRoutes } from "./Health.ts"
 import { layer as logLayer, type LogFormat } from "./Log.ts"
@@ -73,6 +75,16 @@ const flags = {
   ...scanFlags,
   ...clusterFlags,
   host: textFlag("host", "HOST", "the address of the HTTP server; default 127.0.0.1 (PAYMENTS_HOST)"),
+  allowHost: textFlag(
+    "allow-host",
+    "HOSTS",
+    "names and addresses by which others reach the HTTP server, besides those of this machine (PAYMENTS_ALLOW_HOST)"
+  ),
+  tokenFile: textFlag(
+    "token-file",
+    "FILE",
+    "a file with the token that the status page and the metrics then need (PAYMENTS_TOKEN_FILE)"
+  ),
   port: textFlag("port", "PORT", "the port of the HTTP server; 0 selects a free port; default 9464 (PAYMENTS_PORT)"),
   logFormat: textFlag("log-format", "json|text", "the format of the log on stdout; default json (PAYMENTS_LOG_FORMAT)")
 }
@@ -88,6 +100,30 @@ const port: SettingParser<number> = {
   expected: "a whole number from 0 to 65535",
   parse: (given) => /^\d{1,5}$/.test(given) && Number(given) <= 65_535 ? Number(given) : undefined
 }
+
+const hosts: SettingParser<ReadonlyArray<string>> = {
+  expected: "names or addresses without http://, separated by commas",
+  parse: (given) => {
+    const names = given.split(",").map((name) => name.trim())
+    return names.every((name) => /^[\w.:[\]-]+$/.test(name)) ? names : undefined
+  }
+}
+
+/** Reads the token of the HTTP server, if a file is named. */
+const tokenOf = Effect.fnUntraced(function*(flag: string | undefined, fs: FileSystem.FileSystem) {
+  const path = yield* setting({ name: "token-file", text: flag }, "PAYMENTS_TOKEN_FILE", text)
+  if (path === undefined) return undefined
+  const name = flag === undefined ? "PAYMENTS_TOKEN_FILE" : "--token-file"
+  const found = yield* makeKeyFile(fs, name, path).read
+  const problem = "problem" in found
+    ? found.problem
+    : /^[!-~]{16,}$/.test(Redacted.value(found.value))
+    ? undefined
+    : "names a file without a usable token: 16 or more letters, digits or signs. Make one: openssl rand -hex 32"
+  return "value" in found && problem === undefined
+    ? found.value
+    : yield* new PaymentsConfigError({ problems: [{ setting: name, problem: problem ?? "cannot be used" }] })
+})
 
 const logFormat: SettingParser<LogFormat> = {
   expected: "json or text",
@@ -130,7 +166,7 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
       const load = Effect.provideService(loadSources({ config: given.config, flags: given }), FileSystem.FileSystem, fs)
       const loaded = yield* Effect.result(load)
       // All settings are checked together, before anything is opened: a wrong setting leaves no empty destination.
-      const { cluster, format, host, listenOn, service, set, single } = yield* checkAll({
+      const { allowed, cluster, format, host, listenOn, service, set, single, token } = yield* checkAll({
         flags: given.once && given.every !== undefined
           ? usage("--once and --every exclude each other.")
           : given.once && given.cluster !== undefined
@@ -142,6 +178,8 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
           once || Result.isFailure(loaded) ? Effect.undefined : clusterOf(loaded.success, given)),
         format: setting({ name: "log-format", text: given.logFormat }, "PAYMENTS_LOG_FORMAT", logFormat),
         host: setting({ name: "host", text: given.host }, "PAYMENTS_HOST", text),
+        allowed: setting({ name: "allow-host", text: given.allowHost }, "PAYMENTS_ALLOW_HOST", hosts),
+        token: tokenOf(given.tokenFile, fs),
         listenOn: setting({ name: "port", text: given.port }, "PAYMENTS_PORT", port),
         service: (yield* isEnvironment(given.config, loaded))
           ? Layer.build(
@@ -157,7 +195,8 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
           Layer.succeedContext(service),
         open: (source) => destinationOf(source, cluster?.runner)
       }
-      const routes = httpAt(server, host ?? "127.0.0.1", listenOn ?? 9464)
+      const access = { host: host ?? "127.0.0.1", allowedHosts: allowed ?? [], token }
+      const routes = httpAt(server, access, listenOn ?? 9464)
       if (!single) yield* onEndless
       const reload = set.file === undefined
         ? yield* Effect.as(noReloads, undefined)
@@ -238,19 +277,36 @@ const destinationOf = ({ name, to }: Source, runner: string | undefined) =>
     ? Layer.effect(Sink, Effect.die(new Error(`the source ${name} has no destination`)))
     : Destination.layer(to._tag === "Postgres" ? { ...to, runner } : to)
 
-const httpAt = (server: Services<never>["server"], host: string, wanted: number) =>
-  Layer.mergeAll(
-    HttpRouter.serve(Layer.mergeAll(healthRoutes, Telemetry.routes, pageRoutes), {
+const httpAt = (server: Services<never>["server"], access: Access, wanted: number) => {
+  const { host, token } = access
+  return Layer.mergeAll(
+    HttpRouter.serve(Layer.mergeAll(healthRoutes, Telemetry.routes, pageRoutes, guard(access)), {
       disableLogger: true,
       disableListenLog: true
     }),
-    Layer.effectDiscard(Effect.flatMap(HttpServer.HttpServer, ({ address }) =>
-      Effect.annotateLogs(Effect.logInfo("listening"), { host, port: "port" in address ? address.port : wanted })))
+    Layer.effectDiscard(Effect.flatMap(HttpServer.HttpServer, ({ address }) => {
+      const boundPort = "port" in address ? address.port : wanted
+      const listening = Effect.annotateLogs(Effect.logInfo("listening"), { host, port: boundPort })
+      return token !== undefined || isLoopback(host)
+        ? listening
+        : Effect.andThen(
+          listening,
+          Effect.annotateLogs(
+            Effect.logWarning(
+              "other machines can read the status page and the metrics: guard them with --token-file, or listen on 127.0.0.1"
+            ),
+            { host, port: boundPort }
+          )
+        )
+    }))
   ).pipe(
     Layer.provide(server(host, wanted)),
     // Scrapes and health checks would outnumber all other traces.
-    Layer.provide(Layer.succeed(HttpMiddleware.TracerDisabledWhen, () =>
-      true)),
-    Layer.catchTag("ServeError", ({ cause }) =>
-      Layer.effectDiscard(usage(listenProblem({ cause, host, port: wanted, hostFlag: "--host", portFlag: "--port" }))))
+    Layer.provide(Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)),
+    Layer.catchTag(
+      "ServeError",
+      ({ cause }) =>
+        Layer.effectDiscard(usage(listenProblem({ cause, host, port: wanted, hostFlag: "--host", portFlag: "--port" })))
+    )
   )
+}

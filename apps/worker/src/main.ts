@@ -84,7 +84,7 @@ const services = {
 
 // The exit code depends on whether the worker is endless. So signals interrupt the program only after it knows its flags.
 Effect.uninterruptible(
-  run(worker(services), process.argv.slice(2), PAYMENTS_VERSION, Object.keys(process.env), "check")
+  run(worker(services), process.argv.slice(2), PAYMENTS_VERSION, process.env, "check")
 ).pipe(
   Effect.provide(Layer.mergeAll(NodeServices.layer, RateLimitStores.layer, Logger.layer([Logger.consoleJson]))),
   NodeRuntime.runMain({

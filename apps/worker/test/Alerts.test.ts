@@ -1,9 +1,9 @@
 /** The alert rules and the dashboard in `deploy`, against the registry of metrics and the docs. */
 import { assert, describe, it } from "@effect/vitest"
 import { MetricDefinitions } from "@payments/export"
-import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import { spawnSync } from "../../../packages/core/test/TestProcess.ts"
 import { pageFile, withMetrics } from "../docs.ts"
 import { root, rules, ruleTests, text } from "./AlertRules.ts"
 import { compile, firing, namesIn, parseSeries } from "./PromQL.ts"
@@ -56,7 +56,7 @@ const minutesOf = (duration: string): number =>
   )
 
 describe("the alert rules", () => {
-  it.each(rules)("$alert uses only metrics and labels that exist, and has a paragraph in docs/operating.md", (rule) => {
+  it.each(rules)("$alert uses only metrics and labels that exist, and has a paragraph in docs/alerts.md", (rule) => {
     const known = check(rule.expr)
     const { annotations, labels } = rule
     assert.include(["critical", "warning"], labels["severity"])
@@ -64,8 +64,8 @@ describe("the alert rules", () => {
     for (const [, label = ""] of Object.values(annotations).join(" ").matchAll(/\$labels\.(\w+)/g)) {
       assert.isTrue(known.has(label), label)
     }
-    assert.strictEqual(annotations["runbook"], `docs/operating.md#${rule.alert.toLowerCase()}`)
-    const [, paragraph = ""] = new RegExp(`\n### ${rule.alert}\n\n([^#]*)`).exec(text("docs/operating.md")) ?? []
+    assert.strictEqual(annotations["runbook"], `docs/alerts.md#${rule.alert.toLowerCase()}`)
+    const [, paragraph = ""] = new RegExp(`\n## ${rule.alert}\n\n([^#]*)`).exec(text("docs/alerts.md")) ?? []
     assert.isAbove(paragraph.length, 200)
     // A rule without a unit test could never fire.
     const tested = ruleTests.flatMap((each) => each.alert_rule_test).filter(({ alertname }) => alertname === rule.alert)
@@ -73,8 +73,8 @@ describe("the alert rules", () => {
     assert.isTrue(tested.some(({ exp_alerts = [] }) => exp_alerts.length === 0))
   })
 
-  it("have a heading each in docs/operating.md, and no other heading looks like an alert", () => {
-    const headings = [...text("docs/operating.md").matchAll(/^### (Payments\w+)$/gm)].map(([, heading]) => heading)
+  it("have a heading each in docs/alerts.md, and no other heading looks like an alert", () => {
+    const headings = [...text("docs/alerts.md").matchAll(/^## (Payments\w+)$/gm)].map(([, heading]) => heading)
     assert.deepStrictEqual(headings, rules.map(({ alert }) => alert))
   })
 
@@ -139,7 +139,7 @@ describe("the dashboard", () => {
   })
 })
 
-it("docs/operating.md has the current table of metrics; `npm run docs` writes it", () => {
+it("docs/metrics.md has the current table of metrics; `npm run docs` writes it", () => {
   const page = readFileSync(pageFile, "utf8")
   assert.strictEqual(page, withMetrics(page))
 })

@@ -13,7 +13,9 @@ import { query, urlOf } from "../../../packages/export/test/PostgresTest.ts"
 import { runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
 import * as Cluster from "../src/cluster/Cluster.ts"
 import { createTables, type Fleet } from "../src/cluster/Runners.ts"
+import type { Placement } from "../src/Placement.ts"
 import type { Snapshot } from "../src/Snapshot.ts"
+import { initialState, Status } from "../src/Status.ts"
 import { binary, startWorker } from "./RunningWorker.ts"
 import { makeProxy } from "./TcpProxy.ts"
 import { makeSource, sourceIn, startSources, testStatus } from "./TestSources.ts"
@@ -141,7 +143,7 @@ describe("a cluster of workers", () => {
           yield* Effect.promise(() => query(server, `UPDATE shared_${name}.leases SET expires = '-infinity'`))
         }
         yield* untilShared([c], [...taken, ...others])
-        const [refused] = yield* c.untilLogged("destination failed", 1)
+        const [refused] = yield* c.untilLogged("source stopped", 1)
         assert.strictEqual(refused?.annotations["source"], newer)
         assert.include(refused?.annotations["error"], "it was written by a later version of this program")
         // A deployment with another prefix has its own runners, although the names are the same.
@@ -176,6 +178,66 @@ describe("a cluster of workers", () => {
     }).pipe(Effect.scoped))
 })
 
+describe("the health of a fleet", () => {
+  it.live("shows a source without a runner, although the lists of the live runner are fresh", () =>
+    Effect.gen(function*() {
+      const { PAYMENTS_BASE_URL: url } = yield* sandboxEnv({ records: 3 })
+      const file = writeSources(yield* temporaryFolder, "fleet", url, ["one", "two"])
+      appendFileSync(file, `runner = "absent"\nmax_age = "1h"\n`)
+      const runner = yield* startRunner(file, "a", "fleet")
+      const health = (path: string) =>
+        Effect.promise(() =>
+          fetch(`http://127.0.0.1:${String(runner.port)}/health/${path}`).then(async (response) => ({
+            status: response.status,
+            body: await response.json() as Record<string, unknown> // an object, by its route
+          }))
+        )
+      yield* runner.until(runner.readiness, ({ body }) => sourceIn(body, "one")?.lists[0]?.completeScan != null)
+      assert.strictEqual((yield* health("fresh")).status, 200)
+      const fleet = yield* health("fleet")
+      assert.deepInclude(fleet, { status: 503 })
+      assert.deepInclude(fleet.body, {
+        fleet: false,
+        stale: [{
+          source: "two",
+          list: "invoices",
+          ageSeconds: null,
+          maxAgeSeconds: 3600,
+          why: "no live runner has the source"
+        }],
+        withoutRunner: ["two"],
+        runners: { one: "a", two: null }
+      })
+    }).pipe(Effect.scoped))
+
+  it.live("has the ages of lists at destinations of sources elsewhere", () =>
+    Effect.gen(function*() {
+      const { PAYMENTS_BASE_URL: url } = yield* sandboxEnv({ records: 3 })
+      const file = `${yield* temporaryFolder}/p.db`
+      const source = makeSource("one", url, file, { lists: ["invoices"], maxAge: Duration.hours(1) })
+      const isComplete = (snapshot: Snapshot) => sourceIn(snapshot, "one")?.lists[0]?.completeScan != null
+      yield* Effect.scoped(Effect.flatMap(startSources([source]), ({ until }) => until(isComplete)))
+      const elsewhere: Placement = {
+        run: ({ name }) =>
+          Effect.andThen(
+            Effect.flatMap(Status, (status) => status.set({ ...initialState(source, file), name, state: "elsewhere" })),
+            Effect.never
+          ).pipe(Effect.provideService(Status, shared)),
+        failed: Effect.never,
+        close: Effect.void
+      }
+      const shared = yield* Status
+      const { status } = yield* startSources([source], {}, undefined, Effect.succeed(elsewhere))
+      yield* Effect.repeat(Effect.andThen(Effect.sleep("10 millis"), status.current), {
+        until: ({ sources }) => sources[0]?.state === "elsewhere"
+      })
+      assert.deepStrictEqual(sourceIn(yield* status.current, "one")?.lists, [])
+      const [list] = sourceIn(yield* status.fleet, "one")?.lists ?? []
+      assert.deepInclude(list, { list: "invoices", rows: 3, isFresh: true })
+      assert.isAtLeast(list?.ageSeconds ?? -1, 0)
+    }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
+})
+
 describe("payments-worker check", () => {
   it.live("checks the database of the cluster", () =>
     Effect.gen(function*() {
@@ -203,8 +265,17 @@ describe("payments-worker check", () => {
       assert.deepStrictEqual(tables.map(({ n }) => n), [0], "it writes nothing")
       const wrong = yield* check([], { PAYMENTS_CLUSTER: databaseUrl().replace(user, "guest:canary") })
       assert.strictEqual(wrong.code, 9)
-      assert.match(wrong.stdout, /^cluster postgres:.*: the user or the password is wrong/m)
+      assert.match(wrong.stdout, /^cluster postgres:.*: the server does not accept the user guest/m)
       assert.notInclude(wrong.stdout + wrong.stderr, "canary")
+      // Two names of one server.
+      const other = databaseUrl().replace("127.0.0.1", "localhost")
+      appendFileSync(file, `[sources.two]\nto = "${other}?schema=check_one"\n`)
+      const twice = yield* check([])
+      assert.strictEqual(twice.code, 3)
+      assert.match(
+        twice.stdout,
+        /^two: postgres:.*schema=check_one is also the destination of one\. Each source needs its own\.$/m
+      )
     }).pipe(Effect.scoped))
 })
 

@@ -1,11 +1,11 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { spawnSync } from "node:child_process"
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { parse, parseAllDocuments } from "yaml"
+import { spawnSync } from "../../../packages/core/test/TestProcess.ts"
 import { settings } from "../../../packages/export/src/Settings.ts"
 import { sourcesOfFile } from "../../../packages/export/src/sources/LoadSources.ts"
 import { startWorker } from "./RunningWorker.ts"
@@ -53,7 +53,17 @@ describe("the deployment files", () => {
 
   it("build with the Node of the workspace", () => {
     const version = /^ {2}node: (\S+)$/m.exec(readFileSync(join(root, "pnpm-workspace.yaml"), "utf8"))?.[1]
-    assert.include(read("docker/Dockerfile"), `FROM node:${version}-bookworm-slim AS build`)
+    assert.match(
+      read("docker/Dockerfile"),
+      new RegExp(`^FROM node:${version?.replaceAll(".", "\\.")}-bookworm-slim@sha256:[0-9a-f]{64} AS build$`, "m")
+    )
+  })
+
+  it("name images of others by digest", () => {
+    const bases = [...read("docker/Dockerfile").matchAll(/^FROM (\S+)/gm)].map(([, image = ""]) => image)
+    const services = all("image", compose).map(String)
+    assert.deepStrictEqual([bases.length, services.length], [2, 3])
+    for (const image of [...bases, ...services]) assert.match(image, /^[\w/.:-]+@sha256:[0-9a-f]{64}$/)
   })
 
   it.live("probe addresses that a worker serves", () =>
@@ -106,8 +116,19 @@ describe("the deployment files", () => {
       generated.map((generator) => at(generator, "name"))
     )
     assert.include(read("kubernetes/payments.toml"), "/etc/payments/secrets/api-key")
-    assert.deepStrictEqual(at(generated[1], "files"), ["secrets/api-key", "secrets/pgpass"])
+    assert.deepStrictEqual(at(generated[1], "files"), ["secrets/api-key", "secrets/pgpass", "secrets/http-token"])
     assert.include(read("docker/payments.toml"), "/run/secrets/api_key")
+    const secretsOf = (service: string) => at(compose, "services", service, "secrets")
+    assert.include(secretsOf("worker"), "http_token")
+    assert.strictEqual(
+      at(compose, "services", "worker", "environment", "PAYMENTS_TOKEN_FILE"),
+      "/run/secrets/http_token"
+    )
+    assert.include(secretsOf("prometheus"), "prometheus_token")
+    assert.strictEqual(
+      at(parse(read("docker/prometheus.yml")), "scrape_configs", 0, "authorization", "credentials_file"),
+      "/run/secrets/prometheus_token"
+    )
     for (const path of [...all("volumes", at(compose, "services"))].flat().map(String)) {
       const [source = ""] = path.split(":")
       if (source.startsWith(".")) assert.isTrue(existsSync(join(root, "deploy/docker", source)), source)
@@ -141,6 +162,16 @@ describe("the deployment files", () => {
         assert.strictEqual(cluster?.url.host, to?._tag === "Postgres" ? to.url.host : undefined)
       }
     }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
+
+  it("have a systemd unit whose first lines install it, as docs/deployment.md does", () => {
+    const page = readFileSync(join(root, "docs/deployment.md"), "utf8")
+    const commands = Array.from(
+      read("systemd/payments-worker.service").matchAll(/^# {3}((?:install|systemctl) .*)$/gm),
+      ([, command = ""]) => command.replace(" payments-worker.service ", " deploy/systemd/payments-worker.service ")
+    )
+    assert.strictEqual(commands.length, 5)
+    assert.include(page, `\n${commands.join("\n")}\n`)
+  })
 
   it("have a systemd unit that waits longer for the worker than the worker needs, and that systemd accepts", () => {
     const unit = read("systemd/payments-worker.service")

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Sandbox, type SandboxOptions, World } from "@payments/sandbox"
 import { Console, Context, Effect, Fiber, Layer, Random } from "effect"
-import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import { spawn } from "../../../packages/core/test/TestProcess.ts"
 import { temporaryFolder } from "../../../packages/export/test/Folder.ts"
 import { isLongRun, seed } from "../../../packages/export/test/Seed.ts"
 import { whileReadingWith } from "../../cli/test/Destinations.ts"
@@ -63,7 +63,7 @@ describe(`a worker that is killed ${kills} times while records change (seed ${se
           for (let kill = 0; kill < kills; kill++) {
             moves = movesPerKill
             const child = spawn(process.execPath, [binary, "run", "--to", to, "--every", "1s"], {
-              env: { PATH: process.env["PATH"], ...env },
+              env: { ...env },
               stdio: ["ignore", "pipe", "ignore"]
             })
             yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))

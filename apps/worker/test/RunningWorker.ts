@@ -1,9 +1,9 @@
 /** Starts the built worker in a process, as a service manager does. */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
-import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { join } from "node:path"
+import { spawn } from "../../../packages/core/test/TestProcess.ts"
 import type { Snapshot } from "../src/Snapshot.ts"
 
 /** The built program. */
@@ -15,11 +15,15 @@ export interface LogLine {
   readonly level: string
   /** The time by the worker's wall clock. */
   readonly timestamp: string
+  /** All other members. */
   readonly annotations: Readonly<Record<string, unknown>>
 }
 /** Parses the worker's log. */
 export const logOf = (text: string): ReadonlyArray<LogLine> =>
-  text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line) as LogLine) // the format of the JSON logger
+  text.split("\n").filter((line) => line !== "").map((line) => {
+    const { level, message, timestamp, ...annotations } = JSON.parse(line)
+    return { level, message, timestamp, annotations }
+  })
 
 /** Starts the built worker on a free port. Closing the scope kills it. */
 export const startWorker = Effect.fnUntraced(function*(
@@ -28,7 +32,7 @@ export const startWorker = Effect.fnUntraced(function*(
   nodeArgs: ReadonlyArray<string> = []
 ) {
   const child = spawn(process.execPath, [...nodeArgs, binary, "run", ...args], {
-    env: { PATH: process.env["PATH"], ...env, PAYMENTS_PORT: "0" },
+    env: { ...env, PAYMENTS_PORT: "0" },
     stdio: ["ignore", "pipe", "inherit"]
   })
   yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))

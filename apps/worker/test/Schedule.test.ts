@@ -1,9 +1,10 @@
 /** When runs begin: the schedules move with the test clock, so no test waits. */
 import { assert, describe, it } from "@effect/vitest"
+import { PaymentsError, Reason } from "@payments/core"
 import type { Schedule } from "@payments/export/sources"
 import { Clock, Cron, DateTime, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { nextRuns, retryWait, type Start, startedAt, startNow, untilNext } from "../src/Schedule.ts"
+import { nextRuns, retryWait, type Start, startedAt, startNow, untilNext, waitAsRequested } from "../src/Schedule.ts"
 
 const every = (interval: Duration.Input): Schedule => ({
   _tag: "Every",
@@ -106,6 +107,37 @@ describe("a cron expression", () => {
       setBy = -86_400_000
       yield* TestClock.adjust("11 minutes")
       assert.isDefined(waiting.pollUnsafe())
+    }))
+
+  it.effect("waits as long as the service has requested, for 30 minutes at most", () =>
+    Effect.gen(function*() {
+      const errorOf = (reason: Reason.Reason) =>
+        new PaymentsError({
+          list: "invoices",
+          reason,
+          attempts: 1,
+          status: undefined,
+          requestId: undefined,
+          body: undefined,
+          position: undefined
+        })
+      const cases = [
+        [new Reason.RateLimited({ retryAfter: Duration.minutes(20) }), 20],
+        [new Reason.ServerFailure({ status: 503, retryAfter: Duration.hours(25) }), 30],
+        [new Reason.RateLimited({ retryAfter: undefined }), 0],
+        [new Reason.Timeout({ phase: "headers" }), 0]
+      ] as const
+      for (const [reason, expected] of cases) {
+        const shown: Array<string> = []
+        const before = yield* startNow
+        const waiting = yield* Effect.forkChild(
+          waitAsRequested(errorOf(reason), (at) => Effect.sync(() => void shown.push(at)))
+        )
+        yield* TestClock.adjust(0)
+        while (waiting.pollUnsafe() === undefined) yield* TestClock.adjust("1 second")
+        assert.strictEqual((yield* startNow).monotonic - before.monotonic, expected * minute)
+        assert.deepStrictEqual(shown, expected === 0 ? [] : [new Date(before.wall + expected * minute).toISOString()])
+      }
     }))
 
   it.effect("shows the time of the next run", () =>

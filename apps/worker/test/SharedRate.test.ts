@@ -59,19 +59,19 @@ describe("clients of processes that share the store", () => {
           )
       ).pipe(Effect.provide(logger))
       /**
-       * Asserts that no two seconds have many more than 50 requests each, and that one of three such windows has hardly fewer: a
-       * process that was delayed does not catch up.
+       * Asserts that no two seconds have more than `most` requests each, and that one of three such windows has no fewer than
+       * `least`: a process that was delayed does not catch up.
        */
-      const assertRate = Effect.gen(function*() {
+      const assertRate = Effect.fnUntraced(function*(least: number, most: number) {
         const rates: Array<number> = []
-        while (rates.length < 3 && !rates.some((rate) => rate >= 40)) {
+        while (rates.length < 3 && !rates.some((rate) => rate >= least)) {
           const before = (yield* sandbox.counters).requests
           const start = yield* Monotonic.millis
           yield* Effect.sleep("2 seconds")
           rates.push(((yield* sandbox.counters).requests - before) / ((yield* Monotonic.millis) - start) * 1000)
         }
-        assert.isAtMost(Math.max(...rates), 60)
-        assert.isAtLeast(Math.max(...rates), 40)
+        assert.isAtMost(Math.max(...rates), most)
+        assert.isAtLeast(Math.max(...rates), least)
       })
       // The first second's requests may be sent at once.
       yield* Effect.sleep(20).pipe(
@@ -79,7 +79,7 @@ describe("clients of processes that share the store", () => {
         Effect.repeat({ until: ({ requests }) => requests > 60 })
       )
       yield* Effect.sleep(300)
-      yield* assertRate
+      yield* assertRate(40, 60)
       const rows = yield* Effect.promise(() => query(server, "SELECT t::text FROM shared.payments_rate_limits AS t"))
       assert.include(JSON.stringify(rows), sandbox.url)
       assert.notInclude(JSON.stringify(rows), key)
@@ -87,7 +87,8 @@ describe("clients of processes that share the store", () => {
       const unusable = () => messages.filter((message) => message.includes("cannot be used: no answer for 1 s")).length
       // A request notices it after 1 s.
       yield* Effect.repeat(Effect.sleep(20), { until: () => unusable() >= 3 })
-      yield* assertRate
+      // All of them together keep to the reserve, which is a twentieth.
+      yield* assertRate(1, 5)
       assert.strictEqual(unusable(), 3)
       // Connections to a server that answers close at once.
       yield* gate.open(server.port)

@@ -41,8 +41,10 @@ describe("payments-worker check", () => {
       const lines = good.stdout.split("\n")
       for (const label of ["payout-requests", "payin-sources", "invoices"]) {
         assert.include(lines, `one: ${label}: can be read`)
+        // The checks are those of `payments doctor`.
+        assert.include(lines, `one: ${label} limit 100: accepted`)
       }
-      assert.match(good.stdout, /^one: sqlite:.*one\.db: does not exist yet; the first scan creates it$/m)
+      assert.match(good.stdout, /^one: destination: sqlite:.*one\.db: does not exist yet; the first scan creates it$/m)
       assert.match(good.stdout, /^two: next full scan: [-0-9]+T0[45]:30:00\.000Z(, [-0-9]+T0[45]:30:00\.000Z){4}$/m)
       assert.match(good.stdout, /^two: next window pass: (\S+, ){4}\S+$/m)
       const stored = yield* Effect.promise(freePort)

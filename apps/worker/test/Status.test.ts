@@ -29,7 +29,15 @@ const upToDateWorker = Effect.gen(function*() {
       assert.deepStrictEqual([status, body.ready], [200, true], "the destination can be used")
       return matches(body)
     })
-  return { log: running.log, until, behave: (as: typeof behaviour) => void (behaviour = as) }
+  const freshness = Effect.promise(async () => {
+    const response = await fetch(`http://127.0.0.1:${running.port}/health/fresh`)
+    const body = await response.json() as {
+      readonly fresh: boolean
+      readonly heldBack: ReadonlyArray<{ readonly list: string; readonly rows: number; readonly why: string }>
+    } // documented
+    return { status: response.status, body }
+  })
+  return { log: running.log, until, freshness, behave: (as: typeof behaviour) => void (behaviour = as) }
 })
 
 const listsOf = (body: Readiness) => body.sources[0]?.lists ?? []
@@ -54,13 +62,18 @@ describe("the state that a worker reports", () => {
 
   it.live("says that rows are held back, because the destination is then not up to date", () =>
     Effect.gen(function*() {
-      const { behave, until } = yield* upToDateWorker
+      const { behave, freshness, until } = yield* upToDateWorker
       behave("half")
       const { body } = yield* until((now) => listsOf(now).every(({ failure }) => failure !== null))
       assert.deepInclude(invoicesOf(body).failure, {
         reason: "HeldBack",
         message: "10 rows would be missing at once, so none was marked missing."
       })
+      // `/health/fresh` names them, and stays 200: the next scan may return them.
+      const { body: fresh, status } = yield* freshness
+      assert.deepStrictEqual([status, fresh.fresh, fresh.heldBack.length], [200, true, 3])
+      assert.deepInclude(fresh.heldBack[2], { list: "invoices", rows: 10 })
+      assert.include(fresh.heldBack[2]?.why, "the last full scan returned 10 of 20 rows")
       behave("whole")
       yield* until(isUpToDate)
     }).pipe(Effect.scoped))
@@ -102,6 +115,8 @@ describe("a worker that lost a list to another one", () => {
     running: undefined,
     holder: "another",
     headProblem: undefined,
+    generation: undefined,
+    lastChange: 0,
     consumers: []
   })
 

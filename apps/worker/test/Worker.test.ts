@@ -4,12 +4,12 @@ import { assert, describe, it } from "@effect/vitest"
 import { layerHttpClient } from "@payments/core/node"
 import { run } from "@payments/export/program"
 import { ConfigProvider, Effect, Layer, Queue } from "effect"
-import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
+import { spawn } from "../../../packages/core/test/TestProcess.ts"
 import { rowsIfAny } from "../../cli/test/Destinations.ts"
 import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
 import { services, size } from "../../cli/test/Services.ts"
@@ -62,6 +62,11 @@ describe("the built worker", () => {
       yield* running.untilUpToDate
       yield* running.untilLogged("scan complete", 6)
       assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
+      for (const line of running.out().trim().split("\n")) {
+        const members = Object.keys(JSON.parse(line))
+        assert.deepStrictEqual(members.slice(0, 3), ["timestamp", "level", "message"])
+        for (const nested of ["annotations", "spans", "fiberId"]) assert.notInclude(members, nested)
+      }
       const complete = running.log("scan complete")
       assert.deepInclude(complete[0]?.annotations, { records: 250, inserted: 250, quarantined: 0 })
       assert.deepInclude(complete.at(-1)?.annotations, { unchanged: 250, inserted: 0 })
@@ -136,6 +141,24 @@ describe("the built worker", () => {
       const [failed] = running.log("scan failed")
       assert.deepInclude(failed?.annotations, { list: "invoices", reason: "Unauthorized", exitCode: 4 })
       assert.notInclude(running.out(), "canary-5ecret")
+    }).pipe(Effect.scoped))
+
+  it.live("requests nothing for a list while a service has requested to wait for 25 hours", () =>
+    Effect.gen(function*() {
+      let requests = 0
+      const service = yield* scriptedServer((_, response) => {
+        requests++
+        response.writeHead(429, { "retry-after": `${25 * 3600}` }).end()
+      })
+      const running = yield* startWorker(["--to", `sqlite:${yield* temporaryFolder}/p.db`, "--every", "1s"], {
+        PAYMENTS_BASE_URL: service.url,
+        PAYMENTS_API_KEY: "k"
+      })
+      yield* running.untilLogged("scan failed", 3)
+      // Without the wait, the schedule begins the next scans within a second.
+      yield* Effect.sleep("1500 millis")
+      assert.strictEqual(requests, 3)
+      assert.include(String(running.log("scan failed")[0]?.annotations["error"]), "requests a wait of 1d 1h")
     }).pipe(Effect.scoped))
 
   it.live("exits at once with a message and the documented code if it cannot work", () =>
@@ -236,7 +259,7 @@ describe("the built worker", () => {
         requests = count
       })
       const child = spawn(process.execPath, [binary, "run", "--once", "--to", `sqlite:${folder}/p.db`], {
-        env: { PATH: process.env["PATH"], PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" },
+        env: { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" },
         stdio: "ignore"
       })
       yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))

@@ -118,7 +118,7 @@ const invoiceFilters = {
   /** `YYYY-MM-DD`. */
   settlementDate: { type: "day", description: "only invoices settled on this day, YYYY-MM-DD" },
   /** The settlement cycle, a digit string. */
-  settlementTime: { type: "text", description: "only invoices of this settlement cycle", flag: "settlement-cycle" }
+  settlementTime: { type: "text", description: "only invoices with this settlement time" }
 } as const
 
 /** Filters of invoices (§4.3). An absent field does not filter. Values are sent unchanged. */

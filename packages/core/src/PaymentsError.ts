@@ -25,6 +25,8 @@ import { Data, Duration, type Redacted } from "effect"
 import { byName, type ListName } from "./Lists.ts"
 import type { Position } from "./Position.ts"
 
+const inBrackets = (address: string | undefined): string => address === undefined ? "" : ` (${address})`
+
 /** The server did not accept the key: 401. */
 export class Unauthorized extends Data.TaggedError("Unauthorized")<{
   /** Why the key file could not be read again; absent if the key does not come from a file or the file was read. */
@@ -35,10 +37,15 @@ export class Unauthorized extends Data.TaggedError("Unauthorized")<{
     super(facts)
   }
 
-  override get message() {
+  /** Returns the message, with the address that the request was sent to. */
+  messageAt(address: string | undefined): string {
     return `not authorized: the service did not accept the key (401). ${
-      this.problem ?? "Check the key, and that it belongs to this address."
+      this.problem ?? `Check the key, and that it belongs to this address${inBrackets(address)}.`
     }`
+  }
+
+  override get message() {
+    return this.messageAt(undefined)
   }
 }
 
@@ -51,8 +58,14 @@ export class Forbidden extends Data.TaggedError("Forbidden")<{}> {
 
 /** The service has no list at this address: 404. */
 export class NotFound extends Data.TaggedError("NotFound")<{}> {
+  /** Returns the message, with the address that the request was sent to. */
+  messageAt(address: string | undefined): string {
+    const sentTo = address === undefined ? "" : `. The request was sent to ${address}`
+    return `not found (404)${sentTo}. Check the base address: the client adds the version (/v0, /v1) to it.`
+  }
+
   override get message() {
-    return "not found (404). Check the base address: the client adds the version (/v0, /v1) to it."
+    return this.messageAt(undefined)
   }
 }
 
@@ -71,11 +84,19 @@ export class InvalidRequest extends Data.TaggedError("InvalidRequest")<{
   }
 }
 
+const millisOf = (wait: Duration.Duration | undefined): number | undefined =>
+  wait === undefined ? undefined : Duration.toMillis(wait)
+
 /** Too many requests: 429. */
 export class RateLimited extends Data.TaggedError("RateLimited")<{
-  /** The wait that the server requested in `Retry-After`; absent if the header is invalid or longer than 24 hours. */
+  /** The wait that the server requested in `Retry-After`; absent if the header is invalid. At most 100 years. */
   readonly retryAfter: Duration.Duration | undefined
 }> {
+  /** {@link retryAfter} in milliseconds, for code without Effect. */
+  get retryAfterMs(): number | undefined {
+    return millisOf(this.retryAfter)
+  }
+
   override get message() {
     return this.retryAfter === undefined
       ? "rate limited (429)."
@@ -87,9 +108,14 @@ export class RateLimited extends Data.TaggedError("RateLimited")<{
 export class ServerFailure extends Data.TaggedError("ServerFailure")<{
   /** 500 to 599. */
   readonly status: number
-  /** The wait that the server requested in `Retry-After`; absent if the header is invalid or longer than 24 hours. */
+  /** The wait that the server requested in `Retry-After`; absent if the header is invalid. At most 100 years. */
   readonly retryAfter: Duration.Duration | undefined
 }> {
+  /** {@link retryAfter} in milliseconds, for code without Effect. */
+  get retryAfterMs(): number | undefined {
+    return millisOf(this.retryAfter)
+  }
+
   override get message() {
     return `the service failed (${this.status}).`
   }
@@ -102,20 +128,28 @@ export class Transport extends Data.TaggedError("Transport")<{
   /** The system's error code, such as `ECONNREFUSED`, if it reported one. */
   readonly code?: string | undefined
 }> {
-  override get message() {
+  /** Returns the message, with the address that the request was sent to. */
+  messageAt(sentTo: string | undefined): string {
     const code = this.code === undefined ? "" : ` (${this.code})`
+    const address = `the address${inBrackets(sentTo)}`
     return {
-      refused: `the service could not be reached: connection refused${code}. Check the address and that it is up.`,
+      refused: `the service could not be reached: connection refused${code}. Check ${address}, and that it is up.`,
       reset: `the connection ended before the answer was complete${code}.`,
-      nameNotFound: `the service could not be reached: its name was not found${code}. Check the address.`,
+      nameNotFound: `the service could not be reached: its name was not found${code}. Check ${address}.`,
       tls: `no secure connection could be made${code}${
         speaksNoTls.test(this.code ?? "")
-          ? ": the port does not speak TLS. Check the address: its port, or http:// to this machine."
+          ? `: the port does not speak TLS. Check ${address}: its port, or http:// to this machine.`
           : ". Check the certificate and its authority."
       }`,
       truncated: `the answer ended early${code}.`,
-      other: `the service could not be reached${code}.`
+      other: `the service could not be reached${code}.${
+        this.code === "EMFILE" ? " The process may not open more files. Raise the limit (ulimit -n 1024)." : ""
+      }`
     }[this.kind]
+  }
+
+  override get message() {
+    return this.messageAt(undefined)
   }
 }
 
@@ -253,6 +287,8 @@ export class PaymentsError extends Data.TaggedError("PaymentsError")<{
   readonly status: number | undefined
   /** The id that the server gave the last request. Absent if it does not look like an id or could be a secret. */
   readonly requestId: string | undefined
+  /** The address that the request was sent to, without its query. Absent if no request failed. */
+  readonly address?: string | undefined
   /** The body of the last answer, if its status was an error. */
   readonly body: ErrorBody | undefined
   /**
@@ -267,6 +303,8 @@ export class PaymentsError extends Data.TaggedError("PaymentsError")<{
       ...(this.body?.code === undefined ? [] : [`code ${this.body.code}`]),
       ...(this.requestId === undefined ? [] : [`request ${this.requestId}`])
     ]
-    return `${byName[this.list].label}: ${this.reason.message}${facts.length === 0 ? "" : ` [${facts.join(", ")}]`}`
+    const { reason } = this
+    const message = "messageAt" in reason ? reason.messageAt(this.address) : reason.message
+    return `${byName[this.list].label}: ${message}${facts.length === 0 ? "" : ` [${facts.join(", ")}]`}`
   }
 }

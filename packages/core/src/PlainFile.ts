@@ -5,6 +5,7 @@
  */
 import { Data, Effect, FileSystem, Option, type PlatformError } from "effect"
 import { BodyBytes } from "./internal/BodyBytes.ts"
+import { systemCode } from "./internal/SystemCode.ts"
 
 /** Why a file was not read. The message does not repeat the content of the file. */
 export class PlainFileError extends Data.TaggedError("PlainFileError")<{
@@ -115,7 +116,8 @@ const tooLarge = (maxBytes: number): PlainFileError =>
   new PlainFileError({ kind: "tooLarge", problem: `contains more than ${maxBytes / 1024} KiB` })
 
 const unreadable = ({ reason }: PlatformError.PlatformError): PlainFileError =>
-  reason._tag === "NotFound"
+  // The home of many system users is no folder, such as /dev/null.
+  reason._tag === "NotFound" || systemCode(reason) === "ENOTDIR"
     ? new PlainFileError({ kind: "notFound", problem: "does not exist" })
     : new PlainFileError({
       kind: "unreadable",

@@ -1,11 +1,11 @@
 /** Type-checks every example of the docs and docstrings and runs it against the sandbox. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
-import { execFile } from "node:child_process"
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { basename, dirname, join } from "node:path"
 import { Sandbox, sandboxKey } from "../../sandbox/src/index.ts"
+import { execFile } from "./TestProcess.ts"
 
 const core = join(import.meta.dirname, "..")
 const root = join(core, "../..")
@@ -26,11 +26,10 @@ const examples = [
 
 const run = (program: string, args: ReadonlyArray<string>, cwd: string, settings: Record<string, string> = {}) =>
   Effect.callback<{ readonly code: number; readonly stdout: string; readonly stderr: string }>((resume) => {
-    const env = { PATH: process.env["PATH"], HOME: process.env["HOME"], ...settings }
     execFile(
       program,
       args,
-      { cwd, env, timeout: 60_000 },
+      { cwd, env: settings, timeout: 60_000 },
       (error, stdout, stderr) =>
         resume(Effect.succeed({ code: error === null ? 0 : Number(error.code ?? 1), stdout, stderr }))
     )

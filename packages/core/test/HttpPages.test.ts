@@ -78,7 +78,24 @@ describe("a page over HTTP", () => {
       const server = yield* scriptedServer(html)
       server.close()
       const error = yield* Effect.flip(withApi(server.url, (api) => api.invoices.page()))
-      assert.include(error.message, "connection refused (ECONNREFUSED)")
+      assert.include(
+        error.message,
+        `connection refused (ECONNREFUSED). Check the address (${server.url}/v1/invoices), and that it is up.`
+      )
+    }).pipe(Effect.scoped))
+
+  it.live.each<readonly [number, (address: string) => string]>([
+    [401, (address) => `Check the key, and that it belongs to this address (${address}).`],
+    [404, (address) => `not found (404). The request was sent to ${address}. Check the base address`]
+  ])("names the address after %s, without the query", ([status, words]) =>
+    Effect.gen(function*() {
+      const server = yield* scriptedServer((_, response) => response.writeHead(status).end())
+      const { address, message } = yield* Effect.flip(
+        withApi(`${server.url}/prefix`, (api) => api.invoices.page({ contract: "canary" }))
+      )
+      assert.strictEqual(address, `${server.url}/prefix/v1/invoices`)
+      assert.include(message, words(`${server.url}/prefix/v1/invoices`))
+      assert.notInclude(message, "canary")
     }).pipe(Effect.scoped))
 
   it.live("is not retried after a TLS failure", () =>

@@ -1,10 +1,10 @@
 /** The memory that hostile pages take, measured in a process of its own. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { execFile } from "node:child_process"
 import type { ServerResponse } from "node:http"
 import { join } from "node:path"
 import { scriptedServer } from "./ScriptedServer.ts"
+import { execFile } from "./TestProcess.ts"
 
 /** Reads one page in a child process. */
 const readIn = (client: string, url: string) =>

@@ -4,7 +4,6 @@
  * `@effect/platform-node`, TypeScript) are linked from the workspace's installation.
  */
 import { assert, beforeAll, describe, it } from "@effect/vitest"
-import { execFile } from "node:child_process"
 import {
   cpSync,
   mkdirSync,
@@ -26,10 +25,13 @@ import { rolldown } from "rolldown"
 import { afterAll } from "vitest"
 import { pack, type Tarball } from "../../../scripts/release.ts"
 import { oldestNode } from "../src/internal/NodeVersion.ts"
+import { execFile } from "./TestProcess.ts"
 
 const core = join(import.meta.dirname, "..")
 const folder = realpathSync(mkdtempSync(join(tmpdir(), "payments-core-")))
 const consumer = join(folder, "consumer")
+/** The home folder of the programs. It has nothing that an installation left in that of the user. */
+const home = join(folder, "home")
 let tarballs: ReadonlyArray<Tarball> = []
 const tarballOf = (name: string) => tarballs.find((tarball) => tarball.name === name)?.file ?? ""
 const installed = join(consumer, "node_modules/@payments/core")
@@ -37,7 +39,6 @@ const installed = join(consumer, "node_modules/@payments/core")
 const json = (file: string): Manifest => JSON.parse(readFileSync(file, "utf8"))
 
 interface Manifest {
-  readonly packageManager?: string
   readonly version: string
   readonly private?: boolean
   readonly sideEffects?: ReadonlyArray<string>
@@ -49,10 +50,9 @@ interface Manifest {
   readonly peerDependencies: Readonly<Record<string, string>>
 }
 
-/** Runs a program without the settings and the package registry of the environment. */
+/** Runs a program without the settings and the package registry of the machine. */
 const run = async (file: string, args: ReadonlyArray<string>, cwd: string, settings: Record<string, string> = {}) => {
-  const env = { PATH: process.env["PATH"], HOME: process.env["HOME"], ...settings }
-  const outcome = promisify(execFile)(file, args, { cwd, env, timeout: 120_000 })
+  const outcome = promisify(execFile)(file, args, { cwd, env: { HOME: home, ...settings }, timeout: 120_000 })
   return outcome.then(({ stdout }) => ({ code: 0, output: stdout }), (error) => ({
     code: Number(error.code ?? 1),
     output: `${error.stdout}${error.stderr}${error.killed === true ? "(stopped after 2 minutes)" : ""}`
@@ -65,11 +65,8 @@ const passes = async (file: string, args: ReadonlyArray<string>, cwd: string) =>
   return output
 }
 
-/** Runs the workspace's version of pnpm through npx, from npm's cache if possible. */
-const pnpm = (args: ReadonlyArray<string>, cwd: string) => {
-  const name = json(join(core, "../../package.json")).packageManager ?? ""
-  return passes("npx", ["--yes", "--prefer-offline", name, ...args], cwd)
-}
+/** Runs the workspace's own pnpm. */
+const pnpm = (args: ReadonlyArray<string>, cwd: string) => passes(join(core, "../../node_modules/.bin/pnpm"), args, cwd)
 
 const linked = (name: string, root = core) => `link:${realpathSync(join(root, "node_modules", name))}`
 

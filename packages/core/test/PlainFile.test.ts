@@ -1,8 +1,8 @@
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, FileSystem } from "effect"
-import { execFileSync } from "node:child_process"
 import { bitsOfOthers, readPlainFile } from "../src/index.ts"
+import { execFileSync } from "./TestProcess.ts"
 
 const limit = 1024
 
@@ -45,6 +45,7 @@ describe("a plain file", () => {
       assert.deepStrictEqual(yield* problemOf("/dev/zero"), ["notPlain", "is a device, not a plain file"])
       assert.deepStrictEqual(yield* problemOf(here), ["notPlain", "is a folder, not a plain file"])
       assert.deepStrictEqual(yield* problemOf(`${here}/no`), ["notFound", "does not exist"])
+      assert.deepStrictEqual(yield* problemOf("/dev/null/no"), ["notFound", "does not exist"])
     }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
 
   it.live("is refused if it is not UTF-8, with the line number", () =>

@@ -230,6 +230,24 @@ describe("an error of the promise API", () => {
       assert.isDefined(error.position)
     }))
 
+  it.live("has the wait that the service requests in milliseconds", () =>
+    over((_, response, count) => {
+      response.writeHead(count === 1 ? 429 : 503, { "retry-after": "90" }).end()
+    }, async (_, payments) => {
+      const waits: Array<unknown> = []
+      for (let request = 0; request < 2; request++) {
+        // oxlint-disable-next-line no-await-in-loop -- the answers differ in this order
+        const error = await thrown(() => payments.invoices.page())
+        if (!(error instanceof Thrown)) return assert.fail(String(error))
+        const { reason } = error
+        waits.push(
+          reason._tag,
+          reason._tag === "RateLimited" || reason._tag === "ServerFailure" ? reason.retryAfterMs : 0
+        )
+      }
+      assert.deepStrictEqual(waits, ["RateLimited", 90_000, "ServerFailure", 90_000])
+    }))
+
   it("lists all wrong settings by the names of the options", async () => {
     const error = await thrown(() =>
       connect({ baseUrl: "ftp://a.example", apiKey: "", invoiceParameters: { limit: "cursor" } })

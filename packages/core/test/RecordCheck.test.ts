@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { execFileSync } from "node:child_process"
 import { recordCheck } from "../src/internal/RecordCheck.ts"
 import * as Lists from "../src/Lists.ts"
 import { CustomerDetails, PayoutTargetDetails } from "../src/Records.ts"
+import { execFileSync } from "./TestProcess.ts"
 
 /** Valid and invalid values of fields. */
 const oddValues: ReadonlyArray<unknown> = JSON.parse(

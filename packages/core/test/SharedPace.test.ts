@@ -116,7 +116,8 @@ describe("clients that share a budget", () => {
         config: { maxRequestsPerSecond: 20 }
       })
       assert.strictEqual(countOf(answers, 429), 0)
-      assert.closeTo(answers.length, 20 * 20, 10)
+      // A twentieth is the reserve.
+      assert.closeTo(answers.length, 20 * 19, 5)
       for (const count of counts(answers, 3)) assert.closeTo(count, answers.length / 3, 2)
     }).pipe(Effect.scoped))
 
@@ -136,29 +137,100 @@ describe("clients that share a budget", () => {
       assert.isTrue(gaps.every((gap) => gap > 45), gaps.join(" "))
     }).pipe(Effect.scoped))
 
-  it.effect("each keep to their share while the store is away, say so once, and return to it", () =>
+  it.effect("keep to their ceiling while the store is away for one of them, for all but one, and for all", () =>
+    Effect.gen(function*() {
+      const clients = 3
+      const shared = yield* memory
+      for (const cutOff of [1, 2, 3]) {
+        let isAway = false
+        const paces = Array.from({ length: clients }, (_, index) =>
+          makeSharedPace({
+            store: failing(shared, () => isAway && index < cutOff),
+            name: Effect.succeed(`budget of ${cutOff}`),
+            ceiling: 15,
+            slowDown: defaultSlowDown
+          }))
+        const sent: Array<readonly [at: number, client: number]> = []
+        const fibers = yield* Effect.forEach(
+          paces,
+          ({ acquire }, client) =>
+            Effect.forkChild(Effect.forever(Effect.andThen(
+              acquire,
+              Effect.map(Clock.currentTimeMillis, (at) => void sent.push([at, client]))
+            )))
+        )
+        const start = yield* Clock.currentTimeMillis
+        for (let tick = 0; tick < 300; tick++) {
+          isAway = tick >= 50 && tick < 200
+          yield* TestClock.adjust(200)
+        }
+        yield* Fiber.interruptAll(fibers)
+        const times = sent.map(([at]) => at - start)
+        // One request more for the start of a window, and one more for each client that has just left the store.
+        const most = Math.max(...times.map((from) => times.filter((at) => at >= from && at < from + 5000).length))
+        assert.isAtMost(most, 15 * 5 + 1, `${cutOff} cut off`)
+        const away = sent.filter(([at]) => at - start >= 10_000 && at - start < 40_000)
+        const counted = Array.from({ length: clients }, (_, client) => away.filter(([, of]) => of === client).length)
+        counted.slice(0, cutOff).forEach((count) => assert.isAtLeast(count, 5, `${cutOff} cut off`))
+        counted.slice(cutOff).forEach((count) => assert.isAtLeast(count, 15 * 30 * 0.9 / (clients - cutOff)))
+        assert.isTrue(paces.every((pace) => pace.isShared() === true), "all share again")
+      }
+    }).pipe(Effect.provide(Logger.layer([])), Effect.scoped))
+
+  it.effect("each keep to their share of the reserve while the store is away, say so once, and return to it", () =>
     Effect.gen(function*() {
       const messages: Array<string> = []
       let isAway = false
       const answers = yield* answersOf({
         faults: [],
         clients: 4,
-        seconds: 40,
-        config: { maxRequestsPerSecond: 20 },
+        seconds: 60,
+        config: { maxRequestsPerSecond: 40 },
         store: failing(yield* memory, () => isAway),
-        at: (second) => Effect.sync(() => void (isAway = second >= 10 && second < 20))
+        at: (second) => Effect.sync(() => void (isAway = second >= 10 && second < 40))
       }).pipe(Effect.provide(Logger.layer([Logger.make(({ message }) => void messages.push(String(message)))])))
-      for (const [from, to] of [[1, 10], [11, 20], [30, 40]] as const) {
+      for (const [from, to, rate] of [[1, 10, 38], [11, 40, 2], [46, 60, 38]] as const) {
         const between = answers.filter(({ at }) => at >= from * 1000 && at < to * 1000)
-        assert.closeTo(between.length / (to - from), 20, 1)
+        assert.closeTo(between.length / (to - from), rate, rate / 10, `${from} s to ${to} s`)
       }
       const away =
         "The rate limit store cannot be used: the database is away. Until it can, this process sends at most " +
-        "5.0 requests per second, its share of the budget."
+        "0.50 requests per second, its share of what the others leave unused."
       assert.deepStrictEqual(
         messages,
         [away, "The rate limit store can be used again."].flatMap((message) => Array.from({ length: 4 }, () => message))
       )
+    }).pipe(Effect.scoped))
+
+  it.effect("increase their rate only while requests wait for it", () =>
+    Effect.gen(function*() {
+      const pace = makeSharedPace({
+        store: yield* memory,
+        name: Effect.succeed("budget"),
+        ceiling: undefined,
+        slowDown: defaultSlowDown
+      })
+      const send = (count: number, pauseMs: number) =>
+        Effect.gen(function*() {
+          const fiber = yield* Effect.forkChild(
+            Effect.forEach(Array.from({ length: count }), () => Effect.andThen(pace.acquire, Effect.sleep(pauseMs)))
+          )
+          for (let tick = 0; fiber.pollUnsafe() === undefined; tick++) {
+            assert.isBelow(tick, 1000)
+            yield* TestClock.adjust(100)
+          }
+          return pace.rate()
+        })
+      assert.closeTo(yield* send(60, 1000), 20, 0.1)
+      const grown = yield* send(200, 0)
+      assert.isAbove(grown, 40)
+      // The next reading may still increase the rate, because a request has waited since the last one.
+      const still = yield* send(3, 1000)
+      assert.closeTo(yield* send(60, 1000), still, still / 100)
+      yield* pace.onRateLimited(0)
+      const reduced = yield* send(3, 1000)
+      assert.isBelow(reduced, still)
+      assert.closeTo(yield* send(60, 1000), reduced, reduced / 10)
     }).pipe(Effect.scoped))
 
   it.effect("use a store that answers slowly", () =>
@@ -188,7 +260,7 @@ describe("clients that share a budget", () => {
         const pace = makeSharedPace({
           store: failing(yield* memory, () => isAway),
           name: Effect.succeed("budget"),
-          ceiling: 20,
+          ceiling: 200,
           slowDown: defaultSlowDown
         })
         yield* pace.acquire
@@ -215,6 +287,7 @@ describe("clients that share a budget", () => {
         config: { maxRequestsPerSecond: 20 },
         store: { ...store, tokenBucket: () => Effect.succeed([-1e300, Number.NaN]) }
       })
-      assert.closeTo(answers.length, 200, 5)
+      // The client keeps to the reserve, as without a store.
+      assert.closeTo(answers.length, 10, 1)
     }).pipe(Effect.scoped))
 })

@@ -4,6 +4,7 @@ import { ExitCode } from "./ExitCode.ts"
 import { wordsIn } from "./HelpWidth.ts"
 import { CommandExit, type ErrorFacts, factsOf, type Next, nextMembers } from "./ProgramError.ts"
 import * as Stdout from "./Stdout.ts"
+import { writeProblem } from "./WriteProblem.ts"
 
 /**
  * Writes text to stdout and waits until the system accepts it. If the reader has closed the pipe, as `head` does, the text
@@ -155,7 +156,7 @@ export const handleOutputErrors = (name: string, args: ReadonlyArray<string>): v
     const facts = factsOf(
       new CommandExit({
         exitCode: ExitCode.destination,
-        problem: `the output cannot be written (${code}).`,
+        problem: `the output cannot be written: ${writeProblem(code ?? "unknown")}.`,
         reason: "Output",
         retryable: false
       })

@@ -1,9 +1,10 @@
 /** The sink of each destination. */
 import { Effect, type FileSystem, Layer, type Path, type Scope, type Stdio } from "effect"
+import { statSync } from "node:fs"
 import { join } from "node:path"
 import type { Destination, StoredDestination } from "./DestinationUrl.ts"
 import { type PendingMigration, pendingMigration as pendingIn } from "./engine/Evolution.ts"
-import { earlierVersion, personalVersion } from "./engine/Migrations.ts"
+import { earlierVersion, generationVersion } from "./engine/Migrations.ts"
 import type { Snapshot } from "./engine/Snapshot.ts"
 import type { Maintenance, Reader } from "./engine/Store.ts"
 import * as FileSink from "./files/FileSink.ts"
@@ -49,7 +50,10 @@ export const layerInThisThread = (
 }
 
 /** Opens a reader of an existing destination's database, until the scope closes. */
-export const reader = (destination: StoredDestination): Effect.Effect<Reader, SinkError, Scope.Scope> => {
+export const reader = (destination: StoredDestination): Effect.Effect<Reader, SinkError, Scope.Scope> =>
+  ofChosenSource(destination, openedReader(destination))
+
+const openedReader = (destination: StoredDestination): Effect.Effect<Reader, SinkError, Scope.Scope> => {
   switch (destination._tag) {
     case "Sqlite":
       return openReader(destination.file, `sqlite:${destination.file}`)
@@ -57,6 +61,29 @@ export const reader = (destination: StoredDestination): Effect.Effect<Reader, Si
       return Effect.flatMap(postgres, (sink) => sink.reader(destination.url))
     case "Files":
       return openReader(join(destination.folder, FileSink.copyFile), `file:${destination.folder}`)
+  }
+}
+
+/**
+ * Returns a text that is the same for two spellings of one existing destination, as the file system or the server knows it.
+ * Undefined if it does not exist or cannot be opened.
+ */
+export const identityOf = (destination: StoredDestination): Effect.Effect<string | undefined> => {
+  const ofFile = (path: string) =>
+    Effect.sync(() => {
+      const stats = statSync(path, { bigint: true, throwIfNoEntry: false })
+      return stats === undefined ? undefined : JSON.stringify(["file", String(stats.dev), String(stats.ino)])
+    }).pipe(Effect.catchCause(() => Effect.undefined))
+  switch (destination._tag) {
+    case "Sqlite":
+      return ofFile(destination.file)
+    case "Files":
+      return ofFile(join(destination.folder, FileSink.copyFile))
+    case "Postgres":
+      return Effect.promise(() => import("./postgres/PostgresIdentity.ts")).pipe(
+        Effect.flatMap(({ identityOf: identityOfSchema }) => identityOfSchema(destination.url)),
+        Effect.orElseSucceed(() => undefined)
+      )
   }
 }
 
@@ -74,16 +101,31 @@ export const requireSource = Effect.fnUntraced(function*(
     : yield* new SinkError({ location, reason: new OtherSource({ bound, given }) })
 })
 
+/** Fails if the destination was chosen by its source, but has the copy of another one. */
+const ofChosenSource = <A extends Pick<Reader, "location" | "source">>(
+  { boundTo }: StoredDestination,
+  opening: Effect.Effect<A, SinkError, Scope.Scope>
+) => boundTo === undefined ? opening : Effect.tap(opening, (opened) => requireSource(opened, boundTo))
+
 /** Fails if the tables of a destination are of an earlier version, which no erasure and no rewrite changes. Writes nothing. */
 export const requireMigrated = Effect.fnUntraced(function*(
   destination: StoredDestination,
   { location }: Pick<Reader, "location">
 ): Effect.fn.Return<void, SinkError> {
   const { from } = yield* pendingMigration(destination)
-  if (from < personalVersion) {
+  if (from < generationVersion) {
     return yield* new SinkError({ location, reason: new NotADestination({ problem: earlierVersion }) })
   }
 })
+
+/**
+ * Makes `verify` wait until the scope closes, in which an erasure or a rewrite runs and {@link publishAgain}: the files of a folder
+ * are older than its rows meanwhile. Other destinations are consistent after each transaction.
+ */
+export const lockForRedaction = (
+  destination: StoredDestination
+): Effect.Effect<void, SinkError, Path.Path | Scope.Scope> =>
+  destination._tag === "Files" ? FileSink.lockForRedaction(destination.folder) : Effect.void
 
 /**
  * Removes personal data from what is made from the tables of a destination, after it was removed from the tables: renders files
@@ -100,7 +142,10 @@ export const publishAgain = (
 const postgresSnapshot = Effect.promise(() => import("./postgres/PostgresSnapshot.ts"))
 
 /** Opens a view of an existing destination that later commits do not change, until the scope closes. */
-export const snapshot = (destination: StoredDestination): Effect.Effect<Snapshot, SinkError, Scope.Scope> => {
+export const snapshot = (destination: StoredDestination): Effect.Effect<Snapshot, SinkError, Scope.Scope> =>
+  ofChosenSource(destination, openedSnapshot(destination))
+
+const openedSnapshot = (destination: StoredDestination): Effect.Effect<Snapshot, SinkError, Scope.Scope> => {
   switch (destination._tag) {
     case "Sqlite":
       return openSnapshot(destination.file, `sqlite:${destination.file}`)
@@ -115,7 +160,10 @@ export const snapshot = (destination: StoredDestination): Effect.Effect<Snapshot
  * Opens an existing destination for maintenance, until the scope closes. It needs no lock of a list. Opening writes nothing, and
  * in PostgreSQL needs no other privilege than {@link reader}.
  */
-export const maintenance = (destination: StoredDestination): Effect.Effect<Maintenance, SinkError, Scope.Scope> => {
+export const maintenance = (destination: StoredDestination): Effect.Effect<Maintenance, SinkError, Scope.Scope> =>
+  ofChosenSource(destination, openedMaintenance(destination))
+
+const openedMaintenance = (destination: StoredDestination): Effect.Effect<Maintenance, SinkError, Scope.Scope> => {
   switch (destination._tag) {
     case "Sqlite":
       return openMaintenance(destination.file, `sqlite:${destination.file}`)

@@ -6,20 +6,26 @@ import * as PostgresUrl from "./postgres/PostgresUrl.ts"
 
 /** A destination that stores the exported records. */
 export type StoredDestination =
-  | { readonly _tag: "Sqlite"; readonly file: string }
-  | {
-    readonly _tag: "Postgres"
-    readonly url: PostgresUrl.PostgresUrl
-    /** The name of this process in a cluster, which people then see as the holder of a lock. */
-    readonly runner?: string | undefined
+  & {
+    /** The source whose copy is read, if one was chosen. Opening the copy of another one for reading or maintenance fails. */
+    readonly boundTo?: string | undefined
   }
-  | {
-    readonly _tag: "Files"
-    readonly folder: string
-    readonly format: Format
-    /** How many earlier snapshots of a list the folder keeps, if a setting says so. */
-    readonly keepSnapshots?: number | undefined
-  }
+  & (
+    | { readonly _tag: "Sqlite"; readonly file: string }
+    | {
+      readonly _tag: "Postgres"
+      readonly url: PostgresUrl.PostgresUrl
+      /** The name of this process in a cluster, which people then see as the holder of a lock. */
+      readonly runner?: string | undefined
+    }
+    | {
+      readonly _tag: "Files"
+      readonly folder: string
+      readonly format: Format
+      /** How many earlier snapshots of a list the folder keeps, if a setting says so. */
+      readonly keepSnapshots?: number | undefined
+    }
+  )
 
 /** A stored destination, or stdout. */
 export type Destination = StoredDestination | { readonly _tag: "Stdout" }

@@ -14,7 +14,7 @@ import type { PersonalRule } from "./personal/Rule.ts"
 import type { LoadedSource } from "./sources/LoadSources.ts"
 import type { SourcesError } from "./sources/SourcesError.ts"
 
-export { checkState } from "./doctor/DestinationChecks.ts"
+export { checkState, checkWritable } from "./doctor/DestinationChecks.ts"
 export type { Finding } from "./doctor/Finding.ts"
 export { readable, readFirst } from "./doctor/ListChecks.ts"
 
@@ -29,9 +29,6 @@ export const diagnose = Effect.fnUntraced(function*<R, E, R2>(
   limit: Duration.Duration,
   report: (finding: Finding) => Effect.Effect<void, E, R2>
 ) {
-  for (const { from, name, value } of source.settings) {
-    if (from !== "default") yield* report(ok(name, `${value} (${from})`))
-  }
   const service = yield* source.service.pipe(
     Effect.timeoutOrElse({ duration: Duration.sum(limit, keyTime), orElse: () => Effect.succeed(undefined) }),
     Effect.result
@@ -43,7 +40,10 @@ export const diagnose = Effect.fnUntraced(function*<R, E, R2>(
   } else {
     config = service.success
     if (config === undefined) yield* report(failed("settings", ExitCode.configuration, "the key was not read in time"))
-    else yield* checkService(source, config, clientOf(config), limit, report)
+    else {
+      yield* report(ok("settings", "can be used"))
+      yield* checkService(source, config, clientOf(config), limit, report)
+    }
   }
   const personal = yield* Effect.result(Effect.timeoutOption(source.personal, Duration.sum(limit, keyTime)))
   if (Result.isFailure(personal)) { for (const finding of ofSettings(personal.failure)) yield* report(finding) }
@@ -86,6 +86,10 @@ export const ofSettings = (error: PaymentsConfigError | SourcesError): ReadonlyA
     )
     : error.message.split("\n").map((line) => finding(line.replace(/\.$/, "")))
 }
+
+/** The finding that no source is set up. */
+export const noSource = ({ advice, found }: { readonly found: string; readonly advice: string }): Finding =>
+  failed("settings", ExitCode.configuration, found, advice, "Configuration")
 
 /** A command that prints a key has a limit of its own, after which it is killed. */
 const keyTime = Duration.seconds(30)

@@ -39,3 +39,14 @@ const hideNames = (undocumented: Undocumented, isShown: (path: string) => boolea
 /** Whether the name looks like those in the document: `camelCase`, or `snake_case`, with few digits. */
 const looksLikeIdentifier = (name: string): boolean =>
   /^[a-z](?:_?[A-Za-z0-9])*$/.test(name) && name.length <= 40 && !/\d{4}/.test(name)
+
+/** How many fields a message names. */
+const mostFields = 5
+
+/** Returns the first of the fields that logs may contain, and how many more there are. */
+export const fieldsText = (paths: ReadonlyArray<string>): string => {
+  const named = paths.filter((path) => path.split(".").every(looksLikeIdentifier)).slice(0, mostFields)
+  const more = paths.length - named.length
+  if (named.length === 0) return more === 1 ? "1 field" : `${more} fields`
+  return `${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}`
+}

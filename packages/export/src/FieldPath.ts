@@ -87,6 +87,13 @@ export const intended = ({ header, isQuoted }: FieldPath, documented: ReadonlyAr
 export const checkPaths = (flag: string, paths: ReadonlyArray<FieldPath>, list: Lists.AnyList) => {
   const documented = Lists.fieldPaths(list)
   const problems = paths.flatMap((path) => {
+    if (!path.isQuoted && path.header.includes("*")) {
+      return [
+        `${flag}: ${path.header} is not the name of a field, and stands for none. Name each field${
+          flag === "--fields" ? ", or leave --fields out to print every field" : ""
+        }.`
+      ]
+    }
     const meant = intended(path, documented)
     return meant === undefined
       ? []

@@ -20,6 +20,8 @@ export const freshnessOf = (
 ): Effect.Effect<ReadonlyArray<ListFreshness>, SinkError> =>
   Effect.gen(function*() {
     const consumers = yield* reader.consumerStates
+    const generation = (yield* reader.lineage).at(-1)
+    const { last } = yield* reader.changeRange
     return yield* Effect.forEach(lists, (list) =>
       Effect.gen(function*() {
         // A destination of an earlier version may lack the table of a list.
@@ -32,6 +34,8 @@ export const freshnessOf = (
           completeScan: completeScan === undefined
             ? undefined
             : { ...completeScan, certificate: Certificate.ofScan(completeScan) },
+          generation,
+          lastChange: last,
           consumers
         }
       }))
@@ -47,13 +51,13 @@ const empty: ListState = {
   headProblem: undefined
 }
 
-/** How far the clocks of two machines may differ before an age is unknown. */
-const clockTolerance = Duration.minutes(5)
+/** How far the synchronized clocks of two machines may differ. */
+const clockTolerance = Duration.seconds(1)
 
 /**
  * Returns the time since the start of the list's last complete full scan. Returns undefined, which is older than any limit, if
- * there was none, or if it began more than 5 minutes after `now`: then a clock was set back, and the age is unknown until the
- * next complete full scan.
+ * there was none, or if it began more than 1 second after `now`: then a clock was set back, and the age is unknown until the next
+ * complete full scan.
  */
 export const ageOf = (
   { completeScan }: Pick<ListFreshness, "completeScan">,
@@ -73,6 +77,18 @@ export const isFresh = (
 ): boolean => {
   const age = ageOf(list, now)
   return age !== undefined && Duration.isLessThanOrEqualTo(age, maxAge)
+}
+
+const digits = new Intl.NumberFormat("en-US")
+
+/** Says what the last complete full scan did not return, if it held rows back. Returns undefined if it held none back. */
+export const heldBackText = (certificate: Certificate.Certificate | null | undefined): string | undefined => {
+  const { distinct = 0, heldBack = 0 } = certificate ?? {}
+  return heldBack === 0
+    ? undefined
+    : `the last full scan returned ${digits.format(distinct)} of ${
+      digits.format(distinct + heldBack)
+    } rows; the others were held back: they have no missing mark, because they are too many at once`
 }
 
 const overviewDays = 30

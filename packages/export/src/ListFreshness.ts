@@ -1,5 +1,6 @@
 /** The figures that `Freshness.ts` reads from a destination: plain data, without personal data. */
 import type { Certificate } from "./engine/Certificate.ts"
+import type { Generation } from "./engine/Generations.ts"
 
 /** The state of a list in a destination. */
 export interface ListFreshness {
@@ -36,6 +37,10 @@ export interface ListFreshness {
   readonly holder: string | undefined
   /** Why head passes of the list were stopped. */
   readonly headProblem: string | undefined
+  /** The current generation of the destination. Undefined in a destination of a version without generations. */
+  readonly generation: Generation | undefined
+  /** The number of the last change of any list. */
+  readonly lastChange: number
   /** The consumers of changes. Each reads the changes of all lists. */
   readonly consumers: ReadonlyArray<ConsumerState>
 }
@@ -43,10 +48,15 @@ export interface ListFreshness {
 /** A named reader of changes, as the destination knows it. */
 export interface ConsumerState {
   readonly name: string
+  /** The generation of its position. Undefined in a destination of a version without generations. */
+  readonly generation: string | undefined
   /** The number of the last change that it has acknowledged. */
   readonly position: number
-  /** The number of changes after its position, of all lists. */
-  readonly lag: number
+  /**
+   * The number of changes after its position, of all lists. Undefined if the destination is in a later generation: the consumer
+   * reads nothing until it has said where it stands.
+   */
+  readonly lag: number | undefined
   readonly movedAt: string
 }
 

@@ -1,4 +1,9 @@
-/** The message of both programs for an address that they cannot listen on. */
+/** The messages of both programs about the addresses that they listen on. */
+import { isIP } from "node:net"
+
+/** Whether only programs of this machine reach a server that listens on the address. A name can mean any address. */
+export const isLoopback = (host: string): boolean =>
+  host.toLowerCase() === "localhost" || (isIP(host) !== 0 && /^(127\.|(0*:)+0*1$)/.test(host))
 
 /** The address at which a program cannot listen, the reason, and the flags that choose another address. */
 export interface ListenProblem {

@@ -1,16 +1,26 @@
 /**
- * Keeps the data of two merchants apart. A destination is bound to the merchant ids in its records and to fingerprints of the
- * keys that read them. The pages of a scan are committed only after they, or other pages that the same key reads, contain a
- * merchant id or a record that the destination knows. Until then at most 1,000 records are buffered, and nothing is written.
+ * Keeps the data of two merchants apart, on every page. A destination is bound to the merchant ids in its records and to
+ * fingerprints of the keys that read them. A page with merchant ids is committed only if one of them is known. A page without
+ * is committed only after the same key has read a known merchant id with a later request, or if it, or a later page of its
+ * list, has a record that the destination has. Until then at most 1,000 records are buffered. If the key reads no merchant
+ * ids, the key decides.
  *
- * The guard cannot detect another merchant in three cases: a known key reads only lists whose records have no merchant ids;
- * the records of both merchants have the same ids; the list is the first one in its destination.
+ * The guard cannot detect another merchant in three cases: the destination knows no merchant id, and the key is known; the
+ * records of both merchants have the same ids; the pages are the first ones in their destination.
  */
 import { Lists, type Page, type PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
-import { Deferred, Duration, Effect, Option, Semaphore } from "effect"
+import { Effect, Semaphore } from "effect"
 import { unchanged } from "./personal/OpenPersonal.ts"
 import { merchantsOf, type ReadPage, toBatchRecords } from "./ReadPage.ts"
-import { OtherMerchant, type Owner, type OwnerClaim, type ScanPreview, type Sink, SinkError } from "./Sink.ts"
+import {
+  OtherMerchant,
+  type Owner,
+  type OwnerClaim,
+  type ScanKind,
+  type ScanPreview,
+  type Sink,
+  SinkError
+} from "./Sink.ts"
 
 /** The maximum number of buffered records. It may be exceeded if the service returns larger pages than requested. */
 export const maxBufferedRecords = 1000
@@ -24,21 +34,16 @@ const maxBufferedCharacters = 4 * 1024 * 1024
  */
 const maxMerchants = 1000
 
-/** How long the other lists of a run wait for the first page of a list whose records have merchant ids. */
-const verdictTimeout = Duration.seconds(10)
+/** The records of a request that only shows whose data a key reads. */
+const probeLimit = 10
+
+/** A list with so many ids on pages without a known one has no merchant ids: nearly each record has its own. */
+const leastOwnIds = 10
 
 /** Whether the records of a list have merchant ids. */
 const hasMerchants = (name: Lists.ListName): boolean => Lists.byName[name].merchantIdIn !== undefined
 
-/** State that the lists of one run share. */
-export interface GuardedRun {
-  /** The keys that were accepted in this run. */
-  readonly accepted: Set<Fingerprint>
-  /** The verdict of the first pages with merchant ids. Undefined if the run has one list only, or no list with such ids. */
-  readonly verdict: Deferred.Deferred<Verdict> | undefined
-  /** Only one list at a time reads other lists for evidence. The next one may use the evidence that it found. */
-  readonly mutex: Semaphore.Semaphore
-}
+const listsWithMerchants = Lists.all.map(({ name }) => name).filter(hasMerchants)
 
 /** The fingerprint of a key, or undefined if pages are read without a key. */
 type Fingerprint = string | undefined
@@ -46,31 +51,60 @@ type Fingerprint = string | undefined
 /** Whether records show a merchant id that the destination knows, only unknown ones, or none. */
 type Evidence = "known" | "other" | "none"
 
-/** The evidence in the pages that a key read. */
-interface Verdict {
-  readonly evidence: Evidence
-  readonly key: Fingerprint
+/**
+ * What all lists, scans and passes of one source share, while its destination is open: the merchant ids that belong to it, and
+ * until when each key is certain to read its data. So another merchant in one list ends all of them.
+ */
+export interface SourceGuard {
+  /** Returns the number of a request or an answer, in their order. */
+  readonly next: () => number
+  /** The merchant ids that belong to the source. */
+  readonly known: Set<string>
+  /** The keys that were accepted. */
+  readonly accepted: Set<Fingerprint>
+  /** For each key, the number of its last request that was answered with the source's data. */
+  readonly certain: Map<Fingerprint, number>
+  /** The keys that have read the data of another merchant. */
+  readonly foreign: Set<Fingerprint>
+  /** The records that the last scan or pass of each list and kind has committed. */
+  readonly committed: Map<string, { readonly list: Lists.ListName; readonly records: number }>
+  /** Only one list at a time reads other lists for evidence. The next one may use the evidence that it found. */
+  readonly mutex: Semaphore.Semaphore
 }
 
-const noVerdict: Verdict = { evidence: "none", key: undefined }
+/** Makes the shared state for one source. A destination that is opened again needs a new one. */
+export const makeSourceGuard = (): SourceGuard => {
+  let last = 0
+  return {
+    next: () => ++last,
+    known: new Set(),
+    accepted: new Set(),
+    certain: new Map(),
+    foreign: new Set(),
+    committed: new Map(),
+    mutex: Semaphore.makeUnsafe(1)
+  }
+}
 
-/** Makes the shared state for a run of these lists. */
-export const makeRun = (names: ReadonlyArray<Lists.ListName>): GuardedRun => ({
-  accepted: new Set(),
-  verdict: names.some(hasMerchants) && names.length > 1 ? Deferred.makeUnsafe() : undefined,
-  mutex: Semaphore.makeUnsafe(1)
-})
+/** Forgets all decisions, because another program has bound the empty destination meanwhile. */
+export const forgetDecisions = ({ accepted, certain, known }: SourceGuard): void => {
+  known.clear()
+  accepted.clear()
+  certain.clear()
+}
 
-/** Ends the wait of the other lists when a list whose records have merchant ids has ended. */
-export const endList = ({ verdict }: GuardedRun, name: Lists.ListName): Effect.Effect<void> =>
-  verdict === undefined || !hasMerchants(name) ? Effect.void : Effect.asVoid(Deferred.succeed(verdict, noVerdict))
+/** Notes that a scan or pass begins, which has committed nothing. */
+export const noteBegin = ({ committed }: SourceGuard, list: Lists.ListName, kind: ScanKind): void => {
+  committed.delete(`${list} ${kind}`)
+}
 
-/** The scan that a guard decides about. */
+/** The scan or pass that a guard decides about. */
 export interface GuardedScan {
   readonly name: Lists.ListName
+  readonly kind: ScanKind
   /** Records per page. */
   readonly limit: number
-  /** Whether the scan reads the whole list. */
+  /** Whether it reads the whole list. */
   readonly isWhole: boolean
   readonly api: PaymentsApi["Service"]
   readonly location: string
@@ -78,97 +112,204 @@ export interface GuardedScan {
   readonly preview: Pick<ScanPreview, "owner" | "resumeAt">
   /** Whether the user has allowed data of another merchant, so that the guard admits all pages. */
   readonly rebind: boolean
-  readonly run: GuardedRun
+  readonly source: SourceGuard
 }
 
-/** Decides about the pages of one scan. */
+/** Decides about the pages of one scan or pass. */
 export interface MerchantGuard {
   /**
-   * Returns how many of these pages, from the first one on, may be committed. Returns 0 if the decision needs more pages.
-   * Fails if the pages belong to another merchant.
+   * Returns how many of these pages, from the first one on, may be committed. Returns 0 if the decision needs more pages, unless
+   * `mustDecide` is true. Fails if the pages belong to another merchant.
    */
-  readonly admit: (pages: ReadonlyArray<ReadPage>) => Effect.Effect<number, PaymentsError | SinkError>
+  readonly admit: (
+    pages: ReadonlyArray<ReadPage>,
+    mustDecide: boolean
+  ) => Effect.Effect<number, PaymentsError | SinkError>
   /** Returns the key and merchant ids of admitted pages that the destination is not bound to yet, or undefined if none. */
   readonly claim: (pages: ReadonlyArray<ReadPage>) => Effect.Effect<OwnerClaim | undefined>
+  /** Notes that these pages are committed. */
+  readonly noteCommit: (records: number) => void
 }
 
-/** Makes the guard of one scan. */
+/** Makes the guard of one scan or pass. */
 export const makeGuard = (scan: GuardedScan): MerchantGuard => {
-  const { inspect, name, preview, run } = scan
+  const { inspect, kind, name, preview, source } = scan
   const { salt } = preview.owner
-  /** The keys whose pages may be committed. */
+  /** The keys that were judged. Without merchant ids, all their pages may be committed. */
   const admitted = new Set<Fingerprint>()
+  /** The keys that read no merchant ids, although the destination knows some. */
+  const blind = new Set<Fingerprint>()
+  /** Pages that show no merchant id, but a record that the destination has, and the pages before them. */
+  const proven = new WeakSet<ReadPage>()
   const boundKeys = new Set(preview.owner.keys.filter((key) => key.salt === salt).map(({ fingerprint }) => fingerprint))
   const boundMerchants = new Set(preview.owner.bound ? preview.owner.merchants : [])
   /** Merchant ids in rows that an earlier version of this program wrote. It did not bind them, so the first batch does. */
   let unbound = preview.owner.bound ? [] : preview.owner.merchants
+  let owner: Owner | undefined
   let isEmpty = false
-  let hasAwaitedVerdict = false
   /** Pages whose ids were looked up, and whose records the destination did not have. */
   const lookedUp = new WeakSet<ReadPage>()
 
-  const judge = Effect.fnUntraced(function*(
+  /** Notes whose data the destination has. Fails if another program has bound the destination that was empty for this one. */
+  const noteOwner = (read: Owner): Effect.Effect<Owner, SinkError> => {
+    const { merchants } = read
+    if (source.known.size > 0 && merchants.length > 0 && !merchants.some((merchant) => source.known.has(merchant))) {
+      return Effect.fail(new SinkError({ location: scan.location, reason: new OtherMerchant({ by: "race" }) }))
+    }
+    for (const merchant of merchants) source.known.add(merchant)
+    owner = read
+    isEmpty = read.filled.length === 0
+    return Effect.succeed(read)
+  }
+  const readOwner = Effect.flatMap(inspect.owner, noteOwner)
+
+  /** Whether merchant ids decide. Too many ids do not identify a merchant. */
+  const hasKnown = () => source.known.size > 0 && source.known.size < maxMerchants
+  const isOwn = ({ merchants }: ReadPage) => merchants.some((merchant) => source.known.has(merchant))
+
+  /** Returns how many pages, from the first one on, belong to the source's merchant. Its cost is a lookup per page. */
+  const ownPages = (group: ReadonlyArray<ReadPage>, key: Fingerprint): number => {
+    for (let index = 0; hasKnown() && index < group.length; index++) {
+      const page = group[index]
+      if (page === undefined || !isOwn(page)) continue
+      source.certain.set(key, Math.max(source.certain.get(key) ?? 0, page.requested))
+      source.accepted.add(key)
+      admitted.add(key)
+      // An account may have several merchants. All ids on the page belong to it, so an earlier page with them does, too.
+      const before = source.known.size
+      for (const merchant of page.merchants) source.known.add(merchant)
+      if (source.known.size > before) index = -1
+    }
+    let count = 0
+    for (const page of group) {
+      if (hasKnown() && page.merchants.length > 0) {
+        if (!isOwn(page)) break
+      } else if (hasKnown() ? !isOwnWithoutIds(page, key) : !admitted.has(key)) break
+      // The first ids bind the destination. The pages after them are compared with them.
+      if (source.known.size === 0) { for (const merchant of page.merchants) source.known.add(merchant) }
+      count++
+    }
+    return count
+  }
+
+  /** Whether a page without a merchant id was read before the source's data was requested, and received. */
+  const isOwnWithoutIds = (page: ReadPage, key: Fingerprint): boolean =>
+    proven.has(page) || page.received < (source.certain.get(key) ?? 0) ||
+    // An empty page writes nothing. Only at the end of a full scan, it decides which rows are missing.
+    (admitted.has(key) && (blind.has(key) || (page.records.length === 0 && (kind !== "full" || !scan.isWhole))))
+
+  /** Decides by the key, and by the records that the destination has. Returns false if it needs more pages. */
+  const judgeKey = Effect.fnUntraced(function*(
     group: ReadonlyArray<ReadPage>,
     key: Fingerprint,
+    known: Owner,
     mustDecide: boolean
-  ): Effect.fn.Return<"admit" | "more", PaymentsError | SinkError> {
-    const isFirst = admitted.size === 0
-    // Read the owner again if the key changed during the scan, because earlier batches are known now, or if the destination
-    // was empty, because other scans may have committed.
-    const owner = isFirst && preview.owner.filled.length > 0 ? preview.owner : yield* inspect.owner
-    isEmpty = owner.filled.length === 0
-    if (scan.rebind || isEmpty) return "admit"
-    const merchants = knownMerchants(owner)
-    if (hasMerchants(name)) {
-      const found = group.flatMap((page) => page.merchants)
-      if (found.some((merchant) => merchants.has(merchant))) return yield* decide({ evidence: "known", key })
-      if (merchants.size > 0) {
-        if (!mustDecide) return "more"
-        if (found.length > 0) return yield* decide({ evidence: "other", key })
-      }
-      if (run.verdict !== undefined) yield* Deferred.succeed(run.verdict, noVerdict)
-    } else if (merchants.size > 0 && run.verdict !== undefined && !hasAwaitedVerdict) {
-      hasAwaitedVerdict = true
-      const verdict = yield* Effect.timeoutOption(Deferred.await(run.verdict), verdictTimeout)
-      if (Option.isSome(verdict) && verdict.value.key === key && verdict.value.evidence !== "none") {
-        return yield* decide(verdict.value)
-      }
-    }
-    if (yield* isKnown(owner, run, key, group[0])) return "admit"
+  ): Effect.fn.Return<boolean, PaymentsError | SinkError> {
+    if (isEmpty || (yield* isKnown(known, source, key, group[0]))) return true
     const newPages = group.filter((page) => !lookedUp.has(page))
     for (const page of newPages) lookedUp.add(page)
-    if (owner.filled.includes(name) && (yield* hasAny(inspect, name, newPages))) return "admit"
-    if (!mustDecide) return "more"
-    const evidence = yield* run.mutex.withPermits(1)(findEvidence(scan, owner, key, isFirst))
-    if (evidence === "known") return "admit"
-    return yield* refuse(scan, evidence === "other" ? "merchantId" : "key")
+    if (known.filled.includes(name) && (yield* hasAny(inspect, name, newPages))) return true
+    if (!mustDecide) return false
+    const evidence = yield* source.mutex.withPermits(1)(findEvidence(scan, known, key, admitted.size === 0))
+    return evidence === "known" || (yield* refuse(scan, key, evidence === "other" ? "merchantId" : "key"))
   })
 
-  /** Applies a verdict, which holds for all lists that the same key reads. */
-  const decide = Effect.fnUntraced(function*(verdict: Verdict): Effect.fn.Return<"admit", SinkError> {
-    if (run.verdict !== undefined) yield* Deferred.succeed(run.verdict, verdict)
-    return verdict.evidence === "known" ? "admit" : yield* refuse(scan, "merchantId")
+  /**
+   * Decides about pages without merchant ids, although the destination knows some. Returns false if it needs more pages, or if
+   * the key reads no merchant ids.
+   */
+  const judgeWithoutIds = Effect.fnUntraced(function*(
+    group: ReadonlyArray<ReadPage>,
+    last: ReadPage,
+    key: Fingerprint,
+    known: Owner,
+    mustDecide: boolean
+  ): Effect.fn.Return<boolean, PaymentsError | SinkError> {
+    // A pass reads few pages, most of which have a record that the destination has. A full scan waits for the pages of other
+    // lists first, which show it without a lookup.
+    if (
+      (kind !== "full" || (mustDecide && admitted.has(key))) && (yield* isKnown(known, source, key, last)) &&
+      (yield* hasAny(inspect, name, [last]))
+    ) {
+      for (const page of group) proven.add(page)
+      return true
+    }
+    if (!mustDecide) return false
+    return yield* source.mutex.withPermits(1)(Effect.gen(function*() {
+      if (group.every((page) => isOwnWithoutIds(page, key))) return true
+      const requested = source.next()
+      const evidence = yield* probe(scan, key)
+      if (evidence === "other") return yield* refuse(scan, key, "merchantId")
+      if (evidence === "none") {
+        blind.add(key)
+        return false
+      }
+      source.certain.set(key, Math.max(source.certain.get(key) ?? 0, requested))
+      source.accepted.add(key)
+      admitted.add(key)
+      return true
+    }))
+  })
+
+  /** Decides about pages of one key. */
+  const judge = Effect.fnUntraced(function*(
+    group: ReadonlyArray<ReadPage>,
+    first: ReadPage,
+    key: Fingerprint,
+    mustDecide: boolean
+  ): Effect.fn.Return<number, PaymentsError | SinkError> {
+    // Read the owner again if the key changed during the scan, because earlier batches are known now, or if the destination
+    // was empty, because other scans may have committed.
+    let known = owner !== undefined && admitted.has(key)
+      ? owner
+      : admitted.size === 0 && preview.owner.filled.length > 0
+      ? yield* noteOwner(preview.owner)
+      : yield* readOwner
+    let count = ownPages(group, key)
+    if (count > 0) return count
+    if (hasKnown() && first.merchants.length > 0) {
+      if (!mustDecide) return 0
+      // Another program may have bound the destination to more merchants.
+      known = yield* readOwner
+      count = ownPages(group, key)
+      if (count > 0) return count
+      if (!haveOwnIds(group)) return yield* refuse(scan, key, "merchantId")
+      for (const { merchants } of group) for (const merchant of merchants) source.known.add(merchant)
+    } else if (hasKnown() && !blind.has(key)) {
+      if (yield* judgeWithoutIds(group, group.at(-1) ?? first, key, known, mustDecide)) return ownPages(group, key)
+      if (!blind.has(key)) return 0
+    }
+    if (!admitted.has(key)) {
+      if (!(yield* judgeKey(group, key, known, mustDecide))) return 0
+      admitted.add(key)
+      source.accepted.add(key)
+    }
+    return ownPages(group, key)
   })
 
   return {
-    admit: Effect.fnUntraced(function*(pages) {
+    admit: Effect.fnUntraced(function*(pages, mustDecide) {
       const [first] = pages
       if (first === undefined) return 0
       const key = yield* fingerprintOf(first, salt)
-      let count = 1
+      let end = 1
       for (const page of pages.slice(1)) {
         if ((yield* fingerprintOf(page, salt)) !== key) break
-        count++
+        end++
       }
-      if (admitted.has(key)) return count
-      const group = pages.slice(0, count)
+      if (scan.rebind) {
+        const found = pages.slice(0, end).flatMap(({ merchants }) => merchants)
+        for (const merchant of found) source.known.add(merchant)
+        return end
+      }
+      if (source.foreign.has(key)) return yield* refuse(scan, key, "merchantId")
+      const group = pages.slice(0, end)
+      const count = owner === undefined ? 0 : ownPages(group, key)
+      if (count > 0) return count
       // It must decide if no more pages of this key follow, or if the next page would exceed the buffer.
-      const mustDecide = count < pages.length || group.at(-1)?.next === null ||
+      const isFull = end < pages.length || group.at(-1)?.next === null ||
         recordsIn(group) + scan.limit > maxBufferedRecords || charactersIn(group) > maxBufferedCharacters
-      if ((yield* judge(group, key, mustDecide)) === "more") return 0
-      admitted.add(key)
-      run.accepted.add(key)
-      return count
+      return yield* judge(group, first, key, mustDecide || isFull)
     }),
     claim: Effect.fnUntraced(function*(pages) {
       const [first] = pages
@@ -184,15 +325,28 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
       for (const merchant of merchants) boundMerchants.add(merchant)
       if (isNewKey) boundKeys.add(fingerprint)
       return claim
-    })
+    }),
+    noteCommit: (records) => {
+      const id = `${name} ${kind}`
+      source.committed.set(id, { list: name, records: (source.committed.get(id)?.records ?? 0) + records })
+    }
   }
 }
 
-const refuse = ({ location }: GuardedScan, by: OtherMerchant["by"]) =>
-  new SinkError({ location, reason: new OtherMerchant({ by }) })
+/** Fails, and ends all scans and passes of the source that read with this key. */
+const refuse = ({ location, source }: GuardedScan, key: Fingerprint, by: OtherMerchant["by"]) => {
+  if (by === "merchantId") source.foreign.add(key)
+  const sums = new Map<Lists.ListName, number>()
+  for (const { list, records } of source.committed.values()) sums.set(list, (sums.get(list) ?? 0) + records)
+  const committed = [...sums].map(([list, records]) => ({ label: Lists.byName[list].label, records }))
+  return Effect.fail(new SinkError({ location, reason: new OtherMerchant({ by, committed }) }))
+}
 
-const knownMerchants = ({ merchants }: Owner): ReadonlySet<string> =>
-  new Set(merchants.length < maxMerchants ? merchants : [])
+/** Whether nearly each record has its own id, so that the ids are not those of merchants. */
+const haveOwnIds = (group: ReadonlyArray<ReadPage>): boolean => {
+  const ids = new Set(group.flatMap(({ merchants }) => merchants))
+  return ids.size >= leastOwnIds && ids.size > recordsIn(group) / 2
+}
 
 const fingerprintOf = (page: Pick<ReadPage, "keyFingerprint">, salt: string): Effect.Effect<Fingerprint> =>
   Effect.promise(() => page.keyFingerprint(salt))
@@ -204,16 +358,16 @@ const charactersIn = (pages: ReadonlyArray<ReadPage>): number =>
   pages.reduce((sum, { characters }) => sum + characters, 0)
 
 /**
- * Whether the key may read for this destination: the destination knows it, the run has accepted it, or the pages were read
+ * Whether the key may read for this destination: the destination knows it, the source has accepted it, or the pages were read
  * without a key. Programs that filled an empty destination at the same time may have chosen different salts.
  */
 const isKnown = Effect.fnUntraced(function*(
   owner: Owner,
-  run: GuardedRun,
+  source: SourceGuard,
   key: Fingerprint,
   page: ReadPage | undefined
 ) {
-  if (key === undefined || page === undefined || run.accepted.has(key)) return true
+  if (key === undefined || page === undefined || source.accepted.has(key)) return true
   for (const salt of new Set(owner.keys.map((known) => known.salt))) {
     const fingerprint = yield* fingerprintOf(page, salt)
     if (owner.keys.some((known) => known.salt === salt && known.fingerprint === fingerprint)) return true
@@ -230,6 +384,30 @@ const hasAny = (
   return ids.size === 0 ? Effect.succeed(false) : inspect.hasAny(Lists.byName[name], [...ids])
 }
 
+/** Reads the first records of the lists with merchant ids, and returns the first evidence. Most often it is one small request. */
+const probe = Effect.fnUntraced(function*(
+  scan: GuardedScan,
+  key: Fingerprint
+): Effect.fn.Return<Evidence, PaymentsError | SinkError> {
+  for (const list of listsWithMerchants) {
+    for (const maxRecords of [probeLimit, maxBufferedRecords]) {
+      const evidence = yield* ifReadable(evidenceIn(scan, list, key, maxRecords))
+      if (evidence === "known" || (evidence === "other" && maxRecords === maxBufferedRecords)) return evidence
+    }
+  }
+  return "none"
+})
+
+/** A list that the key may not read gives no evidence. After a temporary error, the scan retries. */
+const ifReadable = (
+  evidence: Effect.Effect<Evidence, PaymentsError | SinkError>
+): Effect.Effect<Evidence, PaymentsError | SinkError> =>
+  Effect.catchIf(
+    evidence,
+    (error) => error._tag === "PaymentsError" && !RetryPolicy.isRetryable(error.reason),
+    () => Effect.succeed("none" as const)
+  )
+
 /**
  * Reads the first pages of the lists that the destination has, and returns the first evidence. Lists whose records have
  * merchant ids come first, because these ids are the strongest evidence. If the destination has no rows of the scan's own
@@ -241,46 +419,45 @@ const findEvidence = Effect.fnUntraced(function*(
   key: Fingerprint,
   isFirst: boolean
 ): Effect.fn.Return<Evidence, PaymentsError | SinkError> {
-  const { isWhole, name, preview, run } = scan
+  const { isWhole, name, preview, source } = scan
   // Another list, or another part of this one, has found evidence meanwhile.
-  if (run.accepted.has(key)) return "known"
+  if (source.accepted.has(key)) return "known"
   const hasReadOwnStart = isWhole && isFirst && preview.resumeAt === undefined
   const names = Lists.all.map((list) => list.name)
-  for (const other of [...names.filter(hasMerchants), name, ...names]) {
+  for (const other of [...listsWithMerchants, name, ...names]) {
     if (!owner.filled.includes(other) || (other === name && hasReadOwnStart)) continue
-    const evidence = yield* evidenceIn(scan, other, owner, owner.filled.includes(name) ? key : undefined).pipe(
-      // A list that this key may not read gives no evidence. After a temporary error, the scan retries.
-      Effect.catchIf(
-        (error) => error._tag === "PaymentsError" && !RetryPolicy.isRetryable(error.reason),
-        () => Effect.succeed("none" as const)
-      )
-    )
+    const own = owner.filled.includes(name) ? key : undefined
+    const evidence = yield* ifReadable(evidenceIn(scan, other, own, maxBufferedRecords))
     if (evidence !== "none") return evidence
   }
   return "none"
 })
 
 /**
- * Returns the evidence in the first 1,000 records of a list. If a key is given and another key read one of the pages, there
- * is none.
+ * Returns the evidence in the first records of a list. If a key is given and another key read one of the pages, there is none.
  */
 const evidenceIn = Effect.fnUntraced(function*(
-  { api, inspect, preview }: GuardedScan,
+  { api, inspect, preview, source }: GuardedScan,
   name: Lists.ListName,
-  owner: Owner,
-  key: Fingerprint
+  key: Fingerprint,
+  maxRecords: number
 ): Effect.fn.Return<Evidence, PaymentsError | SinkError> {
   const read: (
-    query: { readonly position: Position.Position | undefined; readonly onBadRecord: "quarantine" }
+    query: {
+      readonly limit: number
+      readonly position: Position.Position | undefined
+      readonly onBadRecord: "quarantine"
+    }
   ) => Effect.Effect<Page<{ readonly id: string }>, PaymentsError> = api[name].page
-  const merchants = knownMerchants(owner)
+  const limit = Math.min(Lists.pageLimit.default, maxRecords)
   let hasOther = false
   let position: Position.Position | undefined
-  for (let records = 0; records < maxBufferedRecords;) {
-    const page = yield* read({ position, onBadRecord: "quarantine" })
+  for (let records = 0; records < maxRecords;) {
+    const page = yield* read({ limit, position, onBadRecord: "quarantine" })
     if (key !== undefined && (yield* fingerprintOf(page, preview.owner.salt)) !== key) return "none"
-    const found = merchants.size > 0 ? merchantsOf(Lists.byName[name], page) : []
-    if (found.some((merchant) => merchants.has(merchant))) return "known"
+    const isCompared = source.known.size > 0 && source.known.size < maxMerchants
+    const found = isCompared ? merchantsOf(Lists.byName[name], page) : []
+    if (found.some((merchant) => source.known.has(merchant))) return "known"
     if (found.length > 0) hasOther = true
     else if (yield* hasAny(inspect, name, [{ records: toBatchRecords(Lists.byName[name], page, unchanged) }])) {
       return "known"

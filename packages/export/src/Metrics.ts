@@ -33,7 +33,8 @@ export interface ObservedList {
   readonly headProblem: string | null
   readonly failure: { readonly reason: string } | null
   readonly stall: { readonly reason: string } | null
-  readonly consumers: ReadonlyArray<{ readonly lag: number; readonly movedAt: string }>
+  /** A consumer without a lag is refused until it has said where it stands. */
+  readonly consumers: ReadonlyArray<{ readonly lag: number | undefined; readonly movedAt: string }>
 }
 
 /** Sets the gauges of a source from the current destination. A destination that cannot be read leaves them as they are. */
@@ -259,12 +260,13 @@ const gaugesOfOwner = [
 
 const setConsumers = (
   series: Series,
-  consumers: ReadonlyArray<{ readonly lag: number; readonly movedAt: string }>,
+  consumers: ObservedList["consumers"],
   now: number
 ): void => {
   const known = consumers.length > 0
-  const lag = consumers.reduce((most, consumer) => Math.max(most, consumer.lag), 0)
-  const idle = consumers.filter((consumer) => consumer.lag > 0)
+  // A refused consumer reads nothing, so it counts as behind.
+  const lag = consumers.reduce((most, consumer) => Math.max(most, consumer.lag ?? 1), 0)
+  const idle = consumers.filter((consumer) => consumer.lag !== 0)
     .reduce((most, { movedAt }) => Math.max(most, (now - Date.parse(movedAt)) / 1000), 0)
   series.set("payments_consumer_lag_changes", known ? lag : null)
   series.set("payments_consumer_idle_seconds", known ? idle : null)

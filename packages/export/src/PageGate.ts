@@ -7,6 +7,8 @@ import { Effect, Latch } from "effect"
 
 /** The gate of one list. */
 export interface PageGate {
+  /** Whether a pass waits or runs. */
+  readonly hasPass: () => boolean
   /** Waits while a pass waits or runs, then counts a page as requested. */
   readonly request: Effect.Effect<void>
   /** Counts pages as committed. The last page of a list stays requested until {@link PageGate.clear}. */
@@ -46,6 +48,7 @@ export const makePageGate = (): PageGate => {
     return Effect.void
   })
   return {
+    hasPass: () => passes > 0,
     request,
     commit: (pages) => {
       requested = Math.max(0, requested - pages)

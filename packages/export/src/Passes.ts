@@ -4,7 +4,7 @@
  */
 import { type Lists, Monotonic, type Page, PaymentsApi, type PaymentsError, type Position } from "@payments/core"
 import { Duration, Effect, type Scope } from "effect"
-import { makeGuard, makeRun, type MerchantGuard } from "./MerchantGuard.ts"
+import { makeGuard, type MerchantGuard, noteBegin, type SourceGuard } from "./MerchantGuard.ts"
 import { openPersonal } from "./personal/OpenPersonal.ts"
 import type { PersonalRule } from "./personal/Rule.ts"
 import { type ReadPage, toReadPage } from "./ReadPage.ts"
@@ -51,6 +51,7 @@ export interface PassContext {
   readonly request: ScanRequest
   readonly rule: PersonalRule
   readonly largestBatch: number
+  readonly source: SourceGuard
   readonly emit: (event: PassBegun | TraversalEvent) => Effect.Effect<void>
 }
 
@@ -60,7 +61,7 @@ type PassEffect = Effect.Effect<PassSummary, PaymentsError | SinkError, Payments
 export const headPass = (context: PassContext, quietPages: number): PassEffect =>
   withSession(context, "head", (session, makePassGuard, convert) =>
     Effect.gen(function*() {
-      const { emit, list, request: { limit } } = context
+      const { emit, list, request: { limit }, source } = context
       const { name } = list
       const api = yield* PaymentsApi
       const read: (
@@ -77,15 +78,18 @@ export const headPass = (context: PassContext, quietPages: number): PassEffect =
       let quiet = 0
       let position: Position.Position | undefined
       for (;;) {
-        const page = convert(yield* read({ limit, position, onBadRecord: "quarantine" }))
+        const requested = source.next()
+        const answer = yield* read({ limit, position, onBadRecord: "quarantine" })
+        const page = convert(answer, { requested, received: source.next() })
         retries += page.attempts - 1
         pending.push(page)
-        for (let admitted; pending.length > 0 && (admitted = yield* guard.admit(pending)) > 0;) {
+        for (let admitted; pending.length > 0 && (admitted = yield* guard.admit(pending, false)) > 0;) {
           // One page at a time, because the pass ends after pages without a change.
           for (const one of pending.splice(0, admitted)) {
             const before = yield* session.progress
             const batch = toBatch([one], yield* guard.claim([one]))
             const [elapsed, progress] = yield* Effect.timed(session.commit(batch))
+            guard.noteCommit(one.records.length)
             yield* emit({ _tag: "Committed", list: name, kind: "head", before, progress, retries, elapsed })
             quiet = (yield* session.isQuiet) ? quiet + 1 : 0
             if (quiet >= quietPages) return retries
@@ -106,7 +110,7 @@ const windowConcurrency = 4
 export const windowPass = (context: PassContext, dates: ReadonlyArray<string>): PassEffect =>
   withSession(context, "window", (session, makePassGuard, convert) =>
     Effect.gen(function*() {
-      const { emit, largestBatch, list, request: { limit } } = context
+      const { emit, largestBatch, list, request: { limit }, source } = context
       const sink = yield* Sink
       const startedAt = yield* Monotonic.millis
       const readDate = Effect.fnUntraced(function*(value: string) {
@@ -116,7 +120,9 @@ export const windowPass = (context: PassContext, dates: ReadonlyArray<string>): 
           begin: Effect.succeed(session),
           session: undefined,
           guard: makePassGuard(false),
+          next: source.next,
           convert,
+          mustDecide: false,
           restart: false,
           position: undefined,
           isResumed: false,
@@ -137,7 +143,7 @@ export const windowPass = (context: PassContext, dates: ReadonlyArray<string>): 
 
 /** Opens the session of a pass, runs the pass, and summarizes it. Without a complete full scan, the pass reads nothing. */
 const withSession = Effect.fn("Export.pass")(function*(
-  { emit, list, request, rule }: PassContext,
+  { emit, list, request, rule, source }: PassContext,
   kind: PassKind,
   read: (
     session: PassSession,
@@ -155,7 +161,7 @@ const withSession = Effect.fn("Export.pass")(function*(
   const { limit } = request
   const { name } = list
   const preview = { owner: yield* inspect.owner, resumeAt: undefined }
-  const run = makeRun([name])
+  noteBegin(source, name, kind)
   yield* emit({
     _tag: "Begun",
     list: name,
@@ -166,7 +172,7 @@ const withSession = Effect.fn("Export.pass")(function*(
   })
   const retries = yield* read(
     session,
-    (isWhole) => makeGuard({ name, limit, isWhole, api, location, inspect, preview, rebind: false, run }),
+    (isWhole) => makeGuard({ name, kind, limit, isWhole, api, location, inspect, preview, rebind: false, source }),
     toReadPage(list, personal.redactorOf(list))
   )
   yield* session.end

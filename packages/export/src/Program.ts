@@ -6,7 +6,7 @@
 import { Cause, ConfigProvider, Console, Effect, Exit, Layer, type LogLevel, Option, type Runtime } from "effect"
 import { CliConfig, CliError, CliOutput, Command, Flag, GlobalFlag } from "effect/cli"
 import { errorText, logError, logLine, messageFormatOf, Messages, onTerminal, requireOutput } from "./ConsoleOutput.ts"
-import { DestinationError, parse as parseDestination } from "./DestinationUrl.ts"
+import { DestinationError, parse as parseDestination, type StoredDestination } from "./DestinationUrl.ts"
 import { ExitCode } from "./ExitCode.ts"
 import { helpFormatter } from "./HelpText.ts"
 import { nearest } from "./Nearest.ts"
@@ -19,10 +19,11 @@ import {
   type Next,
   nextMembers,
   type ProgramError,
+  programExitCodeOf,
   usage,
   withNext
 } from "./ProgramError.ts"
-import { RenamedNames, warningsOfVariables, withCurrentFlags, withOldVariables } from "./Renamed.ts"
+import { RenamedNames, warningsOfVariables, withCurrentCommand, withCurrentFlags, withOldVariables } from "./Renamed.ts"
 import { setting, variableText } from "./Setting.ts"
 import {
   duration,
@@ -35,13 +36,17 @@ import {
 } from "./SettingParser.ts"
 import { unknownSettings } from "./Settings.ts"
 import { ChosenSource } from "./sources/ChosenSource.ts"
+import type { LoadedSource } from "./sources/LoadSources.ts"
+import { emptyRuleVariables } from "./sources/RuleVariables.ts"
 import type { Source } from "./sources/Source.ts"
 import { printable } from "./Stdout.ts"
+import { systemProblem } from "./SystemProblem.ts"
 import { canColor, canRedraw, canRedrawScreen, terminalWidth } from "./TerminalRules.ts"
 import { usageText, withoutFlagValues } from "./UsageText.ts"
 
 export { ExitCode } from "./ExitCode.ts"
-export { layerProcess as layerStdout } from "./Stdout.ts"
+export { realPathOf } from "./RealPath.ts"
+export { isFile as isStdoutFile, layerProcess as layerStdout } from "./Stdout.ts"
 export {
   canColor,
   canRedraw,
@@ -52,6 +57,7 @@ export {
   type Next,
   nextMembers,
   type ProgramError,
+  programExitCodeOf,
   terminalWidth,
   usage,
   withNext
@@ -70,9 +76,9 @@ export {
 } from "./ConsoleOutput.ts"
 export { checkPaths, type FieldPath, readPath, readPaths, unquoted } from "./FieldPath.ts"
 export { wordsIn } from "./HelpWidth.ts"
-export { type ListenProblem, listenProblem } from "./ListenProblem.ts"
+export { isLoopback, type ListenProblem, listenProblem } from "./ListenProblem.ts"
 export { nearest } from "./Nearest.ts"
-export { RenamedNames } from "./Renamed.ts"
+export { RenamedNames, withCurrentCommand } from "./Renamed.ts"
 export { setting, variableText } from "./Setting.ts"
 export { duration, interval, type SettingParser, wholeNumber } from "./SettingParser.ts"
 export {
@@ -91,18 +97,28 @@ export const run = <const Name extends string, Input, R, Context>(
   command: Command.Command<Name, Input, Context, ProgramError, R>,
   given: ReadonlyArray<string>,
   version: string,
-  /** The names of the environment's variables. */
-  variables: ReadonlyArray<string> = [],
+  /** The environment's variables. */
+  environment: Readonly<Record<string, string | undefined>> = {},
   /** The name of the subcommand that checks the settings. */
   settingsCheck?: string
 ) =>
   Effect.flatMap(Effect.all([RenamedNames, ConfigProvider.ConfigProvider]), ([renamed, provider]) => {
-    const { args, warnings } = withCurrentFlags(given, renamed.flags)
+    const named = withCurrentCommand(command.name, given, renamed.commands)
+    const { args, warnings } = withCurrentFlags(named.args, renamed.flags)
+    const variables = Object.keys(environment)
     const known = variables.filter((name) => !renamed.variables.some(({ from }) => from === name))
-    const notes = [...warnings, ...warningsOfVariables(variables, renamed.variables), ...unknownSettings(known)]
+    const notes = [
+      ...named.warnings,
+      ...warnings,
+      ...warningsOfVariables(variables, renamed.variables),
+      ...unknownSettings(known)
+    ]
     return Effect.forEach(notes, (line) => logLine(`${command.name}: ${line}`), { discard: true }).pipe(
       Effect.andThen(runCurrent(command, args, version, settingsCheck)),
-      Effect.provideService(ConfigProvider.ConfigProvider, withOldVariables(provider, renamed.variables)),
+      Effect.provideService(
+        ConfigProvider.ConfigProvider,
+        ConfigProvider.orElse(withOldVariables(provider, renamed.variables), emptyRuleVariables(environment))
+      ),
       Effect.provideService(Messages, { format: messageFormatOf(args), next: undefined })
     )
   })
@@ -131,7 +147,7 @@ const runCurrent = <const Name extends string, Input, R, Context>(
   }
   /** Help or a version that cannot be printed. */
   const refused: { error?: ProgramError } = {}
-  return Command.runWith(command, { version })(args)
+  return Command.runWith(command, { version })(path.at(-1) === "query" ? withStatements(args) : args)
     .pipe(
       Effect.catch((error) => refused.error === undefined ? Effect.fail(error) : Effect.void),
       Effect.andThen(Effect.suspend(() =>
@@ -147,16 +163,26 @@ const runCurrent = <const Name extends string, Input, R, Context>(
       ),
       Effect.catchCauseIf(
         (cause) => !Cause.hasInterruptsOnly(cause),
-        (cause) =>
-          Effect.as(
-            fail(new CommandExit({ exitCode: ExitCode.unexpected, problem: `unexpected: ${Cause.pretty(cause)}` })),
-            ExitCode.unexpected
+        (cause) => {
+          const lack = systemProblem(Cause.squash(cause))
+          const exitCode = lack === undefined ? ExitCode.unexpected : ExitCode.destination
+          return Effect.as(
+            fail(new CommandExit({ exitCode, problem: lack ?? `unexpected: ${Cause.pretty(cause)}` })),
+            exitCode
           )
+        }
       ),
       Effect.onInterrupt(() => format === "json" ? logError(command.name, interruptedFacts) : Effect.void),
       Effect.provide(presentation(command, args, refused))
     )
 }
+
+/**
+ * Puts white space before an SQL statement that begins with a comment, so that it is not read as a flag. A comment has white space
+ * before any `=`, which no flag has, or is followed by another line.
+ */
+const withStatements = (args: ReadonlyArray<string>): ReadonlyArray<string> =>
+  args.map((word) => /^--(?:[^=\s]*\s|[^\n]*\n)/.test(word) ? ` ${word}` : word)
 
 const helpOf = (commandPath: ReadonlyArray<string>): string => `${commandPath.join(" ")} --help`
 
@@ -340,6 +366,10 @@ export const storedDestinationOf = Effect.fnUntraced(
 export const sourceOfDestination = (from: string | undefined) =>
   from === undefined ? Effect.flatMap(ChosenSource, ({ forDestination }) => forDestination) : Effect.undefined
 
+/** Returns the sources whose destinations a command shows. Empty if `--from` or PAYMENTS_TO names the destination. */
+export const sourcesOfDestinations = (from: string | undefined) =>
+  from === undefined ? Effect.flatMap(ChosenSource, ({ forDestinations }) => forDestinations) : Effect.succeed([])
+
 /**
  * Returns the stored destination that a flag, by default `--from`, names, or without it the destination of the chosen source or
  * PAYMENTS_TO.
@@ -351,13 +381,13 @@ export const fromDestination = Effect.fnUntraced(function*(text: string | undefi
       { name, text },
       "An export to - (stdout) stores nothing. Name a database or a folder of files."
     )
-    : yield* destinationIn(source, name)
+    : yield* copyOf(source, name)
 })
 
 /** Returns the destination as {@link fromDestination} does, or undefined if none is named. */
 export const fromDestinationIfAny = Effect.fnUntraced(function*(text: string | undefined) {
   const source = yield* sourceOfDestination(text)
-  if (source !== undefined) return source.to
+  if (source !== undefined) return source.to === undefined ? undefined : yield* copyOf(source, "from")
   return text === undefined && (yield* variableText("PAYMENTS_TO")) === undefined
     ? undefined
     : yield* fromDestination(text)
@@ -367,6 +397,12 @@ export const fromDestinationIfAny = Effect.fnUntraced(function*(text: string | u
 export const toDestination = Effect.fnUntraced(function*(text: string | undefined) {
   const source = text === undefined ? yield* (yield* ChosenSource).forService : undefined
   return source === undefined ? yield* destinationOf({ name: "to", text }) : yield* destinationIn(source, "to")
+})
+
+/** Returns the destination of the source to read or maintain. Opening it fails if it has the copy of another source. */
+export const copyOf = Effect.fnUntraced(function*(source: LoadedSource, flag: string) {
+  const { boundTo, to } = yield* Effect.all({ boundTo: source.boundTo, to: destinationIn(source, flag) })
+  return { ...to, boundTo } satisfies StoredDestination
 })
 
 const destinationIn = ({ name, to }: Source, flag: string) =>
@@ -394,7 +430,7 @@ export const scanFlags = {
   missingLimit: textFlag(
     "missing-limit",
     "PERCENT",
-    "the share of a list that may be marked missing at once; default 10% (PAYMENTS_MISSING_LIMIT)"
+    "the share of a list that may be marked missing at once; default 10%; up to 3 rows always, unless it is 0% (PAYMENTS_MISSING_LIMIT)"
   )
 }
 

@@ -1,6 +1,6 @@
 /** The errors that a command may fail with, what programs learn about them, and checks that report all problems at once. */
 import { type PaymentsConfigError, type PaymentsError, RetryPolicy } from "@payments/core"
-import { Data, Duration, Effect, Record, Result } from "effect"
+import { Data, Effect, Record, Result } from "effect"
 import { CliError } from "effect/cli"
 import type { DestinationError } from "./DestinationUrl.ts"
 import { ExitCode, exitCodeOf, lowestExitCode } from "./ExitCode.ts"
@@ -112,12 +112,11 @@ export const factsOf = (error: ProgramError): ErrorFacts => {
       }
     case "PaymentsError": {
       const { reason } = error
-      const retryAfter = "retryAfter" in reason ? reason.retryAfter : undefined
       return {
         ...facts,
         reason: reason._tag,
         retryable: RetryPolicy.isRetryable(reason),
-        retryAfterMs: retryAfter === undefined ? null : Duration.toMillis(retryAfter)
+        retryAfterMs: ("retryAfterMs" in reason ? reason.retryAfterMs : undefined) ?? null
       }
     }
     case "SinkError":

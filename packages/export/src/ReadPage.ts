@@ -26,7 +26,13 @@ export interface ReadPage {
   /** The different merchant ids in its records (§2.4). */
   readonly merchants: ReadonlyArray<string>
   readonly keyFingerprint: Page<unknown>["keyFingerprint"]
+  /** The numbers of its request and its answer in the order of all requests and answers of its source. */
+  readonly requested: number
+  readonly received: number
 }
+
+/** The numbers of a request and its answer. */
+export type RequestOrder = Pick<ReadPage, "requested" | "received">
 
 /** A page of any list: each decoded record has an id. */
 type AnyPage = Page<{ readonly id: string }>
@@ -37,7 +43,7 @@ type AnyPage = Page<{ readonly id: string }>
  */
 export const toReadPage = (list: Lists.AnyList, redactor: Redactor) => {
   const layout = layoutOf(list)
-  return (page: AnyPage): ReadPage => {
+  return (page: AnyPage, order: RequestOrder): ReadPage => {
     const undocumented = new Map<string, number>()
     let characters = 0
     const records = page.records().map((record) => {
@@ -56,7 +62,8 @@ export const toReadPage = (list: Lists.AnyList, redactor: Redactor) => {
       attempts: page.attempts,
       characters,
       merchants: merchantsOf(list, page),
-      keyFingerprint: page.keyFingerprint
+      keyFingerprint: page.keyFingerprint,
+      ...order
     }
   }
 }

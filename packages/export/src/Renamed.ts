@@ -6,7 +6,7 @@ import { ConfigProvider, Context } from "effect"
 
 /** A name that has changed. */
 export interface Renamed {
-  /** The old name, such as `--patience`, `PAYMENTS_PATIENCE` or `patience`. */
+  /** The old name, such as `--patience`, `PAYMENTS_PATIENCE`, `patience` or `payments sources`. */
   readonly from: string
   /** The new name, in the same form. */
   readonly to: string
@@ -22,7 +22,22 @@ export class RenamedNames extends Context.Reference<{
   readonly variables: ReadonlyArray<Renamed>
   /** Settings of `[defaults]` and of each source in the sources file. */
   readonly settings: ReadonlyArray<Renamed>
-}>("@payments/export/RenamedNames", { defaultValue: () => ({ flags: [], variables: [], settings: [] }) }) {}
+  /** Commands, with the name of their program. */
+  readonly commands?: ReadonlyArray<Renamed>
+}>("@payments/export/RenamedNames", {
+  defaultValue: () => ({
+    flags: [{ from: "--settlement-cycle", to: "--settlement-time", until: "0.3.0" }],
+    variables: [],
+    settings: [],
+    commands: renamedCommands
+  })
+}) {}
+
+/** The commands that have changed their names. */
+export const renamedCommands: ReadonlyArray<Renamed> = [
+  { from: "payments sources", to: "payments config", until: "0.3.0" },
+  { from: "payments source list", to: "payments config", until: "0.3.0" }
+]
 
 /** Returns the warning about the use of an old name. */
 export const warningOf = ({ from, to, until }: Renamed): string =>
@@ -41,6 +56,30 @@ export const withCurrentFlags = (args: ReadonlyArray<string>, flags: ReadonlyArr
     return renamed.to + word.slice(renamed.from.length)
   })
   return { args: current, warnings: [...used].map(warningOf) }
+}
+
+/** The flags that may stand before a command, with a value. */
+const flagsBefore = new Set(["--source", "--config", "--log-level"])
+
+/** Replaces an old command of this program. Returns a warning if there is one. */
+export const withCurrentCommand = (
+  program: string,
+  args: ReadonlyArray<string>,
+  commands: ReadonlyArray<Renamed> = renamedCommands
+) => {
+  const places = args.flatMap((word, index) =>
+    word.startsWith("-") || flagsBefore.has(args[index - 1] ?? "") ? [] : [index]
+  )
+  for (const renamed of commands) {
+    const [name, ...words] = renamed.from.split(" ")
+    if (name !== program || !words.every((word, index) => args[places[index] ?? -1] === word)) continue
+    const [first, ...others] = places.slice(0, words.length)
+    const current = args.flatMap((word, index) =>
+      index === first ? renamed.to.split(" ").slice(1) : others.includes(index) ? [] : [word]
+    )
+    return { args: current, warnings: [warningOf(renamed)] }
+  }
+  return { args, warnings: [] }
 }
 
 /** Returns a warning for each old variable among the names of the environment's variables. */

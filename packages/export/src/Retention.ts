@@ -36,6 +36,8 @@ export type HeldBack =
 
 /** What was removed, or in a dry run what would be. */
 export interface Pruned {
+  /** The generation of the numbers of changes. Undefined in a destination of a version without generations. */
+  readonly generation: string | undefined
   readonly changes: {
     readonly removed: number
     /** The highest number of a removed change, also of earlier runs, or 0. */
@@ -63,7 +65,9 @@ export const prune = Effect.fnUntraced(function*(
   { isDryRun = false, keepChanges, keepMissing, keepScans }: Retention,
   lists: ReadonlyArray<Lists.AnyList> = Lists.all
 ): Effect.fn.Return<Pruned, SinkError> {
+  const { generation } = yield* maintenance.changeRange
   const pruned = {
+    generation,
     rows: yield* pruneRows(maintenance, lists, keepMissing, isDryRun),
     changes: yield* pruneChanges(maintenance, keepChanges, isDryRun),
     scans: { removed: keepScans === undefined ? 0 : yield* pruneScans(maintenance, keepScans, isDryRun) }

@@ -5,7 +5,7 @@
 import { Lists, Monotonic, PaymentsApi, type PaymentsError, Position } from "@payments/core"
 import { Duration, Effect, Option, Result, Scope, Semaphore } from "effect"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
-import { endList, type GuardedRun, makeGuard, makeRun } from "./MerchantGuard.ts"
+import { forgetDecisions, makeGuard, makeSourceGuard, noteBegin, type SourceGuard } from "./MerchantGuard.ts"
 import { makePageGate, type PageGate } from "./PageGate.ts"
 import { headPass, type PassBegun, type PassContext, type PassSummary, windowPass } from "./Passes.ts"
 import { type OpenPersonal, openPersonal, whilePersonalDataChanges } from "./personal/OpenPersonal.ts"
@@ -33,7 +33,7 @@ export interface ScanOptions {
   readonly patience?: Duration.Duration | undefined
   /** Members that are ignored when records are compared, such as `authUrl`, which a service may sign again for each request. */
   readonly ignoredFields?: ReadonlyArray<string> | undefined
-  /** The share of a list, from 0 to 1, that one scan may mark missing. Default 0.1. */
+  /** The share of a list, from 0 to 1, that one scan may mark missing. Default 0.1. Up to 3 rows always, unless it is 0. */
   readonly missingLimit?: number | undefined
   /**
    * Binds the destination to this source, merchant and key too. Use it if the service has moved, or if several merchants belong
@@ -54,6 +54,11 @@ export interface ScanOptions {
   readonly personal?: PersonalRule | undefined
   /** The lists with which the destination was opened. Default: all lists of this program. */
   readonly lists?: ReadonlyArray<Lists.AnyList> | undefined
+  /**
+   * Shared by all scans and passes of one source while its destination is open, so that another merchant in one list ends all of
+   * them. Default: each call has its own.
+   */
+  readonly sourceGuard?: SourceGuard | undefined
   /** Called with each event of the scan. */
   readonly onEvent?: ((event: ScanEvent) => Effect.Effect<void>) | undefined
 }
@@ -92,27 +97,30 @@ const defaultLargestBatch = 1000
 
 /** Scans one list into the destination, until the null cursor or an error. Committed rows stay after an error. */
 export const scan = (name: Lists.ListName, options: ScanOptions = {}) =>
-  Effect.suspend(() => scanIn(makeRun([name]), name, options))
+  Effect.suspend(() => scanIn(guardIn(options), name, options))
+
+const guardIn = ({ sourceGuard }: ScanOptions): SourceGuard => sourceGuard ?? makeSourceGuard()
 
 /** Returns the definition of a list with which the destination was opened. */
 const listOf = (name: Lists.ListName, { lists = Lists.all }: ScanOptions): Lists.AnyList =>
   lists.find((list) => list.name === name) ?? Lists.byName[name]
 
-const scanIn = Effect.fnUntraced(function*(run: GuardedRun, name: Lists.ListName, options: ScanOptions) {
+const scanIn = Effect.fnUntraced(function*(source: SourceGuard, name: Lists.ListName, options: ScanOptions) {
   const sink = yield* Sink
   yield* sink.lock(listOf(name, options), options.onLocked ?? scanDefaults.onLocked)
-  return yield* scanLocked(run, name, options, undefined)
+  return yield* scanLocked(source, name, options, undefined)
 }, Effect.scoped)
 
 const scanLocked = Effect.fn("Export.scan")(function*(
-  run: GuardedRun,
+  source: SourceGuard,
   name: Lists.ListName,
   options: ScanOptions,
   gate: PageGate | undefined
 ) {
   const sink = yield* Sink
   const started = yield* Monotonic.millis
-  const summary = yield* traversal(run, name, undefined, options, { at: undefined }, gate)
+  noteBegin(source, name, "full")
+  const summary = yield* traversal(source, name, undefined, options, { at: undefined }, gate)
   yield* sink.publish(listOf(name, options))
   return { ...summary, elapsed: Duration.millis((yield* Monotonic.millis) - started) }
 })
@@ -150,14 +158,16 @@ export const openScanner = Effect.fnUntraced(function*(
   const gate = makePageGate()
   const fullScans = Semaphore.makeUnsafe(1)
   const passes = Semaphore.makeUnsafe(1)
+  const source = guardIn(options)
   const passContext: PassContext = {
     list,
     request: requestOf(api, name, undefined, { ...options, rebind: false }),
     rule: ruleIn(options),
     largestBatch: options.largestBatch ?? defaultLargestBatch,
+    source,
     emit
   }
-  const full = Effect.suspend(() => scanLocked(makeRun([name]), name, options, gate)).pipe(
+  const full = Effect.suspend(() => scanLocked(source, name, options, gate)).pipe(
     Effect.ensuring(Effect.sync(gate.clear)),
     Effect.scoped,
     (scanned) => outcomeOf(name, Effect.map(scanned, (summary) => [summary]), options),
@@ -204,10 +214,10 @@ export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.Lis
   const list = listOf(name, options)
   yield* sink.lock(list, options.onLocked ?? scanDefaults.onLocked)
   const lastProgress: LastProgress = { at: undefined }
-  const run = makeRun([name])
+  const source = guardIn(options)
   const summaries = yield* Effect.forEach(
     new Set(options.values),
-    (value) => traversal(run, name, { field: options.field, value }, options, lastProgress, undefined),
+    (value) => traversal(source, name, { field: options.field, value }, options, lastProgress, undefined),
     { concurrency: options.concurrency ?? scanDefaults.concurrency }
   )
   yield* sink.publish(list)
@@ -219,14 +229,21 @@ export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.Lis
  * scan starts again, so that the guard compares the pages with the data of that program. It also starts again after an erasure,
  * because pages that were read before it may contain erased data.
  */
-const traversal = (...given: Parameters<typeof attempt>): ReturnType<typeof attempt> =>
-  whilePersonalDataChanges(Effect.retry(attempt(...given), {
-    times: 2,
-    while: (error) => error._tag === "SinkError" && error.reason._tag === "OtherMerchant" && error.reason.by === "race"
-  }))
+const traversal = (...given: Parameters<typeof attempt>): ReturnType<typeof attempt> => {
+  const [source] = given
+  return whilePersonalDataChanges(
+    attempt(...given).pipe(
+      Effect.tapError((error) => isRace(error) ? Effect.sync(() => forgetDecisions(source)) : Effect.void),
+      Effect.retry({ times: 2, while: isRace })
+    )
+  )
+}
+
+const isRace = (error: PaymentsError | SinkError): boolean =>
+  error._tag === "SinkError" && error.reason._tag === "OtherMerchant" && error.reason.by === "race"
 
 const attempt = Effect.fnUntraced(function*(
-  run: GuardedRun,
+  source: SourceGuard,
   name: Lists.ListName,
   part: Part | undefined,
   options: ScanOptions,
@@ -258,14 +275,16 @@ const attempt = Effect.fnUntraced(function*(
   const rebind = options.rebind ?? false
   const guard = inspect === undefined || preview === undefined
     ? undefined
-    : makeGuard({ name, limit, isWhole, api, location, inspect, preview, rebind, run })
+    : makeGuard({ name, kind: "full", limit, isWhole, api, location, inspect, preview, rebind, source })
   const state: Traversal = {
     kind: "full",
     gate,
     begin,
     session: undefined,
     guard,
+    next: source.next,
     convert: toReadPage(list, personal.redactorOf(list)),
+    mustDecide: false,
     restart: false,
     // The sink returns only checkpoints that can be decoded.
     position: resumeAt === undefined ? undefined : Option.getOrThrow(Position.fromJson(resumeAt)),
@@ -345,13 +364,10 @@ export interface ScanOutcome {
 /** Scans lists concurrently. A failed list does not stop the others. The end of each list is also an event. */
 export const scanAll = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}) =>
   Effect.suspend(() => {
-    const run = makeRun(names)
+    const source = guardIn(options)
     return Effect.forEach(
       names,
-      (list) => {
-        const scanned = Effect.map(scanIn(run, list, options), (summary) => [summary])
-        return outcomeOf(list, Effect.ensuring(scanned, endList(run, list)), options)
-      },
+      (list) => outcomeOf(list, Effect.map(scanIn(source, list, options), (summary) => [summary]), options),
       { concurrency: "unbounded" }
     )
   })

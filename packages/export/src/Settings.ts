@@ -35,6 +35,10 @@ const programSettings = {
   PAYMENTS_ONCE: "`payments-worker --once`: `true` or `false`",
   PAYMENTS_HOST: "`payments-worker --host`; default: 127.0.0.1",
   PAYMENTS_PORT: "`payments-worker --port`; default: 9464",
+  PAYMENTS_ALLOW_HOST:
+    "`payments-worker --allow-host`: names and addresses, separated by commas, by which others reach the HTTP server; default: those of this machine",
+  PAYMENTS_TOKEN_FILE:
+    "`payments-worker --token-file`: a file with the token that the status page and the metrics need; default: they need none. Use mode 0600",
   PAYMENTS_LOG_FORMAT: "`payments-worker --log-format`: `json` or `text`; default: `json`",
   PAYMENTS_CLUSTER:
     "`payments-worker --cluster`: the PostgreSQL database of the cluster. Its URL may contain the password only here",
@@ -58,7 +62,7 @@ const programSettings = {
     "the key of pseudonyms and erasures, 32 characters or more, such as the output of `openssl rand -hex 32`. Set this or `PAYMENTS_PERSONAL_KEY_FILE`, not both",
   PAYMENTS_PERSONAL_KEY_FILE: "a file that contains this key. Use mode 0600",
   PAYMENTS_MISSING_LIMIT:
-    "`--missing-limit` of both programs: the largest share of a list that may be marked missing at once; default: 10%"
+    "`--missing-limit` of both programs: the largest share of a list that may be marked missing at once; default: 10%; up to 3 rows always, unless it is 0%"
 }
 
 /** The meaning of every environment variable of `payments` and `payments-worker`. */

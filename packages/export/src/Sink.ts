@@ -5,7 +5,9 @@
 import type { Lists, RecordProblem } from "@payments/core"
 import { Context, Data, type Effect, type Scope } from "effect"
 import type { Counts } from "./engine/Counts.ts"
+import { fieldsText } from "./FieldNames.ts"
 import type { ListFreshness, Overview } from "./ListFreshness.ts"
+import { printable } from "./Stdout.ts"
 
 /** A record of a batch. */
 export interface BatchRecord {
@@ -82,8 +84,13 @@ export interface PersonalState {
 
 /** What a scan or pass knew about personal data before it read a page. Its commits fail if that has changed. */
 export interface PersonalBinding {
-  /** The stored form of the destination's rule; of the given rule if the destination has no data yet. */
+  /** The stored form of the rule. */
   readonly rule: string
+  /**
+   * What the destination has stored for the rule, if an earlier version of this program wrote it in another form. The first commit
+   * replaces it: otherwise nobody would know which fields the texts of this version have.
+   */
+  readonly before?: string | undefined
   readonly edition: number
 }
 
@@ -198,7 +205,7 @@ export interface ScanRequest {
   readonly ignoredFields?: ReadonlyArray<string> | undefined
   /** Binds a destination of another source to this one, for a service that has moved. */
   readonly rebind?: boolean | undefined
-  /** The share of a list's rows, from 0 to 1, that one scan may mark missing. Default 0.1. */
+  /** The share of a list's rows, from 0 to 1, that one scan may mark missing. Default 0.1. Up to 3 rows always, unless it is 0. */
   readonly missingLimit?: number | undefined
   /** By default, a rule that keeps every field, in a destination where nothing was ever erased. */
   readonly personal?: PersonalBinding | undefined
@@ -218,8 +225,14 @@ export class Sink extends Context.Service<Sink, {
     readonly personal: Effect.Effect<PersonalState, SinkError>
     /** Whether any of these ids has a row in the list. */
     readonly hasAny: (list: Lists.AnyList, ids: ReadonlyArray<string>) => Effect.Effect<boolean, SinkError>
-    /** See `freshnessOf` and `overviewOf` of `Freshness.ts`. */
-    readonly freshness: (lists: ReadonlyArray<Lists.AnyList>) => Effect.Effect<ReadonlyArray<ListFreshness>, SinkError>
+    /**
+     * See `freshnessOf` and `overviewOf` of `Freshness.ts`. Fails if the destination belongs to another source than the given one:
+     * what it has is then not that source's copy.
+     */
+    readonly freshness: (
+      lists: ReadonlyArray<Lists.AnyList>,
+      source?: string
+    ) => Effect.Effect<ReadonlyArray<ListFreshness>, SinkError>
     readonly overview: (list: Lists.AnyList) => Effect.Effect<Overview, SinkError>
   }
   /** The passes over locked lists. Undefined for a destination that stores nothing. */
@@ -295,14 +308,21 @@ const described = (source: string): string => {
 
 /** The destination's data has another rule for personal data than the given one, or a rewrite of it is not complete. */
 export class OtherRule extends Data.TaggedError("OtherRule")<{
-  /** The names of the rules. */
+  /** The rules in words. The same words mean the same rule. */
   readonly bound: string
   readonly given: string
   readonly isRewriting: boolean
+  /** The fields that the destination may have only because an earlier version did not count them as personal. */
+  readonly reclassified?: ReadonlyArray<string> | undefined
 }> {
   override get message() {
+    const { reclassified = [] } = this
     return this.isRewriting
       ? "a rewrite of its personal data has begun and is not complete. Complete it first: payments rewrite."
+      : reclassified.length > 0
+      ? `an earlier version kept fields in it that this version counts as personal: ${
+        fieldsText(reclassified)
+      }. Remove them as its rule says: payments rewrite.`
       : this.bound === this.given
       ? "its pseudonyms were made with another personal key than the given one. Give the earlier key, choose another destination, or make new pseudonyms in all its data: payments rewrite."
       : `its personal data has another rule (${this.bound}) than the given one (${this.given}). Give the earlier rule, choose another destination, or carry the new rule out over all its data: payments rewrite.`
@@ -323,11 +343,19 @@ export class OtherMerchant extends Data.TaggedError("OtherMerchant")<{
    * another program has bound the empty destination meanwhile, so the pages have to be judged again.
    */
   readonly by: "merchantId" | "key" | "race"
+  /** The records that the same run has committed before, by the name of their list. None by default. */
+  readonly committed?: ReadonlyArray<{ readonly label: string; readonly records: number }> | undefined
 }> {
   override get message() {
+    const committed = (this.committed ?? []).filter(({ records }) => records > 0)
+    const written = committed.length === 0
+      ? "Nothing was written"
+      : `None of its pages was written. This run has committed pages before it: ${
+        committed.map(({ label, records }) => `${records} records of ${label}`).join(", ")
+      }`
     return `${
       otherMerchant[this.by]
-    }. Nothing was written. Export each merchant into its own destination, with its name in PAYMENTS_ACCOUNT. If both belong in this one, run once with --rebind.`
+    }. ${written}. Export each merchant into its own destination, with its name in PAYMENTS_ACCOUNT. If both belong in this one, run once with --rebind.`
   }
 }
 
@@ -342,6 +370,8 @@ export class NotADestination extends Data.TaggedError("NotADestination")<{
   readonly problem: string
   /** Whether nothing is there yet, so that an export would create it. */
   readonly isEmpty?: boolean
+  /** Whether a later version of this program has written it, so that this one cannot use it any more. */
+  readonly isLater?: boolean
 }> {
   override get message() {
     return this.problem
@@ -412,9 +442,46 @@ const outages: { readonly [code: string]: string } = {
 }
 
 /** Reading or writing failed. `code` is the system's code, such as `EACCES`, `SQLite` with its result code, or a SQLSTATE. */
-export class Failed extends Data.TaggedError("Failed")<{ readonly code: string }> {
+export class Failed extends Data.TaggedError("Failed")<{
+  readonly code: string
+  /** The login that a server of PostgreSQL refused. */
+  readonly login?: Login | undefined
+}> {
   override get message() {
-    return `${remedies[this.code] ?? "it cannot be read or written. What was committed is kept"} (${this.code}).`
+    const remedy = this.login === undefined ? undefined : loginRemedy(this.code, this.login)
+    const known = remedy ?? remedies[this.code] ?? "it cannot be read or written. What was committed is kept"
+    return `${known} (${this.code}).`
+  }
+}
+
+/** Who logs in to PostgreSQL, and where the user and the password come from. */
+export interface Login {
+  readonly user: string
+  readonly userFrom: "the URL" | "PGUSER" | "this system"
+  readonly passwordFrom: "the URL" | "PGPASSWORD" | "the password file"
+}
+
+/** Returns the problem and the remedy for a refused login, or undefined for another code. */
+const loginRemedy = (code: string, { passwordFrom, user, userFrom }: Login): string | undefined => {
+  const origin = userFrom === "this system"
+    ? "this system's user, because neither the URL nor PGUSER names one"
+    : `from ${userFrom}`
+  const named = `the user ${printable(user)} (${origin})`
+  const correctUser = userFrom === "this system" ? "Name the user in PGUSER" : `Correct the user in ${userFrom}`
+  const password = {
+    "the URL": "the password in the URL",
+    "PGPASSWORD": "the password in PGPASSWORD",
+    "the password file": "the password in the password file"
+  }[passwordFrom]
+  switch (code) {
+    case "28P01":
+      return `the server does not accept ${named}, or the password. ${correctUser}, or ${password}`
+    case "28000":
+      return `the server does not admit ${named}. ${correctUser}, or correct the server's pg_hba.conf`
+    case "no password":
+      return `the server asks for a password for ${named}. Give it in PGPASSWORD, or in a file that PGPASSFILE names`
+    default:
+      return undefined
   }
 }
 
@@ -433,7 +500,8 @@ const remedies: { readonly [code: string]: string } = {
   "EACCES": "there is no permission to write there",
   "EROFS": "it is on a read-only file system",
   "SQLite 8": "it is read-only",
-  "SQLite 14": "it cannot be opened. Check that it is a file, and that its folder is writable",
+  "SQLite 14":
+    "it cannot be opened. Check that it is a file, that its folder is writable, and that the process may open more files (ulimit -n)",
   "no password": "the server asks for a password. Give it in PGPASSWORD, or in a file that PGPASSFILE names",
   "no TLS": "the server offers no TLS. If the network is trusted, use sslmode=disable",
   "TLS":
@@ -442,12 +510,14 @@ const remedies: { readonly [code: string]: string } = {
   "28000": "the server does not admit this user. Correct the user, or the server's pg_hba.conf",
   "3D000": "there is no such database. Create it first (CREATE DATABASE)",
   "42501":
-    "the user lacks a privilege. A user that owns the schema, or that has CREATE on the database, creates the tables: with the first export, or with payments migrate. An export needs SELECT, INSERT, UPDATE and DELETE on the tables, and a reader SELECT, also on those that a new version has added",
-  "0A000":
-    "a view, or another object of yours, uses a column of quarantine whose type has to change. Drop it, run again, and create it again",
+    "the user lacks a privilege. A reader needs USAGE on the schema and SELECT on its tables, also on those that a new version has added; an export needs INSERT, UPDATE and DELETE too. Only a user that owns the schema, or that has CREATE on the database, creates the tables: with the first export, or with payments migrate",
   "42701": "a column that this version adds already exists, and is not this program's. Rename it, and run again",
   "42P07": "a table that this version adds already exists, and is not this program's. Rename it, and run again",
-  "25006": "the server is read-only. Name the primary server",
+  "3F000": "its schema does not exist. It was dropped: restore it, or name another one (?schema=NAME)",
+  "42P01":
+    "one of its tables does not exist. It, or the schema, was dropped: restore it, or name another schema (?schema=NAME)",
+  "25006":
+    "the server is read-only: it is a standby, or default_transaction_read_only is on. Name the primary server, or turn that setting off",
   "55P03": "another program has a lock there and does not release it. Find it in pg_stat_activity, and run again"
 }
 

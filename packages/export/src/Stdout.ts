@@ -8,9 +8,10 @@ let closed = false
 /** Whether stdout was closed when the program started. */
 export const isClosed = (): boolean => closed
 
-/** Detects whether stdout is closed. */
+/** Detects whether stdout is closed. Programs that this one starts have another stdout, so they do not inherit the variable. */
 export const detectClosed = (): void => {
   closed = isStdoutClosed()
+  delete process.env["PAYMENTS_STDOUT"]
 }
 
 type Write = (text: string) => Effect.Effect<void, PlatformError.PlatformError>
@@ -24,7 +25,8 @@ const Writer = Context.Reference<Write | undefined>("@payments/export/Stdout/Wri
  */
 export const layerProcess = Layer.sync(Writer, () => isFile() ? writeToFile : writeToStream)
 
-const isFile = (): boolean => {
+/** Whether stdout is a regular file. */
+export const isFile = (): boolean => {
   try {
     return fstatSync(1).isFile()
   } catch {

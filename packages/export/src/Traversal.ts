@@ -17,7 +17,7 @@ import { type Backlog, backlogOf } from "./Backlog.ts"
 import { countPath } from "./engine/ScanTotals.ts"
 import { maxBufferedRecords, type MerchantGuard } from "./MerchantGuard.ts"
 import type { PageGate } from "./PageGate.ts"
-import type { ReadPage } from "./ReadPage.ts"
+import type { ReadPage, RequestOrder } from "./ReadPage.ts"
 import type { Batch, OwnerClaim, Part, ScanKind, ScanProgress, ScanSession, Sink, SinkError } from "./Sink.ts"
 
 /** What happens during a traversal. */
@@ -48,6 +48,8 @@ const maxRestarts = 2
 /** The wait before a failed page is requested again. It doubles up to the maximum. */
 export const firstWait = Duration.seconds(1)
 const maxWait = Duration.minutes(1)
+/** How long the guard waits for more pages, so that a slow service loses few pages by an interruption. */
+const maxUndecided = Duration.toMillis("5 seconds")
 
 /** The time when this run last received or committed a page. All parts of a list share it. */
 export interface LastProgress {
@@ -67,8 +69,12 @@ export interface Traversal {
   /** The session, after the first commit. */
   session: Session | undefined
   readonly guard: MerchantGuard | undefined
+  /** Returns the number of a request or an answer, in their order. */
+  readonly next: () => number
   /** Makes what the destination needs of a page. */
-  readonly convert: (page: Page<{ readonly id: string }>) => ReadPage
+  readonly convert: (page: Page<{ readonly id: string }>, order: RequestOrder) => ReadPage
+  /** Whether the guard decides about each page at once, because the pages that it waited with were lost by an error. */
+  mustDecide: boolean
   /** Whether the next commit restarts the scan. */
   restart: boolean
   position: Position.Position | undefined
@@ -105,11 +111,20 @@ export const traverse = Effect.fnUntraced(function*(
   if (gate !== undefined) {
     yield* Effect.addFinalizer((exit) => Exit.isSuccess(exit) ? Effect.void : Effect.sync(gate.clear))
   }
-  const queue = yield* prefetch(Stream.map(listing, state.convert), maxPages, backlog).pipe(
-    Effect.provideService(BeforePage, gate?.request ?? Effect.void)
+  /** The numbers of the requests that are not answered yet. */
+  const requests: Array<number> = []
+  const read = Stream.map(listing, (page) => {
+    const received = state.next()
+    return state.convert(page, { requested: requests.shift() ?? 0, received })
+  })
+  const noteRequest = Effect.sync(() => void requests.push(state.next()))
+  const queue = yield* prefetch(read, maxPages, backlog).pipe(
+    Effect.provideService(BeforePage, gate === undefined ? noteRequest : Effect.andThen(gate.request, noteRequest))
   )
   /** Pages that are not committed yet. */
   const pending: Array<ReadPage> = []
+  /** When the guard began to wait for more pages. */
+  let undecidedSince: number | undefined
   /** How many of them, from the first one on, the guard needs for a decision. They no longer count in the backlog. */
   let undecided = 0
 
@@ -126,7 +141,8 @@ export const traverse = Effect.fnUntraced(function*(
       return noteProgress
     })
   })
-  const leaveUndecided = Effect.sync(() => {
+  const leaveUndecided = Effect.map(Monotonic.millis, (now) => {
+    undecidedSince = pending.length === 0 ? undefined : undecidedSince ?? now
     for (const { characters } of pending.slice(undecided)) backlog.remove(characters)
     undecided = pending.length
     if (undecided > 0) gate?.requireMore()
@@ -139,12 +155,19 @@ export const traverse = Effect.fnUntraced(function*(
     return Effect.flatMap(commit(name, pages, state, emit), () => {
       for (const characters of inBacklog) backlog.remove(characters)
       gate?.commit(pages.filter(({ next }) => next !== null).length)
+      undecidedSince = undefined
+      state.mustDecide = false
       return noteProgress
     })
   }
+  const mustDecide = Effect.map(Monotonic.millis, (now) =>
+    state.mustDecide || gate?.hasPass() === true ||
+    (undecidedSince !== undefined && now - undecidedSince >= maxUndecided))
   const writeAdmitted: Effect.Effect<void, PaymentsError | SinkError> = Effect.suspend(() =>
     Effect.flatMap(
-      state.guard?.admit(pending) ?? Effect.succeed(pending.length),
+      state.guard === undefined ?
+        Effect.succeed(pending.length) :
+        Effect.flatMap(mustDecide, (must) => state.guard?.admit(pending, must) ?? Effect.succeed(pending.length)),
       (admitted) => admitted === 0 ? leaveUndecided : Effect.andThen(write(Math.min(admitted, maxPages)), writeAdmitted)
     )
   )
@@ -175,6 +198,7 @@ const commit = (
 ): Effect.Effect<void, SinkError> => {
   const next = pages.at(-1)?.next ?? null
   const attempts = pages.map((page) => page.attempts)
+  const count = pages.reduce((sum, { records }) => sum + records.length, 0)
   const claim = state.guard?.claim(pages) ?? Effect.undefined
   return Effect.flatMap(
     Effect.all([openSession(state), claim]),
@@ -184,7 +208,8 @@ const commit = (
         (before) =>
           Effect.flatMap(Effect.timed(session.commit(toBatch(pages, owner))), ([elapsed, progress]) => {
             state.position = next ?? undefined
-            for (const count of attempts) state.retries += count - 1
+            state.guard?.noteCommit(count)
+            for (const attempt of attempts) state.retries += attempt - 1
             return emit({
               _tag: "Committed",
               list: name,
@@ -230,6 +255,7 @@ export const recover = Effect.fnUntraced(function*(
   emit: Emit
 ): Effect.fn.Return<"again", PaymentsError | SinkError> {
   const { reason } = error
+  state.mustDecide = true
   // A cursor that an earlier run saved may have expired, or may now lead to a cycle. The list may still be readable.
   const isExpired = reason._tag === "PaginationFault" &&
     (reason.kind === "cursorRefused" || (reason.kind === "repeatedCursor" && state.isResumed))

@@ -3,7 +3,7 @@
  * figure that differs, but no values.
  */
 import { Lists, type Page, parseText, PaymentsApi, type PaymentsError } from "@payments/core"
-import { Effect, Equal, Option, type Scope, Stream } from "effect"
+import { Duration, Effect, Equal, Option, type Scope, Stream } from "effect"
 import * as Certificate from "./engine/Certificate.ts"
 import { amountsOf, type Column, type Layout, layoutOf, valueOf, withoutRoundedAmounts } from "./engine/Columns.ts"
 import { unfilled } from "./engine/Filling.ts"
@@ -42,7 +42,7 @@ const chunkRows = 1000
  * complete scan from the rows and the quarantine. A row that a later scan has changed counts with its earlier text.
  */
 export const verify = (reader: Reader, list: Lists.AnyList): Effect.Effect<Verified, SinkError> =>
-  Effect.catchIf(verifyRows(reader, list), isDamage, ({ reason }) => {
+  Effect.catchIf(untilUnchanged(stateOf(reader, list), verifyRows(reader, list)), isDamage, ({ reason }) => {
     const problem = `cannot be read completely: ${reason._tag === "Damaged" ? reason.problem : ""}`
     return Effect.succeed({
       list: list.name,
@@ -51,6 +51,59 @@ export const verify = (reader: Reader, list: Lists.AnyList): Effect.Effect<Verif
       skipped: []
     })
   })
+
+/** The pause before a check is repeated. */
+const pause = Duration.millis(200)
+
+/** From this check on, differences of a row that two checks in a row have found are reported, although the destination changes. */
+const enoughChecks = 5
+
+/** What a destination shows before and after a check. If it differs, differences may come from the change. */
+interface CheckedState {
+  /** Increases with every transaction of an erasure or a rewrite. */
+  readonly edition: number
+  /** A text that differs after each transaction that removes what a certificate covers, or writes another certificate. */
+  readonly evidence: string
+}
+
+/**
+ * Repeats a check that finds differences while the state of the destination changes: the check reads the destination in many
+ * steps, so it compared figures with rows of another moment. One long transaction instead would keep an erasure from removing
+ * the old copies in SQLite's log. An erasure or rewrite that was killed changes the state no more. Scans may complete faster
+ * than a check, for as long as a worker runs: then the differences that stay are reported.
+ */
+const untilUnchanged = Effect.fnUntraced(function*<E, R>(
+  state: Effect.Effect<CheckedState, SinkError>,
+  check: Effect.Effect<Verified, E, R>
+): Effect.fn.Return<Verified, SinkError | E, R> {
+  let earlier: ReadonlySet<string> = new Set()
+  for (let checks = 1;; checks++) {
+    const before = yield* state
+    const verified = yield* check
+    if (verified.differences.length === 0) return verified
+    const after = yield* state
+    if (before.edition === after.edition) {
+      if (before.evidence === after.evidence) return verified
+      const ofRows = verified.differences.filter(({ id }) => id !== undefined)
+      const differences = ofRows.filter((difference) => earlier.has(JSON.stringify(difference)))
+      if (checks >= enoughChecks && differences.length > 0) return { ...verified, differences }
+      earlier = new Set(ofRows.map((difference) => JSON.stringify(difference)))
+    }
+    yield* Effect.sleep(pause)
+  }
+})
+
+const stateOf = (reader: Reader, list: Lists.AnyList): Effect.Effect<CheckedState, SinkError> =>
+  Effect.gen(function*() {
+    const { edition } = yield* reader.personal
+    const scan = lastComplete(yield* reader.scans(list))?.scan
+    const { pruned } = yield* reader.changeRange
+    const { removed } = yield* reader.prunedRows(list)
+    return { edition, evidence: JSON.stringify([scan, pruned, removed]) }
+  }).pipe(
+    // The check itself reports damage.
+    Effect.catchIf(isDamage, () => Effect.succeed({ edition: 0, evidence: "damaged" }))
+  )
 
 /** Whether the error reports a damaged destination. */
 const isDamage = ({ reason }: SinkError): boolean => reason._tag === "Damaged"
@@ -203,10 +256,20 @@ const parse = (text: string): unknown => {
  * and the members that the last scan ignored are ignored. Records without an id have no row and are not compared. Changes
  * since the last scan are reported as differences, because the service has no snapshots.
  */
-export const verifyAgainstApi = Effect.fnUntraced(function*(
+export const verifyAgainstApi = (
   reader: Reader,
   list: Lists.AnyList,
   rule: PersonalRule = keepAll
+): Effect.Effect<Verified, SinkError | PaymentsError, PaymentsApi | Scope.Scope> =>
+  untilUnchanged(
+    Effect.map(reader.personal, ({ edition }) => ({ edition, evidence: "" })),
+    compareWithApi(reader, list, rule)
+  )
+
+const compareWithApi = Effect.fnUntraced(function*(
+  reader: Reader,
+  list: Lists.AnyList,
+  rule: PersonalRule
 ): Effect.fn.Return<Verified, SinkError | PaymentsError, PaymentsApi | Scope.Scope> {
   const api = yield* PaymentsApi
   const redactor = (yield* openPersonal(reader, rule)).redactorOf(list)

@@ -4,9 +4,15 @@ export {
   BeyondLastChange,
   type ChangeBatch,
   changesAfter,
+  ChangesLost,
   ChangesRemoved,
+  describeGeneration,
   isConsumerName,
-  moveConsumer
+  moveConsumer,
+  type MoveError,
+  OtherGeneration,
+  requireCurrent,
+  requirePosition
 } from "./Consumers.ts"
 export * as Destination from "./Destination.ts"
 export {
@@ -21,6 +27,14 @@ export {
 } from "./Diff.ts"
 export * as Doctor from "./Doctor.ts"
 export { Certificate } from "./engine/Certificate.ts"
+export {
+  type Generation,
+  type GenerationReason,
+  isLost,
+  type KnownChange,
+  type Lineage,
+  type Numbered
+} from "./engine/Generations.ts"
 export type { ChangeRow, FullRow, Maintenance, QuarantinedRow, Reader } from "./engine/Store.ts"
 export { ExitCode, exitCodeOf, lowestExitCode } from "./ExitCode.ts"
 export { namesForLogs, namesForTerminal } from "./FieldNames.ts"
@@ -28,8 +42,9 @@ export { replaceFile } from "./files/AtomicFile.ts"
 export { Manifest } from "./files/Manifest.ts"
 export { type FileDifference, verifyFiles } from "./files/VerifyFiles.ts"
 export { folded } from "./Folded.ts"
-export { ageOf, freshnessOf, isFresh, overviewOf } from "./Freshness.ts"
+export { ageOf, freshnessOf, heldBackText, isFresh, overviewOf } from "./Freshness.ts"
 export type { ConsumerState, ListFreshness, Overview } from "./ListFreshness.ts"
+export { makeSourceGuard, type SourceGuard } from "./MerchantGuard.ts"
 export * as MetricDefinitions from "./MetricDefinitions.ts"
 export { Metrics, observeSink } from "./Metrics.ts"
 export type { PassSummary } from "./Passes.ts"
@@ -45,6 +60,7 @@ export {
   type Rewritten
 } from "./personal/Rewrite.ts"
 export {
+  bothRuleWords,
   type FieldAction,
   type FieldChange,
   keepAll,
@@ -52,10 +68,14 @@ export {
   keyCheckIn,
   nameOf as ruleNameOf,
   type PersonalRule,
-  pseudonym
+  pseudonym,
+  pseudonymOnce,
+  ruleWords
 } from "./personal/Rule.ts"
 export type { Criterion } from "./personal/Suppression.ts"
 export { ChangesBeginLater, current, MissingRowsRemoved, pointAt, type PointInTime } from "./PointInTime.ts"
+export { type ColumnValues, columnValues } from "./query/ColumnValues.ts"
+export type { FieldCondition } from "./query/Conditions.ts"
 export { type Excerpt, excerptTables, queryExcerpt } from "./query/Excerpt.ts"
 export {
   type Comparison,
@@ -68,6 +88,7 @@ export {
 } from "./query/Find.ts"
 export { ProcessStart, query, QueryError, type QueryResult, startAhead } from "./query/Query.ts"
 export * as Questions from "./query/Questions.ts"
+export { suggestion, type UnknownName, unknownName } from "./query/Suggestion.ts"
 export { type Table, type TableColumn, tables } from "./query/Tables.ts"
 export { type HeldBack, prune, type Pruned, type Retention } from "./Retention.ts"
 export {
@@ -99,3 +120,4 @@ export {
 } from "./Sink.ts"
 export { printable, systemCodeOf } from "./Stdout.ts"
 export { type Difference, exportedLists, unfilledColumns, type Verified, verify, verifyAgainstApi } from "./Verify.ts"
+export { writeProblem } from "./WriteProblem.ts"

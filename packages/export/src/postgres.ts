@@ -13,4 +13,11 @@ export {
 } from "./postgres/PostgresClient.ts"
 export { type PostgresSettings, settingsOf } from "./postgres/PostgresSettings.ts"
 export { parse, type PostgresUrl } from "./postgres/PostgresUrl.ts"
+export {
+  copyToTable,
+  copyToTablePromise,
+  type TableCopied,
+  TableCopyError,
+  type TableCopyOptions
+} from "./postgres/TableCopy.ts"
 export { Unavailable } from "./Sink.ts"

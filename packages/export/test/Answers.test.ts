@@ -5,10 +5,23 @@ import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Effect, Layer, Stream } from "effect"
 import { randomUUID } from "node:crypto"
+import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import * as Destination from "../src/Destination.ts"
-import { type Cell, findInApi, findInCopy, type Found, query, Questions, scan, tables } from "../src/index.ts"
+import { columnsOf, tableOf } from "../src/engine/Columns.ts"
+import {
+  type Cell,
+  columnValues,
+  type FieldCondition,
+  findInApi,
+  findInCopy,
+  type Found,
+  query,
+  Questions,
+  scan,
+  tables
+} from "../src/index.ts"
 import { execute, temporaryFolder } from "./Folder.ts"
 import { type PostgresServer, startServer } from "./PostgresServer.ts"
 import { query as queryServer, urlOf } from "./PostgresTest.ts"
@@ -149,6 +162,65 @@ describe.each(["sqlite", "postgres"] as const)("answers from %s", (kind) => {
           ["cus_1", "#1", "#10", "#0"],
           [null, "#1", "#1", "#0"]
         ])
+        // Conditions select the records that the same conditions of a listing select. One statement has them all.
+        const cases: ReadonlyArray<readonly [string, string, FieldCondition["operator"], string, number]> = [
+          ["invoices-by-status", "amount", ">=", "0", many],
+          ["invoices-by-status", "amount", "=", String(max), many],
+          ["invoices-by-status", "amount", "!=", String(max), many + 2],
+          ["invoices-by-status", "amount", "~", "9007", 2 * many],
+          ["invoices-by-status", "status", "!=", "paid", 2],
+          ["invoices-by-status", "settlementDate", ">=", "2024-05-02", many],
+          ["invoices-by-status", "settlement_date", "<", "2024-05-02", many + 1],
+          ["invoices-by-status", "settlementTime", "=", "1", many],
+          ["invoices-by-status", "id", "~", "INV_", many],
+          ["invoices-by-status", "reference", "present", "", 1],
+          ["invoices-by-status", "reference", "absent", "", 2 * many + 1],
+          ["invoices-by-status", "reference", "!=", hostile, 2 * many + 2],
+          ["invoices-by-status", "reference", "=", "null", 2 * many + 1],
+          ["invoices-by-status", "reference", "!=", "null", 1],
+          ["invoices-by-status", "amount", "!=", "null", 2 * many],
+          ["invoices-by-status", "amount", ">=", "9.007199254740991e15", many],
+          ["payouts-by-status", "customerDetails.name", "~", "ana shared", 1],
+          ["sources-by-status", "partialPayinsEnabled", "!=", "true", 1],
+          ["sources-by-status", "partialPayinsEnabled", "=", "true", 0]
+        ]
+        const statementFor = (name: string, field: string, operator: FieldCondition["operator"], value: string) => {
+          const path = { names: field.split("."), header: field }
+          const where = operator === "present" || operator === "absent"
+            ? [{ path, operator }]
+            : [{ path, operator, value, isText: false }]
+          const question = Questions.questions.find((candidate) => candidate.name === name)
+          assert.isDefined(question, name)
+          return Questions.statementOf(destination._tag, question, { where })
+        }
+        const parameters: Array<string> = []
+        const counts = yield* Effect.forEach(cases, ([name, field, operator, value], index) =>
+          Effect.map(statementFor(name, field, operator, value), (statement) => {
+            const before = parameters.length
+            parameters.push(...statement.parameters)
+            const sql = statement.sql.replaceAll(/\$(\d+)/g, (_, number: string) =>
+              `$${before + Number(number)}`)
+            return `SELECT ${index} AS n, coalesce(sum(records), 0) FROM (${sql}) AS answer`
+          }))
+        assert.deepStrictEqual(
+          (yield* rowsOf(query(destination, `${counts.join(" UNION ALL ")} ORDER BY n`, parameters))).slice(1),
+          cases.map(([, , , , expected], index) => [`#${index}`, `#${expected}`])
+        )
+        for (const [field, value] of [["risk", "1"], ["amount", "1.5"], ["amount", "9".repeat(20)]] as const) {
+          const refused = yield* Effect.flip(statementFor("invoices-by-status", field, "=", value))
+          assert.include(refused.message, field)
+        }
+        // The values of columns that identify nobody, the most frequent first, and of no other column.
+        const values = (yield* columnValues(destination)).filter((column) =>
+          column.values.length > 0
+        )
+        assert.deepStrictEqual(
+          values.map(({ column, hasMore, table, values: found }) => [table, column, hasMore, ...found]),
+          [
+            ["invoices", "status", false, "paid", "open"],
+            ["invoices", "settlement_time", false, "1"]
+          ]
+        )
         // Every documented table and column exists. One statement reads them all, and runs all questions, because SQLite needs a process for each statement.
         const sum = kind === "sqlite" ? "exact_sum" : "sum"
         const described = tables.map(({ columns, name }) =>
@@ -158,7 +230,9 @@ describe.each(["sqlite", "postgres"] as const)("answers from %s", (kind) => {
         )
         const all = Questions.questions.map(({ by, chart, name, sql }) =>
           `SELECT '${name}' AS name, count(*) AS n FROM (
-          SELECT ${[...by.map(Questions.columnOf), ...chart.x, chart.y].join(" || ")} FROM (${sql(sum, true)}) AS answer
+          SELECT ${[...by.map(Questions.columnOf), ...chart.x, chart.y].join(" || ")} FROM (${
+            sql(sum, { hasMonth: true })
+          }) AS answer
         ) AS read`
         )
         assert.deepStrictEqual(
@@ -193,5 +267,24 @@ it("names existing fields and unique names in every question", () => {
   for (const { by, list, monthOf } of Questions.questions) {
     for (const field of [...by.map((group) => group.field), monthOf]) assert.property(list.record.fields, field)
     assert.property(Lists.dateFields(list), monthOf)
+  }
+})
+
+it("says of every column of a list what its field means, in the words of the records", () => {
+  const source = readFileSync(join(import.meta.dirname, "../../core/src/Records.ts"), "utf8")
+  const words = new Map<string, Array<string>>()
+  for (const [, text = "", field = ""] of source.matchAll(/\/\*\* (.*?) \*\/\s+(\w+):/g)) {
+    const sentence = text.replaceAll("`", "").replace(". Can be filtered by", "").replace(/\.$/, "").toLowerCase()
+    words.set(field, [...words.get(field) ?? [], sentence])
+  }
+  for (const list of Lists.all) {
+    const table = tables.find(({ name }) => name === tableOf(list))
+    for (const { name, path } of columnsOf(list)) {
+      const { description } = table?.columns.find((column) => column.name === name) ?? { description: "" }
+      assert.isTrue(
+        words.get(path.at(-1) ?? "")?.some((sentence) => description.toLowerCase().endsWith(sentence)),
+        `${name}: ${description}`
+      )
+    }
   }
 })

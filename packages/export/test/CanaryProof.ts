@@ -5,9 +5,9 @@
 // oxlint-disable no-await-in-loop -- the runs of a proof follow one another
 import { Lists } from "@payments/core"
 import assert from "node:assert/strict"
-import { spawn } from "node:child_process"
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { spawn } from "../../core/test/TestProcess.ts"
 import {
   type Canaries,
   canariesIn,
@@ -128,7 +128,6 @@ export class CanaryProof {
   ): Promise<Run> {
     const child = spawn(process.execPath, [this.#setting.program, ...args], {
       env: {
-        PATH: process.env["PATH"],
         XDG_CONFIG_HOME: "/dev/null",
         TMPDIR: this.#temporary,
         PAYMENTS_BASE_URL: this.#setting.service.url,

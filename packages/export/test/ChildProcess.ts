@@ -1,8 +1,8 @@
 /** Starts child processes that import the package's modules. */
 import { Effect } from "effect"
-import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { join } from "node:path"
+import { spawn } from "../../core/test/TestProcess.ts"
 
 /** Returns the path of a module of the package as a string literal, for an import in a script. */
 export const moduleOf = (name: string): string => JSON.stringify(join(import.meta.dirname, "../src", name))

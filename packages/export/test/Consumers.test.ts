@@ -251,7 +251,7 @@ describe.each(destinations)("the consumers in $name", (destination) => {
       assert.strictEqual(yield* move(11, "create"), "BeyondLastChange")
       assert.strictEqual(yield* move(4, "create"), 4)
       assert.strictEqual(yield* move(7, "create"), 4)
-      assert.strictEqual(yield* move(11, "forward"), "BeyondLastChange")
+      assert.strictEqual(yield* move(11, "any"), "BeyondLastChange")
       assert.strictEqual(yield* move(10, "forward"), 10)
       assert.strictEqual(yield* move(6, "forward"), 10)
       assert.strictEqual(yield* move(6, "any"), 6)
@@ -269,6 +269,23 @@ describe.each(destinations)("the consumers in $name", (destination) => {
       assert.isFalse(yield* opened.removeConsumer("a"))
       assert.strictEqual(yield* move(5, "create"), "ChangesRemoved")
       assert.deepStrictEqual(yield* opened.consumerStates, [])
+    }).pipe(Effect.scoped))
+
+  it.live("fail if changes after their last batch were removed, instead of skipping them", () =>
+    Effect.gen(function*() {
+      const { layer, opened } = yield* withChanges(destination, 10)
+      const scope = yield* Effect.scope
+      const pull = yield* Scope.provide(
+        Stream.toPull(changesAfter(opened, 0, { lists: Lists.all, isFollowing: true })),
+        scope
+      )
+      assert.deepStrictEqual((yield* pull).map(({ rows, through }) => [rows.length, through]), [[10, 10]])
+      // The second of these scans is complete without a change, so that nothing needs the changes of the first.
+      for (const amount of [3, 3]) yield* exporting(layer, Array.from({ length: 10 }, () => amount))
+      yield* pruneAll(opened)
+      assert.deepInclude(yield* opened.changeRange, { pruned: 20, last: 20 })
+      const error = yield* Effect.flip(pull)
+      assert.deepInclude(error, { _tag: "ChangesRemoved", position: 10, through: 20 })
     }).pipe(Effect.scoped))
 
   it.live("lose no change to a removal at the same time, and exports continue", () =>
@@ -297,6 +314,39 @@ describe.each(destinations)("the consumers in $name", (destination) => {
     }).pipe(Effect.scoped))
 })
 
+describe("a reader of changes", () => {
+  it.effect("reads at most 1,000 at once, and after a full batch passes over no change of another list", () =>
+    Effect.gen(function*() {
+      const written = Array.from({ length: 2500 }, (_, index): ChangeRow => ({
+        seq: index + 1,
+        generation: undefined,
+        list: "invoices",
+        scan: 1,
+        at: "2024-05-01T10:00:00.000Z",
+        kind: "update",
+        id: `inv_${index}`,
+        fields: [],
+        before: undefined,
+        after: undefined
+      }))
+      const batches = yield* Stream.runCollect(changesAfter(
+        {
+          changes: (after, count) => Effect.succeed(written.slice(after, after + count)),
+          // The last 10 changes are those of other lists.
+          changeRange: Effect.succeed({ generation: undefined, pruned: 0, last: 2510 }),
+          lineage: Effect.succeed([])
+        },
+        0,
+        { lists: [Lists.invoices] }
+      ))
+      assert.deepStrictEqual(batches.map(({ rows, through }) => [rows.length, through]), [
+        [1000, 1000],
+        [1000, 2000],
+        [500, 2510]
+      ])
+    }))
+})
+
 describe.each(destinations)("payments prune in $name", (destination) => {
   it.live("keeps what is younger, and in a dry run everything", () =>
     Effect.gen(function*() {
@@ -304,19 +354,23 @@ describe.each(destinations)("payments prune in $name", (destination) => {
       for (let times = 0; times < 3; times++) yield* exporting(layer, Array.from({ length: 10 }, () => 2))
       const scans = () => Effect.map(opened.scansFrom(Lists.invoices, 0), ({ length }) => length)
       const old = { keepChanges: Duration.days(1), keepScans: Duration.days(1) }
+      const { generation } = yield* opened.changeRange
       assert.deepStrictEqual(yield* prune(opened, old), {
+        generation,
         changes: { removed: 0, through: 0, heldBack: [] },
         scans: { removed: 0 },
         rows: { removed: 0, heldBack: [] }
       })
       assert.deepStrictEqual(yield* pruneAll(opened, true), {
+        generation,
         changes: { removed: 10, through: 10, heldBack: [] },
         scans: { removed: 4 },
         rows: { removed: 0, heldBack: [] }
       })
-      assert.deepStrictEqual([yield* opened.changeRange, yield* scans()], [{ pruned: 0, last: 10 }, 5])
+      const range = yield* opened.changeRange
+      assert.deepStrictEqual([range, yield* scans()], [{ ...range, pruned: 0, last: 10 }, 5])
       yield* pruneAll(opened)
-      assert.deepStrictEqual([yield* opened.changeRange, yield* scans()], [{ pruned: 10, last: 10 }, 1])
+      assert.deepStrictEqual([yield* opened.changeRange, yield* scans()], [{ ...range, pruned: 10, last: 10 }, 1])
       // The numbers continue after all changes were removed.
       yield* exporting(layer, Array.from({ length: 10 }, () => 3))
       assert.deepStrictEqual((yield* opened.changes(0, 1, Lists.all)).map(({ seq }) => seq), [11])

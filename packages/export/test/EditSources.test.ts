@@ -26,7 +26,10 @@ const settings = { base_url: url, api_key_env: "KEY" }
 const unasked = Effect.die("the key was asked for")
 
 const add = (file: string, name: string, more: Partial<NewSource<never>> = {}) =>
-  Effect.provide(addSource(file, { name, settings, key: undefined, ...more }), files)
+  Effect.provide(
+    addSource(file, { name, settings, key: undefined, baseUrl: Effect.die("the address was asked for"), ...more }),
+    files
+  )
 const remove = (file: string, name: string) => Effect.provide(removeSource(file, name), files)
 
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
@@ -132,7 +135,7 @@ describe("addSource", () => {
         assert.strictEqual(error._tag, tag)
         assert.notInclude(error.message, "canary")
         assert.strictEqual(readFileSync(file, "utf8"), text)
-        assert.deepStrictEqual(readdirSync(join(file, "..")).toSorted(), ["payments.toml", "payments.toml.lock"])
+        assert.deepStrictEqual(readdirSync(join(file, "..")).toSorted(), ["payments.toml"])
       }
     }).pipe(Effect.scoped))
 

@@ -2,10 +2,10 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, FileSystem } from "effect"
-import { execFile } from "node:child_process"
 import { once } from "node:events"
 import { createServer } from "node:http"
 import { join } from "node:path"
+import { execFile } from "../../core/test/TestProcess.ts"
 import { rowsOf } from "./Folder.ts"
 
 const pages = 10

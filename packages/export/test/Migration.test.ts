@@ -2,10 +2,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Effect, Layer } from "effect"
-import { spawnSync } from "node:child_process"
 import { copyFileSync, existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
+import { spawnSync } from "../../core/test/TestProcess.ts"
 import { tableOf } from "../src/engine/Columns.ts"
 import { currentVersion, migrations, programVersion } from "../src/engine/Migrations.ts"
 import { scan } from "../src/Scan.ts"
@@ -250,10 +250,10 @@ describe("a destination of version 2", () => {
           "scans WHERE list = 'payout-requests'",
           "revisions WHERE list <> 'invoices'"
         ]
-          // Version 5 adds these two columns to `scans`.
+          // Version 5 adds these two columns to `scans`, and version 7 the last one to `changes`.
           .map((table) =>
             rowsOf(file, `SELECT * FROM ${table}`).map((row) =>
-              Object.entries(row).filter(([name]) => name !== "kind" && name !== "last_change")
+              Object.entries(row).filter(([name]) => !["kind", "last_change", "generation"].includes(name))
             )
           )
       const before = kept()

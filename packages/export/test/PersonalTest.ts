@@ -7,7 +7,6 @@ import { Effect, FileSystem, Layer, Redacted, Result } from "effect"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { tableOf } from "../src/engine/Columns.ts"
-import { keepRule } from "../src/engine/Personal.ts"
 import {
   exitCodeOf,
   keepAll,
@@ -16,11 +15,13 @@ import {
   openScanner,
   type PersonalRule,
   ruleNameOf,
+  ruleWords,
   scan,
   type ScanEvent,
   scanParts,
   Sink
 } from "../src/index.ts"
+import { keepText } from "../src/personal/Rule.ts"
 import { hashOf } from "../src/personal/Suppression.ts"
 import { batchOf, recordOf } from "./Batches.ts"
 import type { OwnedDestination } from "./OwnerTest.ts"
@@ -97,7 +98,7 @@ export const personalSuite = (
     const sink = yield* Sink.pipe(Effect.provide(yield* Layer.build(layer(folder))))
     yield* sink.lock(list, "refuse")
     const state = yield* sink.inspect?.personal ?? Effect.die("it has no state")
-    return { sink, state, request: { ...plainRequest, personal: { rule: keepRule, edition: state.edition } } }
+    return { sink, state, request: { ...plainRequest, personal: { rule: keepText, edition: state.edition } } }
   })
   const page = (from: number, text = invoice) =>
     numbers(limit).map((index) => recordOf(list, `inv_${from + index}`, text(from + index)))
@@ -110,7 +111,7 @@ export const personalSuite = (
           const nothing = { rewriting: false, edition: 0, keyCheck: undefined, suppressed: [] }
           assert.deepStrictEqual(yield* stateOf, { rule: undefined, ...nothing })
           yield* run(folder, invoices(5))
-          assert.deepStrictEqual(yield* stateOf, { rule: keepRule, ...nothing })
+          assert.deepStrictEqual(yield* stateOf, { rule: keepText, ...nothing })
           yield* change(folder, (prefix) => [
             `INSERT INTO ${prefix}suppressed (hash, erasure) VALUES ('aa', 1), ('bb', 1)`,
             `UPDATE ${prefix}personal SET key_check = 'k', edition = 7`
@@ -118,7 +119,7 @@ export const personalSuite = (
           const { suppressed, ...state } = yield* stateOf
           assert.deepStrictEqual([suppressed.toSorted(), state], [
             ["aa", "bb"],
-            { rule: keepRule, rewriting: false, edition: 7, keyCheck: "k" }
+            { rule: keepText, rewriting: false, edition: 7, keyCheck: "k" }
           ])
         })
       ))
@@ -195,7 +196,7 @@ export const personalSuite = (
             const full = yield* sink.begin(list, request)
             yield* full.commit(batchOf(list, page(0), "a"))
             yield* erase(folder)
-            const personal = { rule: keepRule, edition: request.personal.edition + 1 }
+            const personal = { rule: keepText, edition: request.personal.edition + 1 }
             const pass = yield* sink.passes?.begin(list, "head", { ...request, personal }) ?? Effect.die("no passes")
             const write = pass.commit(batchOf(list, page(0), "a"))
             // The pass corrects the totals of the full scan, whose pending pages cannot be committed any more.
@@ -254,7 +255,7 @@ export const personalSuite = (
           ])
           yield* Effect.scoped(Effect.gen(function*() {
             const { request, sink } = yield* opened(folder)
-            const before = { ...request, personal: { rule: keepRule, edition: 2 } }
+            const before = { ...request, personal: { rule: keepText, edition: 2 } }
             assert.strictEqual((yield* Effect.flip(sink.begin(list, before))).reason._tag, "PersonalDataChanged")
             yield* sink.begin(list, request)
           }))
@@ -287,7 +288,7 @@ export const personalSuite = (
             const error = yield* Effect.flip(run(folder, canaries("void"), undefined, other))
             assert.strictEqual(error.reason._tag, "OtherRule")
             assert.strictEqual(exitCodeOf(error), 9)
-            for (const text of [ruleNameOf(omit), ruleNameOf(other), "payments rewrite"]) {
+            for (const text of [ruleWords(omit), ruleWords(other), "payments rewrite"]) {
               assert.include(error.message, text)
             }
           }

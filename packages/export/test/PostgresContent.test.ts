@@ -104,10 +104,14 @@ describe("a schema of version 1", () => {
         "personal",
         "suppressed",
         "erasures",
-        "rows_pruned"
+        "rows_pruned",
+        "generations"
       ]
       for (const table of laterTables) yield* ask(`DROP TABLE "${schema}".${table}`)
       yield* ask(`ALTER TABLE "${schema}".scans DROP COLUMN kind, DROP COLUMN last_change`)
+      for (const table of ["destination", "changes"]) {
+        yield* ask(`ALTER TABLE "${schema}".${table} DROP COLUMN generation`)
+      }
       yield* ask(
         `INSERT INTO "${schema}".scans (list, part, asked, state, first_row, tally, started_at)
         SELECT list, '["reference","r"]', asked, state, first_row, tally, started_at FROM "${schema}".scans`

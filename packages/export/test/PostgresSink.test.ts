@@ -4,16 +4,17 @@ import { layerTest } from "@payments/core/testing"
 import { ConfigProvider, Deferred, Effect, Exit, Fiber, Layer, Result, Scope } from "effect"
 import { randomBytes, randomUUID } from "node:crypto"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { userInfo } from "node:os"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { checkState, checkWritable } from "../src/doctor/DestinationChecks.ts"
 import { tableOf } from "../src/engine/Columns.ts"
 import { makeSink } from "../src/engine/SqlSink.ts"
-import { scan, scanAll, verify, verifyAgainstApi } from "../src/index.ts"
+import { ExitCode, exitCodeOf, scan, scanAll, verify, verifyAgainstApi } from "../src/index.ts"
 import { settingsOf } from "../src/postgres/PostgresSettings.ts"
 import * as PostgresSink from "../src/postgres/PostgresSink.ts"
-import { openStore } from "../src/postgres/PostgresStore.ts"
+import { openMaintenance, openStore } from "../src/postgres/PostgresStore.ts"
 import { parse } from "../src/postgres/PostgresUrl.ts"
 import { batchOf, recordOf } from "./Batches.ts"
 import { guest, type PostgresServer, startServer, user } from "./PostgresServer.ts"
@@ -77,7 +78,77 @@ describe("the checks of a PostgreSQL destination", () => {
       assert.include(readable, "belongs to this source")
       assert.match(unwritable ?? "", /^failed: .*lacks a privilege/)
       yield* ask("ALTER ROLE plain SET default_transaction_read_only = on")
-      assert.match((yield* checks("plain"))[1] ?? "", /^failed: .*read-only/)
+      assert.match((yield* checks("plain"))[1] ?? "", /^failed: .*read-only.*default_transaction_read_only/)
+    }).pipe(Effect.scoped))
+})
+
+describe("a PostgreSQL schema that is lost during an export", () => {
+  it.live.each<readonly [title: string, statement: (schema: string) => string, code: string, advice: string]>([
+    [
+      "dropped",
+      (schema: string) => `DROP SCHEMA "${schema}" CASCADE`,
+      "(42P01)",
+      "the schema, was dropped: restore it"
+    ],
+    ["closed to the user", (schema: string) => `REVOKE USAGE ON SCHEMA "${schema}" FROM leaving`, "(42501)", "USAGE"]
+  ])("is reported if it is %s, with what to do and code 9", ([, statement, code, advice]) =>
+    Effect.gen(function*() {
+      const list = Lists.payoutRequests
+      const schema = newSchema()
+      yield* ask("DROP ROLE IF EXISTS leaving")
+      yield* ask("CREATE ROLE leaving LOGIN")
+      yield* run(schema, {})
+      yield* ask(`GRANT USAGE ON SCHEMA "${schema}" TO leaving`)
+      yield* ask(`GRANT ALL ON ALL TABLES IN SCHEMA "${schema}" TO leaving`)
+      const ended = yield* Effect.scoped(Effect.gen(function*() {
+        const url = { ...urlOf(server, schema), user: "leaving" }
+        const { begin, lock } = makeSink(yield* openStore(yield* settingsOf(url)))
+        yield* lock(list, "refuse")
+        const session = yield* begin(list, { source: "memory", limit: 10, parameters: {} })
+        yield* ask(statement(schema))
+        return yield* Effect.flip(session.commit(batchOf(list, [recordOf(list, "a", `{"id":"a"}`)], null)))
+      }))
+      assert.strictEqual(exitCodeOf(ended), ExitCode.destination)
+      assert.include(ended.message, code)
+      assert.include(ended.message, advice)
+      yield* ask("DROP OWNED BY leaving")
+    }))
+})
+
+describe("a PostgreSQL server whose transactions are read-only by default", () => {
+  const setDefault = (value: "on" | "off") =>
+    ask(`ALTER SYSTEM SET default_transaction_read_only = ${value}`).pipe(
+      Effect.andThen(ask("SELECT pg_reload_conf()")),
+      Effect.andThen(
+        Effect.repeat(ask("SHOW default_transaction_read_only"), {
+          until: ([row]) => row?.["default_transaction_read_only"] === value
+        })
+      )
+    )
+
+  it.live("refuses exports, and those that run release their leases", () =>
+    Effect.gen(function*() {
+      yield* Effect.addFinalizer(() => setDefault("off"))
+      const list = Lists.payoutRequests
+      const schema = newSchema()
+      const ended = yield* Effect.scoped(Effect.gen(function*() {
+        const { begin, lock } = makeSink(yield* openStore(yield* settingsOf(urlOf(server, schema))))
+        yield* lock(list, "refuse")
+        const session = yield* begin(list, { source: "memory", limit: 10, parameters: {} })
+        yield* session.commit(batchOf(list, [recordOf(list, "a", `{"id":"a"}`)], "next"))
+        yield* setDefault("on")
+        return yield* Effect.flip(session.commit(batchOf(list, [recordOf(list, "b", `{"id":"b"}`)], null)))
+      }))
+      assert.include(ended.message, "the server is read-only")
+      assert.include(ended.message, "(25006)")
+      const leases = yield* ask(`SELECT label, expires > clock_timestamp() AS valid FROM "${schema}".leases`)
+      assert.deepStrictEqual(leases, [{ label: list.label, valid: false }])
+      const before = yield* Effect.promise(() => contentOf(server, schema))
+      const { message } = yield* Effect.flip(run(schema, { payoutRequests: [{ id: "a" }] }))
+      assert.include(message, "default_transaction_read_only is on. Turn it off")
+      assert.deepStrictEqual(yield* Effect.promise(() => contentOf(server, schema)), before)
+      yield* setDefault("off")
+      yield* run(schema, { payoutRequests: [{ id: "a" }, { id: "b" }] })
     }).pipe(Effect.scoped))
 })
 
@@ -469,9 +540,36 @@ describe("a PostgreSQL server that rejects the connection", () => {
       for (
         const [text, env, code, words] of [
           ["postgres://x@127.0.0.1:1/x", {}, "ECONNREFUSED", "Check host and port"],
-          [here(guest.name, "postgres"), {}, "no password", "PGPASSWORD"],
-          [here(guest.name, "postgres"), { PGPASSWORD: wrong }, "28P01", "PGPASSWORD"],
-          [here(`${guest.name}:${wrong}`, "postgres"), {}, "28P01", "PGPASSWORD"],
+          [
+            here(guest.name, "postgres"),
+            {},
+            "no password",
+            `for the user ${guest.name} (from the URL). Give it in PGPASSWORD`
+          ],
+          [
+            here(guest.name, "postgres"),
+            { PGPASSWORD: wrong },
+            "28P01",
+            `the user ${guest.name} (from the URL), or the password. Correct the user in the URL, or the password in PGPASSWORD`
+          ],
+          [
+            here(`${guest.name}:${wrong}`, "postgres"),
+            {},
+            "28P01",
+            "Correct the user in the URL, or the password in the URL"
+          ],
+          [
+            `postgres://127.0.0.1:${server.port}/postgres`,
+            { PGUSER: guest.name, PGPASSWORD: wrong },
+            "28P01",
+            `the user ${guest.name} (from PGUSER), or the password. Correct the user in PGUSER, or the password in PGPASSWORD`
+          ],
+          [
+            `postgres://127.0.0.1:${server.port}/postgres`,
+            { PGPASSWORD: wrong },
+            "28000",
+            `the user ${userInfo().username} (this system's user, because neither the URL nor PGUSER names one)`
+          ],
           [here(user, "nowhere"), {}, "3D000", "CREATE DATABASE"],
           [here(guest.name, "postgres"), { PGPASSWORD: guest.password }, "42501", "privilege"],
           [here(user, "postgres?sslmode=require"), {}, "no TLS", "sslmode=disable"]
@@ -515,4 +613,32 @@ describe("a PostgreSQL server that rejects the connection", () => {
         )
       }
     }).pipe(Effect.scoped))
+})
+
+// The server stays a standby, so this is the last test.
+describe("a hot standby", () => {
+  it.live("can be read, and says what it is to all that write", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      yield* run(schema, { payoutRequests: [{ id: "a" }] })
+      yield* Effect.promise(server.restartAsStandby)
+      const to = { _tag: "Postgres", url: urlOf(server, schema) } as const
+      const state = yield* checkState(to, "memory", undefined, [Lists.payoutRequests])
+      assert.match(`${state.state}: ${state.found}`, /^ok: .*belongs to this source; payout-requests 1 rows$/)
+      const writable = yield* checkWritable(to)
+      const sentence = /hot standby, which is read-only. Name the primary server/
+      assert.strictEqual(writable.state, "failed")
+      assert.match(`${writable.found}. ${writable.advice}`, sentence)
+      for (const name of [schema, newSchema()]) {
+        const error = yield* Effect.flip(run(name, { payoutRequests: [{ id: "a" }] }))
+        assert.strictEqual(exitCodeOf(error), ExitCode.destination)
+        assert.match(error.message, sentence)
+      }
+      // A command that changes an existing destination notices it at its first statement that writes.
+      const maintained = yield* Effect.flip(Effect.scoped(Effect.gen(function*() {
+        const maintenance = yield* openMaintenance(yield* settingsOf(urlOf(server, schema)))
+        return yield* maintenance.removeConsumer("reader")
+      })))
+      assert.include(maintained.message, "the server is read-only: it is a standby")
+    }))
 })

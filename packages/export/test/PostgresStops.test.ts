@@ -91,7 +91,7 @@ describe("a lease", () => {
       const unreachable = new SinkError({ location: "", reason: new Unavailable({ code: "ECONNREFUSED" }) })
       const first = yield* acquireOnce({
         ...leases,
-        client: { ...leases.client, once: () => Effect.fail(unreachable) }
+        client: { ...leases.client, onceWriting: () => Effect.fail(unreachable) }
       })
       const again = yield* Effect.scoped(Effect.gen(function*() {
         const lease = yield* Lease.acquire(leases, "payout-requests", "refuse")

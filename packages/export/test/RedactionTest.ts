@@ -6,14 +6,15 @@ import { Duration, Effect, Layer, Redacted, Result, type Scope } from "effect"
 import * as Certificate from "../src/engine/Certificate.ts"
 import type { Snapshot } from "../src/engine/Snapshot.ts"
 import type { Maintenance } from "../src/engine/Store.ts"
+import { type Classes, classKey, currentClasses } from "../src/personal/Classes.ts"
 import { erase, previewErasure } from "../src/personal/Erase.ts"
 import { previewRewrite, rewrite } from "../src/personal/Rewrite.ts"
-import { keepAll, nameOf, type PersonalRule, pseudonym } from "../src/personal/Rule.ts"
-import type { Criterion } from "../src/personal/Suppression.ts"
+import { keepAll, keyCheck, nameOf, type PersonalRule, pseudonym, toStored } from "../src/personal/Rule.ts"
+import { type Criterion, hashOfRecord } from "../src/personal/Suppression.ts"
 import { pointAt } from "../src/PointInTime.ts"
 import { prune } from "../src/Retention.ts"
 import { scan, scanParts } from "../src/Scan.ts"
-import type { Sink, SinkError } from "../src/Sink.ts"
+import { type Sink, SinkError } from "../src/Sink.ts"
 import { verify } from "../src/Verify.ts"
 import { temporaryFolder } from "./Folder.ts"
 
@@ -87,6 +88,166 @@ export const suite = (name: string, destination: RedactedDestination) => {
         assert.isFalse(content.includes("cust-"))
         assert.isTrue(content.includes("ps1_"))
       }).pipe(Effect.scoped))
+    it.live("does not make verify report a sound list, whenever it changes the texts meanwhile", () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const records = Array.from({ length: 30 }, (_, index) => payout(index, `cust-${index % 3}-x`))
+        yield* run(folder, records)
+        yield* run(folder, records.with(1, payout(1, "cust-1-x", 500)))
+        // The texts change after the certificate was read, or between the rows and their earlier texts.
+        for (const [member, customer] of [["seen", "cust-0-x"], ["textsAt", "cust-1-x"]] as const) {
+          let calls = 0
+          const erasing = withOpened(
+            folder,
+            (opened) => erase(opened, { criteria: [criterion("customer-id", customer)], key, by: "tester" })
+          )
+          const once = <A, E>(read: Effect.Effect<A, E>) =>
+            Effect.suspend(() =>
+              calls++ > 0
+                ? read
+                : member === "seen"
+                ? Effect.tap(read, () => Effect.asVoid(erasing))
+                : Effect.andThen(erasing, read)
+            )
+          const { certificate, differences } = yield* withOpened(folder, (opened) =>
+            verify({
+              ...opened,
+              ...member === "seen"
+                ? { seen: (scans) => once(opened.seen(scans)) }
+                : { textsAt: (of, scanned, ids) => once(opened.textsAt(of, scanned, ids)) }
+            }, list))
+          assert.isDefined(certificate)
+          assert.deepStrictEqual([differences, calls], [[], 2], member)
+        }
+        // A difference that stays is reported.
+        const { differences } = yield* withOpened(folder, (opened) =>
+          verify({
+            ...opened,
+            rows: (of, after, count) =>
+              Effect.map(opened.rows(of, after, count), (rows) => rows.filter(({ id }) => id !== "por_2"))
+          }, list))
+        assert.isAbove(differences.length, 0)
+      }).pipe(Effect.scoped))
+
+    describe("of a field that a newer version counts as personal", () => {
+      const target = "payoutTargetId"
+      /** The stored form of a rule of a version that counted the field as nobody's. */
+      const earlier = (rule: PersonalRule, classes: Classes = { [classKey(list, [target])]: "nobody" }) =>
+        JSON.stringify({
+          version: 2,
+          preset: rule.preset,
+          undocumented: rule.undocumented,
+          fields: rule.fields,
+          documented: {},
+          classes: { ...currentClasses, ...classes }
+        })
+      const storeRule = (folder: string, rule: string) =>
+        withOpened(
+          folder,
+          ({ redact }) =>
+            redact((statements) => Effect.flatMap(statements.state, (state) => statements.setState({ ...state, rule })))
+        )
+      const withTarget = (text: string) => text.replace(/^{/, `{"${target}":"target-x",`)
+      const omit: PersonalRule = { ...keepAll, preset: "omit", undocumented: "omit", key }
+      const refusalOf = <A, E>(effect: Effect.Effect<A, E>) =>
+        Effect.map(Effect.flip(effect), (error) => error instanceof SinkError ? error.message : String(error))
+
+      it.live("a rewrite is required, and removes it everywhere", () =>
+        Effect.gen(function*() {
+          const folder = yield* temporaryFolder
+          const kept = { ...omit, fields: { [target]: "keep" } } as const
+          const records = Array.from({ length: 30 }, (_, index) => withTarget(payout(index, "cust-1-x")))
+          yield* run(folder, records, kept)
+          yield* run(folder, records.with(1, withTarget(payout(1, "cust-1-x", 500))), kept)
+          for (let times = 0; times < 2; times++) yield* run(folder, records.slice(0, 28), kept)
+          yield* storeRule(folder, earlier(omit))
+          assert.match(
+            yield* refusalOf(run(folder, records, omit)),
+            /counts as personal: payoutTargetId\. Remove them .*payments rewrite/
+          )
+          const preview = yield* withOpened(folder, (opened) => previewRewrite(opened, omit))
+          assert.deepInclude(preview, { same: false, fields: [{ field: target, from: "keep", to: "omit" }] })
+          assert.notStrictEqual(preview.from, preview.to)
+          assert.isTrue((yield* destination.content(folder)).includes("target-x"))
+          const rewritten = yield* withOpened(folder, (opened) => rewrite(opened, { rule: omit }))
+          assert.deepInclude(rewritten, { records: 30, from: preview.from, to: preview.to })
+          assert.isFalse((yield* destination.content(folder)).includes("target-x"))
+          assert.isUndefined(yield* withOpened(folder, (opened) => rewrite(opened, { rule: omit })))
+          yield* run(folder, records, omit)
+          assert.isFalse((yield* destination.content(folder)).includes("target-x"))
+          yield* assertVerified(folder)
+        }).pipe(Effect.scoped))
+
+      it.live.each(["rewritten", "erased again"])(
+        "erased records lose it when the destination is %s, and exports are refused until a rewrite",
+        (how) =>
+          Effect.gen(function*() {
+            const folder = yield* temporaryFolder
+            const keep = { ...keepAll, key }
+            // What the earlier version left of the records of an erased person.
+            const erased = (index: number, amount = index) =>
+              withTarget(`{"id":"por_${index}","amount":${amount},"status":"processing"}`)
+            const records = Array.from({ length: 30 }, (_, index) =>
+              index < 10 ? erased(index) : withTarget(payout(index, "cust-2-x")))
+            yield* run(folder, records)
+            yield* run(folder, records.with(1, erased(1, 500)))
+            for (let times = 0; times < 2; times++) {
+              yield* run(folder, records.toSpliced(2, 1))
+            }
+            yield* withOpened(folder, ({ redact }) =>
+              redact(Effect.fnUntraced(function*(statements) {
+                const state = yield* statements.state
+                yield* statements.setState({ ...state, rule: earlier(keepAll), keyCheck: keyCheck(key) })
+                const ids = Array.from({ length: 10 }, (_, index) =>
+                  hashOfRecord(key, list, `por_${index}`))
+                yield* statements.suppress(ids, 1)
+              })))
+            const refusal = /counts as personal: payoutTargetId\./
+            assert.match(yield* refusalOf(run(folder, records, keep)), refusal)
+            const texts = withOpened(folder, (opened) =>
+              Effect.gen(function*() {
+                const rows = yield* opened.rows(list, -1, 100)
+                const changes = yield* opened.changes(0, 1000, [list])
+                return [
+                  ...rows.map(({ id, raw }) => ({ id, text: raw })),
+                  ...changes.map(({ after = "", before = "", id }) => ({ id, text: `${before}${after}` }))
+                ]
+              }))
+            const leftOf = (all: Effect.Success<typeof texts>) => (isErased: boolean) =>
+              all.filter(({ id, text }) => (Number(id.slice(4)) < 10) === isErased && text.includes("target-x")).length
+            assert.isAbove(leftOf(yield* texts)(true), 10)
+            if (how === "erased again") {
+              const criteria = [criterion("customer-id", "cust-1-x")]
+              const [previewed] = yield* withOpened(folder, (opened) => previewErasure(opened, { criteria, key }))
+              assert.strictEqual(previewed?.records, 10)
+              yield* withOpened(folder, (opened) => erase(opened, { criteria, key, by: "tester" }))
+              assert.strictEqual(leftOf(yield* texts)(true), 0)
+              assert.match(yield* refusalOf(run(folder, records, keep)), refusal)
+            }
+            const preview = yield* withOpened(folder, (opened) => previewRewrite(opened, keep))
+            assert.deepInclude(preview, { same: false, fields: [], erasedFields: [target] })
+            yield* withOpened(folder, (opened) => rewrite(opened, { rule: keep }))
+            assert.strictEqual(leftOf(yield* texts)(true), 0)
+            assert.isAtLeast(leftOf(yield* texts)(false), 20)
+            yield* run(folder, records, keep)
+            assert.strictEqual(leftOf(yield* texts)(true), 0)
+            yield* assertVerified(folder)
+          }).pipe(Effect.scoped)
+      )
+
+      it.live("the rule is stored again with the first commit of a version that documents more fields", () =>
+        Effect.gen(function*() {
+          const folder = yield* temporaryFolder
+          const records = Array.from({ length: 30 }, (_, index) => payout(index, "cust-1-x"))
+          yield* run(folder, records, omit)
+          const { [classKey(list, [target])]: _, ...classes } = currentClasses
+          yield* storeRule(folder, JSON.stringify({ ...JSON.parse(earlier(omit)), classes }))
+          yield* run(folder, records.map(withTarget), omit)
+          const { edition, rule } = yield* withOpened(folder, ({ personal }) => personal)
+          assert.deepStrictEqual([rule, edition], [toStored(omit), 0])
+        }).pipe(Effect.scoped))
+    })
+
     it.live("keeps the rows, the points and the missing marks that it does not concern", () =>
       Effect.gen(function*() {
         const folder = yield* temporaryFolder

@@ -111,7 +111,7 @@ export class ReferenceModel {
       : unseen.filter((id) =>
         previous.before.has(id) && !others.some((other) => isSincePrevious(other.seen.get(id)?.page))
       )
-    const maxMissing = (before.size - this.missing.size) * limit
+    const maxMissing = limit === 0 ? 0 : Math.max((before.size - this.missing.size) * limit, 3)
     if (unseen.length > maxMissing) {
       traversal.heldBack = unseen.length
       return

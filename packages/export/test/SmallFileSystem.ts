@@ -1,8 +1,8 @@
 /** A file system of a given size, if this process may mount one. */
 import { Console, Effect } from "effect"
-import { spawnSync } from "node:child_process"
 import { rmSync, statfsSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { spawnSync } from "../../core/test/TestProcess.ts"
 import { temporaryFolder } from "./Folder.ts"
 
 const mount = (...args: ReadonlyArray<string>) => {

@@ -3,9 +3,9 @@ import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { ConfigProvider, Cron, DateTime, Duration, Effect, Layer, Logger, Redacted, Result } from "effect"
-import { spawnSync } from "node:child_process"
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs"
 import { dirname, isAbsolute, join } from "node:path"
+import { spawnSync } from "../../core/test/TestProcess.ts"
 import { keepAll } from "../src/personal/Rule.ts"
 import { type LoadedSources, loadSources, SourcesError } from "../src/sources.ts"
 import { sourcesOfEnvironment } from "../src/sources/LoadSources.ts"
@@ -387,6 +387,7 @@ max_age = "9999999d"
           "30: sources.ok.to is no destination. Stdout (-) stores nothing.",
           "32: sources.ok.head needs either every or cron.",
           "33: The name of a source has 1 to 40 small letters, digits, _ and -.",
+          "33: sources.… has no base_url.",
           "34: sources.empty has no base_url.",
           "35: sources.empty.max_age must be a duration such as 90s, 5m or 2h, in quotes."
         ]
@@ -432,6 +433,32 @@ personal_key_file = "b"
       )
     }).pipe(Effect.scoped))
 
+  it.effect("in a source with a wrong name are reported with it, and no name that may be a secret", () =>
+    Effect.gen(function*() {
+      const secret = "sk live canary"
+      assert.deepStrictEqual(
+        yield* mistakes(`[sources.North]
+evry = "5m"
+api_key_env = "KEY"
+max_age = 7
+[sources."${secret}"]
+base_url = "https://api.example.com"
+api_key_env = "KEY"
+cron = "0 2 30 2 *"
+window = { days = 7 }
+`),
+        [
+          "1: The name of a source has 1 to 40 small letters, digits, _ and -.",
+          "1: sources.North has no base_url.",
+          "2: sources.North.evry is not a setting. The nearest one is every.",
+          "4: sources.North.max_age must be a duration such as 90s, 5m or 2h, in quotes.",
+          "5: The name of a source has 1 to 40 small letters, digits, _ and -.",
+          "8: sources.….cron names a time that never comes.",
+          "9: sources.….window needs either every or cron."
+        ]
+      )
+    }).pipe(Effect.scoped))
+
   it.effect("in [defaults] are reported once, whatever the number of sources", () =>
     Effect.gen(function*() {
       const sources = Array.from({ length: 500 }, (_, index) => `[sources.s${index}]\nto = "sqlite:s${index}.db"\n`)
@@ -443,11 +470,11 @@ personal_key_file = "b"
 
   it.effect("include a file without a source, a source without a key or a destination, and every other shape", () =>
     Effect.gen(function*() {
-      const noSource = "1: sources is not set."
+      const noSource = "-: The file has no source. Add one: payments source add NAME --base-url URL."
       for (
         const [content, expected] of [
           ["", noSource],
-          ["sources = {}", "1: The file has no source. Describe each one in a table [sources.NAME]."],
+          ["sources = {}", noSource],
           ["[[sources]]\nname = 1", "1: sources must be a table."],
           ["sources = 5", "1: sources must be a table."],
           ["[sources]\nnorth = 5", "2: sources.north must be a table."],
@@ -463,6 +490,11 @@ personal_key_file = "b"
           [
             `[sources.a]\nbase_url='https://x'\napi_key_file='~/key'\nto='file:x'`,
             "3: sources.a.api_key_file must be the path of a file, without ~, in quotes."
+          ],
+          [`[sources.a\n${least}to='file:x'`, "1: The name of a table has no closing bracket."],
+          [
+            `[sources.a]\n${least}to # why\n# a comment\n\n[sources.b]`,
+            "4: The key, equals sign, and value must be on the same line."
           ],
           [`[sources.a]\n${least}to='file:x'\n[sources.a]`, "5: Defining a key multiple times is invalid."],
           [`[sources.a]\n${least}to='file:x`, "4: Unterminated string constant."],
@@ -651,23 +683,25 @@ describe("the usual place of the file", () => {
 })
 
 describe("a file that every user may change", () => {
-  it.effect("gets a warning if it names commands", () =>
+  it.effect("gets a warning, which says more if it names commands", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "payments.toml")
       const warnings: Array<unknown> = []
       const logger = Logger.layer([Logger.make(({ message }) => void warnings.push(message))])
       for (
         const [mode, key, expected] of [
-          [0o646, `api_key_command = ["x"]`, 1],
-          [0o646, `api_key_env = "X"`, 0],
-          [0o664, `api_key_command = ["x"]`, 0]
+          [0o646, `api_key_command = ["x"]`, ["where keys are sent and which commands run. Restrict it: chmod 600."]],
+          [0o646, `api_key_env = "X"`, ["where keys are sent. Restrict it: chmod 600."]],
+          [0o664, `api_key_command = ["x"]`, []],
+          [0o600, `api_key_env = "X"`, []]
         ] as const
       ) {
         writeFileSync(file, `[sources.a]\nbase_url = "https://x.example.com"\n${key}\n`)
         chmodSync(file, mode)
         warnings.length = 0
         yield* Effect.provide(readSourcesFile(file), Layer.merge(NodeFileSystem.layer, logger))
-        assert.strictEqual(warnings.length, expected, `${mode.toString(8)} ${key}`)
+        const found = warnings.map((warning) => String(warning).replace(/^.*, and so /, ""))
+        assert.deepStrictEqual(found, [...expected], `${mode.toString(8)} ${key}`)
       }
     }).pipe(Effect.scoped))
 })

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Effect, Fiber, Layer, PlatformError, Queue, Sink, Stdio } from "effect"
 import { scan, type ScanEvent, type ScanOptions } from "../src/index.ts"
+import * as Stdout from "../src/Stdout.ts"
 import * as StdoutSink from "../src/StdoutSink.ts"
 
 const records = Array.from({ length: 35 }, (_, index) => `{"id":"inv_${index}","n":1.10}`)
@@ -94,4 +95,14 @@ describe("an export to stdout", () => {
       const { lines } = yield* runPrinting(layerTest({ invoices: [`{"id":"a\u009b31m","reference":"\u202e"}`] }), true)
       assert.deepStrictEqual(lines, [String.raw`{"id":"a\u009b31m","reference":"\u202e"}`])
     }))
+})
+
+describe("a closed stdout", () => {
+  it("is not passed on to programs that this one starts", () => {
+    process.env["PAYMENTS_STDOUT"] = "closed"
+    Stdout.detectClosed()
+    assert.deepStrictEqual([Stdout.isClosed(), process.env["PAYMENTS_STDOUT"]], [true, undefined])
+    Stdout.detectClosed()
+    assert.isFalse(Stdout.isClosed())
+  })
 })

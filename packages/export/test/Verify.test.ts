@@ -6,7 +6,7 @@ import { join } from "node:path"
 import { scan, type ScanOptions, scanParts, verify, verifyAgainstApi } from "../src/index.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
 import { openReader } from "../src/sqlite/SqliteStore.ts"
-import { execute, temporaryFolder } from "./Folder.ts"
+import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
 
 const inFile = <A, E>(use: (file: string) => Effect.Effect<A, E>) =>
   Effect.scoped(Effect.flatMap(temporaryFolder, (folder) => use(join(folder, "payments.db"))))
@@ -36,6 +36,31 @@ const comparedWith = (file: string, ...texts: ReadonlyArray<string>) =>
 const good = `{"id":"a","amount":1,"contract":"north"}`
 const bad = `{"id":"b","amount":"2","contract":"north"}`
 const withoutId = `{"amount":5,"contract":"north"}`
+
+describe("the number of records without an id", () => {
+  it.live("is stored as `withoutId`, and read under the key of earlier versions too", () =>
+    inFile((file) =>
+      Effect.gen(function*() {
+        yield* run(file, [good, withoutId])
+        const texts = () =>
+          rowsOf(file, "SELECT certificate || tally AS text FROM scans").map(({ text }) => String(text))
+        for (const text of texts()) {
+          assert.match(text, /"withoutId":1.*"withoutId":1/)
+          assert.notInclude(text, "nameless")
+        }
+        execute(
+          file,
+          `UPDATE scans SET certificate = replace(certificate, 'withoutId', 'nameless'), tally = replace(tally, 'withoutId', 'nameless')`
+        )
+        assert.deepStrictEqual(yield* verified(file), [])
+        execute(file, "DELETE FROM quarantine WHERE id IS NULL")
+        assert.include(
+          yield* verified(file),
+          "the list: the number of records without an id differs from the certificate's"
+        )
+      })
+    ))
+})
 
 describe("the quarantine of the last complete scan", () => {
   it.live.each(

@@ -2,7 +2,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { type Invoice, Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
-import { Console, Effect, Layer } from "effect"
+import { Console, Deferred, Effect, Fiber, Layer, Redacted } from "effect"
 import { createHash } from "node:crypto"
 import {
   closeSync,
@@ -19,7 +19,9 @@ import { join } from "node:path"
 import * as FileSink from "../src/files/FileSink.ts"
 import type { Format } from "../src/files/render/Format.ts"
 import { scan, scanAll, verifyFiles } from "../src/index.ts"
+import { erase } from "../src/personal/Erase.ts"
 import * as SqliteSink from "../src/sqlite/SqliteSink.ts"
+import { openMaintenance } from "../src/sqlite/SqliteStore.ts"
 import { execute, rowsOf, temporaryFolder } from "./Folder.ts"
 import { manifestOf } from "./RenderedFiles.ts"
 import { diceOf, isLongRun, seed } from "./Seed.ts"
@@ -229,6 +231,33 @@ describe("a folder's files", () => {
         assert.notDeepEqual(readFileSync(join(folder, "manifest.json")), before)
         writeFileSync(join(folder, "manifest.json"), before)
         assert.deepStrictEqual(yield* verifyFiles(folder), [{ file: "manifest.json", kind: "outdated" }])
+      })
+    ))
+
+  it.live("are compared after a running erasure, which has removed texts of the copy, has rendered them again", () =>
+    inFolder((folder) =>
+      Effect.gen(function*() {
+        yield* run(folder)
+        const [reached, go] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+        const erasing = Effect.scoped(Effect.gen(function*() {
+          yield* FileSink.lockForRedaction(folder)
+          yield* erase(yield* openMaintenance(join(folder, FileSink.copyFile), "here"), {
+            criteria: [{ kind: "id", value: Redacted.make("c1") }],
+            key: Redacted.make(new TextEncoder().encode("0123456789abcdef0123456789abcdef")),
+            by: "tester",
+            publish: Deferred.succeed(reached, undefined).pipe(
+              Effect.andThen(Deferred.await(go)),
+              Effect.andThen(FileSink.renderAgain(folder, FileSink.defaultFormat))
+            )
+          })
+        }))
+        const eraser = yield* Effect.forkChild(erasing)
+        yield* Deferred.await(reached)
+        const verifier = yield* Effect.forkChild(verifyFiles(folder))
+        yield* Effect.sleep("300 millis")
+        yield* Deferred.succeed(go, undefined)
+        yield* Fiber.join(eraser)
+        assert.deepStrictEqual(yield* Fiber.join(verifier), [])
       })
     ))
 

@@ -1,26 +1,13 @@
 /**
- * Checks a service against its document, rule by rule: pages (§2.5, §4), keys (§5) and limits (§8). It only reads, one
- * request after the other. A rule holds, does not hold, or could not be observed, for example because a list is too
- * short. A finding contains nothing of a record, cursor or key.
+ * Checks a service against its document, rule by rule: records (§2), pages (§2.5, §4), keys (§5) and limits (§8). It only
+ * reads, one request after the other. A rule holds, does not hold, or could not be observed, for example because a list is
+ * too short. A finding contains nothing of a record, cursor or key.
  */
 import { Lists, PaymentsConfig } from "@payments/core"
 import { Data, Duration, Effect, Redacted, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
-
-/** Whether a rule holds. */
-export type Verdict = "holds" | "does not hold" | "could not be observed"
-
-/** A rule of the document, and its verdict for one list. */
-export interface Finding {
-  /** The section of the document, such as `§4.4.2`. */
-  readonly section: string
-  readonly list: Lists.ListName
-  /** The rule as a sentence. */
-  readonly rule: string
-  readonly verdict: Verdict
-  /** The observation, or why there is none. */
-  readonly seen: string
-}
+import { ContentCheck } from "./ContentCheck.ts"
+import type { Finding, Verdict } from "./Finding.ts"
 
 /** How much to read, and how fast. */
 export interface ConformanceOptions {
@@ -41,13 +28,17 @@ export const conformance: (
   const client = yield* HttpClient.HttpClient
   const findings: Array<Finding> = []
   for (const list of Lists.all) {
-    const send = makeSend(config, client, list, options.pause ?? Duration.millis(500))
+    const everything = new ContentCheck(list)
+    const send = makeSend(config, client, list, options.pause ?? Duration.millis(500), everything)
+    const observed: Array<Finding> = []
     for (const { observe, rule, section } of rulesOf(list, options.pages ?? 10)) {
-      const { seen, verdict } = yield* observe(send).pipe(
+      const observation = yield* observe(send).pipe(
         Effect.catch(({ reason }) => Effect.succeed(notObserved(reason)))
       )
-      findings.push({ section, list: list.name, rule, verdict, seen })
+      observed.push({ section, list: list.name, rule, ...observation })
     }
+    // The rules about content judge every answer of the other rules.
+    findings.push(...everything.findings(), ...observed)
   }
   return findings
 })
@@ -80,7 +71,8 @@ const makeSend = (
   config: PaymentsConfig["Service"],
   client: HttpClient.HttpClient,
   list: Lists.AnyList,
-  pause: Duration.Duration
+  pause: Duration.Duration,
+  everything: ContentCheck
 ): Send => {
   const address = PaymentsConfig.addressOf(config, list)
   const configuredKey = PaymentsConfig.keysOf(config)[list.baseAddress]
@@ -96,7 +88,11 @@ const makeSend = (
       Effect.flatMap((response) =>
         Effect.map(
           textOf(response, config.largestBodyBytes),
-          (text): Answer => ({ status: response.status, page: pageIn(text, response.status) })
+          (text): Answer => {
+            const page = pageIn(text, response.status)
+            if (response.status >= 200 && response.status < 300) everything.add(text, page)
+            return { status: response.status, page }
+          }
         )
       ),
       Effect.timeout(config.deadlines.attempt),
@@ -214,39 +210,6 @@ const defaultPage = (documented: number): Rule => ({
 })
 
 const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
-  {
-    section: "§2.5",
-    rule: "items is an array of objects",
-    observe: (send) =>
-      Effect.map(pageOf(send, { limit: "5" }), ({ page }) => {
-        const items = page?.["items"]
-        return holdsIf(
-          Array.isArray(items) && items.every(isObject),
-          Array.isArray(items) ? records(items.length) : "no array"
-        )
-      })
-  },
-  {
-    section: "§2.5",
-    rule: "cursor is a string or null",
-    observe: (send) =>
-      Effect.map(pageOf(send, { limit: "1" }), (answer) => {
-        const cursor = cursorOf(answer)
-        return holdsIf(
-          cursor === null || typeof cursor === "string",
-          cursor === undefined ? "no cursor" : cursor === null ? "null" : `a ${typeof cursor}`
-        )
-      })
-  },
-  {
-    section: "§2.5",
-    rule: "count is an integer",
-    observe: (send) =>
-      Effect.map(
-        pageOf(send, { limit: "5" }),
-        ({ page }) => holdsIf(Number.isInteger(page?.["count"]), typeof page?.["count"])
-      )
-  },
   {
     section: "§4.4.1",
     rule: "a request without a cursor gives the first page",

@@ -8,8 +8,8 @@ import {
   maxCustomers,
   type Payment,
   type RecordModel,
-  settlementCycle,
   settlementDay,
+  settlementTimeOf,
   variants
 } from "./RecordModel.ts"
 import { dayMs, dayOfDate, firstIndexOn } from "./Timeline.ts"
@@ -162,7 +162,7 @@ export const bySettlementTime: MakeFilter = (value, { model }) =>
       candidates: () => undefined,
       matches: (index, history) => {
         const payment = model.paymentOf(index, history)
-        return payment !== undefined && String(settlementCycle(payment.settledMs)) === value
+        return payment !== undefined && String(settlementTimeOf(payment.settledMs)) === value
       }
     }
     : undefined

@@ -14,7 +14,7 @@ import {
   bySettlementTime,
   type MakeFilter
 } from "./Filters.ts"
-import { settlementCycle, settlementDay, variants } from "./RecordModel.ts"
+import { settlementDay, settlementTimeOf, variants } from "./RecordModel.ts"
 import {
   amountOf,
   amountText,
@@ -113,7 +113,7 @@ export const generatedRecords: { readonly [Name in Lists.ListName]: GeneratedRec
           `,"paymentSource":"link","paymentAmount":${amount},"settlementDate":"${
             isoDate(settlementDay(payment.settledMs))
           }"` +
-          `,"settlementTime":"${settlementCycle(payment.settledMs)}","paymentId":"pay_${index}"`
+          `,"settlementTime":"${settlementTimeOf(payment.settledMs)}","paymentId":"pay_${index}"`
       return `"id":"inv_${id}","reference":"invoice-${index}","status":"${status}","amount":${
         amountText(key, amount)
       }` +

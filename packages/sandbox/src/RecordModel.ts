@@ -40,7 +40,7 @@ export const maxCustomers = 2 ** 30
 const smallestDocument = 1_000_000_000
 
 /** Returns the settlement cycle of a payment. The cycles of a day begin at midnight, noon and 17:00. */
-export const settlementCycle = (settledMs: number): number => {
+export const settlementTimeOf = (settledMs: number): number => {
   const hour = settledMs % dayMs / 3_600_000
   return hour < 12 ? 1 : hour < 17 ? 2 : 3
 }

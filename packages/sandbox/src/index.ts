@@ -1,7 +1,8 @@
 /** The public surface of `@payments/sandbox`. */
 export type { Fault } from "@payments/core/testing"
-export { conformance, type ConformanceOptions, type Finding, type Verdict } from "./Conformance.ts"
+export { conformance, type ConformanceOptions } from "./Conformance.ts"
 export { ControlApi, type Controls, InvalidControl, NotLive } from "./Control.ts"
+export type { Broken, Finding, Verdict } from "./Finding.ts"
 export { records } from "./Generator.ts"
 export type { OrderName } from "./ListOrder.ts"
 export type { Counters, LoggedRequest } from "./RequestLog.ts"

@@ -1,13 +1,13 @@
 /** Runs the conformance check against services that match the document and services that do not. */
 import { assert, describe, it } from "@effect/vitest"
-import { Lists, type PaymentsConfig } from "@payments/core"
+import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { type Fault, layerClient, makeListService } from "@payments/core/testing"
-import { Duration, Effect, Layer } from "effect"
+import { Duration, Effect, Layer, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientResponse } from "effect/http"
 import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
-import { conformance, type Finding, Sandbox, World } from "../src/index.ts"
+import { conformance, type Finding, Sandbox, scenarios, World } from "../src/index.ts"
 
 const settings = { pause: Duration.zero, pages: 20 }
 
@@ -106,6 +106,92 @@ describe("the conformance check", () => {
       const consequence = "a string cursor, sent with the same limit, gives the next page"
       assert.deepStrictEqual(others.filter((rule) => rule !== consequence), [])
     }))
+
+  it.live.each<readonly [string, Fault, rule: string, path: string, kind: string]>([
+    [
+      "an amount that is text",
+      { fault: "field", field: "amount", value: `"12"` },
+      "amounts are integers, in digits that JSON carries exactly",
+      "amount",
+      "expected number | null, found string"
+    ],
+    [
+      "an amount that parsing rounds",
+      { fault: "field", field: "amount", value: "9007199254740993" },
+      "amounts are integers, in digits that JSON carries exactly",
+      "amount",
+      "expected an integer, found number of another kind"
+    ],
+    [
+      "an id that is missing",
+      { fault: "field", field: "id" },
+      "every record has an id that is text",
+      "id",
+      "missing key, found nothing"
+    ],
+    [
+      "an instant that is a number",
+      { fault: "field", field: "createdAt", value: "1714557600" },
+      "all other fields have the documented type",
+      "createdAt",
+      "expected string | null, found number"
+    ],
+    [
+      "an instant of another precision",
+      { fault: "field", field: "createdAt", value: `"2024-05-01T10:00:00.123456Z"` },
+      "date-times and days have the documented format",
+      "createdAt",
+      "expected an ISO 8601 date-time in UTC, of the documented precision, found text of another format"
+    ]
+  ])(
+    "finds %s, with its number and the path and kind of the first, and no value",
+    ([, fault, rule, path, kind]) =>
+      Effect.gen(function*() {
+        const records = 30
+        const all = yield* overSocket({
+          records,
+          faults: [{ ...fault, list: "invoices", share: 0.5, pages: "later" } as Fault]
+        })
+        assert.deepStrictEqual(failedRules(all), [rule])
+        const finding = all.find(({ verdict }) => verdict === "does not hold")
+        const broken = finding?.broken
+        assert.deepStrictEqual([finding?.list, broken?.path, broken?.kind], ["invoices", path, kind])
+        assert.isAtLeast(broken?.count ?? 0, 1)
+        assert.isAtMost(broken?.count ?? 0, broken?.of ?? 0)
+        assert.match(finding?.seen ?? "", /^\d+ of \d+ records; the first: /)
+        for (const value of ["9007199254740993", "1714557600", "123456", `"12"`]) {
+          assert.notInclude(JSON.stringify(all), value)
+        }
+      })
+  )
+
+  it.live("finds the rules that the scenario drift breaks", () =>
+    Effect.gen(function*() {
+      const failed = failedRules(yield* overSocket({ records: 1000, faults: scenarios.drift.faults }))
+      assert.include(failed, "amounts are integers, in digits that JSON carries exactly")
+      assert.include(failed, "all other fields have the documented type")
+    }))
+
+  it.live("counts each record that an export quarantines", () =>
+    Effect.gen(function*() {
+      const faults: ReadonlyArray<Fault> = [{ fault: "field", field: "amount", value: `"12,50"` }]
+      const options = { records: 300, faults }
+      const { all, bad } = yield* Sandbox.use(({ url }) =>
+        Effect.gen(function*() {
+          const api = PaymentsApi.layer.pipe(
+            Layer.provide(layerHttpClient),
+            Layer.provide(Layer.effect(PaymentsConfig, Sandbox.config(url)))
+          )
+          const pages = yield* PaymentsApi.use(({ invoices }) =>
+            Stream.runCollect(invoices.pages({ limit: 100, onBadRecord: "quarantine" }))
+          ).pipe(Effect.provide(api))
+          return { all: yield* findings(url, layerHttpClient), bad: pages.flatMap((page) => page.bad).length }
+        })
+      ).pipe(Effect.provide(Sandbox.layer(options)))
+      const counts = all.filter(({ broken, list }) => list === "invoices" && broken !== undefined)
+      assert.strictEqual(bad, 300)
+      assert.strictEqual(counts.reduce((sum, { broken }) => sum + (broken?.count ?? 0), 0), bad)
+    }).pipe(Effect.scoped))
 
   it.live.each<readonly [string, Fault, ReadonlyArray<string>]>([
     ["is refused", { fault: "status", status: 400, pages: "later", list: "invoices" }, [

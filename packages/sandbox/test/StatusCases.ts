@@ -74,9 +74,17 @@ export const statusCases: { readonly [title: string]: Case } = Object.fromEntrie
     faults: [{ fault: "status", status: 503, retryAfterDate: -86_400, nth: 1 }],
     expect: returnsAll(2, 1, 1)
   }],
+  ["answers 429, with a Retry-After of 25 hours", {
+    faults: [{ fault: "status", status: 429, retryAfter: 25 * 3600 }],
+    expect: fails({ _tag: "RateLimited", retryAfter: Duration.hours(25) }, 1)
+  }],
   ["answers 503 once, with a Retry-After of 30 years", {
     faults: [{ fault: "status", status: 503, retryAfter: 1e9, nth: 1 }],
-    expect: returnsAll(2, 1, 1)
+    expect: fails({ _tag: "ServerFailure", retryAfter: Duration.seconds(1e9) }, 1)
+  }],
+  ["answers 503, with a Retry-After longer than any calendar", {
+    faults: [{ fault: "status", status: 503, retryAfter: "9".repeat(400) }],
+    expect: fails({ _tag: "ServerFailure", retryAfter: Duration.days(36_500) }, 1)
   }],
   ["answers 503 once, with a negative Retry-After", {
     faults: [{ fault: "status", status: 503, retryAfter: -5, nth: 1 }],

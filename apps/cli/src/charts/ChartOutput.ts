@@ -1,8 +1,10 @@
-/** Writes the result of a query as a chart in the terminal, or as a page. */
-import { type Cell, ExitCode, printable, replaceFile, systemCodeOf } from "@payments/export"
+/** Writes the result of a query as a chart in the terminal, as a page, and as an SVG file. */
+import { type Cell, type Destination, ExitCode, printable, replaceFile, systemCodeOf } from "@payments/export"
 import { CommandExit, printOrEnd, requireOutput, usage } from "@payments/export/program"
 import { DateTime, Effect, FileSystem, Stream } from "effect"
+import { basename, dirname, join, resolve, sep } from "node:path"
 import { logWrapped } from "../Output.ts"
+import type { Total } from "../QuestionRows.ts"
 import { formatOf } from "../RowsOutput.ts"
 import type { ChartColumns } from "./ChartData.ts"
 
@@ -12,83 +14,163 @@ interface Result<E, R> {
   readonly rows: Stream.Stream<ReadonlyArray<ReadonlyArray<Cell>>, E, R>
 }
 
-/** The most rows that a chart or a page shows. They are in memory at once. */
-const mostRows = 5_000
+/** Where a chart goes. */
+export interface ChartOutputs {
+  /** Whether the terminal shows it. */
+  readonly chart: boolean
+  /** The file of the page. */
+  readonly html: string | undefined
+  /** The SVG file. */
+  readonly svg: string | undefined
+}
 
-const readRows = Effect.fnUntraced(function*<E, R>({ rows }: Result<E, R>) {
-  const read = yield* Stream.runCollect(Stream.take(Stream.flattenIterable(rows), mostRows + 1))
-  return { rows: read.slice(0, mostRows), isCut: read.length > mostRows }
-})
-
-/** The width of a chart in a pipe or file. */
-const defaultWidth = 80
-
-/** Prints a chart of the result. If there are no rows, prints `emptyMessage` on stderr. */
-export const printChart = Effect.fnUntraced(function*<E, R>(
-  result: Result<E, R>,
-  wanted: ChartColumns | undefined,
-  emptyMessage: string
-) {
-  const { style, width } = yield* formatOf("table")
-  yield* requireOutput
-  const modules = yield* Effect.promise(() => Promise.all([import("./ChartData.ts"), import("./TerminalChart.ts")]))
-  const [{ chartData, chartNotes, isLine, mostBars }, { chartText }] = modules
-  const { isCut, rows } = yield* readRows(result)
-  if (rows.length === 0) return yield* logWrapped(emptyMessage)
-  const data = chartData(result.columns, rows, wanted)
-  if (typeof data === "string") return yield* usage(data)
-  const chart = chartText(data, { width: Number.isFinite(width) ? width : defaultWidth, colors: style.colors })
-  yield* printOrEnd(
-    [chart, ...chartNotes(data, result.columns, rows, isCut).map((note) => `${printable(note)}\n`)].join("")
-  )
-  const shown = isLine(data) ? rows.length : Math.min(rows.length, mostBars)
-  if (isCut || shown < rows.length) {
-    yield* logWrapped(
-      `The chart shows the first ${shown} of ${isCut ? "more than " : ""}${rows.length} rows. Use --format csv for all.`
-    )
-  }
-})
-
-/** What a page says about its result. */
-interface Subject {
+/** What the chart and the page say about their result. */
+export interface Subject {
   readonly title: string
   readonly description: string | undefined
   readonly sql: string
   readonly chart: ChartColumns | undefined
   readonly notes: ReadonlyArray<string>
+  /** Printed on stderr if there are no rows. */
+  readonly emptyMessage: string
+  /** The number of rows to show; the other rows are only counted and added. Undefined for a statement, whose rows are all shown. */
+  readonly totals: { readonly shown: number; readonly empty: Total } | undefined
 }
 
-/** Writes a page with a chart and a table of the result. Only the file's owner may read it. */
-export const writePage = Effect.fnUntraced(
-  function*<E, R>(file: string, result: Result<E, R>, { chart: wanted, description, notes, sql, title }: Subject) {
-    const modules = yield* Effect.promise(() => Promise.all([import("./ChartData.ts"), import("./HtmlPage.ts")]))
-    const [{ chartData, chartNotes }, { pageText }] = modules
-    const { isCut, rows } = yield* readRows(result)
-    const chart = chartData(result.columns, rows, wanted)
-    const text = pageText({
-      title,
-      description,
-      columns: result.columns,
-      rows,
-      isCut,
-      chart,
-      notes: [...typeof chart === "string" ? [] : chartNotes(chart, result.columns, rows, isCut), ...notes],
-      sql,
-      createdAt: `${DateTime.formatIso(yield* DateTime.now).slice(0, 16).replace("T", " ")} UTC`
-    })
-    const fs = yield* FileSystem.FileSystem
-    // If the name is a symbolic link, its target is replaced.
-    const target = yield* Effect.orElseSucceed(fs.realPath(file), () => file)
-    yield* Effect.mapError(replaceFile(target, text), (error) =>
-      new CommandExit({
-        exitCode: ExitCode.destination,
-        problem: `--html: the page cannot be written (${
-          systemCodeOf(error)
-        }). Check the folder and the space on the disk.`,
-        reason: "Output"
-      }))
-    yield* logWrapped(
-      `The page is written. Open it in a browser.${isCut ? ` It has the first ${mostRows} rows only.` : ""}`
-    )
+/** The most rows that a chart or a page shows. They are in memory at once. */
+const mostRows = 5_000
+
+const grouped = new Intl.NumberFormat("en-US")
+
+const readRows = Effect.fnUntraced(function*<E, R>({ rows }: Result<E, R>, totals: Subject["totals"]) {
+  if (totals === undefined) {
+    const read = yield* Stream.runCollect(Stream.take(Stream.flattenIterable(rows), mostRows + 1))
+    return { rows: read.slice(0, mostRows), isCut: read.length > mostRows, others: undefined, all: undefined }
+  }
+  const { addRow } = yield* Effect.promise(() => import("../QuestionRows.ts"))
+  const most = Math.min(totals.shown, mostRows)
+  const read: Array<ReadonlyArray<Cell>> = []
+  let [others, all] = [totals.empty, totals.empty]
+  yield* Stream.runForEach(rows, (chunk) =>
+    Effect.sync(() => {
+      for (const row of chunk) {
+        if (read.length < most) read.push(row)
+        else others = addRow(others, row)
+        all = addRow(all, row)
+      }
+    }))
+  return { rows: read, isCut: most < totals.shown && others.groups > 0, others, all }
+})
+
+/** The width of a chart in a pipe or file. */
+const defaultWidth = 80
+
+/** Writes the result everywhere. Nothing is written anywhere if no chart can be made and one is wanted. */
+export const writeChart = Effect.fnUntraced(
+  function*<E, R>(outputs: ChartOutputs, result: Result<E, R>, subject: Subject) {
+    const { style, width } = yield* formatOf("table")
+    if (outputs.chart) yield* requireOutput
+    const { chartData, chartNotes, isLine, mostBars } = yield* Effect.promise(() => import("./ChartData.ts"))
+    const { all, isCut, others, rows } = yield* readRows(result, subject.totals)
+    const { columns } = result
+    const data = chartData(columns, rows, subject.chart)
+    const isWanted = outputs.svg !== undefined || (outputs.chart && rows.length > 0)
+    if (typeof data === "string" && isWanted) return yield* usage(data)
+    const isPart = isCut || (others !== undefined && others.groups > 0)
+    const dataNotes = typeof data === "string" ? [] : chartNotes(data, columns, rows, isPart)
+    const otherNotes = others === undefined || others.groups === 0
+      ? []
+      : [`The first ${grouped.format(rows.length)} of ${grouped.format(rows.length + others.groups)} groups.`]
+    const notes = [...otherNotes, ...dataNotes, ...subject.notes]
+    if (outputs.html !== undefined) {
+      const { pageText } = yield* Effect.promise(() => import("./HtmlPage.ts"))
+      const text = pageText({
+        ...subject,
+        columns,
+        rows,
+        isCut,
+        chart: data,
+        notes,
+        totals: others === undefined || all === undefined ? undefined : { others, all },
+        createdAt: `${DateTime.formatIso(yield* DateTime.now).slice(0, 16).replace("T", " ")} UTC`
+      })
+      const cut = isCut ? ` It has the first ${mostRows} rows only.` : ""
+      yield* writeFile({ flag: "--html", what: "page", file: outputs.html, text })
+      yield* logWrapped(`The page is written to ${printable(outputs.html)}. Open it in a browser.${cut}`)
+    }
+    if (outputs.svg !== undefined && typeof data !== "string") {
+      const { svgFile } = yield* Effect.promise(() => import("./SvgChart.ts"))
+      const text = svgFile({ title: subject.title, chart: data, notes })
+      yield* writeFile({ flag: "--svg", what: "chart", file: outputs.svg, text })
+      yield* logWrapped(`The chart is written to ${printable(outputs.svg)}.`)
+    }
+    if (!outputs.chart) return
+    if (rows.length === 0 || typeof data === "string") return yield* logWrapped(subject.emptyMessage)
+    const { chartText } = yield* Effect.promise(() => import("./TerminalChart.ts"))
+    const chart = chartText(data, { width: Number.isFinite(width) ? width : defaultWidth, colors: style.colors })
+    yield* printOrEnd([chart, ...[...otherNotes, ...dataNotes].map((note) => `${printable(note)}\n`)].join(""))
+    const shown = isLine(data) ? rows.length : Math.min(rows.length, mostBars)
+    if (isCut || shown < rows.length) {
+      yield* logWrapped(
+        `The chart shows the first ${shown} of ${
+          isCut ? "more than " : ""
+        }${rows.length} rows. Use --format csv for all.`
+      )
+    }
   }
 )
+
+/** Fails if both files are the same, or if one would replace a file of the copy that the query reads. */
+export const checkFiles = Effect.fnUntraced(
+  function*({ html, svg }: ChartOutputs, destination: Destination.StoredDestination) {
+    const files = [
+      ...html === undefined ? [] : [{ flag: "--html", path: yield* realPath(html) }],
+      ...svg === undefined ? [] : [{ flag: "--svg", path: yield* realPath(svg) }]
+    ]
+    if (files.length === 2 && files[0]?.path === files[1]?.path) {
+      return yield* usage("--html and --svg name the same file.")
+    }
+    if (destination._tag === "Postgres") return
+    const copy = yield* realPath(destination._tag === "Sqlite" ? destination.file : destination.folder)
+    for (const { flag, path } of files) {
+      // The files of a database that SQLite adds have its name, `-` and a suffix.
+      const isOfCopy = path === copy ||
+        path.startsWith(destination._tag === "Sqlite" ? `${copy}-` : withSeparator(copy))
+      if (isOfCopy) return yield* usage(`${flag} names a file of the copy that the query reads. Name another file.`)
+    }
+  }
+)
+
+/** Follows the symbolic links of a path, or of its folder if it does not exist. */
+const realPath = Effect.fnUntraced(function*(path: string) {
+  const fs = yield* FileSystem.FileSystem
+  const absolute = resolve(path)
+  return yield* fs.realPath(absolute).pipe(
+    Effect.catch(() => Effect.map(fs.realPath(dirname(absolute)), (folder) => join(folder, basename(absolute)))),
+    Effect.orElseSucceed(() => absolute)
+  )
+})
+
+const withSeparator = (folder: string): string => folder.endsWith(sep) ? folder : folder + sep
+
+interface WrittenFile {
+  readonly flag: string
+  readonly what: string
+  readonly file: string
+  readonly text: string
+}
+
+/** Replaces the file. Only its owner may read it. */
+const writeFile = Effect.fnUntraced(function*({ file, flag, text, what }: WrittenFile) {
+  const fs = yield* FileSystem.FileSystem
+  // If the name is a symbolic link, its target is replaced.
+  const target = yield* Effect.orElseSucceed(fs.realPath(file), () => file)
+  yield* Effect.mapError(replaceFile(target, text), (error) =>
+    new CommandExit({
+      exitCode: ExitCode.destination,
+      problem: `${flag}: the ${what} cannot be written (${
+        systemCodeOf(error)
+      }). Check the folder and the space on the disk.`,
+      reason: "Output"
+    }))
+})

@@ -5,6 +5,7 @@
 import type { Cell } from "@payments/export"
 import { Html, html } from "@payments/export/html"
 import { createHash } from "node:crypto"
+import { endRows, type Total } from "../QuestionRows.ts"
 import { type ChartData, groupDigits, isLine, mostBars, numberText, textOf, visiblePoints } from "./ChartData.ts"
 import { svgChart } from "./SvgChart.ts"
 
@@ -16,6 +17,8 @@ export interface PageContent {
   readonly rows: ReadonlyArray<ReadonlyArray<Cell>>
   /** Whether the result has more rows. */
   readonly isCut: boolean
+  /** The sums of the groups that are not among the rows, and of all; undefined if the rows are no groups. */
+  readonly totals: { readonly others: Total; readonly all: Total } | undefined
   /** The chart, or why there is none. */
   readonly chart: ChartData | string
   /** Sentences about the data, such as its age. */
@@ -29,7 +32,7 @@ const widths = { wide: 920, narrow: 350 } as const
 
 /** Returns the page as text. */
 export const pageText = (content: PageContent): string => {
-  const { chart, columns, createdAt, description, isCut, notes, rows, sql, title } = content
+  const { chart, columns, createdAt, description, isCut, notes, rows, sql, title, totals } = content
   const numbers = columns.map((_, column) => rows.some((row) => numberText(row[column]) !== undefined))
   return `<!doctype html>\n${
     html`<html lang="en">
@@ -57,18 +60,15 @@ export const pageText = (content: PageContent): string => {
       rows.length === 0 ? undefined : html`<div class="scroll" tabindex="0" role="region" aria-label="Values"><table>
         <thead><tr>${
         columns.map((name, column) =>
-          html`<th scope="col" class="${numbers[column] === true ? "number" : "text"}">${name}</th>`
+          html`<th scope="col" class="${numbers[column] === true ? "number" : "text"}">${breakable(name)}</th>`
         )
       }</tr></thead>
-        <tbody>${
-        rows.map((row) =>
-          html`<tr>${
-            columns.map((_, column) =>
-              html`<td class="${numbers[column] === true ? "number" : "text"}">${cellOf(row[column])}</td>`
-            )
-          }</tr>`
-        )
-      }</tbody>
+        <tbody>${rows.map((row) => rowOf(row, numbers))}</tbody>
+        ${
+        totals === undefined
+          ? undefined
+          : html`<tfoot>${endRows(totals.others, totals.all).map((row) => rowOf(row, numbers))}</tfoot>`
+      }
       </table></div>`
     }
       <details><summary>Statement</summary><pre>${sql}</pre></details>
@@ -77,6 +77,19 @@ export const pageText = (content: PageContent): string => {
   </html>`.markup
   }\n`
 }
+
+/** A name may break after an underscore only. */
+const breakable = (name: string): ReadonlyArray<Html> =>
+  name.split(/(?<=_)/).map((part, index) => index === 0 ? html`${part}` : html`<wbr>${part}`)
+
+const rowOf = (row: ReadonlyArray<Cell>, isNumber: ReadonlyArray<boolean>): Html =>
+  html`<tr>${
+    isNumber.map((number, column) =>
+      number
+        ? html`<td class="number">${cellOf(row[column])}</td>`
+        : html`<td class="text"><div>${cellOf(row[column])}</div></td>`
+    )
+  }</tr>`
 
 const cellOf = (cell: Cell | undefined): Html | string =>
   cell === null || cell === undefined ? html`<span class="null">NULL</span>` : groupDigits(textOf(cell))
@@ -113,12 +126,16 @@ svg text{fill:var(--text);font:12px system-ui,sans-serif}
 .grid{stroke:var(--line)}.axis{stroke:var(--muted)}
 .narrow{display:none}
 .note{margin:.25rem 0;color:var(--muted)}
-.scroll{overflow-x:auto;margin:1rem 0}
+.scroll{overflow-x:auto;margin:1rem 0;position:relative;left:50%;transform:translateX(-50%);width:max-content;min-width:100%;max-width:calc(100vw - 2rem)}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:.3rem .75rem .3rem 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
-th{font-weight:600;white-space:nowrap}
-.number{text-align:right;white-space:nowrap}
-td.text{overflow-wrap:anywhere;white-space:pre-wrap;min-width:7em}
+th{font-weight:600}
+.number{text-align:right}
+td.number{white-space:nowrap}
+td.text{white-space:pre-wrap}
+td.text>div{width:max-content;max-width:20rem;overflow-wrap:anywhere}
+tfoot td{font-weight:600;border-bottom:0}
+tfoot tr:first-child td{border-top:1px solid var(--muted)}
 th:last-child,td:last-child{padding-right:0}
 .null{color:var(--muted)}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;background:var(--soft);padding:.75rem;border-radius:.375rem;font-size:.8125rem}
@@ -136,7 +153,8 @@ figure,tr{break-inside:avoid}
 thead{display:table-header-group}
 table{font-size:8.5pt}
 th{white-space:normal;overflow-wrap:anywhere}
-.scroll{overflow:visible}
+.scroll{overflow:visible;position:static;transform:none;width:auto;max-width:none}
+td.text>div{width:auto;max-width:none}
 }`
 
 /** Allows the page's own style and nothing else. */

@@ -7,8 +7,11 @@ import {
   Destination,
   type Maintenance,
   moveConsumer,
+  type Numbered,
   printable,
   type Reader,
+  requireCurrent,
+  requirePosition,
   unfilledColumns
 } from "@payments/export"
 import {
@@ -32,7 +35,14 @@ import { type Column, printRows, type RowFormat, rowFormatFlag } from "../RowsOu
 import { expected, sinceMs } from "../Since.ts"
 import { shellWord } from "../Summary.ts"
 import type * as Table from "../Table.ts"
-import { ackCommand, consumerName, consumersCommand, positionProblems } from "./consumers.ts"
+import {
+  ackCommand,
+  consumerName,
+  consumersCommand,
+  generationFlag,
+  generationName,
+  positionProblems
+} from "./consumers.ts"
 
 /** The lists to print; all by default. */
 export const resourceFlag = Flag.ChoiceWithValue("resource", Lists.all.map((list) => [list.label, list] as const)).pipe(
@@ -56,6 +66,9 @@ export const changesCommand = Command.make(
       "TIME",
       "only changes since this time: 24h, 2024-05-01, 2024-05-01T10:00Z, today or yesterday; local time by default"
     ),
+    generation: generationFlag(
+      "the generation of the change that --after names, which every change has beside its number"
+    ),
     follow: Flag.Boolean("follow").pipe(
       Flag.withDescription("continue with the changes of later exports, until interrupted; a live table on a terminal"),
       Flag.withDefault(false)
@@ -77,8 +90,9 @@ export const changesCommand = Command.make(
   Effect.fnUntraced(function*(given) {
     const { ack, follow, format, resource } = given
     const now = DateTime.toEpochMillis(yield* DateTime.now)
-    const { after, consumer, destination, since } = yield* checkAll({
+    const { after, consumer, destination, generation, since } = yield* checkAll({
       flags: checkFlags(given),
+      generation: setting({ name: "generation", text: given.generation }, undefined, generationName),
       after: setting({ name: "after", text: given.after }, undefined, changeNumber),
       consumer: setting({ name: "consumer", text: given.consumer }, undefined, consumerName),
       since: setting({ name: "since", text: given.since }, undefined, {
@@ -102,30 +116,42 @@ export const changesCommand = Command.make(
       }
       const timeOfFirst = since === undefined ? undefined : new Date(since).toISOString()
       const start = consumer === undefined
-        ? yield* startOf(reader, after, timeOfFirst)
+        ? yield* startOf(reader, after, generation, timeOfFirst)
         : yield* startOfConsumer(reader, maintenance, consumer, after)
       let [delivered, acknowledged] = [start, start]
+      let deliveredIn: string | undefined
       const acknowledge = Effect.suspend(() => {
         if (maintenance === undefined || consumer === undefined || delivered === acknowledged) return Effect.void
         acknowledged = delivered
         return Effect.andThen(
           flushOrEnd,
-          Effect.asVoid(moveConsumer(maintenance, { name: consumer, position: acknowledged, when: "forward" }))
+          Effect.asVoid(
+            moveConsumer(maintenance, {
+              name: consumer,
+              position: acknowledged,
+              generation: deliveredIn,
+              when: "forward"
+            })
+          )
         )
       })
       const batches = changesAfter(reader, start, { lists, since: timeOfFirst, isFollowing: follow })
       // With --ack, a change is acknowledged once it was printed, so all changes are printed.
       if (follow && !ack && (format ?? "table") === "table" && (yield* canRedrawScreen)) {
         const { showLive } = yield* Effect.promise(() => import("../LiveChanges.ts"))
-        let through = start
+        let last: Numbered = { generation: undefined, seq: start }
         return yield* showLive(
           reader,
           lists,
-          Stream.tap(batches, (batch) => Effect.sync(() => through = batch.through))
-        ).pipe(Effect.onInterrupt(() => logNote(continueNote(given, through))))
+          Stream.tap(
+            batches,
+            (batch) => Effect.sync(() => last = { generation: batch.generation, seq: batch.through })
+          )
+        ).pipe(Effect.onInterrupt(() => logNote(continueNote(given, last))))
       }
       const rows = Stream.map(batches, (batch) => {
         delivered = batch.through
+        deliveredIn = batch.generation
         return batch.rows.map((row) => columns.map(({ of }) => of(row)))
       })
       // Without --follow, the output is one document, so it is delivered only at its end.
@@ -160,16 +186,17 @@ const continueNote = (
     readonly from: string | undefined
     readonly resource: ReadonlyArray<Lists.AnyList>
   },
-  through: number
+  { generation, seq }: Numbered
 ) => {
   const flags = [
     ...(from === undefined ? [] : [`--from ${shellWord(printable(from))}`]),
     ...resource.map(({ label }) => `--resource ${label}`)
   ].map((flag) => ` ${flag}`).join("")
   // The position of a consumer has not moved.
-  const start = consumer === undefined ? `--after ${through}` : `--consumer ${consumer}`
+  const after = `--after ${seq}${generation === undefined ? "" : ` --generation ${generation}`}`
+  const start = consumer === undefined ? after : `--consumer ${consumer}`
   const next = `payments changes${flags} ${start} --follow`
-  return { message: `payments: the last change was ${through}. To continue:\n  ${next}`, next }
+  return { message: `payments: the last change was ${seq}. To continue:\n  ${next}`, next }
 }
 
 /** A sequence number, or `last` for that of the last change so far. */
@@ -178,14 +205,19 @@ const changeNumber: SettingParser<number | "last"> = {
   parse: (text) => text === "last" ? text : wholeNumber(0).parse(text)
 }
 
-const checkFlags = ({ ack, consumer, follow, format, since }: {
+const checkFlags = ({ ack, after, consumer, follow, format, generation, since }: {
   readonly ack: boolean
+  readonly after: string | undefined
+  readonly generation: string | undefined
   readonly consumer: string | undefined
   readonly follow: boolean
   readonly format: RowFormat | undefined
   readonly since: string | undefined
 }) => {
   if (ack && consumer === undefined) return usage("--ack needs --consumer NAME: the consumer whose position it stores.")
+  if (generation !== undefined && (after === undefined || after === "last" || consumer !== undefined)) {
+    return usage("--generation belongs to --after SEQ, without --consumer: the destination stores that of a consumer.")
+  }
   if (since !== undefined && consumer !== undefined) {
     return usage("--since and --consumer exclude each other: a consumer reads every change after its position.")
   }
@@ -198,10 +230,16 @@ const checkFlags = ({ ack, consumer, follow, format, since }: {
 type ChangeNumber = number | "last" | undefined
 
 /** Returns the number after which to read. Says if changes were removed that would be printed, or if `after` is too high. */
-const startOf = Effect.fnUntraced(function*(reader: Reader, after: ChangeNumber, since: string | undefined) {
+const startOf = Effect.fnUntraced(function*(
+  reader: Reader,
+  after: ChangeNumber,
+  generation: string | undefined,
+  since: string | undefined
+) {
   const { last, pruned } = yield* reader.changeRange
   if (after === "last") return last
   if (after !== undefined) {
+    if (generation !== undefined) yield* requirePosition(reader, { generation, seq: after })
     // The destination may have been restored from a backup.
     if (after > last) yield* logLine(`payments: there is no change ${after} yet: the last one is ${last}.`)
     return after
@@ -223,6 +261,7 @@ const startOfConsumer = Effect.fnUntraced(function*(
 ) {
   const stored = (yield* reader.consumerStates).find((consumer) => consumer.name === name)
   if (stored !== undefined) {
+    yield* requireCurrent(reader, stored)
     if (after !== undefined) {
       yield* logLine(`payments: ${name} continues after change ${stored.position}. --after is only for a new consumer.`)
     }
@@ -236,6 +275,7 @@ const columnsOf = (
   { firstNames }: typeof Table
 ): ReadonlyArray<Column & { readonly of: (row: ChangeRow) => Cell }> => [
   { name: "seq", align: "right", wholeUpTo: 16, initialWidth: 7, of: ({ seq }) => ({ json: String(seq) }) },
+  { name: "generation", hidden: true, of: ({ generation = null }) => generation },
   { name: "list", minWidth: 15, initialWidth: 15, of: ({ list }) => list },
   { name: "scan", hidden: true, of: ({ scan }) => ({ json: String(scan) }) },
   { name: "at", minWidth: 24, minTerminalWidth: 100, of: ({ at }) => at },

@@ -1,6 +1,6 @@
 /** `payments config`: prints every setting that is in effect and where it comes from. */
 import type { Cell } from "@payments/export"
-import { ChosenSource, scanFlags, toFlag } from "@payments/export/program"
+import { ChosenSource, logLine, scanFlags, toFlag } from "@payments/export/program"
 import { effectiveSettings, processSettings, type ShownSetting } from "@payments/export/sources"
 import { Effect, Stream } from "effect"
 import { Command } from "effect/cli"
@@ -18,7 +18,8 @@ export const configCommand = Command.make(
   "config",
   { to: toFlag(), ...scanFlags, format: rowFormatFlag },
   Effect.fnUntraced(function*({ format, ...flags }) {
-    const sources = yield* (yield* ChosenSource).listed(flags)
+    const { listed, nothing } = yield* ChosenSource
+    const sources = yield* listed(flags)
     const rowsOf = (source: Cell, settings: ReadonlyArray<ShownSetting>) =>
       settings.map(({ from, name, value }) => [source, name, value, from])
     const rows = [
@@ -26,6 +27,9 @@ export const configCommand = Command.make(
       ...sources.flatMap(({ name, settings }) => rowsOf(name, effectiveSettings(settings)))
     ]
     yield* printRows(columns, Stream.make(rows), format, "")
+    if (sources.length > 0) return
+    const { advice, found } = yield* nothing
+    yield* logLine(`${found}. ${advice}`)
   })
 ).pipe(
   Command.withDescription(
@@ -34,6 +38,6 @@ export const configCommand = Command.make(
   Command.withShortDescription("Print every setting that is in effect, and where it comes from"),
   Command.withExamples([
     { command: "payments config", description: "the settings of all sources, and of the program" },
-    { command: "payments config --source north --missing-limit 5%", description: "of one source, with this flag" }
+    { command: "payments config --source north", description: "of one source; of a command too, with its flags" }
   ])
 )

@@ -2,12 +2,14 @@
 import {
   type BeyondLastChange,
   type Cell,
+  type ChangesLost,
   type ChangesRemoved,
   type ConsumerState,
   Destination,
   ExitCode,
   isConsumerName,
-  moveConsumer
+  moveConsumer,
+  type OtherGeneration
 } from "@payments/export"
 import {
   checkAll,
@@ -34,8 +36,44 @@ export const consumerName: SettingParser<string> = {
   parse: (text) => isConsumerName(text) ? text : undefined
 }
 
+/** The name of a generation. */
+export const generationName: SettingParser<string> = {
+  expected: "the name of a generation, 12 characters out of 0-9 and a-f",
+  parse: (text) => /^[0-9a-f]{12}$/.test(text) ? text : undefined
+}
+
+/** The generation of a number that is given on the command line. */
+export const generationFlag = (description: string) => textFlag("generation", "GENERATION", description)
+
+const beginAgain = (consumer: string | undefined): string =>
+  consumer === undefined
+    ? "Copy the rows again, then continue after the last change of that moment (--after last)."
+    : `Otherwise begin again: remove it (payments changes consumers --remove ${consumer}), and copy the rows again.`
+
+/** Says what the reader of a restored destination can do. */
+const standAdvice = (consumer: string | undefined): string =>
+  consumer === undefined
+    ? beginAgain(consumer)
+    : `If ${consumer} knows the last change that it has applied, and its generation, say so: payments changes ack ${consumer} SEQ --generation GENERATION. ${
+      beginAgain(consumer)
+    }`
+
 /** Handlers of the errors about a position. Their line says how to continue. */
 export const positionProblems = (consumer: string | undefined) => ({
+  OtherGeneration: ({ isStored, message }: OtherGeneration) =>
+    new CommandExit({
+      exitCode: ExitCode.incomplete,
+      problem: isStored
+        ? `${message} Its reader may have applied changes that were lost. ${standAdvice(consumer)}`
+        : `${message} Changes that were applied may be lost there. ${beginAgain(undefined)}`
+    }),
+  ChangesLost: ({ begun, message }: ChangesLost) =>
+    new CommandExit({
+      exitCode: ExitCode.incomplete,
+      problem: `${message} ${begun === undefined ? "Begin a new generation there: payments restored. " : ""}${
+        standAdvice(consumer)
+      }`
+    }),
   BeyondLastChange: ({ message }: BeyondLastChange) => usage(message),
   ChangesRemoved: ({ message, through }: ChangesRemoved) =>
     new CommandExit({
@@ -56,11 +94,15 @@ export const ackCommand = Command.make(
       Flag.withDescription("move the consumer back, so that it reads changes again"),
       Flag.withDefault(false)
     ),
+    generation: generationFlag(
+      "the generation of SEQ; needed if the destination was restored since the consumer last stored its position"
+    ),
     from: fromFlag,
     format: resultFormatFlag
   },
   Effect.fnUntraced(function*(given) {
-    const { destination, name, seq } = yield* checkAll({
+    const { destination, generation, name, seq } = yield* checkAll({
+      generation: setting({ name: "generation", text: given.generation }, undefined, generationName),
       name: argument("NAME", given.name, consumerName),
       seq: argument("SEQ", given.seq, wholeNumber(0)),
       destination: fromDestination(given.from)
@@ -68,11 +110,15 @@ export const ackCommand = Command.make(
     if (given.format === "json") yield* requireOutput
     yield* Effect.scoped(Effect.gen(function*() {
       const maintenance = yield* Destination.maintenance(destination)
-      const position = yield* moveConsumer(maintenance, { name, position: seq, when: given.back ? "any" : "forward" })
+      const when = given.back ? "any" : "forward"
+      const position = yield* moveConsumer(maintenance, { name, position: seq, generation, when })
       if (position > seq) {
         yield* logLine(`payments: ${name} stays after change ${position}. To move it back, use --back.`)
       }
-      if (given.format === "json") yield* printJson({ consumer: name, position })
+      if (given.format === "json") {
+        const current = (yield* maintenance.changeRange).generation
+        yield* printJson({ consumer: name, generation: current ?? null, position })
+      }
     })).pipe(Effect.catchTags(positionProblems(name)))
   })
 ).pipe(
@@ -139,7 +185,8 @@ export const consumersCommand = Command.make(
 
 const columns: ReadonlyArray<Column & { readonly of: (consumer: ConsumerState) => Cell }> = [
   { name: "consumer", wholeUpTo: 40, of: ({ name }) => name },
+  { name: "generation", of: ({ generation = null }) => generation },
   { name: "position", of: ({ position }) => ({ json: String(position) }) },
-  { name: "lag", of: ({ lag }) => ({ json: String(lag) }) },
+  { name: "lag", of: ({ lag }) => lag === undefined ? null : ({ json: String(lag) }) },
   { name: "moved_at", minWidth: 24, of: ({ movedAt }) => movedAt }
 ]

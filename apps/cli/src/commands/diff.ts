@@ -1,6 +1,7 @@
 /** `payments diff`: compares two destinations, or two points of one. It needs neither the API nor a key. */
 import { Lists } from "@payments/core"
 import {
+  bothRuleWords,
   comparedLists,
   type ComparedTotals,
   current,
@@ -9,7 +10,6 @@ import {
   keyCheckIn,
   pointAt,
   recordDifferences,
-  ruleNameOf,
   totalDifferences
 } from "@payments/export"
 import {
@@ -70,8 +70,14 @@ export const diffCommand = Command.make(
       const { format, style, width } = yield* formatOf(wanted)
       yield* requireOutput
       const formatter = yield* makeDiffFormatter(format, width, style)
+      // Points are of one destination.
+      const { generation } = yield* first.changeRange
       yield* print(
-        formatter.head({ destination: a.location, at: from }, { destination: b.location, at: to })
+        formatter.head({ destination: a.location, at: from, generation }, {
+          destination: b.location,
+          at: to,
+          generation
+        })
       )
       for (const { label } of new Set([...a.incompleteLists, ...b.incompleteLists])) {
         yield* logLine(`${label}: rows that were missing at the point, and were removed since, are left out.`)
@@ -138,9 +144,9 @@ const logRules = Effect.fnUntraced(function*(first: Side, second: Side) {
   }
   // A destination without data has no rule.
   if (one.rule === undefined || other.rule === undefined) return
-  const names = [ruleNameOf(one.rule), ruleNameOf(other.rule)]
-  const difference = names[0] !== names[1]
-    ? `different rules for personal data (A: ${names[0]}, B: ${names[1]})`
+  const [words, otherWords] = bothRuleWords(one.rule, other.rule)
+  const difference = words !== otherWords
+    ? `different rules for personal data (A: ${words}; B: ${otherWords})`
     : keyCheckIn(one.rule) !== keyCheckIn(other.rule)
     ? "pseudonyms of different personal keys"
     : undefined

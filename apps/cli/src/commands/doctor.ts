@@ -1,5 +1,5 @@
 /** `payments doctor`: checks settings, service and destination, and says what to do. It writes nothing into a destination. */
-import { PaymentsApi, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
+import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { type Cell, Doctor, ExitCode, lowestExitCode, printable } from "@payments/export"
 import {
   canColor,
@@ -15,7 +15,7 @@ import {
   textFlag,
   toFlag
 } from "@payments/export/program"
-import type { LoadedSource, SourcesError } from "@payments/export/sources"
+import type { LoadedSource } from "@payments/export/sources"
 import { type Cause, Effect, Exit, Fiber, Layer, Queue, Stream } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
@@ -47,12 +47,13 @@ export const doctorCommand = (http: Layer.Layer<HttpClient.HttpClient>) =>
       })
       const findings: Array<SourceFinding> = []
       const known = (finding: SourceFinding) => Effect.sync(() => void findings.push(finding))
-      const found = "_tag" in loaded
-        ? Stream.fromIterable(Doctor.ofSettings(loaded).map((finding) => ({ source: "default", ...finding }))).pipe(
+      const { sources } = loaded
+      const found = loaded.findings.length > 0
+        ? Stream.fromIterable(loaded.findings.map((finding) => ({ source: "default", ...finding }))).pipe(
           Stream.tap(known)
         )
-        : diagnosed(loaded, http, limit, known)
-      yield* printFindings(found, findings, given.format, !("_tag" in loaded) && loaded.length > 1)
+        : diagnosed(sources, http, limit, known)
+      yield* printFindings(found, findings, given.format, sources.length > 1)
       const failures = findings.filter(({ state }) => state === "failed")
       if (failures.length === 0) return
       return yield* new CommandExit({
@@ -73,14 +74,25 @@ export const doctorCommand = (http: Layer.Layer<HttpClient.HttpClient>) =>
     ])
   )
 
-/** Loads the sources. Mistakes in the settings are the first findings. */
+/** Loads the sources. If there are mistakes in the settings, or no source, there are findings instead. */
 const loadedSources = (
   to: string | undefined
-): Effect.Effect<ReadonlyArray<LoadedSource> | PaymentsConfigError | SourcesError, ProgramError, ChosenSource> =>
-  Effect.flatMap(ChosenSource, ({ listed }) => listed({ to })).pipe(
-    Effect.catchTag("PaymentsConfigError", (error) => Effect.succeed(error)),
-    Effect.catchTag("SourcesError", (error) => Effect.succeed(error))
+): Effect.Effect<Loaded, ProgramError, ChosenSource> =>
+  Effect.gen(function*() {
+    const { listed, nothing } = yield* ChosenSource
+    const sources = yield* listed({ to })
+    return { sources, findings: sources.length > 0 ? [] : [Doctor.noSource(yield* nothing)] }
+  }).pipe(
+    Effect.catchTag(
+      ["PaymentsConfigError", "SourcesError"],
+      (error) => Effect.succeed({ sources: [], findings: Doctor.ofSettings(error) })
+    )
   )
+
+interface Loaded {
+  readonly sources: ReadonlyArray<LoadedSource>
+  readonly findings: ReadonlyArray<Doctor.Finding>
+}
 
 /**
  * Prints each finding when `found` emits it; as JSON all of them at the end. After an interrupt, prints all `findings` so far.

@@ -1,6 +1,7 @@
 /** `payments export`. */
 import { Days, Lists, PaymentsApi, readPlainFile, RequestObserver } from "@payments/core"
 import {
+  describeGeneration,
   Destination,
   ExitCode,
   lowestExitCode,
@@ -38,7 +39,7 @@ import {
   withNext
 } from "@payments/export/program"
 import type { Source } from "@payments/export/sources"
-import { Effect, type FileSystem, Layer, Result, Stdio } from "effect"
+import { DateTime, Effect, type FileSystem, Layer, Result, Stdio } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { flagsText } from "../ContinueCommand.ts"
 import { terminalWidth } from "../Output.ts"
@@ -75,16 +76,18 @@ export const exportCommand = <R>(
       settlementDates: textFlag(
         "settlement-dates",
         "FROM..TO",
-        `export the records of ${dividedBy("settlementDate")} settled on these days, both included; each day is a part`
+        `export the records of ${
+          dividedBy("settlementDate")
+        } settled on these days, both included; reads each day by itself`
       ),
       customerIds: textFlag(
         "customer-ids",
         "FILE",
         `export the records of the customers in this file, one id per line, from ${
           dividedBy("customerId")
-        }; each customer is a part`
+        }; reads each customer by itself`
       ),
-      concurrency: textFlag("concurrency", "NUMBER", "the number of parts to read at the same time; default 4"),
+      concurrency: textFlag("concurrency", "NUMBER", "how many days or customers to read at the same time; default 4"),
       rebind: Flag.Boolean("rebind").pipe(
         Flag.withDescription(
           "accept this service, merchant and key for the destination from now on; for a service that has moved, another merchant or a new key"
@@ -303,6 +306,7 @@ const withProgress = Effect.fnUntraced(function*<R>(
   scans: (onEvent: ScanOptions["onEvent"]) => Effect.Effect<ReadonlyArray<ScanOutcome>, never, R>
 ) {
   const sink = yield* Sink
+  const startedAt = DateTime.formatIso(yield* DateTime.now)
   const progress = yield* makeProgress(sink, isStored)
   const onTerminal = yield* (yield* Stdio.Stdio)[isStored ? "stdoutIsTerminal" : "stderrIsTerminal"]
   const printDocument = Effect.fnUntraced(function*(outcomes: ReadonlyArray<ScanOutcome>) {
@@ -331,6 +335,7 @@ const withProgress = Effect.fnUntraced(function*<R>(
     )
   )
   const problems = problemsOf(outcomes, isStored ? sink : "stdout", options.personal?.undocumented === "hold")
+  yield* logBegunGeneration(sink, names, startedAt)
   if (format === "json") {
     yield* printDocument(outcomes)
     yield* Effect.mapError(failWith(outcomes, problems), (error) => withNext(error, next))
@@ -347,6 +352,26 @@ const withProgress = Effect.fnUntraced(function*<R>(
   yield* logFailures(outcomes)
   const exitCode = lowestExitCode(outcomes.map((outcome) => outcome.exitCode))
   if (exitCode !== 0) return yield* new CommandExit({ exitCode, problem: "" })
+})
+
+/** Says if the export has found that the destination was restored, and has begun a generation of its changes. */
+const logBegunGeneration = Effect.fnUntraced(function*(
+  { inspect, location }: Sink["Service"],
+  names: ReadonlyArray<Lists.ListName>,
+  startedAt: string
+) {
+  const [name] = names
+  if (inspect === undefined || name === undefined) return
+  // If the destination has failed since, the export reports that.
+  const found = yield* Effect.orElseSucceed(inspect.freshness([Lists.byName[name]]), () => [])
+  for (const { generation } of found) {
+    if (generation === undefined || generation.reason === "first" || generation.beganAt < startedAt) continue
+    yield* logLine(
+      `payments: ${location} is now in ${
+        describeGeneration(generation)
+      }. Consumers of changes have to say where they stand: payments status names them.`
+    )
+  }
 })
 
 /** Fails with the errors of the lists and the problems of the records, if there are any. */

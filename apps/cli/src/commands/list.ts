@@ -3,6 +3,7 @@ import { Days, Lists, type PaymentsApi } from "@payments/core"
 import {
   checkAll,
   ConfigFlag,
+  duration,
   optionalFlag,
   type ProgramError,
   setting,
@@ -70,7 +71,17 @@ const paging = {
   all: Flag.Boolean("all").pipe(Flag.withDefault(false), Flag.withDescription("read to the end of the list")),
   max: textFlag("max", "NUMBER", "read at most this many records"),
   cursor: textFlag("cursor", "CURSOR", "start at this cursor, with the limit and filters that belong to it"),
-  cursorFile: textFlag("cursor-file", "FILE", "resume at the position in this file, and save the new position in it")
+  cursorFile: textFlag("cursor-file", "FILE", "resume at the position in this file, and save the new position in it"),
+  output: textFlag(
+    "output",
+    "FILE",
+    "append the records to this file, as NDJSON or CSV; with --cursor-file, a listing that was stopped anywhere continues exactly"
+  ),
+  patience: textFlag(
+    "patience",
+    "DURATION",
+    "how long to wait while the service limits the rate, such as 5m; default: 1m, once a page was read"
+  )
 }
 
 const strict = Flag.Boolean("strict").pipe(
@@ -112,6 +123,8 @@ export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi
             max: setting({ name: "max", text: input.max }, undefined, wholeNumber(1)),
             cursor: textOf("cursor", input.cursor),
             cursorFile: textOf("cursor-file", input.cursorFile),
+            output: textOf("output", input.output),
+            patience: setting({ name: "patience", text: input.patience }, undefined, duration),
             selection: selectionOf(list, input),
             service: Layer.build(api)
           })
@@ -149,6 +162,8 @@ interface Given {
   readonly max: string | undefined
   readonly cursor: string | undefined
   readonly cursorFile: string | undefined
+  readonly output: string | undefined
+  readonly patience: string | undefined
   readonly strict: boolean
   readonly format: string | undefined
 }
@@ -169,6 +184,8 @@ const typedFlags = (filters: { readonly [field: string]: FilterFlag }, given: Gi
       ...optional("sort", given.sort),
       ...optional("fields", given.fields),
       ...optional("format", given.format),
+      ...optional("output", given.output),
+      ...optional("patience", given.patience),
       ...present("strict", given.strict),
       ...present("all", given.all),
       ...optional("max", given.max)
@@ -176,11 +193,17 @@ const typedFlags = (filters: { readonly [field: string]: FilterFlag }, given: Gi
   }
 }
 
-const conflictOf = ({ all, cursor, cursorFile, fields, max, query }: Given): string | undefined =>
+const conflictOf = (
+  { all, cursor, cursorFile, fields, format: formatName, max, output, query }: Given
+): string | undefined =>
   all && max !== undefined
     ? "--all and --max exclude each other."
     : cursor !== undefined && cursorFile !== undefined
     ? "--cursor and --cursor-file exclude each other."
+    : output !== undefined && query !== undefined
+    ? "--output and --query exclude each other: write the result with >."
+    : output !== undefined && formatName !== undefined && formatName !== "ndjson" && formatName !== "csv"
+    ? `--output appends records, so its format is ndjson or csv. Write ${formatName} with >.`
     : fields !== undefined && query !== undefined
     ? "--fields and --query exclude each other: the query says which fields it returns."
     : undefined

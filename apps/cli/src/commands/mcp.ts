@@ -1,6 +1,6 @@
 /** `payments mcp`: serves the lists and their copy to agents, as a Model Context Protocol server. */
 import { PaymentsApi } from "@payments/core"
-import { fromDestinationIfAny, fromFlag, type ProgramError } from "@payments/export/program"
+import { chosenPersonal, fromDestinationIfAny, fromFlag, type ProgramError } from "@payments/export/program"
 import { Context, Effect, Layer, Semaphore } from "effect"
 import { Command, Flag } from "effect/cli"
 
@@ -10,15 +10,17 @@ export const mcpCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>, ve
     "mcp",
     {
       from: fromFlag,
-      personal: Flag.Literals("personal", ["omit", "include"]).pipe(
+      personal: Flag.Literals("personal", ["omit", "pseudonymize", "include"]).pipe(
         Flag.withDescription(
-          "whether answers have fields that identify a person, and undocumented fields; default omit"
+          "omit leaves fields that identify a person out; pseudonymize replaces each of their values by a pseudonym; include shows them and undocumented fields; default omit"
         ),
         Flag.withDefault("omit")
       )
     },
     Effect.fnUntraced(function*({ from, personal }) {
       const destination = yield* fromDestinationIfAny(from)
+      // Pseudonyms of the personal key are those of the copy and of every server with it.
+      const key = personal === "pseudonymize" ? (yield* chosenPersonal("forDestination")).key : undefined
       // Loaded only here, because no other command needs the protocol.
       const { serve, Visibility } = yield* Effect.promise(() => import("../mcp/Server.ts"))
       yield* Effect.scoped(Effect.gen(function*() {
@@ -30,7 +32,7 @@ export const mcpCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>, ve
           built ??= Context.get(yield* Layer.buildWithScope(api, scope), PaymentsApi)
           return built
         })).pipe(Effect.provideContext(context))
-        yield* serve(version, { api: operations, destination, visibility: Visibility.make(personal) })
+        yield* serve(version, { api: operations, destination, visibility: Visibility.make(personal, key) })
       }))
     })
   ).pipe(
@@ -43,8 +45,12 @@ export const mcpCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>, ve
         description: "an agent starts this; personal fields are left out"
       },
       {
+        command: "payments mcp --from sqlite:./payments.db --personal pseudonymize",
+        description: "the same with pseudonyms, so that an agent can name the largest customers without knowing them"
+      },
+      {
         command: "payments mcp --from sqlite:./payments.db --personal include",
-        description: "the same with every field of every record"
+        description: "with every field of every record"
       }
     ])
   )

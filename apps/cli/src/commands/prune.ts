@@ -73,7 +73,7 @@ export const pruneCommand = Command.make(
       )
     }
     yield* requireOutput
-    const { changes, rows, scans, snapshots } = yield* Destination.pruneAll(destination, {
+    const { changes, generation, rows, scans, snapshots } = yield* Destination.pruneAll(destination, {
       keepChanges,
       keepScans,
       keepMissing,
@@ -83,7 +83,7 @@ export const pruneCommand = Command.make(
     if (format === "json") {
       return yield* printJson({
         dryRun,
-        changes: keepChanges === undefined ? null : changes,
+        changes: keepChanges === undefined ? null : { generation: generation ?? null, ...changes },
         scans: keepScans === undefined ? null : scans,
         rows: keepMissing === undefined ? null : rows,
         snapshots: keepSnapshots === undefined ? null : snapshots

@@ -1,15 +1,44 @@
 /** `payments query`: answers a ready-made question about a destination, or runs an SQL query on it. */
 import { Lists } from "@payments/core"
-import { Destination, freshnessOf, query, Questions, tables } from "@payments/export"
-import { checkAll, fromDestination, fromFlag, nearest, setting, textFlag, usage } from "@payments/export/program"
-import { Effect, Stream, String } from "effect"
+import {
+  type Cell,
+  columnValues,
+  Destination,
+  type FieldCondition,
+  freshnessOf,
+  heldBackText,
+  query,
+  Questions,
+  suggestion,
+  tables,
+  unknownName
+} from "@payments/export"
+import {
+  checkAll,
+  fromDestination,
+  fromDestinationIfAny,
+  fromFlag,
+  nearest,
+  setting,
+  textFlag,
+  usage,
+  wholeNumber
+} from "@payments/export/program"
+import { Effect, Option, Stream, String } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { printChart, writePage } from "../charts/ChartOutput.ts"
+import { checkFiles, writeChart } from "../charts/ChartOutput.ts"
+import { listsIn } from "../ListsInStatement.ts"
 import { logWrapped } from "../Output.ts"
-import { type Column, printRows, type RowFormat, rowFormatFlag } from "../RowsOutput.ts"
+import { type Column, formatOf, printRows, type RowFormat, rowFormatFlag } from "../RowsOutput.ts"
+import { conditionsOf } from "../Selection.ts"
+import { valueText } from "../ValueText.ts"
+import { conditionSyntax } from "../Where.ts"
 
 const booleanFlag = (name: string, description: string) =>
   Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withDefault(false))
+
+/** How many groups a terminal shows unless `--top` says more. */
+const defaultTop = 20
 
 /** `payments query`. */
 export const queryCommand = Command.make(
@@ -17,66 +46,90 @@ export const queryCommand = Command.make(
   {
     sql: Argument.String("sql").pipe(
       Argument.withMetavar("QUESTION|SQL"),
-      Argument.withDescription("the name of a question, or one statement in quotes: SELECT, WITH or VALUES"),
+      Argument.withDescription(
+        "the name of a question, or one statement in quotes: SELECT, WITH or VALUES; @FILE or @- (stdin) reads the statement"
+      ),
       Argument.optional
     ),
     from: fromFlag,
     month: textFlag("month", "YYYY-MM", "only records of this month; each question says by which date"),
+    where: Flag.String("where").pipe(
+      Flag.withMetavar("CONDITION"),
+      Flag.withDescription(
+        `of a question: only records that meet this condition; can be given several times: ${conditionSyntax}. VALUE may be @FILE or @- (stdin)`
+      ),
+      Flag.atLeast(0)
+    ),
+    top: textFlag(
+      "top",
+      "NUMBER",
+      `of a question: only this many groups, the largest amounts first; without it a terminal shows ${defaultTop} groups, or all if time orders them`
+    ),
     chart: booleanFlag("chart", "draw the first column of numbers: bars, or a line over many days"),
     html: textFlag("html", "FILE", "write a page with a chart and a table, to send and to print"),
-    tables: booleanFlag("tables", "print the tables and columns"),
+    svg: textFlag("svg", "FILE", "write the chart as an SVG file, to paste into a report"),
+    tables: booleanFlag("tables", "print the tables and columns, what they mean, and which values the copy has"),
     questions: booleanFlag("questions", "print the questions"),
     format: rowFormatFlag
   },
   Effect.fnUntraced(
     function*(given) {
-      if (given.tables) return yield* printRows(tableColumns, Stream.make(tableRows), given.format, "")
+      if (given.tables) return yield* printTables(yield* copyIfAny(given.from), given.format)
       if (given.questions) return yield* printRows(questionColumns, Stream.make(questionRows), given.format, "")
-      const sql = given.sql._tag === "Some" ? given.sql.value : undefined
-      const { destination, month, question } = yield* checkAll({
-        question: questionOf(sql),
+      const { destination, month, question, sql, top } = yield* checkAll({
+        question: questionOf(textOf(given.sql)),
+        sql: statementTextOf(textOf(given.sql)),
         month: setting({ name: "month", text: given.month }, undefined, {
           expected: "a month such as 2024-05",
           parse: (text) => Questions.isMonth(text) ? text : undefined
         }),
+        top: setting({ name: "top", text: given.top }, undefined, wholeNumber(1)),
         flags: conflictOf(given),
         destination: fromDestination(given.from)
       })
-      if (question === undefined && month !== undefined) {
-        return yield* usage("--month is for questions. In a statement, write a condition such as WHERE.")
-      }
-      yield* Effect.scoped(Effect.gen(function*() {
-        const result = question === undefined
-          ? yield* query(destination, sql ?? "")
-          : yield* Questions.answer(destination, question, { month })
-        const noRows = month === undefined
-          ? "No rows."
-          : `No rows in ${month}. Without --month, the rows of all months are shown.`
-        if (given.chart) return yield* printChart(result, question?.chart, noRows)
-        if (given.html === undefined) {
-          return yield* printRows(
-            result.columns.map((name) => columnOf(name, question)),
-            result.rows,
-            given.format,
-            noRows
+      yield* checkFiles(given, destination)
+      const forQuestions = [
+        ...month === undefined ? [] : ["--month"],
+        ...top === undefined ? [] : ["--top"],
+        ...given.where.length === 0 ? [] : ["--where"]
+      ]
+      if (question === undefined) {
+        if (forQuestions.length > 0) {
+          return yield* usage(
+            `${forQuestions.join(", ")} ${
+              forQuestions.length === 1 ? "is" : "are"
+            } for questions. In a statement, write a condition such as WHERE, or LIMIT.`
           )
         }
-        yield* writePage(given.html, result, {
-          title: question === undefined ? "Query result" : titleOf(question, month),
-          description: question === undefined ? undefined : amountsNote,
-          sql: question === undefined
-            ? sql ?? ""
-            : Questions.statementOf(destination, question, { month }).replace("$1", `'${month}'`),
-          chart: question?.chart,
-          notes: (yield* agesOf(destination, question)).map(ageText)
-        })
-      }))
-      // The totals of a list that was never read to its end must not look complete.
-      for (const age of question === undefined ? [] : yield* agesOf(destination, question)) {
-        if (age.endedAt === undefined) yield* logWrapped(ageText(age))
+        yield* Effect.scoped(Effect.gen(function*() {
+          const result = yield* query(destination, sql)
+          if (!isDrawn(given)) {
+            return yield* printRows(result.columns.map((name) => columnOf(name)), result.rows, given.format, "No rows.")
+          }
+          yield* writeChart(given, result, {
+            title: "Query result",
+            description: undefined,
+            sql,
+            chart: undefined,
+            notes: (yield* agesOf(destination, undefined)).map(ageText),
+            emptyMessage: "No rows.",
+            totals: undefined
+          })
+        }))
+        // The rows are printed already, and a user who may read only some tables need not read the others.
+        const ages = yield* Effect.orElseSucceed(agesOf(destination, undefined, listsIn(sql)), () => [])
+        return yield* Effect.forEach(ages, (age) => age.heldBack === undefined ? Effect.void : logWrapped(ageText(age)))
+      }
+      const where = yield* conditionsOf(question.list, given.where, columnNamesOf(question.list))
+      const ages = yield* agesOf(destination, question)
+      yield* printAnswer(given, { destination, question, month, top, where, ages })
+      // The totals of a list that was never read to its end, or of which the last scan returned a part, must not look complete.
+      for (const age of ages) {
+        if (age.endedAt === undefined || age.heldBack !== undefined) yield* logWrapped(ageText(age))
       }
     },
-    Effect.catchTag("QueryError", ({ problem }) => usage(problem))
+    (effect, given) =>
+      Effect.catchTag(effect, "QueryError", ({ problem }) => usage(withSuggestion(problem, textOf(given.sql) ?? "")))
   )
 ).pipe(
   Command.withDescription(
@@ -110,6 +163,91 @@ export const queryCommand = Command.make(
   ])
 )
 
+/** The flags that say what is printed. */
+interface Outputs {
+  readonly chart: boolean
+  readonly html: string | undefined
+  readonly svg: string | undefined
+  readonly format: RowFormat | undefined
+}
+
+const isDrawn = ({ chart, html, svg }: Outputs): boolean => chart || html !== undefined || svg !== undefined
+
+/** A question with the values of its parameters. */
+interface Asked {
+  readonly destination: Destination.StoredDestination
+  readonly question: Questions.Question
+  readonly month: string | undefined
+  readonly top: number | undefined
+  readonly where: ReadonlyArray<FieldCondition>
+  readonly ages: ReadonlyArray<ListAge>
+}
+
+/** Prints the answer to a question. People also see the sums over all groups, so they get the first groups only. */
+const printAnswer = Effect.fnUntraced(function*(outputs: Outputs, asked: Asked) {
+  const { ages, destination, month, question, top, where } = asked
+  const parameters = {
+    month,
+    where,
+    // A chart over time stays in the order of time unless the largest are wanted.
+    isLargestFirst: top === undefined ? undefined : true
+  }
+  const result = yield* Questions.answer(destination, question, parameters)
+  const noRows = noRowsMessage(asked)
+  const { emptyTotal, withTotals } = yield* Effect.promise(() => import("../QuestionRows.ts"))
+  const empty = emptyTotal(question, result.columns)
+  if (isDrawn(outputs)) {
+    return yield* writeChart(outputs, result, {
+      title: titleOf(asked),
+      description: amountsNote,
+      sql: Questions.withValues(yield* Questions.statementOf(destination._tag, question, parameters)),
+      chart: top === undefined ? question.chart : { ...question.chart, isOverTime: false },
+      notes: ages.map(ageText),
+      emptyMessage: noRows,
+      totals: { shown: top ?? Infinity, empty }
+    })
+  }
+  const { format, width } = yield* formatOf(outputs.format)
+  const columns = result.columns.map((name) => columnOf(name, question))
+  if (format !== "table") {
+    const rows = Stream.flattenIterable(result.rows).pipe(Stream.take(top ?? Infinity), Stream.chunks)
+    return yield* printRows(columns, rows, format, noRows)
+  }
+  const isShortened = top === undefined && Number.isFinite(width) && !question.chart.isOverTime
+  const shown = top ?? (isShortened ? defaultTop : Infinity)
+  let others = empty
+  yield* printRows(columns, withTotals(result.rows, empty, shown, (found) => void (others = found)), format, noRows)
+  if (isShortened && others.groups > 0) {
+    yield* logWrapped(`These are the ${shown} largest groups. --top shows more, and --format csv all of them.`)
+  }
+}, Effect.scoped)
+
+const noRowsMessage = ({ month, question: { status }, where }: Asked): string =>
+  [
+    month === undefined ? "No rows." : `No rows in ${month}. Without --month, the rows of all months are shown.`,
+    where.length === 0 ? "" : "Without --where, all records count.",
+    status === undefined
+      ? ""
+      : `Only records with the status ${status} count. payments query payouts-by-status prints which statuses there are.`
+  ].filter((sentence) => sentence !== "").join(" ")
+
+const textOf = (given: Option.Option<string>): string | undefined => Option.getOrUndefined(given)
+
+/** Returns the statement, which a file or stdin may have. */
+const statementTextOf = (given = "") =>
+  given.startsWith("@") ? valueText("The statement", given, "any") : Effect.succeed(given.trim())
+
+/** Adds what the statement probably means, and where its names stand. */
+const withSuggestion = (problem: string, sql: string): string => {
+  const known = tables.map(({ columns, name }) => ({ name, columns: columns.map((column) => column.name) }))
+  const meant = suggestion(problem, sql, known)
+  return [
+    problem,
+    ...meant === undefined ? [] : [meant],
+    ...unknownName(problem) === undefined ? [] : ["payments query --tables prints the tables and columns."]
+  ].join(" ")
+}
+
 const looksLikeName = (text: string): boolean => /^[a-z]+(-[a-z]+)*$/.test(text) && text.length <= 40
 
 /** Returns the question with this name, or undefined for a statement. */
@@ -121,55 +259,77 @@ const questionOf = (sql: string | undefined) => {
   const question = Questions.questions.find(({ name }) => name === sql)
   if (question !== undefined || !looksLikeName(sql)) return Effect.succeed(question)
   const near = nearest(sql, names)
-  const suggestion = near.length === 0 ? `The questions are ${names.join(", ")}.` : `Did you mean ${near.join(" or ")}?`
-  return Effect.fail(usage(`There is no question ${sql}. ${suggestion}`))
+  const hint = near.length === 0 ? `The questions are ${names.join(", ")}.` : `Did you mean ${near.join(" or ")}?`
+  return Effect.fail(usage(`There is no question ${sql}. ${hint}`))
 }
 
-const conflictOf = ({ chart, format, html }: {
-  readonly chart: boolean
-  readonly format: RowFormat | undefined
-  readonly html: string | undefined
-}) => {
-  const outputs = [
-    chart ? ["--chart"] : [],
-    html === undefined ? [] : ["--html"],
-    format === undefined ? [] : ["--format"]
-  ]
-    .flat()
-  if (html === "-") return usage("--html: name a file, such as ./page.html. A page is not written to stdout.")
-  return outputs.length > 1 ? usage(`${outputs.join(" and ")} exclude each other.`) : Effect.void
+const conflictOf = ({ chart, format, html, svg }: Outputs) => {
+  const files = [["--html", html, "page"], ["--svg", svg, "chart"]] as const
+  for (const [flag, file, what] of files) {
+    if (file === "-") {
+      return usage(`${flag}: name a file, such as ./${what}.${flag.slice(2)}. Nothing is written to stdout.`)
+    }
+  }
+  const outputs = [...chart ? ["--chart"] : [], ...files.flatMap(([flag, file]) => file === undefined ? [] : [flag])]
+  return format !== undefined && outputs.length > 0
+    ? usage(`${outputs[0]} and --format exclude each other.`)
+    : Effect.void
 }
 
-const titleOf = ({ description }: Questions.Question, month: string | undefined): string =>
-  `${String.capitalize(description)}${month === undefined ? "" : `, ${month}`}`
+const titleOf = ({ month, question, where }: Asked): string =>
+  [
+    String.capitalize(question.description),
+    ...month === undefined ? [] : [month],
+    ...where.map(conditionText)
+  ].join(", ")
+
+const conditionText = (condition: FieldCondition): string => {
+  const { header } = condition.path
+  return "value" in condition
+    ? `${header} ${condition.operator} ${condition.value}`
+    : `${header} is ${condition.operator}`
+}
+
+const columnNamesOf = (list: Lists.AnyList): ReadonlyArray<string> =>
+  tables.find(({ name }) => name === String.camelToSnake(list.name))?.columns.map(({ name }) => name) ?? []
 
 const amountsNote =
   "Amounts are integers as the service sends them. Its document specifies neither their currency nor their unit."
 
-/** The end of the last complete export of a list; undefined if there was none. */
+/** How whole a list is. */
 interface ListAge {
   readonly list: string
+  /** The end of the last complete export of the list; undefined if there was none. */
   readonly endedAt: string | undefined
+  /** What that export did not return, if it held rows back. */
+  readonly heldBack: string | undefined
 }
 
 /** Returns the ages of the lists that a question reads. A statement may read all lists that have rows. */
-const agesOf = (destination: Destination.StoredDestination, question: Questions.Question | undefined) =>
+const agesOf = (
+  destination: Destination.StoredDestination,
+  question: Questions.Question | undefined,
+  of: ReadonlyArray<Lists.AnyList> = question === undefined ? Lists.all : [question.list]
+) =>
   Effect.scoped(Effect.gen(function*() {
     const reader = yield* Destination.reader(destination)
-    const lists = yield* freshnessOf(reader, question === undefined ? Lists.all : [question.list])
+    const lists = yield* freshnessOf(reader, of)
     return lists.filter(({ rows }) => question !== undefined || rows > 0).map(({ completeScan, list }): ListAge => ({
       list,
-      endedAt: completeScan?.endedAt
+      endedAt: completeScan?.endedAt,
+      heldBack: heldBackText(completeScan?.certificate)
     }))
   }))
 
-const ageText = ({ endedAt, list }: ListAge): string =>
+const ageText = ({ endedAt, heldBack, list }: ListAge): string =>
   endedAt === undefined
     ? `${list}: no export has read the whole list yet, so these figures may be incomplete.`
+    : heldBack !== undefined
+    ? `${list}: ${heldBack}. These figures include them.`
     : `${list}: the last complete export ended at ${endedAt.slice(0, 16).replace("T", " ")} UTC.`
 
 /** Ids are never shortened, so that people can copy them. */
-const columnOf = (name: string, question: Questions.Question | undefined): Column =>
+const columnOf = (name: string, question?: Questions.Question): Column =>
   name === "id" || name.endsWith("_id")
     ? { name, wholeUpTo: 40 }
     : name === "status"
@@ -178,13 +338,57 @@ const columnOf = (name: string, question: Questions.Question | undefined): Colum
     ? { name, kind: "integer" }
     : { name }
 
-const tableColumns: ReadonlyArray<Column> = [{ name: "table" }, { name: "column" }, { name: "type" }, {
-  name: "description"
-}]
+/** Returns the copy. The tables are the same without one, so only a wrong `--from` is an error. */
+const copyIfAny = (from: string | undefined) =>
+  from === undefined
+    ? Effect.orElseSucceed(fromDestinationIfAny(from), () => undefined)
+    : fromDestinationIfAny(from)
 
-const tableRows = tables.flatMap(({ columns, name }) =>
-  columns.map((column) => [name, column.name, column.kind, column.description])
-)
+/** How long the values of a copy may take. */
+const longestValues = "5 seconds"
+
+/** Prints the tables and columns, and if there is a copy, the values that it has. The tables are those of every copy. */
+const printTables = Effect.fnUntraced(function*(
+  destination: Destination.StoredDestination | undefined,
+  format: RowFormat | undefined
+) {
+  const read = destination === undefined ? [] : yield* columnValues(destination).pipe(
+    Effect.timeoutOrElse({ duration: longestValues, orElse: () => Effect.succeed(undefined) }),
+    Effect.catch((error) => Effect.as(logWrapped(`The values are not shown. ${error.message}`), []))
+  )
+  const rows = tables.flatMap(({ columns, name: table }) =>
+    columns.map(({ description, kind, name }): ReadonlyArray<Cell> => {
+      const found = read?.find((one) => one.table === table && one.column === name)
+      const values = found === undefined || found.values.length === 0
+        ? undefined
+        : `${found.values.join(", ")}${found.hasMore ? ", …" : ""}`
+      return [
+        table,
+        name,
+        kind,
+        {
+          json: JSON.stringify(description),
+          csv: description,
+          table: values === undefined ? description : `${description}${valuesMark}${values}`
+        },
+        values === undefined ? null : { json: JSON.stringify(found?.values), csv: values }
+      ]
+    })
+  )
+  yield* printRows(tableColumns, Stream.make(rows), format, "")
+  if (read === undefined) yield* logWrapped(`The values are not shown: to read them took more than ${longestValues}.`)
+})
+
+/** Stands before the values in a table. */
+const valuesMark = ". Values: "
+
+const tableColumns: ReadonlyArray<Column> = [
+  { name: "table", wholeUpTo: 20 },
+  { name: "column", wholeUpTo: 40 },
+  { name: "type" },
+  { name: "description", minWidth: 20, details: (cell) => cell.split(/(?<=\.) (?=Values: )/) },
+  { name: "values", hidden: true }
+]
 
 const questionColumns: ReadonlyArray<Column> = [
   { name: "question", wholeUpTo: 40 },

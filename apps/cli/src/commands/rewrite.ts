@@ -46,15 +46,24 @@ export const rewriteCommand = Command.make(
           const rows = preview.fields.map((one) => columns.map(({ of }) => of(one)))
           yield* printRows(columns, Stream.make(rows), "table", "")
         }
+        const { erasedFields } = preview
+        if (erasedFields.length > 0) {
+          yield* logWrapped(
+            `Erased records still have fields that this version counts as personal, and lose them: ${
+              erasedFields.join(", ")
+            }.`
+          )
+        }
         return yield* logWrapped(
           preview.unfinished
             ? "A rewrite has begun and is not complete. Run this command without --dry-run to complete it."
-            : preview.fields.length > 0
+            : preview.fields.length + erasedFields.length > 0
             ? "Run this command without --dry-run to rewrite the destination."
             : "The personal key is another one, so each pseudonym is replaced. Run this command without --dry-run to rewrite the destination."
         )
       }
       const progress = yield* redactionProgress("rewritten")
+      yield* Destination.lockForRedaction(destination)
       const publish = Destination.publishAgain(destination)
       const rewritten = yield* progress.during(
         rewrite(maintenance, { rule, onProgress: progress.onProgress, publish })
@@ -62,7 +71,7 @@ export const rewriteCommand = Command.make(
       if (rewritten === undefined) {
         return yield* format === "json" ? printJson({ dryRun, same: true }) : logWrapped(sameText)
       }
-      const { changes, from, quarantined, records, to: name } = rewritten
+      const { changes, from, quarantined, records, to: name, words: [before, after] } = rewritten
       const left = yield* leftAfter(destination, maintenance)
       if (format === "json") {
         return yield* printJson({ dryRun, same: false, from, to: name, rows: records, changes, quarantined, ...left })
@@ -74,7 +83,7 @@ export const rewriteCommand = Command.make(
         "table",
         ""
       )
-      yield* logWrapped(`The rule of the destination was ${from}, and now it is ${name}.`)
+      yield* logWrapped(`The rule of the destination was "${before}", and now it is "${after}".`)
       yield* logLeft(left)
     }))
   })

@@ -2,6 +2,7 @@
 import { Lists, readPlainFile } from "@payments/core"
 import { printable } from "@payments/export"
 import {
+  isLoopback,
   listenProblem,
   logLine,
   nearest,
@@ -134,6 +135,15 @@ export const sandboxCommand = Command.make(
     const { controlHost, controlPort, host, port } = input
     return yield* Effect.gen(function*() {
       const { controlUrl, url } = yield* sandbox.Sandbox
+      for (const [flag, address] of [["--host", host], ["--control-host", controlHost ?? "127.0.0.1"]] as const) {
+        if (!isLoopback(address)) {
+          yield* logLine(
+            `Warning: with ${flag} ${
+              printable(address)
+            }, other machines can use the sandbox too. Listen on 127.0.0.1 to prevent that.`
+          )
+        }
+      }
       const key = Redacted.value(sandbox.sandboxKey)
       if (input.format === "json") {
         yield* printJson({ url, key, controlUrl: controlUrl ?? null })

@@ -1,4 +1,4 @@
-/** `payments source add|list|remove`: edits the sources file. A key is never an argument, and is never printed. */
+/** `payments source add|remove`: edits the sources file. A key is never an argument, and is never printed. */
 import { largestKeyBytes, PaymentsConfig } from "@payments/core"
 import { Destination, printable } from "@payments/export"
 import {
@@ -15,7 +15,6 @@ import { Effect, Redacted, Stdio, Stream, Terminal } from "effect"
 import { Argument, Command, Flag, Prompt } from "effect/cli"
 import { resolve } from "node:path"
 import { printJson, resultFormatFlag } from "../ResultOutput.ts"
-import { sourceListCommand } from "./sources.ts"
 
 const nameArgument = (description: string) => Argument.String("name").pipe(Argument.withDescription(description))
 
@@ -23,7 +22,11 @@ const addCommand = Command.make(
   "add",
   {
     name: nameArgument("the source: small letters, digits, _ and -"),
-    baseUrl: textFlag("base-url", "URL", "address of payout requests and payin sources, without /v0"),
+    baseUrl: textFlag(
+      "base-url",
+      "URL",
+      "address of payout requests and payin sources, without /v0; else it is asked for"
+    ),
     invoicesBaseUrl: textFlag("invoices-base-url", "URL", "address of invoices, without /v1; default: --base-url"),
     account: textFlag("account", "NAME", "a name for the account whose data this is"),
     to: textFlag("to", "DESTINATION", "sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet"),
@@ -46,8 +49,14 @@ const addCommand = Command.make(
     }
     const to = given.to === undefined ? undefined : yield* destinationText(given.to)
     const isStored = ways.every((way) => way === undefined) || given.keyStdin
+    const canAsk = yield* hasTerminal
+    const missing = [
+      ...(given.baseUrl === undefined && !canAsk ? [noAddress] : []),
+      ...(isStored && !given.keyStdin && !canAsk ? [noKey] : [])
+    ]
     const stored = yield* addSource(file, {
       name: given.name,
+      baseUrl: canAsk ? promptForAddress(given.name) : Effect.fail(usage(missing.join("\n"))),
       key: isStored ? Effect.flatMap(given.keyStdin ? keyOfInput : promptForKey(given.name), checkKey) : undefined,
       settings: present({
         base_url: given.baseUrl,
@@ -72,7 +81,9 @@ const addCommand = Command.make(
     }
   })
 ).pipe(
-  Command.withDescription("Add a source to the sources file; without a flag for the key, ask for it"),
+  Command.withDescription(
+    "Add a source to the sources file; on a terminal, ask for the address and the key that no flag gives"
+  ),
   Command.withExamples([
     {
       command: "payments source add north --base-url https://payments.example.com --to sqlite:./north.db",
@@ -107,10 +118,14 @@ const removeCommand = Command.make(
 
 /** `payments source`. */
 export const sourceCommand = Command.make("source").pipe(
-  Command.withDescription("Add, list or remove the sources of the sources file"),
-  Command.withSubcommands([addCommand, sourceListCommand, removeCommand]),
+  Command.withDescription("Add sources to the sources file, or remove them; config shows them"),
+  Command.withShortDescription("Add sources to the sources file, or remove them"),
+  Command.withSubcommands([addCommand, removeCommand]),
   Command.withExamples([
-    { command: "payments source list", description: "the sources, and where each setting comes from" },
+    {
+      command: "payments source add north --to sqlite:./north.db",
+      description: "ask for the address and the key, and store the key in a file of its own"
+    },
     { command: "payments source remove north", description: "remove a source" }
   ])
 )
@@ -158,16 +173,34 @@ const keyOfInput = Effect.gen(function*() {
   return Redacted.make(text.trim())
 })
 
-/** Asks for the key on the terminal, without an echo. The question goes to stderr. */
-const promptForKey = Effect.fnUntraced(function*(name: string) {
+const noAddress = "There is no terminal to ask for the address: give --base-url URL."
+const noKey = "There is no terminal to ask for the key: give --key-stdin, --key-command, --key-file or --key-env."
+
+/** Whether a person can be asked. Questions go to stderr. */
+const hasTerminal = Effect.gen(function*() {
   const stdio = yield* Stdio.Stdio
-  if (!(yield* stdio.stdinIsTerminal) || !(yield* stdio.stderrIsTerminal)) {
-    return yield* usage(
-      "There is no terminal to ask for the key: give --key-stdin, --key-command, --key-file or --key-env."
-    )
-  }
+  return (yield* stdio.stdinIsTerminal) && (yield* stdio.stderrIsTerminal)
+})
+
+/** Asks for the address on the terminal. */
+const promptForAddress = (name: string) =>
+  Effect.map(
+    asked(Prompt.String({ message: `Address of the service of ${printable(name)}, without /v0:` })),
+    (text) => text.trim()
+  )
+
+/** Asks for the key on the terminal, without an echo. */
+const promptForKey = (name: string) =>
+  Effect.flatMap(
+    hasTerminal,
+    (canAsk) => canAsk ? asked(Prompt.Hidden({ message: `API key of ${printable(name)}:` })) : Effect.fail(usage(noKey))
+  )
+
+/** Asks a question on the terminal. */
+const asked = Effect.fnUntraced(function*<A>(question: Prompt.Prompt<A>) {
+  const stdio = yield* Stdio.Stdio
   const terminal = yield* Terminal.Terminal
-  return yield* Prompt.run(Prompt.Hidden({ message: `API key of ${printable(name)}:` })).pipe(
+  return yield* Prompt.run(question).pipe(
     Effect.provideService(Terminal.Terminal, {
       ...terminal,
       display: (text) => Stream.run(Stream.make(text), stdio.stderr())

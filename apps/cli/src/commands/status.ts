@@ -1,31 +1,40 @@
-/** `payments status`: prints how fresh the lists of a destination are. It needs neither the API nor a key. */
+/**
+ * `payments status`: prints how fresh the lists of a destination are, or those of all sources of a file. It needs neither the API
+ * nor a key.
+ */
 import { Lists } from "@payments/core"
 import {
   ageOf,
   type Cell,
   type ConsumerState,
+  describeGeneration,
   Destination,
   ExitCode,
   freshnessOf,
+  heldBackText,
   isFresh,
   type ListFreshness,
+  lowestExitCode,
   printable
 } from "@payments/export"
 import {
   checkAll,
   CommandExit,
+  copyOf,
   duration,
   fromDestination,
   fromFlag,
   print,
+  programExitCodeOf,
   requireOutput,
   setting,
-  sourceOfDestination,
+  sourcesOfDestinations,
   textFlag
 } from "@payments/export/program"
-import { DateTime, Duration, Effect, Stream } from "effect"
-import { Command } from "effect/cli"
-import { ageText } from "../AgeText.ts"
+import type { LoadedSource } from "@payments/export/sources"
+import { DateTime, Duration, Effect, Result, Stream } from "effect"
+import { Command, Flag } from "effect/cli"
+import { ageAndLimit, ageText } from "../AgeText.ts"
 import { type Column, formatOf, logOmitted, printRows, rowFormatFlag } from "../RowsOutput.ts"
 import type * as Table from "../Table.ts"
 import type * as TextWidth from "../TextWidth.ts"
@@ -33,6 +42,10 @@ import { resourceFlag } from "./changes.ts"
 
 /** A list with its age. */
 interface ListStatus extends ListFreshness {
+  /** The list's name, after the name of its source if several sources are shown. */
+  readonly label: string
+  /** The name of the source. Undefined if no source of a file is shown. */
+  readonly source: string | undefined
   /** Undefined if the age is unknown or there is no complete full scan. */
   readonly age: Duration.Duration | undefined
   readonly maxAge: Duration.Duration | undefined
@@ -48,31 +61,26 @@ export const statusCommand = Command.make(
   {
     from: fromFlag,
     maxAge: textFlag("max-age", "DURATION", "exit with code 12 if a list is older, such as 24h"),
+    failOnHeldBack: Flag.Boolean("fail-on-held-back").pipe(
+      Flag.withDescription("exit with code 10 if the last full scan of a list held rows back"),
+      Flag.withDefault(false)
+    ),
     resource: resourceFlag,
     format: rowFormatFlag
   },
   Effect.fnUntraced(function*(given) {
-    const { destination, flag, source } = yield* checkAll({
-      destination: fromDestination(given.from),
-      source: sourceOfDestination(given.from),
+    const { chosen, flag } = yield* checkAll({
+      chosen: chosenDestinations(given.from),
       flag: setting({ name: "max-age", text: given.maxAge }, undefined, duration)
     })
-    const maxAge = flag ?? source?.maxAge
-    const lists = given.resource.length > 0
-      ? given.resource
-      : source?.lists.map((name) => Lists.byName[name]) ?? Lists.all
-    const { found, rewriting } = yield* Effect.scoped(Effect.gen(function*() {
-      const reader = yield* Destination.reader(destination)
-      return { found: yield* freshnessOf(reader, lists), rewriting: (yield* reader.personal).rewriting }
-    }))
-    const now = yield* DateTime.now
-    const statuses = found.map((list): ListStatus => ({
-      ...list,
-      age: ageOf(list, now),
-      maxAge,
-      isFresh: maxAge === undefined ? undefined : isFresh(list, maxAge, now),
-      isRewriting: rewriting
-    }))
+    const [, second] = chosen
+    // One destination that cannot be read does not hide the others.
+    const read = yield* Effect.forEach(chosen, (one) => {
+      const statuses = statusesOf(given.resource, flag, one, second !== undefined)
+      return second === undefined ? Effect.map(statuses, (found) => Result.succeed(found)) : Effect.result(statuses)
+    }, { concurrency: concurrentDestinations })
+    const statuses = read.flatMap((result) => Result.isSuccess(result) ? result.success : [])
+    const failures = read.flatMap((result) => Result.isFailure(result) ? [result.failure] : [])
     const { format, width } = yield* formatOf(given.format)
     if (format === "table") {
       yield* requireOutput
@@ -82,6 +90,7 @@ export const statusCommand = Command.make(
       yield* print(text)
       yield* logOmitted(omittedColumns)
     } else {
+      const columns = second === undefined ? listColumns : [sourceColumn, ...listColumns]
       const rows = statuses.map((status) => columns.map(({ of }) => of(status)))
       // A reader that closes the pipe early must not hide that a list is too old.
       yield* Effect.catchIf(
@@ -90,14 +99,24 @@ export const statusCommand = Command.make(
         () => Effect.void
       )
     }
-    const problems = statuses.filter((status) => status.isFresh === false).map(problemOf)
+    const stale = statuses.filter((status) => status.isFresh === false).map(problemOf)
+    const heldBack = given.failOnHeldBack ? statuses.flatMap(heldBackNotes) : []
+    const problems = [...failures.map(({ message }) => message), ...heldBack.map((note) => `${note}.`), ...stale]
     if (problems.length > 0) {
-      return yield* new CommandExit({ exitCode: ExitCode.stale, problem: problems.join("\n") })
+      const exitCode = lowestExitCode([
+        ...failures.map(programExitCodeOf),
+        ...heldBack.map(() => ExitCode.incomplete),
+        ...stale.map(() => ExitCode.stale)
+      ])
+      return yield* new CommandExit({ exitCode, problem: problems.join("\n") })
     }
   })
 ).pipe(
-  Command.withDescription("Show how fresh the lists of a destination are; needs neither the API nor a key"),
+  Command.withDescription(
+    "Show how fresh the lists of a destination, or of all sources of a file, are; needs neither the API nor a key"
+  ),
   Command.withExamples([
+    { command: "payments status --config payments.toml", description: "all sources of the file, in one answer" },
     { command: "payments status --from sqlite:./payments.db", description: "age, rows and last scan of each list" },
     {
       command: "payments status --from file:./payments --resource invoices --max-age 24h",
@@ -106,12 +125,61 @@ export const statusCommand = Command.make(
   ])
 )
 
+/** How many destinations are read at the same time. */
+const concurrentDestinations = 8
+
+/** A destination, and its source if no flag or variable names the destination. */
+interface ChosenDestination {
+  readonly source: LoadedSource | undefined
+  readonly destination: Destination.StoredDestination
+}
+
+const chosenDestinations = Effect.fnUntraced(function*(from: string | undefined) {
+  const sources = yield* sourcesOfDestinations(from)
+  if (sources.length === 0) return [{ source: undefined, destination: yield* fromDestination(from) }]
+  return yield* Effect.forEach(
+    sources,
+    (source) => Effect.map(copyOf(source, "from"), (destination): ChosenDestination => ({ source, destination }))
+  )
+})
+
+/** Reads the lists of a destination. */
+const statusesOf = Effect.fnUntraced(function*(
+  resource: ReadonlyArray<Lists.AnyList>,
+  flag: Duration.Duration | undefined,
+  { destination, source }: ChosenDestination,
+  isNamed: boolean
+) {
+  const lists = resource.length > 0
+    ? resource
+    : source?.lists.map((name) => Lists.byName[name]) ?? Lists.all
+  const { found, rewriting } = yield* Effect.scoped(Effect.gen(function*() {
+    const reader = yield* Destination.reader(destination)
+    return { found: yield* freshnessOf(reader, lists), rewriting: (yield* reader.personal).rewriting }
+  }))
+  const now = yield* DateTime.now
+  const maxAge = flag ?? source?.maxAge
+  return found.map((list): ListStatus => ({
+    ...list,
+    label: isNamed && source !== undefined ? `${source.name}/${list.list}` : list.list,
+    source: source?.name,
+    age: ageOf(list, now),
+    maxAge,
+    isFresh: maxAge === undefined ? undefined : isFresh(list, maxAge, now),
+    isRewriting: rewriting
+  }))
+})
+
 const json = (value: unknown): Cell => value === undefined ? null : { json: JSON.stringify(value) }
 const seconds = (time: Duration.Duration | undefined): Cell =>
   time === undefined ? null : json(Duration.toSeconds(time))
 
+type StatusColumn = Column & { readonly of: (status: ListStatus) => Cell }
+
+const sourceColumn: StatusColumn = { name: "source", of: ({ source = null }) => source }
+
 /** The output for programs. */
-const columns: ReadonlyArray<Column & { readonly of: (status: ListStatus) => Cell }> = [
+const listColumns: ReadonlyArray<StatusColumn> = [
   { name: "list", of: ({ list }) => list },
   { name: "ageSeconds", of: ({ age }) => seconds(age) },
   { name: "maxAgeSeconds", of: ({ maxAge }) => seconds(maxAge) },
@@ -119,11 +187,17 @@ const columns: ReadonlyArray<Column & { readonly of: (status: ListStatus) => Cel
   { name: "rows", of: ({ rows }) => json(rows) },
   { name: "missing", of: ({ missing }) => json(missing) },
   { name: "quarantined", of: ({ quarantined }) => json(quarantined) },
+  { name: "heldBack", of: ({ completeScan }) => json(completeScan?.certificate?.heldBack ?? 0) },
   { name: "completeScan", of: ({ completeScan }) => json(completeScan) },
   { name: "running", of: ({ running }) => json(running) },
   { name: "holder", of: ({ holder = null }) => holder },
   { name: "headProblem", of: ({ headProblem = null }) => headProblem },
-  { name: "consumers", of: ({ consumers }) => json(consumers) },
+  { name: "generation", of: ({ generation }) => json(generation) },
+  { name: "lastChange", of: ({ lastChange }) => json(lastChange) },
+  {
+    name: "consumers",
+    of: ({ consumers }) => json(consumers.map((consumer) => ({ ...consumer, lag: consumer.lag ?? null })))
+  },
   { name: "isRewriting", of: ({ isRewriting }) => json(isRewriting) }
 ]
 
@@ -153,26 +227,28 @@ const textOf = (
     { name: "moved at", wholeUpTo: 24 }
   ], width)
   // The consumers of a destination read the changes of all lists, and a rewrite rewrites all lists.
-  const [first] = statuses
-  const rewriting = first?.isRewriting === true
-    ? [
-      "a rewrite of personal data has begun and is not complete, so exports are refused; payments rewrite completes it"
-    ]
-    : []
+  const destinations = statuses.filter((status, index) => status.source !== statuses[index - 1]?.source || index === 0)
+  const prefix = ({ label, list }: ListStatus) => label.slice(0, label.length - list.length)
+  const rewriting = destinations.filter(({ isRewriting }) => isRewriting).map((status) =>
+    `${
+      prefix(status)
+    }a rewrite of personal data has begun and is not complete, so exports are refused; payments rewrite completes it`
+  )
+  const restored = destinations.flatMap((status) => generationNotes(status).map((note) => `${prefix(status)}${note}`))
+  const readers = destinations.flatMap((status) =>
+    status.consumers.map((consumer) => ({ ...consumer, name: `${prefix(status)}${consumer.name}` }))
+  )
   const text = [
     lists.print(statuses.map(cellsOf)),
-    ...[...rewriting, ...statuses.flatMap(notesOf)].flatMap((note) => wrapWords(printable(note), width)).map((line) =>
-      `${line}\n`
-    ),
-    ...(first === undefined || first.consumers.length === 0
-      ? []
-      : ["\n", consumers.print(first.consumers.map(consumerCells))])
+    ...[...rewriting, ...restored, ...statuses.flatMap(notesOf)].flatMap((note) => wrapWords(printable(note), width))
+      .map((line) => `${line}\n`),
+    ...(readers.length === 0 ? [] : ["\n", consumers.print(readers.map(consumerCells))])
   ].join("")
   return { text, omittedColumns: [...lists.omittedColumns(), ...consumers.omittedColumns()] }
 }
 
-const cellsOf = ({ age, completeScan, list, missing, quarantined, rows }: ListStatus): ReadonlyArray<string> => [
-  list,
+const cellsOf = ({ age, completeScan, label, missing, quarantined, rows }: ListStatus): ReadonlyArray<string> => [
+  label,
   age === undefined ? completeScan === undefined ? "never" : "unknown" : ageText(age),
   count.format(rows),
   count.format(missing),
@@ -182,15 +258,30 @@ const cellsOf = ({ age, completeScan, list, missing, quarantined, rows }: ListSt
   completeScan?.endedAt ?? ""
 ]
 
+/** Returns that the destination was restored, and which consumers read nothing until they have said where they stand. */
+const generationNotes = ({ consumers, generation }: ListStatus): ReadonlyArray<string> => {
+  if (generation === undefined || generation.reason === "first") return []
+  const refused = consumers.filter(({ lag }) => lag === undefined).map(({ name }) => name)
+  return [
+    `the destination is in ${describeGeneration(generation)}`,
+    ...(refused.length === 0 ? [] : [
+      `consumers that have to say where they stand, with payments changes ack NAME SEQ --generation GENERATION: ${
+        refused.join(", ")
+      }`
+    ])
+  ]
+}
+
 const consumerCells = ({ lag, movedAt, name, position }: ConsumerState): ReadonlyArray<string> => [
   name,
-  count.format(lag),
+  lag === undefined ? "unknown" : count.format(lag),
   String(position),
   movedAt
 ]
 
-/** Returns what the table does not show: running scans, who has the lock, and stopped head passes. */
-const notesOf = ({ headProblem, holder, list, running }: ListStatus): ReadonlyArray<string> => {
+/** Returns what the table does not show: rows held back, running scans, who has the lock, and stopped head passes. */
+const notesOf = (status: ListStatus): ReadonlyArray<string> => {
+  const { headProblem, holder, label, running } = status
   const scan = running === undefined
     ? undefined
     : `${
@@ -198,20 +289,26 @@ const notesOf = ({ headProblem, holder, list, running }: ListStatus): ReadonlyAr
     } (${running.scan}) that began at ${running.startedAt} ${
       holder === undefined ? "was interrupted" : "is running"
     } after ${plural(running.pages, "page")} and ${plural(running.records, "record")}`
-  return [
+  const notes = [
     ...(scan === undefined ? [] : [holder === undefined ? `${scan}; the next export continues or restarts it` : scan]),
     ...(holder === undefined ? [] : [`locked by ${holder}`]),
     ...(headProblem === undefined ? [] : [`head passes are stopped: ${headProblem}`])
-  ].map((note) => `${list}: ${note}`)
+  ].map((note) => `${label}: ${note}`)
+  return [...heldBackNotes(status), ...notes]
+}
+
+const heldBackNotes = ({ completeScan, label }: ListStatus): ReadonlyArray<string> => {
+  const text = heldBackText(completeScan?.certificate)
+  return text === undefined ? [] : [`${label}: ${text}`]
 }
 
 /** Returns why the list is not fresh. */
-const problemOf = ({ age, completeScan, list, maxAge = Duration.zero }: ListStatus): string => {
+const problemOf = ({ age, completeScan, label: list, maxAge = Duration.zero }: ListStatus): string => {
   const limit = ageText(maxAge)
   if (completeScan === undefined) return `${list} was never read completely, so it counts as older than ${limit}`
-  return age === undefined
-    ? `${list} has an unknown age, which counts as older than ${limit}: its last complete full scan began in the future (${completeScan.startedAt}). Check the clocks.`
-    : `${list} is ${
-      ageText(age)
-    } old, but ${limit} is allowed: its last complete full scan began at ${completeScan.startedAt}`
+  if (age !== undefined) {
+    const [old, allowed] = ageAndLimit(age, maxAge)
+    return `${list} is ${old} old, but ${allowed} is allowed: its last complete full scan began at ${completeScan.startedAt}`
+  }
+  return `${list} has an unknown age, which counts as older than ${limit}: its last complete full scan began in the future (${completeScan.startedAt}). Check the clocks.`
 }

@@ -5,8 +5,11 @@ import {
   ExitCode,
   exportedLists,
   type FileDifference,
+  heldBackText,
   type PersonalRule,
   printable,
+  ruleNameOf,
+  ruleWords,
   type Verified,
   verify,
   verifyAgainstApi,
@@ -48,11 +51,12 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
         service: againstApi ? Layer.build(api) : Effect.undefined
       })
       yield* requireOutput
-      const { damage, verified } = yield* Effect.scoped(Effect.gen(function*() {
+      const { damage, rule, verified } = yield* Effect.scoped(Effect.gen(function*() {
         const reader = yield* Destination.reader(destination)
         const lists = yield* exportedLists(reader)
         return {
           damage: yield* reader.damage,
+          rule: (yield* reader.personal).rule,
           verified: yield* Effect.forEach(lists, (list) => verify(reader, list))
         }
       }))
@@ -79,7 +83,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
       } else {
         const lines = [
           ...damageLines(damage),
-          ...verified.flatMap(certificateLines),
+          ...verified.flatMap((one) => certificateLines(one, rule)),
           ...verified.filter(({ skipped }) => skipped.length > 0).map(unfilledLine),
           ...files.map((difference) => fileLine(difference, isRewriting)),
           ...compared.flatMap(apiLines)
@@ -130,6 +134,7 @@ const listMembers = (verified: Verified) => ({
   ...comparisonMembers(verified),
   scan: verified.certificate?.scan ?? null,
   certifiedRecords: verified.certificate?.distinct ?? null,
+  heldBack: verified.certificate?.heldBack ?? 0,
   notCompared: verified.skipped
 })
 
@@ -146,17 +151,30 @@ const damageLines = (damage: ReadonlyArray<string>): ReadonlyArray<string> => {
   ]
 }
 
-/** Formats the comparison of a list with its certificate. */
-const certificateLines = ({ certificate, differences, list }: Verified): ReadonlyArray<string> => {
+/** Formats the comparison of a list with its certificate. `rule` is that of the destination. */
+const certificateLines = (
+  { certificate, differences, list }: Verified,
+  rule: string | undefined
+): ReadonlyArray<string> => {
   const { label } = Lists.byName[list]
   if (differences.length > 0) return [`${label}: differs`, ...differences.map(differenceLine)]
   return certificate === undefined
     ? [`${label}: the rows match their texts; no complete scan has certified them yet`]
     : [
       `${label}: matches the certificate of scan ${certificate.scan}: ${count.format(certificate.distinct)} records${
-        certificate.rule === undefined ? "" : ` under the rule ${certificate.rule}`
-      }`
+        certificate.rule === undefined ? "" : ` under the rule "${certifiedRule(certificate.rule, rule)}"`
+      }`,
+      ...heldBackLines(label, certificate)
     ]
+}
+
+/** Returns the rule of a certificate in words. An unfinished rewrite leaves certificates of the earlier rule: they have a name. */
+const certifiedRule = (name: string, rule: string | undefined): string =>
+  name === ruleNameOf(rule) ? ruleWords(rule) : name
+
+const heldBackLines = (label: string, certificate: Verified["certificate"]): ReadonlyArray<string> => {
+  const text = heldBackText(certificate)
+  return text === undefined ? [] : [`${label}: ${text}`]
 }
 
 /** Formats the columns of a list that were not compared. */

@@ -111,7 +111,7 @@ const startOf = Effect.fnUntraced(function*(
       const isHidden = field in list.filters
       return yield* new Refused({
         problem: isHidden
-          ? `filters: ${field} identifies a person, and this server leaves such fields out.`
+          ? `filters: ${field} identifies a person, and this server does not filter by such fields.`
           : `filters: ${list.label} can be filtered by ${names.join(", ")}.`
       })
     }
@@ -161,7 +161,7 @@ const findTool = (sources: Sources): Tool => {
       const data = fitting(rows)
       const copy = where === "copy"
         ? yield* copyStateOf(sources, Lists.all)
-        : { ageSeconds: 0, isWhole: true, notes: [] }
+        : { ageSeconds: 0, isWhole: true, hasHeldBack: false, notes: [] }
       const isSearched = found.every((list) => list.complete)
       const isShown = data.length === rows.length
       const failed = found.flatMap(({ error, list }) =>

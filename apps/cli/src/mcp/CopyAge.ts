@@ -1,6 +1,6 @@
 /** How old and how whole a copy is. */
 import type { Lists } from "@payments/core"
-import { ageOf, Destination, freshnessOf } from "@payments/export"
+import { ageOf, Destination, freshnessOf, heldBackText } from "@payments/export"
 import { DateTime, Duration, Effect } from "effect"
 import { requireDestination, type Sources } from "./Tool.ts"
 
@@ -8,8 +8,10 @@ import { requireDestination, type Sources } from "./Tool.ts"
 export interface CopyState {
   /** The age of the oldest list, or null if the age of one is unknown. */
   readonly ageSeconds: number | null
-  /** Whether every list has had a complete scan. */
+  /** Whether every list has had a complete scan, and the last one held no rows back. */
   readonly isWhole: boolean
+  /** Whether the last complete scan of a list held rows back. */
+  readonly hasHeldBack: boolean
   readonly notes: ReadonlyArray<string>
 }
 
@@ -21,14 +23,20 @@ export const copyStateOf = (sources: Sources, lists: ReadonlyArray<Lists.AnyList
     const states = yield* freshnessOf(reader, lists)
     const ages = states.map((list) => ageSecondsOf(list, now))
     const partial = states.filter(({ completeScan }) => completeScan === undefined).map(({ list }) => list)
+    const heldBack = states.flatMap(({ completeScan, list }) => {
+      const text = heldBackText(completeScan?.certificate)
+      return text === undefined ? [] : [`${list}: ${text}. The service may no longer have them.`]
+    })
     const quarantined = states.filter((list) => list.quarantined > 0)
     return {
       ageSeconds: ages.reduce((oldest, age) => oldest === null || age === null ? null : Math.max(oldest, age), 0),
-      isWhole: partial.length === 0,
+      isWhole: partial.length + heldBack.length === 0,
+      hasHeldBack: heldBack.length > 0,
       notes: [
         ...partial.length === 0
           ? []
           : [`No export has read these lists to the end: ${partial.join(", ")}. Records are absent.`],
+        ...heldBack,
         ...quarantined.map(({ list, quarantined: records }) =>
           `Records of ${list} that do not match the API's document: ${records}. Their columns may be null.`
         )

@@ -6,16 +6,21 @@ import {
   excerptTables,
   freshnessOf,
   query,
+  QueryError,
   queryExcerpt,
   type QueryResult,
-  Questions
+  Questions,
+  requirePosition
 } from "@payments/export"
 import { DateTime, Effect, Schema, type Scope, Stream } from "effect"
+import { listsIn } from "../ListsInStatement.ts"
 import type { Answer } from "./Answer.ts"
 import { ListLabel } from "./ApiTools.ts"
 import { ageSecondsOf, copyStateOf } from "./CopyAge.ts"
 import { cellValue, fitting, type Json } from "./Json.ts"
+import { explained, leftOutColumns, offer } from "./LeftOut.ts"
 import { define, Refused, requireDestination, type Sources, type Tool, type ToolError, wholeNumber } from "./Tool.ts"
+import { shows } from "./Visibility.ts"
 
 /** Makes the tools. */
 export const copyTools = (sources: Sources): ReadonlyArray<Tool> => [
@@ -30,19 +35,30 @@ const rowArguments = {
   offset: wholeNumber(0, 1_000_000, "rows to skip; give the statement an ORDER BY")
 }
 
+const pseudonymWords =
+  "Texts such as ps1_… are pseudonyms of values that identify a person: equal values have equal ones. Their values are not here"
+
 const queryTool = (sources: Sources): Tool => {
   const { visibility } = sources
+  const hidden = leftOutColumns(visibility)
   return define(
     "query",
     `Runs one SQLite statement (SELECT, WITH or VALUES) over the copy. Nothing is written. An amount has no known currency or ` +
       "unit. missing_since is not null if the service no longer returns the record. Tables: " +
       excerptTables(visibility).map(({ columns, table }) => `${table}(${columns.map(({ name }) => name).join(", ")})`)
-        .join("; "),
+        .join("; ") +
+      (hidden.length === 0
+        ? ""
+        : `. Left out, because they identify a person: ${hidden.join(", ")}. ${offer}`) +
+      (visibility.pseudonyms === undefined ? "" : `. ${pseudonymWords}`),
     Schema.Struct({ sql: Schema.NonEmptyString, ...rowArguments }),
     ({ limit, offset, sql }) =>
       rowsAnswer(
         sources,
-        Effect.flatMap(requireDestination(sources), (destination) => queryExcerpt(destination, sql, visibility)),
+        Effect.flatMap(requireDestination(sources), (destination) => queryExcerpt(destination, sql, visibility)).pipe(
+          Effect.catchTag("QueryError", ({ problem }) =>
+            Effect.fail(new QueryError({ problem: explained(problem, sql, visibility) })))
+        ),
         { limit, offset },
         (more) => ({ tool: "query", arguments: { sql, ...more } }),
         listsIn(sql)
@@ -50,24 +66,23 @@ const queryTool = (sources: Sources): Tool => {
   )
 }
 
-/** Returns the lists whose tables the statement mentions. If there is none, or it mentions `changes` of all lists, all. */
-const listsIn = (sql: string): ReadonlyArray<Lists.AnyList> => {
-  const text = sql.toLowerCase()
-  const found = Lists.all.filter((list) => text.includes(list.label.replaceAll("-", "_")))
-  return found.length === 0 || text.includes("changes") ? Lists.all : found
-}
-
 const askTool = (sources: Sources): Tool => {
-  const { includes } = sources.visibility
-  const questions = Questions.questions.filter(({ by, list }) => by.every(({ field }) => includes(list, field)))
+  const { visibility } = sources
+  const isShown = ({ by, list }: Questions.Question) => by.every(({ field }) => shows(visibility, list, field))
+  const questions = Questions.questions.filter(isShown)
+  const leftOut = Questions.questions.filter((question) => !isShown(question)).map(({ name }) => name)
+  const names = questions.map(({ name }) => name)
+  const leftOutWords = leftOut.length === 0
+    ? ""
+    : ` Left out, because they group by a field that identifies a person: ${leftOut.join(", ")}. ${offer}`
   return define(
     "ask",
     "Answers a ready-made question from the copy: for each group the number of records, the exact sum of each amount, and in how " +
       `many records it is null. Questions: ${
         questions.map(({ description, name }) => `${name}: ${description}`).join("; ")
-      }`,
+      }.${leftOutWords}${visibility.pseudonyms === undefined ? "" : ` ${pseudonymWords}.`}`,
     Schema.Struct({
-      question: Schema.Literals(questions.map(({ name }) => name)),
+      question: Schema.Literals(names).annotate({ message: `give one of ${names.join(", ")}.${leftOutWords}` }),
       month: Schema.optionalKey(
         Schema.String.check(Schema.makeFilter(Questions.isMonth, {
           message: "Expected a month such as 2024-05"
@@ -82,7 +97,7 @@ const askTool = (sources: Sources): Tool => {
         sources,
         Effect.flatMap(
           requireDestination(sources),
-          (destination) => Questions.answer(destination, question, { month })
+          (destination) => answerIn(sources, destination, question, month)
         ),
         { limit, offset },
         (more) => ({ tool: "ask", arguments: { question: name, ...(month === undefined ? {} : { month }), ...more } }),
@@ -91,6 +106,18 @@ const askTool = (sources: Sources): Tool => {
     })
   )
 }
+
+/** Answers a question. With pseudonyms it runs over an excerpt, so that not even the order of the groups depends on values. */
+const answerIn = (
+  { visibility }: Sources,
+  destination: Destination.StoredDestination,
+  question: Questions.Question,
+  month: string | undefined
+) =>
+  visibility.pseudonyms === undefined
+    ? Questions.answer(destination, question, { month })
+    : Effect.flatMap(Questions.statementOf("Sqlite", question, { month }), ({ parameters, sql }) =>
+      queryExcerpt(destination, sql, visibility, parameters))
 
 const longestQuery = "30 seconds"
 /** Rows after those of the answer are counted up to this number. */
@@ -150,15 +177,25 @@ const changesTool = (sources: Sources): Tool =>
       "list is not among them.",
     Schema.Struct({
       after: wholeNumber(0, Number.MAX_SAFE_INTEGER, "only changes after this sequence number; default: all"),
+      generation: Schema.optionalKey(
+        Schema.String.annotate({ description: "the generation of `after`, which each change has beside its seq" })
+      ),
       list: Schema.optionalKey(ListLabel),
       limit: wholeNumber(1, 100, "changes of this answer; default 20")
     }),
-    Effect.fnUntraced(function*({ after, limit = 20, list: label }) {
+    Effect.fnUntraced(function*({ after, generation, limit = 20, list: label }) {
       const destination = yield* requireDestination(sources)
       const lists = Lists.all.filter((list) => label === undefined || list.label === label)
       const reader = yield* Destination.reader(destination)
-      const { pruned } = yield* reader.changeRange
+      const { generation: current, pruned } = yield* reader.changeRange
       const start = after ?? pruned
+      if (generation !== undefined && generation !== current) {
+        yield* Effect.catchTag(
+          requirePosition(reader, { generation, seq: start }),
+          ["OtherGeneration", "BeyondLastChange", "ChangesRemoved"],
+          ({ message }) => Effect.fail(new Refused({ problem: `${message} Begin again without \`after\`.` }))
+        )
+      }
       const rows = yield* reader.changes(start, limit, lists)
       const data = fitting(rows.map((row) => changeOf(sources, row)))
       const counted = yield* query(
@@ -181,7 +218,15 @@ const changesTool = (sources: Sources): Tool =>
         ageSeconds: copy.ageSeconds,
         next: isAtEnd
           ? null
-          : { tool: "changes", arguments: { after: last, limit, ...(label === undefined ? {} : { list: label }) } },
+          : {
+            tool: "changes",
+            arguments: {
+              after: last,
+              ...(current === undefined ? {} : { generation: current }),
+              limit,
+              ...(label === undefined ? {} : { list: label })
+            }
+          },
         notes: [
           ...copy.notes,
           ...removed ? [`Changes up to ${pruned} were removed and cannot be read any more.`] : [],
@@ -194,10 +239,10 @@ const changesTool = (sources: Sources): Tool =>
 /** Returns the visible part of a change. Of an update, only the members that differ. */
 const changeOf = (
   { visibility }: Sources,
-  { after, at, before, fields, id, kind, list: label, seq }: ChangeRow
+  { after, at, before, fields, generation, id, kind, list: label, seq }: ChangeRow
 ): Json => {
   const list = Lists.all.find((known) => known.label === label)
-  const common = { seq, list: label, at, change: kind, id }
+  const common = { seq, generation: generation ?? null, list: label, at, change: kind, id }
   if (list === undefined) return common
   const names = [...new Set(fields.map((field) => visibility.memberName(list, field)))]
   const part = (text: string | undefined): Json => {
@@ -226,6 +271,9 @@ const statusTool = (sources: Sources): Tool =>
         rows: list.rows,
         missing: list.missing,
         quarantined: list.quarantined,
+        lastChange: list.lastChange,
+        generation: list.generation?.generation ?? null,
+        heldBack: list.completeScan?.certificate?.heldBack ?? 0,
         lastCompleteScan: list.completeScan === undefined
           ? null
           : { startedAt: list.completeScan.startedAt, endedAt: list.completeScan.endedAt },
@@ -240,7 +288,7 @@ const statusTool = (sources: Sources): Tool =>
       const copy = yield* copyStateOf(sources, Lists.all)
       return {
         data,
-        complete: true,
+        complete: !copy.hasHeldBack,
         total: data.length,
         source: "copy",
         ageSeconds: copy.ageSeconds,

@@ -1,8 +1,20 @@
 /**
- * The messages on standard input and output, one line each. Only JSON reaches the protocol: its reader stops at any other text
- * for half a second, and loses the messages that arrived with it. A line that is too long is refused, and never kept in memory.
+ * The messages on standard input and output, one line each. Only messages of JSON-RPC reach the protocol: its reader stops at
+ * other text for half a second and loses the messages that arrived with it, and does not answer other JSON. A line that is too
+ * long is refused, and never kept in memory.
  */
 import { Effect, Result, Stdio, Stream } from "effect"
+import { McpProtocol } from "effect/ai"
+
+/** The versions of the protocol that the server speaks. `Mcp.test.ts` connects the official client with each. */
+export const protocols = [
+  McpProtocol.v2025_11_25,
+  McpProtocol.v2025_06_18,
+  McpProtocol.v2025_03_26,
+  McpProtocol.v2024_11_05
+] as const
+
+const versions: ReadonlyArray<string> = protocols.map(({ protocolVersion }) => protocolVersion)
 
 /** The longest line. The arguments of a call take a few kilobytes. */
 export const maxLineBytes = 1024 * 1024
@@ -16,8 +28,11 @@ export const messages = Effect.gen(function*() {
     Stream.filterMapEffect(({ buffer, bytes }) => {
       if (bytes > maxLineBytes) return Effect.as(refuse(tooLong), Result.fail(undefined))
       const text = buffer.toString("utf8", 0, bytes)
-      if (isJson(text)) return Effect.succeed(Result.succeed<Uint8Array>(Buffer.from(`${text}\n`)))
-      return Effect.as(text.trim() === "" ? Effect.void : refuse(parseError), Result.fail(undefined))
+      if (text.trim() === "") return Effect.succeed(Result.fail(undefined))
+      const refused = refusalOf(text)
+      return refused === undefined
+        ? Effect.succeed(Result.succeed<Uint8Array>(Buffer.from(`${text}\n`)))
+        : Effect.as(refuse(refused), Result.fail(undefined))
     })
   )
   return Stdio.make({ ...stdio, stdin })
@@ -66,18 +81,87 @@ const linesOf = (unfinished: Line, chunk: Uint8Array): readonly [unfinished: Lin
   return [append(line, chunk.subarray(start)), lines]
 }
 
-/** An error response (https://www.jsonrpc.org/specification#error_object). The id of the request is not known. */
-const refusal = (code: number, message: string) =>
-  `${JSON.stringify({ jsonrpc: "2.0", id: null, error: { code, message } })}\n`
+/** The id of a request; null if it has none that is valid. */
+type Id = string | number | null
+
+/** An error response (https://www.jsonrpc.org/specification#error_object). */
+const refusal = (code: number, message: string, id: Id = null, data?: unknown) =>
+  `${JSON.stringify({ jsonrpc: "2.0", id, error: { code, message, data } })}\n`
+
+const invalid = (problem: string, id?: Id) => refusal(-32_600, `Invalid Request: ${problem}`, id)
 
 const parseError = refusal(-32_700, "Parse error")
 const tooLong = refusal(-32_600, `Invalid Request: a message has at most ${maxLineBytes} bytes`)
 
-const isJson = (text: string): boolean => {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
+/** The deepest nesting of a message. The arguments of a call have two levels below it. */
+const maxDepth = 64
+
+/** Whether brackets outside of strings are nested deeper. The protocol does not answer messages that exhaust its stack. */
+const isTooDeep = (json: string): boolean => {
+  let depth = 0
+  for (const [mark] of json.matchAll(/"(?:[^"\\]+|\\.)*"|[[\]{}]/g)) {
+    if (mark === "[" || mark === "{") depth++
+    else if (mark === "]" || mark === "}") depth--
+    if (depth > maxDepth) return true
   }
+  return false
+}
+
+/** Returns the response to a line that is no message of JSON-RPC, or asks for an unknown version; undefined for any other. */
+const refusalOf = (line: string): string | undefined => {
+  let message: unknown
+  try {
+    message = JSON.parse(line)
+  } catch {
+    return parseError
+  }
+  // The protocol answers batches itself, which some of its versions have.
+  if (Array.isArray(message) && message.every((element) => problemOf(element) === undefined) && !isTooDeep(line)) {
+    return undefined
+  }
+  const problem = problemOf(message)
+  if (problem !== undefined) return problem
+  return isTooDeep(line)
+    ? invalid(`it is nested deeper than ${maxDepth} levels`, idOf(message))
+    : versionProblem(message)
+}
+
+const isObject = (value: unknown): value is { readonly [name: string]: unknown } =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** Parsing rounds integers beyond 2^53, so the response would have another id, which may be that of another request. */
+const isId = (value: unknown): value is string | number =>
+  typeof value === "string" ||
+  (typeof value === "number" && Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value)))
+
+const idOf = (message: unknown): Id => isObject(message) && isId(message["id"]) ? message["id"] : null
+
+const problemOf = (message: unknown): string | undefined => {
+  if (!isObject(message)) return invalid("a message is an object")
+  const id = idOf(message)
+  if ("id" in message && id === null) {
+    return invalid("an id is a text or a number, and a whole number is at most 2^53 - 1")
+  }
+  if (message["jsonrpc"] !== "2.0") return invalid("jsonrpc is \"2.0\"", id)
+  return typeof message["method"] === "string" || "result" in message || "error" in message
+    ? undefined
+    : invalid("a request has a method", id)
+}
+
+/**
+ * Returns the response to `initialize` with a version that is neither known nor newer than every known one. The protocol answers
+ * a newer one with the newest that it knows
+ * (https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation).
+ */
+const versionProblem = (message: unknown): string | undefined => {
+  if (!isObject(message) || message["method"] !== "initialize" || !isObject(message["params"])) return undefined
+  const requested = message["params"]["protocolVersion"]
+  if (typeof requested !== "string" || versions.includes(requested)) return undefined
+  const isNewer = /^\d{4}-\d{2}-\d{2}$/.test(requested) && versions.every((version) => requested > version)
+  return isNewer
+    ? undefined
+    : refusal(-32_602, "Unsupported protocol version", idOf(message), {
+      supported: versions,
+      requested: requested.slice(0, 32)
+    })
 }

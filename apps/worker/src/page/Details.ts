@@ -22,7 +22,9 @@ export const sourceDetails = ({ lists, name }: SourceSnapshot, isOneOfSeveral: b
       consumers.map(({ lag, movedAt, name: consumer, position }) =>
         html`<tr role="row">
         <th role="rowheader" scope="row"><bdi>${consumer}</bdi></th>
-        <td role="cell" data-label="Behind">${counted(lag, "change")}</td>
+        <td role="cell" data-label="Behind">${
+          lag === undefined ? "unknown: the destination was restored" : counted(lag, "change")
+        }</td>
         <td role="cell" data-label="Position">${grouped(position)}</td>
         <td role="cell" data-label="Last moved"><time datetime="${movedAt}">${
           durationWords(secondsBetween(movedAt, at))
@@ -79,7 +81,9 @@ const changes = (id: string, { at: readAt, days }: Overview, at: string): Html =
   const points = days.map((day) => [Date.parse(day.day) / 1000, ...kinds.map(([kind]) => day[kind])])
   return html`<section class="chart"><h4>${title}</h4>
     <ul class="legend">${kinds.map(([kind, words]) => html`<li><span class="swatch ${kind}"></span>${words}</li>`)}</ul>
-    <div class="plot" data-points="${JSON.stringify(points)}" aria-hidden="true"></div>
+    <div class="plot" data-points="${
+    JSON.stringify(points)
+  }" aria-hidden="true"><p class="empty undrawn">This browser does not draw the chart. The table has its numbers.</p></div>
     <details id="days:${id}"><summary>As a table<span class="unseen">: ${title}</span></summary>
       <div class="scroll" tabindex="0" role="group" aria-label="${title}"><table class="plain numbers">
         <thead><tr>${
@@ -110,14 +114,14 @@ const amounts = (list: ListSnapshot, { at: readAt, otherStatuses, statuses }: Ov
   const [first] = columns
   const title = first === undefined ? "Rows by status" : "Amounts by status"
   if (all.length === 0) {
-    return html`<section class="chart"><h4>${title}</h4><p class="empty">No rows, as of ${
+    return html`<section class="chart totals"><h4>${title}</h4><p class="empty">No rows, as of ${
       time(readAt, at)
     }.</p></section>`
   }
   const measure = (totals: { readonly rows: number; readonly sums: { readonly [column: string]: string } }) =>
     magnitude(first === undefined ? String(totals.rows) : totals.sums[first] ?? "0")
   const largest = all.reduce((most, totals) => measure(totals) > most ? measure(totals) : most, 1n)
-  return html`<section class="chart"><h4>${title}</h4>
+  return html`<section class="chart totals"><h4>${title}</h4>
     <div class="scroll" tabindex="0" role="group" aria-label="${title} of ${list.list}"><table class="plain numbers amounts">
       <thead><tr><th scope="col">Status</th><th scope="col">Rows</th>${
     columns.map((column) => html`<th scope="col">${listTitle(column.replaceAll("_", " "))}</th>`)
@@ -125,7 +129,9 @@ const amounts = (list: ListSnapshot, { at: readAt, otherStatuses, statuses }: Ov
       <tbody>${
     all.map((totals) =>
       html`<tr>
-        <th scope="row">${totals.label}${bar(Number(measure(totals) * 1000n / largest) / 1000, "amount")}</th>
+        <th scope="row"><div class="status">${totals.label}</div>${
+        bar(Number(measure(totals) * 1000n / largest) / 1000, "amount")
+      }</th>
         <td>${grouped(totals.rows)}</td>
         ${columns.map((column) => html`<td>${grouped(totals.sums[column] ?? "0")}</td>`)}
       </tr>`

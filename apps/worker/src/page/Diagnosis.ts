@@ -1,4 +1,5 @@
 /** What the state of a list or a source means for a person: how bad it is, in one word and in sentences. */
+import { heldBackText } from "@payments/export"
 import { type Html, html } from "@payments/export/html"
 import type { ListSnapshot, Snapshot, SourceSnapshot } from "../Snapshot.ts"
 import { counted, durationWords, grouped, kindTitle, limitWords, secondsBetween, time } from "./Words.ts"
@@ -79,7 +80,8 @@ export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Find
   if (list.maxAgeSeconds !== null && !list.isFresh) {
     const allowed = limitWords(list.maxAgeSeconds)
     if (list.ageSeconds !== null) {
-      add("bad", html`The data is ${durationWords(list.ageSeconds)} old. At most ${allowed} is allowed.`)
+      const age = durationWords(list.ageSeconds)
+      add("bad", html`The data is ${age === allowed ? `more than ${age}` : age} old. At most ${allowed} is allowed.`)
     } else if (list.completeScan !== null) {
       add("bad", html`The age is unknown until the next full scan: a clock was set back.`)
     }
@@ -92,9 +94,13 @@ export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Find
     )
   }
   // A run that waits for the reason that ended the run before is one problem.
-  if (list.failure !== null && list.failure.message !== waiting?.message) {
+  const heldBack = heldBackText(list.completeScan?.certificate)
+  if (heldBack !== undefined) add("warn", html`${heldBack[0]?.toUpperCase() ?? ""}${heldBack.slice(1)}.`)
+  if (
+    list.failure !== null && list.failure.message !== waiting?.message && (heldBack === undefined || hasFailed(list))
+  ) {
     const { kind, message } = list.failure
-    const what = `The last ${kindTitle[kind].toLowerCase()} ${hasHeldBack(list) ? "held rows back" : "failed"}`
+    const what = `The last ${kindTitle[kind].toLowerCase()} ${hasFailed(list) ? "failed" : "held rows back"}`
     add(tone === "bad" ? "bad" : "warn", html`${what}: ${saidOf(list, message)} ${since(list.failure.since, at)}`)
   }
   if (list.headProblem !== null) add("warn", html`Head passes are stopped: ${saidOf(list, list.headProblem)}`)
@@ -108,7 +114,11 @@ export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Find
 }
 
 /** Whether the last full scan ended, but has marked no row missing because too many would be. */
-export const hasHeldBack = ({ failure }: ListSnapshot): boolean => failure?.reason === "HeldBack"
+export const hasHeldBack = ({ completeScan, failure }: ListSnapshot): boolean =>
+  failure?.reason === "HeldBack" || (completeScan?.certificate?.heldBack ?? 0) > 0
+
+/** Whether the last run did not reach its end. */
+export const hasFailed = ({ failure }: ListSnapshot): boolean => failure !== null && failure.reason !== "HeldBack"
 
 /** Text of an error: isolated from the direction of the text around it, and ended as a sentence. */
 const said = (message: string): Html => html`<bdi>${/[.!?]$/.test(message) ? message : `${message}.`}</bdi>`
@@ -197,7 +207,7 @@ const phrases = ({ cluster, sources }: Snapshot) => {
       ...phrase(count(is("First scan")), (n) => `${counted(n, "first full scan")} running`),
       ...phrase(count((list) => (list.progress?.waiting ?? null) !== null), (n) => `${counted(n, "run")} waiting`),
       ...phrase(
-        count((list) => list.failure !== null && !hasHeldBack(list)),
+        count(hasFailed),
         (n) => `${counted(n, "list")} whose last run failed`
       ),
       ...phrase(count(hasHeldBack), (n) => `${counted(n, "list")} with rows held back`),

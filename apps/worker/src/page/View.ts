@@ -8,6 +8,7 @@ import { listDetails, sourceDetails } from "./Details.ts"
 import {
   type Finding,
   freshness,
+  hasFailed,
   hasHeldBack,
   listFindings,
   rankOf,
@@ -152,11 +153,10 @@ const activity = (source: SourceSnapshot, list: ListSnapshot, at: string): Html 
       list.holder.replace(/ since \S+$/, "")
     }</bdi></span></span>`
   }
-  if (list.failure !== null) {
-    return html`<span class="note warn">${icon("warn")}${
-      hasHeldBack(list) ? "Rows held back" : `${kindTitle[list.failure.kind]} failed`
-    }</span>`
+  if (list.failure !== null && hasFailed(list)) {
+    return html`<span class="note warn">${icon("warn")}${kindTitle[list.failure.kind]} failed</span>`
   }
+  if (hasHeldBack(list)) return html`<span class="note warn">${icon("warn")}Rows held back</span>`
   if (source.state === "stopped") return html`<span class="note">Stopped</span>`
   if (source.state === "starting") return html`<span class="note">Opening the destination</span>`
   if (list.completeScan === null) return html`<span class="note">Idle</span>`

@@ -23,9 +23,9 @@ const chromium = Effect.gen(function*() {
         headless: "shell",
         // A container has no user namespaces for Chromium's sandbox. It loads only pages of this project.
         args: ["--no-sandbox", "--font-render-hinting=none", "--hide-scrollbars"],
-        // Without a locale, `navigator.language` is not a language tag.
         env: {
-          LANG: "en_US.UTF-8",
+          // As in containers. With it `navigator.language` is `en-US@posix`, which is not a language tag.
+          LANG: "C.UTF-8",
           HOME: folder,
           TMPDIR: folder,
           FONTCONFIG_PATH: join(folder, "fonts"),

@@ -8,6 +8,11 @@ import { at, list, snapshots, source } from "./Snapshots.ts"
 const failure = { kind: "full", reason: "Unauthorized", message: "invoices: not authorized (401)", since: at } as const
 const unscanned: Partial<ListSnapshot> = { ageSeconds: null, completeScan: null, isFresh: false }
 
+const { completeScan } = list("invoices", 9500, 60)
+const heldBack = completeScan?.certificate
+  ? { ...completeScan, certificate: { ...completeScan.certificate, heldBack: 500 } }
+  : null
+
 const texts = (given: ListSnapshot) =>
   listFindings(given, at).map(({ sentence, tone }) => `${tone}: ${sentence.markup.replaceAll(/<[^>]+>/g, "")}`)
 
@@ -33,6 +38,22 @@ describe("a list", () => {
       "good Fresh",
       [
         "warn: The last full scan held rows back: 9 rows would be missing at once. Since 14:05:09 UTC, under 5 s ago."
+      ]
+    ],
+    [
+      "held rows back before the worker started",
+      { completeScan: heldBack },
+      "good Fresh",
+      [
+        "warn: The last full scan returned 9,500 of 10,000 rows; the others were held back: they have no missing mark, because they are too many at once."
+      ]
+    ],
+    [
+      "held rows back just now",
+      { completeScan: heldBack, failure: { ...failure, reason: "HeldBack", message: "500 rows would be missing." } },
+      "good Fresh",
+      [
+        "warn: The last full scan returned 9,500 of 10,000 rows; the others were held back: they have no missing mark, because they are too many at once."
       ]
     ],
     ["has a scan from the future", { ageSeconds: null, isFresh: false }, "bad Age unknown", [

@@ -16,7 +16,7 @@ import { list, snapshots, source } from "./Snapshots.ts"
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
 
 /** Opens an address and records what the page must never do: leave the worker, violate its policy, fail. */
-const open = Effect.fnUntraced(function*(url: string, isScripted = true) {
+const open = Effect.fnUntraced(function*(url: string, isScripted = true, before = "") {
   const chromium = yield* Chromium
   // A context of its own: no cache, no other tabs.
   const context = yield* Effect.acquireRelease(
@@ -35,6 +35,8 @@ const open = Effect.fnUntraced(function*(url: string, isScripted = true) {
   })
   page.on("pageerror", (error) => wrong.push(String(error)))
   yield* Effect.promise(() => page.setJavaScriptEnabled(isScripted))
+  // Runs before the scripts of the page.
+  yield* Effect.promise(() => page.evaluateOnNewDocument(before))
   yield* Effect.promise(() => page.goto(url))
   const evaluate = (expression: string): Effect.Effect<unknown> => Effect.promise(() => page.evaluate(expression))
   return {
@@ -199,6 +201,56 @@ layer(Chromium.layer, { excludeTestServices: true })("the page", (it) => {
       assert.deepStrictEqual(wrong, [])
     }))
 
+  it.effect("draws the changes per day in a locale that is no language tag, and says so where it cannot draw", () =>
+    Effect.gen(function*() {
+      const server = yield* pageServer(snapshots.fresh)
+      const blank = yield* open("about:blank")
+      assert.strictEqual(yield* blank.evaluate("navigator.language"), "en-US@posix")
+      const { evaluate, until, wrong } = yield* open(server.url)
+      yield* until("document.querySelector('.plot canvas') !== null")
+      const drawn =
+        "[...document.querySelectorAll('.plot')].map((plot) => { const canvas = plot.querySelector('canvas');" +
+        " const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);" +
+        " return data.some((value) => value !== 0) && plot.querySelector('.undrawn') === null })"
+      assert.deepStrictEqual(yield* evaluate(drawn), Array.from({ length: 6 }, () => true))
+      assert.deepStrictEqual(wrong, [])
+      const undrawable = yield* open(
+        server.url,
+        true,
+        "HTMLCanvasElement.prototype.getContext = () => { throw new Error() }"
+      )
+      yield* undrawable.until("getComputedStyle(document.querySelector('.undrawn')).visibility === 'visible'")
+      assert.match(yield* undrawable.text("#details"), /This browser does not draw the chart[^]*As a table/)
+    }))
+
+  it.effect("shows every amount and whole statuses on wide screens", () =>
+    Effect.gen(function*() {
+      const payouts = list("payout-requests", 184_220, 130)
+      const statuses = payouts.overview?.statuses.map(({ rows, sums }, index) => ({
+        status: ["completed", "on_hold_by_review", "failed", "支払い".repeat(60)][index] ?? "",
+        rows,
+        sums: Object.fromEntries(Object.entries(sums).map(([column, sum]) => [column, `${sum}000`]))
+      }))
+      const overview = payouts.overview === null ? null : { ...payouts.overview, statuses: statuses ?? [] }
+      const server = yield* pageServer({
+        ...snapshots.fresh,
+        sources: [source("acme", { lists: [{ ...payouts, overview }] })]
+      })
+      const { evaluate, page } = yield* open(server.url)
+      // The boxes that extend beyond the box that scrolls, and statuses of one word that have two lines.
+      const cut =
+        "(() => { const box = document.querySelector('.amounts').closest('.scroll').getBoundingClientRect();" +
+        " return [...document.querySelectorAll('.amounts th, .amounts td')].filter((cell) =>" +
+        " cell.getBoundingClientRect().right > box.right + 0.5).map(({ innerText }) => innerText) })()"
+      const broken = "[...document.querySelectorAll('.amounts .status')].filter((status) =>" +
+        " /^\\w+$/.test(status.innerText) && status.getBoundingClientRect().height > 30).map(({ innerText }) => innerText)"
+      for (const width of [1000, 1200, 1280, 1500]) {
+        yield* Effect.promise(() => show(page, { width, scheme: "light" }))
+        assert.deepStrictEqual([yield* evaluate(cut), yield* evaluate(broken)], [[], []], `${width} px`)
+        assert.isAtMost(Number(yield* evaluate("document.documentElement.scrollWidth")), width)
+      }
+    }))
+
   it.effect("is complete without JavaScript", () =>
     Effect.gen(function*() {
       const server = yield* pageServer(snapshots.stale)
@@ -260,7 +312,7 @@ layer(Chromium.layer, { excludeTestServices: true })("the page", (it) => {
         failure: { ...problem, kind: "full" },
         holder: hostile,
         headProblem: hostile,
-        consumers: [{ name: hostile, position: 1, lag: 2, movedAt: snapshots.fresh.at }],
+        consumers: [{ name: hostile, generation: "1f0e8a2c44d1", position: 1, lag: 2, movedAt: snapshots.fresh.at }],
         overview: {
           at: snapshots.fresh.at,
           days: [],

@@ -33,6 +33,8 @@ export const pageServer = Effect.fnUntraced(function*(initial: Snapshot) {
     current,
     set: () => Effect.void,
     update: () => Effect.void,
+    fleet: Effect.never,
+    setReader: () => Effect.void,
     noteRateUnsafe: () => {},
     setCluster: () => Effect.void,
     remove: () => Effect.void

@@ -61,6 +61,8 @@ const amountColumns: { readonly [list: string]: ReadonlyArray<string> } = {
   invoices: ["amount", "payment_amount"]
 }
 
+const generation = "1f0e8a2c44d1"
+
 /** A list with a complete full scan that began so many seconds ago. */
 export const list = (
   name: string,
@@ -91,9 +93,11 @@ export const list = (
     holder: null,
     holdsLock: true,
     headProblem: null,
+    generation: { generation, beganAfter: 0, beganAt: before(86_400), reason: "first" },
+    lastChange: 482_113,
     consumers: [
-      { name: "ledger", position: 482_113, lag: 0, movedAt: before(12) },
-      { name: "search-index", position: 481_702, lag: 411, movedAt: before(340) }
+      { name: "ledger", generation, position: 482_113, lag: 0, movedAt: before(12) },
+      { name: "search-index", generation, position: 481_702, lag: 411, movedAt: before(340) }
     ],
     overview,
     ageSeconds,

@@ -88,6 +88,11 @@ export const makeClient = (
     instrument(PaymentsConfig.addressOf(config, list), list, () => paceOf(list, keys[list.baseAddress]))
   )
 
+  const addressOf = (list: Lists.AnyList): string => {
+    const { origin, pathname } = PaymentsConfig.addressOf(config, list)
+    return `${origin}${pathname}`
+  }
+
   const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) => {
     const pace = paceOf(request.list, key)
     const sending = Effect.suspend(() => {
@@ -120,7 +125,8 @@ export const makeClient = (
             )
           )),
         {
-          onFailure: (failure) => paymentsErrorOf(request, failure, count.made),
+          onFailure: (failure) =>
+            paymentsErrorOf(request, { ...failure, address: addressOf(request.list) }, count.made),
           onSuccess: (arrived): Fetched => ({ ...arrived, request, attempts: count.made })
         }
       )
@@ -214,6 +220,7 @@ export const paymentsErrorOf = (request: PageRequest, failure: Failure, attempts
     attempts,
     status: failure.status,
     requestId: failure.requestId,
+    address: failure.address,
     body: failure.body,
     position: request.cursor === undefined ? undefined : positionOf(request, request.cursor)
   })

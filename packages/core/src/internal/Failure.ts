@@ -6,5 +6,7 @@ export interface Failure {
   readonly reason: Reason
   readonly status?: number | undefined
   readonly requestId?: string | undefined
+  /** The address that the request was sent to, without its query. */
+  readonly address?: string | undefined
   readonly body?: ErrorBody | undefined
 }

@@ -64,15 +64,18 @@ export const reasonOfStatus = (answer: RawAnswer, now: number): Reason | undefin
   return new UnexpectedStatus({ status })
 }
 
-/** A longer `Retry-After` is treated as a mistake of the service and ignored. */
-const longestValidRetryAfter = Duration.hours(24)
+/** A longer `Retry-After` counts as this one, which messages and JSON numbers can express. */
+const longestRetryAfter = Duration.days(36_500)
 
-/** Parses `Retry-After`, in seconds or as a date (RFC 9110 §10.2.3). Ignores negative, invalid and too long values. */
+/**
+ * Parses `Retry-After`, in seconds or as a date (RFC 9110 §10.2.3). Ignores negative and invalid values. A wait of any
+ * length is kept: without it, a service that asks for days would be retried at once.
+ */
 const retryAfter = (answer: RawAnswer, now: number): Duration.Duration | undefined => {
   const parsed = Headers.parseRetryAfter(answer.headers["retry-after"] ?? "")
   if (Result.isFailure(parsed)) return undefined
   const wait = Headers.retryAfterDelay(parsed.success, now)
-  return Duration.isGreaterThan(wait, longestValidRetryAfter) || Duration.isNegative(wait) ? undefined : wait
+  return Duration.isNegative(wait) ? undefined : Duration.min(wait, longestRetryAfter)
 }
 
 /** Describes the body of an error answer. The document does not specify its shape (§7). */

@@ -11,8 +11,11 @@
  * - `reductions`: a rate that was reduced several times within a few seconds is reduced more each time.
  * - `clients`: the number of clients, counted anew every minute.
  *
- * The rate grows while requests wait for it: fast until the first 429, then slowly near the peak. While the store cannot
- * be used, a client keeps to its share of the last known rate.
+ * The rate grows while requests wait for it: fast until the first 429, then slowly near the peak.
+ *
+ * A client that is cut off from the store cannot know whether the others are too, and they cannot know that it still
+ * sends. So the clients that use the store leave a part of the ceiling unused, the reserve, and a client without the
+ * store sends at most its share of the reserve. All clients together then keep to the ceiling at every moment.
  */
 import { type Clock, Duration, Effect, Fiber, Option, Semaphore } from "effect"
 import type { RateLimiterStore } from "effect/persistence/RateLimiter"
@@ -36,6 +39,8 @@ const lowestRate = 0.2
 const highestRate = 1000
 /** The first rate if there is no ceiling. */
 const firstRate = 20
+/** The part of the ceiling for all clients that are cut off from the store, together. */
+const reservedPart = 0.05
 
 /** The level of `rate` and `peak` for a rate. */
 const levelOf = (rate: number): number => 100 * Math.log(rate / lowestRate)
@@ -72,9 +77,10 @@ const retryIntervalMs = 5000
 
 /** Returns a pace that shares a budget. */
 export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace => {
-  const firstLevel = levelOf(Math.min(ceiling ?? firstRate, highestRate))
+  const highest = ceiling === undefined ? highestRate : Math.min(ceiling * (1 - reservedPart), highestRate)
+  const firstLevel = levelOf(ceiling === undefined ? firstRate : highest)
   const highestLevel = ceiling === undefined ? fullLevel - 1 : Math.min(fullLevel - 1, firstLevel)
-  let rate = ceiling ?? firstRate
+  let rate = rateOf(firstLevel)
   let readAgainAt = Number.NEGATIVE_INFINITY
   /** Whether a request has waited for its slot since the rate was read. */
   let hasWaited = false
@@ -116,7 +122,7 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
     hasWaited = false
   })
   const noteLevel = (level: number) => {
-    rate = Math.min(ceiling ?? highestRate, rateOf(Math.max(0, level)))
+    rate = Math.min(highest, rateOf(Math.max(0, level)))
   }
 
   /** Takes milliseconds of `slots`. Returns the time in ms until they begin, which is when a request may be sent. */
@@ -165,13 +171,13 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
   const leaveStore = (now: number, { message }: StoreProblem) => {
     // Another request has noticed it at the same time.
     if (own !== undefined) return Effect.void
-    const share = rate / Math.max(clients, earlierClients)
+    const share = (rate / (1 - reservedPart)) * reservedPart / Math.max(clients, earlierClients)
     own = makeOwnPace(share, slowDown)
     triedAt = now
     return Effect.logWarning(
       `The rate limit store cannot be used: ${message.replace(/\.$/, "")}. Until it can, this process sends at most ${
         share >= 10 ? Math.floor(share) : share.toPrecision(2)
-      } requests per second, its share of the budget.`
+      } requests per second, its share of what the others leave unused.`
     )
   }
 

@@ -1,5 +1,6 @@
 /** The certificate of a complete scan: figures that can be recomputed from the destination alone. */
 import { Option, Schema } from "effect"
+import { withOldKey } from "./Counts.ts"
 
 /** The certificate of a complete scan. */
 export const Certificate = Schema.Struct({
@@ -25,10 +26,11 @@ export const Certificate = Schema.Struct({
    * forgery.
    */
   digest: Schema.String,
+  /** The rows that the scan did not return, and that stay without a missing mark because they are too many at once; else absent. */
+  heldBack: Schema.optionalKey(Schema.Int),
   /** The name of the rule for personal data. Without one, every field is kept. The digest is that of the texts after the rule. */
   rule: Schema.optionalKey(Schema.String)
-  // Databases and manifests have stored `withoutId` under the key `nameless` since the first version.
-}).pipe(Schema.encodeKeys({ withoutId: "nameless" }))
+}).pipe(withOldKey)
 /** {@inheritDoc Certificate} */
 export interface Certificate extends Schema.Schema.Type<typeof Certificate> {}
 

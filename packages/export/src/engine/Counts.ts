@@ -1,5 +1,20 @@
 /** The counts of a scan. */
-import { Schema } from "effect"
+import { Schema, SchemaGetter } from "effect"
+
+/** Destinations of version 6 and earlier have stored `withoutId` under this key. */
+const oldKey = "nameless"
+
+/** Makes the schema decode stored objects that have `withoutId` under its old key. It encodes the current one. */
+export const withOldKey = <S extends Schema.Struct<{ readonly withoutId: typeof Schema.Int }>>(schema: S) =>
+  Schema.Record(Schema.String, Schema.Unknown).pipe(
+    Schema.decodeTo(schema, {
+      decode: SchemaGetter.transform(({ [oldKey]: withoutId, ...stored }) =>
+        // The schema checks the object.
+        (withoutId === undefined ? stored : { ...stored, withoutId }) as S["Encoded"]
+      ),
+      encode: SchemaGetter.transform((encoded): { readonly [name: string]: unknown } => ({ ...encoded }))
+    })
+  )
 
 /** The counts of a scan, over all its runs. */
 export const Counts = Schema.Struct({
@@ -17,7 +32,6 @@ export const Counts = Schema.Struct({
   quarantined: Schema.Int,
   /** Those of {@link quarantined} without an id that every database can store. They have no row. */
   withoutId: Schema.Int
-  // Databases have stored `withoutId` under the key `nameless` since the first version.
-}).pipe(Schema.encodeKeys({ withoutId: "nameless" }))
+}).pipe(withOldKey)
 /** {@inheritDoc Counts} */
 export interface Counts extends Schema.Schema.Type<typeof Counts> {}

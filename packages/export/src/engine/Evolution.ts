@@ -18,19 +18,28 @@ export interface Additions {
 export const writtenLater = (version: string | undefined): string =>
   `it was written by a later version of this program${version === undefined ? "" : ` (${version})`}. Use that version.`
 
+/** Why this program must neither read nor write a destination. */
+export interface Unusable {
+  readonly problem: string
+  /** Whether a later version of this program has written it. */
+  readonly isLater: boolean
+}
+
 /** Returns what to add to the destination, or why this program must neither read nor write it. */
 export const additionsTo = (
   recorded: ReadonlyArray<RecordedColumn>,
   lists: ReadonlyArray<Lists.AnyList>,
   version: string | undefined
-): Result.Result<Additions, string> => {
+): Result.Result<Additions, Unusable> => {
   for (const { kind, list, name } of recorded) {
     const column = columnIn(lists, list, name)
-    if (column === undefined) return Result.fail(writtenLater(version))
+    if (column === undefined) return Result.fail({ problem: writtenLater(version), isLater: true })
     if (column.kind !== kind) {
-      return Result.fail(
-        `its column ${list}.${name} has the type ${kind}, but this version of the program needs ${column.kind}. Export into a new destination (another --to).`
-      )
+      return Result.fail({
+        problem:
+          `its column ${list}.${name} has the type ${kind}, but this version of the program needs ${column.kind}. Export into a new destination (another --to).`,
+        isLater: false
+      })
     }
   }
   const tables = lists.filter(({ label }) => recorded.every(({ list }) => list !== label))

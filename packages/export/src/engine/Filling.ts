@@ -45,7 +45,7 @@ export const fillColumns = Effect.fnUntraced(function*(
   const additions = additionsTo(yield* store.columns(list), [list], undefined)
   if (Result.isFailure(additions)) {
     const { location } = store
-    return yield* new SinkError({ location, reason: new NotADestination({ problem: additions.failure }) })
+    return yield* new SinkError({ location, reason: new NotADestination(additions.failure) })
   }
   const { columns, from } = yield* unfilled(store, list)
   if (columns.length === 0) return

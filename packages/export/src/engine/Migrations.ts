@@ -274,14 +274,47 @@ export const migrations: ReadonlyArray<Migration> = [
         pruned_at timestamptz NOT NULL
       )`
     ]
+  },
+  {
+    version: 7,
+    sqlite: [
+      // The generations in their order. The numbers of changes up to `began_after` have the same facts as in the generation
+      // before. The name is random: two restored copies of one backup must not give theirs the same name. `origin` is only
+      // known in PostgreSQL.
+      `CREATE TABLE generations (
+        number INTEGER PRIMARY KEY, generation TEXT NOT NULL UNIQUE, began_after INTEGER NOT NULL, began_at TEXT NOT NULL,
+        reason TEXT NOT NULL, origin TEXT
+      ) STRICT`,
+      `INSERT INTO generations (generation, began_after, began_at, reason)
+        VALUES (lower(hex(randomblob(6))), 0, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), 'first')`,
+      // NULL: the first generation.
+      "ALTER TABLE changes ADD COLUMN generation TEXT",
+      "ALTER TABLE consumers ADD COLUMN generation TEXT",
+      "UPDATE consumers SET generation = (SELECT generation FROM generations)"
+    ],
+    postgres: (s) => [
+      // The first twelve digits of a random UUID are random.
+      `CREATE TABLE ${s}.generations (
+        number bigint PRIMARY KEY, generation text COLLATE "C" NOT NULL UNIQUE, began_after bigint NOT NULL,
+        began_at timestamptz NOT NULL, reason text NOT NULL, origin text
+      )`,
+      `INSERT INTO ${s}.generations (number, generation, began_after, began_at, reason)
+        VALUES (1, left(replace(gen_random_uuid()::text, '-', ''), 12), 0, clock_timestamp(), 'first')`,
+      // The current generation, in the row that a transaction locks when it takes the next numbers of changes.
+      `ALTER TABLE ${s}.destination ADD COLUMN generation text`,
+      `UPDATE ${s}.destination SET generation = (SELECT generation FROM ${s}.generations)`,
+      `ALTER TABLE ${s}.changes ADD COLUMN generation text`,
+      `ALTER TABLE ${s}.consumers ADD COLUMN generation text`,
+      `UPDATE ${s}.consumers SET generation = (SELECT generation FROM ${s}.generations)`
+    ]
   }
 ]
 
 /** The version of the tables that this program writes. */
-export const currentVersion = 6
+export const currentVersion = 7
 
 /** The oldest version of the tables that a program may read without migrating them. Version 6 added tables, and a column that only a
- * writer reads. */
+ * writer reads; version 7 a table and columns that readers do without. */
 export const oldestReadableVersion = 5
 
 /** Why a program refuses a destination of an earlier version that it would have to change. */
@@ -290,6 +323,9 @@ export const earlierVersion =
 
 /** The version from which the tables for personal data and for removed rows exist. */
 export const personalVersion = 6
+
+/** The version from which destinations have generations. */
+export const generationVersion = 7
 
 /** The migrations that a destination of this version lacks. */
 export const migrationsAfter = (version: number): ReadonlyArray<Migration> =>

@@ -1,26 +1,24 @@
 /** The rule for personal data to which a destination is bound, and the check of it in every transaction. */
-import { keepAll, keyCheckIn, nameOf, toStored } from "../personal/Rule.ts"
+import { keepText, keyCheckIn, nameOf } from "../personal/Rule.ts"
 import { Damaged, type PersonalBinding, PersonalDataChanged, type PersonalState, type ScanRequest } from "../Sink.ts"
 import type { Certificate } from "./Certificate.ts"
 import { number, optional, type Row } from "./Rows.ts"
 
-/** The stored form of the rule that keeps every field. The databases have NULL for it. */
-export const keepRule = toStored(keepAll)
-
 /** The binding of a scan that keeps every field, in a destination where nothing was ever erased. */
-export const keepBinding: PersonalBinding = { rule: keepRule, edition: 0 }
+export const keepBinding: PersonalBinding = { rule: keepText, edition: 0 }
 
 /** Returns the binding of a scan or pass. */
 export const bindingOf = ({ personal = keepBinding }: Pick<ScanRequest, "personal">): PersonalBinding => personal
 
 /** Returns what the first commit writes into the columns `rule` and `key_check`, or undefined if nothing. */
 export const toColumns = (rule: string): readonly [rule: string, keyCheck: string | null] | undefined =>
-  rule === keepRule ? undefined : [rule, keyCheckIn(rule) ?? null]
+  rule === keepText ? undefined : [rule, keyCheckIn(rule) ?? null]
 
 /** Returns the certificate with the name of a stored rule. */
-export const certificateWith = (certificate: Certificate, stored: string | undefined = keepRule): Certificate => {
+export const certificateWith = (certificate: Certificate, stored: string | undefined = keepText): Certificate => {
   const { rule: _, ...figures } = certificate
-  return stored === keepRule ? figures : { ...figures, rule: nameOf(stored) }
+  const name = nameOf(stored)
+  return name === nameOf(keepText) ? figures : { ...figures, rule: name }
 }
 
 /** The columns of `personal`, for {@link toPersonalState}. */
@@ -34,7 +32,7 @@ export const toPersonalState = (row: Row | undefined): PersonalState => {
   if (row === undefined) throw new Damaged({ problem: "the table personal has no row" })
   return {
     // The first rows bind a destination to its source and to its rule.
-    rule: optional(row, "rule") ?? (optional(row, "source") === undefined ? undefined : keepRule),
+    rule: optional(row, "rule") ?? (optional(row, "source") === undefined ? undefined : keepText),
     rewriting: optional(row, "rewriting") !== undefined,
     edition: number(row, "edition"),
     keyCheck: optional(row, "key_check"),
@@ -47,6 +45,6 @@ export const changeSince = (
   { edition, rewriting, rule }: Pick<PersonalState, "edition" | "rewriting" | "rule">,
   known: PersonalBinding
 ): PersonalDataChanged | undefined =>
-  edition !== known.edition || rewriting || (rule !== undefined && rule !== known.rule)
+  edition !== known.edition || rewriting || (rule !== undefined && rule !== known.rule && rule !== known.before)
     ? new PersonalDataChanged()
     : undefined

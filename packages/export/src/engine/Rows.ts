@@ -4,10 +4,10 @@ import type { ChangeCount, ConsumerState } from "../ListFreshness.ts"
 import type { Erasure, PersonalRow } from "../personal/RedactionStore.ts"
 import { Damaged, SinkError } from "../Sink.ts"
 import type { RecordedColumn } from "./Columns.ts"
+import type { ChangeRange, Generation, GenerationReason, StoredPosition } from "./Generations.ts"
 import type { Piece } from "./RowSet.ts"
 import type {
   CertifiedScan,
-  ChangeRange,
   ChangeRow,
   FullRow,
   OldChange,
@@ -50,6 +50,7 @@ export const toScan = (row: Row): ScanRow => ({
 /** Converts a row of `changes`. */
 export const toChange = (row: Row): ChangeRow => ({
   seq: number(row, "seq"),
+  generation: optional(row, "generation"),
   list: text(row, "list"),
   scan: number(row, "scan"),
   at: text(row, "at"),
@@ -103,13 +104,22 @@ export const toFullRow = (row: Row, cells: Row): FullRow => ({
   missingSince: optional(row, "missing_since")
 })
 
-/** Converts a row of `consumers`, with the number of the last change as `last_change`. */
-export const toConsumerState = (row: Row): ConsumerState => ({
-  name: text(row, "name"),
-  position: number(row, "position"),
-  lag: Math.max(0, number(row, "last_change") - number(row, "position")),
-  movedAt: text(row, "moved_at")
-})
+/** Converts a row of `consumers`, with the number of the last change as `last_change`, and the current generation. */
+export const toConsumerState = (row: Row): ConsumerState => {
+  const generation = optional(row, "generation")
+  const isCurrent = generation === optional(row, "current_generation")
+  return {
+    name: text(row, "name"),
+    generation,
+    position: number(row, "position"),
+    lag: isCurrent ? Math.max(0, number(row, "last_change") - number(row, "position")) : undefined,
+    movedAt: text(row, "moved_at")
+  }
+}
+
+/** Converts a row of `consumers` to its position, if there is one. */
+export const toPosition = (row: Row | undefined): StoredPosition | undefined =>
+  row === undefined ? undefined : { generation: optional(row, "generation"), position: number(row, "position") }
 
 /** Converts a row of `change_counts`. */
 export const toChangeCount = (row: Row): ChangeCount => ({
@@ -118,8 +128,9 @@ export const toChangeCount = (row: Row): ChangeCount => ({
   changes: number(row, "changes")
 })
 
-/** Converts a row with the highest number of a removed change and that of any change. */
+/** Converts a row with the current generation, the highest number of a removed change and that of any change. */
 export const toChangeRange = (row: Row | undefined): ChangeRange => ({
+  generation: optional(row, "generation"),
   pruned: number(row, "pruned"),
   last: number(row, "last")
 })
@@ -182,4 +193,12 @@ export const toErasure = (row: Row): Erasure => ({
   records: number(row, "records"),
   changes: number(row, "changes"),
   quarantined: number(row, "quarantined")
+})
+
+/** Converts a row of `generations`. */
+export const toGeneration = (row: Row): Generation => ({
+  generation: text(row, "generation"),
+  beganAfter: number(row, "began_after"),
+  beganAt: text(row, "began_at"),
+  reason: text(row, "reason") as GenerationReason // only this program writes the table
 })

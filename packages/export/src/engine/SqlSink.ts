@@ -69,7 +69,8 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
       personal: store.personal,
       hasAny: (list, ids) =>
         Effect.map(store.find(list, ids.map((id) => ({ id, hash: "" }))), ({ stored }) => stored.size > 0),
-      freshness: (of) => freshnessOf(store, of),
+      freshness: (of, source) =>
+        Effect.andThen(source === undefined ? Effect.void : requireSource(store, { source }), freshnessOf(store, of)),
       overview: (list) => overviewOf(store, list)
     },
     begin: (list, request) =>
@@ -117,7 +118,7 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
 }
 
 /** Fails if the destination has another source, unless the request rebinds it. */
-const requireSource = (store: Store, { rebind = false, source }: ScanRequest) =>
+const requireSource = (store: Store, { rebind = false, source }: Pick<ScanRequest, "rebind" | "source">) =>
   Effect.flatMap(store.source, (bound) =>
     bound === undefined || bound === source
       ? Effect.succeed("same" as const)
@@ -329,12 +330,6 @@ const makeSession = (
     // When parts overlap and a record repeats, its first value is unknown, so the totals cannot be certified.
     const isCertain = part === "" || totals.counts.repeats === 0 ||
       !(yield* overlapsOtherPart(store, since, part, seen))
-    const certificate = isCertain
-      ? Certificate.toJson(certificateWith(
-        ScanTotals.certify({ scan, startedAt }, totals, seen.size, now),
-        bindingOf(request).rule
-      ))
-      : undefined
     const forget = older.map((earlier) => earlier.scan).filter((earlier) =>
       earlier < scan && (part === "" || whole === undefined || earlier < whole.scan)
     )
@@ -352,11 +347,19 @@ const makeSession = (
       : yield* missingRows(store, older, whole, scan, newlyUnseen)
     // The number of rows that existed when the scan began.
     const before = opened.firstRow - (numbers.length - unseen.length)
-    const maxMissing = (before - knownMissing.size) * (request.missingLimit ?? scanDefaults.missingLimit)
+    const limit = request.missingLimit ?? scanDefaults.missingLimit
+    const maxMissing = limit === 0 ? 0 : Math.max((before - knownMissing.size) * limit, scanDefaults.missingRows)
     // If more rows are newly unseen, the service's answer is doubtful, so no row is marked missing.
     const isHeldBack = newlyUnseen.length > maxMissing
     const missing = isHeldBack ? [] : candidates
     findings = { ...findings, missing: missing.length, heldBack: isHeldBack ? newlyUnseen.length : 0 }
+    const { heldBack } = findings
+    const certificate = isCertain
+      ? Certificate.toJson(certificateWith({
+        ...ScanTotals.certify({ scan, startedAt }, totals, seen.size, now),
+        ...heldBack === 0 ? {} : { heldBack }
+      }, bindingOf(request).rule))
+      : undefined
     const { withoutId, quarantined } = totals.counts
     const certified = certificate === undefined ? undefined : { rows: seen, withoutId, quarantined }
     const previous = part === "" ? whole?.scan : undefined

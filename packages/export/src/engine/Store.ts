@@ -8,6 +8,14 @@ import type { ChangeCount, ConsumerState, ListFreshness, StatusTotals } from "..
 import type { RedactionStore } from "../personal/RedactionStore.ts"
 import type { Owner, OwnerClaim, PassKind, PersonalBinding, PersonalState, SinkError } from "../Sink.ts"
 import type { Cell, Column, RecordedColumn } from "./Columns.ts"
+import type {
+  ChangeRange,
+  GenerationReason,
+  Lineage,
+  MoveVerdict,
+  PositionMove,
+  StoredPosition
+} from "./Generations.ts"
 import type { Plan, RowLookup, StoredRow } from "./Plan.ts"
 import type { Piece, RowSet } from "./RowSet.ts"
 
@@ -135,6 +143,8 @@ export interface FullRow {
 export interface ChangeRow {
   /** The sequence number. It increases with every change of any list. */
   readonly seq: number
+  /** The generation in which the number was given. Undefined in a destination of a version without generations. */
+  readonly generation: string | undefined
   /** The list's name, as on the command line. */
   readonly list: string
   readonly scan: number
@@ -170,17 +180,14 @@ export interface PrunedRows {
 }
 
 /** The state of a list in a destination. `rows` is the next row number without the rows that {@link Maintenance.pruneRows} removed. */
-export interface ListState extends Omit<ListFreshness, "list" | "consumers" | "completeScan"> {
+export interface ListState extends
+  Omit<
+    ListFreshness,
+    "list" | "consumers" | "completeScan" | "generation" | "lastChange"
+  >
+{
   /** The last complete full scan. Its certificate is JSON. */
   readonly completeScan: Pick<ScanRow, "scan" | "startedAt" | "certificate"> & { readonly endedAt: string } | undefined
-}
-
-/** The destination has the changes after the number `pruned`, up to the number `last`. */
-export interface ChangeRange {
-  /** The highest number of a removed change, or 0. */
-  readonly pruned: number
-  /** The highest number of any change so far, or 0. */
-  readonly last: number
 }
 
 /** The maximum total size in bytes of the texts that one call of `rows` returns, unless the first text alone is larger. */
@@ -317,6 +324,8 @@ export interface Store {
     amounts: ReadonlyArray<string>
   ) => Effect.Effect<StatusTotals, SinkError>
   readonly changeRange: Effect.Effect<ChangeRange, SinkError>
+  /** The generations, the current one last. None in a destination of a version without generations. */
+  readonly lineage: Effect.Effect<Lineage, SinkError>
   readonly prunedRows: (list: Lists.AnyList) => Effect.Effect<PrunedRows, SinkError>
   /** The problems that the database's own integrity check finds. No line contains data of a row. */
   readonly damage: Effect.Effect<ReadonlyArray<string>, SinkError>
@@ -348,16 +357,33 @@ export type Reader = Pick<
   | "changeCounts"
   | "statusTotals"
   | "changeRange"
+  | "lineage"
   | "prunedRows"
   | "damage"
 >
 
 /** A new position of a consumer. */
-export interface ConsumerMove {
+export interface ConsumerMove extends PositionMove {
   readonly name: string
-  readonly position: number
-  /** `create`: only for a new consumer. `forward`: for a new one, or if its position is lower. `any`: always. */
-  readonly when: "create" | "forward" | "any"
+  readonly now: string
+}
+
+/** The result of a move. */
+export interface ConsumerMoved {
+  readonly verdict: MoveVerdict
+  readonly range: ChangeRange
+  readonly lineage: Lineage
+  /** The consumer's position after the call, if the consumer exists. */
+  readonly stored: StoredPosition | undefined
+}
+
+/** A generation to begin. */
+export interface NewGeneration {
+  readonly reason: GenerationReason
+  /** The last change that the new generation has in common with the current one; by default the last one of all. */
+  readonly after?: number | undefined
+  /** Begins only if this is the current generation: another program may have begun one meanwhile. */
+  readonly instead?: string | undefined
   readonly now: string
 }
 
@@ -411,13 +437,10 @@ export type ChooseRows<A extends { readonly rows: ReadonlyArray<OldRow> }> = (
  * functions that move consumers or remove changes or rows exclude each other.
  */
 export interface Maintenance extends Reader, RedactionStore {
-  /**
-   * Moves a consumer, if the destination has all changes after the position and the position is not beyond the last change.
-   * Returns the range in which positions are valid, and the consumer's position after the call, if the consumer exists.
-   */
-  readonly moveConsumer: (
-    move: ConsumerMove
-  ) => Effect.Effect<{ readonly range: ChangeRange; readonly position: number | undefined }, SinkError>
+  /** Moves a consumer, if `judgeMove` says so. */
+  readonly moveConsumer: (move: ConsumerMove) => Effect.Effect<ConsumerMoved, SinkError>
+  /** Begins a generation, to which the changes after its first number belong. Returns all generations. */
+  readonly beginGeneration: (begin: NewGeneration) => Effect.Effect<Lineage, SinkError>
   /** Removes a consumer. Returns whether it existed. */
   readonly removeConsumer: (name: string) => Effect.Effect<boolean, SinkError>
   /**

@@ -5,7 +5,18 @@
  * personal data was removed from the copy, older files are removed at once.
  */
 import { Lists } from "@payments/core"
-import { DateTime, Effect, Equal, FileSystem, Layer, Option, Path, type PlatformError, Stream } from "effect"
+import {
+  DateTime,
+  Effect,
+  Equal,
+  FileSystem,
+  Layer,
+  Option,
+  Path,
+  type PlatformError,
+  type Scope,
+  Stream
+} from "effect"
 import { columnsOf } from "../engine/Columns.ts"
 import { unfilled } from "../engine/Filling.ts"
 import { makeSink } from "../engine/SqlSink.ts"
@@ -88,6 +99,15 @@ export const renderAgain = Effect.fn("Export.renderAgain")(function*(
   const renderer = yield* openRenderer({ folder, format, lists: Lists.all, keepSnapshots, after })
   return yield* publishWith(renderer, undefined)
 }, Effect.scoped)
+
+/** Keeps `verify` from comparing the files of an existing folder with its copy until the scope closes. */
+export const lockForRedaction = Effect.fnUntraced(
+  function*(folder: string): Effect.fn.Return<void, SinkError, Path.Path | Scope.Scope> {
+    const path = yield* Path.Path
+    const client = yield* open(path.join(folder, copyFile), `file:${folder}`, "maintain")
+    yield* client.lock(Renderings.redactionLabel, "wait")
+  }
+)
 
 /**
  * Removes the files of all snapshots of an existing folder except those that the manifest names and `keepSnapshots` earlier ones

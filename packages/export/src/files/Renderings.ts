@@ -14,6 +14,9 @@ import * as Manifest from "./Manifest.ts"
 /** The label of the lock for rendering, and for reading the rendered files and the manifest together. */
 export const manifestLabel = "manifest"
 
+/** The label of the lock for erasing and rewriting texts of the copy until the files are rendered again. */
+export const redactionLabel = "redaction"
+
 /** A rendering of a list into one or two files. */
 export interface Rendering {
   readonly number: number

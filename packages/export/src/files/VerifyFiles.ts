@@ -35,7 +35,9 @@ export interface FileDifference {
 
 const sha256Of = (text: string): string => createHash("sha256").update(text).digest("hex")
 
-/** Returns the differences of a folder. Waits while another program renders. Fails if the folder has no copy. */
+/**
+ * Returns the differences of a folder. Waits while another program renders, erases or rewrites. Fails if the folder has no copy.
+ */
 export const verifyFiles = Effect.fn("Export.verifyFiles")(
   function*(folder: string, lists: ReadonlyArray<Lists.AnyList> = Lists.all) {
     const fs = yield* FileSystem.FileSystem
@@ -47,6 +49,8 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(
       return yield* new SinkError({ location, reason: new NotADestination({ problem }) })
     }
     const store = yield* openReader(copy, location, lists)
+    // Until an erasure or a rewrite is complete, the files are older than the rows.
+    yield* store.lock(Renderings.redactionLabel, "wait")
     yield* store.lock(Renderings.manifestLabel, "wait")
     const renderings = Renderings.readerOf(store)
 

@@ -20,7 +20,7 @@ import {
   writeCertificate
 } from "./Redaction.ts"
 import type { Erasure } from "./RedactionStore.ts"
-import { erasureRule, keyCheck, keyCheckIn, pseudonym } from "./Rule.ts"
+import { erasureRule, keyCheck, keyCheckIn, pseudonym, reclassifiedInErasures, withCurrentClasses } from "./Rule.ts"
 import { type Criterion, hashOf, hashOfRecord, matcherOf } from "./Suppression.ts"
 
 /** Whom to erase. */
@@ -122,21 +122,27 @@ interface FoundRecord {
 
 /** Calls `use` with the records of a list to which a criterion applies, a batch at a time. A record can be found repeatedly. */
 const search = Effect.fnUntraced(function*(
-  maintenance: Pick<Maintenance, "search">,
+  maintenance: Pick<Maintenance, "search" | "personal">,
   list: Lists.AnyList,
   { criteria, key, onProgress }: ErasureSearch,
   use: (found: ReadonlyArray<FoundRecord>) => Effect.Effect<void, SinkError>
 ): Effect.fn.Return<void, SinkError> {
-  const needles = criteria.length > maxNeedles / 2 ? [] : criteria.flatMap(({ value }) => {
+  const { rule, suppressed } = yield* maintenance.personal
+  // An erased record no longer has the values that are searched. If it has to lose more fields, its id shows that it was erased.
+  const erased = new Set(reclassifiedInErasures(rule).length === 0 ? [] : suppressed)
+  const needles = criteria.length > maxNeedles / 2 || erased.size > 0 ? [] : criteria.flatMap(({ value }) => {
     const plain = Redacted.value(value)
     return [plain, pseudonym(key, plain)]
   })
-  const match = matcherOf(key, criteria)
+  const matching = matcherOf(key, criteria)
+  const match = (id: string | undefined, texts: ReadonlyArray<string>): number | undefined =>
+    texts.map((text) => matching(list, text)).find((index) => index >= 0) ??
+      (id !== undefined && erased.size > 0 && erased.has(hashOfRecord(key, list, id)) ? criteria.length - 1 : undefined)
   for (const table of ["rows", "changes", "quarantine"] as const) {
     for (let after: string | undefined;;) {
       const { found, next } = yield* maintenance.search(list, table, needles, after)
       yield* use(found.flatMap(({ id, texts }) => {
-        const criterion = texts.map((text) => match(list, text)).find((index) => index >= 0)
+        const criterion = match(id, texts)
         return criterion === undefined ? [] : [{ id, criterion }]
       }))
       if (onProgress !== undefined) {
@@ -159,22 +165,32 @@ const beginErasures = (
   key: EraseOptions["key"],
   by: string
 ): Effect.Effect<ReadonlyArray<number>, SinkError> =>
-  maintenance.redact(Effect.fnUntraced(function*(statements) {
-    const state = yield* statements.state
-    yield* requireNoRewrite(maintenance, state)
-    yield* requireKey(maintenance, state.keyCheck ?? keyCheckIn(state.rule), key)
-    const startedAt = yield* timestamp
-    const numbers: Array<number> = []
-    let isNew = false
-    for (const criterion of criteria) {
-      const hash = hashOf(key, criterion)
-      const erasure = yield* statements.openErasure({ hash, kind: criterion.kind, by, startedAt })
-      if (yield* statements.suppress([hash], erasure)) isNew = true
-      numbers.push(erasure)
-    }
-    if (isNew) yield* statements.setState({ ...state, keyCheck: keyCheck(key), edition: state.edition + 1 })
-    return numbers
-  }))
+  Effect.flatMap(maintenance.source, (source) =>
+    maintenance.redact(Effect.fnUntraced(function*(statements) {
+      const state = yield* statements.state
+      yield* requireNoRewrite(maintenance, state)
+      yield* requireKey(maintenance, state.keyCheck ?? keyCheckIn(state.rule), key)
+      const startedAt = yield* timestamp
+      const hadSuppressed = yield* statements.hasSuppressed
+      const numbers: Array<number> = []
+      let isNew = false
+      for (const criterion of criteria) {
+        const hash = hashOf(key, criterion)
+        const erasure = yield* statements.openErasure({ hash, kind: criterion.kind, by, startedAt })
+        if (yield* statements.suppress([hash], erasure)) isNew = true
+        numbers.push(erasure)
+      }
+      if (isNew) {
+        yield* statements.setState({
+          ...state,
+          // The first erased records follow this program's table of classes. A destination without data has no rule yet.
+          rule: hadSuppressed || source === undefined ? state.rule : withCurrentClasses(state.rule),
+          keyCheck: keyCheck(key),
+          edition: state.edition + 1
+        })
+      }
+      return numbers
+    })))
 
 /** Erases records with all their changes in one transaction, each for an erasure, and suppresses their later texts. */
 const eraseRecords = (

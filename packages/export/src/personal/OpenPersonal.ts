@@ -10,11 +10,13 @@ import {
   WrongSetting
 } from "../Sink.ts"
 import {
+  bothRuleWords,
   erasureRule,
   isSame,
   keyCheck,
-  nameOf,
   type PersonalRule,
+  reclassifiedFields,
+  reclassifiedInErasures,
   type RedactedText,
   redactorOf,
   toStored
@@ -64,8 +66,13 @@ export const openPersonal = (
     : Effect.flatMap(destination.personal, (state) => {
       const reason = refusalOf(state, rule)
       if (reason !== undefined) return Effect.fail(new SinkError({ location: destination.location, reason }))
+      const stored = toStored(rule)
       return Effect.succeed({
-        binding: { rule: state.rule ?? toStored(rule), edition: state.edition },
+        binding: {
+          rule: stored,
+          ...state.rule === undefined || state.rule === stored ? {} : { before: state.rule },
+          edition: state.edition
+        },
         redactorOf: (list: Lists.AnyList) => redactorWith(list, rule, state.suppressed)
       })
     })
@@ -73,9 +80,20 @@ export const openPersonal = (
 const refusalOf = (state: PersonalState, rule: PersonalRule): SinkReason | undefined => {
   const { rewriting, rule: stored, suppressed } = state
   if (rewriting || (stored !== undefined && !isSame(stored, rule))) {
-    return new OtherRule({ bound: nameOf(stored), given: nameOf(rule), isRewriting: rewriting })
+    const [bound, given] = bothRuleWords(stored, rule)
+    return new OtherRule({
+      bound,
+      given,
+      isRewriting: rewriting,
+      reclassified: reclassifiedFields(stored, rule)
+    })
   }
   if (suppressed.length === 0) return undefined
+  const reclassified = reclassifiedInErasures(stored)
+  if (reclassified.length > 0) {
+    const [bound, given] = bothRuleWords(stored, rule)
+    return new OtherRule({ bound, given, isRewriting: false, reclassified })
+  }
   const problem = rule.key === undefined
     ? "it has a suppression list of erased persons, which needs the personal key. Give it in PAYMENTS_PERSONAL_KEY, or as personal_key_file in the sources file."
     : keyCheck(rule.key) !== state.keyCheck

@@ -27,7 +27,7 @@ import type {
   RowText,
   TextTable
 } from "./RedactionStore.ts"
-import { keyCheck, nameOf, type PersonalRule, redactorOf } from "./Rule.ts"
+import { keyCheck, type PersonalRule, redactorOf, ruleWords } from "./Rule.ts"
 import { isJson } from "./Suppression.ts"
 
 /** How far an erasure has searched, or a rewrite has rewritten. */
@@ -44,7 +44,7 @@ export const pause = Duration.millis(5)
 
 /** Fails, because a rewrite of the destination is not complete. */
 export const refuseDuringRewrite = (maintenance: Pick<Maintenance, "location">, rule: string | undefined) =>
-  failed(maintenance, new OtherRule({ bound: nameOf(rule), given: nameOf(rule), isRewriting: true }))
+  failed(maintenance, new OtherRule({ bound: ruleWords(rule), given: ruleWords(rule), isRewriting: true }))
 
 export const requireNoRewrite = (maintenance: Maintenance, { rewriting, rule }: PersonalRow) =>
   rewriting === undefined ? Effect.void : refuseDuringRewrite(maintenance, rule)

@@ -15,6 +15,7 @@ import {
   redactRows,
   replaceParts,
   requireKey,
+  type TextAfter,
   textAfter,
   timestamp,
   writeCertificate
@@ -22,13 +23,18 @@ import {
 import type { PersonalRow, RedactedCounts, RedactionStatements } from "./RedactionStore.ts"
 import {
   betweenRules,
+  bothRuleWords,
+  earlierErasureRule,
+  erasureRule,
   type FieldChange,
   fieldChanges,
   isSame,
   keepsAll,
+  keepText,
   keyCheckIn,
   nameOf,
   type PersonalRule,
+  reclassifiedInErasures,
   toStored
 } from "./Rule.ts"
 
@@ -46,6 +52,8 @@ export interface Rewritten extends RedactedCounts {
   /** The names of the rules. */
   readonly from: string
   readonly to: string
+  /** The rules in words, for people. */
+  readonly words: readonly [from: string, to: string]
 }
 
 /** The state of an unfinished rewrite. */
@@ -77,6 +85,8 @@ export interface RewritePreview {
   /** Whether a rewrite with this rule has begun and is not complete. */
   readonly unfinished: boolean
   readonly fields: ReadonlyArray<FieldChange>
+  /** The fields that erased records still have, because an earlier version did not count them as personal. */
+  readonly erasedFields: ReadonlyArray<string>
 }
 
 /** Returns what a rewrite would do. Writes nothing. Fails if the rewrite would be refused. */
@@ -88,12 +98,14 @@ export const previewRewrite = Effect.fn("Export.previewRewrite")(function*(
   if (suppressed.length > 0 && rule.key !== undefined) yield* requireKey(maintenance, known, rule.key)
   const hasRule = isSame(bound, rule)
   if (rewriting && !hasRule) return yield* refuseOtherRewrite(maintenance, bound, rule)
+  const erasedFields = suppressed.length === 0 || rewriting ? [] : reclassifiedInErasures(bound)
   return {
     from: nameOf(bound),
     to: nameOf(rule),
-    same: hasRule && !rewriting,
+    same: hasRule && !rewriting && erasedFields.length === 0,
     unfinished: rewriting,
-    fields: fieldChanges(bound, rule)
+    fields: fieldChanges(bound, rule),
+    erasedFields
   }
 })
 
@@ -107,7 +119,6 @@ export const rewrite = Effect.fn("Export.rewrite")(function*<E = never, R = neve
 ): Effect.fn.Return<Rewritten | undefined, SinkError | E, R> {
   const begun = yield* beginRewrite(maintenance, rule)
   if (begun === undefined) return undefined
-  const between = betweenRules(begun.from ?? undefined, rule)
   const stored = storedForm(rule)
   let last = begun
   while (last.table !== "none") {
@@ -116,7 +127,7 @@ export const rewrite = Effect.fn("Export.rewrite")(function*<E = never, R = neve
       table: last.table,
       position: last.table === "quarantine" ? undefined : last.after
     }) ?? Effect.void
-    const next = yield* rewriteBatch(maintenance, stored, between)
+    const next = yield* rewriteBatch(maintenance, stored, rule)
     // Another program has completed the rewrite.
     if (next === undefined) break
     last = next
@@ -126,10 +137,34 @@ export const rewrite = Effect.fn("Export.rewrite")(function*<E = never, R = neve
   yield* maintenance.wipe
   yield* completeRewrite(maintenance, stored)
   const { changes, from, quarantined, records } = last
-  return { from: nameOf(from ?? undefined), to: nameOf(stored), records, changes, quarantined }
+  const before = from ?? undefined
+  const words = bothRuleWords(before, stored)
+  return { from: nameOf(before), to: nameOf(stored), words, records, changes, quarantined }
 })
 
-const storedForm = (rule: PersonalRule): string | undefined => keepsAll(rule) ? undefined : toStored(rule)
+const storedForm = (rule: PersonalRule): string | undefined => {
+  const stored = toStored(rule)
+  return stored === keepText ? undefined : stored
+}
+
+/**
+ * Returns the function that turns the texts of a list after the stored rule into texts after the rule. If erasures leave out more
+ * fields than under the stored table of classes, it leaves them out of each text that looks erased: one without any field that
+ * identifies a person or a payment. The id of a record that was exported after the erasure of its person is not on the
+ * suppression list, so only the text shows it. If it is of another record, the next export restores the field.
+ */
+const rewriterOf = (
+  list: Lists.AnyList,
+  stored: string | undefined,
+  rule: PersonalRule,
+  hasSuppressed: boolean
+): TextAfter => {
+  const redact = textAfter(list, betweenRules(stored, rule, list))
+  const earlier = hasSuppressed ? earlierErasureRule(stored, list) : undefined
+  if (earlier === undefined) return redact
+  const [wasErased, erase] = [textAfter(list, earlier), textAfter(list, erasureRule)]
+  return (text, id) => redact(wasErased(text, id) === text ? erase(text, id) : text, id)
+}
 
 /** Binds the destination to the new rule, or finds the unfinished rewrite to it. */
 const beginRewrite = (maintenance: Maintenance, rule: PersonalRule): Effect.Effect<Rewriting | undefined, SinkError> =>
@@ -142,18 +177,21 @@ const beginRewrite = (maintenance: Maintenance, rule: PersonalRule): Effect.Effe
       if (state.rule === storedForm(rule)) return unfinished
       return yield* refuseOtherRewrite(maintenance, state.rule, rule)
     }
-    if (isSame(state.rule, rule)) return undefined
+    const hasOutdatedErasures = hasSuppressed && reclassifiedInErasures(state.rule).length > 0
+    if (isSame(state.rule, rule) && !hasOutdatedErasures) return undefined
     const now = yield* timestamp
     for (const list of Lists.all) {
       yield* statements.abandonScans(list, now)
       yield* statements.removeDigests(list)
-      const redact = textAfter(list, betweenRules(state.rule, rule))
+      const redact = textAfter(list, betweenRules(state.rule, rule, list))
       yield* replaceParts(statements, list, (text) => redact(text, undefined))
     }
     const rewriting: Rewriting = {
       from: state.rule ?? null,
       list: Lists.all[0]?.label ?? "",
-      table: keepsAll(betweenRules(state.rule, rule)) ? "none" : "rows",
+      table: !hasOutdatedErasures && Lists.all.every((list) => keepsAll(betweenRules(state.rule, rule, list)))
+        ? "none"
+        : "rows",
       after: -1,
       through: yield* statements.lastChange,
       records: 0,
@@ -176,12 +214,12 @@ const refuseOtherRewrite = (
   bound: string | undefined,
   rule: PersonalRule
 ): Effect.Effect<never, SinkError> => {
-  const [first, second] = [nameOf(bound), nameOf(rule)]
+  const [first, second] = bothRuleWords(bound, rule)
   return failed(
     maintenance,
     new WrongSetting({
-      problem: `its texts are being rewritten with the rule ${first}, and the settings have ${
-        first === second ? "another personal key" : `the rule ${second}`
+      problem: `its texts are being rewritten with the rule "${first}", and the settings have ${
+        first === second ? "another personal key" : `the rule "${second}"`
       }. Complete the rewrite with the settings of the first one; then a rewrite with the second one can begin.`
     })
   )
@@ -191,18 +229,18 @@ const refuseOtherRewrite = (
 const rewriteBatch = (
   maintenance: Maintenance,
   stored: string | undefined,
-  between: PersonalRule
+  rule: PersonalRule
 ): Effect.Effect<Rewriting | undefined, SinkError> =>
   maintenance.redact(Effect.fnUntraced(function*(statements) {
     const state = yield* statements.state
     const rewriting = state.rule === stored ? yield* rewritingOf(maintenance, state) : undefined
     const list = Lists.all.find(({ label }) => label === rewriting?.list)
     if (rewriting === undefined || list === undefined || rewriting.table === "none") return rewriting
+    const redact = rewriterOf(list, rewriting.from ?? undefined, rule, yield* statements.hasSuppressed)
     const counts = { records: 0, changes: 0, quarantined: 0 }
     let position: Pick<Rewriting, "list" | "table" | "after">
     if (!(yield* statements.hasTable(list))) position = positionAfter(list)
     else if (rewriting.table === "quarantine") {
-      const redact = textAfter(list, between)
       yield* statements.replaceQuarantined(list, (batch) =>
         Effect.sync(() => {
           const changed = batch.map((record) => redactedQuarantined(list, record, redact))
@@ -212,7 +250,7 @@ const rewriteBatch = (
         }))
       position = positionAfter(list)
     } else {
-      const redaction = yield* openRedaction(statements, list, textAfter(list, between))
+      const redaction = yield* openRedaction(statements, list, redact)
       const { after, table, through } = rewriting
       const last = table === "rows"
         ? yield* redactRows(redaction, yield* statements.rows(list, { after }))

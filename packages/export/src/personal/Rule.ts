@@ -9,8 +9,9 @@
 import { Lists, rewriteItems } from "@payments/core"
 import { Option, Redacted, Schema } from "effect"
 import { createHash, createHmac, createSecretKey, type KeyObject } from "node:crypto"
-import { storedName } from "../FieldNames.ts"
+import { fieldsText, storedName } from "../FieldNames.ts"
 import { pathText, readPath } from "../FieldPath.ts"
+import { type Classes, classKey, currentClasses, firstClasses, isFirstTable } from "./Classes.ts"
 
 /** What happens to a field. */
 export type FieldAction = "keep" | "omit" | "pseudonymize"
@@ -28,6 +29,8 @@ export interface PersonalRule {
   /** The key of the pseudonyms and of the suppression list. */
   readonly key: Redacted.Redacted<Uint8Array> | undefined
 }
+
+type Settings = Pick<PersonalRule, "preset" | "fields" | "undocumented">
 
 /** Keeps every field. */
 export const keepAll: PersonalRule = { preset: "keep", fields: {}, undocumented: "keep", key: undefined }
@@ -54,9 +57,8 @@ export const redactorOf = (list: Lists.AnyList, rule: PersonalRule): (text: stri
 }
 
 /** Whether the rule changes nothing. */
-export const keepsAll = (
-  { fields, preset, undocumented }: Pick<PersonalRule, "preset" | "fields" | "undocumented">
-): boolean => preset === "keep" && undocumented === "keep" && Object.values(fields).every((action) => action === "keep")
+export const keepsAll = ({ fields, preset, undocumented }: Settings): boolean =>
+  preset === "keep" && undocumented === "keep" && Object.values(fields).every((action) => action === "keep")
 
 type NodeAction = FieldAction | "hold"
 
@@ -161,6 +163,10 @@ const stringIn = (value: string): string => {
 export const pseudonym = (key: Redacted.Redacted<Uint8Array>, value: string): string =>
   `ps1_${hmac(key, value).slice(0, 32)}`
 
+/** Returns the pseudonym of a value. A pseudonym, which a copy may have in place of a value, stays. */
+export const pseudonymOnce = (key: Redacted.Redacted<Uint8Array>, value: string): string =>
+  /^ps1_[0-9a-f]{32}$/.test(value) ? value : pseudonym(key, value)
+
 /** A key object makes an HMAC seven times as fast as a key in bytes. */
 const keyObjects = new WeakMap<Redacted.Redacted<Uint8Array>, KeyObject>()
 
@@ -208,13 +214,13 @@ const isOmittedWhole = ({ fields }: PersonalRule, field: string): boolean =>
 
 /** Returns the action that the rule names for a documented field or its object. Nothing changes an id. */
 const explicitAction = (
-  { fields }: PersonalRule,
+  { fields }: Pick<PersonalRule, "fields">,
   { path: [field, inner] }: Lists.FieldMeaning
 ): FieldAction | undefined =>
   field === "id" ? undefined : inner === undefined ? fields[field] : fields[childPath(field, inner)] ?? fields[field]
 
 /** Returns what the rule does with values of a documented field. */
-const actionOf = (rule: PersonalRule, field: Lists.FieldMeaning): FieldAction =>
+const actionOf = (rule: Pick<PersonalRule, "preset" | "fields">, field: Lists.FieldMeaning): FieldAction =>
   explicitAction(rule, field) ?? (field.identifies === "person" ? rule.preset : "keep")
 
 /** What happens to an embedded object's undocumented members and to a value that is no object. */
@@ -260,14 +266,17 @@ export const erasureRule: PersonalRule = {
 
 /** A rule as a destination stores it. */
 const StoredRule = Schema.Struct({
-  version: Schema.Literal(1),
+  /** Version 2 has a table of classes. Programs that know only version 1 refuse it. */
+  version: Schema.Literals([1, 2]),
   preset: Schema.Literals(["keep", "omit", "pseudonymize"]),
   undocumented: Schema.Literals(["keep", "omit", "hold"]),
   fields: Schema.Record(Schema.String, Schema.Literals(["keep", "omit", "pseudonymize"])),
   /** The documented fields that were not kept when the rule was stored. A later program may document more fields. */
   documented: Schema.Record(Schema.String, Schema.Literals(["omit", "pseudonymize"])),
   /** The check value of the key, if the rule has pseudonyms. */
-  key: Schema.optionalKey(Schema.String)
+  key: Schema.optionalKey(Schema.String),
+  /** The table of classes under which the texts were written, unless it is the first one. */
+  classes: Schema.optionalKey(Schema.Record(Schema.String, Schema.Literals(["person", "payment", "nobody"])))
 })
 type StoredRule = typeof StoredRule.Type
 
@@ -275,28 +284,34 @@ const decodeStored = Schema.decodeUnknownOption(Schema.fromJsonString(StoredRule
 
 /** Returns the stored rule, or undefined if a later program wrote it. A destination without a stored rule keeps every field. */
 const parseStored = (stored: string | undefined): StoredRule | undefined =>
-  stored === undefined || stored === keepText ? storedOf(keepAll) : Option.getOrUndefined(decodeStored(stored))
+  stored === undefined || stored === keepText ? storedKeep : Option.getOrUndefined(decodeStored(stored))
 
-/** The stored form of a rule that keeps every field. */
-const keepText = "keep"
+/** The stored form of a rule that keeps every field, under the first table of classes. The databases have NULL for it. */
+export const keepText = "keep"
+const storedKeep: StoredRule = { version: 1, preset: "keep", undocumented: "keep", fields: {}, documented: {} }
 
 /** Returns the rule as a destination stores it: the same text for the same rule. It contains no key. */
-export const toStored = (rule: PersonalRule): string => keepsAll(rule) ? keepText : JSON.stringify(storedOf(rule))
+export const toStored = (rule: PersonalRule): string => textOf(storedOf(keepsAll(rule) ? keepAll : rule))
 
-const storedOf = (rule: PersonalRule): StoredRule => {
-  const documented = changedFields(rule)
-  return {
-    version: 1,
-    preset: rule.preset,
-    undocumented: rule.undocumented,
-    fields: sorted(rule.fields),
-    documented,
-    ...hasPseudonyms(rule) && rule.key !== undefined ? { key: keyCheck(rule.key) } : {}
-  }
-}
+const textOf = (stored: StoredRule): string =>
+  keepsAll(stored) && stored.classes === undefined ? keepText : JSON.stringify(stored)
+
+const storedOf = (rule: PersonalRule): StoredRule =>
+  storedWith(rule, hasPseudonyms(rule) && rule.key !== undefined ? keyCheck(rule.key) : undefined)
+
+/** Returns the stored form of a rule, under this program's table of classes. The order of its members is part of the text. */
+const storedWith = (rule: Settings, key: string | undefined): StoredRule => ({
+  version: isFirstTable ? 1 : 2,
+  preset: rule.preset,
+  undocumented: rule.undocumented,
+  fields: sorted(rule.fields),
+  documented: changedFields(rule),
+  ...key === undefined ? {} : { key },
+  ...isFirstTable ? {} : { classes: currentClasses }
+})
 
 /** Returns the documented fields that the rule does not keep. */
-const changedFields = (rule: PersonalRule): StoredRule["documented"] => {
+const changedFields = (rule: Settings): StoredRule["documented"] => {
   const changed: { [path: string]: "omit" | "pseudonymize" } = {}
   for (const field of Lists.all.flatMap(Lists.fieldMeanings)) {
     const action = actionOf(rule, field)
@@ -312,6 +327,27 @@ const sorted = <A>(record: { readonly [path: string]: A }): { readonly [path: st
 export const hasPseudonyms = (rule: PersonalRule): boolean =>
   Object.values(changedFields(rule)).includes("pseudonymize")
 
+const classesOf = ({ classes = firstClasses }: StoredRule): Classes => classes
+
+/** A documented field of a list, and what a stored rule and a rule of this program do with it. */
+interface ComparedField {
+  readonly path: string
+  /** Undefined if the field was not documented when the rule was stored. */
+  readonly before: FieldAction | undefined
+  readonly after: FieldAction
+}
+
+/** Returns what happens to the documented fields of a list. */
+const comparedFields = (before: StoredRule, after: StoredRule, list: Lists.AnyList): ReadonlyArray<ComparedField> =>
+  Lists.fieldMeanings(list).map((meaning) => {
+    const identifies = classesOf(before)[classKey(list, meaning.path)]
+    return {
+      path: meaning.path.join("."),
+      before: identifies === undefined ? undefined : actionOf(before, { ...meaning, identifies }),
+      after: actionOf(after, meaning)
+    }
+  })
+
 /**
  * Whether a destination that was filled by the stored rule has nothing that the other rule would not keep. `stored` is undefined
  * for a destination without a rule. A field that was undocumented then, and that the stored rule did not keep, may have any
@@ -319,29 +355,108 @@ export const hasPseudonyms = (rule: PersonalRule): boolean =>
  */
 export const isSame = (stored: string | undefined, rule: PersonalRule): boolean => {
   const before = parseStored(stored)
-  if (before === undefined) return false
+  return before !== undefined && isSameStored(before, storedOf(keepsAll(rule) ? keepAll : rule))
+}
+
+const isSameStored = (before: StoredRule, after: StoredRule): boolean =>
+  hasSameSettings(before, after) && Lists.all.every((list) =>
+    comparedFields(before, after, list).every((field) =>
+      field.before === undefined
+        ? field.after === "keep" || before.undocumented !== "keep" || field.path in before.fields
+        : field.before === field.after
+    )
+    // A later program documents more fields.
+  ) && Object.keys(classesOf(before)).every((name) =>
+    name in currentClasses
+  )
+
+/** Whether two rules differ at most in the classes of fields. */
+const hasSameSettings = (before: StoredRule, after: StoredRule): boolean =>
+  before.preset === after.preset && before.undocumented === after.undocumented &&
+  JSON.stringify(sorted(before.fields)) === JSON.stringify(after.fields) &&
+  (before.key === after.key || !Object.values(before.documented).includes("pseudonymize"))
+
+/**
+ * Returns the fields that the stored rule kept, because the table of classes was another one, and that the rule with the same
+ * settings does not keep now; none if the settings differ.
+ */
+export const reclassifiedFields = (stored: string | undefined, rule: PersonalRule): ReadonlyArray<string> => {
+  const before = parseStored(stored)
   const after = storedOf(keepsAll(rule) ? keepAll : rule)
-  const isFieldSame = (path: string): boolean =>
-    before.documented[path] === after.documented[path] ||
-    (before.documented[path] === undefined && (before.undocumented !== "keep" || path in before.fields))
-  return before.preset === after.preset && before.undocumented === after.undocumented &&
-    JSON.stringify(sorted(before.fields)) === JSON.stringify(after.fields) &&
-    (before.key === after.key || !Object.values(before.documented).includes("pseudonymize")) &&
-    Object.keys({ ...before.documented, ...after.documented }).every(isFieldSame)
+  if (before === undefined || !hasSameSettings(before, after)) return []
+  return differingPaths((list) =>
+    comparedFields(before, after, list).filter((field) => field.before !== undefined && field.before !== field.after)
+  )
+}
+
+/** Returns the fields that erased records kept, because the table of classes was another one. Erasures now leave them out. */
+export const reclassifiedInErasures = (stored: string | undefined): ReadonlyArray<string> => {
+  const before = parseStored(stored)
+  if (before === undefined) return []
+  return differingPaths((list) =>
+    Lists.fieldMeanings(list)
+      .filter(({ identifies, path }) => identifies !== "nobody" && classesOf(before)[classKey(list, path)] === "nobody")
+      .map(({ path }) => ({ path: path.join(".") }))
+  )
+}
+
+const differingPaths = (
+  fieldsOf: (list: Lists.AnyList) => ReadonlyArray<{ readonly path: string }>
+): ReadonlyArray<string> => [...new Set(Lists.all.flatMap((list) => fieldsOf(list).map(({ path }) => path)))]
+
+/**
+ * Returns the stored rule, as in the databases, with this program's table of classes; or the same text if a rewrite has to carry
+ * that table out first, or if a later program stored the rule.
+ */
+export const withCurrentClasses = (stored: string | undefined): string | undefined => {
+  const before = parseStored(stored)
+  const after = before === undefined ? undefined : storedWith(before, before.key)
+  if (before === undefined || after === undefined || !isSameStored(before, after)) return stored
+  const text = textOf(after)
+  return text === keepText ? undefined : text
 }
 
 /**
- * Returns the rule that turns the texts after the stored rule into texts after the other rule. Pseudonyms of the same key stay.
- * Pseudonyms of another key get pseudonyms of the new key.
+ * Returns the rule that turns the texts of a list after the stored rule into texts after the other rule. Pseudonyms of the same
+ * key stay. Pseudonyms of another key get pseudonyms of the new key.
  */
-export const betweenRules = (stored: string | undefined, rule: PersonalRule): PersonalRule => {
+export const betweenRules = (stored: string | undefined, rule: PersonalRule, list: Lists.AnyList): PersonalRule => {
   const before = parseStored(stored)
   if (before === undefined || rule.key === undefined || before.key !== keyCheck(rule.key)) return rule
-  const after = changedFields(rule)
-  const unchanged = Object.keys(after).filter((path) =>
-    after[path] === "pseudonymize" && before.documented[path] === "pseudonymize"
+  const unchanged = comparedFields(before, storedOf(rule), list).filter((field) =>
+    field.before === "pseudonymize" && field.after === "pseudonymize"
   )
-  return { ...rule, fields: { ...rule.fields, ...Object.fromEntries(unchanged.map((path) => [path, "keep"])) } }
+  const documented = new Set(Lists.fieldPaths(list))
+  const isBelow = (path: string) => (field: string) => field.startsWith(`${path}.`)
+  // A path that both rules name may be that of an undocumented field of this list.
+  const unchangedOthers = Object.keys(rule.fields).filter((path) =>
+    !documented.has(path) && rule.fields[path] === "pseudonymize" && before.fields[path] === "pseudonymize" &&
+    Object.keys({ ...before.fields, ...rule.fields })
+      .filter(isBelow(path))
+      .every((field) => before.fields[field] === rule.fields[field])
+  )
+  const kept = [...unchanged.map(({ path }) => path), ...unchangedOthers]
+  return { ...rule, fields: { ...rule.fields, ...Object.fromEntries(kept.map((path) => [path, "keep"])) } }
+}
+
+/**
+ * The rule of erasures under the table of classes of a stored rule: it changes no text of a record that was erased under that
+ * table. Undefined if erasures leave out the same fields now.
+ */
+export const earlierErasureRule = (stored: string | undefined, list: Lists.AnyList): PersonalRule | undefined => {
+  const before = parseStored(stored)
+  if (before === undefined || reclassifiedInErasures(stored).length === 0) return undefined
+  return {
+    ...erasureRule,
+    preset: "keep",
+    fields: Object.fromEntries(
+      Lists.fieldMeanings(list).flatMap((meaning): ReadonlyArray<[string, FieldAction]> => {
+        const path = meaning.path.join(".")
+        const wasKept = classesOf(before)[classKey(list, meaning.path)] === "nobody"
+        return path === "id" || (wasKept && meaning.identifies === "nobody") ? [] : [[path, wasKept ? "keep" : "omit"]]
+      })
+    )
+  }
 }
 
 /** A field for which two rules have different actions. */
@@ -360,13 +475,15 @@ export const fieldChanges = (
   const before = parseStored(stored)
   if (before === undefined) return []
   const after = storedOf(rule)
-  const documented = Lists.all.flatMap(Lists.fieldMeanings).map(({ path }) => path.join("."))
-  const others = Object.keys({ ...before.fields, ...after.fields }).filter((path) => !documented.includes(path))
+  const compared = Lists.all.flatMap((list) => comparedFields(before, after, list))
+  const documented = new Set(compared.map(({ path }) => path))
+  const others = Object.keys({ ...before.fields, ...after.fields }).filter((path) => !documented.has(path))
   const changes: ReadonlyArray<FieldChange> = [
-    ...documented.map((field): FieldChange => ({
-      field,
-      from: before.documented[field] ?? "keep",
-      to: after.documented[field] ?? "keep"
+    ...compared.map((field): FieldChange => ({
+      field: field.path,
+      // A field that was undocumented is one of them.
+      from: field.before ?? (field.after === "keep" ? "keep" : before.fields[field.path] ?? before.undocumented),
+      to: field.after
     })),
     { field: "(undocumented)", from: before.undocumented, to: after.undocumented },
     ...others.map((field): FieldChange => ({
@@ -392,11 +509,41 @@ export const shownRule = (stored: string | undefined): ShownRule | undefined => 
   return { name: nameOf(stored), preset, undocumented, fields }
 }
 
-/** Returns a short name of a rule, such as `omit-3f2a91bc`, or `keep` if it keeps every field. It does not depend on the key. */
+/**
+ * Returns a short name of a rule, such as `omit-3f2a91bc`, or `keep` if it keeps every field. It does not depend on the key. It is
+ * for programs and stored data: people get {@link ruleWords}.
+ */
 export const nameOf = (rule: PersonalRule | string | undefined): string => {
   const stored = typeof rule === "object" ? storedOf(rule) : parseStored(rule)
   if (stored === undefined) return "unknown"
   const { key: _, ...named } = stored
   const digest = createHash("sha256").update(JSON.stringify(named)).digest("hex").slice(0, 8)
   return keepsAll(stored) ? "keep" : `${stored.preset}-${digest}`
+}
+
+/** Returns a rule in words, such as `omit personal data, keep customerId`. They do not depend on the key. */
+export const ruleWords = (rule: PersonalRule | string | undefined): string => {
+  const stored = typeof rule === "object" ? storedOf(rule) : parseStored(rule)
+  if (stored === undefined) return "unknown, of a later version"
+  if (keepsAll(stored)) return "keep every field"
+  const { fields, preset, undocumented } = stored
+  const named = (["keep", "omit", "pseudonymize"] as const).flatMap((action) => {
+    const paths = Object.keys(fields).filter((path) => fields[path] === action)
+    return paths.length === 0 ? [] : [`${action} ${fieldsText(paths)}`]
+  })
+  // The settings have the same defaults.
+  const others = undocumented === (preset === "keep" ? "keep" : "omit") ? [] : [`${undocumented} undocumented fields`]
+  return [`${preset} personal data`, ...named, ...others].join(", ")
+}
+
+/** Returns two rules in words. Different rules have different words: their names are added where it is necessary. */
+export const bothRuleWords = (
+  one: PersonalRule | string | undefined,
+  other: PersonalRule | string | undefined
+): readonly [one: string, other: string] => {
+  const [first, second] = [ruleWords(one), ruleWords(other)]
+  const [firstName, secondName] = [nameOf(one), nameOf(other)]
+  return first !== second || firstName === secondName
+    ? [first, second]
+    : [`${first}, ${firstName}`, `${second}, ${secondName}`]
 }

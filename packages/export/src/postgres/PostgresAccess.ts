@@ -3,12 +3,12 @@ import { Effect, Option } from "effect"
 import { isCurrent } from "../engine/Evolution.ts"
 import { Denied, Failed, type SinkError, type SinkReason } from "../Sink.ts"
 import { connect } from "./PostgresClient.ts"
-import { deniedMigration, pendingIn } from "./PostgresSchema.ts"
+import { deniedMigration, pendingIn, readOnly, readOnlyProblem } from "./PostgresSchema.ts"
 import { settingsOf } from "./PostgresSettings.ts"
 import type { PostgresUrl } from "./PostgresUrl.ts"
 
 /** The tables of a schema: `SELECT`, `INSERT`, `UPDATE` and `DELETE` are needed on all of them. Only their owner may change them. */
-const query = `SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS read_only,
+const query = `SELECT ${readOnly} AS read_only,
   CASE WHEN s.oid IS NULL THEN has_database_privilege(current_database(), 'CREATE')
   ELSE has_schema_privilege(s.oid, 'USAGE') AND coalesce((
     SELECT bool_and(has_table_privilege(t.oid, 'SELECT') AND has_table_privilege(t.oid, 'INSERT')
@@ -25,7 +25,8 @@ export const accessProblem = (url: PostgresUrl): Effect.Effect<SinkReason | unde
   Effect.scoped(Effect.gen(function*() {
     const client = yield* connect(yield* settingsOf(url))
     const [row] = yield* client.once(query, [url.schema])
-    if (row?.["read_only"] === true) return new Failed({ code: "25006" })
+    const refusal = readOnlyProblem(row)
+    if (refusal !== undefined) return refusal
     if (row?.["may_write"] !== true) return new Failed({ code: "42501" })
     if (row["may_migrate"] === true) return undefined
     // Another check reports a schema that is not a destination of this program.

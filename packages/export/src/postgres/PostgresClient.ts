@@ -9,8 +9,9 @@ import { Duration, Effect, Exit, type Layer, Option, Redacted, Schedule, Scope }
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Row } from "../engine/Rows.ts"
 import { timeoutDetached } from "../engine/Timeouts.ts"
-import { maskMessage, multipleStatements, QueryError } from "../query/Statement.ts"
-import { Failed, Full, SinkError, type SinkReason, Unavailable } from "../Sink.ts"
+import { multipleStatements, QueryError } from "../query/Statement.ts"
+import { shownMessage } from "../query/StatementMessage.ts"
+import { Failed, Full, type Login, SinkError, type SinkReason, Unavailable } from "../Sink.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
 
 /** The value of a parameter. Text is parsed as the type that the statement names. */
@@ -35,8 +36,11 @@ export interface PostgresClient {
   readonly query: Query
   /** Runs a statement without retries. */
   readonly once: Query
+  /** Runs a statement that writes without retries, also if the server's transactions are read-only by default. */
+  readonly onceWriting: Query
   /**
-   * Runs statements in one transaction (read committed). If the connection is lost, the whole body is run again, even if only
+   * Runs statements in one transaction (read committed). It may write unless the server's transactions are read-only, by
+   * default or on a standby: an administrator, or a provider whose disk is full, sets that default to prevent writes. If the connection is lost, the whole body is run again, even if only
    * the response to COMMIT was lost. The body must detect that an earlier run was committed.
    */
   readonly transaction: <A>(body: (query: Query) => Effect.Effect<A, SinkError>) => Effect.Effect<A, SinkError>
@@ -44,9 +48,9 @@ export interface PostgresClient {
   readonly snapshot: Effect.Effect<Query, SinkError, Scope.Scope>
   /**
    * Starts a read-only transaction for a user's statements. It is rolled back when the scope closes. An interrupt cancels the
-   * running statement.
+   * running statement. Messages repeat nothing but what stands in `typed`, the text of the user.
    */
-  readonly readOnly: Effect.Effect<
+  readonly readOnly: (typed: string) => Effect.Effect<
     (sql: string, parameters?: ReadonlyArray<Parameter>) => Effect.Effect<Result, SinkError | QueryError>,
     SinkError,
     Scope.Scope
@@ -100,7 +104,7 @@ export const connect = (
 ): Effect.Effect<PostgresClient, SinkError, Scope.Scope> => {
   const { location } = settings
   const toSinkError = Effect.mapError((error: SqlError.SqlError | SinkError): SinkError =>
-    error._tag === "SinkError" ? error : new SinkError({ location, reason: reasonOf(error) })
+    error._tag === "SinkError" ? error : new SinkError({ location, reason: reasonOf(error, settings.login) })
   )
   const withRetries = <A, R>(self: Effect.Effect<A, SqlError.SqlError | SinkError, R>) =>
     toSinkError(
@@ -130,7 +134,8 @@ export const connect = (
     const once = (sql: string, parameters: ReadonlyArray<Parameter> = []) =>
       probed(pool.use((connection) => Effect.map(connection.query(sql, parameters), ({ rows }) => rows)))
     const transact = <A>(
-      body: (query: Query) => Effect.Effect<A, SinkError>
+      body: (query: Query) => Effect.Effect<A, SinkError>,
+      access: "" | " READ WRITE" = ""
     ): Effect.Effect<A, SqlError.SqlError | SinkError> =>
       Effect.scoped(Effect.flatMap(pool.reserve, (connection) => {
         // The body sees a SinkError. The retry outside needs the driver's error to know that the connection was lost.
@@ -141,7 +146,7 @@ export const connect = (
             Effect.map(({ rows }) => rows),
             toSinkError
           )
-        return connection.query("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").pipe(
+        return connection.query(`BEGIN ISOLATION LEVEL READ COMMITTED${access}`).pipe(
           Effect.andThen(body(query)),
           Effect.mapError((error) => lost ?? error),
           Effect.tap(() => connection.query("COMMIT")),
@@ -160,6 +165,7 @@ export const connect = (
     return {
       location,
       once: (sql, parameters) => toSinkError(once(sql, parameters)),
+      onceWriting: (sql, parameters) => toSinkError(probed(transact((query) => query(sql, parameters), " READ WRITE"))),
       query: (sql, parameters) => withRetries(once(sql, parameters)),
       transaction: (body) => withRetries(probed(transact(body))),
       snapshot: Effect.map(
@@ -167,17 +173,18 @@ export const connect = (
         (connection): Query => (sql, parameters = []) =>
           toSinkError(Effect.map(probed(connection.query(sql, parameters)), ({ rows }) => rows))
       ),
-      readOnly: Effect.map(
-        reading("READ COMMITTED"),
-        (connection) => (sql, parameters = []) =>
-          Effect.mapError(
-            probed(connection.query(sql, parameters)),
-            (error) =>
-              error._tag === "SinkError"
-                ? error
-                : queryErrorOf(error) ?? new SinkError({ location, reason: reasonOf(error) })
-          )
-      )
+      readOnly: (typed) =>
+        Effect.map(
+          reading("READ COMMITTED"),
+          (connection) => (sql, parameters = []) =>
+            Effect.mapError(
+              probed(connection.query(sql, parameters)),
+              (error) =>
+                error._tag === "SinkError"
+                  ? error
+                  : queryErrorOf(error, typed) ?? new SinkError({ location, reason: reasonOf(error) })
+            )
+        )
     }
   })
 }
@@ -193,7 +200,7 @@ export interface Session {
 /** Opens one connection, which is never replaced by another one, until the scope closes. */
 export const openSession = (settings: PostgresSettings): Effect.Effect<Session, SinkError, Scope.Scope> => {
   const toSinkError = Effect.mapError((error: SqlError.SqlError) =>
-    new SinkError({ location: settings.location, reason: reasonOf(error) })
+    new SinkError({ location: settings.location, reason: reasonOf(error, settings.login) })
   )
   return Effect.map(toSinkError(PgConnection.make(configOf(settings))), (connection): Session => ({
     announcedPid: connection.processId,
@@ -255,23 +262,35 @@ const lacksTls = ({ reason }: SqlError.SqlError): boolean => reason.message?.inc
 const isTls = (code: string | undefined): boolean => code !== undefined && /CERT|SIGNATURE|ALTNAME|ERR_SSL/.test(code)
 
 /**
- * Returns the server's message about an invalid statement: its first line, without values. For an error about a value that
- * the statement has read (Class 22) it returns a message of its own, because the server's message would repeat that value.
+ * The classes of errors that a user's statement causes: unsupported, more than one row, a value, transaction, cursor, function,
+ * schema, `WITH CHECK OPTION`, syntax or access, limit of the server, PL/pgSQL.
+ * https://www.postgresql.org/docs/current/errcodes-appendix.html
  */
-const queryErrorOf = (error: SqlError.SqlError): QueryError | undefined => {
+const statementClasses = /^(0A|21|22|25|26|2F|34|38|39|3F|42|44|54|P0)/
+
+/**
+ * Returns the server's message about a user's statement: its first line, without values. For an error about a value that the
+ * statement has read (Class 22), or of a function (38, 39, P0), it returns a message of its own, because the server's message
+ * is all about values. The lack of a privilege is an error of the statement too: the destination's own tables were read before.
+ */
+const queryErrorOf = (error: SqlError.SqlError, typed: string): QueryError | undefined => {
   const code = codeOf(error) ?? ""
-  if (code.startsWith("22")) {
-    const problem = valueProblems[code] ?? "a value is invalid for an operation of the query"
+  if (!statementClasses.test(code) || isLost(error)) return undefined
+  if (/^(22|38|39|P0)/.test(code)) {
+    const problem = valueProblems[code] ??
+      (code.startsWith("22") ? "a value is invalid for an operation of the query" : "a function of the query failed")
     return new QueryError({ problem: `The query cannot be carried out: ${problem} (${code}).` })
   }
-  if (!/^(0A|25|34|42)/.test(code) || code === "42501") return undefined
   // The server reports several statements as a syntax error.
   const { cause } = error.reason
   const message = cause instanceof Error ? cause.message : ""
+  const shown = shownMessage(message, typed)
   return new QueryError({
     problem: message.includes("multiple commands")
       ? multipleStatements
-      : `The query cannot be carried out: ${maskMessage(message)}.`
+      : `The query cannot be carried out: ${shown.includes("…") ? `${shown} (${code})` : shown}.${
+        code === "42501" ? " Read only what this user may read, or let its owner GRANT the privilege." : ""
+      }`
   })
 }
 
@@ -282,14 +301,17 @@ const valueProblems: { readonly [code: string]: string } = {
 }
 
 /** Returns the reason of a driver's error. https://www.postgresql.org/docs/current/errcodes-appendix.html */
-export const reasonOf = (error: SqlError.SqlError): SinkReason => {
+export const reasonOf = (error: SqlError.SqlError, login?: Login): SinkReason => {
   const code = codeOf(error)
   if (code === "53100" || code === "53200") return new Full()
   if (isTls(code)) return new Failed({ code: "TLS" })
   if (isLost(error)) return new Unavailable({ code: code ?? (isUnresponsive(error) ? "no answer" : "connection lost") })
+  if (code?.startsWith("28") === true) return new Failed({ code, login })
   if (code !== undefined) return new Failed({ code })
   if (lacksTls(error)) return new Failed({ code: "no TLS" })
-  return new Failed({ code: error.reason._tag === "AuthenticationError" ? "no password" : error.reason._tag })
+  return error.reason._tag === "AuthenticationError"
+    ? new Failed({ code: "no password", login })
+    : new Failed({ code: error.reason._tag })
 }
 
 /** Whether the server took longer than `connectTimeout` to respond. */

@@ -62,11 +62,11 @@ export const write = Effect.fnUntraced(function*(
       `WITH missing AS (
         UPDATE ${s}.${table} SET missing_since = $1::timestamptz WHERE "row" = ANY ($2) RETURNING "row", id
       ), last AS (
-        UPDATE ${s}.destination SET changes = changes + (SELECT count(*) FROM missing) RETURNING changes
+        UPDATE ${s}.destination SET changes = changes + (SELECT count(*) FROM missing) RETURNING changes, generation
       ), counted AS (${countChanges(s, "$3", "$1", "'missing'", "missing HAVING count(*) > 0")})
-      INSERT INTO ${s}.changes (seq, list, scan, at, kind, id, fields)
+      INSERT INTO ${s}.changes (seq, list, scan, at, kind, id, fields, generation)
       SELECT last.changes + 1 - row_number() OVER (ORDER BY missing."row" DESC), $3, $4::bigint, $1::timestamptz, 'missing',
-        missing.id, '[]' FROM last, missing`,
+        missing.id, '[]', last.generation FROM last, missing`,
       [now, integers(end.missing), list.label, number]
     )
   }
@@ -198,6 +198,9 @@ const bind = Effect.fnUntraced(function*(
     return yield* new SinkError({ location, reason: new OtherSource({ bound: bound.source ?? "", given: source }) })
   }
   yield* requirePersonal(location, bound, personal)
+  if (bound.rule === personal.before) {
+    yield* query(`UPDATE ${s}.personal SET rule = $1`, [toColumns(personal.rule)?.[0] ?? null])
+  }
 })
 
 /** Fails if personal data has changed since a scan or pass read its state. */
@@ -240,11 +243,11 @@ const writePlan = Effect.fnUntraced(function*(
   }
   if (plan.changes.length > 0) {
     yield* query(
-      `WITH last AS (UPDATE ${s}.destination SET changes = changes + $1::bigint RETURNING changes - $1::bigint AS seq),
+      `WITH last AS (UPDATE ${s}.destination SET changes = changes + $1::bigint RETURNING changes - $1::bigint AS seq, generation),
       counted AS (${countChanges(s, "$2", "$4", "kind", "unnest($5::text[]) AS u (kind) GROUP BY kind")})
-      INSERT INTO ${s}.changes (seq, list, scan, at, kind, id, fields, before, after)
+      INSERT INTO ${s}.changes (seq, list, scan, at, kind, id, fields, before, after, generation)
       SELECT last.seq + u.place, $2, $3::bigint, $4::timestamptz, u.kind, u.id, u.fields::json, u.before::json,
-        u.after::json FROM last, unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[]) WITH ORDINALITY
+        u.after::json, last.generation FROM last, unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[]) WITH ORDINALITY
         AS u (kind, id, fields, before, after, place)`,
       [
         String(plan.changes.length),

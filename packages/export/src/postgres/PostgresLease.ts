@@ -7,11 +7,13 @@
 import { Duration, Effect, Fiber, Option, Schedule, type Scope } from "effect"
 import { randomUUID } from "node:crypto"
 import { hostname } from "node:os"
+import type { KnownChange } from "../engine/Generations.ts"
 import { toPersonalState } from "../engine/Personal.ts"
 import { decoded, optional, type Row } from "../engine/Rows.ts"
 import { joinWithTimeout, timeoutDetached } from "../engine/Timeouts.ts"
 import { LeaseLost, Locked, type PersonalState, SinkError } from "../Sink.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
+import { type Numbering, numberingSql, toNumbering, unknownOrigin } from "./PostgresGenerations.ts"
 
 /** The durations of a lease and of the transactions under it. */
 export interface Times {
@@ -47,6 +49,10 @@ export interface Leases {
   readonly times: Times
   /** The name of this process in a cluster. */
   readonly runner?: string | undefined
+  /** SQL for the identity of the server; by default it is unknown. */
+  readonly origin?: string | undefined
+  /** The last change that a commit under these leases has written. */
+  readonly memory?: { known: KnownChange | undefined } | undefined
 }
 
 /** An acquired lease. */
@@ -175,9 +181,12 @@ const renew = ({ client, schema, times: { validity } }: Leases, { epoch, label }
     [label, String(epoch)]
   )
 
-/** Releases the lease, so that nothing more can be committed under it. If the server is unreachable, the lease expires. */
+/**
+ * Releases the lease, so that nothing more can be committed under it. If the server is unreachable, the lease expires. If an
+ * administrator has made transactions read-only since the lease was acquired, it is released all the same.
+ */
 const release = (leases: Leases, { epoch, label, owner }: Lease) =>
-  leases.client.once(
+  leases.client.onceWriting(
     `UPDATE ${leases.schema}.leases SET epoch = epoch + 1, expires = '-infinity'
     WHERE label = $1 AND epoch = $2::bigint`,
     [label, String(epoch)]
@@ -187,7 +196,10 @@ const release = (leases: Leases, { epoch, label, owner }: Lease) =>
     Effect.map((released) => void (Option.isSome(released) || unreleased.set(keyOf(leases, label), owner)))
   )
 
-/** What a commit compares: the source of the destination, if it has any, and the state of its personal data. */
+/**
+ * What a commit compares: the source of the destination, if it has any, the state of its personal data, and the numbers of its
+ * changes.
+ */
 export interface Bound extends Pick<PersonalState, "rule" | "rewriting" | "edition"> {
   readonly source: string | undefined
 }
@@ -217,31 +229,37 @@ export const readBound = (query: Query, location: string, schema: string): Effec
 /**
  * Runs a transaction under the lease and commits it once. If the response to COMMIT is lost, the client runs the transaction
  * again. If the earlier run was committed, the second run skips the body and returns the result of `readResult`. The body
- * gets the source and the personal data's state of the destination. An erasure waits for the end of the transaction. After an
+ * gets the source and the personal data's state of the destination, and its numbers of changes. An erasure waits for the end of the transaction. After an
  * interrupt the transaction still completes.
  */
 export const commit = <A>(
-  { client, schema, times: { idleTimeout, interruptTimeout, validity } }: Leases,
+  { client, memory, origin = unknownOrigin, schema, times: { idleTimeout, interruptTimeout, validity } }: Leases,
   lease: Lease,
-  body: (query: Query, bound: Bound) => Effect.Effect<A, SinkError>,
+  body: (query: Query, bound: Bound, numbering: Numbering) => Effect.Effect<A, SinkError>,
   readResult: (query: Query) => Effect.Effect<A, SinkError>
 ): Effect.Effect<A, SinkError> =>
   Effect.suspend(() => {
     const number = ++lease.transactions
     const own = [lease.label, String(lease.epoch), String(number)]
     return client.transaction(Effect.fnUntraced(function*(query) {
+      // Another commit of this program may be committed after the snapshot of the next statement.
+      const known = memory?.known
       // The UPDATE waits for an earlier run whose COMMIT is still in progress, and for another program that acquires the
       // lease. An administrator may have turned synchronous_commit off, but a committed change must survive a crash.
       const [locked] = yield* query(
         `UPDATE ${schema}.leases SET commit = $3::bigint, expires = clock_timestamp() + ${interval(validity)}
         WHERE label = $1 AND epoch = $2::bigint AND commit < $3::bigint
         RETURNING (SELECT source FROM ${schema}.destination) AS source, ${lockedPersonal(schema)},
-          ${setIdleTimeout(idleTimeout)},
+          ${numberingSql(schema, origin)}, ${setIdleTimeout(idleTimeout)},
           CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END`,
         own
       )
       if (locked !== undefined) {
-        return yield* body(query, yield* decoded(client.location, () => toBound(locked)))
+        return yield* body(
+          query,
+          yield* decoded(client.location, () => toBound(locked)),
+          toNumbering(locked, known)
+        )
       }
       const [committed] = yield* query(
         `SELECT FROM ${schema}.leases WHERE label = $1 AND epoch = $2::bigint AND commit = $3::bigint`,

@@ -2,29 +2,31 @@
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
-import { earlierVersion, personalVersion } from "../engine/Migrations.ts"
+import { judgeMove } from "../engine/Generations.ts"
+import { earlierVersion, generationVersion, personalVersion } from "../engine/Migrations.ts"
 import {
   number,
   text,
   toCertifiedScan,
-  toChangeRange,
   toOldChange,
   toOldRow,
   toPiece,
+  toPosition,
   toPrunedRows
 } from "../engine/Rows.ts"
 import { pieceOf, RowSet } from "../engine/RowSet.ts"
 import type { Maintenance, PrunedRows } from "../engine/Store.ts"
 import { NotADestination, SinkError } from "../Sink.ts"
 import { integers, iso, type PostgresClient, type Query } from "./PostgresClient.ts"
+import { beginOver, hasVersion, lineageIn, ownGeneration, rangeIn } from "./PostgresGenerations.ts"
 import { setIdleTimeout, times } from "./PostgresLease.ts"
 
-/** SQL for a row of `toChangeRange`. */
-export const rangeQuery = (s: string): string =>
-  `SELECT coalesce((SELECT seq FROM ${s}.changes_pruned), 0) AS pruned, changes AS last FROM ${s}.destination`
-
-/** SQL conditions for a consumer that exists. */
-const moves = { create: "false", forward: "excluded.position > c.position", any: "true" } as const
+/** SQL conditions for a consumer that exists. Its position may have changed since it was judged. */
+const moves = {
+  create: "false",
+  forward: "excluded.position > c.position OR excluded.generation IS DISTINCT FROM c.generation",
+  any: "true"
+} as const
 
 /** SQL for the last complete full scan of each list; without one, for its running full scan. */
 const certifiedQuery = (s: string): string =>
@@ -53,25 +55,21 @@ export const prunedRowsIn = (
     ([row]) => toPrunedRows(row)
   )
 
-/**
- * Asks whether the schema has the tables of personal data and of removed rows. Schemas of earlier versions lack them, and readers
- * may read these. No migration removes the tables, so a yes is remembered.
- */
-export const hasPersonalTables = (query: Query, s: string): Effect.Effect<boolean, SinkError> => {
-  let has = false
-  return Effect.suspend(() =>
-    has ? Effect.succeed(true) : Effect.map(
-      query(`SELECT version FROM ${s}.destination`),
-      ([row]) => has = number(row, "version") >= personalVersion
-    )
-  )
-}
-
 /** Makes the functions of {@link Maintenance} that write. Each of them can be run again without further effect. */
 export const maintain = (
-  { location, query: single, transaction }: Pick<PostgresClient, "location" | "query" | "transaction">,
+  { location, once, query: single, transaction }: Pick<
+    PostgresClient,
+    "location" | "once" | "query" | "transaction"
+  >,
   s: string
-): Pick<Maintenance, "moveConsumer" | "removeConsumer" | "pruneChanges" | "pruneRows" | "pruneScans" | "emptyLog"> => {
+): Pick<
+  Maintenance,
+  "moveConsumer" | "beginGeneration" | "removeConsumer" | "pruneChanges" | "pruneRows" | "pruneScans" | "emptyLog"
+> => {
+  const requireVersion = Effect.fnUntraced(function*(query: Query, version: number) {
+    if (yield* hasVersion(query, s, version)) return
+    return yield* new SinkError({ location, reason: new NotADestination({ problem: earlierVersion }) })
+  })
   const consumersIn = (query: Query) =>
     Effect.map(
       query(`SELECT name, position FROM ${s}.consumers ORDER BY name`),
@@ -86,23 +84,31 @@ export const maintain = (
     )
   return {
     emptyLog: Effect.void,
-    moveConsumer: ({ name, now, position, when }) =>
+    moveConsumer: ({ generation, name, now, position, when }) =>
       transaction(Effect.fnUntraced(function*(query) {
+        yield* requireVersion(query, generationVersion)
         yield* lock(query, "shared")
-        const range = toChangeRange((yield* query(rangeQuery(s)))[0])
-        if (position >= range.pruned && position <= range.last) {
+        const stored = Effect.map(
+          query(`SELECT ${ownGeneration(s)} AS generation, position FROM ${s}.consumers WHERE name = $1`, [name]),
+          ([row]) => toPosition(row)
+        )
+        // A generation that begins meanwhile makes the position outdated, which its generation shows.
+        const range = yield* rangeIn(query, s)
+        const lineage = yield* lineageIn(query, s)
+        const verdict = judgeMove({ generation, position, when }, yield* stored, range, lineage)
+        if (verdict._tag === "move") {
           yield* query(
-            `INSERT INTO ${s}.consumers AS c (name, position, created_at, moved_at)
-            VALUES ($1, $2::bigint, $3::timestamptz, $3::timestamptz)
-            ON CONFLICT (name) DO UPDATE SET position = excluded.position, moved_at = excluded.moved_at WHERE ${
-              moves[when]
-            }`,
-            [name, String(position), now]
+            `INSERT INTO ${s}.consumers AS c (name, generation, position, created_at, moved_at)
+            VALUES ($1, $2, $3::bigint, $4::timestamptz, $4::timestamptz)
+            ON CONFLICT (name) DO UPDATE SET generation = excluded.generation, position = excluded.position,
+              moved_at = excluded.moved_at WHERE ${moves[when]}`,
+            [name, range.generation ?? null, String(position), now]
           )
         }
-        const [row] = yield* query(`SELECT position FROM ${s}.consumers WHERE name = $1`, [name])
-        return { range, position: row === undefined ? undefined : number(row, "position") }
+        return { verdict, range, lineage, stored: yield* stored }
       })),
+    beginGeneration: (begin) =>
+      Effect.andThen(requireVersion(single, generationVersion), beginOver({ once, transaction }, s)(begin)),
     removeConsumer: (name) =>
       Effect.map(
         single(`DELETE FROM ${s}.consumers WHERE name = $1 RETURNING name`, [name]),
@@ -133,9 +139,7 @@ export const maintain = (
       })),
     pruneRows: ({ after, before, count, isDryRun, list, now }, choose) =>
       transaction(Effect.fnUntraced(function*(query) {
-        if (!(yield* hasPersonalTables(query, s))) {
-          return yield* new SinkError({ location, reason: new NotADestination({ problem: earlierVersion }) })
-        }
+        yield* requireVersion(query, personalVersion)
         yield* lock(query, "exclusive")
         const table = `${s}.${layoutOf(list).table}`
         // A commit may be changing a row that has just been returned. Skip that row instead of waiting for it.

@@ -28,7 +28,7 @@ export const query = Effect.fnUntraced(function*(
   const settings = yield* settingsOf(url)
   const client = yield* connect(settings)
   yield* requireReadable(client, settings.schema)
-  const run = yield* client.readOnly
+  const run = yield* client.readOnly(sql)
   yield* run(`SET LOCAL search_path TO ${quoted(settings.schema)}, public`)
   for (const setting of ["DateStyle TO ISO", "TimeZone TO 'UTC'", "IntervalStyle TO iso_8601", "bytea_output TO hex"]) {
     yield* run(`SET LOCAL ${setting}`)

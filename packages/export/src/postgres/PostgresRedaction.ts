@@ -2,7 +2,7 @@
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { layoutOf, tableOf } from "../engine/Columns.ts"
-import { earlierVersion, personalVersion } from "../engine/Migrations.ts"
+import { earlierVersion, generationVersion, personalVersion } from "../engine/Migrations.ts"
 import { personalColumns } from "../engine/Personal.ts"
 import { bytes, decoded, number, optional, text, toChange, toErasure, toPersonalRow } from "../engine/Rows.ts"
 import { maxBytes } from "../engine/Store.ts"
@@ -16,6 +16,7 @@ import type {
 import { NotADestination, SinkError } from "../Sink.ts"
 import { integers, iso, type Parameter, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
 import { arrayTypes, cellArrays, countChanges } from "./PostgresCommit.ts"
+import { ensureGeneration, numberingSql, originOf, toNumbering } from "./PostgresGenerations.ts"
 import { setIdleTimeout, times } from "./PostgresLease.ts"
 import { quoted } from "./PostgresSchema.ts"
 
@@ -24,21 +25,25 @@ const [stepTexts, stepPositions] = [1000, 20_000] as const
 
 /** Makes the functions of a {@link RedactionStore}. */
 export const redactionOver = (
-  { location, query: single, transaction }: Pick<PostgresClient, "location" | "query" | "transaction">,
+  { location, once, query: single, transaction }: Pick<
+    PostgresClient,
+    "location" | "once" | "query" | "transaction"
+  >,
   s: string
 ): RedactionStore => ({
   redact: (body) =>
-    transaction((query) =>
-      Effect.andThen(
-        // No consumer and no removal of changes is locked out for long, and none changes what this transaction reads.
-        query(
-          `SELECT ${setIdleTimeout(times.idleTimeout)}, pg_advisory_xact_lock_shared(hashtextextended($1, 0)),
+    Effect.flatMap(originOf(once), (origin) =>
+      transaction((query) =>
+        Effect.andThen(
+          // No consumer and no removal of changes is locked out for long, and none changes what this transaction reads.
+          query(
+            `SELECT ${setIdleTimeout(times.idleTimeout)}, pg_advisory_xact_lock_shared(hashtextextended($1, 0)),
             CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END`,
-          [`payments changes ${s}`]
-        ),
-        body(statementsOver(location, query, s))
-      )
-    ),
+            [`payments changes ${s}`]
+          ),
+          body(statementsOver(location, query, s, origin))
+        )
+      )),
   search: (list, table, needles, after) => search(single, s, list, table, needles, after),
   erasures: Effect.gen(function*() {
     const [destination] = yield* single(`SELECT version FROM ${s}.destination`)
@@ -100,7 +105,7 @@ const search = Effect.fnUntraced(function*(
   return { found, next: end >= number(highest, "last") ? undefined : String(end) }
 })
 
-const statementsOver = (location: string, query: Query, s: string): RedactionStatements => {
+const statementsOver = (location: string, query: Query, s: string, origin: string): RedactionStatements => {
   /** Runs a statement whose rows are not needed. */
   const run = (sql: string, parameters: ReadonlyArray<Parameter> = []) => Effect.asVoid(query(sql, parameters))
   const one = (sql: string, parameters: ReadonlyArray<Parameter> = []) =>
@@ -110,7 +115,7 @@ const statementsOver = (location: string, query: Query, s: string): RedactionSta
   return {
     state: Effect.gen(function*() {
       const destination = yield* one(`SELECT version FROM ${s}.destination`)
-      if (number(destination, "version") < personalVersion) {
+      if (number(destination, "version") < generationVersion) {
         return yield* new SinkError({ location, reason: new NotADestination({ problem: earlierVersion }) })
       }
       return toPersonalRow(yield* one(`SELECT ${personalColumns} FROM ${s}.personal FOR UPDATE`))
@@ -313,13 +318,15 @@ const statementsOver = (location: string, query: Query, s: string): RedactionSta
           texts(changes.map(({ after = null }) => after))
         ]
       ),
-    appendChanges: (list, changes, now) =>
-      run(
-        `WITH last AS (UPDATE ${s}.destination SET changes = changes + $1::bigint RETURNING changes - $1::bigint AS seq),
+    appendChanges: Effect.fnUntraced(function*(list, changes, now) {
+      const [row = {}] = yield* query(`SELECT ${numberingSql(s, origin)}`)
+      yield* ensureGeneration(query, s, toNumbering(row, undefined), now)
+      yield* run(
+        `WITH last AS (UPDATE ${s}.destination SET changes = changes + $1::bigint RETURNING changes - $1::bigint AS seq, generation),
         counted AS (${countChanges(s, "$2", "$3", "kind", "unnest($4::text[]) AS u (kind) GROUP BY kind")})
-        INSERT INTO ${s}.changes (seq, list, scan, at, kind, id, fields, before, after)
-        SELECT last.seq + u.place, $2, 0, $3::timestamptz, u.kind, u.id, u.fields::json, u.before::json, u.after::json
-        FROM last, unnest($4::text[], $5::text[], $6::text[], $7::text[], $8::text[]) WITH ORDINALITY
+        INSERT INTO ${s}.changes (seq, list, scan, at, kind, id, fields, before, after, generation)
+        SELECT last.seq + u.place, $2, 0, $3::timestamptz, u.kind, u.id, u.fields::json, u.before::json, u.after::json,
+          last.generation FROM last, unnest($4::text[], $5::text[], $6::text[], $7::text[], $8::text[]) WITH ORDINALITY
           AS u (kind, id, fields, before, after, place)`,
         [
           String(changes.length),
@@ -331,7 +338,8 @@ const statementsOver = (location: string, query: Query, s: string): RedactionSta
           texts(changes.map(({ before = null }) => before)),
           texts(changes.map(({ after = null }) => after))
         ]
-      ),
+      )
+    }),
     parts: (list) =>
       Effect.map(
         query(`SELECT part, min(scan) AS scan FROM ${s}.scans WHERE list = $1 AND part <> '' GROUP BY part`, [

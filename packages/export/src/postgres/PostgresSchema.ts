@@ -10,10 +10,11 @@ import {
   pendingMigration,
   statementsOf,
   type TableStatements,
+  type Unusable,
   writtenLater
 } from "../engine/Evolution.ts"
 import { currentVersion, earlierVersion, migrationsAfter, oldestReadableVersion } from "../engine/Migrations.ts"
-import { number, optional, text, toRecordedColumn } from "../engine/Rows.ts"
+import { number, optional, type Row, text, toRecordedColumn } from "../engine/Rows.ts"
 import { Denied, NotADestination, SinkError } from "../Sink.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
 import { setIdleTimeout } from "./PostgresLease.ts"
@@ -39,6 +40,9 @@ export const migrate = Effect.fnUntraced(function*(
 ): Effect.fn.Return<void, SinkError> {
   // The first statement has no retries, so that an unreachable server is reported at once. If the tables are current, this
   // program reads only, so its user needs no privilege to create or change tables.
+  const [access] = yield* client.once(`SELECT ${readOnly} AS read_only`)
+  const refusal = readOnlyProblem(access)
+  if (refusal !== undefined) return yield* new SinkError({ location: client.location, reason: refusal })
   const found = yield* stateOf(client.once, client.location, schema, lists)
   if (isCurrent(found)) return
   const s = quoted(schema)
@@ -63,13 +67,34 @@ export const migrate = Effect.fnUntraced(function*(
     }
     yield* query(`UPDATE ${s}.destination SET version = ${currentVersion}`)
   })).pipe(
-    Effect.mapError((error) =>
-      found.from > 0 && error.reason._tag === "Failed" && error.reason.code === "42501"
-        ? new SinkError({ location: client.location, reason: new Denied({ problem: deniedMigration(found) }) })
-        : error
-    )
+    Effect.mapError((error) => {
+      const code = error.reason._tag === "Failed" ? error.reason.code : undefined
+      const problem = code === "42501" && found.from > 0
+        ? deniedMigration(found)
+        // Only a migration changes the type of a column. Elsewhere the code has other causes.
+        : code === "0A000"
+        ? blockedMigration
+        : undefined
+      return problem === undefined
+        ? error
+        : new SinkError({ location: client.location, reason: new Denied({ problem }) })
+    })
   )
 })
+
+/** SQL for the column `read_only` of {@link readOnlyProblem}. */
+export const readOnly = `CASE WHEN pg_is_in_recovery() THEN 'standby'
+  WHEN current_setting('default_transaction_read_only') = 'on' THEN 'default' END`
+
+/** Returns why nothing can be written through the connection that returned the row, or undefined if writing is possible. */
+export const readOnlyProblem = (row: Row | undefined): Denied | undefined => {
+  const found = optional(row, "read_only")
+  return found === undefined ? undefined : new Denied({
+    problem: found === "standby"
+      ? "the server is a hot standby, which is read-only. Name the primary server."
+      : "transactions are read-only there, because default_transaction_read_only is on. Turn it off for this user and database, or name another server."
+  })
+}
 
 /** The tables that later versions than the first added and that every reader needs. */
 const sharedTables = [
@@ -82,7 +107,8 @@ const sharedTables = [
   "personal",
   "suppressed",
   "erasures",
-  "rows_pruned"
+  "rows_pruned",
+  "generations"
 ]
 
 /** Returns the problem of a user that may not carry the pending migration out. */
@@ -92,6 +118,9 @@ export const deniedMigration = ({ from, to }: PendingMigration): string =>
       ? `its tables have version ${from}, and this program needs version ${to}`
       : "it lacks tables or columns that this program adds"
   }. The user may not change the tables. Run payments migrate as the role that owns them, then run again.`
+
+const blockedMigration =
+  "a view, or another object of yours, uses a column of quarantine whose type has to change. Drop it, run again, and create it again."
 
 /** Returns what {@link migrate} would do. Writes nothing. */
 export const pendingIn = (
@@ -141,6 +170,9 @@ export const requireReadable = (
 const refuse = (location: string, problem: string, isEmpty = false) =>
   Effect.fail(new SinkError({ location, reason: new NotADestination({ problem, isEmpty }) }))
 
+const refuseAs = (location: string, unusable: Unusable) =>
+  Effect.fail(new SinkError({ location, reason: new NotADestination(unusable) }))
+
 interface State extends PendingMigration {
   /** Whether the schema exists. */
   readonly exists: boolean
@@ -173,7 +205,9 @@ const stateOf = Effect.fnUntraced(function*(
   }
   const [row] = yield* query(`SELECT version FROM ${quoted(schema)}.destination`)
   const version = number(row, "version")
-  if (version > currentVersion) return yield* refuse(location, writtenLater(yield* programIn(query, schema)))
+  if (version > currentVersion) {
+    return yield* refuseAs(location, { problem: writtenLater(yield* programIn(query, schema)), isLater: true })
+  }
   const additions = version >= oldestReadableVersion ? yield* additionsIn(query, location, schema, lists) : undefined
   return { exists, ...pendingMigration(version, additions) }
 })
@@ -198,7 +232,7 @@ const additionsIn = Effect.fnUntraced(function*(
     `SELECT list, name, kind, unfilled_from, (SELECT version FROM ${s}.program_version) AS program FROM ${s}.list_columns`
   )
   const additions = additionsTo(recorded.map(toRecordedColumn), lists, optional(recorded[0], "program"))
-  return Result.isFailure(additions) ? yield* refuse(location, additions.failure) : additions.success
+  return Result.isFailure(additions) ? yield* refuseAs(location, additions.failure) : additions.success
 })
 
 const sqlTypes = { text: "text", integer: "bigint", boolean: "boolean" } as const

@@ -7,7 +7,7 @@ import { bitsOfOthers, readPlainFile } from "@payments/core"
 import { Config, Effect, type FileSystem, Redacted } from "effect"
 import { homedir, userInfo } from "node:os"
 import { join } from "node:path"
-import { SinkError, WrongSetting } from "../Sink.ts"
+import { type Login, SinkError, WrongSetting } from "../Sink.ts"
 import { type PostgresUrl, type SslMode, sslModes } from "./PostgresUrl.ts"
 
 /** The settings of a connection. */
@@ -19,6 +19,7 @@ export interface PostgresSettings {
   readonly port: number
   readonly user: string
   readonly password: Redacted.Redacted | undefined
+  readonly login: Login
   readonly database: string
   readonly schema: string
   readonly sslMode: SslMode
@@ -33,7 +34,8 @@ export const settingsOf = Effect.fnUntraced(function*(
   const variable = (name: string) => Effect.orDie(Config.String(name).pipe(Config.withDefault(undefined)))
   const host = url.host ?? (yield* variable("PGHOST")) ?? "localhost"
   const port = url.port ?? Number((yield* variable("PGPORT")) ?? 5432)
-  const user = url.user ?? (yield* variable("PGUSER")) ?? userInfo().username
+  const pgUser = yield* variable("PGUSER")
+  const user = url.user ?? pgUser ?? userInfo().username
   const database = url.database ?? (yield* variable("PGDATABASE")) ?? user
   const place = host.startsWith("/") ? "" : `${host.includes(":") ? `[${host}]` : host}:${port}`
   const location = `postgres://${place}/${encodeURIComponent(database)}?schema=${encodeURIComponent(url.schema)}`
@@ -54,6 +56,15 @@ export const settingsOf = Effect.fnUntraced(function*(
     host,
     port,
     user,
+    login: {
+      user,
+      userFrom: url.user !== undefined ? "the URL" : pgUser !== undefined ? "PGUSER" : "this system",
+      passwordFrom: url.password !== undefined
+        ? "the URL"
+        : password !== undefined
+        ? "PGPASSWORD"
+        : "the password file"
+    },
     database,
     schema: url.schema,
     sslMode,

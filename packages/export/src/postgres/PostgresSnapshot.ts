@@ -24,9 +24,9 @@ export const openSnapshot = (url: PostgresUrl): Effect.Effect<Snapshot, SinkErro
   )
 
 const snapshotOver = (
-  { changeRange, columns, location, personal, prunedRows }: Pick<
+  { changeRange, columns, location, personal, prunedRows, source }: Pick<
     Reader,
-    "location" | "personal" | "columns" | "changeRange" | "prunedRows"
+    "location" | "personal" | "columns" | "changeRange" | "prunedRows" | "source"
   >,
   query: Query,
   s: string
@@ -36,6 +36,7 @@ const snapshotOver = (
   columns,
   changeRange,
   prunedRows,
+  source,
   // The column of ids is sorted by bytes (COLLATE "C").
   hasFastTexts: false,
   contents: (list, by, after = "") =>

@@ -6,6 +6,8 @@ import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
 import { type Column, layoutOf } from "../engine/Columns.ts"
 import type { PendingMigration } from "../engine/Evolution.ts"
+import type { KnownChange } from "../engine/Generations.ts"
+import { personalVersion } from "../engine/Migrations.ts"
 import { personalColumns, toPersonalState } from "../engine/Personal.ts"
 import type { RowLookup } from "../engine/Plan.ts"
 import {
@@ -16,7 +18,6 @@ import {
   text,
   toChange,
   toChangeCount,
-  toChangeRange,
   toConsumerState,
   toFullRow,
   toPiece,
@@ -25,13 +26,14 @@ import {
   toScan
 } from "../engine/Rows.ts"
 import { stateQuery, toListState } from "../engine/StateQuery.ts"
-import { type Maintenance, maxBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
+import { type Commit, type Maintenance, maxBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
 import { longestStatus, mostStatuses, type StatusTotals } from "../ListFreshness.ts"
 import type { SinkError } from "../Sink.ts"
 import { connect, integers, iso, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
 import { fill, passOf, requirePersonal, resultOf, write, writePass } from "./PostgresCommit.ts"
+import { ensureGeneration, generationsOver, hasVersion, originOf, ownGeneration } from "./PostgresGenerations.ts"
 import * as Lease from "./PostgresLease.ts"
-import { hasPersonalTables, maintain, prunedRowsIn, rangeQuery } from "./PostgresMaintenance.ts"
+import { maintain, prunedRowsIn } from "./PostgresMaintenance.ts"
 import { redactionOver } from "./PostgresRedaction.ts"
 import { migrate, pendingIn, quoted, requireReadable } from "./PostgresSchema.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
@@ -47,7 +49,9 @@ export const openStore = (
     const client = yield* connect(settings)
     yield* migrate(client, settings.schema, times.idleTimeout, lists)
     const schema = quoted(settings.schema)
-    return { ...readerOver(client, schema), ...writerOver({ client, schema, times, runner }) }
+    const origin = yield* originOf(client.once)
+    const leases = { client, schema, times, runner, origin, memory: { known: undefined } }
+    return { ...readerOver(client, schema), ...writerOver(leases) }
   })
 
 /** Opens an existing schema for reading, until the scope closes, for a program that knows these lists. */
@@ -99,7 +103,8 @@ const openExisting = Effect.fnUntraced(function*(
 })
 
 const readerOver = ({ location, query }: PostgresClient, s: string): Reader => {
-  const hasPersonal = hasPersonalTables(query, s)
+  const hasPersonal = hasVersion(query, s, personalVersion)
+  const { changeRange, hasGenerations, lineage } = generationsOver(query, s)
   return {
     location,
     source: Effect.map(query(`SELECT source FROM ${s}.destination`), ([row]) => optional(row, "source")),
@@ -230,27 +235,33 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => {
         (rows) => rows.map(toQuarantined)
       ),
     changes: (after, count, lists, since = "-infinity") =>
-      Effect.flatMap(
-        query(
-          `SELECT seq, list, scan, ${iso("at")}, kind, id, fields::text, before::text, after::text FROM ${s}.changes
+      Effect.gen(function*() {
+        const rows = yield* query(
+          `SELECT seq, ${(yield* hasGenerations) ? ownGeneration(s) : "NULL"} AS generation, list, scan, ${
+            iso("at")
+          }, kind, id,
+          fields::text, before::text, after::text FROM ${s}.changes
         WHERE seq > $1::bigint AND list = ANY ($2) AND at >= $4::timestamptz ORDER BY seq LIMIT $3::bigint`,
           [String(after), texts(lists.map(({ label }) => label)), String(count), since]
-        ),
-        (rows) => decoded(location, () => rows.map(toChange))
-      ),
+        )
+        return yield* decoded(location, () => rows.map(toChange))
+      }),
     state: (list) =>
       Effect.zipWith(
         Effect.flatMap(hasPersonal, (has) => query(stateQuery(list, `${s}.`, iso, has))),
         Lease.holderOf(query, s, list.label),
         ([row], holder) => toListState(row, holder)
       ),
-    consumerStates: Effect.map(
-      query(
-        `SELECT name, position, ${iso("moved_at")}, (SELECT changes FROM ${s}.destination) AS last_change
-      FROM ${s}.consumers ORDER BY name`
-      ),
-      (rows) => rows.map(toConsumerState)
-    ),
+    consumerStates: Effect.gen(function*() {
+      const generations = (yield* hasGenerations)
+        ? `${ownGeneration(s, "c.generation")} AS generation, d.generation`
+        : "NULL AS generation, NULL"
+      const rows = yield* query(
+        `SELECT name, position, ${iso("moved_at")}, d.changes AS last_change, ${generations} AS current_generation
+      FROM ${s}.consumers AS c, ${s}.destination AS d ORDER BY name`
+      )
+      return rows.map(toConsumerState)
+    }),
     changeCounts: (list, from) =>
       Effect.map(
         query(`SELECT day::text, kind, changes FROM ${s}.change_counts WHERE list = $1 AND day >= $2::date`, [
@@ -261,7 +272,8 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => {
       ),
     statusTotals: (list, amounts) =>
       Effect.map(query(statusQuery(`${s}.${layoutOf(list).table}`, amounts)), (rows) => statusTotalsOf(rows, amounts)),
-    changeRange: Effect.map(query(rangeQuery(s)), ([row]) => toChangeRange(row)),
+    changeRange,
+    lineage,
     prunedRows: (list) => Effect.flatMap(hasPersonal, (has) => prunedRowsIn(query, s, list, has)),
     // The server checks its pages itself.
     damage: Effect.succeed([])
@@ -405,6 +417,36 @@ const writerOver = (
       const lease = acquired.get(list.label)
       return lease === undefined ? Effect.die(new Error(`${list.label} is not locked`)) : Effect.succeed(lease)
     })
+  /** Runs a commit in the current generation, and remembers the number of its last change. */
+  const numbered = <A>(
+    { list, now, plan, ...commit }: Pick<Commit, "list" | "now" | "plan" | "end">,
+    body: (query: Query, bound: Lease.Bound) => Effect.Effect<A, SinkError>,
+    readResult: (query: Query) => Effect.Effect<A, SinkError>
+  ) =>
+    Effect.flatMap(leaseOf(list), (lease) => {
+      let known: KnownChange | undefined
+      return Lease.commit(
+        leases,
+        lease,
+        Effect.fnUntraced(function*(query, bound, numbering) {
+          const before = yield* ensureGeneration(query, s, numbering, now)
+          const result = yield* body(query, bound)
+          // Other transactions may have taken numbers meanwhile, so the last number may be higher.
+          const changes = result === "whole" || typeof result === "number"
+            ? plan.changes.length + (commit.end?.missing.length ?? 0)
+            : 0
+          known = { ...before, seq: before.seq + changes }
+          return result
+        }),
+        readResult
+      ).pipe(Effect.tap(() =>
+        Effect.sync(() => {
+          const { memory = { known: undefined } } = leases
+          const isLower = memory.known?.generation === known?.generation && (memory.known?.seq ?? 0) > (known?.seq ?? 0)
+          if (known !== undefined && !isLower) memory.known = known
+        })
+      ))
+    })
   const lock: Store["lock"] = (label, onLocked) =>
     Effect.map(Lease.acquire(leases, label, onLocked), (lease) => void acquired.set(label, lease))
   return {
@@ -448,23 +490,16 @@ const writerOver = (
           )
       ),
     commit: (commit) =>
-      Effect.flatMap(
-        leaseOf(commit.list),
-        (lease) =>
-          Lease.commit(leases, lease, (query, bound) =>
-            write(query, client.location, s, bound, commit), (query) =>
-            resultOf(query, s, commit))
+      numbered(
+        commit,
+        (query, bound) => write(query, client.location, s, bound, commit),
+        (query) => resultOf(query, s, commit)
       ),
     commitPass: (commit) =>
-      Effect.flatMap(
-        leaseOf(commit.list),
-        (lease) =>
-          Lease.commit(
-            leases,
-            lease,
-            (query, bound) => writePass(query, client.location, s, bound, commit),
-            (query) => passOf(query, s, commit)
-          )
+      numbered(
+        commit,
+        (query, bound) => writePass(query, client.location, s, bound, commit),
+        (query) => passOf(query, s, commit)
       ),
     setHeadProblem: (list, problem, now) =>
       Effect.flatMap(leaseOf(list), (lease) =>

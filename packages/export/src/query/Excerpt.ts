@@ -6,16 +6,17 @@
  * Each query fills its excerpt anew, with the tables and columns that the statement mentions, so it sees the current rows.
  */
 import { Lists } from "@payments/core"
-import { Effect, type Scope, Stream } from "effect"
+import { Effect, Redacted, type Scope, Stream } from "effect"
 import { join } from "node:path"
 import type { Cell } from "../Cell.ts"
 import * as Destination from "../Destination.ts"
 import { shown } from "../DestinationUrl.ts"
 import { columnsOf, tableOf } from "../engine/Columns.ts"
 import { copyFile } from "../files/FileSink.ts"
+import { pseudonymOnce } from "../personal/Rule.ts"
 import type { SinkError } from "../Sink.ts"
 import type { Includes } from "./Find.ts"
-import { beginIn, query, type QueryResult, request, startProcess } from "./Query.ts"
+import { beginIn, queryOpened, type QueryResult, request, startProcess } from "./Query.ts"
 import type { ExcerptColumn, ExcerptTable } from "./QueryMessages.ts"
 import { QueryError, statementProblem } from "./Statement.ts"
 
@@ -40,14 +41,23 @@ export interface Excerpt {
   readonly includes: Includes
   /** Whether it has the exact texts of records, which contain every field. */
   readonly hasTexts: boolean
+  /** The fields that have a pseudonym in place of each value; undefined if none has. */
+  readonly pseudonyms?: {
+    readonly includes: Includes
+    readonly key: Redacted.Redacted<Uint8Array>
+  } | undefined
 }
 
 /** Returns the tables of an excerpt: those of the lists, and `changes`. */
-export const excerptTables = ({ hasTexts, includes }: Excerpt): ReadonlyArray<ExcerptTable> => [
+export const excerptTables = ({ hasTexts, includes, pseudonyms }: Excerpt): ReadonlyArray<ExcerptTable> => [
   ...Lists.all.map((list): ExcerptTable => ({
     table: tableOf(list),
     columns: [
-      ...columnsOf(list).filter(({ path }) => includes(list, path.join("."))).map(({ kind, name }) => ({ kind, name })),
+      ...columnsOf(list).flatMap(({ kind, name, path }): ReadonlyArray<ExcerptColumn> => {
+        const field = path.join(".")
+        if (includes(list, field)) return [{ kind, name }]
+        return kind === "text" && pseudonyms?.includes(list, field) === true ? [{ kind, name, isPseudonym: true }] : []
+      }),
       ...times,
       ...hasTexts ? [json("raw")] : []
     ]
@@ -59,7 +69,8 @@ export const excerptTables = ({ hasTexts, includes }: Excerpt): ReadonlyArray<Ex
 export const queryExcerpt = Effect.fnUntraced(function*(
   destination: Destination.StoredDestination,
   sql: string,
-  excerpt: Excerpt
+  excerpt: Excerpt,
+  parameters: ReadonlyArray<string> = []
 ): Effect.fn.Return<QueryResult, SinkError | QueryError, Scope.Scope> {
   const refusal = statementProblem(sql)
   if (refusal !== undefined) return yield* new QueryError({ problem: refusal })
@@ -71,24 +82,42 @@ export const queryExcerpt = Effect.fnUntraced(function*(
     ? join(destination.folder, copyFile)
     : undefined
   const child = yield* startProcess
-  yield* request(child, location, { type: "excerpt", file, location, tables })
+  yield* request(child, location, {
+    type: "excerpt",
+    file,
+    location,
+    tables,
+    key: excerpt.pseudonyms === undefined
+      ? undefined
+      : Buffer.from(Redacted.value(excerpt.pseudonyms.key)).toString("hex")
+  })
   if (file === undefined) {
     for (const table of tables) {
       yield* Effect.scoped(Effect.gen(function*() {
-        const { rows } = yield* query(
+        const { rows } = yield* queryOpened(
           destination,
           `SELECT ${table.columns.map(expressionOf).join(", ")} FROM ${table.table}`
         )
         yield* Stream.runForEach(
           rows,
           (chunk: ReadonlyArray<ReadonlyArray<Cell>>) =>
-            request(child, location, { type: "insert", table, rows: chunk })
+            request(child, location, { type: "insert", table, rows: chunk.map(withPseudonyms(excerpt, table)) })
         )
       }))
     }
   }
-  return yield* beginIn(child, { file: undefined, location, sql, parameters: [] })
+  return yield* beginIn(child, { file: undefined, location, sql, parameters })
 })
+
+/** Returns a function that replaces the values of a row that must not be in the excerpt. */
+const withPseudonyms = ({ pseudonyms }: Excerpt, { columns }: ExcerptTable) => (row: ReadonlyArray<Cell>) =>
+  row.map((cell, index) =>
+    columns[index]?.isPseudonym !== true
+      ? cell
+      : pseudonyms !== undefined && typeof cell === "string"
+      ? pseudonymOnce(pseudonyms.key, cell)
+      : null
+  )
 
 /**
  * Returns the tables and columns that the statement may use: those whose names are in its text. An asterisk, except that of

@@ -7,7 +7,8 @@ import { Effect, Stream } from "effect"
 import * as Destination from "../Destination.ts"
 import { type Column, columnsOf, storable, tableOf } from "../engine/Columns.ts"
 import type { SinkError } from "../Sink.ts"
-import { query } from "./Query.ts"
+import { contains } from "./Conditions.ts"
+import { queryOpened } from "./Query.ts"
 import type { QueryError } from "./Statement.ts"
 
 /** A record that has the text. */
@@ -153,18 +154,18 @@ export const findInCopy = (
         )
       })))).filter(({ columns }) => columns.length > 0)
     if (tables.length === 0) return []
-    const condition = comparison === "equals"
-      ? pseudonym === undefined ? isEqual : isEqualOrPseudonym
-      : destination._tag === "Postgres"
-      ? containsInPostgres
-      : containsInSqlite
+    const condition: Condition = comparison === "contains"
+      ? (column) => contains(destination._tag, column)("$1")
+      : pseudonym === undefined
+      ? isEqual
+      : isEqualOrPseudonym
     const selects = tables.map(({ columns, list }) => {
       const flags = columns.map((column) => `CASE WHEN ${condition(column)} THEN '1' ELSE '0' END`)
       return `SELECT * FROM (SELECT '${list.label}' AS list, id, ${flags.join(" || ")} AS flags,
         CASE WHEN missing_since IS NULL THEN 'no' ELSE 'yes' END AS missing, raw FROM ${tableOf(list)}
         WHERE ${columns.map(condition).join(" OR ")} LIMIT ${limit + 1}) AS ${tableOf(list)}`
     })
-    const { rows } = yield* query(destination, selects.join("\nUNION ALL "), [
+    const { rows } = yield* queryOpened(destination, selects.join("\nUNION ALL "), [
       storable(text),
       ...comparison === "equals" && pseudonym !== undefined ? [pseudonym] : []
     ])
@@ -193,9 +194,3 @@ type Condition = (column: Column) => string
 const isEqual: Condition = ({ name }) => `${name} = $1`
 
 const isEqualOrPseudonym: Condition = ({ name }) => `${name} IN ($1, $2)`
-
-const containsInPostgres: Condition = ({ name }) => `strpos(lower(${name}), lower($1)) > 0`
-
-/** `lower` folds the case of ASCII letters only. It is much faster than `folded`, so it folds the texts of only ASCII. */
-const containsInSqlite: Condition = ({ name }) =>
-  `instr(CASE WHEN length(${name}) = octet_length(${name}) THEN lower(${name}) ELSE folded(${name}) END, folded($1)) > 0`

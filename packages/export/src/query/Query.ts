@@ -7,10 +7,12 @@ import { Context, Effect, Option, type Scope, Stream } from "effect"
 import { type ChildProcess, fork } from "node:child_process"
 import { extname, join } from "node:path"
 import type { Cell } from "../Cell.ts"
+import { reader } from "../Destination.ts"
 import type { StoredDestination } from "../DestinationUrl.ts"
 import { copyFile } from "../files/FileSink.ts"
 import { Failed, SinkError } from "../Sink.ts"
 import { toError } from "../thread/SinkMessages.ts"
+import { maxMebibytes, memorySignal } from "./MemoryLimit.ts"
 import type { QueryRequest, QueryResponse } from "./QueryMessages.ts"
 import { QueryError, statementProblem } from "./Statement.ts"
 
@@ -28,9 +30,20 @@ const postgres = Effect.promise(() => import("../postgres/PostgresQuery.ts"))
 
 /**
  * Runs a statement over a destination that exists. Tables of a PostgreSQL schema need no schema name before theirs. The
- * statement refers to the parameters as `$1`, `$2`, …; they are texts, and are bound.
+ * statement refers to the parameters as `$1`, `$2`, …; they are texts, and are bound. Fails if the destination was chosen by its
+ * source, but has the copy of another one.
  */
 export const query = (
+  destination: StoredDestination,
+  sql: string,
+  parameters: ReadonlyArray<string> = []
+): Effect.Effect<QueryResult, SinkError | QueryError, Scope.Scope> =>
+  destination.boundTo === undefined
+    ? queryOpened(destination, sql, parameters)
+    : Effect.andThen(Effect.scoped(reader(destination)), queryOpened(destination, sql, parameters))
+
+/** Runs a statement as {@link query} does, for a caller that has opened the destination with `Destination.reader`. */
+export const queryOpened = (
   destination: StoredDestination,
   sql: string,
   parameters: ReadonlyArray<string> = []
@@ -126,14 +139,22 @@ const queryFile = (statement: Parameters<typeof beginIn>[1]) =>
 const environment = (): NodeJS.ProcessEnv =>
   Object.fromEntries(["PATH", "TMPDIR", "SQLITE_TMPDIR"].map((name) => [name, process.env[name]]))
 
+const outOfMemory =
+  `The query needs more than ${maxMebibytes} MiB of memory. Let it read or make smaller values, or fewer at once.`
+
 /** Sends a message and waits for its response, or for the end of the process. */
 export const request = (child: ChildProcess, location: string, message: QueryRequest) =>
   Effect.flatMap(
-    Effect.callback<QueryResponse, SinkError>((resume) => {
+    Effect.callback<QueryResponse, SinkError | QueryError>((resume) => {
       const onMessage = (response: unknown) => settle(Effect.succeed(response as QueryResponse)) // from QueryProcess.ts
-      const onExit = () => settle(Effect.fail(new SinkError({ location, reason: new Failed({ code: "killed" }) })))
+      const onExit = () =>
+        settle(Effect.fail(
+          child.signalCode === memorySignal
+            ? new QueryError({ problem: outOfMemory })
+            : new SinkError({ location, reason: new Failed({ code: "killed" }) })
+        ))
       const removeListeners = () => child.off("message", onMessage).off("exit", onExit).off("error", onExit)
-      const settle = (result: Effect.Effect<QueryResponse, SinkError>) => {
+      const settle = (result: Effect.Effect<QueryResponse, SinkError | QueryError>) => {
         removeListeners()
         resume(result)
       }

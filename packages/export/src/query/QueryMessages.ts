@@ -6,6 +6,8 @@ import type { ErrorMessage } from "../thread/SinkMessages.ts"
 export interface ExcerptColumn {
   readonly name: string
   readonly kind: "text" | "integer" | "boolean" | "time" | "json"
+  /** Whether the excerpt has a pseudonym in place of each value. */
+  readonly isPseudonym?: boolean
 }
 
 /** A table of an excerpt. The names are the destination's, and need no quotes. */
@@ -24,6 +26,8 @@ export type QueryRequest =
     readonly file: string | undefined
     readonly location: string
     readonly tables: ReadonlyArray<ExcerptTable>
+    /** The key of the pseudonyms in hexadecimal digits, if there are any. It is never in the excerpt. */
+    readonly key: string | undefined
   }
   | { readonly type: "insert"; readonly table: ExcerptTable; readonly rows: ReadonlyArray<ReadonlyArray<Cell>> }
   | {

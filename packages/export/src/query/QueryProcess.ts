@@ -2,15 +2,18 @@
  * The process that runs one statement over an SQLite destination. SQLite computes without yielding, so only the end of the
  * process can stop a statement: the program that started the process kills it.
  */
-import { Cause, Effect, Exit } from "effect"
+import { Cause, Effect, Exit, Redacted } from "effect"
 import { SinkError } from "../Sink.ts"
 import { open } from "../sqlite/SqliteClient.ts"
 import { reasonOf } from "../sqlite/SqliteErrors.ts"
 import { create, fillFromFile, insert } from "../sqlite/SqliteExcerpt.ts"
 import { begin, type Connection } from "../sqlite/SqliteQuery.ts"
 import { fromError } from "../thread/SinkMessages.ts"
+import { limitMemory } from "./MemoryLimit.ts"
 import type { QueryRequest, QueryResponse } from "./QueryMessages.ts"
 import { QueryError } from "./Statement.ts"
+
+limitMemory()
 
 // Ctrl-C sends SIGINT to every process of the terminal. The parent process handles it and kills this process.
 process.on("SIGINT", () => {})
@@ -39,12 +42,14 @@ const catchQueryError = <A>(step: () => A) => (): Exit.Exit<A, QueryError> => {
 type Run = <A>(step: (db: Connection) => A) => Effect.Effect<A, SinkError>
 
 /** Returns the excerpt's database, after the rows of the next messages were inserted, and the message that starts the query. */
-const receiveExcerpt = Effect.fnUntraced(function*({ file, location, tables }: Request<"excerpt">) {
+const receiveExcerpt = Effect.fnUntraced(function*({ file, key, location, tables }: Request<"excerpt">) {
   const db = create(tables)
   if (file !== undefined) {
     // Opening checks that the file is a destination of this version.
     const { run } = yield* open(file, location, "read")
-    yield* run(() => fillFromFile(db, file, tables))
+    yield* run(() =>
+      fillFromFile(db, file, tables, key === undefined ? undefined : Redacted.make(Buffer.from(key, "hex")))
+    )
   }
   const connection: Connection = {
     run: (sql) => db.exec(sql),

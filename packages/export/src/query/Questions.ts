@@ -6,12 +6,13 @@
  * To add a question: add an entry to `questions`.
  */
 import { Days, Lists } from "@payments/core"
-import { type Effect, type Scope, String } from "effect"
+import { Effect, type Scope, String } from "effect"
 import type { StoredDestination } from "../DestinationUrl.ts"
 import { layoutOf } from "../engine/Columns.ts"
 import type { SinkError } from "../Sink.ts"
+import { type FieldCondition, type SqlCondition, sqlCondition } from "./Conditions.ts"
 import { query, type QueryResult } from "./Query.ts"
-import type { QueryError } from "./Statement.ts"
+import { QueryError } from "./Statement.ts"
 
 /** A field by which a question groups records: its value, or the day or month at the beginning of a date. */
 export interface Group {
@@ -33,14 +34,30 @@ export interface Question {
   readonly parameters: ReadonlyArray<{ readonly name: "month"; readonly description: string }>
   /** What a chart of the answer shows: the columns that name the groups, that of the values, and whether time orders the groups. */
   readonly chart: { readonly x: ReadonlyArray<string>; readonly y: string; readonly isOverTime: boolean }
-  /** Returns the statement. `$1` is the month, if it is given. `sum` is the database's function for exact sums. */
-  readonly sql: (sum: string, hasMonth: boolean) => string
+  /** The status of the records that count; undefined if those of every status do. */
+  readonly status: string | undefined
+  /** Returns the statement. `sum` is the database's function for exact sums. */
+  readonly sql: (sum: string, options?: QuestionOptions) => string
+}
+
+/** What a statement of a question selects. */
+interface QuestionOptions {
+  /** Whether only one month counts, which is the parameter `$1`. */
+  readonly hasMonth?: boolean
+  /** More conditions in SQL. */
+  readonly conditions?: ReadonlyArray<string>
+  /** Whether the groups with the largest first amount come first, also if time would order them. */
+  readonly isLargestFirst?: boolean
 }
 
 /** The values of the parameters. */
 export interface QuestionParameters {
   /** A month such as `2024-05`. */
   readonly month?: string | undefined
+  /** Conditions that every record must meet. */
+  readonly where?: ReadonlyArray<FieldCondition> | undefined
+  /** Whether the groups with the largest first amount come first. Otherwise they do unless time orders the groups. */
+  readonly isLargestFirst?: boolean | undefined
 }
 
 /** The length of the part of a date. */
@@ -57,7 +74,8 @@ const define = <List extends Lists.AnyList>(
   description: string,
   list: List,
   monthOf: keyof List["record"]["fields"] & string,
-  by: ReadonlyArray<Group & { readonly field: keyof List["record"]["fields"] }>
+  by: ReadonlyArray<Group & { readonly field: keyof List["record"]["fields"] }>,
+  status?: string
 ): Question => {
   const { amounts, table } = layoutOf(list)
   const isOverTime = by.some(({ field, part }) => part !== undefined || field in Lists.dateFields(list))
@@ -71,7 +89,8 @@ const define = <List extends Lists.AnyList>(
     monthOf,
     parameters: [{ name: "month", description: `only records whose ${monthOf} is in this month, such as 2024-05` }],
     chart: { x: by.map(nameOf), y: first?.name ?? "records", isOverTime },
-    sql: (sum, hasMonth) => {
+    status,
+    sql: (sum, { conditions = [], hasMonth = false, isLargestFirst = !isOverTime } = {}) => {
       const groups = by.map(expressionOf)
       const columns = [
         ...by.map((group) => `${expressionOf(group)} AS ${nameOf(group)}`),
@@ -82,16 +101,23 @@ const define = <List extends Lists.AnyList>(
         ])
       ]
       // The databases sort nulls differently unless the statement says where they go.
-      const order = isOverTime
+      const size = `sum(CAST(${first?.name} AS DOUBLE PRECISION))`
+      const order = !isLargestFirst
         ? groups.flatMap((group) => [`${group} IS NULL`, group])
         // The order needs no exact sum, and SQLite cannot compare sums beyond 64 bits.
         : [
-          ...first === undefined ? [] : [`sum(${first.name} * 1.0) IS NULL, sum(${first.name} * 1.0) DESC`],
+          ...first === undefined ? [] : [`${size} IS NULL, ${size} DESC`],
           "count(*) DESC",
           ...groups
         ]
+      const met = [
+        "missing_since IS NULL",
+        ...hasMonth ? [`${month} = $1`] : [],
+        ...status === undefined ? [] : [`status = '${status}'`],
+        ...conditions
+      ]
       return `SELECT ${columns.join(", ")} FROM ${table}
-        WHERE missing_since IS NULL${hasMonth ? ` AND ${month} = $1` : ""}
+        WHERE ${met.join(" AND ")}
         GROUP BY ${groups.join(", ")} ORDER BY ${order.join(", ")}`
     }
   }
@@ -102,7 +128,7 @@ const { invoices, payinSources, payoutRequests } = Lists
 /** All questions. */
 export const questions: ReadonlyArray<Question> = [
   define("settled-by-day", "invoices by settlement date", invoices, "settlementDate", [{ field: "settlementDate" }]),
-  define("settled-by-cycle", "invoices by settlement date and cycle", invoices, "settlementDate", [
+  define("settled-by-time", "invoices by settlement date and settlement time", invoices, "settlementDate", [
     { field: "settlementDate" },
     { field: "settlementTime" }
   ]),
@@ -136,6 +162,14 @@ export const questions: ReadonlyArray<Question> = [
   define("payouts-by-customer", "payout requests by customer", payoutRequests, "createdAt", [
     { field: "customerId" }
   ]),
+  define(
+    "failed-payouts-by-customer",
+    "payout requests with the status failed, by customer and message",
+    payoutRequests,
+    "createdAt",
+    [{ field: "customerId" }, { field: "statusMessage" }],
+    "failed"
+  ),
   define("sources-by-status", "payin sources by status and message", payinSources, "createdAt", [
     { field: "status" },
     { field: "statusMessage" }
@@ -148,12 +182,40 @@ export const columnOf = nameOf
 /** Whether the text is a month such as `2024-05`. */
 export const isMonth = (text: string): boolean => /^\d{4}-\d{2}$/.test(text) && Days.isDay(`${text}-01`)
 
-/** Returns the statement that {@link answer} runs. `$1` is the month, if it is given. */
+/** A statement with its parameters: `$1` is the first. */
+export interface Statement {
+  readonly sql: string
+  readonly parameters: ReadonlyArray<string>
+}
+
+/** Returns the statement that {@link answer} runs in a database of this kind. Fails if the list has no column for a condition. */
 export const statementOf = (
-  destination: StoredDestination,
-  { sql }: Question,
-  { month }: QuestionParameters = {}
-): string => sql(destination._tag === "Postgres" ? "sum" : "exact_sum", month !== undefined)
+  kind: StoredDestination["_tag"],
+  { list, sql }: Question,
+  { isLargestFirst, month, where = [] }: QuestionParameters = {}
+): Effect.Effect<Statement, QueryError> =>
+  Effect.suspend(() => {
+    const parameters = month === undefined ? [] : [month]
+    const conditions: Array<string> = []
+    for (const condition of where) {
+      const found: SqlCondition | string = sqlCondition(kind, list, condition)
+      if (typeof found === "string") return Effect.fail(new QueryError({ problem: found }))
+      if (found.value !== undefined) parameters.push(found.value)
+      conditions.push(found.sql(`$${parameters.length}`))
+    }
+    return Effect.succeed({
+      sql: sql(kind === "Postgres" ? "sum" : "exact_sum", {
+        hasMonth: month !== undefined,
+        conditions,
+        ...isLargestFirst === undefined ? {} : { isLargestFirst }
+      }),
+      parameters
+    })
+  })
+
+/** Returns the statement with its values in place of the parameters, for people. */
+export const withValues = ({ parameters, sql }: Statement): string =>
+  sql.replaceAll(/\$(\d+)/g, (_, number: string) => `'${(parameters[Number(number) - 1] ?? "").replaceAll("'", "''")}'`)
 
 /** Answers a question from a destination. */
 export const answer = (
@@ -161,8 +223,7 @@ export const answer = (
   question: Question,
   parameters: QuestionParameters = {}
 ): Effect.Effect<QueryResult, SinkError | QueryError, Scope.Scope> =>
-  query(
-    destination,
-    statementOf(destination, question, parameters),
-    parameters.month === undefined ? [] : [parameters.month]
+  Effect.flatMap(
+    statementOf(destination._tag, question, parameters),
+    (statement) => query(destination, statement.sql, statement.parameters)
   )

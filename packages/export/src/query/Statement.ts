@@ -1,9 +1,8 @@
 /**
- * Checks that a query is one statement that only reads, and removes values from the database's messages about it. The
- * database enforces reading too; the check here gives a clear message.
+ * Checks that a query is one statement that only reads. The database enforces reading too; the check here gives a clear message.
  */
 import { Data } from "effect"
-import { printable } from "../Stdout.ts"
+import { nearFirstWords } from "./Suggestion.ts"
 
 /** The statement is refused, or the database cannot run it. No message repeats a value. */
 export class QueryError extends Data.TaggedError("QueryError")<{ readonly problem: string }> {
@@ -21,9 +20,11 @@ export const statementProblem = (sql: string): string | undefined => {
   if (rest === "" || rest.startsWith(";")) {
     return "There is no statement. Give one in quotes: \"SELECT count(*) FROM invoices\"."
   }
-  return /^(select|with|values)\b/i.test(rest)
-    ? undefined
-    : "A query only reads the destination. Use SELECT, WITH or VALUES."
+  if (/^(select|with|values)\b/i.test(rest)) return undefined
+  const near = nearFirstWords(/^\w*/.exec(rest)?.[0] ?? "")
+  return `A query only reads the destination. ${
+    near.length === 0 ? "Use SELECT, WITH or VALUES." : `Did you mean ${near.join(" or ")}?`
+  }`
 }
 
 export const multipleStatements = "There is more than one statement. Give one."
@@ -57,25 +58,3 @@ const endOfComment = (sql: string, start: number): number => {
   }
   return sql.length
 }
-
-const maxMessageLength = 300
-
-/**
- * Returns the first line of a database's message with possible values masked. Quoted text stays if it looks like a name or
- * has neither letters nor digits.
- */
-export const maskMessage = (message: string): string => {
-  const masked = message.replaceAll(
-    /(["'])((?:(?!\1)[^]|\1\1)*)(?:\1|$)/g,
-    (quotedText, mark: string, inside: string) =>
-      isName(inside) || !/[\p{L}\p{N}]/u.test(inside) ? quotedText : `${mark}…${mark}`
-  )
-    .replace(
-      /^(no such [a-z]+: )([^"'].*)$/,
-      (whole, start: string, name: string) => isName(name) ? whole : `${start}…`
-    )
-  const [first = ""] = masked.split("\n")
-  return printable(first).slice(0, maxMessageLength)
-}
-
-const isName = (text: string): boolean => /^[A-Za-z_][\w.$]*$/.test(text)

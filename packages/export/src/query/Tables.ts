@@ -1,6 +1,7 @@
 /** The tables of a destination that queries can use, with their columns. */
 import { Lists } from "@payments/core"
 import { columnsOf, tableOf } from "../engine/Columns.ts"
+import { meaningOf } from "./ColumnMeanings.ts"
 
 /** A column of a table. */
 export interface TableColumn {
@@ -29,7 +30,7 @@ export const tables: ReadonlyArray<Table> = [
     name: tableOf(list),
     description: `the ${list.title}, a row for each record`,
     columns: [
-      ...columnsOf(list).map(({ kind, name, path }) => ({ name, kind, description: `the field ${path.join(".")}` })),
+      ...columnsOf(list).map(({ kind, name, path }) => ({ name, kind, description: meaningOf(list, path) })),
       ...rowColumns
     ]
   })),
@@ -38,6 +39,7 @@ export const tables: ReadonlyArray<Table> = [
     description: "the changes that exports found",
     columns: [
       { name: "seq", kind: "integer", description: "the number of the change" },
+      { name: "generation", kind: "text", description: "the generation of the number; null for the first one" },
       { name: "list", kind: "text", description: "the list of the record" },
       { name: "at", kind: "time", description: "when an export found the change" },
       { name: "kind", kind: "text", description: "insert, update, missing or returned" },

@@ -49,12 +49,19 @@ export class ChosenSource extends Context.Service<ChosenSource, {
   /** The source of a command that only needs a destination. The environment has one if PAYMENTS_TO is set. */
   readonly forDestination: Choice
   /**
+   * The sources of a command that shows several destinations: the named one, or all of the file. Empty if the environment has the
+   * destination.
+   */
+  readonly forDestinations: Effect.Effect<ReadonlyArray<LoadedSource>, ProgramError>
+  /**
    * The named source; without a name, the environment if it is used, and all sources of the file. The flags override their
-   * settings.
+   * settings. Empty if nothing is set up: `nothing` says so.
    */
   readonly listed: (flags?: SourceOverrides) => Effect.Effect<ReadonlyArray<LoadedSource>, ProgramError>
   /** What names the source, or undefined: a flag, a variable, or nothing. */
   readonly namedBy: Pick<ShownSetting, "value" | "from"> | undefined
+  /** Says that no source is set up and where the sources file would be, and what to do. `found` has no full stop. */
+  readonly nothing: Effect.Effect<{ readonly found: string; readonly advice: string }, ProgramError>
   /** The absolute path of the sources file, whether it exists or not, and what names it. */
   readonly fileToEdit: Effect.Effect<Pick<ShownSetting, "value" | "from">, ProgramError>
 }>()("@payments/export/ChosenSource") {
@@ -102,6 +109,10 @@ export class ChosenSource extends Context.Service<ChosenSource, {
           const { warnAboutIgnoredVariables } = yield* loader
           yield* warnAboutIgnoredVariables(path, sources)
           const [first, second] = sources
+          if (first === undefined) {
+            if (isNamed) return yield* (yield* loader).noSourceIn(path)
+            return undefined
+          }
           if (name === undefined && second === undefined) return first
           const names = new Intl.ListFormat("en-GB").format(sources.slice(0, mostNames).map((source) => source.name))
           const more = sources.length > mostNames ? `, and ${sources.length - mostNames} more` : ""
@@ -123,13 +134,25 @@ export class ChosenSource extends Context.Service<ChosenSource, {
       const choose = (variables: ReadonlyArray<string>): Choice =>
         Effect.flatMap(isEnvironment(variables), (isUsed) => isUsed ? Effect.undefined : fromFile)
       const forService = choose(["PAYMENTS_BASE_URL"])
+      const forDestination = choose(["PAYMENTS_BASE_URL", "PAYMENTS_TO"])
+      const forDestinations = Effect.gen(function*() {
+        const path = yield* file
+        if (name !== undefined || path === undefined || (yield* isEnvironment(["PAYMENTS_BASE_URL", "PAYMENTS_TO"]))) {
+          const source = yield* forDestination
+          return source === undefined ? [] : [source]
+        }
+        const { sources } = yield* load(path)
+        yield* (yield* loader).warnAboutIgnoredVariables(path, sources)
+        return sources
+      })
       const listed = Effect.fnUntraced(function*(flags?: SourceOverrides) {
-        const { checkEnvironment, sourcesOfEnvironment } = yield* loader
+        const { checkEnvironment, isEnvironmentSet, sourcesOfEnvironment } = yield* loader
         const path = yield* file
         const chosen = name === undefined ? undefined : yield* sourceOfFile(flags)
         if (chosen !== undefined) return [chosen]
         const inFile = name === undefined && path !== undefined ? (yield* load(path, flags)).sources : []
         if (inFile.length > 0 && !(yield* isEnvironment(["PAYMENTS_BASE_URL"]))) return inFile
+        if (inFile.length === 0 && (configFlag !== undefined || !(yield* isEnvironmentSet))) return []
         yield* checkEnvironment
         const { sources } = yield* Effect.provideService(sourcesOfEnvironment(flags), FileSystem.FileSystem, fs)
         return [...sources, ...inFile]
@@ -146,10 +169,23 @@ export class ChosenSource extends Context.Service<ChosenSource, {
           )
           : { value, from: "default" }
       })
+      const nothing = Effect.gen(function*() {
+        const { value } = yield* fileToEdit
+        const exists = yield* Effect.orElseSucceed(fs.exists(value), () => false)
+        return {
+          found: exists
+            ? `${printable(value)} has no source`
+            : `There is no sources file. It would be ${printable(value)}`,
+          advice:
+            "Add a source: payments source add NAME --base-url URL. Or set PAYMENTS_BASE_URL and PAYMENTS_API_KEY."
+        }
+      })
       return ChosenSource.of({
         isNamed,
+        nothing,
         forService,
-        forDestination: choose(["PAYMENTS_BASE_URL", "PAYMENTS_TO"]),
+        forDestination,
+        forDestinations,
         listed,
         namedBy: name === undefined ? undefined : { value: name, from: flagName },
         fileToEdit

@@ -15,7 +15,7 @@ import { lockFile } from "../sqlite/SqliteClient.ts"
 import { printable, systemCodeOf } from "../Stdout.ts"
 import type { SourcesError } from "./SourcesError.ts"
 import { parseSourcesFile, readText, type SourcesDocument } from "./SourcesFile.ts"
-import { type Container, parseToml } from "./Toml.ts"
+import { type Container, isTable, parseToml } from "./Toml.ts"
 import { appendTable, removeTable, type TomlValue } from "./TomlEdit.ts"
 
 /** A source to add. */
@@ -23,6 +23,8 @@ export interface NewSource<R> {
   readonly name: string
   /** Settings by their names in the file. Paths are absolute. */
   readonly settings: { readonly [setting: string]: TomlValue }
+  /** Gets the address if neither the settings nor the defaults of the file have one. It may ask a person. */
+  readonly baseUrl: Effect.Effect<string, ProgramError, R>
   /** Gets a key to store in a file of its own, which the setting `api_key_file` then names. It may ask a person. */
   readonly key: Effect.Effect<Redacted.Redacted<string>, ProgramError, R> | undefined
 }
@@ -36,11 +38,14 @@ const lockTime = Duration.seconds(10)
 const keyFolder = "keys"
 
 /** Adds a source. Creates a missing file. Returns the path of the key file, if it stored the key in one. */
-export const addSource = Effect.fnUntraced(function*<R>(file: string, { key, name, settings }: NewSource<R>) {
+export const addSource = Effect.fnUntraced(function*<R>(file: string, { baseUrl, key, name, settings }: NewSource<R>) {
   const keyFile = join(keyFolder, name)
-  const all = key === undefined ? settings : { ...settings, api_key_file: keyFile }
   /** Returns the text with the source. Fails if the source is wrong. */
-  const added = Effect.fnUntraced(function*({ document, text }: Editable) {
+  const withSource = Effect.fnUntraced(function*(
+    { document, text }: Pick<Editable, "document" | "text">,
+    own: NewSource<R>["settings"]
+  ) {
+    const all = key === undefined ? own : { ...own, api_key_file: keyFile }
     if (document.sources.some((source) => source.name === name)) {
       return yield* usage(`${printable(file)} already has a source ${name}. Remove it first, or choose another name.`)
     }
@@ -48,17 +53,23 @@ export const addSource = Effect.fnUntraced(function*<R>(file: string, { key, nam
     yield* requireOnly(file, text, changed, (sources) => ({ ...sources, [name]: all }))
     // The file had no mistake before, so the only mistakes are those of the new source.
     yield* Effect.mapError(
-      parseSourcesFile(file, changed, "some"),
+      parseSourcesFile(file, changed),
       ({ findings }) => usage(findings.map(({ problem }) => problem).join("\n"))
     )
     return changed
   })
+  // Report mistakes before a person is asked for anything, and before a file is made. Other programs can edit the file meanwhile.
+  const text = yield* Effect.catch(currentText(file), () => editing(file, (editable) => Effect.succeed(editable.text)))
+  const current = { text, document: yield* parseSourcesFile(file, text) }
+  const needsAddress = settings["base_url"] === undefined && !hasDefaultAddress(text)
+  if (needsAddress) yield* withSource(current, { base_url: placeholder, ...settings })
+  const complete = needsAddress ? { base_url: yield* baseUrl, ...settings } : settings
+  yield* withSource(current, complete)
+  const added = (editable: Editable) => withSource(editable, complete)
   if (key === undefined) {
     yield* editing(file, (editable) => Effect.flatMap(added(editable), editable.replace))
     return undefined
   }
-  // Report mistakes before a person is asked for the key. Other programs can edit the file meanwhile.
-  yield* editing(file, added)
   const secret = yield* key
   const stored = join(dirname(file), keyFile)
   yield* editing(
@@ -68,6 +79,16 @@ export const addSource = Effect.fnUntraced(function*<R>(file: string, { key, nam
   )
   return stored
 })
+
+/** Stands for an address that a person has not given yet. */
+const placeholder = "https://example.com"
+
+/** Whether the sources of the file need no address of their own. */
+const hasDefaultAddress = (text: string): boolean => {
+  const parsed = parseToml(text)
+  const defaults = Result.isSuccess(parsed) ? parsed.success.value["defaults"] : undefined
+  return isTable(defaults) && defaults["base_url"] !== undefined
+}
 
 /** Removes a source. Returns the path of the key file that {@link addSource} stored and that no other source uses. */
 export const removeSource = (file: string, name: string): Editing<string | undefined> =>
@@ -129,7 +150,7 @@ const editing = <A>(
           : reason.message
       ))
     const text = yield* currentText(target)
-    const document = yield* parseSourcesFile(file, text, "none")
+    const document = yield* parseSourcesFile(file, text)
     const replace = Effect.fnUntraced(function*(changed: string) {
       // An editor does not use the lock.
       if ((yield* currentText(target)) !== text) {

@@ -1,8 +1,8 @@
 /** Checks the values of the sources file against its schema. No message repeats a value. */
 import { Result, Schema, SchemaAST, SchemaIssue } from "effect"
 import { closest } from "fastest-levenshtein"
-import { SourcesFile } from "./SourceSchema.ts"
-import type { TomlPath } from "./Toml.ts"
+import { namePattern, SourceSettings, SourcesFile } from "./SourceSchema.ts"
+import { isTable, type TomlPath } from "./Toml.ts"
 
 /** A value that does not match the schema. */
 export interface FileIssue {
@@ -13,10 +13,26 @@ export interface FileIssue {
 
 /** Returns all values that do not match the schema. */
 export const issuesIn = (value: unknown): ReadonlyArray<FileIssue> => {
-  const decoded = Schema.decodeUnknownResult(SourcesFile)(value, { errors: "all", onExcessProperty: "error" })
+  const sources = isTable(value) && isTable(value["sources"]) ? value["sources"] : {}
+  return [
+    ...issuesOf(SourcesFile, [], value),
+    // The schema of the file does not look into a source with a wrong name.
+    ...Object.keys(sources).filter((name) => !namePattern.test(name) && isTable(sources[name])).flatMap((name) =>
+      issuesOf(SourceSettings, ["sources", name], sources[name])
+    )
+  ]
+}
+
+/** Returns the values of the table at the path that do not match its schema. */
+const issuesOf = (
+  schema: Schema.Decoder<unknown>,
+  at: TomlPath,
+  value: unknown
+): ReadonlyArray<FileIssue> => {
+  const decoded = Schema.decodeUnknownResult(schema)(value, { errors: "all", onExcessProperty: "error" })
   if (Result.isSuccess(decoded)) return []
   return format(decoded.failure.issue).issues.map(({ message, path }) => {
-    const keys = (path ?? []).map((part) => typeof part === "object" ? part.key : part)
+    const keys = [...at, ...(path ?? []).map((part) => typeof part === "object" ? part.key : part)]
     return { path: keys, problem: sentenceOf(keys, message) }
   })
 }
@@ -35,15 +51,15 @@ const format = SchemaIssue.makeFormatterStandardSchemaV1({
 })
 
 const sentenceOf = (path: TomlPath, message: string): string => {
-  if (message !== unknownKey) return `${nameOf(path)} ${message}.`
+  if (message !== unknownKey) return `${pathName(path)} ${message}.`
   const parent = path.slice(0, -1)
   const key = String(path.at(-1))
   if (parent.length === 1 && parent[0] === "sources") {
     return "The name of a source has 1 to 40 small letters, digits, _ and -."
   }
   const name = /^[a-z_-]{1,40}$/i.test(key)
-    ? nameOf(path)
-    : `A setting of ${parent.length === 0 ? "the file" : nameOf(parent)}`
+    ? pathName(path)
+    : `A setting of ${parent.length === 0 ? "the file" : pathName(parent)}`
   if (/^(invoices_)?(api_)?(key|token|secret|password)$/i.test(key)) {
     return `${name} is not a setting, because no key stands in this file. Set api_key_file, api_key_env or api_key_command.`
   }
@@ -53,8 +69,16 @@ const sentenceOf = (path: TomlPath, message: string): string => {
   return `${name} is not a setting. The nearest one is ${closest(key, [...settingsAt(parent)])}.`
 }
 
-/** Writes a path as in TOML: `sources.north.window.days`. An index is left out: its line says which element it is. */
-const nameOf = (path: TomlPath): string => path.filter((key) => typeof key === "string").join(".")
+/**
+ * Writes a path as in TOML: `sources.north.window.days`. An index is left out: its line says which element it is. The name of a
+ * source is left out if it looks like no name, because it may be a secret.
+ */
+export const pathName = (path: TomlPath): string =>
+  path.filter((key) => typeof key === "string").map((key, index) =>
+    index === 1 && path[0] === "sources" && !/^[a-z_-][a-z0-9_-]{0,39}$/i.test(key) && !namePattern.test(key)
+      ? "…"
+      : key
+  ).join(".")
 
 /** Returns the names of the settings of a table, from the schema. */
 const settingsAt = (path: TomlPath): ReadonlyArray<string> => {

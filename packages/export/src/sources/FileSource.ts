@@ -8,6 +8,7 @@ import type { PostgresUrl } from "../postgres/PostgresUrl.ts"
 import * as StoreUrl from "../ratelimit/StoreUrl.ts"
 import { variableText } from "../Setting.ts"
 import { interval } from "../SettingParser.ts"
+import { pathName } from "./FileIssues.ts"
 import { needsKey, ruleOf } from "./RuleSettings.ts"
 import type { Schedule } from "./Source.ts"
 import { SourceSettings } from "./SourceSchema.ts"
@@ -60,13 +61,13 @@ export const checkTable = ({ keys, path, valid }: SettingsTable, note: Note): vo
   for (const group of alternatives) {
     const [first, second] = group.filter((setting) => keys.has(setting))
     if (first !== undefined && second !== undefined) {
-      note([...path, second], `${nameOf(path)} sets both ${first} and ${second}. Set one of them.`)
+      note([...path, second], `${pathName(path)} sets both ${first} and ${second}. Set one of them.`)
     }
   }
   for (const pass of ["window", "head"] as const) {
     const settings = valid[pass]
     if (settings !== undefined && (settings.every === undefined) === (settings.cron === undefined)) {
-      note([...path, pass], `${nameOf(path)}.${pass} needs either every or cron.`)
+      note([...path, pass], `${pathName(path)}.${pass} needs either every or cron.`)
     }
   }
 }
@@ -89,11 +90,11 @@ export const sourceOf = Effect.fnUntraced(function*(
   const isSet = (setting: string) => own.keys.has(setting) || (defaults.keys.has(setting) && isInherited(setting))
   const pathOf = (setting: string): TomlPath =>
     own.keys.has(setting) || !isSet(setting) ? [...own.path, setting] : [...defaults.path, setting]
-  const problem = (setting: string, text: string) => note(pathOf(setting), `${nameOf(pathOf(setting))} ${text}`)
+  const problem = (setting: string, text: string) => note(pathOf(setting), `${pathName(pathOf(setting))} ${text}`)
 
-  if (!isSet("base_url")) note(own.path, `${nameOf(own.path)} has no base_url.`)
+  if (!isSet("base_url")) note(own.path, `${pathName(own.path)} has no base_url.`)
   if (!alternatives[0].some(isSet)) {
-    note(own.path, `${nameOf(own.path)} has no key. Set api_key_file, api_key_env or api_key_command.`)
+    note(own.path, `${pathName(own.path)} has no key. Set api_key_file, api_key_env or api_key_command.`)
   }
   for (const { problem: text, setting } of PaymentsConfig.problemsOf(serviceTexts(settings))) {
     const inFile = serviceSettings.find(([variable]) => variable === setting)?.[1]
@@ -101,10 +102,10 @@ export const sourceOf = Effect.fnUntraced(function*(
     if (inFile !== undefined && settings[inFile] !== undefined) problem(inFile, `${text}.`)
   }
   if (settings.head !== undefined && settings.order !== "newest-first") {
-    problem("head", `needs order = "newest-first", which ${nameOf(own.path)} does not have.`)
+    problem("head", `needs order = "newest-first", which ${pathName(own.path)} does not have.`)
   }
   if (settings.window !== undefined && settings.lists?.includes(Lists.byName.invoices.label) === false) {
-    problem("window", `reads invoices, which are not in the lists of ${nameOf(own.path)}.`)
+    problem("window", `reads invoices, which are not in the lists of ${pathName(own.path)}.`)
   }
   for (const { problem: text, setting } of ruleOf(settings, alternatives[2].some(isSet)).problems) {
     problem(
@@ -139,8 +140,6 @@ export const sourceOf = Effect.fnUntraced(function*(
     head: scheduleOf("head", settings.head)
   }
 })
-
-const nameOf = (path: TomlPath): string => path.join(".")
 
 /** The environment variables that correspond to settings of the file, except those of the keys. */
 export const serviceSettings = [

@@ -15,7 +15,8 @@ import type { FileCluster } from "./Cluster.ts"
 import { type FileSource, serviceSettings, serviceTexts } from "./FileSource.ts"
 import { existingUsualFile, namedFile } from "./Location.ts"
 import { type Overrides, overridesOf, type SourceOverrides } from "./Overrides.ts"
-import { personalInEnvironment, personalInFile, ruleInEnvironment, ruleVariables } from "./PersonalSettings.ts"
+import { personalInEnvironment, personalInFile, ruleInEnvironment } from "./PersonalSettings.ts"
+import { ruleVariables } from "./RuleVariables.ts"
 import { keyVariables, shownInEnvironment, shownInFile, type ShownSetting } from "./ShownSettings.ts"
 import type { Schedule, Source, SourceSet } from "./Source.ts"
 import type { SourceSettings } from "./SourceSchema.ts"
@@ -68,12 +69,23 @@ export const loadSources = Effect.fnUntraced(function*(
     return yield* sourcesOfEnvironment(flags)
   }
   const loaded = yield* sourcesOfFile(file, flags)
+  if (loaded.sources.length === 0) return yield* noSourceIn(file)
   yield* warnAboutIgnoredVariables(file, loaded.sources)
   const findings = loaded.sources.flatMap(({ name, to }) =>
     to === undefined ? [{ line: undefined, problem: `sources.${name} has no destination. Set to.` }] : []
   )
   return findings.length === 0 ? loaded : yield* new SourcesError({ file, findings })
 })
+
+/** The error about a file without sources, for a program that needs one. */
+export const noSourceIn = (file: string): SourcesError =>
+  new SourcesError({
+    file,
+    findings: [{
+      line: undefined,
+      problem: "The file has no source. Add one: payments source add NAME --base-url URL."
+    }]
+  })
 
 /** Loads the sources of a file. With `chosen`, the flags are for that source. */
 export const sourcesOfFile = Effect.fnUntraced(function*(
@@ -163,6 +175,20 @@ export const boundToEnvironment: Effect.Effect<string | undefined, PaymentsConfi
     : source
 })
 
+/** The variables that a source of the file ignores. */
+const ignoredVariables = [
+  ...serviceSettings.map(([variable]) => variable),
+  ...keyVariables.map(([variable]) => variable),
+  ...ruleVariables.map(([variable]) => variable),
+  "PAYMENTS_TO"
+]
+
+/** Whether the environment sets anything of a source. */
+export const isEnvironmentSet: Effect.Effect<boolean> = Effect.map(
+  Effect.forEach(ignoredVariables, variableText),
+  (texts) => texts.some((text) => text !== undefined)
+)
+
 /** Checks the settings of the service in the environment, except the keys. */
 export const checkEnvironment = Effect.gen(function*() {
   const texts = yield* serviceVariables
@@ -220,14 +246,6 @@ const withOverrides = (settings: SourceSettings, overrides: Overrides) => {
     keepMissing: durationOf(settings.keep_missing)
   }
 }
-
-/** The variables that a source of the file ignores. */
-const ignoredVariables = [
-  ...serviceSettings.map(([variable]) => variable),
-  ...keyVariables.map(([variable]) => variable),
-  ...ruleVariables.map(([variable]) => variable),
-  "PAYMENTS_TO"
-]
 
 /** Logs which variables are set but have no effect on the sources of the file. */
 export const warnAboutIgnoredVariables = Effect.fnUntraced(

@@ -6,6 +6,7 @@ import { variableText } from "../Setting.ts"
 import { fieldPaths, personalPreset, undocumentedAction } from "../SettingParser.ts"
 import type { FileSource } from "./FileSource.ts"
 import { needsKey, ruleOf, type RuleSettings } from "./RuleSettings.ts"
+import { ruleVariables } from "./RuleVariables.ts"
 import type { Source } from "./Source.ts"
 import { keyInVariable, keySourceOf } from "./SourceService.ts"
 
@@ -36,15 +37,6 @@ const checkKey = (key: Redacted.Redacted<string>): Checked<Redacted.Redacted<Uin
     ? { problem: `has fewer than ${shortestKey} characters. Make a key: openssl rand -hex 32` }
     : { value: Redacted.make(new TextEncoder().encode(Redacted.value(key))) }
 
-/** The environment variables of a rule, and the settings of the file that they resemble. */
-export const ruleVariables = [
-  ["PAYMENTS_PERSONAL", "personal"],
-  ["PAYMENTS_OMIT", "omit"],
-  ["PAYMENTS_PSEUDONYMIZE", "pseudonymize"],
-  ["PAYMENTS_KEEP", "keep"],
-  ["PAYMENTS_UNDOCUMENTED", "undocumented"]
-] as const satisfies ReadonlyArray<readonly [string, keyof RuleSettings]>
-
 const keyVariable = "PAYMENTS_PERSONAL_KEY"
 const keyFileVariable = "PAYMENTS_PERSONAL_KEY_FILE"
 
@@ -57,7 +49,12 @@ export const ruleInEnvironment: Personal = Effect.gen(function*() {
   ) {
     const text = yield* variableText(variable)
     const value = text === undefined ? undefined : parse(text)
-    if (text !== undefined && value === undefined) problems.push({ setting: variable, problem: `must be ${expected}` })
+    if (text !== undefined && value === undefined) {
+      problems.push({
+        setting: variable,
+        problem: text === "" ? `is empty. Unset it, or give ${expected}` : `must be ${expected}`
+      })
+    }
     return value
   })
   const settings: RuleSettings = {

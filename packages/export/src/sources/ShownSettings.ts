@@ -6,7 +6,7 @@ import * as Setting from "../Setting.ts"
 import { printable } from "../Stdout.ts"
 import { type FileSource, serviceSettings } from "./FileSource.ts"
 import type { Overrides } from "./Overrides.ts"
-import { ruleVariables } from "./PersonalSettings.ts"
+import { ruleVariables } from "./RuleVariables.ts"
 import { SourceSettings } from "./SourceSchema.ts"
 
 /** A setting of a source, for people. */

@@ -173,7 +173,7 @@ export const SourceSettings = Schema.Struct({
   ),
   missing_limit: text(
     percentage,
-    "the largest share of a list that may be marked missing at once; default: 10%"
+    "the largest share of a list that may be marked missing at once; default: 10%; up to 3 rows always, unless it is 0%"
   ),
   personal: oneOf(
     ["keep", "omit", "pseudonymize"],
@@ -233,9 +233,10 @@ export const SourcesFile = Schema.Struct({
     description: "the cluster: several workers with this file share the sources"
   }),
   defaults: Schema.optionalKey(SourceSettings).annotateKey({ description: "settings that all sources share" }),
-  sources: Schema.Record(Schema.String.check(Schema.isPattern(namePattern)), SourceSettings).annotate({
-    description: "the sources, by name: 1 to 40 small letters, digits, `_` and `-`"
-  })
+  sources: Schema.optionalKey(Schema.Record(Schema.String.check(Schema.isPattern(namePattern)), SourceSettings))
+    .annotateKey({
+      description: "the sources, by name: 1 to 40 small letters, digits, `_` and `-`"
+    })
 })
 
 /** The JSON Schema of the file. */

@@ -8,10 +8,9 @@ import { dirname } from "node:path"
 import { RenamedNames } from "../Renamed.ts"
 import { printable } from "../Stdout.ts"
 import { clusterIn, type FileCluster } from "./Cluster.ts"
-import { issuesIn } from "./FileIssues.ts"
+import { issuesIn, pathName } from "./FileIssues.ts"
 import { checkTable, type FileSource, identityOf, type Note, sourceOf, tableOf } from "./FileSource.ts"
 import { withCurrentSettings } from "./RenamedSettings.ts"
-import { namePattern } from "./SourceSchema.ts"
 import { type Finding, SourcesError } from "./SourcesError.ts"
 import { type Container, isTable, parseToml, type TomlDocument } from "./Toml.ts"
 
@@ -21,7 +20,7 @@ export interface SourcesDocument {
   readonly file: string
   readonly concurrency: number | undefined
   readonly cluster: FileCluster | undefined
-  /** In the order of the file; at least one. */
+  /** In the order of the file. */
   readonly sources: ReadonlyArray<FileSource>
 }
 
@@ -33,12 +32,13 @@ export const readSourcesFile = Effect.fnUntraced(function*(
   file: string
 ): Effect.fn.Return<SourcesDocument, SourcesError, FileSystem.FileSystem> {
   const { mode, text } = yield* readText(file)
-  const document = yield* parseSourcesFile(file, text, "some")
-  if (document.sources.some(hasCommand) && (mode & 0o002) !== 0) {
+  const document = yield* parseSourcesFile(file, text)
+  // Windows has no such permissions, and Node reports all of them.
+  if ((mode & 0o002) !== 0 && process.platform !== "win32") {
     yield* Effect.logWarning(
-      `${printable(file)} names commands, and every user may change it (mode ${
-        mode.toString(8)
-      }). Restrict it: chmod 600.`
+      `${printable(file)}: every user may change it (mode ${mode.toString(8)}), and so where keys are sent${
+        document.sources.some(hasCommand) ? " and which commands run" : ""
+      }. Restrict it: chmod 600.`
     )
   }
   return document
@@ -59,21 +59,19 @@ export const readText = (file: string) =>
     }
   )
 
-/** Checks the text of the file. Fails with all of its mistakes. `needs` says whether a text without sources is a mistake. */
+/** Checks the text of the file. Fails with all of its mistakes. */
 export const parseSourcesFile = Effect.fnUntraced(function*(
   file: string,
-  text: string,
-  needs: "some" | "none"
+  text: string
 ): Effect.fn.Return<SourcesDocument, SourcesError, FileSystem.FileSystem> {
   const fail = (findings: ReadonlyArray<Finding>) => new SourcesError({ file, findings })
   const parsed = parseToml(text)
   if (Result.isFailure(parsed)) return yield* fail([parsed.failure])
   const { document, warnings } = withCurrentSettings(parsed.success, (yield* RenamedNames).settings)
   for (const { line, problem } of warnings) yield* Effect.logWarning(`${printable(file)}:${line}: ${problem}`)
-  if (needs === "none") document.value["sources"] ??= {}
   const findings: Array<Finding> = []
   const note: Note = (path, problem) => void findings.push({ line: document.lineOf(path), problem })
-  const sources = yield* sourcesIn(document, dirname(file), needs, note)
+  const sources = yield* sourcesIn(document, dirname(file), note)
   const cluster = clusterIn(tableIn(document.value, "cluster"), dirname(file), note)
   if (findings.length > 0) return yield* fail(inOrder(findings))
   const { concurrency } = document.value
@@ -91,7 +89,6 @@ const hasCommand = ({ settings }: FileSource): boolean =>
 const sourcesIn = Effect.fnUntraced(function*(
   document: TomlDocument,
   folder: string,
-  needs: "some" | "none",
   note: Note
 ) {
   const issues = issuesIn(document.value)
@@ -103,13 +100,11 @@ const sourcesIn = Effect.fnUntraced(function*(
   const defaults = tableOf(["defaults"], tableIn(document.value, "defaults"), isInvalid)
   checkTable(defaults, note)
   const tables = tableIn(document.value, "sources")
-  if (needs === "some" && Object.keys(tables).length === 0 && !isInvalid(["sources"])) {
-    note(["sources"], "The file has no source. Describe each one in a table [sources.NAME].")
-  }
   const sources: Array<FileSource> = []
   const destinations = new Map<string, string>()
   for (const name of Object.keys(tables)) {
-    if (!namePattern.test(name) || !isTable(tables[name])) continue
+    // A wrong name has been reported, and does not hide the mistakes of its table.
+    if (!isTable(tables[name])) continue
     const own = tableOf(["sources", name], tables[name], isInvalid)
     checkTable(own, note)
     const source = yield* sourceOf(name, own, defaults, document, folder, note)
@@ -121,7 +116,9 @@ const sourcesIn = Effect.fnUntraced(function*(
     else {
       note(
         ["sources", name, "to"],
-        `sources.${name} has the same destination as sources.${other}. Each source needs its own.`
+        `${pathName(["sources", name])} has the same destination as ${
+          pathName(["sources", other])
+        }. Each source needs its own.`
       )
     }
   }

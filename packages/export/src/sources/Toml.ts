@@ -37,11 +37,23 @@ export const parseToml = (text: string): Result.Result<TomlDocument, TomlProblem
   try {
     return Result.succeed(documentOf(parseTOML(text, { tomlVersion: "1.1" })))
   } catch (error) {
-    if (error instanceof ParseError) return Result.fail({ line: error.lineNumber, problem: `${error.message}.` })
+    if (error instanceof ParseError) return Result.fail(problemOf(error, text))
     // The parser is recursive, and very deep tables exhaust the stack.
     if (error instanceof RangeError) return Result.fail({ line: 1, problem: "Tables or arrays are nested too deeply." })
     throw error
   }
+}
+
+/**
+ * The parser reports a line that ends too early, such as `[sources.north`, at the next word. This returns the line itself: the last
+ * one before that word that is more than a comment.
+ */
+const problemOf = ({ index, lineNumber, message }: ParseError, text: string): TomlProblem => {
+  if (!message.endsWith("must be on the same line")) return { line: lineNumber, problem: `${message}.` }
+  const lines = text.slice(0, index).split("\n")
+  const line = lines.findLastIndex((one) => !/^\s*(?:#|$)/.test(one))
+  const isTableName = /^\s*\[[^\]]*$/.test(lines[line] ?? "")
+  return { line: line + 1, problem: isTableName ? "The name of a table has no closing bracket." : `${message}.` }
 }
 
 const documentOf = ({ body: [{ body }] }: AST.TOMLProgram): TomlDocument => {

@@ -8,16 +8,14 @@ import {
   type BigIntStats,
   closeSync,
   constants,
-  lstatSync,
   openSync,
   readFileSync,
-  readlinkSync,
-  realpathSync,
   rmSync,
   statSync,
   writeFileSync
 } from "node:fs"
-import { basename, dirname, join, resolve } from "node:path"
+import { basename, resolve } from "node:path"
+import { realPathOf } from "../RealPath.ts"
 import { Moved, NotADestination } from "../Sink.ts"
 
 const ownerOnly = 0o600
@@ -63,19 +61,6 @@ const kindOf = (stats: BigIntStats): string =>
     : stats.isSocket()
     ? "a socket"
     : "a device"
-
-/** Returns the result of `realpath`, or for a dangling link the path of the file that the link names. */
-const realPathOf = (path: string): string => {
-  try {
-    return realpathSync.native(path)
-  } catch (error) {
-    if (codeOf(error) !== "ENOENT") throw error
-  }
-  const parent = realpathSync.native(dirname(path))
-  const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true
-  // A cycle of links throws ELOOP above.
-  return isLink ? realPathOf(resolve(parent, readlinkSync(path))) : join(parent, basename(path))
-}
 
 /**
  * Creates the file with permissions for its owner only; SQLite would create it readable by other users. Throws if the file is

@@ -1,6 +1,7 @@
 /** The statements of a commit into SQLite. */
 import type { Lists } from "@payments/core"
 import { layoutOf } from "../engine/Columns.ts"
+import type { KnownChange } from "../engine/Generations.ts"
 import { changeSince, personalColumns, toColumns, toPersonalState } from "../engine/Personal.ts"
 import { number, optional, type Row } from "../engine/Rows.ts"
 import {
@@ -14,48 +15,68 @@ import {
 } from "../engine/Store.ts"
 import { OtherMerchant, OtherSource, type OwnerClaim, type PersonalBinding, RowsRemoved } from "../Sink.ts"
 import type { Database } from "./SqliteClient.ts"
+import { currentGeneration, generationFor, lastChange } from "./SqliteGenerations.ts"
 
 /** Returns the source of the data, or undefined before the first commit. */
 export const sourceOf = (db: Database): string | undefined =>
   optional(db.get("SELECT source FROM destination"), "source")
 
-/** Writes a commit. Statements with nothing to write are skipped. */
-export const write = (
+/** The result of a commit, and the number of the last change after it. */
+export interface Written<A> {
+  readonly result: A
+  readonly last: KnownChange
+}
+
+/** Writes a commit. Statements with nothing to write are skipped. `known` is the last change that this program has written. */
+export const write = (db: Database, commit: Commit, known: KnownChange | undefined): Written<Committed> => {
+  const before = generationFor(db, bind(db, commit.source, commit.personal), known, commit.now)
+  const { changes, result } = writeScan(db, commit, before.generation)
+  return { result, last: { ...before, seq: before.seq + changes } }
+}
+
+/** The result of a commit, and the number of changes that it has written. */
+interface Counted<A> {
+  readonly result: A
+  readonly changes: number
+}
+
+const writeScan = (
   db: Database,
-  { checkpoint, end, list, now, owner, personal, plan, restart = false, scan, seen, source, totals }: Commit
-): Committed => {
+  { checkpoint, end, list, now, owner, plan, restart = false, scan, seen, totals }: Commit,
+  generation: string
+): Counted<Committed> => {
   const { table } = layoutOf(list)
-  bind(db, source, personal)
-  if (!hasReappeared(db, table, plan)) return "outdated"
+  if (!hasReappeared(db, table, plan)) return { result: "outdated", changes: 0 }
   if (owner !== undefined) bindOwner(db, owner)
   if (restart) {
     db.run("DELETE FROM quarantine WHERE scan = ?", scan)
     db.run("DELETE FROM seen WHERE scan = ?", scan)
   }
-  writePlan(db, list, plan, scan, now)
+  writePlan(db, list, plan, scan, now, generation)
   for (const { bits, index } of seen) {
     db.run("INSERT OR REPLACE INTO seen (scan, piece, bits) VALUES (?, ?, ?)", scan, index, bits)
   }
   const pages = "json_extract(?1, '$.counts.pages')"
   const records = "json_extract(?1, '$.counts.records')"
-  const { changes } = db.prepare(
+  const updated = db.prepare(
     `UPDATE scans SET tally = ?1, pages = ${pages}, records = ${records}, checkpoint = ?2 WHERE scan = ?3`
   ).run(totals, checkpoint ?? null, scan)
-  if (changes === 0) throw new RowsRemoved({ label: list.label })
+  if (updated.changes === 0) throw new RowsRemoved({ label: list.label })
   if (plan.writes.length + plan.reappeared.length + (end?.missing.length ?? 0) > 0) incrementRevision(db, list)
-  if (end === undefined) return "whole"
+  const changes = plan.changes.length
+  if (end === undefined) return { result: "whole", changes }
   if (end.certified !== undefined && !isPresent(db, table, scan, end.certified)) {
     db.run("UPDATE scans SET state = 'incomplete', ended_at = ? WHERE scan = ?", now, scan)
-    return "rowsRemoved"
+    return { result: "rowsRemoved", changes }
   }
   const insertMissing = db.prepare(
-    `INSERT INTO changes (list, scan, at, kind, id, fields) SELECT ?, ?, ?, 'missing', id, '[]' FROM ${table}
-    WHERE row = ?`
+    `INSERT INTO changes (list, scan, at, kind, id, fields, generation) SELECT ?, ?, ?, 'missing', id, '[]', ?
+    FROM ${table} WHERE row = ?`
   )
   let missing = 0
   for (const row of end.missing) {
     db.run(`UPDATE ${table} SET missing_since = ? WHERE row = ?`, now, row)
-    missing += Number(insertMissing.run(list.label, scan, now, row).changes)
+    missing += Number(insertMissing.run(list.label, scan, now, generation, row).changes)
   }
   if (missing > 0) countChanges(db, list, now, "missing", missing)
   db.run(
@@ -80,18 +101,29 @@ export const write = (
       scan
     )
   }
-  return "whole"
+  return { result: "whole", changes: changes + missing }
 }
 
 /**
  * Writes a commit of a pass. Returns its number. Writes nothing if the totals to correct have changed, or if a row that
- * reappeared was removed.
+ * reappeared was removed. `known` is as for {@link write}.
  */
 export const writePass = (
   db: Database,
-  { correction, list, now, owner, pass, personal, plan, source }: PassCommit
+  commit: PassCommit,
+  known: KnownChange | undefined
+): Written<number | "outdated"> => {
+  const before = generationFor(db, bind(db, commit.source, commit.personal), known, commit.now)
+  const result = writePassIn(db, commit, before.generation)
+  const changes = result === "outdated" ? 0 : commit.plan.changes.length
+  return { result, last: { ...before, seq: before.seq + changes } }
+}
+
+const writePassIn = (
+  db: Database,
+  { correction, list, now, owner, pass, plan }: PassCommit,
+  generation: string
 ): number | "outdated" => {
-  bind(db, source, personal)
   if (!hasReappeared(db, layoutOf(list).table, plan)) return "outdated"
   if (correction !== undefined) {
     const { changes } = db.prepare("UPDATE scans SET tally = ? WHERE scan = ? AND tally = ?")
@@ -106,7 +138,7 @@ export const writePass = (
       VALUES (?, ?, '', ?, 'complete', ?, ?, ?)`
     ).run(list.label, kind, request, firstRow, totals, startedAt).lastInsertRowid
   )
-  writePlan(db, list, plan, scan, now)
+  writePlan(db, list, plan, scan, now, generation)
   if (plan.writes.length + plan.reappeared.length > 0) incrementRevision(db, list)
   db.run(
     `UPDATE scans SET tally = ?1, pages = json_extract(?1, '$.counts.pages'),
@@ -124,14 +156,11 @@ const hasReappeared = (db: Database, table: string, { reappeared }: Commit["plan
   return reappeared.every((row) => exists.get(row) !== undefined)
 }
 
-/** SQL for the number of the last change. Removing changes does not lower it. */
-const lastChange = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0)"
-
 /**
  * The first rows bind the destination to its source and its rule, not the first attempt, because an address may be mistyped.
- * Throws if the destination has another source, or if its personal data has changed.
+ * Throws if the destination has another source, or if its personal data has changed. Returns the row of {@link requirePersonal}.
  */
-const bind = (db: Database, source: string, personal: PersonalBinding): void => {
+const bind = (db: Database, source: string, personal: PersonalBinding): Row | undefined => {
   const stored = requirePersonal(db, personal)
   const bound = optional(stored, "source")
   if (bound === undefined) {
@@ -139,11 +168,21 @@ const bind = (db: Database, source: string, personal: PersonalBinding): void => 
     const columns = toColumns(personal.rule)
     if (columns !== undefined) db.run("UPDATE personal SET rule = ?, key_check = coalesce(key_check, ?)", ...columns)
   } else if (bound !== source) throw new OtherSource({ bound, given: source })
+  else if (toPersonalState(stored).rule === personal.before) {
+    db.run("UPDATE personal SET rule = ?", toColumns(personal.rule)?.[0] ?? null)
+  }
+  return stored
 }
 
-/** Returns the row of `personal` with the source. Throws if personal data has changed since a scan or pass read its state. */
+/**
+ * Returns the row of `personal` with the source, the current generation and the number of the last change. Throws if personal
+ * data has changed since a scan or pass read its state.
+ */
 export const requirePersonal = (db: Database, personal: PersonalBinding): Row | undefined => {
-  const stored = db.get(`SELECT ${personalColumns}, (SELECT source FROM destination) AS source FROM personal`)
+  const stored = db.get(
+    `SELECT ${personalColumns}, (SELECT source FROM destination) AS source, ${currentGeneration} AS generation,
+      ${lastChange} AS last FROM personal`
+  )
   const changed = changeSince(toPersonalState(stored), personal)
   if (changed !== undefined) throw changed
   return stored
@@ -155,7 +194,8 @@ const writePlan = (
   list: Lists.AnyList,
   { changes, quarantined, reappeared, writes }: Commit["plan"],
   scan: number,
-  now: string
+  now: string,
+  generation: string
 ): void => {
   const { columns, table } = layoutOf(list)
   const names = columns.map(({ name }) => name)
@@ -174,10 +214,11 @@ const writePlan = (
   }
   for (const row of reappeared) db.run(`UPDATE ${table} SET missing_since = NULL WHERE row = ?`, row)
   const insertChange = db.prepare(
-    "INSERT INTO changes (list, scan, at, kind, id, fields, before, after) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    `INSERT INTO changes (list, scan, at, kind, id, fields, before, after, generation)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
   )
   for (const { after, before = null, fields, id, kind } of changes) {
-    insertChange.run(list.label, scan, now, kind, id, JSON.stringify(fields), before, after)
+    insertChange.run(list.label, scan, now, kind, id, JSON.stringify(fields), before, after, generation)
   }
   for (const [kind, { length }] of Map.groupBy(changes, (change) => change.kind)) {
     countChanges(db, list, now, kind, length)

@@ -6,44 +6,59 @@
  * Views with SQLite's authorizer would not be enough. A NATURAL JOIN or a USING compares columns without a call of the
  * authorizer, so a statement could confirm a guess of a hidden value.
  */
+import type { Redacted } from "effect"
 import { realpathSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import { pathToFileURL } from "node:url"
 import type { Cell } from "../Cell.ts"
+import { pseudonymOnce } from "../personal/Rule.ts"
 import type { ExcerptColumn, ExcerptTable } from "../query/QueryMessages.ts"
 
-/** The most memory that SQLite may take in this process. A statement that needs more fails. */
-const maxHeapBytes = 256 * 1024 * 1024
-
 const sqlTypes = { text: "TEXT", integer: "INTEGER", boolean: "INTEGER", time: "TEXT", json: "TEXT" } as const
-
-const names = ({ columns }: ExcerptTable): string => columns.map(({ name }) => name).join(", ")
 
 /** Creates an empty excerpt with these tables. */
 export const create = (tables: ReadonlyArray<ExcerptTable>): DatabaseSync => {
   const db = new DatabaseSync("")
-  db.exec(`PRAGMA hard_heap_limit = ${maxHeapBytes}`)
   for (const { columns, table } of tables) {
     db.exec(`CREATE TABLE ${table} (${columns.map(({ kind, name }) => `${name} ${sqlTypes[kind]}`).join(", ")}) STRICT`)
   }
   return db
 }
 
-/** Copies the columns from the file of an SQLite destination, as it is at one moment. */
-export const fillFromFile = (db: DatabaseSync, file: string, tables: ReadonlyArray<ExcerptTable>): void => {
+/**
+ * Copies the columns from the file of an SQLite destination, as it is at one moment. `key` is that of the pseudonyms. The function
+ * that makes them returns null afterwards: a statement that could call it would confirm a guess of a hidden value.
+ */
+export const fillFromFile = (
+  db: DatabaseSync,
+  file: string,
+  tables: ReadonlyArray<ExcerptTable>,
+  key: Redacted.Redacted<Uint8Array> | undefined
+): void => {
+  let isFilling = true
+  db.function(
+    "payments_pseudonym",
+    (value) => isFilling && key !== undefined && typeof value === "string" ? pseudonymOnce(key, value) : null
+  )
   const url = pathToFileURL(realpathSync(file))
   url.search = "?mode=ro"
   db.prepare("ATTACH ? AS destination").run(url.href)
   try {
     db.exec("BEGIN")
     for (const table of tables) {
-      db.exec(`INSERT INTO ${table.table} SELECT ${names(table)} FROM destination.${table.table}`)
+      db.exec(
+        `INSERT INTO ${table.table} SELECT ${
+          table.columns.map(({ isPseudonym, name }) => isPseudonym === true ? `payments_pseudonym(${name})` : name)
+            .join(", ")
+        } FROM destination.${table.table}`
+      )
     }
     db.exec("COMMIT")
   } catch (error) {
     if (db.isTransaction) db.exec("ROLLBACK")
     throw error
   } finally {
+    isFilling = false
     db.exec("DETACH destination")
   }
 }

@@ -2,15 +2,16 @@
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
+import { judgeMove } from "../engine/Generations.ts"
 import { currentVersion, earlierVersion, personalVersion } from "../engine/Migrations.ts"
 import {
   number,
   text,
   toCertifiedScan,
-  toChangeRange,
   toOldChange,
   toOldRow,
   toPiece,
+  toPosition,
   toPrunedRows
 } from "../engine/Rows.ts"
 import { pieceOf, RowSet } from "../engine/RowSet.ts"
@@ -18,17 +19,9 @@ import type { ChangeNeeds, Maintenance, PrunedRows } from "../engine/Store.ts"
 import { NotADestination } from "../Sink.ts"
 import type { Database, SqliteClient } from "./SqliteClient.ts"
 import { incrementRevision } from "./SqliteCommit.ts"
+import { beginIn, lastChange, lineageIn, ownGeneration, rangeIn, versionOf } from "./SqliteGenerations.ts"
 
-/** SQL for the number of the last change. It grows also after all changes were removed. */
-export const lastChange = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0)"
-
-/** SQL for a row of `toChangeRange`. */
-export const rangeQuery = `SELECT coalesce((SELECT seq FROM changes_pruned), 0) AS pruned, ${lastChange} AS last`
-
-const positionQuery = "SELECT position FROM consumers WHERE name = ?"
-
-/** SQL conditions for a consumer that exists. */
-const moves = { create: "false", forward: "excluded.position > consumers.position", any: "true" } as const
+const positionQuery = `SELECT ${ownGeneration} AS generation, position FROM consumers WHERE name = ?`
 
 /** SQL for the last complete full scan of each list; without one, for its running full scan. */
 const certifiedQuery = `SELECT list, scan, last_change FROM scans AS s
@@ -57,10 +50,6 @@ export const requireCurrentVersion = (db: Database): void => {
   if (versionOf(db) < currentVersion) throw new NotADestination({ problem: earlierVersion })
 }
 
-/** Returns the version of the tables. */
-export const versionOf = (db: Database): number =>
-  number(db.get("SELECT user_version AS version FROM pragma_user_version"), "version")
-
 const consumersIn = (db: Database): ChangeNeeds["consumers"] =>
   db.all("SELECT name, position FROM consumers ORDER BY name").map((row) => ({
     name: text(row, "name"),
@@ -70,24 +59,33 @@ const consumersIn = (db: Database): ChangeNeeds["consumers"] =>
 /** Makes the functions of {@link Maintenance} that write. */
 export const maintain = (
   { run, unlockedTransaction }: Pick<SqliteClient, "run" | "unlockedTransaction">
-): Pick<Maintenance, "moveConsumer" | "removeConsumer" | "pruneChanges" | "pruneRows" | "pruneScans" | "emptyLog"> => ({
+): Pick<
+  Maintenance,
+  "moveConsumer" | "beginGeneration" | "removeConsumer" | "pruneChanges" | "pruneRows" | "pruneScans" | "emptyLog"
+> => ({
   emptyLog: Effect.asVoid(run((db) => db.tryEmptyLog())),
-  moveConsumer: ({ name, now, position, when }) =>
+  moveConsumer: ({ generation, name, now, position, when }) =>
     unlockedTransaction((db) => {
-      const range = toChangeRange(db.get(rangeQuery))
-      if (position >= range.pruned && position <= range.last) {
-        db.run(
-          `INSERT INTO consumers (name, position, created_at, moved_at) VALUES (?1, ?2, ?3, ?3)
-          ON CONFLICT (name) DO UPDATE SET position = excluded.position, moved_at = excluded.moved_at WHERE ${
-            moves[when]
-          }`,
-          name,
-          position,
-          now
-        )
-      }
-      const row = db.get(positionQuery, name)
-      return { range, position: row === undefined ? undefined : number(row, "position") }
+      requireCurrentVersion(db)
+      const [range, lineage] = [rangeIn(db), lineageIn(db)]
+      const stored = toPosition(db.get(positionQuery, name))
+      const verdict = judgeMove({ generation, position, when }, stored, range, lineage)
+      if (verdict._tag !== "move") return { verdict, range, lineage, stored }
+      db.run(
+        `INSERT INTO consumers (name, generation, position, created_at, moved_at) VALUES (?1, ?2, ?3, ?4, ?4)
+        ON CONFLICT (name) DO UPDATE SET generation = excluded.generation, position = excluded.position,
+          moved_at = excluded.moved_at`,
+        name,
+        range.generation ?? null,
+        position,
+        now
+      )
+      return { verdict, range, lineage, stored: { generation: range.generation, position } }
+    }),
+  beginGeneration: (begin) =>
+    unlockedTransaction((db) => {
+      requireCurrentVersion(db)
+      return beginIn(db, begin)
     }),
   removeConsumer: (name) =>
     unlockedTransaction((db) => db.get("DELETE FROM consumers WHERE name = ? RETURNING name", name) !== undefined),

@@ -6,9 +6,11 @@
 import type { AggregateOptions, SQLInputValue } from "node:sqlite"
 import type { Cell } from "../Cell.ts"
 import { folded } from "../Folded.ts"
-import { isEmpty, maskMessage, multipleStatements, QueryError } from "../query/Statement.ts"
+import { isEmpty, multipleStatements, QueryError } from "../query/Statement.ts"
+import { shownMessage } from "../query/StatementMessage.ts"
 import type { Database } from "./SqliteClient.ts"
 import { isStatementError } from "./SqliteErrors.ts"
+import { rowsOf } from "./SqliteRows.ts"
 
 /** A connection that a statement runs on. */
 export type Connection = Pick<Database, "run" | "prepare" | "aggregate" | "function">
@@ -25,11 +27,13 @@ const chunkLimit = { rows: 500, characters: 1_000_000 }
 
 /** Starts the statement. Throws a {@link QueryError} if the statement is invalid. */
 export const begin = (db: Connection, sql: string, parameters: ReadonlyArray<string> = []): SqliteQuery =>
-  catchStatementError(() => {
+  catchStatementError(sql, () => {
     db.run("PRAGMA query_only = ON")
     /** The sums beyond 64 bits, which SQLite can only return as texts. */
     const largeSums = new Set<string>()
-    db.aggregate("exact_sum", exactSum(largeSums))
+    /** What went wrong in a function. node:sqlite drops what a function throws. */
+    let failure: QueryError | undefined
+    db.aggregate("exact_sum", exactSum(largeSums, (error) => failure ??= error))
     // SQLite's lower() changes only the letters of ASCII.
     db.function("folded", (value) => typeof value === "string" ? folded(value) : value)
     const statement = db.prepare(sql)
@@ -39,14 +43,15 @@ export const begin = (db: Connection, sql: string, parameters: ReadonlyArray<str
     statement.setReturnArrays(true)
     const columns = statement.columns().map(({ name }) => name)
     const named = Object.fromEntries(parameters.map((value, index) => [`$${index + 1}`, value]))
-    const rows: Iterator<unknown> = statement.iterate(named)
+    const rows: Iterator<unknown> = rowsOf(statement, [], named)
     return {
       columns,
       next: () =>
-        catchStatementError(() => {
+        catchStatementError(sql, () => {
           const chunk: Array<ReadonlyArray<Cell>> = []
           for (let characters = 0; chunk.length < chunkLimit.rows && characters < chunkLimit.characters;) {
             const { done, value } = rows.next()
+            if (failure !== undefined) throw failure
             if (done === true) break
             const cells = (value as ReadonlyArray<unknown>).map((cell) => cellOf(cell, largeSums)) // by setReturnArrays
             for (const cell of cells) characters += typeof cell === "string" ? cell.length : 20
@@ -58,26 +63,32 @@ export const begin = (db: Connection, sql: string, parameters: ReadonlyArray<str
   })
 
 /** Runs a step and turns SQLite's error about a statement into a {@link QueryError}. */
-const catchStatementError = <A>(step: () => A): A => {
+const catchStatementError = <A>(sql: string, step: () => A): A => {
   try {
     return step()
   } catch (error) {
     if (!isStatementError(error)) throw error
     const hint = error.message === "integer overflow" ? " For a sum beyond 64 bits, use exact_sum instead of sum." : ""
-    throw new QueryError({ problem: `The query cannot be carried out: ${maskMessage(error.message)}.${hint}` })
+    throw new QueryError({ problem: `The query cannot be carried out: ${shownMessage(error.message, sql)}.${hint}` })
   }
 }
 
 /** The range of SQLite's integers. */
 const int64 = { least: -(2n ** 63n), most: 2n ** 63n - 1n }
 
-/** Adds integers without a limit. Returns null if all values are null. */
-const exactSum = (largeSums: Set<string>): AggregateOptions<SQLInputValue> => ({
+/** Adds integers without a limit. Returns null if all values are null. Fails for any other value. */
+const exactSum = (
+  largeSums: Set<string>,
+  fail: (error: QueryError) => void
+): AggregateOptions<SQLInputValue> => ({
   start: null,
   useBigIntArguments: true,
   step: (sum, value) => {
     if (value === null) return sum
-    if (typeof value !== "bigint") throw new QueryError({ problem: "exact_sum adds integers only." })
+    if (typeof value !== "bigint") {
+      fail(new QueryError({ problem: "exact_sum adds integers only." }))
+      return null
+    }
     return (typeof sum === "bigint" ? sum : 0n) + value
   },
   result: (sum) => {

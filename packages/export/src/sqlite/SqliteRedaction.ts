@@ -2,7 +2,7 @@
 import type { Lists } from "@payments/core"
 import { Cause, Effect, Exit } from "effect"
 import { layoutOf, tableOf } from "../engine/Columns.ts"
-import { earlierVersion, personalVersion } from "../engine/Migrations.ts"
+import { earlierVersion, generationVersion, personalVersion } from "../engine/Migrations.ts"
 import { personalColumns } from "../engine/Personal.ts"
 import { bytes, number, optional, type Row, text, toChange, toErasure, toPersonalRow } from "../engine/Rows.ts"
 import { maxBytes } from "../engine/Store.ts"
@@ -17,7 +17,8 @@ import type {
 import { NotADestination, SinkError } from "../Sink.ts"
 import type { Database, SqliteClient } from "./SqliteClient.ts"
 import { countChanges, incrementRevision } from "./SqliteCommit.ts"
-import { lastChange, versionOf } from "./SqliteMaintenance.ts"
+import { currentGeneration, lastChange, versionOf } from "./SqliteGenerations.ts"
+import { rowsOf } from "./SqliteRows.ts"
 
 /** The limits of a step: texts, and positions that are searched, so that a step blocks the thread for a short time only. */
 const [stepTexts, stepPositions] = [1000, 20_000] as const
@@ -71,7 +72,7 @@ const search = (
     `SELECT ${place} AS place, ${id} AS id, ${texts.join(", ")} FROM ${from}
     WHERE ?1 IS NOT NULL AND ${place} > ?2 AND ${place} <= ?3 ${where} AND (${filter}) ORDER BY ${place}`
   )
-  for (const row of rows.iterate(...values)) {
+  for (const row of rowsOf(rows, values)) {
     const those = texts.flatMap((column) => optional(row, column) ?? [])
     found.push({ id: optional(row, "id"), texts: those })
     length += those.reduce((sum, { length: characters }) => sum + characters, 0)
@@ -84,7 +85,7 @@ const statementsOver = (db: Database): RedactionStatements => {
   const sync = Effect.sync
   return {
     state: sync(() => {
-      if (versionOf(db) < personalVersion) throw new NotADestination({ problem: earlierVersion })
+      if (versionOf(db) < generationVersion) throw new NotADestination({ problem: earlierVersion })
       return toPersonalRow(db.get(`SELECT ${personalColumns} FROM personal`))
     }),
     setState: ({ edition, keyCheck = null, rewriting = null, rule = null }) =>
@@ -262,7 +263,8 @@ const statementsOver = (db: Database): RedactionStatements => {
     appendChanges: (list, changes, now) =>
       sync(() => {
         const insert = db.prepare(
-          "INSERT INTO changes (list, scan, at, kind, id, fields, before, after) VALUES (?, 0, ?, ?, ?, ?, ?, ?)"
+          `INSERT INTO changes (list, scan, at, kind, id, fields, before, after, generation)
+          VALUES (?, 0, ?, ?, ?, ?, ?, ?, ${currentGeneration})`
         )
         for (const { after = null, before = null, fields, id, kind } of changes) {
           insert.run(list.label, now, kind, id, JSON.stringify(fields), before, after)
@@ -338,7 +340,7 @@ const limited = (
 ): ReadonlyArray<Row> => {
   const rows: Array<Row> = []
   let length = 0
-  for (const row of db.prepare(sql).iterate(...values)) {
+  for (const row of rowsOf(db.prepare(sql), values)) {
     for (const column of texts) length += optional(row, column)?.length ?? 0
     if (rows.length > 0 && length > maxBytes) break
     rows.push(row)

@@ -136,7 +136,9 @@ const versionOf = (db: Statements): number => {
     if (tables === 0) return 0
     throw new NotADestination({ problem: "it is a database of another program. Choose another file." })
   }
-  if (written > currentVersion) throw new NotADestination({ problem: writtenLater(programIn(db)) })
+  if (written > currentVersion) {
+    throw new NotADestination({ problem: writtenLater(programIn(db)), isLater: true })
+  }
   if (written < oldestSqliteVersion) {
     throw new NotADestination({
       problem:
@@ -162,7 +164,7 @@ const recordedIn = (db: Statements): ReadonlyArray<RecordedColumn> =>
 const additionsIn = (db: Statements, lists: AllLists): Additions =>
   Result.getOrThrowWith(
     additionsTo(recordedIn(db), lists, programIn(db)),
-    (problem) => new NotADestination({ problem })
+    (unusable) => new NotADestination(unusable)
   )
 
 /** Returns the columns of all tables, as `table.column`. */

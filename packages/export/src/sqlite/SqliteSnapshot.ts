@@ -17,6 +17,7 @@ import { maxBytes, type Reader } from "../engine/Store.ts"
 import { longestStatus } from "../ListFreshness.ts"
 import type { SinkError } from "../Sink.ts"
 import type { Database, SqliteClient } from "./SqliteClient.ts"
+import { rowsOf } from "./SqliteRows.ts"
 import { openReader } from "./SqliteStore.ts"
 
 /** The limits of a step: ids, row numbers, and characters of texts, so that most texts are freed before they grow old. */
@@ -27,8 +28,8 @@ export const openSnapshot = (file: string, location: string): Effect.Effect<Snap
   Effect.map(Effect.flatMap(openReader(file, location), (reader) => reader.snapshot), snapshotOver)
 
 const snapshotOver = (
-  { changeRange, columns, location, personal, prunedRows, run }:
-    & Pick<Reader, "location" | "personal" | "columns" | "changeRange" | "prunedRows">
+  { changeRange, columns, location, personal, prunedRows, run, source }:
+    & Pick<Reader, "location" | "personal" | "columns" | "changeRange" | "prunedRows" | "source">
     & Pick<SqliteClient, "run">
 ): Snapshot => {
   /** Runs a step for each range of row numbers. */
@@ -48,6 +49,7 @@ const snapshotOver = (
     columns,
     changeRange,
     prunedRows,
+    source,
     hasFastTexts: true,
     contents: (list, by, after = "") =>
       run((db) => {
@@ -60,7 +62,7 @@ const snapshotOver = (
         )
         // Arrays take less time than objects, and this reads every row.
         rows.setReturnArrays(true)
-        for (const row of rows.iterate(after)) {
+        for (const row of rowsOf(rows, [after])) {
           const [id, raw, missing] = row as unknown as readonly [string, string, number] // by setReturnArrays
           found.push({ id, content: contentOf(raw, by), missing: missing === 1 })
           length += raw.length
@@ -77,7 +79,7 @@ const snapshotOver = (
           `SELECT id, kind, min(seq) AS seq, (${firstTextAfter}) AS before FROM changes AS c
           WHERE list = ?1 AND seq > ?2 AND id > ?3 GROUP BY id ORDER BY id LIMIT ${stepIds}`
         )
-        for (const row of changed.iterate(list.label, at, after)) {
+        for (const row of rowsOf(changed, [list.label, at, after])) {
           const before = optional(row, "before")
           const content = before === undefined ? undefined : contentOf(before, by)
           const kind = text(row, "kind")

@@ -3,6 +3,7 @@ import type { Lists } from "@payments/core"
 import { type Duration, Effect, type Scope } from "effect"
 import { layoutOf } from "../engine/Columns.ts"
 import type { PendingMigration } from "../engine/Evolution.ts"
+import type { KnownChange } from "../engine/Generations.ts"
 import { personalVersion } from "../engine/Migrations.ts"
 import { personalColumns, toPersonalState } from "../engine/Personal.ts"
 import type { RowLookup, StoredRow } from "../engine/Plan.ts"
@@ -12,7 +13,6 @@ import {
   text,
   toChange,
   toChangeCount,
-  toChangeRange,
   toConsumerState,
   toFullRow,
   toPiece,
@@ -24,9 +24,18 @@ import { stateQuery, toListState } from "../engine/StateQuery.ts"
 import { type Maintenance, maxBytes, type NewScan, type Reader, type Store } from "../engine/Store.ts"
 import { Damaged, type SinkError } from "../Sink.ts"
 import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
-import { fill, requirePersonal, sourceOf, write, writePass } from "./SqliteCommit.ts"
+import { fill, requirePersonal, sourceOf, write, writePass, type Written } from "./SqliteCommit.ts"
 import { integrityOf } from "./SqliteDamage.ts"
-import { lastChange, maintain, prunedRowsIn, rangeQuery, versionOf } from "./SqliteMaintenance.ts"
+import {
+  currentGeneration,
+  hasGenerations,
+  lastChange,
+  lineageIn,
+  ownGeneration,
+  rangeIn,
+  versionOf
+} from "./SqliteGenerations.ts"
+import { maintain, prunedRowsIn } from "./SqliteMaintenance.ts"
 import { redactionOver } from "./SqliteRedaction.ts"
 import { pendingIn } from "./SqliteSchema.ts"
 import { statusTotalsOver } from "./SqliteStatuses.ts"
@@ -234,7 +243,10 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
     run((db) =>
       db.all(
         // The plus sign prevents SQLite from using the index by list, because it would sort all changes for each batch.
-        `SELECT * FROM changes WHERE seq > ? AND +list IN (SELECT value FROM json_each(?)) AND at >= ? ORDER BY seq LIMIT ?`,
+        `SELECT seq, ${
+          hasGenerations(db) ? ownGeneration : "NULL"
+        } AS generation, list, scan, at, kind, id, fields, before, after
+        FROM changes WHERE seq > ? AND +list IN (SELECT value FROM json_each(?)) AND at >= ? ORDER BY seq LIMIT ?`,
         after,
         JSON.stringify(lists.map(({ label }) => label)),
         since,
@@ -250,7 +262,9 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
     ),
   consumerStates: run((db) =>
     db.all(
-      `SELECT name, position, moved_at, ${lastChange} AS last_change FROM consumers ORDER BY name`
+      `SELECT name, position, moved_at, ${lastChange} AS last_change, ${
+        hasGenerations(db) ? `${ownGeneration} AS generation, ${currentGeneration}` : "NULL AS generation, NULL"
+      } AS current_generation FROM consumers ORDER BY name`
     ).map(toConsumerState)
   ),
   changeCounts: (list, from) =>
@@ -259,7 +273,8 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
         .map(toChangeCount)
     ),
   statusTotals: statusTotalsOver(run),
-  changeRange: run((db) => toChangeRange(db.get(rangeQuery))),
+  changeRange: run(rangeIn),
+  lineage: run(lineageIn),
   prunedRows: (list) => run((db) => prunedRowsIn(db, list)),
   damage: run((db) => integrityOf(db))
 })
@@ -282,7 +297,16 @@ const writerOver = (
     | "commitPass"
     | "setHeadProblem"
   >
-  & Pick<SqliteClient, "transaction"> => ({
+  & Pick<SqliteClient, "transaction"> =>
+{
+  /** The last change of the last commit. */
+  let known: KnownChange | undefined
+  const remember = <A>(committed: Effect.Effect<Written<A>, SinkError>) =>
+    Effect.map(committed, ({ last, result }) => {
+      known = last
+      return result
+    })
+  return {
     lockAndTakeOver: (label, onLocked) => Effect.andThen(lock(label, onLocked), takeOver(label)),
     lock,
     takeOver,
@@ -290,15 +314,16 @@ const writerOver = (
     rebind: (list, source) => transaction(list.label, (db) => db.run("UPDATE destination SET source = ?", source)),
     start: (scan) => transaction(scan.list.label, (db) => start(db, scan)),
     fillRows: (filled) => transaction(filled.list.label, (db) => fill(db, filled)),
-    commit: (commit) => transaction(commit.list.label, (db) => write(db, commit)),
-    commitPass: (commit) => transaction(commit.list.label, (db) => writePass(db, commit)),
+    commit: (commit) => remember(transaction(commit.list.label, (db) => write(db, commit, known))),
+    commitPass: (commit) => remember(transaction(commit.list.label, (db) => writePass(db, commit, known))),
     setHeadProblem: (list, problem, now) =>
       transaction(list.label, (db) => {
         db.run("DELETE FROM head_passes WHERE list = ?", list.label)
         if (problem === undefined) return
         db.run("INSERT INTO head_passes (list, stopped_at, problem) VALUES (?, ?, ?)", list.label, now, problem)
       })
-  })
+  }
+}
 
 /**
  * Finds the rows of ids. Lists mostly keep their order between scans, so the rows of a page are mostly adjacent. If all hashes

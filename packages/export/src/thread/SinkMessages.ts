@@ -44,7 +44,11 @@ export interface SinkRequests {
   readonly owner: { readonly sink: number }
   readonly personal: { readonly sink: number }
   readonly hasAny: { readonly sink: number; readonly list: Lists.ListName; readonly ids: ReadonlyArray<string> }
-  readonly freshness: { readonly sink: number; readonly lists: ReadonlyArray<Lists.ListName> }
+  readonly freshness: {
+    readonly sink: number
+    readonly lists: ReadonlyArray<Lists.ListName>
+    readonly source: string | undefined
+  }
   readonly overview: { readonly sink: number; readonly list: Lists.ListName }
   readonly begin: { readonly sink: number; readonly list: Lists.ListName; readonly request: ScanRequest }
   readonly beginPass: {
@@ -227,7 +231,9 @@ export interface ErrorMessage {
   readonly bound: string
   readonly given: string
   readonly isRewriting: boolean
+  readonly reclassified: ReadonlyArray<string> | undefined
   readonly by: OtherMerchant["by"]
+  readonly isLater: boolean
   readonly problem: string
   readonly advice: string | undefined
   readonly code: string
@@ -240,7 +246,9 @@ const emptyFields = {
   bound: "",
   given: "",
   isRewriting: false,
+  reclassified: undefined,
   by: "key",
+  isLater: false,
   problem: "",
   advice: undefined,
   code: ""
@@ -259,7 +267,8 @@ export const toError = (message: ErrorMessage): SinkError =>
   new SinkError({ location: message.location, reason: reasonIn(message) })
 
 const reasonIn = (
-  { advice, bound, by, code, given, holder, isRewriting, label, loss, problem, tag }: ErrorMessage
+  { advice, bound, by, code, given, holder, isLater, isRewriting, label, loss, problem, reclassified, tag }:
+    ErrorMessage
 ): SinkReason => {
   switch (tag) {
     case "Locked":
@@ -273,7 +282,7 @@ const reasonIn = (
     case "OtherSource":
       return new OtherSource({ bound, given })
     case "OtherRule":
-      return new OtherRule({ bound, given, isRewriting })
+      return new OtherRule({ bound, given, isRewriting, reclassified })
     case "LogInUse":
       return new LogInUse()
     case "PersonalDataChanged":
@@ -281,7 +290,7 @@ const reasonIn = (
     case "OtherMerchant":
       return new OtherMerchant({ by })
     case "NotADestination":
-      return new NotADestination({ problem })
+      return new NotADestination({ problem, isLater })
     case "WrongSetting":
       return new WrongSetting({ problem })
     case "Damaged":

@@ -129,8 +129,8 @@ const perform = (request: Exclude<SinkRequest, { readonly type: "cancel" }>): Ef
       return Effect.flatMap(inspectionOf(sink), ({ hasAny }) => hasAny(listOf(list), ids))
     }
     case "freshness": {
-      const { lists, sink } = request.parameters
-      return Effect.flatMap(inspectionOf(sink), ({ freshness }) => freshness(lists.map(listOf)))
+      const { lists, sink, source } = request.parameters
+      return Effect.flatMap(inspectionOf(sink), ({ freshness }) => freshness(lists.map(listOf), source))
     }
     case "overview": {
       const { list, sink } = request.parameters

@@ -7,9 +7,10 @@ import { Effect, Layer, type Scope } from "effect"
 import { existsSync } from "node:fs"
 import { extname } from "node:path"
 import { Worker } from "node:worker_threads"
-import type { StoredDestination } from "../DestinationUrl.ts"
+import { shown, type StoredDestination } from "../DestinationUrl.ts"
 import { collectGarbage } from "../GarbageCollection.ts"
-import { type Batch, type ScanProgress, Sink, type SinkError } from "../Sink.ts"
+import { type Batch, Denied, type ScanProgress, Sink, SinkError } from "../Sink.ts"
+import { systemProblem } from "../SystemProblem.ts"
 import {
   fromBatch,
   fromDestination,
@@ -35,7 +36,14 @@ const make = Effect.fnUntraced(function*(
   destination: StoredDestination
 ): Effect.fn.Return<Sink["Service"], SinkError, Scope.Scope> {
   const { request, requestResource } = yield* acquireThread
-  const [sink, location] = yield* requestResource("open", { destination: fromDestination(destination) })
+  const [sink, location] = yield* requestResource("open", { destination: fromDestination(destination) }).pipe(
+    Effect.catchDefect((defect) => {
+      const problem = systemProblem(defect)
+      return problem === undefined
+        ? Effect.die(defect)
+        : new SinkError({ location: shown(destination), reason: new Denied({ problem }) })
+    })
+  )
   /** Makes the functions that scans and passes have in common. */
   const sessionOver = (session: number, before: ScanProgress) => {
     let progress = before
@@ -59,7 +67,7 @@ const make = Effect.fnUntraced(function*(
       owner: request("owner", { sink }),
       personal: request("personal", { sink }),
       hasAny: ({ name }, ids) => request("hasAny", { sink, list: name, ids }),
-      freshness: (lists) => request("freshness", { sink, lists: lists.map(({ name }) => name) }),
+      freshness: (lists, source) => request("freshness", { sink, lists: lists.map(({ name }) => name), source }),
       overview: ({ name }) => request("overview", { sink, list: name })
     },
     begin: ({ name }, scanRequest) =>

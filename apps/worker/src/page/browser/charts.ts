@@ -2,6 +2,8 @@
  * The charts of changes per day: stacked bars, drawn from the numbers in the attribute `data-points`. This is a script of its
  * own, so that the page stays up to date if a browser cannot draw charts.
  */
+// oxlint-disable-next-line no-unassigned-import -- It runs before uPlot is loaded.
+import "./Locale.ts"
 import uPlot from "uplot"
 
 const kinds = ["insert", "update", "missing", "returned"]
@@ -32,7 +34,10 @@ const drawCharts = (): void => {
     const chart = charts.get(element)
     if (chart?.points === points) continue
     chart?.plot.destroy()
+    const words = element.querySelector(".undrawn")
     charts.set(element, { plot: draw(element, JSON.parse(points) as ReadonlyArray<Point>), points }) // of Details.ts
+    // Without a chart the words stay.
+    words?.remove()
     resized.observe(element)
   }
 }

@@ -1,0 +1,47 @@
+/**
+ * The room that text in a chart needs. Which font the reader's machine has is unknown, so the widths are those of Verdana and
+ * DejaVu Sans, the widest of the usual fonts.
+ */
+
+const narrow = new Set(" !'()*,-./:;I[]`fijlrt{|}·")
+const wide = new Set("%@MWmw…")
+
+/** The width of a character, as a share of the size of the font. */
+const shareOf = (character: string): number =>
+  narrow.has(character)
+    ? 0.46
+    : wide.has(character) || character > "\u1100"
+    ? 1
+    : /\p{Lu}/u.test(character)
+    ? 0.79
+    : 0.64
+
+/** Returns the most width that a text may need, in the unit of the font's size. */
+export const textWidth = (text: string, fontSize: number): number => {
+  let width = 0
+  for (const character of text) width += shareOf(character)
+  return width * fontSize
+}
+
+/** Shortens a text to the room, with an ellipsis. */
+export const shortenTo = (text: string, room: number, fontSize: number): string => {
+  if (textWidth(text, fontSize) <= room) return text
+  let shown = ""
+  for (const character of text) {
+    if (textWidth(`${shown}${character}…`, fontSize) > room) break
+    shown += character
+  }
+  return `${shown}…`
+}
+
+/** Wraps a text at its spaces. A word that is wider than the room is shortened. */
+export const linesOf = (text: string, room: number, fontSize: number): ReadonlyArray<string> => {
+  const lines: Array<string> = []
+  for (const word of text.split(/\s+/).filter((part) => part !== "")) {
+    const last = lines.at(-1)
+    if (last !== undefined && textWidth(`${last} ${word}`, fontSize) <= room) {
+      lines[lines.length - 1] = `${last} ${word}`
+    } else lines.push(shortenTo(word, room, fontSize))
+  }
+  return lines
+}

@@ -1,0 +1,19 @@
+/** The one name of a file that several paths can name. */
+import { lstatSync, readlinkSync, realpathSync } from "node:fs"
+import { basename, dirname, join, resolve } from "node:path"
+
+/**
+ * Returns the result of `realpath`, or for a missing file the path that it would have, also if a dangling link
+ * names it. Throws if the folder does not exist.
+ */
+export const realPathOf = (path: string): string => {
+  try {
+    return realpathSync.native(path)
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) throw error
+  }
+  const parent = realpathSync.native(dirname(path))
+  const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true
+  // A cycle of links throws ELOOP above.
+  return isLink ? realPathOf(resolve(parent, readlinkSync(path))) : join(parent, basename(path))
+}

@@ -1,0 +1,14 @@
+/** What a program needs from the system, whatever it does: a working folder, and files that it may open. */
+
+/**
+ * Returns a sentence about what the system lacks, with what to do, if that is why something failed. Only the messages of
+ * errors of a thread that could not start have the code, so the message is searched.
+ */
+export const systemProblem = (error: unknown): string | undefined =>
+  !(error instanceof Error)
+    ? undefined
+    : /\buv_cwd\b/.test(error.message)
+    ? "the working folder does not exist any more. Change to a folder that exists (cd), and run again."
+    : /\bE[MN]FILE\b/.test(error.message)
+    ? "the process may not open more files. Raise the limit (ulimit -n 1024), and run again."
+    : undefined

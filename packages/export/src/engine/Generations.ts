@@ -1,0 +1,127 @@
+/**
+ * The generations of a destination. A destination that is restored from a backup, or failed over to an older base, gives the
+ * numbers of changes again, for other changes. So a number only identifies a change together with the generation in which it
+ * was given. Each restored copy begins a generation with a random name of its own, and keeps those before it.
+ */
+import { randomBytes } from "node:crypto"
+
+/**
+ * Why a generation began. `first`: the destination was created, or migrated from a version without generations. `restored`: by
+ * hand. `writer`: a writer knew a higher number than the destination showed. `consumer`: a consumer acknowledged a change that
+ * does not exist. `server`: the PostgreSQL server is another one than before, or has another timeline.
+ */
+export type GenerationReason = "first" | "restored" | "writer" | "consumer" | "server"
+
+/** A generation of a destination. */
+export interface Generation {
+  /** Its random name. */
+  readonly generation: string
+  /** The number of the last change that it has in common with the generation before it. */
+  readonly beganAfter: number
+  readonly beganAt: string
+  readonly reason: GenerationReason
+}
+
+/** The generations of a destination in their order, the current one last. None: the destination has an earlier version. */
+export type Lineage = ReadonlyArray<Generation>
+
+/** The number of a change in a generation. Without a generation, that of the destination when the number is used. */
+export interface Numbered {
+  readonly generation: string | undefined
+  readonly seq: number
+}
+
+/** The highest number of a change that a writer knows. */
+export interface KnownChange {
+  readonly generation: string
+  readonly seq: number
+}
+
+/** The destination has the changes after the number `pruned`, up to the number `last`. */
+export interface ChangeRange {
+  /** The current generation. Undefined in a destination of a version without generations. */
+  readonly generation: string | undefined
+  /** The highest number of a removed change, or 0. */
+  readonly pruned: number
+  /** The highest number of any change so far, or 0. */
+  readonly last: number
+}
+
+/** Why nothing is read after a position. */
+export type PositionProblem = "otherGeneration" | "removed" | "beyondLast"
+
+/** Returns the name of a new generation. */
+export const newName = (): string => randomBytes(6).toString("hex")
+
+/** Whether the changes up to the number are the same ones in the current generation. */
+export const isShared = (lineage: Lineage, { generation, seq }: Numbered): boolean => {
+  if (generation === undefined) return true
+  const index = lineage.findIndex((known) => known.generation === generation)
+  return index >= 0 && lineage.slice(index + 1).every(({ beganAfter }) => seq <= beganAfter)
+}
+
+/** Whether changes that a writer knows are no longer in the destination. */
+export const isLost = (known: KnownChange, lineage: Lineage, last: number): boolean => {
+  const index = lineage.findIndex(({ generation }) => generation === known.generation)
+  // A generation that began after the known one shows that the loss, if any, was found already.
+  return index < 0 || (index === lineage.length - 1 && last < known.seq)
+}
+
+/** Returns the problem of a position, or undefined if the changes after it can be read. */
+export const problemAt = (
+  position: Numbered,
+  { last, pruned }: ChangeRange,
+  lineage: Lineage
+): PositionProblem | undefined =>
+  !isShared(lineage, position)
+    ? "otherGeneration"
+    : position.seq < pruned
+    ? "removed"
+    : position.seq > last
+    ? "beyondLast"
+    : undefined
+
+/** A move of a consumer to a position. */
+export interface PositionMove {
+  readonly position: number
+  /** The generation of the position. By default the current one, if the stored position is of that one. */
+  readonly generation?: string | undefined
+  /** `create`: only for a new consumer. `forward`: for a new one, or if its position is lower. `any`: always. */
+  readonly when: "create" | "forward" | "any"
+}
+
+/** The stored position of a consumer. */
+export interface StoredPosition {
+  readonly generation: string | undefined
+  readonly position: number
+}
+
+/**
+ * The verdict about a move of a consumer. `stay`: its position already is what the move asks for, or further. `begin`: the
+ * consumer has acknowledged a change that the destination has lost, so a new generation has to begin after the number.
+ */
+export type MoveVerdict =
+  | { readonly _tag: "move" | "stay" | PositionProblem }
+  | { readonly _tag: "begin"; readonly after: number }
+
+/**
+ * Decides whether a consumer moves. A stored position of an earlier generation was restored with the destination: its reader may
+ * have applied later changes, so it counts only after the reader has said in which generation it stands.
+ */
+export const judgeMove = (
+  { generation, position, when }: PositionMove,
+  stored: StoredPosition | undefined,
+  range: ChangeRange,
+  lineage: Lineage
+): MoveVerdict => {
+  const isStale = stored !== undefined && stored.generation !== range.generation
+  if (isStale && generation === undefined) return { _tag: "otherGeneration" }
+  if (stored !== undefined && !isStale) {
+    const isBehind = stored.position > position && isShared(lineage, { generation, seq: position })
+    if (when === "create" || (when === "forward" && isBehind)) return { _tag: "stay" }
+    const isCurrent = generation === undefined || generation === range.generation
+    // The consumer has read the change, so the destination had it. Its stored position is from before the loss.
+    if (when === "forward" && isCurrent && position > range.last) return { _tag: "begin", after: stored.position }
+  }
+  return { _tag: problemAt({ generation, seq: position }, range, lineage) ?? "move" }
+}
