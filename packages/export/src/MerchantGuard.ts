@@ -13,6 +13,7 @@ import { Effect, Semaphore } from "effect"
 import { unchanged } from "./personal/OpenPersonal.ts"
 import { merchantsOf, type ReadPage, toBatchRecords } from "./ReadPage.ts"
 import {
+  type CommittedRecords,
   OtherMerchant,
   type Owner,
   type OwnerClaim,
@@ -67,7 +68,7 @@ export interface SourceGuard {
   /** The keys that have read the data of another merchant. */
   readonly foreign: Set<Fingerprint>
   /** The records that the last scan or pass of each list and kind has committed. */
-  readonly committed: Map<string, { readonly list: Lists.ListName; readonly records: number }>
+  readonly committed: Map<string, CommittedRecords>
   /** Only one list at a time reads other lists for evidence. The next one may use the evidence that it found. */
   readonly mutex: Semaphore.Semaphore
 }
@@ -328,7 +329,8 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
     }),
     noteCommit: (records) => {
       const id = `${name} ${kind}`
-      source.committed.set(id, { list: name, records: (source.committed.get(id)?.records ?? 0) + records })
+      const { label } = Lists.byName[name]
+      source.committed.set(id, { label, records: (source.committed.get(id)?.records ?? 0) + records })
     }
   }
 }
@@ -336,10 +338,7 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
 /** Fails, and ends all scans and passes of the source that read with this key. */
 const refuse = ({ location, source }: GuardedScan, key: Fingerprint, by: OtherMerchant["by"]) => {
   if (by === "merchantId") source.foreign.add(key)
-  const sums = new Map<Lists.ListName, number>()
-  for (const { list, records } of source.committed.values()) sums.set(list, (sums.get(list) ?? 0) + records)
-  const committed = [...sums].map(([list, records]) => ({ label: Lists.byName[list].label, records }))
-  return Effect.fail(new SinkError({ location, reason: new OtherMerchant({ by, committed }) }))
+  return Effect.fail(new SinkError({ location, reason: new OtherMerchant({ by, committed: source.committed }) }))
 }
 
 /** Whether nearly each record has its own id, so that the ids are not those of merchants. */

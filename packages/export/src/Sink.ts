@@ -336,6 +336,13 @@ export class PersonalDataChanged extends Data.TaggedError("PersonalDataChanged")
   }
 }
 
+/** The records of a list that a scan or pass has committed. */
+export interface CommittedRecords {
+  /** The name of the list. */
+  readonly label: string
+  readonly records: number
+}
+
 /** The data belongs to another merchant than the destination's, or nothing proves that it is the same merchant. */
 export class OtherMerchant extends Data.TaggedError("OtherMerchant")<{
   /**
@@ -343,15 +350,21 @@ export class OtherMerchant extends Data.TaggedError("OtherMerchant")<{
    * another program has bound the empty destination meanwhile, so the pages have to be judged again.
    */
   readonly by: "merchantId" | "key" | "race"
-  /** The records that the same run has committed before, by the name of their list. None by default. */
-  readonly committed?: ReadonlyArray<{ readonly label: string; readonly records: number }> | undefined
+  /**
+   * The records that the same run has committed before. None by default. The map still grows while other lists commit pages that
+   * were accepted before, so that all errors of a run end up with the same message.
+   */
+  readonly committed?: ReadonlyMap<string, CommittedRecords> | undefined
 }> {
   override get message() {
-    const committed = (this.committed ?? []).filter(({ records }) => records > 0)
-    const written = committed.length === 0
+    const sums = new Map<string, number>()
+    for (const { label, records } of this.committed?.values() ?? []) {
+      if (records > 0) sums.set(label, (sums.get(label) ?? 0) + records)
+    }
+    const written = sums.size === 0
       ? "Nothing was written"
       : `None of its pages was written. This run has committed pages before it: ${
-        committed.map(({ label, records }) => `${records} records of ${label}`).join(", ")
+        [...sums].map(([label, records]) => `${records} records of ${label}`).join(", ")
       }`
     return `${
       otherMerchant[this.by]

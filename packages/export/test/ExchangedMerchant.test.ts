@@ -56,11 +56,26 @@ describe("a merchant that is exchanged", () => {
       }).pipe(Effect.scoped)
   )
 
+  it.live("is said with what the other lists commit until they end, so that all of them say the same", () =>
+    Effect.gen(function*() {
+      const { exchangeAfter, layer } = yield* setup
+      exchangeAfter(4)
+      const sourceGuard = makeSourceGuard()
+      const error = yield* Effect.flip(Effect.provide(scan("invoices", { limit: 10, sourceGuard }), layer))
+      // A commit of pages that were accepted before the refusal ends after it.
+      sourceGuard.committed.set("payoutRequests full", { label: "payout-requests", records: 20 })
+      assert.include(error.message, "before it: 40 records of invoices, 20 records of payout-requests. Export")
+    }).pipe(Effect.scoped))
+
   it.live("at any request of an export of all lists ends it, and none of its rows is written", () =>
     Effect.gen(function*() {
       const { add, exchangeAfter, layer, merchants, requests, restore, rows } = yield* setup
       const exported = scanAll(names, { limit: 50 }).pipe(
-        Effect.map((outcomes) => outcomes.map(({ result }) => Result.isSuccess(result) ? "done" : "failed")),
+        Effect.map((outcomes) => {
+          const messages = outcomes.flatMap(({ result }) => Result.isFailure(result) ? [result.failure.message] : [])
+          assert.isAtMost(new Set(messages).size, 1, messages.join("\n"))
+          return outcomes.map(({ result }) => Result.isSuccess(result) ? "done" : "failed")
+        }),
         Effect.provide(layer)
       )
       assert.deepStrictEqual(yield* exported, ["done", "done", "done"])
