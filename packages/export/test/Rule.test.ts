@@ -461,6 +461,10 @@ describe("a stored rule", () => {
       assert.isFalse(isSame(under(nobody, settings), settings))
       assert.notStrictEqual(nameOf(under(nobody, settings)), nameOf(under({}, settings)))
       assert.deepStrictEqual(reclassifiedFields(under(nobody, settings), settings), ["authUrl", "description"])
+      // Texts without a field that this version keeps have nothing to remove.
+      const lessPersonal = under({ "invoices status": "person" }, settings)
+      assert.isFalse(isSame(lessPersonal, settings))
+      assert.deepStrictEqual(reclassifiedFields(lessPersonal, settings), [])
       assert.deepStrictEqual(fieldChanges(under(nobody, settings), settings), [
         { field: "authUrl", from: "keep", to: settings.preset },
         { field: "description", from: "keep", to: settings.preset }

@@ -385,7 +385,7 @@ export const reclassifiedFields = (stored: string | undefined, rule: PersonalRul
   const after = storedOf(keepsAll(rule) ? keepAll : rule)
   if (before === undefined || !hasSameSettings(before, after)) return []
   return differingPaths((list) =>
-    comparedFields(before, after, list).filter((field) => field.before !== undefined && field.before !== field.after)
+    comparedFields(before, after, list).filter((field) => field.before === "keep" && field.after !== "keep")
   )
 }
 
