@@ -59,6 +59,12 @@ describe("a database's message about a statement", () => {
         [`unrecognized token: "'John`, "SELECT 1 'Jo", `unrecognized token: "'…`],
         [`relation "a"b" does not exist`, "SELECT 1", `relation "…`],
         [`relation "does" c "exist" does not exist`, "SELECT 1", `relation "…" does not exist`],
+        ["string or blob too big", "SELECT zeroblob(amount) FROM invoices", "string or blob too big"],
+        [
+          `text search configuration "cus_3" does not exist`,
+          "SELECT customer_id::regconfig",
+          `text search configuration "…" does not exist`
+        ],
         ["large object 4242 does not exist", "SELECT lo_get(amount) FROM invoices", "large object … does not exist"],
         [
           "requested character too large for encoding: 99",
