@@ -56,7 +56,10 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
         const lists = yield* exportedLists(reader)
         return {
           damage: yield* reader.damage,
-          rule: (yield* reader.personal).rule,
+          // Damage is reported with the lists. Certificates then show the name of the rule instead of its words.
+          rule: yield* Effect.map(reader.personal, (state) => state.rule).pipe(
+            Effect.catchReason("SinkError", "Damaged", () => Effect.undefined)
+          ),
           verified: yield* Effect.forEach(lists, (list) => verify(reader, list))
         }
       }))
