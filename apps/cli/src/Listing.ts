@@ -10,10 +10,10 @@ import {
   drawProgress,
   eraseProgress,
   type FieldPath,
-  isStdoutFile,
   logLine,
   logNote,
   type Next,
+  stdoutFileLength,
   withNext
 } from "@payments/export/program"
 import { Duration, Effect, Record, Redacted, Stdio, Stream } from "effect"
@@ -122,13 +122,17 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
       : { _tag: "Cursor" }
   )
   if (isDone && input.output !== undefined) return yield* logLine(listIsComplete)
-  const output = yield* makeOutput(list, format, fields, file)
+  const start = saved === undefined ? input.cursor ?? null : saved.cursor
+  // What a run before this one has written has the header already.
+  const isContinued = file === undefined
+    ? (saved !== undefined || start !== null) && ((yield* stdoutFileLength) ?? 0) > 0
+    : !file.isNew
+  const output = yield* makeOutput(list, { format, fields, file, isContinued })
   if (saved?.done === true) {
     yield* output.end({ cursor: null, complete: true, next: undefined, read: undefined, printedOfPage: 0, repeated: 0 })
     return yield* logLine(listIsComplete)
   }
   const limit = saved?.limit ?? limitOf(input)
-  const start = saved === undefined ? input.cursor ?? null : saved.cursor
   const paths = Lists.fieldPaths(list)
   const documented = new Map(paths.map((path) => [path, paths.some((inner) => inner.startsWith(`${path}.`))]))
   const state: ListingState = {
@@ -453,11 +457,13 @@ const logHowToContinue = Effect.fnUntraced(function*(listing: Listing, error: En
     } that were read${isFull() ? ", because no more fit in memory" : ""}.`
   const remain = `More records remain.${scope}`
   const next = nextOf(listing, isShown.stderr)
+  // The shell empties a file that stands after one >.
+  const isInFile = input.output === undefined && (yield* stdoutFileLength) !== undefined
   if (input.cursorFile !== undefined) {
-    // The shell empties a file that stands after one >.
-    const shell = input.output === undefined && isStdoutFile() ? ", with >> in place of >," : ""
     return yield* logNote({
-      message: yield* wrapped(`${remain} Run the same command again${shell} to continue.`),
+      message: yield* wrapped(
+        `${remain} Run the same command again${isInFile ? ", with >> in place of >," : ""} to continue.`
+      ),
       next
     })
   }
@@ -468,13 +474,16 @@ const logHowToContinue = Effect.fnUntraced(function*(listing: Listing, error: En
   if (isShown.stderr && next !== undefined) {
     // The command is not wrapped, so that it can be copied.
     return yield* logNote({
-      message: `${yield* wrapped(`${remain} ${advice} with${repeated}:`)}\n  ${nextText(next)}`,
+      message: `${yield* wrapped(
+        `${remain} ${advice} with${isInFile ? " this command and >> in place of >" : ""}${repeated}:`
+      )}\n  ${nextText(next)}`,
       next
     })
   }
   yield* logNote({
-    message:
-      `${remain} ${advice} with the same filters and --limit ${limit} --cursor with the cursor that --format json prints${repeated}, or --cursor-file FILE to save it.`,
+    message: input.output === undefined
+      ? `${remain} ${advice} with the same filters and --limit ${limit} --cursor with the cursor that --format json prints${repeated}, or --cursor-file FILE to save it.`
+      : `${remain} To be able to continue, start again with --cursor-file FILE and another --output.`,
     next: undefined
   })
 })

@@ -61,12 +61,21 @@ export const chosenFormat = (wanted: Format | undefined) =>
     (stdio) => Effect.map(stdio.stdoutIsTerminal, (onTerminal): Format => wanted ?? (onTerminal ? "table" : "ndjson"))
   )
 
-/** Makes the output in a format. `fields` are the fields to print; by default those of the format. */
+/** What is printed of a list, and where. */
+interface OutputOptions {
+  readonly format: Format
+  /** The fields to print; by default those of the format. */
+  readonly fields: ReadonlyArray<FieldPath> | undefined
+  /** The file that gets the records instead of stdout. */
+  readonly file: OutputFile | undefined
+  /** Whether the records follow those of an earlier run, so that CSV has its header already. */
+  readonly isContinued: boolean
+}
+
+/** Makes the output of the records of a list. */
 export const makeOutput = Effect.fnUntraced(function*(
   list: Lists.AnyList,
-  format: Format,
-  fields: ReadonlyArray<FieldPath> | undefined,
-  file?: OutputFile
+  { fields, file, format, isContinued }: OutputOptions
 ) {
   if (file === undefined) yield* requireOutput
   const stdio = yield* Stdio.Stdio
@@ -91,7 +100,7 @@ export const makeOutput = Effect.fnUntraced(function*(
       return jsonDocument(write, project)
     case "csv": {
       const csv = yield* Effect.promise(() => import("@payments/export/csv"))
-      return csvOutput(csv, write, fields ?? documentedFields(list), file?.isNew === false)
+      return csvOutput(csv, write, fields ?? documentedFields(list), isContinued)
     }
     case "table": {
       const { makeTable } = yield* Effect.promise(() => import("./Table.ts"))

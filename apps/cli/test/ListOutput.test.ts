@@ -180,6 +180,44 @@ describe("--output", () => {
       assert.include(toFile.stderr, "Run the same command again, with >> in place of >, to continue.")
       assert.include((yield* run(`${list} | cat`)).stderr, "Run the same command again to continue.")
     }).pipe(Effect.scoped))
+
+  it.live("is not needed for a CSV file of the shell: a run that continues does not print the header again", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const env = { ...yield* sandboxEnv({ records: 50 }), NODE: process.execPath, BINARY: binary }
+      const list = `"$NODE" "$BINARY" invoices list --limit 10 --format csv`
+      const run = (script: string) => runProgram("bash", ["-c", script], { env, cwd })
+      yield* run(`${list} --all > whole`)
+      yield* run(`${list} --cursor-file p > out; ${list} --all --cursor-file p >> out; ${list} --cursor-file p >> out`)
+      assert.strictEqual(read(join(cwd, "out")), read(join(cwd, "whole")))
+      // Another file gets a header of its own, and so does a pipe.
+      yield* run(
+        `${list} --cursor-file q > first; ${list} --cursor-file q > second; ${list} --cursor-file q | cat > third`
+      )
+      for (const name of ["first", "second", "third"]) assert.match(read(join(cwd, name)), /^id,/, name)
+    }).pipe(Effect.scoped))
+
+  it.live("says without a cursor file how to be able to continue", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const { err } = yield* runInProcess(api, ["invoices", "list", "--limit", "10", "--output", join(folder, "out")])
+      assert.include(err, "To be able to continue, start again with --cursor-file FILE and another --output.")
+    }).pipe(Effect.scoped))
+
+  it.live("shows its progress on a terminal, also on one that reports no width", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const { columns } = process.stderr
+      process.stderr.columns = 0
+      const args = ["invoices", "list", "--all", "--limit", "10", "--output", join(folder, "out")]
+      const { code, err } = yield* Effect.ensuring(
+        runInProcess(api, args, true),
+        Effect.sync(() => process.stderr.columns = columns)
+      )
+      assert.strictEqual(code, 0, err)
+      assert.include(err, "invoices 30")
+      assert.strictEqual(read(join(folder, "out")), `${invoices.join("\n")}\n`)
+    }).pipe(Effect.scoped))
 })
 
 describe("--patience", () => {

@@ -46,7 +46,8 @@ let drawn: ReadonlyArray<number> = []
 const eraseText = (): string => {
   if (drawn.length === 0) return ""
   // A terminal that has become narrower since has wrapped the lines.
-  const width = process.stderr.columns ?? Infinity
+  // Some terminals report a width of 0.
+  const width = process.stderr.columns || Infinity
   const rows = drawn.reduce((sum, length) => sum + Math.max(1, Math.ceil(length / width)), 0)
   drawn = []
   return `\r\u001b[K${"\u001b[A\u001b[K".repeat(rows - 1)}`

@@ -46,7 +46,7 @@ import { usageText, withoutFlagValues } from "./UsageText.ts"
 
 export { ExitCode } from "./ExitCode.ts"
 export { realPathOf } from "./RealPath.ts"
-export { isFile as isStdoutFile, layerProcess as layerStdout } from "./Stdout.ts"
+export { fileLength as stdoutFileLength, layerProcess as layerStdout } from "./Stdout.ts"
 export {
   canColor,
   canRedraw,

@@ -23,17 +23,20 @@ const Writer = Context.Reference<Write | undefined>("@payments/export/Stdout/Wri
  * Writes directly to the stdout of this process. A stream for each write would take a quarter of the time of a listing. The
  * programs provide this; tests record what `Stdio` gets.
  */
-export const layerProcess = Layer.sync(Writer, () => isFile() ? writeToFile : writeToStream)
+export const layerProcess = Layer.sync(Writer, () => lengthOfFile() === undefined ? writeToStream : writeToFile)
 
-/** Whether stdout is a regular file. */
-export const isFile = (): boolean => {
+const lengthOfFile = (): number | undefined => {
   try {
-    return fstatSync(1).isFile()
+    const stats = fstatSync(1)
+    return stats.isFile() ? stats.size : undefined
   } catch {
     // `detectClosed` reports a closed stdout.
-    return false
+    return undefined
   }
 }
+
+/** The length in bytes of the file that stdout is. Undefined if it is none, or without {@link layerProcess}. */
+export const fileLength = Effect.map(Writer, (write) => write === writeToFile ? lengthOfFile() : undefined)
 
 const writeToStream: Write = (text) =>
   Effect.callback((resume) => {
