@@ -492,6 +492,10 @@ window = { days = 7 }
             "3: sources.a.api_key_file must be the path of a file, without ~, in quotes."
           ],
           [`[sources.a\n${least}to='file:x'`, "1: The name of a table has no closing bracket."],
+          [`[sources.a]\n${least}to='file:x'\n[sources.b\n\n`, "5: The name of a table has no closing bracket."],
+          [`[sources.a]\n${least}to =\n\n# a comment\nevery = "5m"`, "4: The key has no value."],
+          [`[sources.a]\n${least}to = # why\n`, "4: The key has no value."],
+          [`[sources.a]\n${least}to='file:x'\nlists = [\n`, "5: Unspecified values are invalid."],
           [
             `[sources.a]\n${least}to # why\n# a comment\n\n[sources.b]`,
             "4: The key, equals sign, and value must be on the same line."

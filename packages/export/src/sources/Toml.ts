@@ -45,14 +45,17 @@ export const parseToml = (text: string): Result.Result<TomlDocument, TomlProblem
 }
 
 /**
- * The parser reports a line that ends too early, such as `[sources.north`, at the next word. This returns the line itself: the last
- * one before that word that is more than a comment.
+ * The parser reports a line that ends too early, such as `[sources.north` or `base_url =`, at the next word or at the end of the
+ * text. This returns the line itself: the last one before that place that is more than a comment.
  */
 const problemOf = ({ index, lineNumber, message }: ParseError, text: string): TomlProblem => {
-  if (!message.endsWith("must be on the same line")) return { line: lineNumber, problem: `${message}.` }
   const lines = text.slice(0, index).split("\n")
   const line = lines.findLastIndex((one) => !/^\s*(?:#|$)/.test(one))
-  const isTableName = /^\s*\[[^\]]*$/.test(lines[line] ?? "")
+  const last = lines[line] ?? ""
+  if (/^[^#'"=]+=\s*(?:#.*)?$/.test(last)) return { line: line + 1, problem: "The key has no value." }
+  const endsEarly = /must be on the same line$|^Unterminated table-key$|^Unspecified values/.test(message)
+  if (!endsEarly) return { line: lineNumber, problem: `${message}.` }
+  const isTableName = /^\s*\[[^\]]*$/.test(last)
   return { line: line + 1, problem: isTableName ? "The name of a table has no closing bracket." : `${message}.` }
 }
 
