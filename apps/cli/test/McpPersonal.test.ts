@@ -338,8 +338,11 @@ describe("the fields that payments mcp leaves out", () => {
               "customer_id is left out because it identifies a person",
               offer
             ],
+            ["SELECT customerId FROM payout_requests", "customer_id is left out because it identifies a person", offer],
+            ["SELECT customerDetails.name FROM payout_requests", "customer_details_name is left out", offer],
+            ["SELECT CUSTOMER_ID FROM payout_requests", "customer_id is left out", offer],
             ["SELECT raw FROM invoices", "raw is left out because it has every field"],
-            ["SELECT * FROM quarantine", "This tool does not offer quarantine"],
+            ["SELECT * FROM Quarantine", "This tool does not offer quarantine"],
             ["SELECT amout FROM invoices", "Did you mean amount?"],
             ["SELEC 1", "Did you mean SELECT?"]
           ] as const

@@ -25,13 +25,23 @@ export const explained = (problem: string, sql: string, visibility: Visibility):
     columns: columns.map(({ name }) => name)
   }))
   const unknown = unknownName(problem)
-  const name = unknown?.name.split(".").at(-1) ?? ""
-  const reason = unknown?.kind === "column" && leftOutColumns(visibility).includes(name)
-    ? `${name} is left out because it identifies a person. ${offer}`
-    : unknown?.kind === "column" && !visibility.hasTexts && texts.has(name)
-    ? `${name} is left out because it has every field of a record, also those that identify a person.`
-    : unknown?.kind === "table" && tables.some((table) => table.name === name)
-    ? `This tool does not offer ${name}. It offers ${shown.map((table) => table.name).join(", ")}.`
+  const meant = (names: Iterable<string>) =>
+    [...names].find((name) => unknown !== undefined && means(unknown.name, name))
+  const person = unknown?.kind === "column" ? meant(leftOutColumns(visibility)) : undefined
+  const text = unknown?.kind === "column" && !visibility.hasTexts ? meant(texts) : undefined
+  const table = unknown?.kind === "table" ? meant(tables.map(({ name }) => name)) : undefined
+  const reason = person !== undefined
+    ? `${person} is left out because it identifies a person. ${offer}`
+    : text !== undefined
+    ? `${text} is left out because it has every field of a record, also those that identify a person.`
+    : table !== undefined
+    ? `This tool does not offer ${table}. It offers ${shown.map(({ name }) => name).join(", ")}.`
     : suggestion(problem, sql, shown)
   return reason === undefined ? problem : `${problem} ${reason}`
 }
+
+/** Whether a name in a statement means the column or table, also if it is spelled as the field: `customerDetails.name`. */
+const means = (path: string, name: string): boolean =>
+  [path, path.split(".").at(-1) ?? ""].some((spelled) => letters(spelled) === letters(name))
+
+const letters = (name: string): string => name.toLowerCase().replaceAll(/[._]/g, "")
