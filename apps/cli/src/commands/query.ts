@@ -207,13 +207,13 @@ const printAnswer = Effect.fnUntraced(function*(outputs: Outputs, asked: Asked) 
       totals: { shown: top ?? Infinity, empty }
     })
   }
-  const { format, width } = yield* formatOf(outputs.format)
+  const { format, style } = yield* formatOf(outputs.format)
   const columns = result.columns.map((name) => columnOf(name, question))
   if (format !== "table") {
     const rows = Stream.flattenIterable(result.rows).pipe(Stream.take(top ?? Infinity), Stream.chunks)
     return yield* printRows(columns, rows, format, noRows)
   }
-  const isShortened = top === undefined && Number.isFinite(width) && !question.chart.isOverTime
+  const isShortened = top === undefined && style.onTerminal && !question.chart.isOverTime
   const shown = top ?? (isShortened ? defaultTop : Infinity)
   let others = empty
   yield* printRows(columns, withTotals(result.rows, empty, shown, (found) => void (others = found)), format, noRows)
