@@ -34,6 +34,16 @@ describe("an old name", () => {
       assert.include(err, `payments: ${warning("--settlement-cycle", "--settlement-time")}\n`)
     }))
 
+  it.live("of a question works with a warning", () =>
+    Effect.gen(function*() {
+      const from = `sqlite:${yield* temporaryFolder}/p.db`
+      yield* runInProcess(layerTest({ invoices: [{ id: "a", settlementTime: "1" }] }), ["export", "--to", from])
+      const ask = (question: string) => runInProcess(api, ["query", question, "--from", from])
+      const [old, current] = [yield* ask("settled-by-cycle"), yield* ask("settled-by-time")]
+      assert.deepStrictEqual([old.code, old.out], [0, current.out])
+      assert.include(old.err, warning("payments query settled-by-cycle", "payments query settled-by-time"))
+    }).pipe(Effect.scoped))
+
   it.live("of a flag works with a warning, and other words stay", () =>
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "a.db")

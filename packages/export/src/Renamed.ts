@@ -33,10 +33,11 @@ export class RenamedNames extends Context.Reference<{
   })
 }) {}
 
-/** The commands that have changed their names. */
+/** The commands and questions that have changed their names. */
 export const renamedCommands: ReadonlyArray<Renamed> = [
   { from: "payments sources", to: "payments config", until: "0.3.0" },
-  { from: "payments source list", to: "payments config", until: "0.3.0" }
+  { from: "payments source list", to: "payments config", until: "0.3.0" },
+  { from: "payments query settled-by-cycle", to: "payments query settled-by-time", until: "0.3.0" }
 ]
 
 /** Returns the warning about the use of an old name. */
