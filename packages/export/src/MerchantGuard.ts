@@ -67,7 +67,7 @@ export interface SourceGuard {
   readonly certain: Map<Fingerprint, number>
   /** The keys that have read the data of another merchant. */
   readonly foreign: Set<Fingerprint>
-  /** The records that the last scan or pass of each list and kind has committed. */
+  /** The records that the current scan or pass of each list and kind has committed. */
   readonly committed: Map<string, CommittedRecords>
   /** Only one list at a time reads other lists for evidence. The next one may use the evidence that it found. */
   readonly mutex: Semaphore.Semaphore
@@ -94,8 +94,8 @@ export const forgetDecisions = ({ accepted, certain, known }: SourceGuard): void
   certain.clear()
 }
 
-/** Notes that a scan or pass begins, which has committed nothing. */
-export const noteBegin = ({ committed }: SourceGuard, list: Lists.ListName, kind: ScanKind): void => {
+/** Forgets what the last scan or pass of a list has committed, because the next one begins, or because it is complete. */
+export const forgetCommits = ({ committed }: SourceGuard, list: Lists.ListName, kind: ScanKind): void => {
   committed.delete(`${list} ${kind}`)
 }
 

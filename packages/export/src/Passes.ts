@@ -4,7 +4,7 @@
  */
 import { type Lists, Monotonic, type Page, PaymentsApi, type PaymentsError, type Position } from "@payments/core"
 import { Duration, Effect, type Scope } from "effect"
-import { makeGuard, type MerchantGuard, noteBegin, type SourceGuard } from "./MerchantGuard.ts"
+import { forgetCommits, makeGuard, type MerchantGuard, type SourceGuard } from "./MerchantGuard.ts"
 import { openPersonal } from "./personal/OpenPersonal.ts"
 import type { PersonalRule } from "./personal/Rule.ts"
 import { type ReadPage, toReadPage } from "./ReadPage.ts"
@@ -161,7 +161,7 @@ const withSession = Effect.fn("Export.pass")(function*(
   const { limit } = request
   const { name } = list
   const preview = { owner: yield* inspect.owner, resumeAt: undefined }
-  noteBegin(source, name, kind)
+  forgetCommits(source, name, kind)
   yield* emit({
     _tag: "Begun",
     list: name,
@@ -176,6 +176,7 @@ const withSession = Effect.fn("Export.pass")(function*(
     toReadPage(list, personal.redactorOf(list))
   )
   yield* session.end
+  forgetCommits(source, name, kind)
   const { inserted, pages, quarantined, records, returned, updated } = yield* session.progress
   return {
     kind,

@@ -5,7 +5,7 @@
 import { Lists, Monotonic, PaymentsApi, type PaymentsError, Position } from "@payments/core"
 import { Duration, Effect, Option, Result, Scope, Semaphore } from "effect"
 import { ExitCode, exitCodeOf } from "./ExitCode.ts"
-import { forgetDecisions, makeGuard, makeSourceGuard, noteBegin, type SourceGuard } from "./MerchantGuard.ts"
+import { forgetCommits, forgetDecisions, makeGuard, makeSourceGuard, type SourceGuard } from "./MerchantGuard.ts"
 import { makePageGate, type PageGate } from "./PageGate.ts"
 import { headPass, type PassBegun, type PassContext, type PassSummary, windowPass } from "./Passes.ts"
 import { type OpenPersonal, openPersonal, whilePersonalDataChanges } from "./personal/OpenPersonal.ts"
@@ -119,7 +119,7 @@ const scanLocked = Effect.fn("Export.scan")(function*(
 ) {
   const sink = yield* Sink
   const started = yield* Monotonic.millis
-  noteBegin(source, name, "full")
+  forgetCommits(source, name, "full")
   const summary = yield* traversal(source, name, undefined, options, { at: undefined }, gate)
   yield* sink.publish(listOf(name, options))
   return { ...summary, elapsed: Duration.millis((yield* Monotonic.millis) - started) }
@@ -170,6 +170,8 @@ export const openScanner = Effect.fnUntraced(function*(
   const full = Effect.suspend(() => scanLocked(source, name, options, gate)).pipe(
     Effect.ensuring(Effect.sync(gate.clear)),
     Effect.scoped,
+    // The lists of an export are one run. Here each complete scan has ended its own.
+    Effect.tap(() => Effect.sync(() => forgetCommits(source, name, "full"))),
     (scanned) => outcomeOf(name, Effect.map(scanned, (summary) => [summary]), options),
     Effect.flatMap(({ result }) => Effect.fromResult(result)),
     Effect.flatMap(([summary]) =>
