@@ -343,6 +343,20 @@ describe("payments status", () => {
       const { code, stderr, stdout } = yield* run("--source", "south", "--max-age", "1h")
       assert.deepStrictEqual([code, stdout], [9, ""])
       assert.include(stderr, "it has the data of another source (https://north.example.com/)")
+      // The environment describes a source, too. A command that reads needs no valid address.
+      const to = `sqlite:${folder}/s.db`
+      for (
+        const [PAYMENTS_BASE_URL, args, expected] of [
+          ["https://south.example.com", [], 9],
+          ["https://north.example.com", [], 0],
+          ["no address", [], 0],
+          ["https://south.example.com", ["--from", to], 0]
+        ] as const
+      ) {
+        const env = { PAYMENTS_BASE_URL, PAYMENTS_TO: to }
+        const read = yield* payments(["status", ...args], { env, cwd: folder })
+        assert.strictEqual(read.code, expected, `${PAYMENTS_BASE_URL}: ${read.stderr}`)
+      }
     }).pipe(Effect.scoped))
 
   it.live("like every command that reads the copy of a source", () =>

@@ -35,7 +35,7 @@ import {
   wholeNumber
 } from "./SettingParser.ts"
 import { unknownSettings } from "./Settings.ts"
-import { ChosenSource } from "./sources/ChosenSource.ts"
+import { chosenBoundTo, ChosenSource } from "./sources/ChosenSource.ts"
 import type { LoadedSource } from "./sources/LoadSources.ts"
 import { emptyRuleVariables } from "./sources/RuleVariables.ts"
 import type { Source } from "./sources/Source.ts"
@@ -372,16 +372,19 @@ export const sourcesOfDestinations = (from: string | undefined) =>
 
 /**
  * Returns the stored destination that a flag, by default `--from`, names, or without it the destination of the chosen source or
- * PAYMENTS_TO.
+ * PAYMENTS_TO. The environment with PAYMENTS_TO may describe a source, too: opening the copy of another one then fails.
  */
 export const fromDestination = Effect.fnUntraced(function*(text: string | undefined, name = "from") {
   const source = yield* sourceOfDestination(text)
-  return source === undefined
-    ? yield* storedDestinationOf(
-      { name, text },
-      "An export to - (stdout) stores nothing. Name a database or a folder of files."
-    )
-    : yield* copyOf(source, name)
+  if (source !== undefined) return yield* copyOf(source, name)
+  const destination = yield* storedDestinationOf(
+    { name, text },
+    "An export to - (stdout) stores nothing. Name a database or a folder of files."
+  )
+  if (text !== undefined) return destination
+  // A command that reads a copy needs no valid settings of a service.
+  const boundTo = yield* Effect.orElseSucceed(chosenBoundTo("forDestination"), () => undefined)
+  return { ...destination, boundTo } satisfies StoredDestination
 })
 
 /** Returns the destination as {@link fromDestination} does, or undefined if none is named. */
