@@ -115,3 +115,20 @@ describe.each(copies)("%s that was restored from a backup", (_kind, make) => {
       }
     }).pipe(Effect.scoped))
 })
+
+describe("an export to a PostgreSQL server that was failed over", () => {
+  it.live("says that a generation began, and what consumers have to do", () =>
+    Effect.gen(function*() {
+      const to = `postgres://${user}@127.0.0.1:${server.port}/postgres?schema=moved`
+      const exporting = runInProcess(layerTest({ invoices: [{ id: "inv_1" }] }), ["export", "invoices", "--to", to])
+      assert.notInclude((yield* exporting).err, "generation")
+      yield* Effect.promise(() => query(server, "UPDATE moved.generations SET origin = 'earlier/00000001'"))
+      const { code, err } = yield* exporting
+      assert.strictEqual(code, 0)
+      assert.match(
+        err.replaceAll(/\s+/g, " "),
+        /is now in generation [0-9a-f]{12}, which began after change 0 .* Consumers of changes have to say where they stand/
+      )
+      assert.notInclude((yield* exporting).err, "generation")
+    }))
+})

@@ -2,9 +2,23 @@
  * Notices that a destination was restored from a backup, or failed over to an older base, while the worker runs: it then shows
  * a lower number of changes than before. The worker remembers the number also while the destination is closed.
  */
-import { Destination, isLost, type KnownChange, type ListFreshness, type SinkError } from "@payments/export"
+import {
+  Destination,
+  type Generation,
+  isLost,
+  type KnownChange,
+  type ListFreshness,
+  type SinkError
+} from "@payments/export"
 import type { Source } from "@payments/export/sources"
 import { DateTime, Effect } from "effect"
+
+/** Logs that a destination was restored, and that a generation began for this reason. */
+export const logRestored = ({ beganAfter, generation, reason }: Generation, lastKnownChange?: number) =>
+  Effect.annotateLogs(
+    Effect.logWarning("the destination was restored: consumers of its changes have to say where they stand"),
+    { generation, beganAfter, reason, ...(lastKnownChange === undefined ? {} : { lastKnownChange }) }
+  )
 
 /**
  * Makes the function that is called with what was read from the destination, before anything is written after it was opened.
@@ -37,18 +51,10 @@ export const makeRestoreWatch = ({ to }: Pick<Source, "to">) => {
         })).at(-1)
         : lineage.at(-1)
       if (current === undefined) return false
+      // The lists notice the same loss, each by itself.
+      const isLogged = known?.generation === current.generation
       known = { generation: current.generation, seq: range.last }
-      if (current.generation !== before.generation) {
-        yield* Effect.annotateLogs(
-          Effect.logWarning("the destination was restored: consumers of its changes have to say where they stand"),
-          {
-            generation: current.generation,
-            beganAfter: current.beganAfter,
-            reason: current.reason,
-            lastKnownChange: before.seq
-          }
-        )
-      }
+      if (!isLogged) yield* logRestored(current, before.seq)
       return hasLost
     }))
   })

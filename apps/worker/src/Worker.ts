@@ -5,12 +5,13 @@ import {
   ExitCode,
   exitCodeOf,
   freshnessOf,
+  generationSince,
   type ListFreshness,
   lowestExitCode,
   Metrics,
   observeSink,
   scanAll,
-  type Sink,
+  Sink,
   type SinkError
 } from "@payments/export"
 import { CommandExit, type ProgramError } from "@payments/export/program"
@@ -18,6 +19,7 @@ import type { LoadedSource, LoadedSources, Source } from "@payments/export/sourc
 import {
   Cause,
   Context,
+  DateTime,
   Deferred,
   type Duration,
   Effect,
@@ -32,6 +34,7 @@ import {
 import { logEvent, problemAnnotations } from "./Log.ts"
 import { here, type Placement } from "./Placement.ts"
 import { makePlaces } from "./Places.ts"
+import { logRestored } from "./Restores.ts"
 import { runSource } from "./SourceLoop.ts"
 import type { Found } from "./SourceOptions.ts"
 import { Status } from "./Status.ts"
@@ -60,6 +63,7 @@ export const runOnce = Effect.fnUntraced(
         const api = Context.get(yield* Layer.build(Layer.fresh(options.api(source))), PaymentsApi)
         const sink = yield* Layer.build(Layer.fresh(options.open(source)))
         const personal = yield* source.personal
+        const startedAt = DateTime.formatIso(yield* DateTime.now)
         const outcomes = yield* scanAll(source.lists, {
           ...source.scan,
           personal,
@@ -69,6 +73,8 @@ export const runOnce = Effect.fnUntraced(
           Effect.provideService(PaymentsApi, api),
           Effect.provide(sink)
         )
+        const begun = yield* generationSince(Context.get(sink, Sink), startedAt)
+        if (begun !== undefined) yield* logRestored(begun)
         return outcomes.map(({ exitCode }) => exitCode)
       }).pipe(
         Effect.scoped,

@@ -6,8 +6,18 @@ import { Destination, freshnessOf, scan } from "@payments/export"
 import { Effect, Layer } from "effect"
 import { copyFileSync } from "node:fs"
 import { join } from "node:path"
-import { temporaryFolder } from "../../cli/test/Program.ts"
+import { afterAll, beforeAll } from "vitest"
+import { type PostgresServer, startServer, user } from "../../../packages/export/test/PostgresServer.ts"
+import { query } from "../../../packages/export/test/PostgresTest.ts"
+import { runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
 import { makeRestoreWatch } from "../src/Restores.ts"
+import { binary, logOf, startWorker } from "./RunningWorker.ts"
+
+const warning = "the destination was restored: consumers of its changes have to say where they stand"
+
+let server: PostgresServer
+beforeAll(async () => void (server = await startServer()))
+afterAll(() => server.stop())
 
 describe("a worker", () => {
   it.live("begins a generation when its destination shows a lower number of changes than before", () =>
@@ -49,4 +59,29 @@ describe("a worker", () => {
       assert.isFalse(yield* watch(before))
       assert.lengthOf(yield* lineage, 2)
     }).pipe(Effect.scoped, Effect.provide(NodeServices.layer)))
+
+  it.live("says once that a generation began because its server is another one, also if it scans only once", () =>
+    Effect.gen(function*() {
+      const to = `postgres://${user}@127.0.0.1:${server.port}/postgres?schema=moved`
+      const env = yield* sandboxEnv({ records: 3 })
+      const failOver = Effect.promise(() => query(server, "UPDATE moved.generations SET origin = 'earlier/00000001'"))
+      const scanOnce = Effect.gen(function*() {
+        const { code, stdout } = yield* runProgram(process.execPath, [binary, "run", "--once", "--to", to], { env })
+        assert.strictEqual(code, 0)
+        return logOf(stdout).filter(({ message }) => message === warning)
+      })
+      assert.deepStrictEqual(yield* scanOnce, [])
+      yield* failOver
+      const [logged, ...others] = yield* scanOnce
+      assert.deepStrictEqual(others, [])
+      assert.strictEqual(logged?.level, "WARN")
+      assert.deepInclude(logged?.annotations, { source: "default", beganAfter: 0, reason: "server" })
+
+      yield* failOver
+      const running = yield* startWorker(["--to", to, "--every", "1s"], env)
+      // Each of the three lists is read after its scan.
+      yield* running.untilLogged("scan complete", 9)
+      assert.lengthOf(running.log(warning), 1)
+      assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
+    }).pipe(Effect.scoped))
 })

@@ -1,4 +1,5 @@
 /** The public surface of `@payments/export`. */
+export { generationSince } from "./BegunGeneration.ts"
 export type { Cell } from "./Cell.ts"
 export {
   BeyondLastChange,

@@ -4,6 +4,7 @@ import {
   describeGeneration,
   Destination,
   ExitCode,
+  generationSince,
   lowestExitCode,
   Metrics,
   namesForLogs,
@@ -335,7 +336,7 @@ const withProgress = Effect.fnUntraced(function*<R>(
     )
   )
   const problems = problemsOf(outcomes, isStored ? sink : "stdout", options.personal?.undocumented === "hold")
-  yield* logBegunGeneration(sink, names, startedAt)
+  yield* logBegunGeneration(sink, startedAt)
   if (format === "json") {
     yield* printDocument(outcomes)
     yield* Effect.mapError(failWith(outcomes, problems), (error) => withNext(error, next))
@@ -355,23 +356,14 @@ const withProgress = Effect.fnUntraced(function*<R>(
 })
 
 /** Says if the export has found that the destination was restored, and has begun a generation of its changes. */
-const logBegunGeneration = Effect.fnUntraced(function*(
-  { inspect, location }: Sink["Service"],
-  names: ReadonlyArray<Lists.ListName>,
-  startedAt: string
-) {
-  const [name] = names
-  if (inspect === undefined || name === undefined) return
-  // If the destination has failed since, the export reports that.
-  const found = yield* Effect.orElseSucceed(inspect.freshness([Lists.byName[name]]), () => [])
-  for (const { generation } of found) {
-    if (generation === undefined || generation.reason === "first" || generation.beganAt < startedAt) continue
-    yield* logLine(
-      `payments: ${location} is now in ${
-        describeGeneration(generation)
-      }. Consumers of changes have to say where they stand: payments status names them.`
-    )
-  }
+const logBegunGeneration = Effect.fnUntraced(function*(sink: Sink["Service"], startedAt: string) {
+  const generation = yield* generationSince(sink, startedAt)
+  if (generation === undefined) return
+  yield* logLine(
+    `payments: ${sink.location} is now in ${
+      describeGeneration(generation)
+    }. Consumers of changes have to say where they stand: payments status names them.`
+  )
 })
 
 /** Fails with the errors of the lists and the problems of the records, if there are any. */
