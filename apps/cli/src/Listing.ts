@@ -215,7 +215,7 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
         if (read.some(({ problem }) => problem !== undefined)) countBad(state, read, new Set(selected))
         state.read += read.length
         state.selected += selected.length
-        if (format === "csv" && fields === undefined) {
+        if (format === "csv" && fields === undefined && query === undefined) {
           for (const { value } of selected) countHidden(state, documented, value)
         }
         if (state.unseen.size > 0) { for (const { text } of selected) removeSeen(state, text) }

@@ -240,6 +240,12 @@ describe("a listing", () => {
         "csv"
       )
       assert.strictEqual(rows.out, "id,amount\r\ninv_32,44\r\ninv_19,43\r\n")
+      // The columns are those of the result, so an undocumented field of the records is not left out.
+      const columns = yield* runInProcess(
+        layerTest({ invoices: [`{"id":"a","taxCode":"t"}`] }),
+        ["invoices", "list", "--all", "--query", "[].{tax: taxCode}", "--format", "csv"]
+      )
+      assert.deepStrictEqual([columns.out, columns.err], ["tax\r\nt\r\n", ""])
       const failed = yield* list("--all", "--query", "sum([].id)")
       assert.deepStrictEqual([failed.code, failed.out], [2, ""])
       assert.include(failed.err, "payments: --query: sum() needs numbers.")
