@@ -99,6 +99,8 @@ describe("a wrong statement", () => {
         ["no such table: payoutRequests.", "SELECT 1 FROM payoutRequests", "payout_requests"],
         [`relation "invoces" does not exist.`, "SELECT 1 FROM invoces", "invoices"],
         ["no such function: cuont.", "SELECT cuont(*) FROM invoices", "count"],
+        ["function exact_sum(bigint) does not exist.", "SELECT exact_sum(amount) FROM invoices", "sum"],
+        ["function sum(text) does not exist.", "SELECT sum(status) FROM invoices", undefined],
         [`near "FORM": syntax error.`, "SELECT 'wehre' FORM invoices", "FROM"],
         [`syntax error at or near "x".`, "SELECT 1 x x", undefined],
         ["no such column: …", "SELECT 4433221100x", undefined]

@@ -51,7 +51,10 @@ export const suggestion = (problem: string, sql: string, known: ReadonlyArray<Kn
 
 const namesFor = ({ kind, name: path }: UnknownName, sql: string, known: ReadonlyArray<KnownTable>) => {
   const name = path.split(".").at(-1) ?? ""
-  if (kind === "function") return nearest(name, functions)
+  if (kind === "function") {
+    // PostgreSQL has no exact_sum, and knows no function with other arguments than its own.
+    return name === "exact_sum" ? ["sum"] : functions.includes(name) ? [] : nearest(name, functions)
+  }
   if (kind === "table") return nearest(String.camelToSnake(name).replaceAll("-", "_"), known.map((table) => table.name))
   const text = sql.toLowerCase()
   const used = known.filter((table) => text.includes(table.name))
