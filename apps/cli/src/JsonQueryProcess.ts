@@ -6,7 +6,8 @@ import { endWithParent } from "../../../packages/export/src/query/MemoryLimit.ts
 import { JsonQueryError, parseJsonQuery } from "./JsonQuery.ts"
 import type { Request, Response } from "./RunJsonQuery.ts"
 
-endWithParent()
+// The parent process then ends this one.
+endWithParent().on("error", ({ message }) => void process.send?.({ defect: message } satisfies Response))
 
 // Ctrl-C sends SIGINT to every process of the terminal. The parent process handles it and kills this process.
 process.on("SIGINT", () => {})

@@ -15,7 +15,11 @@ export type Request =
   | { readonly texts: ReadonlyArray<string> }
   | { readonly type: "run" }
 /** The response to a request. A problem has no value of the expression or the records. */
-export type Response = "received" | { readonly result: JsonResult } | { readonly problem: string }
+export type Response =
+  | "received"
+  | { readonly result: JsonResult }
+  | { readonly problem: string }
+  | { readonly defect: string }
 
 /** The most memory for values, in MiB. Those of 128 MiB of records take less than half of it. */
 const heapMebibytes = 1024
@@ -40,7 +44,14 @@ const start = Effect.acquireRelease(
 
 const request = (child: ChildProcess, message: Request) =>
   Effect.callback<Response, CommandExit>((resume) => {
-    const onMessage = (response: unknown) => settle(Effect.succeed(response as Response)) // from JsonQueryProcess.ts
+    const onMessage = (received: unknown) => {
+      const response = received as Response // from JsonQueryProcess.ts
+      settle(
+        response !== "received" && "defect" in response
+          ? Effect.die(new Error(response.defect))
+          : Effect.succeed(response)
+      )
+    }
     const onExit = () =>
       settle(Effect.fail(
         // V8 ends a process whose memory is full with SIGABRT, or with SIGTRAP.
@@ -50,14 +61,16 @@ const request = (child: ChildProcess, message: Request) =>
             `--query: the expression needs more than ${heapMebibytes} MiB of memory. Export the list and use payments query.`
           )
       ))
-    const removeListeners = () => child.off("message", onMessage).off("exit", onExit).off("error", onExit)
+    const onError = (error: Error) => child.pid === undefined ? settle(Effect.die(error)) : onExit()
+    const removeListeners = () => child.off("message", onMessage).off("exit", onExit).off("error", onError)
     const settle = (result: Effect.Effect<Response, CommandExit>) => {
       removeListeners()
       resume(result)
     }
-    child.once("message", onMessage).once("exit", onExit).once("error", onExit)
-    if (child.exitCode === null && child.signalCode === null) child.send(message)
-    else onExit()
+    child.once("message", onMessage).once("exit", onExit).once("error", onError)
+    if (child.exitCode !== null || child.signalCode !== null) onExit()
+    // Without a pid it could not start, and its event "error" follows.
+    else if (child.pid !== undefined) child.send(message)
     return Effect.sync(removeListeners)
   })
 
@@ -85,7 +98,7 @@ export const runJsonQuery = Effect.fnUntraced(
     yield* request(child, { texts: batch })
     const response = yield* request(child, { type: "run" })
     if (response !== "received" && "result" in response) return response.result
-    return yield* usage(`--query: ${response === "received" ? "failed" : response.problem}.`)
+    return yield* usage(`--query: ${response !== "received" && "problem" in response ? response.problem : "failed"}.`)
   },
   Effect.scoped
 )

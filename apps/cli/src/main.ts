@@ -48,6 +48,7 @@ const main = async () => {
   )
   handOverSignals()
   // Compiles the schemas that are first used from now on. Before the first request, that would take longer than it saves.
-  setImmediate(() => void import("effect/schema/SchemaJITCompiler/enable"))
+  // Without it the program only is slower, so it goes on if it may not open that file.
+  setImmediate(() => void import("effect/schema/SchemaJITCompiler/enable").catch(() => undefined))
 }
 void main()

@@ -157,6 +157,25 @@ describe("an error", () => {
       assert.deepStrictEqual(readdirSync(folder), [])
     }).pipe(Effect.scoped))
 
+  it.live("too few files for the process of a query: says what to do, with code 9", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const env = { ...(yield* sandboxEnv({ records: 1 })), PATH: process.env["PATH"] ?? "" }
+      const file = `sqlite:${folder}/p.db`
+      assert.strictEqual((yield* payments(["export", "invoices", "--to", file], { env })).code, 0)
+      for (
+        const args of [["query", "SELECT 1", "--from", file], ["invoices", "list", "--all", "--query", "length(@)"]]
+      ) {
+        // The process does not start, or cannot start its second thread.
+        for (const files of [24, 25, 26]) {
+          const shell = ["-c", `ulimit -n ${files}; exec "$@"`, "sh", node, binary, ...args]
+          const { code, stderr } = yield* runProgram("/bin/sh", shell, { env })
+          assert.strictEqual(code, 9, stderr)
+          assert.match(stderr, /^payments: [^\n]*the process may (?:not )?open more files[^\n]*\n$/)
+        }
+      }
+    }).pipe(Effect.scoped))
+
   it.live("a setting or flag that names a pipe, a device or a folder: exits with code 3 or 2", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder

@@ -1,4 +1,4 @@
-/** What a program needs from the system, whatever it does: a working folder, and files that it may open. */
+/** What a program needs from the system, whatever it does: a working folder, files that it may open, processes and threads. */
 
 /**
  * Returns a sentence about what the system lacks, with what to do, if that is why something failed. Only the messages of
@@ -11,4 +11,6 @@ export const systemProblem = (error: unknown): string | undefined =>
     ? "the working folder does not exist any more. Change to a folder that exists (cd), and run again."
     : /\bE[MN]FILE\b/.test(error.message)
     ? "the process may not open more files. Raise the limit (ulimit -n 1024), and run again."
+    : /\b(?:spawn|Worker)\b.*\bEAGAIN\b/.test(error.message)
+    ? "this user may not start more processes. Raise the limit (ulimit -u), and run again."
     : undefined

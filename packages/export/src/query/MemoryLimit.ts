@@ -15,18 +15,21 @@ const intervalMs = 20
 
 /**
  * Ends this process when its parent process has ended, also while it computes: the event `disconnect` waits until it yields.
- * `step` is JavaScript that the second thread runs too.
+ * `step` is JavaScript that the second thread runs too. Returns that thread.
  */
-export const endWithParent = (step = ""): void => {
+export const endWithParent = (step = ""): Worker => {
   const watch = `setInterval(() => {
     if (process.ppid !== ${process.ppid}) process.kill(process.pid, "SIGKILL")
     ${step}
   }, ${intervalMs})`
-  new Worker(watch, { eval: true, resourceLimits: { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 1 } }).unref()
+  const limits = { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 1 }
+  const worker = new Worker(watch, { eval: true, resourceLimits: limits })
+  worker.unref()
+  return worker
 }
 
 /** Ends this process as soon as it is over the limit, or when its parent process has ended. */
-export const limitMemory = (): void =>
+export const limitMemory = (): Worker =>
   endWithParent(
     `if (process.memoryUsage.rss() > ${maxMebibytes * 1024 * 1024}) process.kill(process.pid, "${memorySignal}")`
   )

@@ -153,14 +153,16 @@ export const request = (child: ChildProcess, location: string, message: QueryReq
             ? new QueryError({ problem: outOfMemory })
             : new SinkError({ location, reason: new Failed({ code: "killed" }) })
         ))
-      const removeListeners = () => child.off("message", onMessage).off("exit", onExit).off("error", onExit)
+      const onError = (error: Error) => child.pid === undefined ? settle(Effect.die(error)) : onExit()
+      const removeListeners = () => child.off("message", onMessage).off("exit", onExit).off("error", onError)
       const settle = (result: Effect.Effect<QueryResponse, SinkError | QueryError>) => {
         removeListeners()
         resume(result)
       }
-      child.once("message", onMessage).once("exit", onExit).once("error", onExit)
-      if (child.exitCode === null && child.signalCode === null) child.send(message)
-      else onExit()
+      child.once("message", onMessage).once("exit", onExit).once("error", onError)
+      if (child.exitCode !== null || child.signalCode !== null) onExit()
+      // Without a pid it could not start, and its event "error" follows.
+      else if (child.pid !== undefined) child.send(message)
       return Effect.sync(removeListeners)
     }),
     (response): Effect.Effect<Exclude<QueryResponse, { readonly refused: string }>, SinkError | QueryError> =>

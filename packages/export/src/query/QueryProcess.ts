@@ -13,7 +13,8 @@ import { limitMemory } from "./MemoryLimit.ts"
 import type { QueryRequest, QueryResponse } from "./QueryMessages.ts"
 import { QueryError } from "./Statement.ts"
 
-limitMemory()
+// The parent process then ends this one.
+limitMemory().on("error", ({ message }) => void process.send?.({ defect: message } satisfies QueryResponse))
 
 // Ctrl-C sends SIGINT to every process of the terminal. The parent process handles it and kills this process.
 process.on("SIGINT", () => {})
