@@ -78,8 +78,8 @@ const tokenIn = (authorization: string | undefined): string => {
 }
 
 const headers = { "cache-control": "no-store", "x-content-type-options": "nosniff" }
-/** A browser asks for a password only for the scheme Basic. */
-const challenge = { "www-authenticate": "Bearer, Basic realm=\"payments-worker\", charset=\"UTF-8\"" }
+/** Lets a browser ask for a password. Chromium reads only the first scheme of a header, so Bearer is not named. */
+const challenge = { "www-authenticate": "Basic realm=\"payments-worker\", charset=\"UTF-8\"" }
 
 /** Guards all routes. */
 export const guard = (access: Access) => {

@@ -2,7 +2,7 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Sandbox } from "@payments/sandbox"
 import { Duration, Effect, Layer } from "effect"
-import { readFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"
 import { sandboxEnv, temporaryFolder } from "../../../cli/test/Program.ts"
@@ -62,6 +62,35 @@ const axeRun =
 
 layer(Chromium.layer, { excludeTestServices: true })("the page", (it) => {
   describe("of a worker", () => {
+    it.effect(
+      "opens with the token as the password that the browser asks for, and gets the events",
+      () =>
+        Effect.gen(function*() {
+          const folder = yield* temporaryFolder
+          const file = join(folder, "token")
+          const password = "4f1d0c9a3be8476aa55e"
+          writeFileSync(file, password, { mode: 0o600 })
+          const { port } = yield* startWorker(["--to", `sqlite:${join(folder, "a.db")}`, "--token-file", file], {
+            PAYMENTS_BASE_URL: "http://127.0.0.1:1",
+            PAYMENTS_API_KEY: "k"
+          })
+          const chromium = yield* Chromium
+          const context = yield* Effect.acquireRelease(
+            Effect.promise(() => chromium.createBrowserContext()),
+            (created) => Effect.promise(() => created.close())
+          )
+          const page = yield* Effect.promise(() => context.newPage())
+          const url = `http://127.0.0.1:${String(port)}/`
+          assert.strictEqual((yield* Effect.promise(() => page.goto(url)))?.status(), 401)
+          yield* Effect.promise(() => page.authenticate({ username: "anyone", password }))
+          assert.strictEqual((yield* Effect.promise(() => page.goto(url)))?.status(), 200)
+          const event =
+            "new Promise((resolve) => { const events = new EventSource('/events'); events.onopen = events.onerror = ({ type }) => resolve(type) })"
+          assert.strictEqual(yield* Effect.promise(() => page.evaluate(event)), "open")
+        }).pipe(Effect.scoped),
+      60_000
+    )
+
     it.effect("shows an export from its first second to the end, and loads nothing from elsewhere", () =>
       Effect.gen(function*() {
         const context = yield* Layer.build(
