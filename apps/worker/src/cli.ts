@@ -286,18 +286,11 @@ const httpAt = (server: Services<never>["server"], access: Access, wanted: numbe
     }),
     Layer.effectDiscard(Effect.flatMap(HttpServer.HttpServer, ({ address }) => {
       const boundPort = "port" in address ? address.port : wanted
-      const listening = Effect.annotateLogs(Effect.logInfo("listening"), { host, port: boundPort })
-      return token !== undefined || isLoopback(host)
-        ? listening
-        : Effect.andThen(
-          listening,
-          Effect.annotateLogs(
-            Effect.logWarning(
-              "other machines can read the status page and the metrics: guard them with --token-file, or listen on 127.0.0.1"
-            ),
-            { host, port: boundPort }
-          )
-        )
+      const warning = token !== undefined || isLoopback(host) ? Effect.void : Effect.logWarning(
+        "other machines can read the status page and the metrics: guard them with --token-file, or listen on 127.0.0.1"
+      )
+      // In this order, because whoever waits for "listening" has then read the warning too.
+      return Effect.annotateLogs(Effect.andThen(warning, Effect.logInfo("listening")), { host, port: boundPort })
     }))
   ).pipe(
     Layer.provide(server(host, wanted)),
