@@ -130,6 +130,9 @@ const logFormat: SettingParser<LogFormat> = {
   parse: (given) => given === "json" || given === "text" ? given : undefined
 }
 
+const logFormatOf = (flag: string | undefined) =>
+  setting({ name: "log-format", text: flag }, "PAYMENTS_LOG_FORMAT", logFormat)
+
 /** What the worker depends on. */
 export interface Services<R> {
   readonly version: string
@@ -176,7 +179,7 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
         single: isSingle(given),
         cluster: Effect.flatMap(isSingle(given), (once) =>
           once || Result.isFailure(loaded) ? Effect.undefined : clusterOf(loaded.success, given)),
-        format: setting({ name: "log-format", text: given.logFormat }, "PAYMENTS_LOG_FORMAT", logFormat),
+        format: logFormatOf(given.logFormat),
         host: setting({ name: "host", text: given.host }, "PAYMENTS_HOST", text),
         allowed: setting({ name: "allow-host", text: given.allowHost }, "PAYMENTS_ALLOW_HOST", hosts),
         token: tokenOf(given.tokenFile, fs),
@@ -217,7 +220,12 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
           )
         )
       )
-    }, Effect.scoped)
+    }, (effect, given) =>
+      // The settings are read before telemetry starts. Their warnings belong into the log too.
+      logFormatOf(given.logFormat).pipe(
+        Effect.orElseSucceed(() => undefined),
+        Effect.flatMap((format) => Effect.provide(Effect.scoped(effect), logLayer(format ?? "json", false)))
+      ))
   ).pipe(Command.withDescription("Scan the lists of all sources on their schedules"))
 
 /** Whether the worker scans only once. A flag overrides the environment. */

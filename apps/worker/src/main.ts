@@ -5,9 +5,9 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { ExitCode } from "@payments/export"
-import { handleOutputErrors, handOverSignals, run, teardown } from "@payments/export/program"
+import { handleOutputErrors, handOverSignals, lineLogger, run, teardown } from "@payments/export/program"
 import { RateLimitStores, type Source } from "@payments/export/sources"
-import { Effect, Layer, Logger, Queue } from "effect"
+import { Effect, Layer, Queue } from "effect"
 import { createServer } from "node:http"
 import { worker } from "./cli.ts"
 
@@ -86,7 +86,7 @@ const services = {
 Effect.uninterruptible(
   run(worker(services), process.argv.slice(2), PAYMENTS_VERSION, process.env, "check")
 ).pipe(
-  Effect.provide(Layer.mergeAll(NodeServices.layer, RateLimitStores.layer, Logger.layer([Logger.consoleJson]))),
+  Effect.provide(Layer.mergeAll(NodeServices.layer, RateLimitStores.layer, lineLogger("payments-worker"))),
   NodeRuntime.runMain({
     disableErrorReporting: true,
     teardown: teardown(stopCode)

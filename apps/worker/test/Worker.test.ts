@@ -5,7 +5,7 @@ import { layerHttpClient } from "@payments/core/node"
 import { run } from "@payments/export/program"
 import { ConfigProvider, Effect, Layer, Queue } from "effect"
 import { once } from "node:events"
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { pageOf, scriptedServer } from "../../../packages/core/test/ScriptedServer.ts"
@@ -72,6 +72,25 @@ describe("the built worker", () => {
       assert.deepInclude(complete.at(-1)?.annotations, { unchanged: 250, inserted: 0 })
       assert.notInclude(running.out(), env.PAYMENTS_API_KEY)
       assert.include(readdirSync(join(folder, "files")), "manifest.json")
+    }).pipe(Effect.scoped))
+
+  it.live("writes warnings about its settings in the format of its log, and check writes them to stderr", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const env = yield* sandboxEnv({ records: 3 })
+      const source = `base_url = "${env.PAYMENTS_BASE_URL}"\napi_key_env = "PAYMENTS_API_KEY"\nto = "sqlite:p.db"`
+      writeFileSync(join(cwd, "payments.toml"), `[sources.north]\n${source}\n`, { mode: 0o600 })
+      const runWorker = (...args: ReadonlyArray<string>) =>
+        runProgram(process.execPath, [binary, ...args, "--config", "payments.toml"], { env, cwd })
+      const warning = "PAYMENTS_BASE_URL: ignored, because the sources come from"
+      const [json = ""] = (yield* runWorker("run", "--once")).stdout.split("\n")
+      assert.deepStrictEqual(Object.keys(JSON.parse(json)), ["timestamp", "level", "message"])
+      assert.include(json, warning)
+      const [text = ""] = (yield* runWorker("run", "--once", "--log-format", "text")).stdout.split("\n")
+      assert.match(text, /^\S+Z WARN {2}PAYMENTS_BASE_URL: ignored/)
+      const check = yield* runWorker("check")
+      assert.match(check.stdout, /^north: settings: can be used\n/)
+      assert.include(check.stderr, `payments-worker: ${warning}`)
     }).pipe(Effect.scoped))
 
   it.live("writes its log as text for people", () =>
