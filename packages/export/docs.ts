@@ -104,7 +104,7 @@ Without a rule, every field is kept. Commands that read a destination print what
 from it.
 
 **Listings** of the service, and \`payments find\` without a copy, print every field. [\`payments mcp\`](agents.md) leaves out what
-identifies a person, unless it is started with \`--personal include\`.
+identifies a person, or with \`--personal pseudonymize\` replaces it by pseudonyms, unless it is started with \`--personal include\`.
 
 ${
     Lists.all.map((list) =>
