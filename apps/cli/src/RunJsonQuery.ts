@@ -3,7 +3,7 @@
  * that process.
  */
 import { ExitCode } from "@payments/export"
-import { CommandExit, usage } from "@payments/export/program"
+import { CommandExit, requestOf, usage } from "@payments/export/program"
 import { Effect, type Scope } from "effect"
 import { type ChildProcess, fork } from "node:child_process"
 import { extname } from "node:path"
@@ -43,36 +43,19 @@ const start = Effect.acquireRelease(
 )
 
 const request = (child: ChildProcess, message: Request) =>
-  Effect.callback<Response, CommandExit>((resume) => {
-    const onMessage = (received: unknown) => {
-      const response = received as Response // from JsonQueryProcess.ts
-      settle(
-        response !== "received" && "defect" in response
-          ? Effect.die(new Error(response.defect))
-          : Effect.succeed(response)
-      )
-    }
-    const onExit = () =>
-      settle(Effect.fail(
-        // V8 ends a process whose memory is full with SIGABRT, or with SIGTRAP.
-        child.signalCode === null || child.signalCode === "SIGKILL"
-          ? new CommandExit({ exitCode: ExitCode.destination, problem: "--query: its process was ended." })
-          : usage(
-            `--query: the expression needs more than ${heapMebibytes} MiB of memory. Export the list and use payments query.`
-          )
-      ))
-    const onError = (error: Error) => child.pid === undefined ? settle(Effect.die(error)) : onExit()
-    const removeListeners = () => child.off("message", onMessage).off("exit", onExit).off("error", onError)
-    const settle = (result: Effect.Effect<Response, CommandExit>) => {
-      removeListeners()
-      resume(result)
-    }
-    child.once("message", onMessage).once("exit", onExit).once("error", onError)
-    if (child.exitCode !== null || child.signalCode !== null) onExit()
-    // Without a pid it could not start, and its event "error" follows.
-    else if (child.pid !== undefined) child.send(message)
-    return Effect.sync(removeListeners)
-  })
+  Effect.flatMap(
+    requestOf<Response, CommandExit>(child, message, (signal) =>
+      // V8 ends a process whose memory is full with SIGABRT, or with SIGTRAP.
+      signal === null || signal === "SIGKILL"
+        ? new CommandExit({ exitCode: ExitCode.destination, problem: "--query: its process was ended." })
+        : usage(
+          `--query: the expression needs more than ${heapMebibytes} MiB of memory. Export the list and use payments query.`
+        )),
+    (response) =>
+      response !== "received" && "defect" in response
+        ? Effect.die(new Error(response.defect))
+        : Effect.succeed(response)
+  )
 
 /** The characters of a batch. */
 const batchCharacters = 4_000_000

@@ -44,6 +44,7 @@ import { systemProblem } from "./SystemProblem.ts"
 import { canColor, canRedraw, canRedrawScreen, terminalWidth } from "./TerminalRules.ts"
 import { usageText, withoutFlagValues } from "./UsageText.ts"
 
+export { requestOf } from "./ChildRequest.ts"
 export { ExitCode } from "./ExitCode.ts"
 export { realPathOf } from "./RealPath.ts"
 export { fileLength as stdoutFileLength, layerProcess as layerStdout } from "./Stdout.ts"

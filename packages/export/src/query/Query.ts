@@ -7,6 +7,7 @@ import { Context, Effect, Option, type Scope, Stream } from "effect"
 import { type ChildProcess, fork } from "node:child_process"
 import { extname, join } from "node:path"
 import type { Cell } from "../Cell.ts"
+import { requestOf } from "../ChildRequest.ts"
 import { reader } from "../Destination.ts"
 import type { StoredDestination } from "../DestinationUrl.ts"
 import { copyFile } from "../files/FileSink.ts"
@@ -145,26 +146,10 @@ const outOfMemory =
 /** Sends a message and waits for its response, or for the end of the process. */
 export const request = (child: ChildProcess, location: string, message: QueryRequest) =>
   Effect.flatMap(
-    Effect.callback<QueryResponse, SinkError | QueryError>((resume) => {
-      const onMessage = (response: unknown) => settle(Effect.succeed(response as QueryResponse)) // from QueryProcess.ts
-      const onExit = () =>
-        settle(Effect.fail(
-          child.signalCode === memorySignal
-            ? new QueryError({ problem: outOfMemory })
-            : new SinkError({ location, reason: new Failed({ code: "killed" }) })
-        ))
-      const onError = (error: Error) => child.pid === undefined ? settle(Effect.die(error)) : onExit()
-      const removeListeners = () => child.off("message", onMessage).off("exit", onExit).off("error", onError)
-      const settle = (result: Effect.Effect<QueryResponse, SinkError | QueryError>) => {
-        removeListeners()
-        resume(result)
-      }
-      child.once("message", onMessage).once("exit", onExit).once("error", onError)
-      if (child.exitCode !== null || child.signalCode !== null) onExit()
-      // Without a pid it could not start, and its event "error" follows.
-      else if (child.pid !== undefined) child.send(message)
-      return Effect.sync(removeListeners)
-    }),
+    requestOf<QueryResponse, SinkError | QueryError>(child, message, (signal) =>
+      signal === memorySignal
+        ? new QueryError({ problem: outOfMemory })
+        : new SinkError({ location, reason: new Failed({ code: "killed" }) })),
     (response): Effect.Effect<Exclude<QueryResponse, { readonly refused: string }>, SinkError | QueryError> =>
       "refused" in response
         ? Effect.fail(new QueryError({ problem: response.refused }))
