@@ -222,7 +222,7 @@ describe.each(["sqlite", "postgres"] as const)("answers from %s", (kind) => {
           ]
         )
         // Every documented table and column exists. One statement reads them all, and runs all questions, because SQLite needs a process for each statement.
-        const sum = kind === "sqlite" ? "exact_sum" : "sum"
+        const sum = Questions.exactSumIn(destination._tag)
         const described = tables.map(({ columns, name }) =>
           `SELECT '${name}' AS name, count(*) AS n FROM (SELECT ${
             columns.map((column) => column.name).join(", ")

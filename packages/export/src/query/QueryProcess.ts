@@ -4,7 +4,7 @@
  */
 import { Cause, Effect, Exit, Redacted } from "effect"
 import { SinkError } from "../Sink.ts"
-import { open } from "../sqlite/SqliteClient.ts"
+import { functionOptions, open } from "../sqlite/SqliteClient.ts"
 import { reasonOf } from "../sqlite/SqliteErrors.ts"
 import { create, fillFromFile, insert } from "../sqlite/SqliteExcerpt.ts"
 import { begin, type Connection } from "../sqlite/SqliteQuery.ts"
@@ -56,7 +56,7 @@ const receiveExcerpt = Effect.fnUntraced(function*({ file, key, location, tables
     run: (sql) => db.exec(sql),
     prepare: (sql) => db.prepare(sql),
     aggregate: (name, options) => db.aggregate(name, options),
-    function: (name, call) => db.function(name, { deterministic: true }, call)
+    function: (name, call) => db.function(name, functionOptions, call)
   }
   const run: Run = (step) => Effect.sync(() => step(connection))
   for (;;) {

@@ -35,6 +35,9 @@ const logTimeout = Duration.seconds(5)
  */
 export type Access = "read" | "snapshot" | "inspect" | "maintain" | "write"
 
+/** The options of the functions of a connection. Integers are bigints. */
+export const functionOptions = { deterministic: true, useBigIntArguments: true } as const
+
 /** An open database. */
 export interface SqliteClient {
   /** Runs a step, and retries it while another program writes. With `read`, fails if the file is no longer at its path. */
@@ -319,9 +322,9 @@ export class Database {
     this.#db.aggregate(name, options)
   }
 
-  /** Defines a function for the statements of this connection. Its result depends on its argument only. */
-  function(name: string, call: (value: SQLOutputValue) => SQLInputValue): void {
-    this.#db.function(name, { deterministic: true }, call)
+  /** Defines a function for the statements of this connection. Its result depends on its arguments only. */
+  function(name: string, call: (...values: ReadonlyArray<SQLOutputValue>) => SQLInputValue): void {
+    this.#db.function(name, functionOptions, call)
   }
 
   run(sql: string, ...values: ReadonlyArray<SQLInputValue>): void {

@@ -1,7 +1,7 @@
 /**
  * Runs one statement over an SQLite destination, in chunks of rows. The connection cannot write, in any database. The
  * statement can use the aggregate `exact_sum`: unlike `sum`, it does not fail for a sum beyond 64 bits. `folded` is `lower` for
- * every script.
+ * every script. `from_halves` adds the sum of the high halves of integers, 2^32 times, to that of their low halves.
  */
 import type { AggregateOptions, SQLInputValue } from "node:sqlite"
 import type { Cell } from "../Cell.ts"
@@ -36,6 +36,11 @@ export const begin = (db: Connection, sql: string, parameters: ReadonlyArray<str
     db.aggregate("exact_sum", exactSum(largeSums, (error) => failure ??= error))
     // SQLite's lower() changes only the letters of ASCII.
     db.function("folded", (value) => typeof value === "string" ? folded(value) : value)
+    db.function(
+      "from_halves",
+      (high, low) =>
+        typeof high === "bigint" && typeof low === "bigint" ? sumCell(high * 2n ** 32n + low, largeSums) : null
+    )
     const statement = db.prepare(sql)
     // SQLite prepares the first statement and ignores the rest.
     if (!isEmpty(sql.slice(statement.sourceSQL.length))) throw new QueryError({ problem: multipleStatements })
@@ -91,13 +96,16 @@ const exactSum = (
     }
     return (typeof sum === "bigint" ? sum : 0n) + value
   },
-  result: (sum) => {
-    if (typeof sum !== "bigint" || (sum >= int64.least && sum <= int64.most)) return sum
-    const text = String(sum)
-    largeSums.add(text)
-    return text
-  }
+  result: (sum) => typeof sum === "bigint" ? sumCell(sum, largeSums) : sum
 })
+
+/** Returns what SQLite can return for the sum. */
+const sumCell = (sum: bigint, largeSums: Set<string>): bigint | string => {
+  if (sum >= int64.least && sum <= int64.most) return sum
+  const text = String(sum)
+  largeSums.add(text)
+  return text
+}
 
 const cellOf = (value: unknown, largeSums: ReadonlySet<string>): Cell => {
   if (typeof value === "string") return largeSums.has(value) ? { json: value } : value
