@@ -243,7 +243,10 @@ layer(Chromium.layer, { excludeTestServices: true })("the page of a query", (it)
         assert.strictEqual(statSync(join(pages, "target.html")).mode & 0o777, 0o600)
         const absent = yield* query("SELECT 1 AS x, 2 AS n", "--html", join(pages, "absent/x.html"))
         assert.strictEqual(absent.code, 9)
-        assert.include(absent.err, "--html: the page cannot be written (ENOENT)")
+        assert.include(
+          absent.err,
+          `--html: ${pages}/absent/x.html cannot be written: its folder does not exist (ENOENT).`
+        )
         assert.strictEqual((yield* query("SELECT 1 AS x, 2 AS n", "--html", "-")).code, 2)
         assert.strictEqual((yield* query("settled-by-day", "--html", join(pages, "link.html"))).code, 0)
         // The page shows the statement that was run.

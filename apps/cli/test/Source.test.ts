@@ -231,7 +231,7 @@ api_key_env = "KEY"
       const add = ["source", "add", "a", "--base-url", url, "--key-env", "K"]
       const file = "/proc/payments/payments.toml"
       const ended = yield* payments(add, { env: { XDG_CONFIG_HOME: "/proc" }, killAfterMs: 10_000 })
-      assertEnds(ended, 9, `${file} was not changed: it cannot be written (ENOENT).`)
+      assertEnds(ended, 9, `${file} was not changed: it cannot be written: its folder does not exist (ENOENT).`)
     }))
 
   it.live("loses no change of programs that run at once", () =>

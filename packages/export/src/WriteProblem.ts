@@ -7,7 +7,7 @@ const problems: { readonly [code: string]: string } = {
   EACCES: "this user may not write in its folder",
   EPERM: "this user may not write it",
   EROFS: "its folder is read-only",
-  ENOENT: "its folder does not exist any more",
+  ENOENT: "its folder does not exist",
   EBADF: "it is not open for writing",
   EIO: "the device reports an error"
 }

@@ -1,5 +1,13 @@
 /** Writes the result of a query as a chart in the terminal, as a page, and as an SVG file. */
-import { type Cell, type Destination, ExitCode, printable, replaceFile, systemCodeOf } from "@payments/export"
+import {
+  type Cell,
+  type Destination,
+  ExitCode,
+  printable,
+  replaceFile,
+  systemCodeOf,
+  writeProblem
+} from "@payments/export"
 import { CommandExit, printOrEnd, requireOutput, usage } from "@payments/export/program"
 import { DateTime, Effect, FileSystem, Stream } from "effect"
 import { basename, dirname, join, resolve, sep } from "node:path"
@@ -95,13 +103,13 @@ export const writeChart = Effect.fnUntraced(
         createdAt: `${DateTime.formatIso(yield* DateTime.now).slice(0, 16).replace("T", " ")} UTC`
       })
       const cut = isCut ? ` It has the first ${mostRows} rows only.` : ""
-      yield* writeFile({ flag: "--html", what: "page", file: outputs.html, text })
+      yield* writeFile({ flag: "--html", file: outputs.html, text })
       yield* logWrapped(`The page is written to ${printable(outputs.html)}. Open it in a browser.${cut}`)
     }
     if (outputs.svg !== undefined && typeof data !== "string") {
       const { svgFile } = yield* Effect.promise(() => import("./SvgChart.ts"))
       const text = svgFile({ title: subject.title, chart: data, notes })
-      yield* writeFile({ flag: "--svg", what: "chart", file: outputs.svg, text })
+      yield* writeFile({ flag: "--svg", file: outputs.svg, text })
       yield* logWrapped(`The chart is written to ${printable(outputs.svg)}.`)
     }
     if (!outputs.chart) return
@@ -155,22 +163,19 @@ const withSeparator = (folder: string): string => folder.endsWith(sep) ? folder 
 
 interface WrittenFile {
   readonly flag: string
-  readonly what: string
   readonly file: string
   readonly text: string
 }
 
 /** Replaces the file. Only its owner may read it. */
-const writeFile = Effect.fnUntraced(function*({ file, flag, text, what }: WrittenFile) {
+const writeFile = Effect.fnUntraced(function*({ file, flag, text }: WrittenFile) {
   const fs = yield* FileSystem.FileSystem
   // If the name is a symbolic link, its target is replaced.
   const target = yield* Effect.orElseSucceed(fs.realPath(file), () => file)
   yield* Effect.mapError(replaceFile(target, text), (error) =>
     new CommandExit({
       exitCode: ExitCode.destination,
-      problem: `${flag}: the ${what} cannot be written (${
-        systemCodeOf(error)
-      }). Check the folder and the space on the disk.`,
+      problem: `${flag}: ${printable(file)} cannot be written: ${writeProblem(systemCodeOf(error))}.`,
       reason: "Output"
     }))
 })

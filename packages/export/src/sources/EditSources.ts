@@ -13,6 +13,7 @@ import { makeFolder, replaceFile } from "../files/AtomicFile.ts"
 import { CommandExit, type ProgramError, usage } from "../ProgramError.ts"
 import { lockFile } from "../sqlite/SqliteClient.ts"
 import { printable, systemCodeOf } from "../Stdout.ts"
+import { writeProblem } from "../WriteProblem.ts"
 import type { SourcesError } from "./SourcesError.ts"
 import { parseSourcesFile, readText, type SourcesDocument } from "./SourcesFile.ts"
 import { type Container, isTable, parseToml } from "./Toml.ts"
@@ -212,10 +213,7 @@ const storeKey = Effect.fnUntraced(function*(file: string, key: Redacted.Redacte
 })
 
 const unwritable = (file: string) => (error: PlatformError.PlatformError) =>
-  unchanged(
-    file,
-    systemCodeOf(error) === "ENOSPC" ? "there is no space left." : `it cannot be written (${systemCodeOf(error)}).`
-  )
+  unchanged(file, `it cannot be written: ${writeProblem(systemCodeOf(error))}.`)
 
 const unchanged = (file: string, problem: string) =>
   new CommandExit({ exitCode: ExitCode.destination, problem: `${printable(file)} was not changed: ${problem}` })
