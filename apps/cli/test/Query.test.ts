@@ -139,6 +139,7 @@ describe("payments query", () => {
             [isPostgres ? "SELECT 1 INTO more" : "SELECT load_extension('x')", undefined],
             ["SELECT nope FROM invoices", "nope"],
             ["SELECT nope FROM payout_requests", "payments query --tables prints the tables and columns."],
+            ["SELECT 1 FROM invoices WHERE status = paid", "Did you mean 'paid' or id?"],
             ["SELECT amout FROM invoices", "Did you mean amount? payments query --tables"],
             ["SELECT FROM WHERE", "syntax error"],
             [`SELECT * FROM invoices WHERE id = "${canary}"`, undefined],

@@ -96,6 +96,8 @@ describe("a wrong statement", () => {
           "customer_details_name"
         ],
         ["no such column: fee.", "SELECT fee FROM invoices", "fee of payout_requests"],
+        ["no such column: paid.", "SELECT 1 FROM invoices WHERE status = paid", "'paid' or id"],
+        [`column "pse" does not exist.`, `SELECT 1 FROM invoices WHERE payment_method <> "pse"`, "'pse'"],
         ["no such table: payoutRequests.", "SELECT 1 FROM payoutRequests", "payout_requests"],
         [`relation "invoces" does not exist.`, "SELECT 1 FROM invoces", "invoices"],
         ["no such function: cuont.", "SELECT cuont(*) FROM invoices", "count"],

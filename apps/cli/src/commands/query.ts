@@ -241,10 +241,13 @@ const statementTextOf = (given = "") =>
 const withSuggestion = (problem: string, sql: string): string => {
   const known = tables.map(({ columns, name }) => ({ name, columns: columns.map((column) => column.name) }))
   const meant = suggestion(problem, sql, known)
+  const unknown = unknownName(problem)
   return [
     problem,
     ...meant === undefined ? [] : [meant],
-    ...unknownName(problem) === undefined ? [] : ["payments query --tables prints the tables and columns."]
+    ...unknown === undefined || unknown.kind === "function"
+      ? []
+      : ["payments query --tables prints the tables and columns."]
   ].join(" ")
 }
 

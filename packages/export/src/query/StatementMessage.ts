@@ -8,30 +8,31 @@ import { tables } from "./Tables.ts"
 
 /** The words that SQLite and PostgreSQL use in messages about statements. None is worth hiding if it is a value. */
 const databaseWords = `
-  a abort access after aggregate aggregates alias all allowed already ambiguous an and any appear are argument arguments array
-  as assigned at authorized available bad base be because before between beyond big bigint bind blob blobs block boolean both
-  but by bytea call called calls can cannot cast char character characters clause clauses code coerced collation collations
-  column columns combined command commands common comparison complex composite condition configuration conflicting constant
-  constraint contain contains context conversion convert copy correlated could create cross cte current cursor data database
-  datatype date day declare declared deep default define defined delete denied depth determine determined dictionary different
-  distinct division do does double drop duplicate during each either element elements else empty encoding end ending enough enum
-  equal error escape even exceeds execute executed exist exists expected expression expressions extra failed field fields filter
-  find first float following for format found frame from full function functions generated given greater group grouped grouping
-  hash have having hint hold identifier identity immutable implemented implicit implicitly in incomplete index inheritance inner
-  input insert inside integer integers internal into invalid is it item items its join json jsonb jsonpath key keys labels large
-  lateral least left length less level levels limit list lists literal locale lock logic long lower main malformed many match
-  matches materialized maximum mismatch missing misuse modify modifying more multiple must name named names natural near
-  negative nested no non nondeterministic not null number numbering numbers numeric object objects odd of offset on once one
-  only operation operator operators option optional or order ordering other out outer output over overflow parameter parse
-  parser partition path pattern permission polymorphic position positive preceding precision prefix prepared present privilege
-  privileges procedure qualified query range reached read reads real record recursion recursive reference referenced references
-  refers relation requested required restricted result results return returned returns right role row rows same scalar schema
-  search second select selected selects sequence set sets should side signature single size smallint specification specified
-  specify sql stack starting state statement statements storage string sub subquery such supported syntax system table tables
-  take target term terms text than that the there this time timestamp timestamptz to token tokens too transaction transform tree
-  trigger two type types unable undefined union unique unknown unrecognized unsafe unterminated updatable upper use used user
-  uses using uuid valid value values variable variadic vary varying view views volatile wal was when where window windows with
-  within without write wrong xml you zero zone`
+  a abort access after aggregate aggregates alias all allowed already ambiguous an and any appear are argument arguments
+  array as assigned at authorized available bad base be because before between beyond big bigint bind blob blobs block
+  boolean both but by bytea call called calls can cannot cast char character characters clause clauses code coerced collation
+  collations column columns combined command commands common comparison complex composite condition configuration conflicting
+  constant constraint contain contains context conversion convert copy correlated could create cross cte current cursor data
+  database datatype date day declare declared deep default define defined delete denied depth determine determined dictionary
+  different distinct division do does double drop duplicate during each either element elements else empty encoding end
+  ending enough enum equal error escape even exceeds execute executed exist exists expected expression expressions extra
+  failed field fields filter find first float following for format found frame from full function functions generated given
+  greater group grouped grouping hash have having hint hold identifier identity immutable implemented implicit implicitly in
+  incomplete index inheritance inner input insert inside integer integers internal into invalid is it item items its join
+  json jsonb jsonpath key keys labels large lateral least left length less level levels limit list lists literal locale lock
+  logic long lower main malformed many match matches materialized maximum mismatch missing misuse modify modifying more
+  multiple must name named names natural near negative nested no non nondeterministic not null number numbering numbers
+  numeric object objects odd of offset on once one only operation operator operators option optional or order ordering other
+  out outer output over overflow parameter parse parser partition path pattern permission polymorphic position positive
+  preceding precision prefix prepared present privilege privileges procedure qualified query quotes range reached read reads
+  real record recursion recursive reference referenced references refers relation requested required restricted result
+  results return returned returns right role row rows same scalar schema search second select selected selects sequence set
+  sets should side signature single size smallint specification specified specify sql stack starting state statement
+  statements storage string sub subquery such supported syntax system table tables take target term terms text than that the
+  there this time timestamp timestamptz to token tokens too transaction transform tree trigger two type types unable
+  undefined union unique unknown unrecognized unsafe unterminated updatable upper use used user uses using uuid valid value
+  values variable variadic vary varying view views volatile wal was when where window windows with within without write wrong
+  xml you zero zone`
 
 const unquotedWords: ReadonlySet<string> = new Set(databaseWords.trim().split(/\s+/))
 

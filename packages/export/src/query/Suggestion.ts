@@ -1,6 +1,6 @@
 /**
- * What a wrong statement probably means. Only names that stand in the statement are compared, and only names of tables, columns and
- * SQL are suggested, so no suggestion has a value.
+ * What a wrong statement probably means. Only names that stand in the statement are compared, and only these and names of tables,
+ * columns and SQL are suggested, so no suggestion has a value of a row.
  */
 import { String } from "effect"
 import { nearest } from "../Nearest.ts"
@@ -63,11 +63,15 @@ const namesFor = ({ kind, name: path }: UnknownName, sql: string, known: Readonl
   const spelled = new Set([path, name].map((one) => one.split(".").map(String.camelToSnake).join("_")))
   const same = columns.filter((column) => spelled.has(column))
   if (same.length > 0) return same
-  const near = nearest(String.camelToSnake(name), columns)
+  const near = [...comparedText(path, sql), ...nearest(String.camelToSnake(name), columns)]
   return near.length > 0
     ? near
     : known.flatMap((table) => table.columns.includes(name) ? [`${name} of ${table.name}`] : [])
 }
+
+/** Returns the name in single quotes if the statement compares something with it: text without them is the name of a column. */
+const comparedText = (path: string, sql: string): ReadonlyArray<string> =>
+  !path.includes(".") && new RegExp(`(?:[=<>]|\\blike)\\s*"?${path}\\b`, "i").test(sql) ? [`'${path}'`] : []
 
 /** Returns the keywords that words of the statement resemble. Text in quotes is no word. */
 const nearKeywords = (sql: string, known: ReadonlyArray<KnownTable>): ReadonlyArray<string> => {
