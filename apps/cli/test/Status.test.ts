@@ -65,7 +65,7 @@ const lockedBy = (file: string, holder: string) =>
 
 describe("rows that the last full scan held back", () => {
   it.live(
-    "show in status, verify, query and the answers for agents, until a scan returns them",
+    "show in status, verify, query, find and the answers for agents, until a scan returns them",
     () =>
       Effect.gen(function*() {
         const from = yield* destinations.sqlite
@@ -94,7 +94,8 @@ describe("rows that the last full scan held back", () => {
         const checks = [
           ["status", "--from", from, "--max-age", "1h", "--format", "table"],
           ["verify", "--from", from, "--format", "text"],
-          ["query", "--from", from, "SELECT count(*) FROM invoices"]
+          ["query", "--from", from, "SELECT count(*) FROM invoices"],
+          ["find", "--from", from, "inv_8"]
         ]
         for (const isHeldBack of [true, false]) {
           assert.strictEqual((yield* exporting(isHeldBack ? 2 : 9)).code, isHeldBack ? 10 : 0)
@@ -108,6 +109,8 @@ describe("rows that the last full scan held back", () => {
           const verified = JSON.parse((yield* run("verify", "--from", from, "--format", "json")).out)
           assert.deepInclude(verified, { matches: true })
           assert.strictEqual(verified.lists[0].heldBack, isHeldBack ? 7 : 0)
+          const found = JSON.parse((yield* run("find", "--from", from, "inv_8", "--format", "json")).out)
+          assert.deepInclude(found.lists[2], { list: "invoices", complete: !isHeldBack, count: 1 })
           const required = yield* run("status", "--from", from, "--resource", "invoices", "--fail-on-held-back")
           assert.strictEqual(required.code, isHeldBack ? 10 : 0)
           assert.strictEqual(required.err.includes(held), isHeldBack)

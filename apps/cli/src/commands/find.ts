@@ -7,6 +7,7 @@ import {
   findInCopy,
   type Found,
   freshnessOf,
+  heldBackText,
   keyCheck,
   keyCheckIn,
   type Match,
@@ -75,7 +76,7 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
           : Effect.void
       })
       const most = limit ?? limits.default
-      const unread = new Set<string>()
+      const incomplete = new Map<string, string>()
       const found: Stream.Stream<
         Found,
         ProgramError,
@@ -89,9 +90,9 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
                 Effect.flatMap(input.contains ? Effect.undefined : pseudonymIn(destination, text), (pseudonym) =>
                   Effect.tap(
                     findInCopy(destination, text, most, input.contains ? "contains" : "equals", undefined, pseudonym),
-                    Effect.map(unreadLists(destination), (lists) => {
-                      for (const list of lists) {
-                        unread.add(list)
+                    Effect.map(incompleteLists(destination), (lists) => {
+                      for (const [list, why] of lists) {
+                        incomplete.set(list, why)
                       }
                     })
                   ))
@@ -109,15 +110,13 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
       yield* printFound(
         Stream.tap(found, (result) => Effect.sync(() => results.push(result))),
         results,
-        unread,
+        incomplete,
         nextOn(yield* stdio.stdoutIsTerminal),
         input.format
       )
       const showsCommand = yield* stdio.stderrIsTerminal
       yield* logNotes(results, most, isInCopy, nextOn(showsCommand), showsCommand, input.contains)
-      for (const list of unread) {
-        yield* logWrapped(`${list}: no export has read the whole list yet, so the copy may lack matches.`)
-      }
+      for (const [list, why] of incomplete) yield* logWrapped(`${list}: ${why}.`)
       yield* checkAll(
         Object.fromEntries(
           results.flatMap(({ error, list }) => error === undefined ? [] : [[list.label, Effect.fail(error)] as const])
@@ -158,21 +157,26 @@ const pseudonymIn = Effect.fnUntraced(function*(destination: Destination.StoredD
   return undefined
 })
 
-/** Returns the names of the lists that the destination has only in part, or not at all. */
-const unreadLists = (destination: Destination.StoredDestination) =>
+/** Returns the names of the lists that the destination has not as the service has them, and why. */
+const incompleteLists = (destination: Destination.StoredDestination) =>
   Effect.scoped(Effect.gen(function*() {
     const lists = yield* freshnessOf(yield* Destination.reader(destination), Lists.all)
-    return lists.filter(({ completeScan }) => completeScan === undefined).map(({ list }) => list)
+    return lists.flatMap(({ completeScan, list }) => {
+      const why = completeScan === undefined
+        ? "no export has read the whole list yet, so the copy may lack matches"
+        : heldBackText(completeScan.certificate)
+      return why === undefined ? [] : [[list, why] as const]
+    })
   }))
 
 /**
  * Prints the matches of each list when it has been searched, or in a table when all have. `results` are the lists so far.
- * `unread` are the lists that a copy has only in part. `next` is the command that shows more matches.
+ * `incomplete` are the lists that a copy has not as the service has them, and why. `next` is the command that shows more matches.
  */
 const printFound = Effect.fnUntraced(function*<R>(
   found: Stream.Stream<Found, ProgramError, R>,
   results: ReadonlyArray<Found>,
-  unread: ReadonlySet<string>,
+  incomplete: ReadonlyMap<string, string>,
   next: Next | undefined,
   wanted: RowFormat | undefined
 ) {
@@ -206,7 +210,7 @@ const printFound = Effect.fnUntraced(function*<R>(
   let count = 0
   const opening = () => count === 0 ? `{"items":[` : ","
   const end = (wasInterrupted: boolean) =>
-    `${count === 0 ? opening() : "\n"}],${toOutput(endOf(results, unread, next, wasInterrupted))}\n`
+    `${count === 0 ? opening() : "\n"}],${toOutput(endOf(results, incomplete, next, wasInterrupted))}\n`
   yield* Stream.runForEach(found, ({ matches }) =>
     Effect.suspend(() => {
       if (matches.length === 0) return Effect.void
@@ -220,17 +224,17 @@ const printFound = Effect.fnUntraced(function*<R>(
 /** The members of the JSON document after its items. */
 const endOf = (
   results: ReadonlyArray<Found>,
-  unread: ReadonlySet<string>,
+  incomplete: ReadonlyMap<string, string>,
   next: Next | undefined,
   wasInterrupted: boolean
 ): string =>
   JSON.stringify({
-    complete: !wasInterrupted && unread.size === 0 && results.every(({ complete }) => complete),
+    complete: !wasInterrupted && incomplete.size === 0 && results.every(({ complete }) => complete),
     count: results.reduce((sum, { matches }) => sum + matches.length, 0),
     ...nextMembers(isCut(results) ? next : undefined),
     lists: results.map(({ complete, error, list, matches }) => ({
       list: list.label,
-      complete: complete && !unread.has(list.label),
+      complete: complete && !incomplete.has(list.label),
       count: matches.length,
       ...(error === undefined ? {} : { error: describe(error) })
     })),

@@ -160,7 +160,9 @@ const certificateLines = (
   rule: string | undefined
 ): ReadonlyArray<string> => {
   const { label } = Lists.byName[list]
-  if (differences.length > 0) return [`${label}: differs`, ...differences.map(differenceLine)]
+  if (differences.length > 0) {
+    return [`${label}: differs`, ...differences.map(differenceLine), ...heldBackLines(label, certificate)]
+  }
   return certificate === undefined
     ? [`${label}: the rows match their texts; no complete scan has certified them yet`]
     : [
