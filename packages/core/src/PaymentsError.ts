@@ -127,11 +127,14 @@ export class Transport extends Data.TaggedError("Transport")<{
   readonly kind: "refused" | "reset" | "nameNotFound" | "tls" | "truncated" | "other"
   /** The system's error code, such as `ECONNREFUSED`, if it reported one. */
   readonly code?: string | undefined
+  /** Whether the environment names a proxy, so that the failed connection may be that to the proxy. Not by default. */
+  readonly hasProxy?: boolean | undefined
 }> {
   /** Returns the message, with the address that the request was sent to. */
   messageAt(sentTo: string | undefined): string {
     const code = this.code === undefined ? "" : ` (${this.code})`
-    const address = `the address${inBrackets(sentTo)}`
+    const proxy = this.hasProxy === true ? ", or that of the proxy (HTTPS_PROXY, HTTP_PROXY)" : ""
+    const address = `the address${inBrackets(sentTo)}${proxy}`
     return {
       refused: `the service could not be reached: connection refused${code}. Check ${address}, and that it is up.`,
       reset: `the connection ended before the answer was complete${code}.`,

@@ -14,7 +14,7 @@ import { proxyProblem, proxyVariables } from "./internal/ProxyAddress.ts"
 import { type TunedRead, withTunedRead } from "./internal/TunedRead.ts"
 import { ReadDeadlines, readOverUndici } from "./internal/UndiciRead.ts"
 import { PaymentsApi } from "./PaymentsApi.ts"
-import { InvalidRequest } from "./PaymentsError.ts"
+import { InvalidRequest, type Reason, Transport } from "./PaymentsError.ts"
 import { connectWith, type Payments } from "./PromiseApi.ts"
 
 /** The connections of the Node client. */
@@ -76,7 +76,9 @@ export const layerHttpClientWith = (
         client,
         (request) =>
           Effect.suspend(() =>
-            readOverUndici(isThisMachine(request.origin) ? directAgent : proxyAgent, deadlines, request)
+            proxyAgent === directAgent || isThisMachine(request.origin)
+              ? readOverUndici(directAgent, deadlines, request)
+              : Effect.mapError(readOverUndici(proxyAgent, deadlines, request), withProxy)
           )
       )
     })
@@ -84,6 +86,10 @@ export const layerHttpClientWith = (
 
 /** {@link layerHttpClientWith} with the defaults: 64 connections to an address, and 3 s to make one. */
 export const layerHttpClient: Layer.Layer<HttpClient.HttpClient> = layerHttpClientWith({})
+
+/** Says of a failed connection that it may be that to the proxy. */
+const withProxy = (reason: Reason): Reason =>
+  reason._tag === "Transport" ? new Transport({ kind: reason.kind, code: reason.code, hasProxy: true }) : reason
 
 /** Whether the environment names a proxy. */
 const isProxySet = (): boolean => proxyVariables.some((name) => (process.env[name] ?? "") !== "")

@@ -124,6 +124,15 @@ describe("a page over HTTP", () => {
       assert.deepStrictEqual([proxy.requests, tunnels], [[], []])
       yield* Effect.flip(withApi("https://payments.invalid", (api) => api.invoices.page()))
       assert.include(tunnels, "payments.invalid:443")
+      // A proxy that is down looks like a service that is down.
+      proxy.close()
+      const { message } = yield* Effect.flip(withApi("https://payments.invalid", (api) => api.invoices.page()))
+      assert.include(
+        message,
+        "Check the address (https://payments.invalid/v1/invoices), or that of the proxy (HTTPS_PROXY, HTTP_PROXY), and"
+      )
+      const local = yield* Effect.flip(withApi(proxy.url, (api) => api.invoices.page()))
+      assert.include(local.message, `Check the address (${proxy.url}/v1/invoices), and`)
     }).pipe(Effect.scoped))
 
   it.live("is refused if the proxy's address has no scheme, except from this machine", () =>
