@@ -28,6 +28,12 @@ describe("the fingerprint of a key", () => {
     assert.isBelow(performance.now() - began, 2000)
   })
 
+  it("is derived by the same function for all pages of a key", () => {
+    const redacted = Redacted.make(key)
+    assert.strictEqual(keyFingerprintOf(redacted), keyFingerprintOf(redacted))
+    assert.notStrictEqual(keyFingerprintOf(redacted), keyFingerprintOf(Redacted.make(key)))
+  })
+
   const pagesOf = (lists: TestLists) =>
     PaymentsApi.use((api) => Stream.runCollect(api.invoices.pages({ limit: 1 }))).pipe(
       Effect.provide(layerTest({ invoices: [{ id: "a" }, { id: "b" }, { id: "c" }, { id: "d" }], ...lists }))

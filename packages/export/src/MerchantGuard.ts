@@ -151,6 +151,18 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
   /** Pages whose ids were looked up, and whose records the destination did not have. */
   const lookedUp = new WeakSet<ReadPage>()
 
+  /** The fingerprints of the keys, by the function that all pages of a key share, so that no page waits for a promise. */
+  const fingerprints = new WeakMap<ReadPage["keyFingerprint"], { readonly fingerprint: Fingerprint }>()
+  const keyOf = (page: ReadPage): Effect.Effect<Fingerprint> => {
+    const known = fingerprints.get(page.keyFingerprint)
+    return known !== undefined
+      ? Effect.succeed(known.fingerprint)
+      : Effect.tap(
+        fingerprintOf(page, salt),
+        (fingerprint) => Effect.sync(() => fingerprints.set(page.keyFingerprint, { fingerprint }))
+      )
+  }
+
   /** Notes whose data the destination has. Fails if another program has bound the destination that was empty for this one. */
   const noteOwner = (read: Owner): Effect.Effect<Owner, SinkError> => {
     const { merchants } = read
@@ -292,10 +304,10 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
     admit: Effect.fnUntraced(function*(pages, mustDecide) {
       const [first] = pages
       if (first === undefined) return 0
-      const key = yield* fingerprintOf(first, salt)
+      const key = yield* keyOf(first)
       let end = 1
       for (const page of pages.slice(1)) {
-        if ((yield* fingerprintOf(page, salt)) !== key) break
+        if (page.keyFingerprint !== first.keyFingerprint && (yield* keyOf(page)) !== key) break
         end++
       }
       if (scan.rebind) {
@@ -314,7 +326,7 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
     }),
     claim: Effect.fnUntraced(function*(pages) {
       const [first] = pages
-      const fingerprint = first === undefined ? undefined : yield* fingerprintOf(first, salt)
+      const fingerprint = first === undefined ? undefined : yield* keyOf(first)
       const merchants = [...new Set([...unbound, ...pages.flatMap((page) => page.merchants)])]
         .filter((merchant) => !boundMerchants.has(merchant))
         .slice(0, Math.max(0, maxMerchants - boundMerchants.size))

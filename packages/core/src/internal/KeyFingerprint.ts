@@ -11,19 +11,26 @@ export const noKey = Redacted.make("test")
 const iterations = 100_000
 const bits = 32
 
-/** The fingerprints by key and salt. Each is derived once. */
-const known = new WeakMap<Redacted.Redacted<string>, Map<string, Promise<string>>>()
+/** Derives the fingerprint for a salt, in hex, or undefined for {@link noKey}. */
+type KeyFingerprint = (salt: string) => Promise<string | undefined>
 
-/** Returns a function from a salt to the fingerprint of `key`, in hex, or to undefined for {@link noKey}. */
-export const keyFingerprintOf =
-  (key: Redacted.Redacted<string>) => async (salt: string): Promise<string | undefined> => {
+const functions = new WeakMap<Redacted.Redacted<string>, KeyFingerprint>()
+
+/** Returns a function from a salt to the fingerprint of `key`: the same function for the same key, so that callers can compare it. */
+export const keyFingerprintOf = (key: Redacted.Redacted<string>): KeyFingerprint => {
+  const existing = functions.get(key)
+  if (existing !== undefined) return existing
+  /** Each fingerprint is derived once. */
+  const bySalt = new Map<string, Promise<string>>()
+  const fingerprintOf: KeyFingerprint = async (salt) => {
     if (key === noKey) return undefined
-    const bySalt = known.get(key) ?? new Map<string, Promise<string>>()
-    known.set(key, bySalt)
     const fingerprint = bySalt.get(salt) ?? derive(Redacted.value(key), salt)
     bySalt.set(salt, fingerprint)
     return await fingerprint
   }
+  functions.set(key, fingerprintOf)
+  return fingerprintOf
+}
 
 const utf8 = new TextEncoder()
 
