@@ -168,6 +168,7 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
       const fs = yield* FileSystem.FileSystem
       const load = Effect.provideService(loadSources({ config: given.config, flags: given }), FileSystem.FileSystem, fs)
       const loaded = yield* Effect.result(load)
+      const isFromEnvironment = yield* isEnvironment(given.config, loaded)
       // All settings are checked together, before anything is opened: a wrong setting leaves no empty destination.
       const { allowed, cluster, format, host, listenOn, service, set, single, token } = yield* checkAll({
         flags: given.once && given.every !== undefined
@@ -184,7 +185,11 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
         allowed: setting({ name: "allow-host", text: given.allowHost }, "PAYMENTS_ALLOW_HOST", hosts),
         token: tokenOf(given.tokenFile, fs),
         listenOn: setting({ name: "port", text: given.port }, "PAYMENTS_PORT", port),
-        service: (yield* isEnvironment(given.config, loaded))
+        personal: isFromEnvironment && Result.isSuccess(loaded)
+          ? Effect.forEach(loaded.success.sources, ({ personal }) =>
+            personal)
+          : Effect.void,
+        service: isFromEnvironment
           ? Layer.build(
             api({
               service: Effect.provideService(PaymentsConfig.fromEnvironment, FileSystem.FileSystem, fs),
@@ -194,8 +199,7 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
           : Effect.undefined
       })
       const workerOptions: WorkerOptions<R | Layer.Services<ReturnType<typeof destinationOf>>> = {
-        api: service === undefined ? api : () =>
-          Layer.succeedContext(service),
+        api: service === undefined ? api : () => Layer.succeedContext(service),
         open: (source) => destinationOf(source, cluster?.runner)
       }
       const access = { host: host ?? "127.0.0.1", allowedHosts: allowed ?? [], token }

@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { erase } from "@payments/export"
 import { Effect, Redacted } from "effect"
+import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { openMaintenance } from "../../../packages/export/src/sqlite/SqliteStore.ts"
 import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
@@ -16,6 +17,21 @@ const invoices = Array.from(
       index % 3
     }"}`
 )
+
+describe("a worker", () => {
+  it.live("refuses to start with an empty variable of the rule, and makes no destination", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const env = { PAYMENTS_BASE_URL: "http://127.0.0.1:1", PAYMENTS_API_KEY: "k", PAYMENTS_PERSONAL: "" }
+      for (const once of [[], ["--once"]]) {
+        const args = [binary, "run", ...once, "--port", "0", "--to", `sqlite:${join(folder, "p.db")}`]
+        const { code, stderr } = yield* runProgram(process.execPath, args, { env })
+        assert.strictEqual(code, 3, stderr)
+        assert.include(stderr, "PAYMENTS_PERSONAL is empty.")
+      }
+      assert.deepStrictEqual(readdirSync(folder), [])
+    }).pipe(Effect.scoped))
+})
 
 describe("a worker next to an erasure", () => {
   it.live(
