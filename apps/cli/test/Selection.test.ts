@@ -421,8 +421,8 @@ describe("a listing", () => {
       const endless = "map(&length(map(&length(map(&length(map(&length(map(&id, $)), $)), $)), $)), @)"
       const stopped = yield* run(endless, () => performance.now() > servedAt + 1000)
       assert.deepStrictEqual([stopped.code, stopped.signal, stopped.stdout], [130, null, ""])
-      const large = yield* run("map(&pad_left(id, `50000000`), @)")
-      assert.deepStrictEqual([large.code, large.stdout], [2, ""])
+      const large = yield* run("map(&pad_left(id, `5000000`), @)")
+      assert.deepStrictEqual([large.code, large.stdout.length], [2, 0])
       assert.match(large.stderr, /^payments: --query: the expression needs more than 1024 MiB of memory\. [^\n]*\n$/)
     }).pipe(Effect.scoped))
 
