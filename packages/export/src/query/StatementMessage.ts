@@ -20,7 +20,7 @@ const databaseWords = `
   greater group grouped grouping hash have having hint hold identifier identity immutable implemented implicit implicitly in
   incomplete index inheritance inner input insert inside integer integers internal into invalid is it item items its join
   json jsonb jsonpath key keys labels large lateral least left length less level levels limit list lists literal locale lock
-  logic long lower main malformed many match matches materialized maximum mismatch missing misuse modify modifying more
+  logic long lower main malformed many match matches materialized maximum may mismatch missing misuse modify modifying more
   multiple must name named names natural near negative nested no non nondeterministic not null number numbering numbers
   numeric object objects odd of offset on once one only operation operator operators option optional or order ordering other
   out outer output over overflow parameter parse parser partition path pattern permission polymorphic position positive
