@@ -214,8 +214,12 @@ describe("payments query", () => {
         )
         const printed = yield* run("--questions")
         for (const { name } of Questions.questions) assert.include(printed.out, name)
+        // On a busy machine the values may take too long.
+        const described = yield* Effect.repeat(run("--tables", "--format", "csv"), {
+          until: ({ err }) => !err.includes("took more than")
+        })
         assert.include(
-          (yield* run("--tables", "--format", "csv")).out,
+          described.out,
           `invoices,status,text,state; observed: paid,paid\r\n`
         )
         for (
