@@ -14,18 +14,13 @@ removeMachineVariables()
 // The processes that tests start compile each module once.
 process.env["NODE_COMPILE_CACHE"] ??= join(import.meta.dirname, "node_modules/.cache/compile")
 
-/** The suites that `npm run test:nodes` runs with the built programs on other versions of Node. */
+/** The suites of the programs that `npm run test:nodes` runs on other versions of Node, which then run Vitest and the programs. */
 const programSuites = ["Query", "Find", "Mcp", "McpTasks", "Changes", "Consumers", "Exactness", "Upgrade", "Diff"]
-const otherNodes = ["oldest", "newest"].map((name) => ({
+const programs = {
   extends: true as const,
   root: join(import.meta.dirname, "apps/cli"),
-  test: {
-    name: `node-${name}`,
-    include: programSuites.map((suite) => `test/${suite}.test.ts`),
-    env: { TESTED_NODE: join(import.meta.dirname, `apps/nodes/node_modules/node-${name}/bin/node`) },
-    isolate: false
-  }
-}))
+  test: { name: "programs", include: programSuites.map((suite) => `test/${suite}.test.ts`), isolate: false }
+}
 
 /** One configuration for all packages; `vitest run --project @payments/core` runs one of them. */
 export default defineConfig({
@@ -40,7 +35,7 @@ export default defineConfig({
         root,
         test: { name: `@payments/${name}`, isolate: name === "export" }
       })),
-      ...otherNodes
+      programs
     ]
   }
 })

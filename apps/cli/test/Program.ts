@@ -13,8 +13,8 @@ export { rowsOf } from "../../../packages/export/test/Folder.ts"
 /** The built program. */
 export const binary = join(import.meta.dirname, "../dist/payments.js")
 
-/** The Node that runs the built program: this one, unless `npm run test:nodes` chooses another. */
-export const node = process.env["TESTED_NODE"] ?? process.execPath
+/** The Node that runs the built program. */
+export const node = process.execPath
 
 /** The result of a run. */
 export interface RunResult {
