@@ -25,8 +25,9 @@ const programs = {
 /** One configuration for all packages; `vitest run --project @payments/core` runs one of them. */
 export default defineConfig({
   test: {
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // Only a test that hangs takes so long, also on a busy machine.
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
     // All test files of a package share one process and its modules, which saves half a second of processor time per file.
     // `export` loads them anew for each file: its test that ends a sink's thread hangs after other files have used the thread.
     projects: [

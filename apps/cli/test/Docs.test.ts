@@ -14,8 +14,7 @@ describe.concurrent("the examples", () => {
           const page = readFileSync(file, "utf8")
           const text = yield* withOutput(page)
           assert.strictEqual(withoutTimes(page), withoutTimes(text))
-        }),
-      120_000
+        })
     )
   }
 })

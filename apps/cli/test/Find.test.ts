@@ -175,8 +175,7 @@ describe("payments find", () => {
         assert.match(found.out, /^list[^\n]*createdAt +missing\n/)
         assert.match(found.out, /payin-sources .* missing\n/)
         assert.include(found.err, "Rows that the service no longer returns (missing): 1 of these.")
-      }).pipe(Effect.scoped),
-    30_000
+      }).pipe(Effect.scoped)
   )
 
   it.effect("refuses an empty text, a wrong limit and parts of a text without a copy", () =>

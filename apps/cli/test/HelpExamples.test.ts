@@ -99,4 +99,4 @@ it.live("every example of help runs", () =>
     yield* Effect.forEach(short, check)
     yield* Effect.forEach(long, check, { concurrency: "unbounded" })
     assert.deepStrictEqual(Object.keys(otherwise).filter((example) => !examples.has(example)), [])
-  }).pipe(Effect.scoped, Effect.provide(TestConsole.layer)), 180_000)
+  }).pipe(Effect.scoped, Effect.provide(TestConsole.layer)))

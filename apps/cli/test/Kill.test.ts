@@ -88,7 +88,7 @@ describe("the concurrent reader", () => {
         const seen = yield* Effect.exit(target.whileReading(Effect.sleep("300 millis")))
         assert.isTrue(Exit.isFailure(seen) && Cause.pretty(seen.cause).includes("inconsistencies that the reader saw"))
       }
-    }).pipe(Effect.scoped), 180_000)
+    }).pipe(Effect.scoped))
 })
 
 describe("Ctrl-C", () => {

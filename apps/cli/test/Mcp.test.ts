@@ -142,8 +142,7 @@ describe("payments mcp", () => {
           1
         )
         assert.strictEqual(seen.err, "")
-      }).pipe(Effect.scoped),
-    30_000
+      }).pipe(Effect.scoped)
   )
 
   it.live("speaks each version that it announces with the official client", () =>
@@ -243,8 +242,7 @@ describe("payments mcp", () => {
           responses(seen.out).map(({ error, id }) => error?.code ?? id),
           [0, -32_600, 1, 2]
         )
-      }).pipe(Effect.scoped),
-    30_000
+      }).pipe(Effect.scoped)
   )
 
   it.live("stops the query of a call that is cancelled, and of a client that is gone", () =>
@@ -348,8 +346,7 @@ describe("payments mcp", () => {
           call("query", { sql: "SELECT substr(reference, 2001) FROM invoices WHERE id LIKE 'b%'" })
         )
         assert.deepStrictEqual([whole.complete, whole.data], [true, [["x".repeat(1000)]]])
-      }).pipe(Effect.scoped),
-    30_000
+      }).pipe(Effect.scoped)
   )
 
   it.live("keeps each answer small, and continues after it", () =>

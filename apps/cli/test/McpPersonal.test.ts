@@ -240,7 +240,7 @@ describe("the fields that payments mcp leaves out", () => {
         amount: 7
       }])
       assert.strictEqual(connection.stderr(), "")
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 
   it.live("cannot be read or guessed from PostgreSQL", () =>
     Effect.gen(function*() {
@@ -262,7 +262,7 @@ describe("the fields that payments mcp leaves out", () => {
         })
       )
       assert.deepStrictEqual(data, [["inv_1", 5, null, 1, "update"], ["inv_2", 1, null, 1, null]])
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 
   it.live.each(["sqlite", "postgres"])(
     "are pseudonyms with --personal pseudonymize, which confirm no guess, from %s",
@@ -313,8 +313,7 @@ describe("the fields that payments mcp leaves out", () => {
         const { data: changes } = yield* Effect.promise(() => connection.call("changes", {}))
         assert.match(JSON.stringify(changes[0]), /"before":\{[^}]*"contract":"ps1_[0-9a-f]{32}"/)
         assert.strictEqual(connection.stderr(), "")
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 
   it.live(
@@ -368,8 +367,7 @@ describe("the fields that payments mcp leaves out", () => {
             })))
         assert.match(customers[0] ?? "", /^\[\["ps1_[0-9a-f]{32}"\]\]$/)
         assert.notStrictEqual(customers[0], customers[1])
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 
   it.live("leave no file, and a full disk is an error of the call only", () =>
@@ -432,7 +430,7 @@ describe("the fields that payments mcp leaves out", () => {
       for (const child of [pid, ...children()]) process.kill(child, "SIGKILL")
       yield* Effect.promise(() => query)
       assert.deepStrictEqual(readdirSync(temporary), [])
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 
   it.live.each(["sqlite", "postgres"])(
     "are there with --personal include, with every undocumented field, from %s",
@@ -460,7 +458,6 @@ describe("the fields that payments mcp leaves out", () => {
         assert.include(JSON.stringify(changes.data), hidden.old)
         assert.deepStrictEqual(updated.data, [[hidden.old, "status"]])
         assert.deepInclude(asked.data, [hidden.document, 1, 5, 0, null, 1])
-      }).pipe(Effect.scoped),
-    30_000
+      }).pipe(Effect.scoped)
   )
 })

@@ -371,7 +371,6 @@ describe("an agent", () => {
           { concurrency: 4 }
         )
         assert.strictEqual(stderr(), "")
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 })

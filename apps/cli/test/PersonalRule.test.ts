@@ -83,5 +83,5 @@ describe("an export with a rule for personal data", () => {
       assert.notInclude(outputs.join("\n"), canary)
       assert.notInclude(bytesIn(folder), canary)
       assert.include(bytesIn(join(folder, "copy")), "por_44")
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 })

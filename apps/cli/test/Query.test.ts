@@ -236,8 +236,7 @@ describe("payments query", () => {
           assert.deepStrictEqual([code, out], [2, ""], args.join(" "))
           assert.include(err, problem)
         }
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 
   it.live(
@@ -318,8 +317,7 @@ describe("payments query", () => {
             [["SELECT 1", "--top", "1", "--where", "a=1"], "--top, --where are for questions"]
           ] as const
         ) assert.include((yield* run(args)).err, problem)
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 
   it.live("runs a statement that begins with a comment, or that a file has", () =>

@@ -128,7 +128,7 @@ layer(Chromium.layer, { excludeTestServices: true })("the page of a query", (it)
         const text = String(yield* evaluate("document.body.innerText"))
         assert.include(text, "amount is null in 1 of 32 records.")
         assert.match(text, /invoices: the last complete export ended at \d{4}-\d\d-\d\d \d\d:\d\d UTC\./)
-      }).pipe(Effect.scoped), 60_000)
+      }).pipe(Effect.scoped))
   })
 
   it.effect(
@@ -200,8 +200,7 @@ layer(Chromium.layer, { excludeTestServices: true })("the page of a query", (it)
         const none = yield* query("SELECT 'a' AS x", "--svg", join(folder, "x.svg"), "--html", join(folder, "x.html"))
         assert.strictEqual(none.code, 2)
         assert.notInclude(readdirSync(folder).join(), "x.")
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 
   describe("as a file", () => {

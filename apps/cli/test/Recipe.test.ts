@@ -121,6 +121,5 @@ it.live(
       assert.include(refused.stderr, "Copy it again: startAgain.")
       assert.strictEqual((yield* shell(`${eachTime.trim()} --start-again`)).code, 0)
       yield* assertCopied
-    }).pipe(Effect.scoped),
-  60_000
+    }).pipe(Effect.scoped)
 )

@@ -156,8 +156,7 @@ api_key_env = "KEY"
         writeFileSync(file, `${before}[sources.x`)
         assertEnds(yield* add("e", "--key-env", "K"), 3, "payments.toml:")
         assert.strictEqual(readFileSync(file, "utf8"), `${before}[sources.x`)
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 
   it.live("leaves a file that every command understands when it removes the last source", () =>
@@ -181,7 +180,7 @@ api_key_env = "KEY"
       assertEnds(yield* payments(["invoices", "list", "--config", file], { env: service }), 3, "The file has no source")
       assertEnds(yield* payments(["config", "--config", file], { env: service }), 0, "has no source")
       assertEnds(yield* payments(["source", "add", "y", "--base-url", url, "--key-env", "K"], { env }), 0, "Added y")
-    }).pipe(Effect.scoped), 30_000)
+    }).pipe(Effect.scoped))
 
   it.live("names every flag that is missing without a terminal, and leaves no file", () =>
     Effect.gen(function*() {
@@ -222,8 +221,7 @@ api_key_env = "KEY"
         const inherited = yield* typing(["source", "add", "other"], env, `${canary}\n`)
         assert.deepInclude(inherited.exit, { value: 0 })
         assert.notInclude(inherited.shown, "Address of")
-      }).pipe(Effect.scoped),
-    10_000
+      }).pipe(Effect.scoped)
   )
 
   it.live.skipIf(!existsSync("/proc/self"))("fails if its folder can never be created", () =>
@@ -248,7 +246,7 @@ api_key_env = "KEY"
       const found = [...readFileSync(file, "utf8").matchAll(/^\[sources\.(.)\]$/gm)].map(([, name]) => name)
       assert.deepStrictEqual(found.toSorted(), names)
       assert.deepStrictEqual(readdirSync(folder).toSorted(), ["payments.toml", "payments.toml.lock"])
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 
   it.live(
     "asks for the key on the terminal without showing it, and not before it can be used",
@@ -270,8 +268,7 @@ api_key_env = "KEY"
         const again = yield* typing(add, env, "")
         assert.include(again.shown, "already has a source north")
         assert.notInclude(again.shown, "API key of")
-      }).pipe(Effect.scoped),
-    10_000
+      }).pipe(Effect.scoped)
   )
 })
 

@@ -83,7 +83,7 @@ describe("a source", () => {
       // An argument names the destination, so no source is needed.
       const named = ["query", "--from", `sqlite:${folder}/south.db`, "SELECT 1"]
       assertEnds(yield* payments(named, { env: { PAYMENTS_CONFIG: "/missing.toml" } }), 0)
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 
   it.live("never comes from the working folder", () =>
     Effect.gen(function*() {
@@ -241,5 +241,5 @@ to = "sqlite:south.db"
         assert.include(stderr, problem)
         assert.notInclude(stderr, canary)
       }
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 })

@@ -131,8 +131,7 @@ describe("rows that the last full scan held back", () => {
         const both = yield* run("status", "--from", from, "--max-age", "1h", "--fail-on-held-back")
         assert.strictEqual(both.code, 10)
         assert.include(both.err, "payout-requests was never read completely")
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 })
 

@@ -84,6 +84,5 @@ it.live(
         schedule: Schedule.spaced("50 millis"),
         until: (left) => left === "0"
       })
-    }).pipe(Effect.scoped),
-  120_000
+    }).pipe(Effect.scoped)
 )

@@ -91,5 +91,5 @@ describe("the promised Nodes", () => {
       assert.include(results[0]?.page, "Created MINUTE UTC")
       assert.include(found, id)
       assert.strictEqual(changes.trimEnd().split("\n").length, 60)
-    }).pipe(Effect.scoped), 180_000)
+    }).pipe(Effect.scoped))
 })

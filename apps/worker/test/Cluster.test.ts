@@ -151,8 +151,7 @@ describe("a cluster of workers", () => {
         assert.deepStrictEqual(yield* apart.end("SIGTERM"), [0, null])
         assert.deepStrictEqual(yield* c.end("SIGTERM"), [0, null])
         for (const text of [a.out(), b.out(), apart.out()]) assert.notMatch(text, /"(ERROR|FATAL)"|cause/)
-      }).pipe(Effect.scoped),
-    180_000
+      }).pipe(Effect.scoped)
   )
 
   it.live("ends with code 0 on SIGTERM while it joins", () =>

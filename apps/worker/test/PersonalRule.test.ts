@@ -76,7 +76,6 @@ describe("a worker next to an erasure", () => {
           assert.strictEqual(refused.code, code, refused.stderr)
           assert.include(refused.stderr, problem)
         }
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 })

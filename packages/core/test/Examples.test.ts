@@ -80,5 +80,5 @@ describe("the examples of the docs and docstrings", () => {
       assert.match(printed, /^. pass 2$/m)
       assert.match(printed, /^first of them: \w+$/m)
       assert.match(printed, /^Passed$/m)
-    }).pipe(Effect.scoped, Effect.provide(Sandbox.layer({ records: 350 }))), 120_000)
+    }).pipe(Effect.scoped, Effect.provide(Sandbox.layer({ records: 350 }))))
 })

@@ -86,7 +86,7 @@ beforeAll(async () => {
     })
   )
   await pnpm(["install", "--offline", "--ignore-workspace", "--ignore-scripts"], consumer)
-}, 120_000)
+})
 
 afterAll(() => rmSync(folder, { recursive: true }))
 

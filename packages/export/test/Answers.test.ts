@@ -241,8 +241,7 @@ describe.each(["sqlite", "postgres"] as const)("answers from %s", (kind) => {
           ) => row[0]),
           [...tables, ...Questions.questions].map(({ name }) => name)
         )
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 })
 

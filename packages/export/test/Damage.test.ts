@@ -124,7 +124,7 @@ describe("a database", () => {
         assert.include(page === 1 ? [9] : [9, 11], code, `page ${page}`)
         for (const companion of ["-wal", "-shm"]) rmSync(file + companion, { force: true })
       }
-    }).pipe(Effect.scoped), 120_000)
+    }).pipe(Effect.scoped))
 
   it.live("that is truncated, or lacks a table or a column, is reported as damaged, with what to do", () =>
     Effect.gen(function*() {

@@ -265,8 +265,7 @@ describe("a lock file that is removed", () => {
         assert.isAtLeast(taken, 3)
         assert.isAtLeast(refused, 1)
         yield* Effect.forEach(locks.values(), ({ scope }) => Scope.close(scope, Exit.void))
-      }).pipe(Effect.scoped, Random.withSeed(seed)),
-    60_000
+      }).pipe(Effect.scoped, Random.withSeed(seed))
   )
 
   it.live("ends an export that locked the list, and read from it, before the second one wrote", () =>

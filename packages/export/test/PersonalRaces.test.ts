@@ -178,7 +178,7 @@ describe.each(destinations)(
           const error = yield* Effect.flip(verifyAgainstApi(opened, list, keepAll))
           assert.include(error.message, "needs the personal key")
         })).pipe(Effect.provide(layerTest({ invoices: recordsOf(generation) })))
-      }).pipe(Effect.scoped), 60_000)
+      }).pipe(Effect.scoped))
   }
 )
 

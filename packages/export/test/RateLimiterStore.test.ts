@@ -120,7 +120,7 @@ describe("the rate limit store of PostgreSQL", () => {
         const passed = dice.chance(0.02) ? 70_000 : dice.pick([0, 0, 1, 30, 100, 700, 4000])
         yield* compare(passed, operationOf(dice, epochs), `step ${step}`)
       }
-    }).pipe(Effect.scoped), 20_000)
+    }).pipe(Effect.scoped))
 })
 
 const consumed = Effect.fnUntraced(function*(store: Store, key: string) {

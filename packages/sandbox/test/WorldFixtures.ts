@@ -53,19 +53,18 @@ export const fieldsOf = (text: string) => JSON.parse(text) as Readonly<Record<st
 export const idOf = (text: string): string => String(fieldsOf(text)["id"])
 
 /**
- * Returns the records that match the filters, by comparing the fields of each. A day as `paymentDate` matches its
- * times.
+ * Returns a function from filters to the records that match them, by comparing the fields of each. A day as `paymentDate` matches
+ * its times. Each record is parsed once.
  */
-export const filterRecords = (
-  texts: ReadonlyArray<string>,
-  filters: Readonly<Record<string, string>>
-): ReadonlyArray<string> =>
-  texts.filter((text) => {
-    const fields = fieldsOf(text)
-    return Object.entries(filters).every(([field, value]) =>
-      fields[field] === value || (field === "paymentDate" && String(fields[field]).startsWith(`${value}T`))
-    )
-  })
+export const filterOf = (texts: ReadonlyArray<string>) => {
+  const records = texts.map((text) => ({ text, fields: fieldsOf(text) }))
+  return (filters: Readonly<Record<string, string>>): ReadonlyArray<string> =>
+    records.filter(({ fields }) =>
+      Object.entries(filters).every(([field, value]) =>
+        fields[field] === value || (field === "paymentDate" && String(fields[field]).startsWith(`${value}T`))
+      )
+    ).map(({ text }) => text)
+}
 
 /** Returns random options and a clock, determined by the seed. */
 export const randomWorld = (seed: number): WorldOptions & { readonly clock: { ms: number } } => {

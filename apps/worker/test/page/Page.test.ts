@@ -87,8 +87,7 @@ layer(Chromium.layer, { excludeTestServices: true })("the page", (it) => {
           const event =
             "new Promise((resolve) => { const events = new EventSource('/events'); events.onopen = events.onerror = ({ type }) => resolve(type) })"
           assert.strictEqual(yield* Effect.promise(() => page.evaluate(event)), "open")
-        }).pipe(Effect.scoped),
-      60_000
+        }).pipe(Effect.scoped)
     )
 
     it.effect("shows an export from its first second to the end, and loads nothing from elsewhere", () =>
