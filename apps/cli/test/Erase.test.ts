@@ -350,7 +350,10 @@ describe.concurrent("payments rewrite", () => {
       assert.match(refused.stderr, problem)
       const preview = yield* payments(["rewrite", "--to", to, "--dry-run"], { env })
       assert.match(preview.stderr, /Erased records still have fields .*lose them: contract\.\s.*without --dry-run/s)
-      for (const command of [["rewrite", "--to", to], ["export", "--to", to], ["verify", "--from", to]]) {
+      const rewritten = yield* payments(["rewrite", "--to", to], { env })
+      assert.strictEqual(rewritten.code, 0, rewritten.stderr)
+      assert.include(rewritten.stderr, "The rule of the destination is still \"keep every field\".")
+      for (const command of [["export", "--to", to], ["verify", "--from", to]]) {
         const { code, stderr } = yield* payments(command, { env })
         assert.strictEqual(code, 0, stderr)
       }

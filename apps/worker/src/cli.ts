@@ -301,7 +301,7 @@ const httpAt = (server: Services<never>["server"], access: Access, wanted: numbe
       const warning = token !== undefined || isLoopback(host) ? Effect.void : Effect.logWarning(
         "other machines can read the status page and the metrics: guard them with --token-file, or listen on 127.0.0.1"
       )
-      // In this order, because whoever waits for "listening" has then read the warning too.
+      // A program that waits for "listening" has then read the warning.
       return Effect.annotateLogs(Effect.andThen(warning, Effect.logInfo("listening")), { host, port: boundPort })
     }))
   ).pipe(

@@ -83,7 +83,12 @@ export const rewriteCommand = Command.make(
         "table",
         ""
       )
-      yield* logWrapped(`The rule of the destination was "${before}", and now it is "${after}".`)
+      // The rule has the same words if only the personal key, or the fields of erased records, are other ones.
+      yield* logWrapped(
+        before === after
+          ? `The rule of the destination is still "${after}".`
+          : `The rule of the destination was "${before}", and now it is "${after}".`
+      )
       yield* logLeft(left)
     }))
   })
